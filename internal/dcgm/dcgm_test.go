@@ -1,0 +1,370 @@
+package dcgm
+
+import (
+	"bufio"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryFieldStandsInTheCatalogueOnce(t *testing.T) {
+	seen := map[ID]bool{}
+	for _, f := range Fields() {
+		assert.False(t, seen[f.ID], f.Name)
+		seen[f.ID] = true
+		got, ok := Lookup(f.Name)
+		require.True(t, ok, f.Name)
+		assert.Same(t, f, got.Field)
+	}
+	assert.Len(t, seen, int(NumFields)-1)
+}
+
+func TestNoNameHasTwoMeanings(t *testing.T) {
+	seen := map[string]string{}
+	for _, f := range Fields() {
+		all := append([]string{f.Name}, f.Aliases...)
+		for _, r := range f.Rescaled {
+			all = append(all, r.Name)
+		}
+		for _, name := range all {
+			assert.Empty(t, seen[name], name)
+			seen[name] = f.Name
+			got, _ := Lookup(name)
+			assert.Equal(t, f.ID, got.Field.ID, name)
+		}
+	}
+}
+
+// The reference table lists the 328 fields that DCGM 4.6.0 renamed.
+func TestEveryRenameOfDCGM46IsKnown(t *testing.T) {
+	file, err := os.Open(filepath.Join("..", "..", "..", "shared", "reference", "dcgm_aliases_4.6.0.tsv"))
+	if err != nil {
+		t.Logf("NOT CHECKED against DCGM's own table of renames: %v", err)
+		return
+	}
+	defer file.Close()
+	renamed := map[string]string{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		cols := strings.Split(lines.Text(), "\t")
+		require.Len(t, cols, 3)
+		renamed[cols[1]] = cols[2]
+	}
+	require.NotEmpty(t, renamed)
+	checked := 0
+	for _, f := range Fields() {
+		to, ok := renamed[f.Name]
+		if !ok {
+			continue
+		}
+		got, ok := Lookup(to)
+		if assert.True(t, ok, "%s was renamed to %s", f.Name, to) {
+			assert.Equal(t, f.ID, got.Field.ID, to)
+			checked++
+		}
+	}
+	assert.Greater(t, checked, 20)
+}
+
+func TestNames(t *testing.T) {
+	for name, want := range map[string]struct {
+		id   ID
+		unit Unit
+	}{
+		"DCGM_FI_DEV_CLOCKS_EVENT_REASONS":    {ClocksEventReasons, Mask},
+		"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS":  {ClocksEventReasons, Mask},
+		"DCGM_FI_DEV_FB_USED":                 {FBUsed, MiB},
+		"DCGM_FI_DEV_FB_USED_BYTES":           {FBUsed, Byte},
+		"DCGM_FI_DEV_GPU_UTIL":                {GPUUtil, Percent},
+		"DCGM_FI_DEV_GPU_UTIL_RATIO":          {GPUUtil, RatioOrPercent},
+		"DCGM_FI_DEV_SM_CLOCK_HERTZ":          {SMClock, Hz},
+		"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": {EnergyConsumption, Joule},
+		"DCGM_FI_PROF_DRAM_UTIL_RATIO":        {DRAMActive, Ratio},
+		"DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL":   {NVLinkTXTotal, ByteCount},
+		"dcgm_fb_used":                        {FBUsed, MiB},
+	} {
+		got, ok := Lookup(name)
+		require.True(t, ok, name)
+		assert.Equal(t, want.id, got.Field.ID, name)
+		assert.Equal(t, want.unit, got.Unit, name)
+	}
+}
+
+func TestOwnsEverythingOfTheExporterAndNothingElse(t *testing.T) {
+	for name, want := range map[string]bool{
+		"DCGM_FI_DEV_FB_USED": true, "DCGM_FI_DEV_NOT_YET_KNOWN": true, "DCGM_EXP_P2P_STATUS": true,
+		"dcgm_fb_used": true, "dcgm_something_else": false, "go_goroutines": false, "": false,
+	} {
+		assert.Equal(t, want, Owns(name), name)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		unit    Unit
+		exposed float64
+		want    float64
+		verdict Verdict
+	}{
+		{"MiB become bytes", MiB, 12000, 12000 * 1048576, Valid},
+		{"bytes stay", Byte, 12, 12, Valid},
+		{"MHz become Hz", MHz, 1410, 1.41e9, Valid},
+		{"millijoules become joules", Millijoule, 1500, 1.5, Valid},
+		{"nanoseconds become seconds", Nanosecond, 1.8e12, 1800, Valid},
+		{"percent becomes a fraction", Percent, 50, 0.5, Valid},
+		{"ratios above 1 are left to be clamped", Ratio, 1.294, 1.294, Valid},
+		{"percentages above 100 are left to be clamped", Percent, 101, 1.01, Valid},
+		{"negative temperatures exist", Celsius, -5, -5, Valid},
+
+		{"int64 blank", MiB, 9223372036854775792, 0, Blank},
+		{"int64 not supported, as an old exporter leaked it", Nanosecond, 9223372036854775794, 0, Blank},
+		{"int64 blank in %g", Millijoule, 9.223372036854776e+18, 0, Blank},
+		{"int32 blank", Percent, 2147483632, 0, Blank},
+		{"int32 not permissioned", MHz, 2147483635, 0, Blank},
+		{"int32 blank is a legitimate rate", BytePerSecond, 2147483632, 2147483632, Valid},
+		{"int32 blank is a legitimate duration", Nanosecond, 2147483632, 2.147483632, Valid},
+		{"int32 blank is a legitimate size", Byte, 2147483632, 2147483632, Valid},
+		{"fp64 blank", Watt, 140737488355328, 0, Blank},
+		{"fp64 not permissioned", Ratio, 140737488355331, 0, Blank},
+		{"fp64 blank is a legitimate byte count", ByteCount, 140737488355328, 140737488355328, Valid},
+
+		{"NaN", Ratio, math.NaN(), 0, NotFinite},
+		{"+Inf", MiB, math.Inf(1), 0, NotFinite},
+		{"-Inf", Celsius, math.Inf(-1), 0, NotFinite},
+		{"negative memory", MiB, -1, 0, Absurd},
+		{"negative power", Watt, -3, 0, Absurd},
+		{"a temperature that melts", Celsius, 65535, 0, Absurd},
+		{"half a bit", Mask, 4.5, 0, Absurd},
+		{"a negative mask", Mask, -4, 0, Absurd},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, verdict := tt.unit.Value(tt.exposed)
+			require.Equal(t, tt.verdict, verdict, verdict.String())
+			if verdict == Valid {
+				assert.InDelta(t, tt.want, got, 1e-9*math.Abs(tt.want))
+			}
+		})
+	}
+}
+
+func TestTheScaleOfARatioOrPercentSpelling(t *testing.T) {
+	assert.Equal(t, ScalePercent, Settle(57))
+	assert.Equal(t, ScaleRatio, Settle(0.57))
+	assert.Equal(t, ScaleUnknown, Settle(0))
+	assert.Equal(t, ScaleUnknown, Settle(1))
+	assert.Equal(t, ScaleUnknown, Settle(2147483632), "a sentinel settles nothing")
+
+	v, ok := ScalePercent.Apply(57)
+	assert.True(t, ok)
+	assert.InDelta(t, 0.57, v, 1e-12)
+	v, ok = ScaleRatio.Apply(1)
+	assert.True(t, ok)
+	assert.InDelta(t, 1.0, v, 0)
+	v, ok = ScaleUnknown.Apply(0)
+	assert.True(t, ok, "0 is 0 on both scales")
+	assert.Zero(t, v)
+	_, ok = ScaleUnknown.Apply(1)
+	assert.False(t, ok, "1 is either 1 % or 100 %")
+}
+
+func TestClamp(t *testing.T) {
+	for _, tt := range []struct {
+		in, want float64
+		clamped  bool
+	}{{0, 0, false}, {1, 1, false}, {0.5, 0.5, false}, {1.294, 1, true}, {-0.1, 0, true}} {
+		got, clamped := Clamp(tt.in)
+		assert.InDelta(t, tt.want, got, 0)
+		assert.Equal(t, tt.clamped, clamped)
+	}
+}
+
+func TestSaturationReasonsAreTheSixOfTheContract(t *testing.T) {
+	want := map[string]uint64{
+		"sw_power_cap": 0x4, "hw_slowdown": 0x8, "sync_boost": 0x10,
+		"sw_thermal": 0x20, "hw_thermal": 0x40, "hw_power_brake": 0x80,
+	}
+	got := map[string]uint64{}
+	for _, r := range SaturationReasons() {
+		got[r.Name] = r.Bit
+	}
+	assert.Equal(t, want, got)
+}
+
+func TestRowLabels(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		labels     map[string]string
+		uuid, host string
+		gpu, held  bool
+		relayed    bool
+		holder     Holder
+	}{
+		{
+			name:   "current",
+			labels: map[string]string{"UUID": "GPU-1", "Hostname": "n1", "pod": "p", "namespace": "ns", "container": "c", "pod_uid": "u"},
+			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: Holder{"ns", "p", "u", "c"},
+		},
+		{
+			name:   "old namespace",
+			labels: map[string]string{"uuid": "GPU-1", "hostname": "n1", "pod_name": "p", "pod_namespace": "ns", "container_name": "c"},
+			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: Holder{"ns", "p", "", "c"},
+		},
+		{
+			name: "relayed by a Prometheus",
+			labels: map[string]string{
+				"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu-operator", "container": "exporter",
+				"exported_pod": "p", "exported_namespace": "ns", "exported_container": "c",
+			},
+			uuid: "GPU-1", gpu: true, held: true, relayed: true, holder: Holder{"ns", "p", "", "c"},
+		},
+		{
+			name:   "empty strings are no pod",
+			labels: map[string]string{"UUID": "GPU-1", "pod": "", "namespace": "", "container": ""},
+			uuid:   "GPU-1", gpu: true,
+		},
+		{
+			name:   "the exporter's own pod is no holder",
+			labels: map[string]string{"UUID": "GPU-1", "pod": "nvidia-dcgm-exporter-8x2kq", "namespace": "gpu-operator", "container": "nvidia-dcgm-exporter"},
+			uuid:   "GPU-1", gpu: true,
+		},
+		{
+			name:   "a reservation pod is the pod that the label names",
+			labels: map[string]string{"UUID": "GPU-1", "pod": "runai-reservation-gpu-1", "namespace": "runai-reservation", "container": "runai-reservation"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{"runai-reservation", "runai-reservation-gpu-1", "", "runai-reservation"},
+		},
+		{name: "link rows are about a link", labels: map[string]string{"gpu_uuid": "GPU-1", "nvlink": "1"}, uuid: "GPU-1"},
+		{name: "switch rows", labels: map[string]string{"nvswitch": "0", "Hostname": "n1"}, host: "n1"},
+		{name: "CPU rows reuse the GPU layout", labels: map[string]string{"cpu": "0", "cpucore": "3"}},
+		{name: "sentinel texts are no value", labels: map[string]string{"UUID": "<<<NULL>>>", "Hostname": "<<<NOT_FOUND>>>"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var r Row
+			for k, v := range tt.labels {
+				r.Set(k, v)
+			}
+			assert.Equal(t, tt.uuid, r.Get(RoleUUID))
+			assert.Equal(t, tt.host, r.Get(RoleHost))
+			assert.Equal(t, tt.gpu, r.IsGPU())
+			assert.Equal(t, tt.relayed, r.Relayed())
+			h, held := r.Holder()
+			assert.Equal(t, tt.held, held)
+			assert.Equal(t, tt.holder, h)
+		})
+	}
+}
+
+func TestMIGProfiles(t *testing.T) {
+	for name, want := range map[string]Profile{
+		"1g.10gb":        {"1g.10gb", 1, 10, false},
+		"7g.141gb":       {"7g.141gb", 7, 141, false},
+		"1g.5gb+me":      {"1g.5gb+me", 1, 5, true},
+		"1c.3g.40gb":     {"1c.3g.40gb", 3, 40, false},
+		"1g.24gb-me":     {"1g.24gb-me", 1, 24, false},
+		"1g.24gb+me.all": {"1g.24gb+me.all", 1, 24, true},
+	} {
+		got, ok := ParseProfile(name)
+		assert.True(t, ok, name)
+		assert.Equal(t, want, got)
+	}
+	for _, name := range []string{"", "1g", "<<<NULL>>>", "0g.5gb", "9g.5gb", "1g.5gb+x", "g.gb", "1g.99999999999999999999gb"} {
+		_, ok := ParseProfile(name)
+		assert.False(t, ok, name)
+	}
+}
+
+func TestEveryListedProfileParsesAndFitsItsBoard(t *testing.T) {
+	for _, s := range slicings {
+		for _, name := range s.Profiles {
+			p, ok := ParseProfile(name)
+			require.True(t, ok, name)
+			assert.LessOrEqual(t, p.Compute, s.Compute, name)
+		}
+	}
+	for model, compute := range map[string]int{
+		"NVIDIA A100-SXM4-40GB": 7, "NVIDIA-A100-SXM4-80GB": 7, "NVIDIA A30": 4,
+		"NVIDIA H100 80GB HBM3": 7, "NVIDIA H100 NVL": 7, "NVIDIA RTX PRO 6000 Blackwell Server Edition": 4,
+	} {
+		got, ok := ModelSlicing(model)
+		assert.True(t, ok, model)
+		assert.Equal(t, compute, got.Compute, model)
+	}
+	_, ok := ModelSlicing("Tesla T4")
+	assert.False(t, ok)
+	got, _ := ModelSlicing("NVIDIA A100-SXM4-40GB")
+	assert.Contains(t, got.Profiles, "1g.5gb")
+}
+
+func TestPCIeCapacity(t *testing.T) {
+	for _, tt := range []struct {
+		generation, lanes, want float64
+		ok                      bool
+	}{
+		{4, 16, 31.504e9, true},
+		{3, 16, 15.76e9, true},
+		{5, 8, 31.504e9, true},
+		{0, 16, 0, false},
+		{7, 16, 0, false},
+		{4.5, 16, 0, false},
+		{4, 3, 0, false},
+		{4, 0, 0, false},
+	} {
+		got, ok := PCIeCapacity(tt.generation, tt.lanes)
+		assert.Equal(t, tt.ok, ok)
+		assert.InDelta(t, tt.want, got, 1)
+	}
+}
+
+func TestModelLinks(t *testing.T) {
+	for model, want := range map[string]Links{
+		"NVIDIA H100 80GB HBM3": {63.008e9, 450e9},
+		"NVIDIA-H100-80GB-HBM3": {63.008e9, 450e9},
+		"NVIDIA H100 PCIe":      {63.008e9, 0},
+		"NVIDIA A100-SXM4-40GB": {31.504e9, 300e9},
+		"NVIDIA A100 80GB PCIe": {31.504e9, 0},
+		"Tesla T4":              {15.76e9, 0},
+		"NVIDIA L4":             {},
+		"GRID A100-10C":         {},
+		"GRID T4-1Q":            {},
+		"something new":         {},
+		"":                      {},
+	} {
+		assert.Equal(t, want, ModelLinks(model), model)
+	}
+}
+
+func TestXIDClasses(t *testing.T) {
+	for code, want := range map[int]XIDClass{31: XIDApplication, 79: XIDFatal, 63: XIDMemory, 74: XIDFatal, 121: XIDLink, 999: XIDUnknown} {
+		assert.Equal(t, want, ClassifyXID(code), "%d", code)
+	}
+	assert.Equal(t, "application", XIDApplication.String())
+}
+
+func FuzzRow(f *testing.F) {
+	f.Add("UUID", "GPU-1", "pod", "p", "exported_pod", "")
+	f.Add("gpu_uuid", "<<<NULL>>>", "nvlink", "1", "GPU_I_PROFILE", "1g.5gb")
+	f.Fuzz(func(t *testing.T, k1, v1, k2, v2, k3, v3 string) {
+		var a, b Row
+		a.Set(k1, v1)
+		a.Set(k2, v2)
+		a.Set(k3, v3)
+		if LabelRole(k1) != LabelRole(k2) && LabelRole(k2) != LabelRole(k3) && LabelRole(k1) != LabelRole(k3) {
+			b.Set(k3, v3)
+			b.Set(k1, v1)
+			b.Set(k2, v2)
+			if a != b {
+				t.Fatalf("the order of labels matters: %v, %v", a, b)
+			}
+		}
+		if h, ok := a.Holder(); ok && h.Pod == "" {
+			t.Fatal("a holder without a pod")
+		}
+		ParseProfile(v1)
+		ModelLinks(v1)
+		ModelSlicing(v2)
+	})
+}

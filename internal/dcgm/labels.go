@@ -1,0 +1,159 @@
+package dcgm
+
+import "strings"
+
+// Role is what a label of a row tells.
+type Role uint8
+
+const (
+	// NoRole labels are none of ours: csv label fields, pod labels, values.
+	NoRole Role = iota
+	// RoleUUID is the GPU's UUID; under MIG the parent's.
+	RoleUUID
+	// RoleDevice is the operating system's device name.
+	RoleDevice
+	// RoleModel is the model name.
+	RoleModel
+	// RoleInstanceID is the NVML GPU instance id of a MIG row.
+	RoleInstanceID
+	// RoleInstanceProfile is the MIG profile of a MIG row.
+	RoleInstanceProfile
+	// RoleHost is the node's name.
+	RoleHost
+	// RolePod is the holding pod's name.
+	RolePod
+	// RoleNamespace is the holding pod's namespace.
+	RoleNamespace
+	// RoleContainer is the holding container's name.
+	RoleContainer
+	// RolePodUID is the holding pod's UID.
+	RolePodUID
+	// RoleRelayedPod to RoleRelayedPodUID are the holder's labels after a
+	// Prometheus without honor_labels moved them out of the way of its own.
+	RoleRelayedPod
+	RoleRelayedNamespace
+	RoleRelayedContainer
+	RoleRelayedPodUID
+	// RoleVGPU numbers the replica of a time-sliced GPU.
+	RoleVGPU
+	// RoleXID is the code counted by the DCGM_EXP_XID_ERRORS fields.
+	RoleXID
+	// RoleLink, RoleSwitch and RoleCPU mark rows that are not about a GPU as a
+	// whole: an NVLink, an NVSwitch, a CPU or a core of one.
+	RoleLink
+	RoleSwitch
+	RoleCPU
+	// RoleClaim to RoleMIGUUID name the DRA allocation of the row.
+	RoleClaim
+	RoleDRADriver
+	RoleDRAPool
+	RoleDRADevice
+	RoleMIGUUID
+	// NumRoles is one more than the highest role.
+	NumRoles
+)
+
+// roles holds every spelling: the current one, --use-old-namespace
+// (uuid, pod_name, …), LINK rows (gpu_uuid, model_name, hostname) and 4.8.3
+// (hostname).
+var roles = map[string]Role{
+	"UUID": RoleUUID, "uuid": RoleUUID, "gpu_uuid": RoleUUID,
+	"device":    RoleDevice,
+	"modelName": RoleModel, "model_name": RoleModel,
+	"GPU_I_ID": RoleInstanceID, "GPU_I_PROFILE": RoleInstanceProfile,
+	"Hostname": RoleHost, "hostname": RoleHost,
+	"pod": RolePod, "pod_name": RolePod,
+	"namespace": RoleNamespace, "pod_namespace": RoleNamespace,
+	"container": RoleContainer, "container_name": RoleContainer,
+	"pod_uid": RolePodUID, "uid": RolePodUID,
+	"exported_pod": RoleRelayedPod, "exported_pod_name": RoleRelayedPod,
+	"exported_namespace": RoleRelayedNamespace, "exported_pod_namespace": RoleRelayedNamespace,
+	"exported_container": RoleRelayedContainer, "exported_container_name": RoleRelayedContainer,
+	"exported_pod_uid": RoleRelayedPodUID, "exported_uid": RoleRelayedPodUID,
+	"vgpu":   RoleVGPU,
+	"xid":    RoleXID,
+	"nvlink": RoleLink, "nvswitch": RoleSwitch,
+	"cpu": RoleCPU, "cpucore": RoleCPU,
+	"dra_claim_name": RoleClaim, "dra_driver_name": RoleDRADriver, "dra_pool_name": RoleDRAPool,
+	"dra_device_name": RoleDRADevice, "dra_mig_device_uuid": RoleMIGUUID,
+}
+
+// LabelRole returns what a label tells.
+func LabelRole(name string) Role { return roles[name] }
+
+// Row is what a row's labels say, in every spelling, with "no value" texts
+// left empty.
+type Row struct {
+	text [NumRoles]string
+}
+
+// Set takes one label. The first of several spellings of one role that has a
+// value wins; exporters never use two.
+func (r *Row) Set(name, value string) {
+	role := roles[name]
+	if role == NoRole || BlankText(value) || r.text[role] != "" {
+		return
+	}
+	r.text[role] = value
+}
+
+// Get returns the text of a role; empty when the row does not say.
+func (r *Row) Get(role Role) string { return r.text[role] }
+
+// IsGPU reports whether the row is about one GPU or MIG instance as a whole.
+func (r *Row) IsGPU() bool {
+	return r.text[RoleUUID] != "" && r.text[RoleLink] == "" && r.text[RoleSwitch] == "" && r.text[RoleCPU] == ""
+}
+
+// Holder is the container that a row names.
+type Holder struct {
+	Namespace, Pod, UID, Container string
+}
+
+// Relayed reports whether a Prometheus stands between the exporter and us and
+// moved the holder's labels away, so that the plain ones are the scrape
+// target's.
+func (r *Row) Relayed() bool {
+	return r.text[RoleRelayedPod] != ""
+}
+
+// Plain returns the container that the row's plain labels name: the holder, or
+// the scrape target when the row is relayed. Of a GPU that nobody holds, a
+// relayed scrape carries the target's plain labels too: compare with the Plain
+// of relayed rows. It reports false when there is no pod in the plain labels.
+func (r *Row) Plain() (Holder, bool) {
+	h := Holder{
+		Namespace: r.text[RoleNamespace], Pod: r.text[RolePod],
+		UID: r.text[RolePodUID], Container: r.text[RoleContainer],
+	}
+	return h, h.Pod != ""
+}
+
+// Holder returns the container that the row names as the holder of its device.
+// It reports false when the row names nobody, or only the exporter itself.
+func (r *Row) Holder() (Holder, bool) {
+	h, ok := r.Plain()
+	if r.Relayed() {
+		h = Holder{
+			Namespace: r.text[RoleRelayedNamespace], Pod: r.text[RoleRelayedPod],
+			UID: r.text[RoleRelayedPodUID], Container: r.text[RoleRelayedContainer],
+		}
+		ok = true
+	}
+	if !ok || isExporter(h) {
+		return Holder{}, false
+	}
+	return h, true
+}
+
+// isExporter recognises the exporter's own pod, which scrape configurations
+// without honor_labels attach to rows of GPUs that nobody holds. Container
+// names are those of the static manifests and of the operator; the Helm
+// chart's, exporter, says too little alone.
+func isExporter(h Holder) bool {
+	switch h.Container {
+	case "dcgm-exporter", "nvidia-dcgm-exporter":
+		return true
+	}
+	return strings.Contains(h.Pod, "dcgm-exporter")
+}

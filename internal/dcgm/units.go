@@ -1,0 +1,191 @@
+package dcgm
+
+import "math"
+
+// Unit is the unit of an exposed value. It decides the factor to the base unit
+// and which values are sentinels or absurd.
+type Unit uint8
+
+const (
+	// None is a plain number: a count, a code, a generation, a lane count.
+	None Unit = iota
+	// Mask is a bit mask.
+	Mask
+	// Ratio is a fraction, 0 to 1.
+	Ratio
+	// Percent is 0 to 100.
+	Percent
+	// RatioOrPercent is a spelling that means 0 to 100 in DCGM 4.6 and 0 to 1
+	// from 4.7 on; see Scale.
+	RatioOrPercent
+	// MiB is 1048576 bytes.
+	MiB
+	// Byte is a memory size in bytes.
+	Byte
+	// ByteCount is an ever growing number of bytes.
+	ByteCount
+	// BytePerSecond is a transfer rate.
+	BytePerSecond
+	// MHz is a clock frequency.
+	MHz
+	// Hz is a clock frequency.
+	Hz
+	// Watt is a power.
+	Watt
+	// Millijoule is an energy.
+	Millijoule
+	// Joule is an energy.
+	Joule
+	// Celsius is a temperature.
+	Celsius
+	// Nanosecond is a duration.
+	Nanosecond
+)
+
+// DCGM's "no value" sentinels. Each type has four consecutive ones: blank, not
+// found, not supported, not permissioned.
+const (
+	int32Blank   = 2147483632.0
+	float64Blank = 140737488355328.0
+	// int64Blank is a little below 0x7ffffffffffffff0, because the four
+	// sentinels become 9.223372036854776e+18 through a float64 and renderers
+	// round them further.
+	int64Blank = 9.2233720368547e18
+	blankKinds = 4
+)
+
+// unitTraits is what a unit says about its values.
+type unitTraits struct {
+	factor float64 // multiplies an exposed value into the base unit
+	// int32Blanks and float64Blanks say that those sentinels cannot be
+	// legitimate values of this unit. 2147483632 bytes per second can be one.
+	int32Blanks, float64Blanks bool
+	// min and max bound what can be true at all, in the exposed unit. Ratios
+	// are not bounded here: they are clamped, and the clamp is counted.
+	min, max float64
+}
+
+var (
+	inf    = math.Inf(1)
+	traits = [...]unitTraits{
+		None:           {1, true, true, 0, inf},
+		Mask:           {1, false, false, 0, 1 << 53},
+		Ratio:          {1, true, true, -inf, inf},
+		Percent:        {0.01, true, true, -inf, inf},
+		RatioOrPercent: {1, true, true, -inf, inf},
+		MiB:            {1 << 20, true, true, 0, 1 << 40},
+		Byte:           {1, false, true, 0, 1 << 60},
+		ByteCount:      {1, false, false, 0, inf},
+		BytePerSecond:  {1, false, true, 0, 1e14},
+		MHz:            {1e6, true, true, 0, 1e6},
+		Hz:             {1, false, true, 0, 1e12},
+		Watt:           {1, true, true, 0, 1e6},
+		Millijoule:     {1e-3, false, false, 0, inf},
+		Joule:          {1, false, true, 0, inf},
+		Celsius:        {1, true, true, -100, 1000},
+		Nanosecond:     {1e-9, false, false, 0, inf},
+	}
+)
+
+// Verdict says what became of an exposed value.
+type Verdict uint8
+
+const (
+	// Valid is an observation.
+	Valid Verdict = iota
+	// Blank is one of DCGM's sentinels: no observation.
+	Blank
+	// NotFinite is NaN or an infinity: no observation.
+	NotFinite
+	// Absurd is a value that cannot be true: no observation.
+	Absurd
+)
+
+// String names the verdict as self-metrics do.
+func (v Verdict) String() string {
+	return [...]string{"valid", "sentinel", "not_finite", "absurd"}[v]
+}
+
+// Value turns an exposed value into the base unit: By, By/s, Hz, W, J, Cel, s
+// or a fraction. The result is meaningful only when the verdict is Valid.
+// Ratios are returned as they are, also outside of [0, 1].
+func (u Unit) Value(exposed float64) (float64, Verdict) {
+	t := &traits[u]
+	switch {
+	case math.IsNaN(exposed) || math.IsInf(exposed, 0):
+		return 0, NotFinite
+	case exposed >= int64Blank,
+		t.int32Blanks && isBlank(exposed, int32Blank),
+		t.float64Blanks && isBlank(exposed, float64Blank):
+		return 0, Blank
+	case exposed < t.min || exposed > t.max,
+		u == Mask && exposed != math.Trunc(exposed):
+		return 0, Absurd
+	}
+	return exposed * t.factor, Valid
+}
+
+func isBlank(v, first float64) bool {
+	return v >= first && v < first+blankKinds && v == math.Trunc(v)
+}
+
+// Scale tells what values of RatioOrPercent spellings mean in one scrape.
+type Scale uint8
+
+const (
+	// ScaleUnknown means that nothing in the scrape settles it: 0 is 0 on both
+	// scales, 1 is either 1 % or 100 % and is no observation.
+	ScaleUnknown Scale = iota
+	// ScaleRatio is 0 to 1.
+	ScaleRatio
+	// ScalePercent is 0 to 100.
+	ScalePercent
+)
+
+// Settle returns what one value says about the scale: more than 1 can only be
+// a percentage, and percentages are whole numbers.
+func Settle(exposed float64) Scale {
+	switch {
+	case exposed > 1 && exposed < int32Blank:
+		return ScalePercent
+	case exposed > 0 && exposed < 1:
+		return ScaleRatio
+	}
+	return ScaleUnknown
+}
+
+// Apply turns an exposed RatioOrPercent value into a fraction. It reports
+// false when the scale leaves the value ambiguous.
+func (s Scale) Apply(exposed float64) (float64, bool) {
+	switch s {
+	case ScalePercent:
+		return exposed * traits[Percent].factor, true
+	case ScaleRatio:
+		return exposed, true
+	}
+	return exposed, exposed == 0
+}
+
+// Clamp bounds a ratio to [0, 1] and reports whether it had to.
+func Clamp(ratio float64) (float64, bool) {
+	switch {
+	case ratio < 0:
+		return 0, true
+	case ratio > 1:
+		return 1, true
+	}
+	return ratio, false
+}
+
+// BlankText reports whether a label's text stands for "no value".
+func BlankText(s string) bool {
+	return s == "" || (len(s) > 5 && s[:3] == "<<<" && s[len(s)-3:] == ">>>")
+}
+
+// String names the unit for documentation.
+func (u Unit) String() string {
+	return [...]string{
+		"count", "bit mask", "ratio", "%", "ratio or %", "MiB", "bytes", "bytes", "bytes/s",
+		"MHz", "Hz", "W", "mJ", "J", "°C", "ns",
+	}[u]
+}

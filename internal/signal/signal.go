@@ -1,0 +1,86 @@
+package signal
+
+// Kind is the OpenTelemetry data type of a metric.
+type Kind uint8
+
+const (
+	// Gauge is a value that was observed at one moment.
+	Gauge Kind = iota
+	// Counter is a cumulative monotonic Sum.
+	Counter
+	// UpDownCounter is a cumulative non-monotonic Sum.
+	UpDownCounter
+)
+
+// String returns the kind as the documentation spells it.
+func (k Kind) String() string {
+	switch k {
+	case Counter:
+		return "Sum, cumulative, monotonic"
+	case UpDownCounter:
+		return "Sum, cumulative, non-monotonic"
+	default:
+		return "Gauge"
+	}
+}
+
+// Stage is the place in the pipeline where a metric is made.
+type Stage uint8
+
+const (
+	// StageSample metrics are made of one scrape.
+	StageSample Stage = iota
+	// StageWindow metrics are made of the samples of one window.
+	StageWindow
+)
+
+// Metric describes one metric of the output contract.
+type Metric struct {
+	// Name is the OpenTelemetry metric name.
+	Name string
+	// Unit is a UCUM unit; counts and flags carry an annotation in braces.
+	Unit string
+	// Kind is the data type.
+	Kind Kind
+	// Int says that points are integers; otherwise they are doubles.
+	Int bool
+	// Stage is the place where the metric is made.
+	Stage Stage
+	// Description is one sentence for users.
+	Description string
+	// Source says which canonical fields or samples the metric is made of.
+	Source string
+	// OpenCost is the field of OpenCost's GPUSaturation or GPUAllocation with
+	// the same meaning; empty when OpenCost has none.
+	OpenCost string
+	// Attributes are the metric's own attribute keys: those that tell its
+	// series on one device apart.
+	Attributes []string
+}
+
+// Lookup returns the metric with that name.
+func Lookup(name string) (*Metric, bool) {
+	m, ok := byName[name]
+	return m, ok
+}
+
+// All returns every metric in the order of the documentation. The slice is the
+// caller's, the metrics are shared and must not be changed.
+func All() []*Metric {
+	return append([]*Metric(nil), all...)
+}
+
+var (
+	all    []*Metric
+	byName = map[string]*Metric{}
+)
+
+// add registers a metric at package initialisation.
+func add(m Metric) *Metric {
+	if _, dup := byName[m.Name]; dup {
+		panic("signal: metric declared twice: " + m.Name)
+	}
+	all = append(all, &m)
+	byName[m.Name] = &m
+	return &m
+}

@@ -1,0 +1,54 @@
+package signal
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryMetricIsDescribed(t *testing.T) {
+	require.NotEmpty(t, All())
+	for _, m := range All() {
+		assert.NotEmpty(t, m.Unit, m.Name)
+		assert.NotEmpty(t, m.Source, m.Name)
+		assert.True(t, strings.HasSuffix(m.Description, "."), "%s: %q is no sentence", m.Name, m.Description)
+		got, ok := Lookup(m.Name)
+		assert.True(t, ok)
+		assert.Same(t, m, got)
+	}
+}
+
+// Unit 1 renders as _ratio in Prometheus, so only ratios may have it, and a
+// ratio is never an integer.
+func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
+	for _, m := range All() {
+		if m.Int {
+			assert.NotEqual(t, "1", m.Unit, m.Name)
+		}
+	}
+}
+
+func TestOwnAttributesDoNotDescribeTheDevice(t *testing.T) {
+	for _, m := range All() {
+		for _, a := range m.Attributes {
+			assert.NotContains(t, DescriptiveAttributes(), a, m.Name)
+			assert.NotEqual(t, HardwareID, a, m.Name)
+		}
+	}
+}
+
+func TestUnknownNamesAreNotFound(t *testing.T) {
+	_, ok := Lookup("gpu.nonsense")
+	assert.False(t, ok)
+}
+
+func TestChangingTheListDoesNotChangeTheTable(t *testing.T) {
+	All()[0] = nil
+	assert.NotNil(t, All()[0])
+}
+
+func TestDeclaringAMetricTwiceFails(t *testing.T) {
+	assert.Panics(t, func() { add(Metric{Name: HwPower.Name}) })
+}

@@ -1,0 +1,96 @@
+package gpusynthesizerprocessor
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func label(name, value string) labels.Label { return labels.Label{Name: name, Value: value} }
+
+// Recorded outputs of real exporters lie beside the repository on some machines.
+// What must and must not appear is listed per recording.
+func TestRecordedOutputs(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "shared", "captures")
+	files, err := filepath.Glob(filepath.Join(dir, "*.prom"))
+	require.NoError(t, err)
+	if len(files) == 0 {
+		t.Log("NOT CHECKED against recorded exporter outputs: there are none beside the repository")
+		return
+	}
+	expected := map[string]struct{ must, mustNot []string }{
+		"kops_l4_idle.prom": {
+			must:    []string{"gauge hw.gpu.memory.utilization", "sum hw.gpu.memory.limit", "gauge hw.power", "gauge hw.gpu.utilization {hw.gpu.task=general", "host.name=gpu-node-1"},
+			mustNot: []string{"hw.sensor_location=memory", "xid", "gpu.device.holder", "gpu.clock.throttle.time"},
+		},
+		"upcloud_l40s_vm.prom": {
+			must:    []string{"gauge hw.gpu.memory.utilization", "= 48304750592 By", "gauge gpu.pcie.utilization"},
+			mustNot: []string{"hw.sensor_location=memory", "xid"},
+		},
+		"aicr_h100x8_k8s.prom": {
+			must:    []string{"k8s.pod.name=vllm-decode-0", "k8s.container.name=main", "hw.name=nvidia7"},
+			mustNot: []string{"k8s.pod.uid"},
+		},
+		"fakegpuop_a100_nomig_dcp.prom": {
+			must:    []string{"gauge gpu.dram.active", "gauge gpu.pcie.throughput"},
+			mustNot: []string{"gpu.device.holder", "hw.parent"},
+		},
+		"fakegpuop_a100_mig_1gi_active.prom": {
+			must:    []string{"/gi9, hw.model=NVIDIA A100-SXM4-40GB", "gpu.mig.profile=1g.5gb"},
+			mustNot: []string{"gpu.device.holder"},
+		},
+		"fakegpuop_a100_mig_3gi_active.prom": {
+			must:    []string{"/gi7", "/gi9", "/gi5", "gpu.mig.profile=2g.10gb"},
+			mustNot: []string{"gpu.device.holder"},
+		},
+		"fakegpuop_fraction_1workload.prom": {
+			must: []string{"gpu.device.holder", "k8s.namespace.name=runai-reservation"},
+		},
+		"vks_vgpu_a100_10c.prom": {
+			must:    []string{"gauge hw.gpu.memory.utilization"},
+			mustNot: []string{"hw.power", "gpu.sm.active", "gpu.pcie"},
+		},
+		"datadog_t4_legacy.prom":   {must: []string{"hw.model=Tesla T4", "hw.gpu.memory.usage"}, mustNot: []string{"9.223372"}},
+		"datadog_t4_throttle.prom": {must: []string{"gpu.clock.event.reason=sw_power_cap"}, mustNot: []string{"DCGM_FI_DRIVER_VERSION"}},
+		"issue512_h100_mig_pods.prom": {
+			must:    []string{"k8s.pod.name=embed-0", "k8s.pod.name=tts-0", "/gi8"},
+			mustNot: []string{"hw.gpu.memory"},
+		},
+		"dra_gh200_mig.prom": {mustNot: []string{"gpu.mig.uuid"}},
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var body strings.Builder // Prometheus' parser stops at the first bad line
+			for _, line := range strings.Split(string(text), "\n") {
+				if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "DCGM") && strings.Contains(line, "} ") {
+					body.WriteString(line + "\n")
+				}
+			}
+			s := []scrape{{10, parse(t, body.String())}}
+			got := run(t, "", s, onResources)
+			assert.Equal(t, got, run(t, "", s, onPoints))
+			want, known := expected[name]
+			assert.True(t, known, "say what must appear of %s", name)
+			for _, text := range want.must {
+				assert.Contains(t, got, text)
+			}
+			for _, text := range want.mustNot {
+				assert.NotContains(t, got, text)
+			}
+			assert.NotContains(t, got, "DCGM_")
+			assert.NotContains(t, got, "NaN")
+			if strings.Contains(name, "mig_3gi") {
+				assert.Equal(t, 1, strings.Count(got, " hw.power "), "the board's power once")
+				assert.Equal(t, 3, strings.Count(got, " hw.gpu.memory.utilization "))
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package gpusynthesizerprocessor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Values of raw.
+const (
+	rawDrop = "drop"
+	rawKeep = "keep"
+)
+
+// Values of violation_unit.
+const (
+	unitNanoseconds  = "ns"
+	unitMicroseconds = "us"
+)
+
+// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
+const nodeNameEnv = "NODE_NAME"
+
+const (
+	defaultMaxDevices = 200_000
+	maxMaxDevices     = 10_000_000
+)
+
+// MetricConfig switches one metric.
+type MetricConfig struct {
+	// Enabled says whether the metric is emitted.
+	Enabled bool `mapstructure:"enabled"`
+}
+
+// Config configures the gpu_synthesizer processor.
+type Config struct {
+	// Raw says what becomes of the DCGM metrics that signals were made of, and
+	// of unknown ones: drop or keep.
+	Raw string `mapstructure:"raw"`
+	// ViolationUnit is the unit of the *_VIOLATION counters: ns, which is what
+	// DCGM counts in whatever HELP says, or us.
+	ViolationUnit string `mapstructure:"violation_unit"`
+	// NodeName is k8s.node.name where the scrape target does not say it.
+	// Default: the environment variable NODE_NAME; when that is unset too, the
+	// exporter's host name.
+	NodeName string `mapstructure:"node_name"`
+	// ClusterName is k8s.cluster.name; unset when empty.
+	ClusterName string `mapstructure:"cluster_name"`
+	// MaxDevices bounds the boards and MIG instances known at a time; rows of
+	// further ones are dropped and counted.
+	MaxDevices int `mapstructure:"max_devices"`
+	// Metrics switches single metrics by name; all are enabled by default.
+	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		Raw:           rawDrop,
+		ViolationUnit: unitNanoseconds,
+		NodeName:      os.Getenv(nodeNameEnv),
+		MaxDevices:    defaultMaxDevices,
+	}
+}
+
+// Validate reports every field whose value is not allowed.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Raw != rawDrop && c.Raw != rawKeep {
+		errs = append(errs, fmt.Errorf("raw must be %q or %q (got %q)", rawDrop, rawKeep, c.Raw))
+	}
+	if c.ViolationUnit != unitNanoseconds && c.ViolationUnit != unitMicroseconds {
+		errs = append(errs, fmt.Errorf("violation_unit must be %q or %q (got %q)", unitNanoseconds, unitMicroseconds, c.ViolationUnit))
+	}
+	if c.MaxDevices < 1 || c.MaxDevices > maxMaxDevices {
+		errs = append(errs, fmt.Errorf("max_devices must be between 1 and %d (got %d)", maxMaxDevices, c.MaxDevices))
+	}
+	for name := range c.Metrics {
+		if m, ok := signal.Lookup(name); !ok || !emits(m) {
+			errs = append(errs, fmt.Errorf("metrics has no metric %q; allowed are %s", name, strings.Join(emittedNames(), ", ")))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// emits reports whether this processor makes the metric.
+func emits(m *signal.Metric) bool {
+	return m.Stage == signal.StageSample && m != signal.GPUExporterUp
+}
+
+func emittedNames() []string {
+	var names []string
+	for _, m := range signal.All() {
+		if emits(m) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// disabled returns the metrics that are switched off.
+func (c *Config) disabled() []*signal.Metric {
+	var out []*signal.Metric
+	for name, mc := range c.Metrics {
+		if m, ok := signal.Lookup(name); ok && !mc.Enabled {
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,281 @@
+package gpusynthesizerprocessor
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected outputs")
+
+// Each directory below testdata/golden is a sentence. scrapes.prom holds the
+// exposition text of one or more scrapes, each after a line "@ <seconds>s".
+// output.txt holds what must come out of them, one line a point. config.yaml,
+// where it exists, is the configuration of the processor.
+func TestGolden(t *testing.T) {
+	t.Setenv(nodeNameEnv, "")
+	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			scrapes := readScrapes(t, filepath.Join(dir, "scrapes.prom"))
+			want := filepath.Join(dir, "output.txt")
+			got := run(t, dir, scrapes, onResources)
+			if *update {
+				require.NoError(t, os.WriteFile(want, []byte(got), 0o600))
+			}
+			text, err := os.ReadFile(want)
+			require.NoError(t, err)
+			assert.Equal(t, string(text), got)
+
+			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points say the same as labels on Resources")
+			for i := range scrapes {
+				rand.Shuffle(len(scrapes[i].rows), func(a, b int) {
+					scrapes[i].rows[a], scrapes[i].rows[b] = scrapes[i].rows[b], scrapes[i].rows[a]
+				})
+			}
+			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "the order of rows changes nothing")
+		})
+	}
+}
+
+type scrape struct {
+	seconds int64
+	rows    []row
+}
+
+type row struct {
+	name   string
+	kind   string
+	labels []labels.Label
+	value  float64
+}
+
+// readScrapes reads exposition text with Prometheus' own parser.
+func readScrapes(t *testing.T, file string) []scrape {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var out []scrape
+	for _, part := range strings.Split(string(text), "\n@ ")[0:] {
+		part = strings.TrimPrefix(part, "@ ")
+		at, body, ok := strings.Cut(part, "\n")
+		require.True(t, ok, "a scrape begins with a line @ <seconds>s")
+		d, err := time.ParseDuration(at)
+		require.NoError(t, err)
+		out = append(out, scrape{int64(d / time.Second), parse(t, body)})
+	}
+	return out
+}
+
+func parse(t *testing.T, body string) []row {
+	t.Helper()
+	p := textparse.NewPromParser([]byte(body+"\n"), labels.NewSymbolTable(), false)
+	kinds := map[string]string{}
+	var rows []row
+	for {
+		entry, err := p.Next()
+		if err != nil {
+			require.ErrorContains(t, err, "EOF")
+			return rows
+		}
+		switch entry {
+		case textparse.EntryType:
+			name, kind := p.Type()
+			kinds[string(name)] = string(kind)
+		case textparse.EntrySeries:
+			_, _, v := p.Series()
+			var ls labels.Labels
+			p.Labels(&ls)
+			r := row{name: ls.Get(labels.MetricName), value: v}
+			r.kind = kinds[r.name]
+			ls.Range(func(l labels.Label) {
+				if l.Name != labels.MetricName {
+					r.labels = append(r.labels, l)
+				}
+			})
+			rows = append(rows, r)
+		default:
+		}
+	}
+}
+
+// onResources lays a scrape out as the dcgm receiver does: a Resource per label
+// set, points without attributes.
+func onResources(s scrape) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	groups := map[string]pmetric.MetricSlice{}
+	for _, r := range s.rows {
+		key := fmt.Sprint(r.labels)
+		ms, ok := groups[key]
+		if !ok {
+			rm := md.ResourceMetrics().AppendEmpty()
+			putLabels(rm.Resource().Attributes(), r.labels)
+			ms = rm.ScopeMetrics().AppendEmpty().Metrics()
+			groups[key] = ms
+		}
+		point(ms, r, s.seconds)
+	}
+	return md
+}
+
+// onPoints lays a scrape out as the prometheus receiver does: the Resource is
+// the scrape target, the labels stand on the points.
+func onPoints(s scrape) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	rm := md.ResourceMetrics().AppendEmpty()
+	rm.Resource().Attributes().PutStr("service.name", "dcgm-exporter")
+	rm.Resource().Attributes().PutStr("service.instance.id", "10.0.0.1:9400")
+	rm.Resource().Attributes().PutStr("server.address", "10.0.0.1")
+	ms := rm.ScopeMetrics().AppendEmpty().Metrics()
+	for _, r := range s.rows {
+		putLabels(point(ms, r, s.seconds).Attributes(), r.labels)
+	}
+	return md
+}
+
+func putLabels(m pcommon.Map, ls []labels.Label) {
+	for _, l := range ls {
+		m.PutStr(l.Name, l.Value)
+	}
+}
+
+func point(ms pmetric.MetricSlice, r row, seconds int64) pmetric.NumberDataPoint {
+	m := ms.AppendEmpty()
+	m.SetName(r.name)
+	var dp pmetric.NumberDataPoint
+	if r.kind == "counter" {
+		sum := m.SetEmptySum()
+		sum.SetIsMonotonic(true)
+		sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+		dp = sum.DataPoints().AppendEmpty()
+	} else {
+		dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
+	}
+	dp.SetTimestamp(pcommon.Timestamp(seconds * 1e9))
+	dp.SetDoubleValue(r.value)
+	return dp
+}
+
+// newTestProcessor makes the processor through its factory.
+func newTestProcessor(t *testing.T, dir string, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
+	t.Helper()
+	cfg := createDefaultConfig()
+	if file := filepath.Join(dir, "config.yaml"); dir != "" {
+		if _, err := os.Stat(file); err == nil {
+			conf, err := confmaptest.LoadConf(file)
+			require.NoError(t, err)
+			require.NoError(t, conf.Unmarshal(cfg))
+		}
+	}
+	require.NoError(t, cfg.(*Config).Validate())
+	sink := &consumertest.MetricsSink{}
+	p, err := NewFactory().CreateMetrics(context.Background(), set, cfg, sink)
+	require.NoError(t, err)
+	require.NoError(t, p.Start(context.Background(), nil))
+	t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
+	return p, sink
+}
+
+// run sends scrapes through the processor and renders what comes out.
+func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric.Metrics) string {
+	t.Helper()
+	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
+	for _, s := range scrapes {
+		require.NoError(t, p.ConsumeMetrics(context.Background(), layout(s)))
+	}
+	var b strings.Builder
+	for _, md := range sink.AllMetrics() {
+		b.WriteString(render(md))
+	}
+	return b.String()
+}
+
+// render writes one line a point: time, Resource, metric with its kind and
+// unit, attributes, value. Lines are sorted; vendor and type, which are the
+// same everywhere, are left out.
+func render(md pmetric.Metrics) string {
+	var lines []string
+	for _, rm := range md.ResourceMetrics().All() {
+		resource := attributes(rm.Resource().Attributes())
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				kind := "gauge"
+				if m.Type() == pmetric.MetricTypeSum {
+					kind = "sum"
+					if m.Sum().IsMonotonic() {
+						kind = "counter"
+					}
+				}
+				_, ours := signal.Lookup(m.Name())
+				for _, dp := range points(m).All() {
+					where, what := resource, attributes(dp.Attributes())
+					if !ours { // labels stand where the receiver put them
+						where, what = "{}", strings.ReplaceAll(where+what, "{}", "")
+					}
+					lines = append(lines, strings.TrimRight(fmt.Sprintf("%4ds %s %s %s %s = %s %s%s",
+						int64(dp.Timestamp())/1e9, where, kind, m.Name(), what,
+						value(dp), m.Unit(), start(dp)), " "))
+				}
+			}
+		}
+	}
+	slices.SortFunc(lines, cmp.Compare[string])
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func value(dp pmetric.NumberDataPoint) string {
+	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
+		return strconv.FormatInt(dp.IntValue(), 10)
+	}
+	v := dp.DoubleValue()
+	if r := math.Round(v*1e9) / 1e9; math.Abs(v) < 1e6 {
+		v = r // 0.57 as a fraction of binary hundredths
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64) + "f"
+}
+
+func start(dp pmetric.NumberDataPoint) string {
+	if dp.StartTimestamp() == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" since %ds", int64(dp.StartTimestamp())/1e9)
+}
+
+func attributes(m pcommon.Map) string {
+	var parts []string
+	for k, v := range m.All() {
+		switch k {
+		case signal.HardwareVendor, signal.HardwareType, "server.address", "service.instance.id", "service.name":
+			continue
+		}
+		parts = append(parts, k+"="+v.AsString())
+	}
+	slices.Sort(parts)
+	return "{" + strings.Join(parts, ", ") + "}"
+}

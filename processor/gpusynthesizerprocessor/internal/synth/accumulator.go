@@ -1,0 +1,227 @@
+package synth
+
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// accumulator folds the rows of one device and sample time.
+type accumulator struct {
+	device *Device
+	fields [dcgm.NumFields]cell
+	// usage holds the rows of single holders for the fields that newer
+	// exporters measure per process.
+	usage   []usage
+	holders []holder
+	// xid holds DCGM_EXP_XID_ERRORS rows by code: totals and sliding counts.
+	totals, counts map[int]float64
+	hasTotals      bool
+	hasCounts      bool
+	dra            DRA
+	draState       draState
+	// mig says that the board has instances in this scrape.
+	mig bool
+	// instances are the accumulators of the board's instances.
+	instances []*accumulator
+	events    []event
+	xidSeen   bool
+	// row is the row taken last, holder its index into holders, or -1.
+	row    *Row
+	holder int
+	// prev is the sample time before this one, 0 when the device is new.
+	prev int64
+}
+
+type draState uint8
+
+const (
+	draNone draState = iota
+	draOne
+	draConflict
+)
+
+// cell is one field's value: that of rows without a holder, and that of rows
+// with one.
+type cell struct {
+	bare, held       float64
+	hasBare, hasHeld bool
+}
+
+// value returns the device's value: the row without a holder is the device's
+// own, rows with holders are copies of it, or processes beside it.
+func (c *cell) value() (float64, bool) {
+	if c.hasBare {
+		return c.bare, true
+	}
+	return c.held, c.hasHeld
+}
+
+// fold takes one row's value. Rows that repeat a value differ only by when the
+// exporter read it: the highest is taken, of masks all bits.
+func fold(have *float64, has *bool, v float64, kind dcgm.Kind) {
+	switch {
+	case !*has:
+		*have, *has = v, true
+	case kind == dcgm.Bits:
+		*have = float64(uint64(*have) | uint64(v))
+	default:
+		*have = max(*have, v)
+	}
+}
+
+// add takes one row's value in base units.
+func (a *accumulator) add(f *dcgm.Field, v float64, held bool) {
+	c := &a.fields[f.ID]
+	if held {
+		fold(&c.held, &c.hasHeld, v, f.Kind)
+	} else {
+		fold(&c.bare, &c.hasBare, v, f.Kind)
+	}
+}
+
+// get returns the device's value of a field.
+func (a *accumulator) get(id dcgm.ID) (float64, bool) {
+	return a.fields[id].value()
+}
+
+// usage is what one holder's processes use of a device.
+type usage struct {
+	field  dcgm.ID
+	holder int // index into holders
+	value  float64
+}
+
+// holder is a container named by labels.
+type holder struct {
+	dcgm.Holder
+	dra       DRA
+	timeSlice bool
+}
+
+// take notes what a row's labels say. targets are the pods that a relaying
+// Prometheus scraped.
+func (a *accumulator) take(r *Row, targets []dcgm.Holder) {
+	a.row, a.holder = r, -1
+	a.device.describe(r)
+	a.addDRA(r)
+	if r.held && (r.relayed || !slices.Contains(targets, r.holder)) {
+		a.holder = a.addHolder(r)
+	}
+}
+
+// addHolder returns the index of the row's holder. Rows of one container may
+// differ in whether they know the pod's uid.
+func (a *accumulator) addHolder(r *Row) int {
+	for i := range a.holders {
+		h := &a.holders[i]
+		if h.Pod != r.holder.Pod || h.Namespace != r.holder.Namespace || h.Container != r.holder.Container {
+			continue
+		}
+		if h.UID != "" && r.holder.UID != "" && h.UID != r.holder.UID {
+			continue
+		}
+		set(&h.UID, r.holder.UID)
+		if h.dra == (DRA{}) {
+			h.dra = r.dra
+		}
+		h.timeSlice = h.timeSlice || r.timeSlice
+		return i
+	}
+	a.holders = append(a.holders, holder{Holder: r.holder, dra: r.dra, timeSlice: r.timeSlice})
+	return len(a.holders) - 1
+}
+
+// addUsage takes a holder's own row of a per-process field.
+func (a *accumulator) addUsage(field dcgm.ID, holder int, v float64) {
+	for i := range a.usage {
+		if u := &a.usage[i]; u.field == field && u.holder == holder {
+			u.value = max(u.value, v)
+			return
+		}
+	}
+	a.usage = append(a.usage, usage{field, holder, v})
+}
+
+// addXID takes a row of the DCGM_EXP_XID_ERRORS fields. Rows without a code
+// only say that XID errors are watched.
+func (a *accumulator) addXID(id dcgm.ID, code int, v float64) {
+	codes, has := &a.counts, &a.hasCounts
+	if id == dcgm.XIDTotal {
+		codes, has = &a.totals, &a.hasTotals
+	}
+	*has = true
+	if code <= 0 {
+		return
+	}
+	if *codes == nil {
+		*codes = map[int]float64{}
+	}
+	(*codes)[code] = max((*codes)[code], v)
+}
+
+// addDRA notes the allocation that a row names for the device.
+func (a *accumulator) addDRA(r *Row) {
+	if r.draOther || r.dra == (DRA{}) {
+		return
+	}
+	switch {
+	case a.draState == draNone:
+		a.dra, a.draState = r.dra, draOne
+	case a.dra != r.dra:
+		a.dra, a.draState = DRA{}, draConflict
+	}
+}
+
+// reset makes an accumulator ready for another device.
+func (a *accumulator) reset(d *Device) {
+	clear(a.fields[:])
+	clear(a.totals)
+	clear(a.counts)
+	*a = accumulator{
+		device: d, fields: a.fields,
+		usage: a.usage[:0], holders: a.holders[:0], instances: a.instances[:0], events: a.events[:0],
+		totals: a.totals, counts: a.counts,
+	}
+}
+
+// foldBoard moves the fields that measure the board from its instances' rows to
+// the board: levels of the lowest instance, the highest counter, all bits.
+func (a *accumulator) foldBoard() {
+	for i := range boardFields {
+		f := boardFields[i]
+		c := &a.fields[f.ID]
+		if c.hasBare || c.hasHeld {
+			continue // a row of the whole board says it itself
+		}
+		lowest := 0
+		for _, in := range a.instances {
+			v, ok := in.get(f.ID)
+			if !ok {
+				continue
+			}
+			switch {
+			case f.Kind != dcgm.Level:
+				fold(&c.bare, &c.hasBare, v, f.Kind)
+			case !c.hasBare || in.device.number < lowest:
+				c.bare, c.hasBare, lowest = v, true, in.device.number
+			}
+		}
+	}
+	for _, in := range a.instances {
+		for i := range boardFields {
+			in.fields[boardFields[i].ID] = cell{}
+		}
+	}
+}
+
+// boardFields are the fields that measure a board.
+var boardFields = func() []*dcgm.Field {
+	var out []*dcgm.Field
+	for _, f := range dcgm.Fields() {
+		if f.Scope == dcgm.Board {
+			out = append(out, f)
+		}
+	}
+	return out
+}()

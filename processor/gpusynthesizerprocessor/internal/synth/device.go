@@ -1,0 +1,194 @@
+package synth
+
+import (
+	"strconv"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// Place is where a device was seen.
+type Place struct {
+	// Host is the host name that the exporter reports.
+	Host string
+	// Node is the Kubernetes node, or else the host.
+	Node string
+}
+
+// DRA is the allocation that a row's labels name; empty texts are unknown.
+type DRA struct {
+	Claim, Driver, Pool, Device string
+}
+
+// Device is a board or a MIG instance. It lives as long as scrapes name it.
+type Device struct {
+	// ID is the hw.id.
+	ID string
+	// Parent is the board of a MIG instance, else nil.
+	Parent *Device
+	// Name, Model, Profile and MIGUUID describe the device as last exposed.
+	Name, Model, Profile, MIGUUID string
+	// Instance is the GPU instance id of a MIG instance, else empty.
+	Instance string
+	// Place is where the device was last seen.
+	Place Place
+	// DRA is the one allocation that all rows of the last scrape agree on.
+	DRA DRA
+	// Version grows when one of the describing fields above changes.
+	Version uint64
+
+	number int // Instance as a number, to find the lowest
+
+	// last is the newest sample time, prev the one before it; 0 is none.
+	last, prev int64
+
+	xid   xidState
+	bytes [numByteCounters]byteCounter
+
+	acc *accumulator // this scrape's rows, nil between scrapes
+}
+
+// seen notes a sample time and returns the sample time strictly before it, or
+// 0 when there is none.
+func (d *Device) seen(t int64) int64 {
+	switch {
+	case t > d.last:
+		d.prev, d.last = d.last, t
+		return d.prev
+	case t == d.last:
+		return d.prev
+	}
+	return 0
+}
+
+// describe takes over what a row says about the device.
+func (d *Device) describe(r *Row) {
+	changed := set(&d.Name, r.name)
+	changed = set(&d.Model, r.model) || changed
+	changed = set(&d.Profile, r.profile) || changed
+	changed = set(&d.MIGUUID, r.migUUID) || changed
+	if changed {
+		d.Version++
+	}
+	d.Place = r.place
+}
+
+// set replaces a text by another one that says something.
+func set(text *string, by string) bool {
+	if by == "" || *text == by {
+		return false
+	}
+	*text = by
+	return true
+}
+
+// Row is what the labels of a row say, resolved to the device it is about. It
+// may be kept and used for every row with the same labels until the
+// Synthesizer's Epoch changes.
+type Row struct {
+	device  *Device
+	place   Place
+	name    string
+	model   string
+	profile string
+	migUUID string
+	dra     DRA
+	// draOther says that the DRA labels are about a MIG device although the
+	// row is the whole board's, as exporters up to 4.8.2 print them.
+	draOther bool
+
+	holder    dcgm.Holder
+	held      bool
+	relayed   bool
+	target    dcgm.Holder // the scrape target's own pod, on relayed rows
+	timeSlice bool        // a vgpu label shows time slicing
+	xid       int         // code of DCGM_EXP_XID_ERRORS rows, -1 for none
+
+	drop DropReason // why rows with these labels are not observations
+}
+
+// boardID returns the hw.id of a board. Exporters print the GPU- prefix; one
+// that does not is brought into the same form.
+func boardID(uuid string) string {
+	if len(uuid) >= 4 && (uuid[:4] == "GPU-" || uuid[:4] == "MIG-") {
+		return uuid
+	}
+	return "GPU-" + uuid
+}
+
+// Row resolves labels. relayPod is the pod that the input's Resource names as
+// the scrape target, which is never a holder.
+func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
+	r := &Row{
+		place: place,
+		name:  labels.Get(dcgm.RoleDevice),
+		model: labels.Get(dcgm.RoleModel),
+		xid:   -1,
+	}
+	switch {
+	case labels.Get(dcgm.RoleLink) != "", labels.Get(dcgm.RoleSwitch) != "", labels.Get(dcgm.RoleCPU) != "":
+		r.drop = DropOtherEntity
+		return r
+	case !labels.IsGPU():
+		r.drop = DropNoDevice
+		return r
+	}
+	r.dra = DRA{
+		Claim: labels.Get(dcgm.RoleClaim), Driver: labels.Get(dcgm.RoleDRADriver),
+		Pool: labels.Get(dcgm.RoleDRAPool), Device: labels.Get(dcgm.RoleDRADevice),
+	}
+	if code, err := strconv.Atoi(labels.Get(dcgm.RoleXID)); err == nil && code >= 0 {
+		r.xid = code
+	}
+	r.timeSlice = labels.Get(dcgm.RoleVGPU) != ""
+	r.relayed = labels.Relayed()
+	if r.relayed {
+		r.target, _ = labels.Plain()
+	}
+	r.holder, r.held = labels.Holder()
+	if r.held && !r.relayed && relayPod != "" && r.holder.Pod == relayPod {
+		r.held, r.holder = false, dcgm.Holder{}
+	}
+
+	instance := labels.Get(dcgm.RoleInstanceID)
+	if instance != "" {
+		r.profile = labels.Get(dcgm.RoleInstanceProfile)
+		r.migUUID = labels.Get(dcgm.RoleMIGUUID)
+	} else {
+		r.draOther = labels.Get(dcgm.RoleMIGUUID) != ""
+	}
+	r.device = s.device(boardID(labels.Get(dcgm.RoleUUID)), instance)
+	if r.device == nil {
+		r.drop = DropDeviceLimit
+	}
+	return r
+}
+
+// device returns the device with that identity, making it known if it is new.
+// It returns nil when the limit is reached.
+func (s *Synthesizer) device(board, instance string) *Device {
+	b := s.devices[deviceKey{board, ""}]
+	if b == nil {
+		if len(s.devices) >= s.maxDevices {
+			return nil
+		}
+		b = &Device{ID: board}
+		s.devices[deviceKey{board, ""}] = b
+	}
+	if instance == "" {
+		return b
+	}
+	d := s.devices[deviceKey{board, instance}]
+	if d == nil {
+		if len(s.devices) >= s.maxDevices {
+			return nil
+		}
+		d = &Device{ID: board + "/gi" + instance, Parent: b, Instance: instance}
+		if n, err := strconv.Atoi(instance); err == nil {
+			d.number = n
+		}
+		s.devices[deviceKey{board, instance}] = d
+	}
+	return d
+}
+
+type deviceKey struct{ board, instance string }

@@ -1,0 +1,309 @@
+package synth
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Point is one sample of the output contract.
+type Point struct {
+	Metric *signal.Metric
+	Device *Device
+	// Holder is the container whose Resource the point belongs to; nil for
+	// device series.
+	Holder *dcgm.Holder
+	// DRA is the holder's allocation, on points with a Holder.
+	DRA DRA
+	// Sharing is gpu.sharing.strategy, on points with a Holder; empty when the
+	// labels do not tell.
+	Sharing string
+	// Own is the value of the metric's own attribute; empty for metrics and
+	// points without one.
+	Own string
+	// Start and Time are nanoseconds since the epoch; a Start of 0 is unknown.
+	Start, Time int64
+	// Int is the value of integer metrics, Double that of the others.
+	Int    int64
+	Double float64
+}
+
+// direct lists the metrics that are one field's value.
+var direct = []struct {
+	field  dcgm.ID
+	metric *signal.Metric
+	own    string
+	ratio  bool // clamped to [0, 1]
+}{
+	{dcgm.FBUsed, signal.HwGPUMemoryUsage, "", false},
+	{dcgm.EncUtil, signal.HwGPUUtilization, signal.TaskEncoder, true},
+	{dcgm.DecUtil, signal.HwGPUUtilization, signal.TaskDecoder, true},
+	{dcgm.PowerUsage, signal.HwPower, "", false},
+	{dcgm.EnergyConsumption, signal.HwEnergy, "", false},
+	{dcgm.GPUTemp, signal.HwTemperature, signal.LocationGPU, false},
+	{dcgm.SMClock, signal.GPUClockFrequency, signal.DomainSM, false},
+	{dcgm.MemClock, signal.GPUClockFrequency, signal.DomainMemory, false},
+	{dcgm.EventTimeSWPowerCap, signal.GPUClockEventTime, "sw_power_cap", false},
+	{dcgm.EventTimeSyncBoost, signal.GPUClockEventTime, "sync_boost", false},
+	{dcgm.EventTimeSWThermal, signal.GPUClockEventTime, "sw_thermal", false},
+	{dcgm.EventTimeHWThermal, signal.GPUClockEventTime, "hw_thermal", false},
+	{dcgm.EventTimeHWPowerBrake, signal.GPUClockEventTime, "hw_power_brake", false},
+	{dcgm.PowerViolation, signal.GPUClockThrottleTime, "power", false},
+	{dcgm.ThermalViolation, signal.GPUClockThrottleTime, "thermal", false},
+	{dcgm.SyncBoostViolation, signal.GPUClockThrottleTime, "sync_boost", false},
+	{dcgm.BoardLimitViolation, signal.GPUClockThrottleTime, "board_limit", false},
+	{dcgm.GREngineActive, signal.GPUEngineActive, "", true},
+	{dcgm.SMActive, signal.GPUSMActive, "", true},
+	{dcgm.SMOccupancy, signal.GPUSMOccupancy, "", true},
+	{dcgm.DRAMActive, signal.GPUDRAMActive, "", true},
+	{dcgm.PipeTensorActive, signal.GPUPipeActive, "tensor", true},
+	{dcgm.PipeFP64Active, signal.GPUPipeActive, "fp64", true},
+	{dcgm.PipeFP32Active, signal.GPUPipeActive, "fp32", true},
+	{dcgm.PipeFP16Active, signal.GPUPipeActive, "fp16", true},
+	{dcgm.PipeIntActive, signal.GPUPipeActive, "int", true},
+	{dcgm.PipeTensorIMMAActive, signal.GPUPipeActive, "tensor_imma", true},
+	{dcgm.PipeTensorHMMAActive, signal.GPUPipeActive, "tensor_hmma", true},
+	{dcgm.PipeTensorDFMAActive, signal.GPUPipeActive, "tensor_dfma", true},
+	{dcgm.ECCSBEVolatile, signal.HwErrors, "ecc_sbe", false},
+	{dcgm.ECCDBEVolatile, signal.HwErrors, "ecc_dbe", false},
+	{dcgm.RowRemapUncorrectable, signal.HwErrors, "row_remap_uncorrectable", false},
+	{dcgm.RowRemapCorrectable, signal.HwErrors, "row_remap_correctable", false},
+	{dcgm.PCIeReplay, signal.HwErrors, "pcie_replay", false},
+	{dcgm.NVLinkReplay, signal.HwErrors, "nvlink_replay", false},
+	{dcgm.NVLinkRecovery, signal.HwErrors, "nvlink_recovery", false},
+}
+
+var saturationReasons = dcgm.SaturationReasons()
+
+// links lists the links: the field with their rate, the counter to
+// derive it from, and the direction.
+var links = [...]struct {
+	rate, total             dcgm.ID
+	throughput, utilization *signal.Metric
+	direction               string
+	nvlink                  bool
+}{
+	{dcgm.PCIeTXRate, dcgm.PCIeTXTotal, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.DirectionTransmit, false},
+	{dcgm.PCIeRXRate, dcgm.PCIeRXTotal, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.DirectionReceive, false},
+	{dcgm.NVLinkTXRate, dcgm.NVLinkTXTotal, signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization, signal.DirectionTransmit, true},
+	{dcgm.NVLinkRXRate, dcgm.NVLinkRXTotal, signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization, signal.DirectionReceive, true},
+}
+
+const numByteCounters = len(links)
+
+// byteCounter is the last value of a byte counter.
+type byteCounter struct {
+	time  int64
+	value float64
+}
+
+// rate returns the mean bytes per second since the counter's last value. It
+// reports false on the first value, after a reset and when time stood still.
+func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
+	if t <= c.time {
+		return 0, false
+	}
+	before := *c
+	*c = byteCounter{t, v}
+	if before.time == 0 || v < before.value {
+		return 0, false
+	}
+	return (v - before.value) / (float64(t-before.time) / 1e9), true
+}
+
+// emitter writes the points of one device and sample time.
+type emitter struct {
+	s    *Synthesizer
+	a    *accumulator
+	time int64
+}
+
+func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
+	if e.s.disabled[m] {
+		return
+	}
+	p := Point{Metric: m, Device: e.a.device, Own: own, Start: start, Time: e.time}
+	if m.Int {
+		p.Int = int64(math.Round(v))
+	} else {
+		p.Double = v
+	}
+	e.s.emit(&p)
+}
+
+func (e *emitter) ratio(m *signal.Metric, own string, v float64) {
+	v, clamped := dcgm.Clamp(v)
+	if clamped {
+		e.s.stats.Clamped++
+	}
+	e.point(m, own, 0, v)
+}
+
+// device writes everything that is known of the device.
+func (e *emitter) device() {
+	a := e.a
+	for i := range direct {
+		d := &direct[i]
+		v, ok := a.get(d.field)
+		switch {
+		case !ok:
+		case d.ratio:
+			e.ratio(d.metric, d.own, v)
+		default:
+			e.point(d.metric, d.own, 0, v)
+		}
+	}
+	// Boards with GDDR have no memory sensor and report 0.
+	if v, ok := a.get(dcgm.MemoryTemp); ok && v != 0 {
+		e.point(signal.HwTemperature, signal.LocationMemory, 0, v)
+	}
+	e.memory()
+	e.utilization()
+	if mask, ok := a.get(dcgm.ClocksEventReasons); ok {
+		for _, r := range saturationReasons {
+			v := 0.0
+			if uint64(mask)&r.Bit != 0 {
+				v = 1
+			}
+			e.point(signal.GPUClockEventActive, r.Name, 0, v)
+		}
+	}
+	flit, hasFlit := a.get(dcgm.NVLinkCRCFlit)
+	data, hasData := a.get(dcgm.NVLinkCRCData)
+	if hasFlit || hasData {
+		e.point(signal.HwErrors, "nvlink_crc", 0, flit+data)
+	}
+	e.links()
+	e.xid()
+	e.holders()
+}
+
+func (e *emitter) memory() {
+	used, hasUsed := e.a.get(dcgm.FBUsed)
+	free, hasFree := e.a.get(dcgm.FBFree)
+	reserved, _ := e.a.get(dcgm.FBReserved)
+	total, hasTotal := e.a.get(dcgm.FBTotal)
+	joined := hasUsed && hasFree && used+free > 0
+	switch {
+	case hasTotal && total > 0:
+		e.point(signal.HwGPUMemoryLimit, "", 0, total)
+	case joined:
+		e.point(signal.HwGPUMemoryLimit, "", 0, used+free+reserved)
+	}
+	if joined {
+		e.ratio(signal.HwGPUMemoryUtilization, "", used/(used+free))
+	}
+}
+
+// utilization prefers the engine activity, which is defined on MIG too, to the
+// driver's utilization, which is not.
+func (e *emitter) utilization() {
+	if v, ok := e.a.get(dcgm.GREngineActive); ok {
+		e.ratio(signal.HwGPUUtilization, signal.TaskGeneral, v)
+		return
+	}
+	if e.a.mig || e.a.device.Parent != nil {
+		return
+	}
+	if v, ok := e.a.get(dcgm.GPUUtil); ok {
+		e.ratio(signal.HwGPUUtilization, signal.TaskGeneral, v)
+	}
+}
+
+func (e *emitter) links() {
+	d := e.a.device
+	model := dcgm.ModelLinks(d.Model)
+	pcie := model.PCIe
+	generation, hasGeneration := e.a.get(dcgm.PCIeMaxLinkGen)
+	width, hasWidth := e.a.get(dcgm.PCIeMaxLinkWidth)
+	if hasGeneration && hasWidth {
+		pcie, _ = dcgm.PCIeCapacity(generation, width)
+	}
+	for i := range links {
+		l := &links[i]
+		rate, ok := e.a.get(l.rate)
+		if total, hasTotal := e.a.get(l.total); hasTotal {
+			derived, derivable := d.bytes[i].rate(e.time, total)
+			if !ok {
+				rate, ok = derived, derivable
+			}
+		}
+		if !ok {
+			continue
+		}
+		e.point(l.throughput, l.direction, 0, rate)
+		capacity := pcie
+		if l.nvlink {
+			capacity = model.NVLink
+		}
+		if capacity > 0 {
+			e.ratio(l.utilization, l.direction, rate/capacity)
+		}
+	}
+}
+
+// xid writes the counts of XID events, or a 0 that says that they are watched.
+func (e *emitter) xid() {
+	if !e.a.xidSeen {
+		return
+	}
+	s := &e.a.device.xid
+	if len(s.codes) == 0 {
+		e.point(signal.HwErrors, "", s.since, 0)
+	}
+	for _, c := range s.codes {
+		e.point(signal.HwErrors, xidErrorType(c.code), c.start, float64(c.count))
+	}
+}
+
+// xidErrorTypes spares an allocation a point.
+var xidErrorTypes = func() (names [dcgm.MaxXID + 1]string) {
+	for code := range names {
+		names[code] = signal.ErrorTypeXIDPrefix + strconv.Itoa(code)
+	}
+	return names
+}()
+
+func xidErrorType(code int) string { return xidErrorTypes[code] }
+
+// holders writes who holds the device according to the labels, and what their
+// processes use of it.
+func (e *emitter) holders() {
+	a := e.a
+	for i := range a.holders {
+		h := &a.holders[i]
+		sharing := ""
+		if h.timeSlice {
+			sharing = signal.SharingTimeSlicing
+		}
+		e.held(signal.GPUDeviceHolder, h, sharing, 1, 0)
+	}
+	for _, u := range a.usage {
+		if !a.fields[u.field].hasBare {
+			continue // copies of the device's value, not processes beside it
+		}
+		h := &a.holders[u.holder]
+		switch u.field {
+		case dcgm.FBUsed:
+			e.held(signal.K8sContainerGPUMemoryUsage, h, "", int64(math.Round(u.value)), 0)
+		case dcgm.GPUUtil:
+			v, clamped := dcgm.Clamp(u.value)
+			if clamped {
+				e.s.stats.Clamped++
+			}
+			e.held(signal.K8sContainerGPUUtilization, h, "", 0, v)
+		}
+	}
+}
+
+func (e *emitter) held(m *signal.Metric, h *holder, sharing string, i int64, f float64) {
+	if e.s.disabled[m] {
+		return
+	}
+	e.s.emit(&Point{
+		Metric: m, Device: e.a.device, Holder: &h.Holder, DRA: h.dra, Sharing: sharing,
+		Time: e.time, Int: i, Double: f,
+	})
+}

@@ -1,0 +1,362 @@
+package synth
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// DropReason says why a row of a known field became no observation.
+type DropReason uint8
+
+const (
+	// DropNone is an observation.
+	DropNone DropReason = iota
+	// DropSentinel is one of DCGM's "no value" sentinels.
+	DropSentinel
+	// DropNotFinite is NaN, an infinity or a stale marker.
+	DropNotFinite
+	// DropAbsurd is a value that cannot be true.
+	DropAbsurd
+	// DropAmbiguous is a value whose unit nothing in the scrape settles.
+	DropAmbiguous
+	// DropNoDevice is a row without a GPU's UUID.
+	DropNoDevice
+	// DropOtherEntity is a row about a link, a switch or a CPU.
+	DropOtherEntity
+	// DropDeviceLimit is a row of a new device beyond the limit.
+	DropDeviceLimit
+	// NumDropReasons is one more than the highest reason.
+	NumDropReasons
+)
+
+// String names the reason as self-metrics do.
+func (r DropReason) String() string {
+	return [...]string{
+		"none", "sentinel", "not_finite", "absurd", "ambiguous_unit",
+		"no_device", "other_entity", "device_limit",
+	}[r]
+}
+
+// Stats counts what became of the rows since the last call of TakeStats.
+type Stats struct {
+	// Dropped counts rows by reason.
+	Dropped [NumDropReasons]int64
+	// Clamped counts ratios that had to be brought into [0, 1].
+	Clamped int64
+}
+
+// Options configure a Synthesizer.
+type Options struct {
+	// ViolationMicroseconds reads *_VIOLATION counters as microseconds, for
+	// exporters that were patched to convert them. DCGM counts nanoseconds.
+	ViolationMicroseconds bool
+	// MaxDevices bounds the devices known at a time. Must be positive.
+	MaxDevices int
+	// Disabled metrics are not made.
+	Disabled []*signal.Metric
+}
+
+// idleLimit is the time after which a device that no scrape names is forgotten.
+const idleLimit = int64(3600e9)
+
+// Synthesizer makes samples of rows. It is not safe for concurrent use.
+type Synthesizer struct {
+	microseconds bool
+	maxDevices   int
+	disabled     map[*signal.Metric]bool
+
+	devices map[deviceKey]*Device
+	epoch   uint64
+	swept   int64 // newest sample time at the last sweep
+
+	rows   []observation
+	active []*accumulator
+	pool   []*accumulator
+	stats  Stats
+	emit   func(*Point)
+}
+
+// observation is one row of the batch at hand.
+type observation struct {
+	row     *Row
+	field   *dcgm.Field
+	unit    dcgm.Unit
+	base    bool
+	time    int64
+	exposed float64
+}
+
+// New returns a Synthesizer that knows no device yet.
+func New(o Options) *Synthesizer {
+	s := &Synthesizer{
+		microseconds: o.ViolationMicroseconds,
+		maxDevices:   o.MaxDevices,
+		disabled:     make(map[*signal.Metric]bool, len(o.Disabled)),
+		devices:      map[deviceKey]*Device{},
+	}
+	for _, m := range o.Disabled {
+		s.disabled[m] = true
+	}
+	return s
+}
+
+// Epoch changes when devices were forgotten. Rows of an older epoch must not
+// be used any more.
+func (s *Synthesizer) Epoch() uint64 { return s.epoch }
+
+// Devices returns the number of devices known.
+func (s *Synthesizer) Devices() int { return len(s.devices) }
+
+// TakeStats returns the counts since it was last called.
+func (s *Synthesizer) TakeStats() Stats {
+	out := s.stats
+	s.stats = Stats{}
+	return out
+}
+
+// Add takes one row's value for the batch at hand. time is in nanoseconds since
+// the epoch.
+func (s *Synthesizer) Add(row *Row, spelling dcgm.Spelling, time int64, exposed float64) {
+	if row.drop != DropNone {
+		s.stats.Dropped[row.drop]++
+		return
+	}
+	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, time, exposed})
+}
+
+// Drop counts a value that the caller recognised as no observation.
+func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
+
+// Flush makes the samples of the batch at hand and hands them to emit. Points
+// and what they refer to are valid during the call only, Devices beyond it.
+func (s *Synthesizer) Flush(emit func(*Point)) {
+	s.emit = emit
+	rows := s.rows
+	if !slices.IsSortedFunc(rows, byTime) {
+		slices.SortStableFunc(rows, byTime)
+	}
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && rows[n].time == rows[0].time {
+			n++
+		}
+		s.scrape(rows[:n])
+		rows = rows[n:]
+	}
+	clear(s.rows)
+	s.rows = s.rows[:0]
+	s.emit = nil
+}
+
+func byTime(a, b observation) int { return cmp.Compare(a.time, b.time) }
+
+// scrape makes the samples of rows of one sample time.
+func (s *Synthesizer) scrape(rows []observation) {
+	time := rows[0].time
+	targets := scrapeTargets(rows)
+	scales := settleScales(rows)
+	for i := range rows {
+		s.fold(&rows[i], targets, scales)
+	}
+	// Boards are made known by their instances, so the list may grow.
+	for i := 0; i < len(s.active); i++ {
+		a := s.active[i]
+		a.prev = a.device.seen(time)
+		if p := a.device.Parent; p != nil {
+			board := s.accumulator(p)
+			board.mig = true
+			board.instances = append(board.instances, a)
+			if p.describeBoard(a.device) {
+				p.Version++
+			}
+		}
+	}
+	for _, a := range s.active {
+		if len(a.instances) > 0 {
+			a.foldBoard()
+		}
+		a.readXID(time)
+	}
+	for _, a := range s.active {
+		if len(a.instances) > 0 {
+			a.liftXID()
+		}
+	}
+	e := emitter{s: s, time: time}
+	for _, a := range s.active {
+		a.count(time)
+		e.a = a
+		if a.device.DRA != a.dra {
+			a.device.DRA = a.dra
+			a.device.Version++
+		}
+		e.device()
+	}
+	for _, a := range s.active {
+		a.device.acc = nil
+	}
+	s.pool = append(s.pool, s.active...)
+	s.active = s.active[:0]
+	s.sweep(time)
+}
+
+// describeBoard gives a board that no row names its name and model.
+func (d *Device) describeBoard(instance *Device) bool {
+	d.Place = instance.Place
+	changed := set(&d.Name, instance.Name)
+	return set(&d.Model, instance.Model) || changed
+}
+
+// fold adds one row to its device.
+func (s *Synthesizer) fold(o *observation, targets []dcgm.Holder, scales []placeScale) {
+	r := o.row
+	v, reason := s.value(o, scales)
+	if reason != DropNone {
+		s.stats.Dropped[reason]++
+		return
+	}
+	a := s.accumulator(r.device)
+	if a.row != r {
+		a.take(r, targets)
+	}
+	if o.field.Kind == dcgm.EventCount {
+		a.addXID(o.field.ID, r.xid, v)
+		return
+	}
+	a.add(o.field, v, a.holder >= 0)
+	if a.holder >= 0 && (o.field.ID == dcgm.FBUsed || o.field.ID == dcgm.GPUUtil) {
+		a.addUsage(o.field.ID, a.holder, v)
+	}
+}
+
+// value brings an exposed value into base units.
+func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropReason) {
+	v, verdict := o.unit.Value(o.exposed)
+	switch verdict {
+	case dcgm.Blank:
+		return 0, DropSentinel
+	case dcgm.NotFinite:
+		return 0, DropNotFinite
+	case dcgm.Absurd:
+		return 0, DropAbsurd
+	}
+	switch {
+	case o.field.Kind == dcgm.Code && (v > dcgm.MaxXID || v != float64(int(v))),
+		o.field.Kind == dcgm.EventCount && o.row.xid > dcgm.MaxXID:
+		return 0, DropAbsurd
+	case o.unit == dcgm.RatioOrPercent:
+		fraction, ok := scaleOf(scales, o.row.place).Apply(v)
+		if !ok {
+			return 0, DropAmbiguous
+		}
+		return fraction, DropNone
+	case s.microseconds && isViolation(o.field.ID):
+		v *= 1000
+	}
+	return v, DropNone
+}
+
+func isViolation(id dcgm.ID) bool {
+	return id >= dcgm.PowerViolation && id <= dcgm.BoardLimitViolation
+}
+
+// accumulator returns the device's accumulator for the scrape at hand.
+func (s *Synthesizer) accumulator(d *Device) *accumulator {
+	if d.acc != nil {
+		return d.acc
+	}
+	var a *accumulator
+	if n := len(s.pool); n > 0 {
+		a, s.pool = s.pool[n-1], s.pool[:n-1]
+	} else {
+		a = &accumulator{}
+	}
+	a.reset(d)
+	d.acc = a
+	s.active = append(s.active, a)
+	return a
+}
+
+// scrapeTargets returns the pods that a relaying Prometheus scraped. Rows of
+// GPUs that nobody holds carry them as if they were holders.
+func scrapeTargets(rows []observation) []dcgm.Holder {
+	var out []dcgm.Holder
+	for i := range rows {
+		if r := rows[i].row; r.relayed && !slices.Contains(out, r.target) {
+			out = append(out, r.target)
+		}
+	}
+	return out
+}
+
+// placeScale is what RatioOrPercent values mean at one place.
+type placeScale struct {
+	place     Place
+	baseUnits bool
+	seen      [dcgm.ScalePercent + 1]bool
+}
+
+func (p *placeScale) scale() dcgm.Scale {
+	switch {
+	case p.baseUnits:
+		return dcgm.ScaleRatio
+	case p.seen[dcgm.ScalePercent]:
+		return dcgm.ScalePercent
+	case p.seen[dcgm.ScaleRatio]:
+		return dcgm.ScaleRatio
+	}
+	return dcgm.ScaleUnknown
+}
+
+// settleScales finds out what RatioOrPercent values mean, by everything that
+// the same exporter shows in the scrape.
+func settleScales(rows []observation) []placeScale {
+	var out []placeScale
+	for i := range rows {
+		o := &rows[i]
+		if o.unit != dcgm.RatioOrPercent && !o.base {
+			continue
+		}
+		k := slices.IndexFunc(out, func(p placeScale) bool { return p.place == o.row.place })
+		if k < 0 {
+			k = len(out)
+			out = append(out, placeScale{place: o.row.place})
+		}
+		if o.base {
+			out[k].baseUnits = true
+		} else {
+			out[k].seen[dcgm.Settle(o.exposed)] = true
+		}
+	}
+	return out
+}
+
+func scaleOf(scales []placeScale, p Place) dcgm.Scale {
+	for i := range scales {
+		if scales[i].place == p {
+			return scales[i].scale()
+		}
+	}
+	return dcgm.ScaleUnknown
+}
+
+// sweep forgets devices that no scrape has named for long. Rows refer to
+// devices, so forgetting begins a new epoch.
+func (s *Synthesizer) sweep(time int64) {
+	if time-s.swept < idleLimit/4 {
+		return
+	}
+	s.swept = time
+	before := len(s.devices)
+	for k, d := range s.devices {
+		if time-d.last > idleLimit {
+			delete(s.devices, k)
+		}
+	}
+	if len(s.devices) != before {
+		s.epoch++
+	}
+}

@@ -1,0 +1,173 @@
+package synth
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// xidSource is the field that XID events of a device are read from.
+type xidSource uint8
+
+const (
+	xidNone  xidSource = iota
+	xidLast            // transitions of the last code
+	xidCount           // upward moves of the sliding counts
+	xidTotal           // increases of the exporter's own counters
+)
+
+// xidState is what turns last codes and exporter counts into one monotonic
+// count per code.
+type xidState struct {
+	source xidSource
+	last   int             // last code
+	counts map[int]float64 // last sliding counts
+	totals map[int]float64 // last exporter counters
+	codes  []xidCounter    // events counted, by code
+	since  int64           // when XID errors were first observed
+	time   int64           // newest sample time taken into account
+}
+
+// xidCounter counts the events of one code.
+type xidCounter struct {
+	code  int
+	start int64 // the sample time before the first event
+	count int64
+}
+
+// event is a number of XID events of one code in one scrape.
+type event struct {
+	code int
+	n    int64
+}
+
+// readXID finds the XID events of this scrape and takes its values as the base
+// of the next one. A device's first scrape is a base only.
+func (a *accumulator) readXID(t int64) {
+	s := &a.device.xid
+	last, hasLast := a.get(dcgm.XIDLast)
+	now := xidNone
+	switch {
+	case a.hasTotals:
+		now = xidTotal
+	case a.hasCounts:
+		now = xidCount
+	case hasLast:
+		now = xidLast
+	}
+	if now == xidNone || t <= s.time {
+		return
+	}
+	a.xidSeen = true
+	s.time = t
+	if s.since == 0 {
+		s.since = t
+	}
+	present := func(x xidSource) bool {
+		return x == xidTotal && a.hasTotals || x == xidCount && a.hasCounts || x == xidLast && hasLast
+	}
+	detect := now
+	switch s.source {
+	case now:
+	case xidNone:
+		if a.prev == 0 {
+			detect = xidNone // a new device: what it shows is old news
+		}
+	default:
+		// Exporters show DCGM_EXP_XID_ERRORS_TOTAL rows only once an error came,
+		// so the source changes just when there is something to count. The old
+		// source, where it is still there, decides about this scrape.
+		if detect = s.source; !present(detect) {
+			detect = xidNone
+		}
+	}
+	switch detect {
+	case xidLast:
+		if code := int(last); code != s.last && code != 0 {
+			a.events = append(a.events, event{code, 1})
+		}
+	case xidCount:
+		a.moves(a.counts, s.counts, false)
+	case xidTotal:
+		a.moves(a.totals, s.totals, true)
+	}
+	if hasLast {
+		s.last = int(last)
+	}
+	if a.hasCounts {
+		s.counts = maps.Clone(a.counts)
+	}
+	if a.hasTotals {
+		if s.totals == nil {
+			s.totals = map[int]float64{}
+		}
+		maps.Copy(s.totals, a.totals)
+	}
+	s.source = now
+}
+
+// moves appends the upward moves of counts per code. Counters that fell were
+// reset and count anew.
+func (a *accumulator) moves(now, before map[int]float64, counter bool) {
+	for code, v := range now {
+		step := v - before[code]
+		if step < 0 && counter {
+			step = v
+		}
+		if n := int64(step); n > 0 {
+			a.events = append(a.events, event{code, n})
+		}
+	}
+	slices.SortFunc(a.events, func(x, y event) int { return cmp.Compare(x.code, y.code) })
+}
+
+// liftXID moves events that all instances of the board show alike to the board:
+// an error of the board is repeated on each of them.
+func (a *accumulator) liftXID() {
+	var watched []*accumulator
+	for _, in := range a.instances {
+		if in.xidSeen {
+			watched = append(watched, in)
+		}
+	}
+	if len(watched) < 2 {
+		return
+	}
+	a.xidSeen = true
+	if a.device.xid.since == 0 {
+		a.device.xid.since = watched[0].device.xid.time
+	}
+	for _, e := range slices.Clone(watched[0].events) {
+		everywhere := true
+		for _, in := range watched[1:] {
+			everywhere = everywhere && slices.Contains(in.events, e)
+		}
+		if !everywhere {
+			continue
+		}
+		a.events = append(a.events, e)
+		for _, in := range watched {
+			in.events = slices.DeleteFunc(in.events, func(x event) bool { return x == e })
+		}
+	}
+}
+
+// count adds this scrape's events to the device's counters.
+func (a *accumulator) count(t int64) {
+	s := &a.device.xid
+	for _, e := range a.events {
+		i, found := slices.BinarySearchFunc(s.codes, e.code, func(c xidCounter, code int) int {
+			return cmp.Compare(c.code, code)
+		})
+		if !found {
+			start := a.prev
+			if start == 0 {
+				start = t
+			}
+			s.codes = slices.Insert(s.codes, i, xidCounter{code: e.code, start: start})
+		}
+		s.codes[i].count += e.n
+	}
+}

@@ -1,0 +1,276 @@
+package gpusynthesizerprocessor
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/maphash"
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processorhelper"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
+)
+
+// gpuSynthesizer is the pdata shell around the synth package.
+type gpuSynthesizer struct {
+	cfg       *Config
+	version   string
+	telemetry *metadata.TelemetryBuilder
+	reasons   [synth.NumDropReasons]metric.AddOption
+
+	mu    sync.Mutex
+	core  *synth.Synthesizer
+	rows  rowCache
+	out   builder
+	known int64 // devices last reported
+}
+
+func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
+	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	p := &gpuSynthesizer{
+		cfg:       cfg,
+		version:   set.BuildInfo.Version,
+		telemetry: tb,
+		core: synth.New(synth.Options{
+			ViolationMicroseconds: cfg.ViolationUnit == unitMicroseconds,
+			MaxDevices:            cfg.MaxDevices,
+			Disabled:              cfg.disabled(),
+		}),
+		rows: newRowCache(2*cfg.MaxDevices + 1024),
+	}
+	for r := range p.reasons {
+		p.reasons[r] = metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("reason", synth.DropReason(r).String())))
+	}
+	return p, nil
+}
+
+func (p *gpuSynthesizer) shutdown(context.Context) error {
+	p.telemetry.Shutdown()
+	return nil
+}
+
+// processMetrics replaces the DCGM metrics of the batch by the samples made of
+// them. Everything else stays as it is.
+func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	unknown := int64(0)
+	keep := p.cfg.Raw == rawKeep
+	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
+		in := input{resource: rm.Resource()}
+		rm.ScopeMetrics().RemoveIf(func(sm pmetric.ScopeMetrics) bool {
+			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
+				spelling, ok := dcgm.Lookup(m.Name())
+				switch {
+				case ok:
+					p.read(&in, spelling, m)
+				case dcgm.Owns(m.Name()):
+					unknown += int64(points(m).Len())
+				default:
+					return false
+				}
+				return !keep
+			})
+			return sm.Metrics().Len() == 0
+		})
+		return rm.ScopeMetrics().Len() == 0
+	})
+
+	p.out.begin(md, p.core.Epoch(), p.cfg.ClusterName, p.version)
+	p.core.Flush(p.out.add)
+	p.out.end()
+	p.report(ctx, unknown)
+	if md.ResourceMetrics().Len() == 0 {
+		return md, processorhelper.ErrSkipProcessingData
+	}
+	return md, nil
+}
+
+// points returns the number points of a gauge or a sum; of other types none,
+// because no exporter exposes a field as one.
+func points(m pmetric.Metric) pmetric.NumberDataPointSlice {
+	switch m.Type() {
+	case pmetric.MetricTypeGauge:
+		return m.Gauge().DataPoints()
+	case pmetric.MetricTypeSum:
+		return m.Sum().DataPoints()
+	}
+	return pmetric.NewNumberDataPointSlice()
+}
+
+// input is one Resource of a batch while it is read.
+type input struct {
+	resource pcommon.Resource
+	hashed   bool
+	hash     rowKey
+	row      *synth.Row // of points without attributes
+}
+
+// read hands the points of a known field to the core.
+func (p *gpuSynthesizer) read(in *input, spelling dcgm.Spelling, m pmetric.Metric) {
+	dps := points(m)
+	for i := range dps.Len() {
+		dp := dps.At(i)
+		// The flag comes first: a point with it has no value, and reads as 0.
+		if dp.Flags().NoRecordedValue() {
+			p.core.Drop(synth.DropNotFinite)
+			continue
+		}
+		var v float64
+		switch dp.ValueType() {
+		case pmetric.NumberDataPointValueTypeDouble:
+			v = dp.DoubleValue()
+		case pmetric.NumberDataPointValueTypeInt:
+			v = float64(dp.IntValue())
+		default:
+			p.core.Drop(synth.DropNotFinite)
+			continue
+		}
+		p.core.Add(p.row(in, dp.Attributes()), spelling, int64(dp.Timestamp()), v)
+	}
+}
+
+// row returns what the labels of a point say. They stand on the point, on the
+// Resource, or on both.
+func (p *gpuSynthesizer) row(in *input, attrs pcommon.Map) *synth.Row {
+	if attrs.Len() == 0 && in.row != nil {
+		return in.row
+	}
+	if !in.hashed {
+		in.hash = p.rows.hash(in.resource.Attributes(), rowKey{})
+		in.hashed = true
+	}
+	key := in.hash
+	if attrs.Len() > 0 {
+		key = p.rows.hash(attrs, in.hash)
+	}
+	row, ok := p.rows.get(key, p.core.Epoch())
+	if !ok {
+		row = p.newRow(in.resource.Attributes(), attrs)
+		p.rows.put(key, row)
+	}
+	if attrs.Len() == 0 {
+		in.row = row
+	}
+	return row
+}
+
+// newRow reads labels. Those of the point go before those of the Resource.
+func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
+	var labels dcgm.Row
+	for _, m := range []pcommon.Map{attrs, resource} {
+		for k, v := range m.All() {
+			// Labels outlive the batch, whose strings may be part of a larger text.
+			if dcgm.LabelRole(k) != dcgm.NoRole {
+				labels.Set(k, strings.Clone(v.AsString()))
+			}
+		}
+	}
+	place := synth.Place{Host: labels.Get(dcgm.RoleHost), Node: text(resource, signal.K8sNodeName)}
+	if place.Host == "" {
+		place.Host = text(resource, signal.HostName)
+	}
+	if place.Node == "" {
+		place.Node = p.cfg.NodeName
+	}
+	if place.Node == "" {
+		place.Node = place.Host
+	}
+	return p.core.Row(&labels, place, text(resource, signal.K8sPodName))
+}
+
+// text returns a copy of an attribute's text, empty when there is none.
+func text(m pcommon.Map, key string) string {
+	v, ok := m.Get(key)
+	if !ok {
+		return ""
+	}
+	return strings.Clone(v.AsString())
+}
+
+// report counts what became of the batch.
+func (p *gpuSynthesizer) report(ctx context.Context, unknown int64) {
+	stats := p.core.TakeStats()
+	for r, n := range stats.Dropped {
+		if n > 0 {
+			p.telemetry.GpuSynthesizerPointsDropped.Add(ctx, n, p.reasons[r])
+		}
+	}
+	if stats.Clamped > 0 {
+		p.telemetry.GpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)
+	}
+	if unknown > 0 {
+		p.telemetry.GpuSynthesizerPointsUnknown.Add(ctx, unknown)
+	}
+	if n := int64(p.core.Devices()); n != p.known {
+		p.known = n
+		p.telemetry.GpuSynthesizerDevices.Record(ctx, n)
+	}
+}
+
+// rowKey is a 128-bit hash of labels. Seeds are random, so that nobody can
+// prepare two label sets with one key.
+type rowKey [2]uint64
+
+// rowCache remembers what label sets say: they repeat from scrape to scrape.
+type rowCache struct {
+	seeds [2]maphash.Seed
+	rows  map[rowKey]*synth.Row
+	limit int
+	epoch uint64
+	buf   []byte
+}
+
+func newRowCache(limit int) rowCache {
+	return rowCache{
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		rows:  map[rowKey]*synth.Row{},
+		limit: limit,
+	}
+}
+
+// hash returns the key of the labels, chained to another one.
+func (c *rowCache) hash(m pcommon.Map, chain rowKey) rowKey {
+	b := binary.LittleEndian.AppendUint64(c.buf[:0], chain[0])
+	b = binary.LittleEndian.AppendUint64(b, chain[1])
+	for k, v := range m.All() {
+		s := v.AsString()
+		// Lengths keep the boundaries between texts.
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(k)))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
+		b = append(b, k...)
+		b = append(b, s...)
+	}
+	c.buf = b
+	return rowKey{maphash.Bytes(c.seeds[0], b), maphash.Bytes(c.seeds[1], b)}
+}
+
+func (c *rowCache) get(k rowKey, epoch uint64) (*synth.Row, bool) {
+	if c.epoch != epoch {
+		clear(c.rows)
+		c.epoch = epoch
+	}
+	r, ok := c.rows[k]
+	return r, ok
+}
+
+func (c *rowCache) put(k rowKey, r *synth.Row) {
+	if len(c.rows) >= c.limit {
+		clear(c.rows)
+	}
+	c.rows[k] = r
+}

@@ -1,0 +1,270 @@
+package gpusynthesizerprocessor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
+)
+
+// render of one scrape given as exposition text.
+func synthesize(t *testing.T, text ...string) string {
+	t.Helper()
+	var scrapes []scrape
+	for i, body := range text {
+		scrapes = append(scrapes, scrape{int64(10 * (i + 1)), parse(t, body)})
+	}
+	return run(t, "", scrapes, onResources)
+}
+
+func TestAStaleMarkerIsNotAZero(t *testing.T) {
+	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	md := onPoints(scrape{10, parse(t, `DCGM_FI_DEV_FB_USED{UUID="GPU-1"} 1
+DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)})
+	for _, m := range md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().All() {
+		dp := pmetric.NewNumberDataPoint()
+		dp.SetTimestamp(10e9)
+		m.Gauge().DataPoints().At(0).Attributes().CopyTo(dp.Attributes())
+		dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+		dp.CopyTo(m.Gauge().DataPoints().At(0))
+	}
+	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+	assert.Empty(t, sink.AllMetrics(), "an emptied batch is not handed on")
+}
+
+func TestPointsWithoutAValueAreNoObservation(t *testing.T) {
+	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	md := pmetric.NewMetrics()
+	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+	m.SetName("DCGM_FI_DEV_FB_USED")
+	m.SetEmptyGauge().DataPoints().AppendEmpty().Attributes().PutStr("UUID", "GPU-1")
+	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+	assert.Empty(t, sink.AllMetrics())
+}
+
+func TestIntegerPointsAndHistogramsAreRead(t *testing.T) {
+	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	md := pmetric.NewMetrics()
+	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+	m := ms.AppendEmpty()
+	m.SetName("DCGM_FI_DEV_FB_USED")
+	dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+	dp.SetIntValue(3)
+	dp.Attributes().PutStr("UUID", "GPU-1")
+	h := ms.AppendEmpty()
+	h.SetName("DCGM_FI_DEV_FB_FREE")
+	h.SetEmptyHistogram().DataPoints().AppendEmpty()
+	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+	assert.Equal(t, "   0s {} sum hw.gpu.memory.usage {hw.id=GPU-1} = 3145728 By\n", render(sink.AllMetrics()[0]))
+}
+
+func TestSeveralScrapesInOneBatchAreJoinedEachForItself(t *testing.T) {
+	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	md := onPoints(scrape{20, parse(t, `DCGM_FI_DEV_FB_USED{UUID="GPU-1"} 30
+DCGM_FI_DEV_FB_FREE{UUID="GPU-1"} 10
+DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)})
+	onPoints(scrape{10, parse(t, `DCGM_FI_DEV_FB_USED{UUID="GPU-1"} 10
+DCGM_FI_DEV_FB_FREE{UUID="GPU-1"} 30
+DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)}).ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
+	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+	got := render(sink.AllMetrics()[0])
+	assert.Contains(t, got, "  10s {} gauge hw.gpu.memory.utilization {hw.id=GPU-1} = 0.25f 1")
+	assert.Contains(t, got, "  20s {} gauge hw.gpu.memory.utilization {hw.id=GPU-1} = 0.75f 1")
+	assert.Contains(t, got, "  20s {} counter hw.errors {error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s")
+}
+
+func TestTheScrapeTargetIsNeitherPlaceNorHolder(t *testing.T) {
+	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	md := onPoints(scrape{10, parse(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="pod-of-the-exporter",pod="renamed-exporter-7",namespace="mon",container="x"} 31`)})
+	attrs := md.ResourceMetrics().At(0).Resource().Attributes()
+	attrs.PutStr("k8s.pod.name", "renamed-exporter-7")
+	attrs.PutStr("k8s.namespace.name", "mon")
+	attrs.PutStr("k8s.node.name", "node-of-the-target")
+	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+	assert.Equal(t,
+		"  10s {host.name=pod-of-the-exporter, k8s.node.name=node-of-the-target} gauge hw.temperature {hw.id=GPU-1, hw.sensor_location=gpu} = 31f Cel\n",
+		render(sink.AllMetrics()[0]))
+}
+
+func TestHolderRowsWithAndWithoutUIDAreOneHolder(t *testing.T) {
+	got := synthesize(t, `DCGM_FI_DEV_FB_FREE{UUID="GPU-1",pod="a",namespace="ns",container="c"} 5
+DCGM_FI_DEV_FB_USED{UUID="GPU-1",pod="a",namespace="ns",container="c",pod_uid="u"} 5`)
+	assert.Equal(t, 1, strings.Count(got, signal.GPUDeviceHolder.Name))
+	assert.Contains(t, got, "k8s.pod.uid=u")
+}
+
+func TestADeviceThatWasForgottenIsNew(t *testing.T) {
+	scrapes := []scrape{
+		{10, parse(t, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)},
+		{20, parse(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
+		{20 + 2*3600, parse(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
+		{30 + 2*3600, parse(t, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)},
+	}
+	assert.NotContains(t, run(t, "", scrapes, onResources), "xid_79", "a first scrape is a base")
+}
+
+func TestDevicesBeyondTheLimitAreDroppedAndCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("max_devices: 3"), 0o600))
+	p, sink := newTestProcessor(t, dir, set)
+	var body strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&body, "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-%d\"} 30\n", i)
+	}
+	require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{10, parse(t, body.String())})))
+	assert.Equal(t, 3, sink.DataPointCount())
+	metadatatest.AssertEqualGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		{Value: 7, Attributes: attribute.NewSet(attribute.String("reason", "device_limit"))},
+	}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualGpuSynthesizerDevices(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestEveryDropAndClampIsCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	p, _ := newTestProcessor(t, "", set)
+	md := onPoints(scrape{10, parse(t, `DCGM_FI_DEV_FB_USED{UUID="GPU-1"} 9223372036854775794
+DCGM_FI_DEV_FB_FREE{UUID="GPU-1"} NaN
+DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 65535
+DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31.5
+DCGM_FI_DEV_XID_ERRORS{UUID="GPU-2"} 123456
+DCGM_FI_DEV_GPU_UTIL_RATIO{UUID="GPU-1"} 1
+DCGM_FI_DEV_POWER_USAGE{gpu="0"} 100
+DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES{gpu_uuid="GPU-1",nvlink="3"} 100
+DCGM_FI_PROF_SM_ACTIVE{UUID="GPU-1"} 1.3
+DCGM_FI_DEV_NEW{UUID="GPU-1"} 1`)})
+	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+	one := func(reason string, n int64) metricdata.DataPoint[int64] {
+		return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("reason", reason))}
+	}
+	metadatatest.AssertEqualGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		one("sentinel", 1), one("not_finite", 1), one("absurd", 3), one("ambiguous_unit", 1),
+		one("no_device", 1), one("other_entity", 1),
+	}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualGpuSynthesizerPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
+	c := newRowCache(100)
+	for i := range 10_000 {
+		m := pcommon.NewMap()
+		m.PutStr("err_code", fmt.Sprint(i))
+		c.put(c.hash(m, rowKey{}), nil)
+		require.LessOrEqual(t, len(c.rows), 100)
+	}
+}
+
+func TestTheRowKeyKeepsBoundariesBetweenTexts(t *testing.T) {
+	c := newRowCache(10)
+	a, b := pcommon.NewMap(), pcommon.NewMap()
+	a.PutStr("ab", "c")
+	b.PutStr("a", "bc")
+	assert.NotEqual(t, c.hash(a, rowKey{}), c.hash(b, rowKey{}))
+	assert.NotEqual(t, c.hash(a, rowKey{1}), c.hash(a, rowKey{2}))
+}
+
+// Whatever an exporter sends, what comes out keeps the contract: no NaN, ratios
+// in [0, 1], no value labels, a device on every point.
+func FuzzSynthesizer(f *testing.F) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*", "scrapes.prom"))
+	require.NoError(f, err)
+	for _, file := range dirs {
+		text, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+		for i, body := range strings.Split(text, "\n@") {
+			if i == 4 {
+				break
+			}
+			md := fuzzRows(body, int64(i+1))
+			require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+		}
+		for _, md := range sink.AllMetrics() {
+			checkContract(t, md)
+		}
+	})
+}
+
+// fuzzRows reads lines NAME{label="value",…} VALUE without any grammar to speak
+// of, so that labels and values can be anything.
+func fuzzRows(body string, seconds int64) pmetric.Metrics {
+	s := scrape{seconds: seconds}
+	for _, line := range strings.Split(body, "\n") {
+		name, rest, _ := strings.Cut(line, "{")
+		inner, number, _ := strings.Cut(rest, "} ")
+		var v float64
+		if _, err := fmt.Sscan(number, &v); err != nil || !strings.HasPrefix(name, "DCGM_") {
+			continue
+		}
+		r := row{name: name, value: v}
+		md := pcommon.NewMap()
+		for _, pair := range strings.Split(inner, ",") {
+			k, val, _ := strings.Cut(pair, "=")
+			md.PutStr(k, strings.Trim(val, `"`))
+		}
+		for k, val := range md.All() {
+			r.labels = append(r.labels, label(k, val.Str()))
+		}
+		s.rows = append(s.rows, r)
+	}
+	return onPoints(s)
+}
+
+func checkContract(t *testing.T, md pmetric.Metrics) {
+	t.Helper()
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				contract, ok := signal.Lookup(m.Name())
+				if !ok {
+					t.Fatalf("%s is not in the contract", m.Name())
+				}
+				for _, dp := range points(m).All() {
+					if id, ok := dp.Attributes().Get(signal.HardwareID); !ok || id.Str() == "" {
+						t.Fatalf("%s without a device", m.Name())
+					}
+					for _, gone := range []string{"err_code", "err_msg", "xid", "clock_event", "window_size_in_ms", "UUID", "gpu"} {
+						if _, ok := dp.Attributes().Get(gone); ok {
+							t.Fatalf("%s carries %s", m.Name(), gone)
+						}
+					}
+					v := dp.DoubleValue()
+					if contract.Int {
+						v = float64(dp.IntValue())
+					}
+					if math.IsNaN(v) || math.IsInf(v, 0) || contract.Unit == "1" && (v < 0 || v > 1) {
+						t.Fatalf("%s is %v", m.Name(), v)
+					}
+					if m.Type() == pmetric.MetricTypeSum && v < 0 {
+						t.Fatalf("%s is %v", m.Name(), v)
+					}
+				}
+			}
+		}
+	}
+}
