@@ -83,9 +83,12 @@ func TestNames(t *testing.T) {
 		"DCGM_FI_DEV_GPU_UTIL_RATIO":          {GPUUtil, RatioOrPercent},
 		"DCGM_FI_DEV_SM_CLOCK_HERTZ":          {SMClock, Hz},
 		"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": {EnergyConsumption, Joule},
-		"DCGM_FI_PROF_DRAM_UTIL_RATIO":        {DRAMActive, Ratio},
-		"DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL":   {NVLinkTXTotal, ByteCount},
-		"dcgm_fb_used":                        {FBUsed, MiB},
+
+		"DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL": {PowerViolation, Second},
+		"DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL": {BoardLimitViolation, Second},
+		"DCGM_FI_PROF_DRAM_UTIL_RATIO":                 {DRAMActive, Ratio},
+		"DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL":            {NVLinkTXTotal, ByteCount},
+		"dcgm_fb_used":                                 {FBUsed, MiB},
 	} {
 		got, ok := Lookup(name)
 		require.True(t, ok, name)

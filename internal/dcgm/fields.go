@@ -127,8 +127,8 @@ type Spelling struct {
 
 // fields is the catalogue. Canonical names are those of DCGM up to 4.5. The
 // first aliases are the names of DCGM 4.6; lower case names are those of
-// exporter 1.x. Base unit names (…_BYTES, …_HERTZ, …_JOULES_TOTAL) come with
-// exporter 4.9. *_VIOLATION values are nanoseconds in every version, whatever
+// exporter 1.x. Base unit names (…_BYTES, …_HERTZ, …_JOULES_TOTAL,
+// …_SECONDS_TOTAL) come with DCGM 4.7. *_VIOLATION values are nanoseconds in every version, whatever
 // their HELP says. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates,
 // whatever their TYPE says.
 var fields = [...]Field{
@@ -154,10 +154,10 @@ var fields = [...]Field{
 	{EventTimeSWThermal, "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", Nanosecond, Counter, Board, nil, nil},
 	{EventTimeHWThermal, "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Nanosecond, Counter, Board, nil, nil},
 	{EventTimeHWPowerBrake, "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Nanosecond, Counter, Board, nil, nil},
-	{PowerViolation, "DCGM_FI_DEV_POWER_VIOLATION", Nanosecond, Counter, Board, names("dcgm_power_violation"), nil},
-	{ThermalViolation, "DCGM_FI_DEV_THERMAL_VIOLATION", Nanosecond, Counter, Board, names("dcgm_thermal_violation"), nil},
-	{SyncBoostViolation, "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Nanosecond, Counter, Board, names("dcgm_sync_boost_violation"), nil},
-	{BoardLimitViolation, "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Nanosecond, Counter, Board, names("dcgm_board_limit_violation"), nil},
+	{PowerViolation, "DCGM_FI_DEV_POWER_VIOLATION", Nanosecond, Counter, Board, names("dcgm_power_violation"), []Rescaled{{"DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL", Second}}},
+	{ThermalViolation, "DCGM_FI_DEV_THERMAL_VIOLATION", Nanosecond, Counter, Board, names("dcgm_thermal_violation"), []Rescaled{{"DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL", Second}}},
+	{SyncBoostViolation, "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Nanosecond, Counter, Board, names("dcgm_sync_boost_violation"), []Rescaled{{"DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL", Second}}},
+	{BoardLimitViolation, "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Nanosecond, Counter, Board, names("dcgm_board_limit_violation"), []Rescaled{{"DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL", Second}}},
 
 	{GREngineActive, "DCGM_FI_PROF_GR_ENGINE_ACTIVE", Ratio, Level, Instance, names("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"), nil},
 	{SMActive, "DCGM_FI_PROF_SM_ACTIVE", Ratio, Level, Instance, names("DCGM_FI_PROF_SM_UTIL_RATIO"), nil},

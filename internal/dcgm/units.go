@@ -40,6 +40,8 @@ const (
 	Celsius
 	// Nanosecond is a duration.
 	Nanosecond
+	// Second is a duration.
+	Second
 )
 
 // DCGM's "no value" sentinels. Each type has four consecutive ones: blank, not
@@ -84,6 +86,7 @@ var (
 		Joule:          {1, false, true, 0, inf},
 		Celsius:        {1, true, true, -100, 1000},
 		Nanosecond:     {1e-9, false, false, 0, inf},
+		Second:         {1, false, true, 0, inf},
 	}
 )
 
@@ -186,6 +189,6 @@ func BlankText(s string) bool {
 func (u Unit) String() string {
 	return [...]string{
 		"count", "bit mask", "ratio", "%", "ratio or %", "MiB", "bytes", "bytes", "bytes/s",
-		"MHz", "Hz", "W", "mJ", "J", "°C", "ns",
+		"MHz", "Hz", "W", "mJ", "J", "°C", "ns", "s",
 	}[u]
 }

@@ -253,7 +253,7 @@ func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropR
 			return 0, DropAmbiguous
 		}
 		return fraction, DropNone
-	case s.microseconds && isViolation(o.field.ID):
+	case s.microseconds && o.unit == dcgm.Nanosecond && isViolation(o.field.ID):
 		v *= 1000
 	}
 	return v, DropNone

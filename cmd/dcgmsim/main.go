@@ -1,0 +1,246 @@
+// Command dcgmsim is a dcgm-exporter that needs no GPU: it serves scripted
+// scenarios, or recorded outputs, in the text style of any generation of the
+// exporter. README.md beside this file describes flags and scenarios.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// shutdownTimeout is how long answers in progress may take after a signal.
+const shutdownTimeout = 2 * time.Second
+
+// exporterTimeout is dcgm-exporter's read and write timeout.
+const exporterTimeout = 10 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// options is what the flags say.
+type options struct {
+	listen    string
+	config    dcgmsim.Config
+	prerender int
+	replay    []string
+	replayBy  string
+}
+
+// run serves until the context is done and returns the exit status: 0 after a
+// clean stop, 1 when serving failed, 2 for wrong flags.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opts, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "dcgmsim: %v\n", err)
+		return exitUsage
+	}
+	server, err := newServer(opts)
+	if err != nil {
+		fmt.Fprintf(stderr, "dcgmsim: %v\n", err)
+		return exitUsage
+	}
+	if err := serve(ctx, opts, server, stdout); err != nil {
+		fmt.Fprintf(stderr, "dcgmsim: %v\n", err)
+		return exitError
+	}
+	return exitOK
+}
+
+// newServer builds the simulation and its server, and reads the recordings.
+func newServer(opts *options) (*dcgmsim.Server, error) {
+	settings := dcgmsim.ServerSettings{Prerender: opts.prerender, ReplayByNode: opts.replayBy == "node"}
+	for _, name := range opts.replay {
+		body, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("--replay: %q: want a file that can be read: %w", name, err)
+		}
+		settings.Replay = append(settings.Replay, body)
+	}
+	simulation, err := dcgmsim.New(opts.config)
+	if err != nil {
+		return nil, flagError(err)
+	}
+	server, err := dcgmsim.NewServer(simulation, settings)
+	return server, flagError(err)
+}
+
+// flagError spells the setting of a ConfigError as the flag that it is.
+func flagError(err error) error {
+	if config, ok := errors.AsType[*dcgmsim.ConfigError](err); ok {
+		return fmt.Errorf("--%w", config)
+	}
+	return err
+}
+
+// serve listens and serves until the context is done.
+func serve(ctx context.Context, opts *options, handler *dcgmsim.Server, stdout io.Writer) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", opts.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %q: want a free address host:port: %w", opts.listen, err)
+	}
+	server := &http.Server{Handler: handler, ReadTimeout: exporterTimeout, WriteTimeout: exporterTimeout}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	fmt.Fprintf(stdout, "dcgmsim: %s, style %s, on http://%s/metrics\n", describe(opts), opts.config.Style, listener.Addr())
+
+	select {
+	case err = <-failed:
+		return fmt.Errorf("serving failed: %w", err)
+	case <-ctx.Done():
+	}
+	handler.Close()
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(stopping); err != nil {
+		// What is still busy after the timeout is cut off.
+		_ = server.Close()
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving failed: %w", err)
+	}
+	return nil
+}
+
+// describe says in a few words what is served.
+func describe(opts *options) string {
+	nodes := "1 node"
+	if opts.config.Nodes > 1 {
+		nodes = fmt.Sprintf("%d nodes (/node/0/metrics to /node/%d/metrics)", opts.config.Nodes, opts.config.Nodes-1)
+	}
+	if len(opts.replay) > 0 {
+		return fmt.Sprintf("replay of %d file(s) on %s", len(opts.replay), nodes)
+	}
+	return fmt.Sprintf("scenario %s, %s of %d GPUs", opts.config.Scenario, nodes, opts.config.GPUs)
+}
+
+// parse reads the flags. It returns flag.ErrHelp after it printed the usage.
+func parse(args []string, stderr io.Writer) (*options, error) {
+	opts := &options{config: dcgmsim.NewDefaultConfig()}
+	fs := flag.NewFlagSet("dcgmsim", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+
+	c := &opts.config
+	fs.StringVar(&opts.listen, "listen", "127.0.0.1:9400", "`address` to serve on")
+	fs.StringVar(&c.Scenario, "scenario", c.Scenario, "what the GPUs go through: "+strings.Join(dcgmsim.Scenarios(), ", "))
+	text(fs, &c.Style, "style", "exporter generation: "+join(dcgmsim.Styles()))
+	text(fs, &c.Fields, "fields", "counters csv: default (the style's default-counters.csv) or all")
+	text(fs, &c.SharedRows, "shared-rows", "rows of shared GPUs: per-process (exporter 4.5.3-4.8.2 and later) or copies")
+	whole(fs, &c.Nodes, "nodes", "number of nodes, served at /node/<n>/metrics")
+	whole(fs, &c.GPUs, "gpus", "GPUs of each node")
+	whole(fs, &c.MIG, "mig", "1g MIG instances of each GPU; 0 leaves it to the scenario")
+	whole(fs, &c.Links, "links", "NVLinks of each GPU that have rows of their own")
+	boolean(fs, &c.OldNamespace, "old-namespace", "the exporter's --use-old-namespace: uuid, pod_name, pod_namespace, container_name")
+	boolean(fs, &c.PodUID, "pod-uid", "the exporter's --kubernetes-enable-pod-uid")
+	interval(fs, &c.CollectInterval, "collect-interval", "time for which the same values are served (the exporter's default is 30s); 0s makes new ones for each scrape")
+	interval(fs, &c.RestartInterval, "restart-interval", "time between restarts that reset all counters; 0s means never, and 2m0s for scenario restart")
+	fs.Func("seed", "seed of identities, histories and phases (default 0)", func(value string) error {
+		seed, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			return errors.New("want a whole number from 0")
+		}
+		c.Seed = seed
+		return nil
+	})
+	whole(fs, &opts.prerender, "prerender", "collect intervals to render before the start and to serve in a cycle")
+	fs.Func("replay", "recorded `file` to serve as it is instead of a scenario; repeat for several", func(value string) error {
+		opts.replay = append(opts.replay, value)
+		return nil
+	})
+	fs.StringVar(&opts.replayBy, "replay-by", "scrape", "what gets the recordings in turn: scrape or node")
+
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(stderr, "dcgmsim serves what a dcgm-exporter would, without a GPU.\n\nFlags:")
+			fs.SetOutput(stderr)
+			fs.PrintDefaults()
+		}
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("%q: want flags only", fs.Arg(0))
+	}
+	if opts.replayBy != "scrape" && opts.replayBy != "node" {
+		return nil, fmt.Errorf("--replay-by: %q: want one of scrape, node", opts.replayBy)
+	}
+	return opts, nil
+}
+
+// join lists values for a usage text.
+func join[T ~string](values []T) string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
+	}
+	return strings.Join(names, ", ")
+}
+
+// text defines a flag whose value Config.Validate checks.
+func text[T ~string](fs *flag.FlagSet, p *T, name, usage string) {
+	fs.Func(name, fmt.Sprintf("%s (default %s)", usage, *p), func(value string) error {
+		*p = T(value)
+		return nil
+	})
+}
+
+// whole defines a flag for a whole number whose range Config.Validate checks.
+func whole(fs *flag.FlagSet, p *int, name, usage string) {
+	fs.Func(name, fmt.Sprintf("%s (default %d)", usage, *p), func(value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return errors.New("want a whole number")
+		}
+		*p = n
+		return nil
+	})
+}
+
+// boolean defines a switch.
+func boolean(fs *flag.FlagSet, p *bool, name, usage string) {
+	fs.BoolFunc(name, usage, func(value string) error {
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return errors.New("want true or false")
+		}
+		*p = on
+		return nil
+	})
+}
+
+// interval defines a flag for a duration whose range Config.Validate checks.
+func interval(fs *flag.FlagSet, p *time.Duration, name, usage string) {
+	fs.Func(name, fmt.Sprintf("%s (default %s)", usage, *p), func(value string) error {
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return errors.New("want a duration such as 30s")
+		}
+		*p = d
+		return nil
+	})
+}

@@ -1,0 +1,180 @@
+package dcgmsim
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+)
+
+// point is one knot of a curve.
+type point struct {
+	at    time.Duration
+	value float64
+}
+
+// curve is a periodic function of time, linear between its points. Two points
+// at the same time make a step; the later one holds from there on.
+type curve struct {
+	period time.Duration
+	points []point
+	// before[i] is the integral from 0 to points[i].at, in value times seconds.
+	before []float64
+}
+
+// newCurve makes a curve of the points, which must be in order of time. The
+// first point must lie at 0 and the last at the period.
+func newCurve(points ...point) curve {
+	c := curve{
+		period: points[len(points)-1].at,
+		points: points,
+		before: make([]float64, len(points)),
+	}
+	for i := 1; i < len(points); i++ {
+		a, b := points[i-1], points[i]
+		c.before[i] = c.before[i-1] + (a.value+b.value)/2*(b.at-a.at).Seconds()
+	}
+	return c
+}
+
+// segment returns the index of the last point at or before the local time u.
+func (c *curve) segment(u time.Duration) int {
+	return sort.Search(len(c.points), func(i int) bool { return c.points[i].at > u }) - 1
+}
+
+// at returns the value at time u, which must not be negative.
+func (c *curve) at(u time.Duration) float64 {
+	u %= c.period
+	i := c.segment(u)
+	a, b := c.points[i], c.points[i+1]
+	return a.value + (b.value-a.value)*float64(u-a.at)/float64(b.at-a.at)
+}
+
+// integral returns the integral from 0 to u, in value times seconds.
+func (c *curve) integral(u time.Duration) float64 {
+	whole := float64(u / c.period)
+	u %= c.period
+	i := c.segment(u)
+	part := c.before[i] + (c.points[i].value+c.at(u))/2*(u-c.points[i].at).Seconds()
+	return whole*c.before[len(c.before)-1] + part
+}
+
+// span is the half-open interval [from, to).
+type span struct {
+	from, to time.Duration
+}
+
+// pulses returns spans of length on, one at the beginning of every step
+// within [from, to).
+func pulses(from, to, step, on time.Duration) []span {
+	var out []span
+	for at := from; at < to; at += step {
+		out = append(out, span{at, min(at+on, to)})
+	}
+	return out
+}
+
+// gate is a periodic function of time that is either on or off. Times are whole
+// nanoseconds, so its integral is exact. The zero gate is always off.
+type gate struct {
+	period time.Duration
+	spans  []span
+	// before[i] is the time on from 0 to spans[i].from; the last element is the
+	// time on in a whole period.
+	before []time.Duration
+}
+
+// newGate makes a gate that is on within the spans, which may overlap and must
+// lie within [0, period].
+func newGate(period time.Duration, spans ...span) gate {
+	sorted := slices.Clone(spans)
+	slices.SortFunc(sorted, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	g := gate{period: period}
+	for _, s := range sorted {
+		if last := len(g.spans) - 1; last >= 0 && s.from <= g.spans[last].to {
+			g.spans[last].to = max(g.spans[last].to, s.to)
+			continue
+		}
+		g.spans = append(g.spans, s)
+	}
+	g.before = make([]time.Duration, len(g.spans)+1)
+	for i, s := range g.spans {
+		g.before[i+1] = g.before[i] + s.to - s.from
+	}
+	return g
+}
+
+// after returns the index of the first span that begins after the local time u.
+func (g *gate) after(u time.Duration) int {
+	return sort.Search(len(g.spans), func(i int) bool { return g.spans[i].from > u })
+}
+
+// at says whether the gate is on at time u, which must not be negative.
+func (g *gate) at(u time.Duration) bool {
+	if len(g.spans) == 0 {
+		return false
+	}
+	u %= g.period
+	i := g.after(u) - 1
+	return i >= 0 && u < g.spans[i].to
+}
+
+// integral returns the time for which the gate was on from 0 to u.
+func (g *gate) integral(u time.Duration) time.Duration {
+	if len(g.spans) == 0 {
+		return 0
+	}
+	whole := int64(u / g.period)
+	u %= g.period
+	total := time.Duration(whole * int64(g.before[len(g.spans)]))
+	if i := g.after(u) - 1; i >= 0 {
+		total += g.before[i] + min(u, g.spans[i].to) - g.spans[i].from
+	}
+	return total
+}
+
+// edges returns how many times the gate went from off to on in (0, u].
+func (g *gate) edges(u time.Duration) int64 {
+	if len(g.spans) == 0 {
+		return 0
+	}
+	perPeriod := int64(len(g.spans))
+	local := int64(g.after(u % g.period))
+	if g.spans[0].from == 0 {
+		// The edge at the beginning of a loop lies at the end of the loop before
+		// it, and is none when the gate is still on there.
+		local--
+		if g.spans[len(g.spans)-1].to == g.period {
+			perPeriod--
+		}
+	}
+	return int64(u/g.period)*perPeriod + local
+}
+
+// union returns a gate that is on whenever one of the gates is on. All must
+// have the same period or be zero.
+func union(gates ...gate) gate {
+	var spans []span
+	var period time.Duration
+	for _, g := range gates {
+		spans = append(spans, g.spans...)
+		period = max(period, g.period)
+	}
+	return newGate(period, spans...)
+}
+
+// events are moments that repeat with a period.
+type events struct {
+	period time.Duration
+	times  []time.Duration
+}
+
+// count returns the number of events in (0, u].
+func (e *events) count(u time.Duration) int64 {
+	if len(e.times) == 0 {
+		return 0
+	}
+	local := u % e.period
+	n := sort.Search(len(e.times), func(i int) bool { return e.times[i] > local })
+	return int64(u/e.period)*int64(len(e.times)) + int64(n)
+}

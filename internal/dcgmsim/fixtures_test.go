@@ -1,0 +1,141 @@
+package dcgmsim
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fixtures is the directory of the bodies that tests of several packages share.
+const fixtures = "../../testdata/exposition"
+
+// readFixture reads a body with Prometheus' own parser.
+func readFixture(name string) (samples map[string]float64, series []labels.Labels, err error) {
+	body, err := os.ReadFile(filepath.Join(fixtures, name))
+	if err != nil {
+		return nil, nil, err
+	}
+	samples = map[string]float64{}
+	p := textparse.NewPromParser(body, labels.NewSymbolTable(), false)
+	for {
+		entry, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			return samples, series, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if entry == textparse.EntrySeries {
+			_, _, value := p.Series()
+			var l labels.Labels
+			p.Labels(&l)
+			if _, twice := samples[l.String()]; twice {
+				return nil, nil, errors.New("duplicate series " + l.String())
+			}
+			samples[l.String()] = value
+			series = append(series, l)
+		}
+	}
+}
+
+func TestEveryFixtureIsDescribedAndCanBeRead(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(fixtures, "README.md"))
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(fixtures, "*.prom"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		name := filepath.Base(file)
+		t.Run(name, func(t *testing.T) {
+			assert.Contains(t, string(readme), "| `"+name+"` |")
+			samples, _, err := readFixture(name)
+			if name == "v4_unescaped_labels.prom" {
+				require.Error(t, err, "that this body is refused is its point")
+				return
+			}
+			require.NoError(t, err)
+			assert.NotEmpty(t, samples)
+		})
+	}
+}
+
+// memoryOf adds up used + free of every device of a fixture, from the rows of
+// the device itself where there are such.
+func memoryOf(samples map[string]float64, series []labels.Labels) map[string]float64 {
+	read := func(name string) map[string]float64 {
+		out := map[string]float64{}
+		for _, l := range series {
+			if l.Get("__name__") == name {
+				key := deviceKey(l) + l.Get("uuid")
+				out[key] = max(out[key], samples[l.String()])
+			}
+		}
+		return out
+	}
+	used, free := read("DCGM_FI_DEV_FB_USED"), read("DCGM_FI_DEV_FB_FREE")
+	for key := range free {
+		free[key] += used[key]
+	}
+	return free
+}
+
+func TestTheMemoryOfTheFixturesAddsUp(t *testing.T) {
+	// Used + free in MiB of a V100, of an H100 and of its 1g.10gb instances.
+	sizes := []float64{32510, 81079, 9856}
+	files, err := filepath.Glob(filepath.Join(fixtures, "*.prom"))
+	require.NoError(t, err)
+	checked := 0
+	for _, file := range files {
+		samples, series, err := readFixture(filepath.Base(file))
+		if err != nil {
+			continue // reported by the test above
+		}
+		for device, sum := range memoryOf(samples, series) {
+			assert.Contains(t, sizes, sum, "%s %s", filepath.Base(file), device)
+			checked++
+		}
+	}
+	assert.Greater(t, checked, 20)
+}
+
+func TestTheFixtureOfBaseUnitsHasTheValuesOfThatOf483(t *testing.T) {
+	old, oldSeries, err := readFixture("v4_8_3_renderer.prom")
+	require.NoError(t, err)
+	base, baseSeries, err := readFixture("v4_9_base_units.prom")
+	require.NoError(t, err)
+	find := func(samples map[string]float64, series []labels.Labels, name, gpu string) float64 {
+		for _, l := range series {
+			if l.Get("__name__") == name && l.Get("gpu") == gpu {
+				return samples[l.String()]
+			}
+		}
+		t.Fatalf("no %s of gpu %s", name, gpu)
+		return 0
+	}
+	for _, row := range csv {
+		if !Style49.in(row.shipped) || !Style483.in(row.shipped) || row.quantity == xidLast {
+			continue
+		}
+		name := row.name
+		if row.renamed.name != "" {
+			name = row.renamed.name
+		}
+		for _, gpu := range []string{"0", "1"} {
+			n := integer(int64(find(old, oldSeries, row.name, gpu)))
+			if n.value() != find(old, oldSeries, row.name, gpu) {
+				n = double(find(old, oldSeries, row.name, gpu))
+			}
+			if row.renamed.convert != nil {
+				n = row.renamed.convert(n)
+			}
+			assert.InDelta(t, n.value(), find(base, baseSeries, name, gpu), 1e-9, "%s of gpu %s", name, gpu)
+		}
+	}
+}

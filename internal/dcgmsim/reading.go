@@ -1,0 +1,154 @@
+package dcgmsim
+
+import (
+	"math"
+	"time"
+)
+
+// notSupported is DCGM's blank for "not supported" as an integer, which the
+// oldest exporters print.
+const notSupported = 0x7ffffffffffffff2
+
+// reading holds the values of one entity at one moment; a quantity that was not
+// observed is not valid.
+type reading [quantities]number
+
+// readBoard fills in what belongs to the GPU as a whole at time t.
+func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
+	u := g.phase + t
+	hw, st := g.hardware, g.story
+	load := st.load.at(u)
+	since := s.restarted(t)
+
+	// NVML moves the SM clock in steps of 15 MHz.
+	r[smClock] = integer(int64(math.Round(hw.smMHz*st.clock.at(u)/15) * 15))
+	r[memClock] = integer(int64(hw.memMHz))
+	var mask Reason
+	for reason, gate := range st.reasons {
+		if gate.at(u) {
+			mask |= reason
+		}
+	}
+	r[eventReasons] = integer(int64(mask))
+	celsius := st.temperature.at(u)
+	r[gpuTemp] = integer(int64(math.Round(celsius)))
+	r[memTemp] = integer(int64(math.Round(celsius + 8)))
+	r[enforcedLimit] = double(hw.limitWatts)
+	millijoules := (g.joules(t) - g.joules(since)) * 1000
+	if since == 0 {
+		millijoules += g.energyBase
+	}
+	r[energy] = integer(int64(millijoules))
+
+	tx, rx := .02+.15*load, .03+.4*load
+	r[profPCIeTx] = integer(int64(tx * hw.pcieBytes))
+	r[profPCIeRx] = integer(int64(rx * hw.pcieBytes))
+	r[pcieTxKB] = integer(int64(tx * hw.pcieBytes / 1000))
+	r[pcieRxKB] = integer(int64(rx * hw.pcieBytes / 1000))
+	r[pcieReplay] = integer(0)
+	r[pcieMaxGen] = integer(hw.pcieGen)
+	r[pcieMaxWidth] = integer(16)
+	r[pcieWidth] = integer(16)
+	r[pcieGen] = integer(hw.pcieGen)
+	if load == 0 {
+		// The link falls back to the first generation while nothing runs.
+		r[pcieGen] = integer(1)
+	}
+	r[profNVLinkTx] = integer(int64(.42 * load * hw.nvlinkBytes))
+	r[profNVLinkRx] = integer(int64(.4 * load * hw.nvlinkBytes))
+	r[linkBandwidth] = integer(int64(.82 * load * hw.nvlinkBytes / 1e6))
+	r[linkCRCErrors], r[linkReplays], r[linkRecoveries] = integer(0), integer(0), integer(0)
+
+	r[gpuUtil] = integer(int64(math.Round(100 * load)))
+	r[memCopyUtil] = integer(int64(math.Round(50 * load)))
+	r[encUtil], r[decUtil] = integer(0), integer(0)
+	r[vgpuLicense] = integer(0)
+
+	for q, v := range map[quantity]Violation{
+		powerViolation: ViolationPower, thermalViolation: ViolationThermal,
+		syncBoostViolation: ViolationSyncBoost, lowUtilViolation: ViolationLowUtil,
+	} {
+		total := g.violationTime(v, t) - g.violationTime(v, since)
+		if since == 0 {
+			total += g.violationBase[v]
+		}
+		r[q] = integer(int64(total))
+	}
+	r[boardLimitViolation], r[reliabilityViolation] = integer(0), integer(0)
+	for q, reason := range map[quantity]Reason{
+		swPowerCapTime: ReasonSWPowerCap, syncBoostTime: ReasonSyncBoost, swThermalTime: ReasonSWThermal,
+		hwThermalTime: ReasonHWThermal, hwPowerBrakeTime: ReasonHWPowerBrake,
+	} {
+		r[q] = integer(int64(g.reasonTime(reason, t) - g.reasonTime(reason, since)))
+	}
+
+	occurred := func(e events) int64 { return e.count(g.phase+t) - e.count(g.phase+since) }
+	r[eccSBE] = integer(occurred(st.sbe))
+	r[eccDBE] = integer(occurred(st.xidEvents[48]))
+	r[remapUncorrectable], r[remapCorrectable], r[remapFailed] = integer(occurred(st.xidEvents[63])), integer(0), integer(0)
+	if !hw.rowRemapping {
+		for _, q := range []quantity{remapUncorrectable, remapCorrectable, remapFailed} {
+			r[q] = integer(notSupported)
+		}
+	}
+}
+
+// readEntity adds what belongs to the GPU or the MIG instance itself.
+func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
+	// NVML reports milliwatts.
+	r[powerUsage] = double(math.Round(e.gpu.watts(max(t-e.lag, 0))*1000) / 1000)
+
+	usable, reserved := e.memoryMiB()
+	used := int64(math.Round(e.occupancy(t) * float64(usable)))
+	r[fbUsed], r[fbFree] = integer(used), integer(usable-used)
+	r[fbReserved], r[fbTotal] = integer(reserved), integer(usable+reserved)
+
+	load := e.gpu.story.load.at(e.phase + t)
+	r[grEngine] = double(load)
+	r[smActive] = double(.9 * load)
+	r[smOccupancy] = double(.42 * load)
+	r[pipeTensor] = double(.48 * load)
+	r[dramActive] = double(.55 * load)
+	r[pipeFP64] = double(.01 * load)
+	r[pipeFP32] = double(.12 * load)
+	r[pipeFP16] = double(.08 * load)
+
+	last := e.lastXID(s.restarted(t), t)
+	r[xidLast] = integer(int64(last))
+	if last == 0 && s.config.Style.in(since45) {
+		// These exporters drop the blank that DCGM holds before the first XID.
+		r[xidLast] = number{}
+	}
+}
+
+// clockEventCounts returns, in the order of clockEvents, in how many samples of
+// the window that ends at t the reason was active. DCGM samples at the collect
+// interval; the simulation never looks more often than once a second.
+func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
+	var counts [9]int64
+	step := max(s.config.CollectInterval, time.Second)
+	begin := max(s.restarted(t), t-windowSize+step)
+	for i, c := range clockEvents {
+		gate, known := g.story.reasons[c.reason]
+		if !known {
+			continue
+		}
+		for at := t; at >= begin; at -= step {
+			if gate.at(g.phase + at) {
+				counts[i]++
+			}
+		}
+	}
+	return counts
+}
+
+// xidTexts are the err_msg labels of the XIDs that stories use.
+var xidTexts = map[int]string{
+	0:  "No Error",
+	13: "Graphics Engine Exception",
+	31: "GPU memory page fault",
+	43: "GPU stopped processing",
+	48: "Double Bit ECC Error",
+	63: "ECC page retirement or row remapping recording event",
+	94: "Contained ECC error",
+}

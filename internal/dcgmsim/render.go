@@ -1,0 +1,457 @@
+package dcgmsim
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// label is one name and value of an exposed row.
+type label struct {
+	name, value string
+}
+
+// labelSet holds the labels of a row in the three parts in which the template
+// of exporters up to 4.8.2 wrote them.
+type labelSet struct {
+	// identity comes first, in this order.
+	identity []label
+	// labels are the csv label fields and those of derived metrics, sorted.
+	labels []label
+	// attributes are what transformations added, sorted.
+	attributes []label
+}
+
+// with returns the set with further labels and attributes.
+func (s *labelSet) with(labels, attributes []label) labelSet {
+	byName := func(a, b label) int { return cmp.Compare(a.name, b.name) }
+	out := labelSet{
+		identity:   s.identity,
+		labels:     slices.Concat(s.labels, labels),
+		attributes: slices.Concat(s.attributes, attributes),
+	}
+	slices.SortStableFunc(out.labels, byName)
+	slices.SortStableFunc(out.attributes, byName)
+	return out
+}
+
+// text renders the set with its braces, as the style does it.
+func (s *labelSet) text(style Style) string {
+	all := slices.Concat(s.identity, s.labels, s.attributes)
+	if style.in(since483) {
+		slices.SortFunc(all, func(a, b label) int { return cmp.Compare(a.name, b.name) })
+	}
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, l := range all {
+		if i > 0 {
+			b.WriteByte(',')
+			if style == Style2 && i < len(s.identity) {
+				b.WriteByte(' ')
+			}
+		}
+		b.WriteString(l.name)
+		b.WriteString(`="`)
+		if style.in(since483) {
+			escaper.WriteString(&b, l.value) //nolint:errcheck // a strings.Builder does not fail
+		} else {
+			b.WriteString(l.value)
+		}
+		b.WriteByte('"')
+	}
+	b.WriteString("} ")
+	return b.String()
+}
+
+var escaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+// row is a line that every field of its kind has: an entity, or one of its
+// holders, or one of its NVLinks.
+type row struct {
+	entity int
+	// pod is the holder whose processes the row is about, nil for a value of
+	// the device.
+	pod  *pod
+	link bool
+	set  labelSet
+	text string
+}
+
+// rowTable holds the rows of a node, in the order in which they are exposed.
+type rowTable struct {
+	// plain are the rows of most fields: one per entity, or one per holder.
+	plain []row
+	// perProcess are those of FB_USED and GPU_UTIL where devices are shared.
+	perProcess []row
+	// links are the rows per NVLink, and withLinks these together with plain.
+	links, withLinks []row
+}
+
+// newRowTable renders the labels of a node's rows once.
+func (s *Simulation) newRowTable(n *node) rowTable {
+	var t rowTable
+	style := s.config.Style
+	add := func(rows []row, r row) []row {
+		r.text = r.set.text(style)
+		return append(rows, r)
+	}
+	for i, e := range n.entities {
+		bare := s.deviceLabels(n, e)
+		if len(e.holders) == 0 {
+			t.plain = add(t.plain, row{entity: i, set: s.withoutPod(bare)})
+			t.perProcess = add(t.perProcess, row{entity: i, set: s.withoutPod(bare)})
+			continue
+		}
+		t.perProcess = add(t.perProcess, row{entity: i, set: bare})
+		for k := range e.holders {
+			p := &e.holders[k]
+			t.plain = add(t.plain, row{entity: i, set: bare.with(nil, s.podLabels(n, p, s.config.PodUID))})
+			t.perProcess = add(t.perProcess, row{entity: i, pod: p, set: bare.with(nil, s.podLabels(n, p, true))})
+		}
+	}
+	if !n.virtualGPUs || s.config.SharedRows == SharedRowsCopies {
+		t.perProcess = t.plain
+	}
+	for _, g := range n.gpus {
+		entity := slices.IndexFunc(n.entities, func(e *entity) bool { return e.gpu == g })
+		for link := range s.config.Links {
+			t.links = add(t.links, row{entity: entity, link: true, set: s.linkLabels(n, g, link+1)})
+		}
+	}
+	t.withLinks = slices.Concat(t.plain, t.links)
+	if style.in(since483) {
+		for _, rows := range [][]row{t.plain, t.perProcess, t.withLinks} {
+			slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.text, b.text) })
+		}
+	}
+	return t
+}
+
+// deviceLabels returns the labels of an entity without its holders.
+func (s *Simulation) deviceLabels(n *node, e *entity) labelSet {
+	style := s.config.Style
+	device := "nvidia" + strconv.Itoa(e.gpu.index)
+	uuidLabel := "UUID"
+	if s.config.OldNamespace {
+		uuidLabel = "uuid"
+	}
+	set := labelSet{identity: []label{{"gpu", strconv.Itoa(e.gpu.index)}, {uuidLabel, e.gpu.uuid}}}
+	if style == Style2 {
+		set.identity = append(set.identity, label{"device", device})
+		return set
+	}
+	if style.in(since45) {
+		set.identity = append(set.identity, label{"pci_bus_id", e.gpu.pci})
+	}
+	set.identity = append(set.identity, label{"device", device}, label{"modelName", e.gpu.hardware.model})
+	if e.mig {
+		set.identity = append(set.identity,
+			label{"GPU_I_PROFILE", e.gpu.hardware.profile}, label{"GPU_I_ID", strconv.Itoa(e.instanceID)})
+	}
+	set.identity = append(set.identity, label{style.hostLabel(), n.name})
+	set.labels = []label{{style.driverLabel(), e.gpu.hardware.driver}}
+	return set
+}
+
+// withoutPod returns the labels of a device that no pod holds: exporters up to
+// 3.x wrote the pod labels with empty values.
+func (s *Simulation) withoutPod(set labelSet) labelSet {
+	if s.config.Style.in(until3) {
+		return set.with(nil, s.podNames(&pod{}))
+	}
+	return set
+}
+
+// podNames returns the labels that name a pod.
+func (s *Simulation) podNames(p *pod) []label {
+	if s.config.OldNamespace {
+		return []label{{"container_name", p.container}, {"pod_namespace", p.namespace}, {"pod_name", p.name}}
+	}
+	return []label{{"container", p.container}, {"namespace", p.namespace}, {"pod", p.name}}
+}
+
+// podLabels returns the labels of a holder.
+func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
+	out := s.podNames(p)
+	if withUID && (p.claim == nil || s.config.Style.in(since483)) {
+		// Up to 4.8.2 the path for claims forgets the uid.
+		out = append(out, label{"pod_uid", p.uid})
+	}
+	if p.vgpu != "" && n.virtualGPUs {
+		out = append(out, label{"vgpu", p.vgpu})
+	}
+	if c := p.claim; c != nil {
+		out = append(out,
+			label{"dra_claim_name", c.name}, label{"dra_claim_namespace", c.namespace},
+			label{"dra_driver_name", "gpu.nvidia.com"}, label{"dra_pool_name", c.pool}, label{"dra_device_name", c.device})
+		if c.migProfile != "" {
+			out = append(out, label{"dra_mig_profile", c.migProfile}, label{"dra_mig_device_uuid", c.migUUID})
+		}
+	}
+	return out
+}
+
+// linkLabels returns the labels of an NVLink of a GPU. Their spelling differs
+// from the device rows': gpu_uuid, model_name and, already in 4.5, hostname.
+func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
+	return labelSet{
+		identity: []label{
+			{"nvlink", strconv.Itoa(link)},
+			{"gpu", strconv.Itoa(g.index)},
+			{"gpu_uuid", g.uuid},
+			{"pci_bus_id", g.pci},
+			{"device", "nvidia" + strconv.Itoa(g.index)},
+			{"model_name", g.hardware.model},
+			{"hostname", n.name},
+		},
+		labels: []label{{s.config.Style.driverLabel(), g.hardware.driver}},
+	}
+}
+
+// AppendBody appends the body that the node's exporter serves at time t since
+// the start, with the values of the last collect interval.
+func (s *Simulation) AppendBody(dst []byte, node int, t time.Duration) []byte {
+	r := renderer{Simulation: s, node: &s.nodes[node], at: s.Sampled(t), out: dst}
+	r.read()
+	switch {
+	case s.config.Style == Style2:
+		r.perGPU()
+	case s.config.Style.in(since483):
+		r.sorted()
+	default:
+		r.template()
+	}
+	return r.out
+}
+
+// renderer writes one body.
+type renderer struct {
+	*Simulation
+	node     *node
+	at       time.Duration
+	readings []reading
+	out      []byte
+}
+
+// read takes the values of all entities.
+func (r *renderer) read() {
+	r.readings = make([]reading, len(r.node.entities))
+	for i, e := range r.node.entities {
+		if i > 0 && r.node.entities[i-1].gpu == e.gpu {
+			r.readings[i] = r.readings[i-1]
+		} else {
+			r.readBoard(&r.readings[i], e.gpu, r.at)
+		}
+		r.readEntity(&r.readings[i], e, r.at)
+	}
+}
+
+// perGPU writes the layout of exporter 2.0: HELP and TYPE of all counters, an
+// empty line, then the samples with an empty line before each GPU.
+func (r *renderer) perGPU() {
+	for i := range r.fields {
+		r.header(&r.fields[i])
+	}
+	r.out = append(r.out, '\n')
+	for i := range r.node.rows.plain {
+		r.out = append(r.out, '\n')
+		for k := range r.fields {
+			r.rows(&r.fields[k], r.node.rows.plain[i:i+1])
+		}
+	}
+}
+
+// template writes the layout of exporters up to 4.8.2: families in the order of
+// their field ids, then those of the group of NVLinks with HELP and TYPE anew.
+func (r *renderer) template() {
+	for i := range r.fields {
+		r.family(&r.fields[i], r.rowsOf(&r.fields[i], false))
+	}
+	for i := range r.links {
+		r.family(&r.links[i], r.node.rows.links)
+	}
+}
+
+// sorted writes the layout of exporters since 4.8.3: each family once, by name.
+func (r *renderer) sorted() {
+	fields := slices.Clone(r.fields)
+	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
+	for i := range fields {
+		perLink := slices.ContainsFunc(r.links, func(l field) bool { return l.name == fields[i].name })
+		r.family(&fields[i], r.rowsOf(&fields[i], perLink))
+	}
+}
+
+// rowsOf returns the rows that a field has. The exporter knows the fields with
+// rows per process by these two names, so a renamed field has copies.
+func (r *renderer) rowsOf(f *field, perLink bool) []row {
+	switch {
+	case perLink:
+		return r.node.rows.withLinks
+	case f.name == "DCGM_FI_DEV_FB_USED" || f.name == "DCGM_FI_DEV_GPU_UTIL":
+		return r.node.rows.perProcess
+	default:
+		return r.node.rows.plain
+	}
+}
+
+// header writes HELP and TYPE.
+func (r *renderer) header(f *field) {
+	r.out = append(r.out, "# HELP "...)
+	r.out = append(r.out, f.name...)
+	r.out = append(r.out, ' ')
+	r.out = append(r.out, f.help...)
+	r.out = append(r.out, "\n# TYPE "...)
+	r.out = append(r.out, f.name...)
+	r.out = append(r.out, ' ')
+	r.out = append(r.out, f.typ...)
+	r.out = append(r.out, '\n')
+}
+
+// family writes a field with its header, or nothing if it has no sample.
+func (r *renderer) family(f *field, rows []row) {
+	start := len(r.out)
+	r.header(f)
+	header := len(r.out)
+	r.rows(f, rows)
+	if len(r.out) == header {
+		r.out = r.out[:start]
+	}
+}
+
+// rows writes the samples of a field.
+func (r *renderer) rows(f *field, rows []row) {
+	switch f.quantity {
+	case xidLast, xidWindow, clockEventsWindow, xidTotal, clockEventsTotal:
+		r.labelled(f, rows)
+		return
+	}
+	for i := range rows {
+		row := &rows[i]
+		e := r.node.entities[row.entity]
+		if e.mig && f.gpuOnly {
+			continue
+		}
+		n := r.readings[row.entity][f.quantity]
+		switch {
+		case !n.valid:
+			continue
+		case row.link:
+			n = integer(n.int / int64(e.gpu.hardware.links))
+		case row.pod != nil && f.quantity == fbUsed:
+			n = integer(int64(row.pod.memoryShare * float64(n.int)))
+		case row.pod != nil && f.quantity == gpuUtil:
+			n = integer(int64(row.pod.loadShare * float64(n.int)))
+		}
+		if f.convert != nil && n.int != notSupported {
+			n = f.convert(n)
+		}
+		r.out = append(r.out, f.name...)
+		r.out = append(r.out, row.text...)
+		r.value(n)
+	}
+}
+
+// value writes a number and ends the line.
+func (r *renderer) value(n number) {
+	switch {
+	case r.config.Style.in(since483):
+		r.out = strconv.AppendFloat(r.out, n.value(), 'g', -1, 64)
+	case n.double:
+		r.out = strconv.AppendFloat(r.out, n.float, 'f', 6, 64)
+	default:
+		r.out = strconv.AppendInt(r.out, n.int, 10)
+	}
+	r.out = append(r.out, '\n')
+}
+
+// sample is a value with the labels that depend on it.
+type sample struct {
+	labels, attributes []label
+	value              int64
+}
+
+// labelled writes a field whose labels depend on its value.
+func (r *renderer) labelled(f *field, rows []row) {
+	type line struct {
+		text  string
+		value int64
+	}
+	var lines []line
+	for i := range rows {
+		for _, s := range r.samples(f, rows[i].entity) {
+			set := rows[i].set.with(s.labels, s.attributes)
+			lines = append(lines, line{set.text(r.config.Style), s.value})
+		}
+	}
+	if r.config.Style.in(since483) {
+		slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.text, b.text) })
+	}
+	for _, l := range lines {
+		r.out = append(r.out, f.name...)
+		r.out = append(r.out, l.text...)
+		r.value(integer(l.value))
+	}
+}
+
+// samples returns the values of such a field for one entity.
+func (r *renderer) samples(f *field, entity int) []sample {
+	e := r.node.entities[entity]
+	since := r.restarted(r.at)
+	var out []sample
+	switch f.quantity {
+	case xidLast:
+		code := r.readings[entity][xidLast]
+		if !code.valid {
+			return nil
+		}
+		s := sample{value: code.int}
+		if r.config.Style.in(since45) {
+			s.attributes = []label{{"err_code", strconv.FormatInt(code.int, 10)}, {"err_msg", xidTexts[int(code.int)]}}
+		}
+		return []sample{s}
+	case xidWindow:
+		out = r.xidSamples(e, max(since, r.at-windowSize))
+	case xidTotal:
+		return r.xidSamples(e, since)
+	case clockEventsWindow:
+		for i, n := range r.clockEventCounts(e.gpu, r.at) {
+			out = appendClockEvent(out, i, n)
+		}
+	case clockEventsTotal:
+		for i, c := range clockEvents {
+			gate := e.gpu.story.reasons[c.reason]
+			out = appendClockEvent(out, i, gate.edges(e.gpu.phase+r.at)-gate.edges(e.gpu.phase+since))
+		}
+		return out
+	}
+	// A window in which nothing happened shows one row with neither label.
+	if len(out) == 0 {
+		out = []sample{{}}
+	}
+	for i := range out {
+		out[i].labels = append(out[i].labels, label{"window_size_in_ms", strconv.FormatInt(windowSize.Milliseconds(), 10)})
+	}
+	return out
+}
+
+// xidSamples counts the XIDs of an entity by code from the time on.
+func (r *renderer) xidSamples(e *entity, from time.Duration) []sample {
+	var out []sample
+	for _, code := range e.gpu.story.xidCodes {
+		if n := e.xidCount(code, from, r.at); n > 0 {
+			out = append(out, sample{labels: []label{{"xid", strconv.Itoa(code)}}, value: n})
+		}
+	}
+	return out
+}
+
+// appendClockEvent appends the count of the i-th clock event unless it is zero.
+func appendClockEvent(out []sample, i int, n int64) []sample {
+	if n == 0 {
+		return out
+	}
+	return append(out, sample{labels: []label{{"clock_event", clockEvents[i].name}}, value: n})
+}

@@ -1,0 +1,96 @@
+package dcgmsim
+
+import "time"
+
+// The scenarios.
+const (
+	ScenarioHealthy       = "healthy"
+	ScenarioIdle          = "idle"
+	ScenarioPowerCapped   = "power-capped"
+	ScenarioThermal       = "thermal"
+	ScenarioMemoryFilling = "memory-filling"
+	ScenarioXIDBurst      = "xid-burst"
+	ScenarioMIG           = "mig-7x1g"
+	ScenarioTimeSliced    = "time-sliced"
+	ScenarioDRA           = "dra"
+	ScenarioRestart       = "restart"
+	ScenarioFlaky         = "flaky"
+	ScenarioMixed         = "mixed"
+)
+
+// Scenarios lists the names of all scenarios.
+func Scenarios() []string {
+	return []string{
+		ScenarioHealthy, ScenarioIdle, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioXIDBurst,
+		ScenarioMIG, ScenarioTimeSliced, ScenarioDRA, ScenarioRestart, ScenarioFlaky, ScenarioMixed,
+	}
+}
+
+// mixedCast is what the GPUs of a mixed node play in turn. DRA is not among
+// them: an exporter that maps virtual GPUs does not map claims.
+var mixedCast = []string{
+	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
+	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
+}
+
+// part returns the scenario that the n-th GPU of a node plays.
+func part(scenario string, n int) string {
+	if scenario == ScenarioMixed {
+		return mixedCast[n%len(mixedCast)]
+	}
+	return scenario
+}
+
+// stories builds each story once for all devices that play it.
+type stories map[string]*story
+
+// of returns the story of a scenario. The filling of the memory takes five
+// minutes where it is the whole scenario and one minute among others, so that
+// the shortest windows of a mixed node show movement.
+func (s stories) of(scenario string, mixed bool) *story {
+	if st, ok := s[scenario]; ok {
+		return st
+	}
+	b := script{beat: time.Second}
+	var st *story
+	switch scenario {
+	case ScenarioIdle:
+		st = b.idle()
+	case ScenarioPowerCapped, ScenarioRestart:
+		st = b.powerCapped()
+	case ScenarioThermal:
+		st = b.thermal()
+	case ScenarioMemoryFilling:
+		if !mixed {
+			b.beat = 5 * time.Second
+		}
+		st = b.memoryFilling()
+	case ScenarioXIDBurst:
+		st = b.xidBurst()
+	case ScenarioMIG:
+		st = b.instances()
+	case ScenarioTimeSliced:
+		st = b.timeSliced()
+	default:
+		st = b.healthy()
+	}
+	s[scenario] = st
+	return st
+}
+
+// pod is the holder of a device, as the kubelet's pod-resources API names it.
+type pod struct {
+	namespace, name, container, uid string
+	// vgpu is the replica of a time-sliced device, "" if it is not shared.
+	vgpu string
+	// memoryShare and loadShare are the pod's part of the device's memory and
+	// load, for the rows per process.
+	memoryShare, loadShare float64
+	claim                  *claim
+}
+
+// claim is what dra_* labels say of an allocated device.
+type claim struct {
+	name, namespace, pool, device string
+	migProfile, migUUID           string
+}

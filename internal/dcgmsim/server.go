@@ -1,0 +1,331 @@
+package dcgmsim
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Fault is a way in which a scrape can go wrong.
+type Fault string
+
+const (
+	// FaultNone answers as if nothing were wrong.
+	FaultNone Fault = "none"
+	// FaultHTTP500 answers 500 with the exporter's text, as exporters since
+	// 4.8.3 do when one sample of the body would be wrong.
+	FaultHTTP500 Fault = "http-500"
+	// FaultEmpty answers 200 with an empty body, as during a hot reload.
+	FaultEmpty Fault = "empty"
+	// FaultHang answers nothing until the client gives up or the server is
+	// closed.
+	FaultHang Fault = "hang"
+	// FaultTruncated announces the whole body, sends half of it and breaks the
+	// connection.
+	FaultTruncated Fault = "truncated"
+	// FaultGarbage answers 200 with a page that is no exposition, as a captive
+	// proxy does.
+	FaultGarbage Fault = "garbage"
+	// FaultSlow sends the body in slowPieces pieces with slowPause between them.
+	FaultSlow Fault = "slow"
+)
+
+// Faults lists all faults.
+func Faults() []Fault {
+	return []Fault{FaultNone, FaultHTTP500, FaultEmpty, FaultHang, FaultTruncated, FaultGarbage, FaultSlow}
+}
+
+// FaultSlow's shape: a body takes about two seconds.
+const (
+	slowPieces = 10
+	slowPause  = 200 * time.Millisecond
+)
+
+// flakyScript is what the scrapes of a node in the flaky scenario meet in turn.
+var flakyScript = []Fault{
+	FaultNone, FaultNone, FaultHTTP500, FaultNone, FaultNone, FaultEmpty, FaultNone, FaultNone, FaultTruncated,
+	FaultNone, FaultNone, FaultHang,
+}
+
+// maxPrerender bounds the bodies that are kept per node.
+const maxPrerender = 3600
+
+// maxQueuedFaults bounds what one node can be told to do.
+const maxQueuedFaults = 1000
+
+const internalServerError = "internal server error"
+
+const garbage = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><p>Please sign in to continue.</p></body></html>\n"
+
+// ServerSettings is what a [Server] needs besides its simulation.
+type ServerSettings struct {
+	// Now is the clock; nil means time.Now. The simulation starts at the time
+	// that it gives when the server is made.
+	Now func() time.Time
+	// Prerender renders this many collect intervals before the first scrape and
+	// serves them in a cycle, so that serving costs nothing afterwards. Counters
+	// fall at the end of the cycle as in a restart. 0 renders when needed.
+	Prerender int
+	// Replay is a list of recorded bodies that are served as they are instead of
+	// the simulation.
+	Replay [][]byte
+	// ReplayByNode gives each node its own recording, in turn, instead of each
+	// scrape.
+	ReplayByNode bool
+}
+
+// Server serves a simulation as dcgm-exporter would: /metrics is node 0,
+// /node/<n>/metrics is node n, /health answers OK. POST /control queues faults.
+// It is an http.Handler and safe for concurrent use.
+type Server struct {
+	simulation *Simulation
+	settings   ServerSettings
+	start      time.Time
+	mux        *http.ServeMux
+	nodes      []served
+	closed     chan struct{}
+	closeOnce  sync.Once
+}
+
+// served is the state of one node.
+type served struct {
+	mu      sync.Mutex
+	scrapes int
+	faults  []Fault
+	// sampled is the time of the values in body; body is never changed once it
+	// was handed out.
+	sampled time.Duration
+	body    []byte
+	// cycle holds the prerendered bodies.
+	cycle [][]byte
+}
+
+// NewServer makes a server of the simulation. It returns a [ConfigError] when
+// more is to be prerendered than allowed, or without a collect interval.
+func NewServer(simulation *Simulation, settings ServerSettings) (*Server, error) {
+	if settings.Now == nil {
+		settings.Now = time.Now
+	}
+	if err := between("prerender", settings.Prerender, 0, maxPrerender); err != nil {
+		return nil, err
+	}
+	if settings.Prerender > 0 && simulation.config.CollectInterval == 0 {
+		return nil, &ConfigError{"prerender", strconv.Itoa(settings.Prerender), "0 without a collect-interval"}
+	}
+	s := &Server{
+		simulation: simulation,
+		settings:   settings,
+		start:      settings.Now(),
+		mux:        http.NewServeMux(),
+		nodes:      make([]served, simulation.config.Nodes),
+		closed:     make(chan struct{}),
+	}
+	if len(settings.Replay) == 0 {
+		for n := range s.nodes {
+			for k := range settings.Prerender {
+				at := time.Duration(k) * simulation.config.CollectInterval
+				s.nodes[n].cycle = append(s.nodes[n].cycle, simulation.AppendBody(nil, n, at))
+			}
+		}
+	}
+	s.mux.HandleFunc("/{$}", s.index)
+	s.mux.HandleFunc("/health", s.health)
+	s.mux.HandleFunc("/metrics", s.metrics)
+	s.mux.HandleFunc("/node/{node}/metrics", s.metrics)
+	s.mux.HandleFunc("POST /control", s.control)
+	return s, nil
+}
+
+// Simulation returns what the server serves, to ask it for the truth.
+func (s *Server) Simulation() *Simulation { return s.simulation }
+
+// Since returns the time of the simulation that a scrape at t meets, before the
+// collect interval is applied.
+func (s *Server) Since(t time.Time) time.Duration { return max(t.Sub(s.start), 0) }
+
+// Inject queues faults for the next scrapes of a node, one each. They go before
+// the scenario's own. It panics if the simulation has no such node.
+func (s *Server) Inject(node int, faults ...Fault) {
+	n := &s.nodes[node]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults = append(n.faults, faults...)
+}
+
+// Close lets hanging and slow answers end. The server goes on to serve others.
+func (s *Server) Close() {
+	s.closeOnce.Do(func() { close(s.closed) })
+}
+
+// ServeHTTP serves one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	s.mux.ServeHTTP(w, r)
+}
+
+func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
+	_, _ = w.Write([]byte(`<html>
+			<head><title>GPU Exporter</title></head>
+			<body>
+			<h1>GPU Exporter</h1>
+			<p><a href="./metrics">Metrics</a></p>
+			<p><a href="./health">Health</a></p>
+			</body>
+			</html>`))
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("X-Registry-Available", "true")
+	_, _ = w.Write([]byte("OK"))
+}
+
+// node returns the number of the node that a value names.
+func (s *Server) node(value string) (int, error) {
+	if value == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n >= len(s.nodes) {
+		return 0, &ConfigError{"node", value, fmt.Sprintf("0 to %d", len(s.nodes)-1)}
+	}
+	return n, nil
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	n, err := s.node(r.PathValue("node"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	body, fault := s.scrape(n)
+	if contentType := s.simulation.config.Style.ContentType(); contentType != "" {
+		w.Header().Set("Content-Type", contentType)
+	}
+	switch fault {
+	case FaultHTTP500:
+		http.Error(w, internalServerError, http.StatusInternalServerError)
+	case FaultEmpty:
+		w.WriteHeader(http.StatusOK)
+	case FaultHang:
+		s.wait(r, nil)
+	case FaultTruncated:
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = w.Write(body[:len(body)/2])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	case FaultGarbage:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(garbage))
+	case FaultSlow:
+		s.drip(w, r, body)
+	default:
+		_, _ = w.Write(body)
+	}
+}
+
+// scrape returns the body of the node's next scrape and what is to happen to it.
+func (s *Server) scrape(node int) ([]byte, Fault) {
+	n := &s.nodes[node]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := n.scrapes
+	n.scrapes++
+
+	fault := FaultNone
+	switch {
+	case len(n.faults) > 0:
+		fault, n.faults = n.faults[0], n.faults[1:]
+	case s.simulation.config.Scenario == ScenarioFlaky:
+		fault = flakyScript[count%len(flakyScript)]
+	}
+	if replay := s.settings.Replay; len(replay) > 0 {
+		if s.settings.ReplayByNode {
+			return replay[node%len(replay)], fault
+		}
+		return replay[count%len(replay)], fault
+	}
+
+	at := s.simulation.Sampled(s.Since(s.settings.Now()))
+	if len(n.cycle) > 0 {
+		return n.cycle[int(at/s.simulation.config.CollectInterval)%len(n.cycle)], fault
+	}
+	if n.body == nil || n.sampled != at {
+		// A new slice, since others may still be writing the old one.
+		n.body = s.simulation.AppendBody(make([]byte, 0, len(n.body)+len(n.body)/16), node, at)
+		n.sampled = at
+	}
+	return n.body, fault
+}
+
+// wait blocks until the client has gone, the server is closed or the channel is
+// ready. It says whether it was the channel.
+func (s *Server) wait(r *http.Request, ready <-chan time.Time) bool {
+	select {
+	case <-r.Context().Done():
+		return false
+	case <-s.closed:
+		return false
+	case <-ready:
+		return true
+	}
+}
+
+// drip sends the body slowly.
+func (s *Server) drip(w http.ResponseWriter, r *http.Request, body []byte) {
+	flush := http.NewResponseController(w).Flush
+	for piece := range slowPieces {
+		if piece > 0 {
+			timer := time.NewTimer(slowPause)
+			goOn := s.wait(r, timer.C)
+			timer.Stop()
+			if !goOn {
+				return
+			}
+		}
+		from, to := piece*len(body)/slowPieces, (piece+1)*len(body)/slowPieces
+		if _, err := w.Write(body[from:to]); err != nil {
+			return
+		}
+		if err := flush(); err != nil {
+			return
+		}
+	}
+}
+
+// control queues faults over HTTP: POST /control?node=0&fault=hang&times=3.
+func (s *Server) control(w http.ResponseWriter, r *http.Request) {
+	node, fault, times, err := s.controlQuery(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	n := &s.nodes[node]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.faults)+times > maxQueuedFaults {
+		http.Error(w, fmt.Sprintf("node %d has %d faults queued already, the limit is %d", node, len(n.faults), maxQueuedFaults), http.StatusTooManyRequests)
+		return
+	}
+	for range times {
+		n.faults = append(n.faults, fault)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// controlQuery reads the query of a control request.
+func (s *Server) controlQuery(r *http.Request) (node int, fault Fault, times int, err error) {
+	query := r.URL.Query()
+	node, nodeErr := s.node(query.Get("node"))
+	fault = Fault(query.Get("fault"))
+	times = 1
+	var timesErr error
+	if value := query.Get("times"); value != "" {
+		if times, timesErr = strconv.Atoi(value); timesErr != nil || times < 1 || times > maxQueuedFaults {
+			timesErr = &ConfigError{"times", value, fmt.Sprintf("1 to %d", maxQueuedFaults)}
+		}
+	}
+	return node, fault, times, errors.Join(nodeErr, oneOf("fault", fault, Faults()), timesErr)
+}

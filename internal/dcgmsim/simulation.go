@@ -1,0 +1,355 @@
+package dcgmsim
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// windowSize is the exporter's default for --xid-count-window-size and
+// --clock-events-count-window-size.
+const windowSize = 5 * time.Minute
+
+// Simulation gives the values of every device at every moment. It is immutable
+// and safe for concurrent use.
+type Simulation struct {
+	config Config
+	fields []field
+	links  []field
+	nodes  []node
+}
+
+// node is one exporter.
+type node struct {
+	name string
+	gpus []*gpu
+	// entities are what has rows: a GPU, or its MIG instances instead.
+	entities []*entity
+	// virtualGPUs says that the exporter maps shared devices.
+	virtualGPUs bool
+	rows        rowTable
+}
+
+// gpu is one board.
+type gpu struct {
+	index int
+	// scenario is what the GPU plays.
+	scenario  string
+	uuid, pci string
+	hardware  *hardware
+	story     *story
+	phase     time.Duration
+	// energyBase in millijoules and violationBase are what the counters had
+	// when the simulation began; a restart clears them.
+	energyBase    float64
+	violationBase [violations]time.Duration
+}
+
+// entity is a GPU, or a MIG instance of one.
+type entity struct {
+	gpu *gpu
+	// mig says that the entity is the instance with this id.
+	mig        bool
+	instanceID int
+	// phase is that of the instance's own values: load, memory and XIDs.
+	phase time.Duration
+	// lag is how long before the others this row's power was sampled.
+	lag     time.Duration
+	holders []pod
+}
+
+// New builds the devices of a configuration. It returns the error of
+// [Config.Validate].
+func New(config Config) (*Simulation, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if config.Scenario == ScenarioRestart && config.RestartInterval == 0 {
+		config.RestartInterval = defaultRestartInterval
+	}
+	s := &Simulation{config: config, fields: fieldsOf(config.Style, config.Fields), nodes: make([]node, config.Nodes)}
+	if config.Links > 0 {
+		s.links = linkFields(s.fields)
+	}
+	known := stories{}
+	for n := range s.nodes {
+		s.nodes[n] = s.newNode(n, known)
+	}
+	return s, nil
+}
+
+// newNode builds the n-th node.
+func (s *Simulation) newNode(n int, known stories) node {
+	out := node{name: fmt.Sprintf("gpu-node-%d", n)}
+	for i := range s.config.GPUs {
+		plays := part(s.config.Scenario, i)
+		if plays == ScenarioMIG && s.config.Style == Style2 {
+			// The mixed scenario goes without MIG where the exporter has none.
+			plays = ScenarioHealthy
+		}
+		g := s.newGPU(n, i, known.of(plays, s.config.Scenario == ScenarioMixed))
+		g.scenario = plays
+		out.gpus = append(out.gpus, g)
+		out.virtualGPUs = out.virtualGPUs || plays == ScenarioTimeSliced
+
+		instances := s.config.MIG
+		switch {
+		case instances > 0:
+		case plays == ScenarioMIG:
+			instances = maxMIG
+		case plays == ScenarioDRA && i%draRoles == draMIGDevice && s.config.Style.in(since483):
+			instances = 2
+		}
+		if instances == 0 {
+			out.entities = append(out.entities, &entity{gpu: g, phase: g.phase, holders: s.gpuHolders(out.name, n, i, plays)})
+		}
+		for k := range instances {
+			out.entities = append(out.entities, &entity{
+				gpu: g, mig: true, instanceID: firstInstanceID + k,
+				phase:   g.phase + time.Duration(k)*3*time.Second,
+				lag:     time.Duration(k) * 20 * time.Millisecond,
+				holders: s.instanceHolders(out.name, n, i, k, instances, plays),
+			})
+		}
+	}
+	if !s.config.Style.in(since45) {
+		out.virtualGPUs = false
+	}
+	for _, e := range out.entities {
+		// Without virtual GPUs the exporter knows one pod per device, the last one.
+		if last := len(e.holders) - 1; last > 0 && !out.virtualGPUs && e.holders[last].claim == nil {
+			e.holders = e.holders[last:]
+		}
+	}
+	out.rows = s.newRowTable(&out)
+	return out
+}
+
+// newGPU builds the i-th GPU of the n-th node.
+func (s *Simulation) newGPU(n, i int, st *story) *gpu {
+	key := s.key(n, i)
+	g := &gpu{
+		index: i, uuid: uuid("GPU", key), pci: busID(i),
+		hardware:   s.config.Style.hardware(),
+		story:      st,
+		phase:      (time.Duration(n*s.config.GPUs+i)*7*time.Second + time.Duration(s.config.Seed%1000)*11*time.Second) % st.period,
+		energyBase: float64(1e9 + mix(key+2)%4e9),
+	}
+	for v := range g.violationBase {
+		g.violationBase[v] = time.Duration(mix(key+3+uint64(v))%3600) * time.Second
+	}
+	return g
+}
+
+// key is the hash that the identity and the history of a GPU come from.
+func (s *Simulation) key(n, i int) uint64 {
+	return mix(mix(s.config.Seed)^uint64(n)<<20^uint64(i)) &^ 0xff
+}
+
+// newPod names a pod of the workload that a scenario runs on a device.
+func (s *Simulation) newPod(n, i, k int, namespace, name, container string) pod {
+	return pod{
+		namespace: namespace, name: name, container: container,
+		uid:         uuid("x", s.key(n, i)^0xff00000000000000^uint64(k)<<32)[2:],
+		memoryShare: .97, loadShare: 1,
+	}
+}
+
+// gpuHolders returns the pods that hold a whole GPU.
+func (s *Simulation) gpuHolders(host string, n, i int, plays string) []pod {
+	switch plays {
+	case ScenarioIdle:
+		return nil
+	case ScenarioTimeSliced:
+		shares := []struct{ memory, load float64 }{{.52, .6}, {.31, .4}, {.12, 0}}
+		var pods []pod
+		for k, share := range shares {
+			p := s.newPod(n, i, k, "notebooks", fmt.Sprintf("notebook-%d-%d-%d", n, i, k), "jupyter")
+			p.vgpu = strconv.Itoa(k)
+			p.memoryShare, p.loadShare = share.memory, share.load
+			pods = append(pods, p)
+		}
+		return pods
+	case ScenarioDRA:
+		return s.claimHolders(host, n, i)
+	default:
+		return []pod{s.newPod(n, i, 0, "training", fmt.Sprintf("%s-%d-%d", plays, n, i), "trainer")}
+	}
+}
+
+// The GPUs of a node in the dra scenario are in turn:
+const (
+	draOnePod    = iota // held by one pod through a claim
+	draTwoPods          // held by two pods through one claim
+	draMIGDevice        // cut, with a claim on one MIG device
+	draFree             // not allocated
+	draRoles
+)
+
+// claimHolders returns the pods to which a claim gave a whole GPU. The claim on
+// a MIG device is among them for style 4.5, whose exporter maps it to the
+// parent.
+func (s *Simulation) claimHolders(host string, n, i int) []pod {
+	whole := &claim{namespace: "inference", pool: host, device: fmt.Sprintf("gpu-%d", i)}
+	switch i % draRoles {
+	case draOnePod:
+		p := s.newPod(n, i, 0, "inference", fmt.Sprintf("llm-%d-%d", n, i), "server")
+		whole.name = p.name + "-gpu-x7k2p"
+		p.claim = whole
+		return []pod{p}
+	case draTwoPods:
+		whole.name = fmt.Sprintf("shared-gpu-%d-%d", n, i)
+		var pods []pod
+		for k := range 2 {
+			p := s.newPod(n, i, k, "inference", fmt.Sprintf("embed-%d-%d-%d", n, i, k), "server")
+			p.claim = whole
+			pods = append(pods, p)
+		}
+		return pods
+	case draMIGDevice:
+		return []pod{s.migClaimHolder(host, n, i)}
+	default:
+		return nil
+	}
+}
+
+// migClaimHolder returns the pod that holds the first MIG device of a GPU.
+func (s *Simulation) migClaimHolder(host string, n, i int) pod {
+	p := s.newPod(n, i, 0, "inference", fmt.Sprintf("rerank-%d-%d", n, i), "server")
+	profile := s.config.Style.hardware().profile
+	p.claim = &claim{
+		name: p.name + "-mig-rxspm", namespace: "inference", pool: host,
+		device:     fmt.Sprintf("gpu-%d-mig-1g10gb-19-0", i),
+		migProfile: profile, migUUID: uuid("MIG", s.key(n, i)+0x40),
+	}
+	return p
+}
+
+// instanceHolders returns the pod that holds the k-th MIG instance of a GPU.
+// The last instance stays free.
+func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string) []pod {
+	if plays == ScenarioDRA && i%draRoles == draMIGDevice {
+		if k == 0 {
+			return []pod{s.migClaimHolder(host, n, i)}
+		}
+		return nil
+	}
+	if plays == ScenarioIdle || (k == of-1 && of > 1) {
+		return nil
+	}
+	return []pod{s.newPod(n, i, k, "inference", fmt.Sprintf("infer-%d-%d-%d", n, i, k), "server")}
+}
+
+// Sampled returns the time of the values that a scrape at time t sees: t itself,
+// or the last multiple of the collect interval.
+func (s *Simulation) Sampled(t time.Duration) time.Duration {
+	if s.config.CollectInterval == 0 {
+		return t
+	}
+	return t - t%s.config.CollectInterval
+}
+
+// restarted returns the time of the last restart before t, 0 if there was none.
+func (s *Simulation) restarted(t time.Duration) time.Duration {
+	if s.config.RestartInterval == 0 {
+		return 0
+	}
+	return t - t%s.config.RestartInterval
+}
+
+// memoryMiB returns the memory of an entity: used + free, and reserved.
+func (e *entity) memoryMiB() (usable, reserved int64) {
+	if e.mig {
+		return e.gpu.hardware.instanceMiB, e.gpu.hardware.instanceReservedMiB
+	}
+	return e.gpu.hardware.fbMiB, e.gpu.hardware.reservedMiB
+}
+
+// occupancy returns the occupancy between 0 and 1 at time t.
+func (e *entity) occupancy(t time.Duration) float64 {
+	return e.gpu.story.memory.at(e.phase + t)
+}
+
+// watts returns the power draw of the board at time t.
+func (g *gpu) watts(t time.Duration) float64 {
+	u := g.phase + t
+	return g.hardware.idleWatts + g.story.power.at(u)*(g.hardware.limitWatts-g.hardware.idleWatts) + ripple.at(u)
+}
+
+// joules returns the energy of the board from the start to t, the integral of
+// watts.
+func (g *gpu) joules(t time.Duration) float64 {
+	integral := func(u time.Duration) float64 {
+		return g.hardware.idleWatts*u.Seconds() +
+			g.story.power.integral(u)*(g.hardware.limitWatts-g.hardware.idleWatts) + ripple.integral(u)
+	}
+	return integral(g.phase+t) - integral(g.phase)
+}
+
+// reasonTime returns the time for which the reason was active from the start
+// to t.
+func (g *gpu) reasonTime(r Reason, t time.Duration) time.Duration {
+	gate := g.story.reasons[r]
+	return gate.integral(g.phase+t) - gate.integral(g.phase)
+}
+
+// violationTime returns the time for which the violation lasted from the start
+// to t.
+func (g *gpu) violationTime(v Violation, t time.Duration) time.Duration {
+	gate := &g.story.violations[v]
+	return gate.integral(g.phase+t) - gate.integral(g.phase)
+}
+
+// befalls says whether the XID happens to the entity.
+func (e *entity) befalls(x xidAt) bool {
+	return !e.mig || x.board || e.instanceID == firstInstanceID
+}
+
+// xidCount returns how many XIDs with the code happened in (from, to].
+func (e *entity) xidCount(code int, from, to time.Duration) int64 {
+	for _, x := range e.gpu.story.xids {
+		if x.code == code && !e.befalls(x) {
+			return 0
+		}
+	}
+	moments := e.gpu.story.xidEvents[code]
+	return moments.count(e.gpu.phase+to) - moments.count(e.gpu.phase+from)
+}
+
+// XID is one XID error.
+type XID struct {
+	// At is the time since the start.
+	At time.Duration
+	// Code is NVIDIA's number.
+	Code int
+}
+
+// xids returns all XIDs of the entity in (from, to] in order of time.
+func (e *entity) xids(from, to time.Duration) []XID {
+	st := e.gpu.story
+	if len(st.xids) == 0 {
+		return nil
+	}
+	var out []XID
+	phase := e.gpu.phase
+	for loop := (phase + from).Truncate(st.period); loop <= phase+to; loop += st.period {
+		for _, x := range st.xids {
+			at := loop + x.at - phase
+			if from < at && at <= to && e.befalls(x) {
+				out = append(out, XID{at, x.code})
+			}
+		}
+	}
+	return out
+}
+
+// lastXID returns the code of the last XID in (from, to], 0 if there was none.
+func (e *entity) lastXID(from, to time.Duration) int {
+	st := e.gpu.story
+	// No story goes longer than one loop without repeating its XIDs.
+	all := e.xids(max(from, to-st.period), to)
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].Code
+}

@@ -1,0 +1,106 @@
+package dcgmsim
+
+// Style is a generation of dcgm-exporter: its text layout, its default counters
+// and its labels.
+type Style string
+
+// The styles. Each is what the exporter of that generation printed.
+const (
+	// Style2 is exporter 2.0 with DCGM 1.7/2.0: all HELP and TYPE lines first,
+	// then the samples GPU by GPU, blanks after commas, no model, no host, no
+	// MIG, and blank values that leak as 9223372036854775794.
+	Style2 Style = "2.x"
+	// Style3 is exporter 3.1: Hostname, empty pod labels on devices that no pod
+	// holds, CLOCK_THROTTLE_REASONS, violations said to be "(in us)".
+	Style3 Style = "3.x"
+	// Style45 is exporter 4.5.3-4.8.2, the last one before the new renderer:
+	// families in the order of their field ids, %f floats, labels not escaped,
+	// HELP and TYPE repeated when a group of NVLink rows follows.
+	Style45 Style = "4.5"
+	// Style483 is exporter 4.6.0-4.8.3: families by name, samples by label,
+	// hostname, escaped labels, %g floats, a Content-Type, DCGM_EXP_*_TOTAL.
+	Style483 Style = "4.8.3"
+	// Style49 is exporter 4.7.0-4.9.0: as 4.8.3, with the renamed fields and
+	// base units of DCGM 4.7.
+	Style49 Style = "4.9"
+)
+
+// Styles lists all styles from old to new.
+func Styles() []Style {
+	return []Style{Style2, Style3, Style45, Style483, Style49}
+}
+
+// generation is the position of a style in Styles as a bit, for sets of styles.
+type generation uint8
+
+const (
+	gen2 generation = 1 << iota
+	gen3
+	gen45
+	gen483
+	gen49
+
+	since3   = gen3 | since45
+	since45  = gen45 | since483
+	since483 = gen483 | gen49
+	until3   = gen2 | gen3
+	always   = gen2 | since3
+)
+
+func (s Style) generation() generation {
+	switch s {
+	case Style2:
+		return gen2
+	case Style3:
+		return gen3
+	case Style45:
+		return gen45
+	case Style483:
+		return gen483
+	default:
+		return gen49
+	}
+}
+
+// in says whether the style belongs to the set.
+func (s Style) in(set generation) bool {
+	return s.generation()&set != 0
+}
+
+// ContentType returns the Content-Type header that the exporter sets, or "" if
+// it leaves it to net/http to sniff one.
+func (s Style) ContentType() string {
+	if s.in(since483) {
+		return "text/plain; version=0.0.4; charset=utf-8"
+	}
+	return ""
+}
+
+// hardware returns a board of the time of the style.
+func (s Style) hardware() *hardware {
+	switch s {
+	case Style2:
+		return &v100
+	case Style3:
+		return &a100
+	default:
+		return &h100
+	}
+}
+
+// hostLabel returns the name of the label that carries the host.
+func (s Style) hostLabel() string {
+	if s.in(since483) {
+		return "hostname"
+	}
+	return "Hostname"
+}
+
+// driverLabel returns the name of the csv label field that carries the driver's
+// version.
+func (s Style) driverLabel() string {
+	if s == Style49 {
+		return "DCGM_FI_SYSTEM_DRIVER_VERSION"
+	}
+	return "DCGM_FI_DRIVER_VERSION"
+}

@@ -1,0 +1,103 @@
+package dcgmsim
+
+import (
+	"fmt"
+	"time"
+)
+
+// Device names a GPU or a MIG instance of the simulation.
+type Device struct {
+	// Node is the number of the node and GPU that of the GPU on it.
+	Node, GPU int
+	// GPUInstance is the GPU_I_ID of a MIG instance, 0 for the GPU itself.
+	GPUInstance int
+	// Scenario is the scenario that the GPU plays.
+	Scenario string
+	// Host is the node's name as exposed.
+	Host string
+	// UUID is the GPU's, also for an instance.
+	UUID string
+	// Pods are the holders as "namespace/pod/container", in the order of their
+	// rows.
+	Pods []string
+}
+
+// Devices returns what has rows on the node: its GPUs, or under MIG their
+// instances.
+func (s *Simulation) Devices(node int) []Device {
+	var out []Device
+	for _, e := range s.nodes[node].entities {
+		d := Device{
+			Node: node, GPU: e.gpu.index, GPUInstance: e.instanceID,
+			Scenario: e.gpu.scenario, Host: s.nodes[node].name, UUID: e.gpu.uuid,
+		}
+		for _, p := range e.holders {
+			d.Pods = append(d.Pods, p.namespace+"/"+p.name+"/"+p.container)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// entity returns the device's entity. It panics on a device that the
+// simulation does not have, which is a mistake of the test that asks.
+func (s *Simulation) entity(d Device) *entity {
+	for _, e := range s.nodes[d.Node].entities {
+		if e.gpu.index == d.GPU && e.instanceID == d.GPUInstance {
+			return e
+		}
+	}
+	panic(fmt.Sprintf("dcgmsim: no device %+v", d))
+}
+
+// Active says whether the reason's bit is set at time t since the start.
+func (s *Simulation) Active(d Device, r Reason, t time.Duration) bool {
+	e := s.entity(d)
+	gate := e.gpu.story.reasons[r]
+	return gate.at(e.gpu.phase + t)
+}
+
+// ThrottledTime returns how long the reason was active in [from, to), times
+// since the start. Divided by to - from it is the throttled fraction that a
+// window should find in the CLOCKS_EVENT_REASON_*_NS counters. It is exact to
+// the nanosecond and does not depend on restarts or on the collect interval.
+func (s *Simulation) ThrottledTime(d Device, r Reason, from, to time.Duration) time.Duration {
+	g := s.entity(d).gpu
+	return g.reasonTime(r, to) - g.reasonTime(r, from)
+}
+
+// ViolationTime returns how long the violation lasted in [from, to), as
+// [Simulation.ThrottledTime] does for a reason; the *_VIOLATION counters hold
+// it.
+func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration) time.Duration {
+	g := s.entity(d).gpu
+	return g.violationTime(v, to) - g.violationTime(v, from)
+}
+
+// MeanOccupancy returns the mean of used / (used + free) over [from, to), where
+// to > from. What is exposed is rounded to whole MiB.
+func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
+	e := s.entity(d)
+	memory := &e.gpu.story.memory
+	return (memory.integral(e.phase+to) - memory.integral(e.phase+from)) / (to - from).Seconds()
+}
+
+// MeanLoad returns the mean of the graphics engine's activity over [from, to),
+// where to > from.
+func (s *Simulation) MeanLoad(d Device, from, to time.Duration) float64 {
+	e := s.entity(d)
+	load := &e.gpu.story.load
+	return (load.integral(e.phase+to) - load.integral(e.phase+from)) / (to - from).Seconds()
+}
+
+// Energy returns the energy in joules that the board used in [from, to).
+func (s *Simulation) Energy(d Device, from, to time.Duration) float64 {
+	g := s.entity(d).gpu
+	return g.joules(to) - g.joules(from)
+}
+
+// XIDs returns all XIDs of the device in (from, to] in order of time, also those
+// that the gauge of the last code cannot show.
+func (s *Simulation) XIDs(d Device, from, to time.Duration) []XID {
+	return s.entity(d).xids(from, to)
+}
