@@ -1,0 +1,272 @@
+package gpuwindowprocessor
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// benchSample is one sample of a scrape, as the shell hands it to the engine.
+type benchSample struct {
+	metric window.Metric
+	points []window.Point
+}
+
+// benchMetrics are the metrics of one MIG instance or GPU and their own
+// attribute values.
+var benchMetrics = []struct {
+	metric *signal.Metric
+	values []string
+}{
+	{signal.GPUClockThrottleTime, []string{"power", "thermal", "sync_boost", "board_limit"}},
+	{signal.GPUClockEventActive, []string{"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"}},
+	{signal.HwGPUMemoryUtilization, nil},
+	{signal.HwGPUMemoryUsage, nil},
+	{signal.HwGPUMemoryLimit, nil},
+	{signal.HwGPUUtilization, []string{"general", "encoder", "decoder"}},
+	{signal.HwPower, nil},
+	{signal.HwEnergy, nil},
+	{signal.HwTemperature, []string{"gpu", "memory"}},
+	{signal.HwErrors, []string{"xid_31"}},
+	{signal.GPUSMActive, nil},
+	{signal.GPUSMOccupancy, nil},
+	{signal.GPUDRAMActive, nil},
+	{signal.GPUPCIeThroughput, []string{"transmit", "receive"}},
+	{signal.GPUNVLinkThroughput, []string{"transmit", "receive"}},
+}
+
+// benchScrape is what one scrape of a node with that many devices holds.
+func benchScrape(node, devices int) (resource []window.Attr, samples []benchSample, series int) {
+	resource = []window.Attr{
+		{Key: signal.HostName, Value: window.String(fmt.Sprintf("node-%d", node))},
+		{Key: signal.K8sNodeName, Value: window.String(fmt.Sprintf("node-%d", node))},
+	}
+	for _, m := range benchMetrics {
+		kind := window.Gauge
+		switch m.metric.Kind {
+		case signal.Counter:
+			kind = window.Counter
+		case signal.UpDownCounter:
+			kind = window.CumulativeSum
+		}
+		s := benchSample{metric: window.Metric{Name: m.metric.Name, Unit: m.metric.Unit, Description: m.metric.Description, Kind: kind}}
+		values := m.values
+		if values == nil {
+			values = []string{""}
+		}
+		for d := range devices {
+			parent := fmt.Sprintf("GPU-00000000-0000-0000-%04d-%012d", node%10000, d/7)
+			for _, v := range values {
+				attrs := []window.Attr{
+					{Key: signal.HardwareID, Value: window.String(fmt.Sprintf("%s/gi%d", parent, d%7))},
+					{Key: signal.HardwareParent, Value: window.String(parent)},
+					{Key: signal.HardwareName, Value: window.String(fmt.Sprintf("nvidia%d", d/7))},
+					{Key: signal.HardwareModel, Value: window.String("NVIDIA H100 80GB HBM3")},
+					{Key: signal.HardwareVendor, Value: window.String(signal.VendorNVIDIA)},
+					{Key: signal.HardwareType, Value: window.String(signal.TypeGPU)},
+					{Key: signal.MIGProfile, Value: window.String("1g.10gb")},
+					{Key: signal.MIGInstanceID, Value: window.Value{Kind: window.IntValue, Num: uint64(d % 7)}},
+				}
+				if v != "" {
+					attrs = append(attrs, window.Attr{Key: m.metric.Attributes[0], Value: window.String(v)})
+				}
+				s.points = append(s.points, window.Point{Attrs: attrs})
+				series++
+			}
+		}
+		samples = append(samples, s)
+	}
+	return resource, samples, series
+}
+
+// benchNodes are scrapes of many nodes that go into one engine.
+type benchNodes struct {
+	engine    *window.Engine
+	resources [][]window.Attr
+	samples   [][]benchSample
+	series    int
+	now       time.Time
+	rows      []window.Row
+}
+
+func newBenchNodes(nodes, devices int) *benchNodes {
+	b := &benchNodes{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	for n := range nodes {
+		r, s, series := benchScrape(n, devices)
+		b.resources, b.samples = append(b.resources, r), append(b.samples, s)
+		b.series += series
+	}
+	cfg := createDefaultConfig().(*Config)
+	cfg.MaxSeries = max(cfg.MaxSeries, b.series)
+	b.engine = window.New(cfg.settings(), b.now)
+	return b
+}
+
+// advance goes 15 seconds on, to the next scrape, and reports whether a window
+// has closed meanwhile.
+func (b *benchNodes) advance() bool {
+	b.now = b.now.Add(15 * time.Second)
+	_, pending := b.engine.ClosedUpTo(b.now.Add(-time.Second))
+	return pending
+}
+
+// scrape takes in one scrape of every node.
+func (b *benchNodes) scrape() {
+	value := float64(b.now.Unix() % 1000)
+	for n := range b.resources {
+		in := b.engine.Begin(b.now)
+		in.SetResource(b.resources[n], "")
+		in.SetScope(window.Scope{Name: "bench"})
+		for i := range b.samples[n] {
+			s := &b.samples[n][i]
+			in.SetMetric(s.metric)
+			for j := range s.points {
+				p := &s.points[j]
+				p.Time, p.Value = b.now.UnixNano(), window.Double(value/1000)
+				in.Add(p)
+			}
+		}
+		in.End()
+	}
+}
+
+// emit reads the closed windows.
+func (b *benchNodes) emit() {
+	upTo, _ := b.engine.ClosedUpTo(b.now.Add(-time.Second))
+	for em := b.engine.Fetch(upTo); em != nil; em = b.engine.Fetch(upTo) {
+		for left := em.Rows(); left > 0; left -= len(b.rows) {
+			b.rows = em.Next(b.rows[:0], 8192)
+		}
+		em.Close()
+	}
+}
+
+// The heap is measured and not the clock, so that a busy machine does not matter.
+func TestASeriesTakesAtMost400BytesWithItsWindows(t *testing.T) {
+	n := newBenchNodes(32, 56)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range 12 {
+		if n.advance() {
+			n.emit()
+		}
+		n.scrape()
+	}
+	n.rows = nil
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Equal(t, n.series, n.engine.Stats().Series)
+	require.Less(t, float64(after.HeapAlloc-before.HeapAlloc)/float64(n.series), 400.0)
+}
+
+func TestASampleOfAKnownSeriesAllocatesNothing(t *testing.T) {
+	n := newBenchNodes(1, 56)
+	step := func() {
+		if n.advance() {
+			n.emit()
+		}
+		n.scrape()
+	}
+	for range 12 {
+		step()
+	}
+	// What a closed window takes is shared by its 6272 samples.
+	require.Less(t, testing.AllocsPerRun(20, step), 20.0)
+}
+
+// BenchmarkEngineNodeScale is a scrape of 8 GPUs of 7 MIG instances each, windows
+// included.
+func BenchmarkEngineNodeScale(b *testing.B) { benchmarkEngine(b, 1, 56) }
+
+// BenchmarkEngineCurve is the same for ever more nodes in one engine.
+func BenchmarkEngineCurve(b *testing.B) {
+	for _, series := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(strconv.Itoa(series), func(b *testing.B) {
+			_, _, perNode := benchScrape(0, 56)
+			benchmarkEngine(b, (series+perNode-1)/perNode, 56)
+		})
+	}
+}
+
+func benchmarkEngine(b *testing.B, nodes, devices int) {
+	n := newBenchNodes(nodes, devices)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range 12 {
+		if n.advance() {
+			n.emit()
+		}
+		n.scrape()
+	}
+	n.rows = nil
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportAllocs()
+	for b.Loop() {
+		if n.advance() {
+			// Windows are read by another goroutine than samples are.
+			b.StopTimer()
+			n.emit()
+			b.StartTimer()
+		}
+		n.scrape()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n.series), "ns/sample")
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(n.series), "B/series")
+	runtime.KeepAlive(n)
+}
+
+// BenchmarkProcessorNodeScale is a scrape of 8 GPUs of 7 MIG instances each as
+// pdata, through the shell.
+func BenchmarkProcessorNodeScale(b *testing.B) {
+	n := newBenchNodes(1, 56)
+	md := pmetric.NewMetrics()
+	rm := md.ResourceMetrics().AppendEmpty()
+	putAttrs(rm.Resource().Attributes(), n.resources[0])
+	metrics := rm.ScopeMetrics().AppendEmpty().Metrics()
+	var all []pmetric.NumberDataPointSlice
+	for _, s := range n.samples[0] {
+		points := writeMetric(metrics.AppendEmpty(), &s.metric)
+		for _, p := range s.points {
+			dp := points.AppendEmpty()
+			putAttrs(dp.Attributes(), p.Attrs)
+			dp.SetDoubleValue(0.5)
+		}
+		all = append(all, points)
+	}
+	var r reader
+	scrape := func() {
+		if n.advance() {
+			b.StopTimer()
+			n.emit()
+			b.StartTimer()
+		}
+		for _, points := range all {
+			for _, dp := range points.All() {
+				dp.SetTimestamp(pcommon.NewTimestampFromTime(n.now))
+			}
+		}
+		in := n.engine.Begin(n.now)
+		r.read(in, md)
+		in.End()
+	}
+	for range 12 {
+		scrape()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		scrape()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n.series), "ns/sample")
+}

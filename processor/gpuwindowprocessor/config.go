@@ -1,0 +1,360 @@
+package gpuwindowprocessor
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// Ways of treating metrics that windows are not made of.
+const (
+	passthroughLast = "last"
+	passthroughAll  = "all"
+	passthroughNone = "none"
+)
+
+const (
+	// maxWindow is the longest window: the engine keeps the sample times of one.
+	maxWindow = 24 * time.Hour
+	// maxSeriesLimit is the greatest max_series that makes sense in memory.
+	maxSeriesLimit = 100_000_000
+)
+
+// Config is the configuration of the processor.
+type Config struct {
+	// Window is the length of a window, 1s to 24h. Windows are aligned to the
+	// Unix epoch.
+	Window time.Duration `mapstructure:"window"`
+	// Grace is how long after its end a window waits for late samples. At most
+	// ten window lengths, since a window for each is open all the time.
+	Grace time.Duration `mapstructure:"grace"`
+	// MaxGap is the longest time between two samples of a device that counts as
+	// observed, and the backward step of the wall clock that is put up with.
+	MaxGap time.Duration `mapstructure:"max_gap"`
+	// MemoryPressureThreshold is the memory occupancy, inclusive, from which on
+	// the default rules speak of pressure. Above 0, at most 1.
+	MemoryPressureThreshold float64 `mapstructure:"memory_pressure_threshold"`
+	// MaxSeries is the most input series that are tracked; further ones are
+	// refused and counted.
+	MaxSeries int `mapstructure:"max_series"`
+	// IdleTimeout ends series without a sample for that long.
+	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	// MarkEnd makes the end of a series known by one NoRecordedValue point.
+	MarkEnd bool `mapstructure:"mark_end"`
+	// StartTimestamp gives windows' points their start as StartTimestamp.
+	StartTimestamp bool `mapstructure:"start_timestamp"`
+	// Passthrough is what becomes of other metrics: last, all or none.
+	Passthrough string `mapstructure:"passthrough"`
+	// Storage is the storage extension that state survives a restart in.
+	Storage *component.ID `mapstructure:"storage"`
+	// SnapshotInterval is the time between two snapshots of the state.
+	SnapshotInterval time.Duration `mapstructure:"snapshot_interval"`
+	// EmitJitter bounds the delay, drawn once at start, by which windows leave
+	// after they closed, so that many agents do not send at the same moment.
+	EmitJitter time.Duration `mapstructure:"emit_jitter"`
+	// MaxBatchPoints is the most points that leave in one batch.
+	MaxBatchPoints int `mapstructure:"max_batch_points"`
+	// Metrics switches metrics of the windows off by name.
+	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+	// Identity says which attributes make a series.
+	Identity IdentityConfig `mapstructure:"identity"`
+	// Rules replace the default rules.
+	Rules []RuleConfig `mapstructure:"rules"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// MetricConfig switches a metric on or off.
+type MetricConfig struct {
+	Enabled bool `mapstructure:"enabled"`
+
+	_ struct{}
+}
+
+// Unmarshal leaves a metric on whose enabled is not given.
+func (c *MetricConfig) Unmarshal(conf *confmap.Conf) error {
+	c.Enabled = true
+	return conf.Unmarshal(c)
+}
+
+// IdentityConfig says which attributes make a series.
+type IdentityConfig struct {
+	// Device is the point attribute that identifies a device. Points without it
+	// are read by no rule.
+	Device string `mapstructure:"device"`
+	// Resource are the Resource attributes that identify a place or workload;
+	// "a|b" takes the first of both that is present.
+	Resource []string `mapstructure:"resource"`
+	// Descriptive are point attributes that never make a series; "a.*" is a
+	// prefix.
+	Descriptive []string `mapstructure:"descriptive"`
+
+	_ struct{}
+}
+
+// RuleConfig makes one metric of the window from the samples of one metric.
+type RuleConfig struct {
+	// Source is the name of the metric that is read.
+	Source string `mapstructure:"source"`
+	// Function is mean, max, share_at_least, increase, rate or time_ratio.
+	Function string `mapstructure:"function"`
+	// Metric is the name of the metric that is made.
+	Metric string `mapstructure:"metric"`
+	// Unit is its UCUM unit; 1 makes it a ratio in [0, 1].
+	Unit string `mapstructure:"unit"`
+	// Description is its description.
+	Description string `mapstructure:"description"`
+	// Integer makes its points integers.
+	Integer bool `mapstructure:"integer"`
+	// Attributes tell its series on one device apart.
+	Attributes []string `mapstructure:"attributes"`
+	// Where must hold, all of it, for a point to be read.
+	Where []FilterConfig `mapstructure:"where"`
+	// Threshold is that of share_at_least, inclusive, after scaling.
+	Threshold *float64 `mapstructure:"threshold"`
+	// Scale multiplies every value that is read; absent is 1.
+	Scale *float64 `mapstructure:"scale"`
+
+	_ struct{}
+}
+
+// FilterConfig selects points by one attribute.
+type FilterConfig struct {
+	// Attribute is the point attribute that is looked at.
+	Attribute string `mapstructure:"attribute"`
+	// Values are accepted values; "a*" is a prefix.
+	Values []string `mapstructure:"values"`
+	// Absent accepts points without the attribute.
+	Absent bool `mapstructure:"absent"`
+
+	_ struct{}
+}
+
+var (
+	_ confmap.Validator   = (*Config)(nil)
+	_ confmap.Unmarshaler = (*MetricConfig)(nil)
+)
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		Window:                  time.Minute,
+		Grace:                   5 * time.Second,
+		MaxGap:                  90 * time.Second,
+		MemoryPressureThreshold: 0.9,
+		MaxSeries:               200_000,
+		IdleTimeout:             10 * time.Minute,
+		MarkEnd:                 true,
+		StartTimestamp:          true,
+		Passthrough:             passthroughLast,
+		SnapshotInterval:        30 * time.Second,
+		EmitJitter:              time.Second,
+		MaxBatchPoints:          8192,
+		Identity:                defaultIdentity(),
+	}
+}
+
+// Validate reports every setting that cannot be used, each with its value and
+// what is allowed.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Window >= time.Second && c.Window <= maxWindow, "window must be between 1s and %s, got %s", maxWindow, c.Window)
+	check(c.Grace >= 0 && c.Grace <= 10*c.Window, "grace must be between 0s and ten times window, got %s", c.Grace)
+	check(c.MaxGap > 0, "max_gap must be above 0s, got %s", c.MaxGap)
+	check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
+		"memory_pressure_threshold must be above 0 and at most 1, got %v", c.MemoryPressureThreshold)
+	check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series must be between 1 and %d, got %d", maxSeriesLimit, c.MaxSeries)
+	check(c.IdleTimeout >= time.Second, "idle_timeout must be at least 1s, got %s", c.IdleTimeout)
+	check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
+		"passthrough must be one of last, all, none, got %q", c.Passthrough)
+	check(c.SnapshotInterval >= time.Second, "snapshot_interval must be at least 1s, got %s", c.SnapshotInterval)
+	check(c.EmitJitter >= 0 && c.EmitJitter <= c.Window, "emit_jitter must be between 0s and window, got %s", c.EmitJitter)
+	check(c.MaxBatchPoints >= 1, "max_batch_points must be at least 1, got %d", c.MaxBatchPoints)
+	errs = append(errs, c.Identity.validate()...)
+	outputs := map[string]int{}
+	for i := range c.Rules {
+		for _, err := range c.Rules[i].validate(&c.Identity) {
+			errs = append(errs, fmt.Errorf("rules[%d]: %w", i, err))
+		}
+		name := c.Rules[i].Metric
+		first, twice := outputs[name]
+		check(!twice || name == "", "rules[%d]: metric must be made by one rule, got %q, which rules[%d] makes", i, name, first)
+		if !twice {
+			outputs[name] = i
+		}
+	}
+	known := c.metricNames()
+	for _, name := range slices.Sorted(maps.Keys(c.Metrics)) {
+		check(slices.Contains(known, name), "metrics must be names of metrics of the windows, one of %s, got %q",
+			strings.Join(known, ", "), name)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *IdentityConfig) validate() []error {
+	var errs []error
+	if c.Device == "" {
+		errs = append(errs, errors.New("identity::device must be an attribute key, got \"\""))
+	}
+	if len(c.Resource) == 0 {
+		errs = append(errs, errors.New("identity::resource must name at least one attribute, got []"))
+	}
+	for i, names := range c.Resource {
+		if slices.Contains(strings.Split(names, "|"), "") {
+			errs = append(errs, fmt.Errorf("identity::resource[%d] must be attribute keys separated by |, got %q", i, names))
+		}
+	}
+	for i, pattern := range c.Descriptive {
+		if err := validatePattern(pattern); err != nil {
+			errs = append(errs, fmt.Errorf("identity::descriptive[%d] %w", i, err))
+		}
+	}
+	return errs
+}
+
+// validatePattern checks a value that may end in * to be a prefix.
+func validatePattern(pattern string) error {
+	if at := strings.Index(pattern, "*"); pattern == "" || at >= 0 && at != len(pattern)-1 {
+		return fmt.Errorf("must be text that may end in * to be a prefix, got %q", pattern)
+	}
+	return nil
+}
+
+func (c *RuleConfig) validate(identity *IdentityConfig) []error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.Source != "", "source must be a metric name, got \"\"")
+	check(c.Source != signal.GPUExporterUp.Name, "source must not be a metric that passes untouched, got %q", c.Source)
+	check(c.Metric != "", "metric must be a metric name, got \"\"")
+	check(c.Metric != signal.WindowCoverage.Name && c.Metric != signal.WindowSamples.Name,
+		"metric must not be one that every window has, got %q", c.Metric)
+	function, ok := window.ParseFunction(c.Function)
+	check(ok, "function must be one of %s, got %q", strings.Join(window.Functions(), ", "), c.Function)
+	if ok && function == window.ShareAtLeast {
+		check(c.Threshold != nil, "threshold must be set for share_at_least")
+		check(c.Threshold == nil || finite(*c.Threshold), "threshold must be a finite number, got %v", c.threshold())
+	} else {
+		check(c.Threshold == nil, "threshold must be absent but for share_at_least, got %v", c.threshold())
+	}
+	check(c.Scale == nil || finite(*c.Scale) && *c.Scale != 0, "scale must be a finite number other than 0, got %v", c.scale())
+	for i, a := range c.Attributes {
+		check(a != "" && !identity.describes(a) && !slices.Contains(c.Attributes[:i], a),
+			"attributes[%d] must be an attribute that neither identifies a device nor describes it, named once, got %q", i, a)
+	}
+	for i := range c.Where {
+		f := &c.Where[i]
+		check(f.Attribute != "" && !identity.describes(f.Attribute),
+			"where[%d]: attribute must be an attribute that neither identifies a device nor describes it, got %q", i, f.Attribute)
+		check(len(f.Values) > 0 || f.Absent, "where[%d]: values must not be empty unless absent is true, got []", i)
+		for j, v := range f.Values {
+			err := validatePattern(v)
+			check(err == nil, "where[%d]: values[%d] %w", i, j, err)
+		}
+	}
+	return errs
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+func (c *RuleConfig) threshold() float64 {
+	if c.Threshold == nil {
+		return 0
+	}
+	return *c.Threshold
+}
+
+func (c *RuleConfig) scale() float64 {
+	if c.Scale == nil {
+		return 1
+	}
+	return *c.Scale
+}
+
+// describes reports whether a point attribute is the device's identity or
+// describes it.
+func (c *IdentityConfig) describes(key string) bool {
+	if key == c.Device {
+		return true
+	}
+	for _, pattern := range c.Descriptive {
+		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == key || ok && strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// rules returns the rules in force.
+func (c *Config) rules() []RuleConfig {
+	if len(c.Rules) > 0 {
+		return c.Rules
+	}
+	return defaultRules(c.MemoryPressureThreshold)
+}
+
+// metricNames returns the names of all metrics of the windows.
+func (c *Config) metricNames() []string {
+	var names []string
+	for _, r := range c.rules() {
+		names = append(names, r.Metric)
+	}
+	return append(names, signal.WindowCoverage.Name, signal.WindowSamples.Name)
+}
+
+// disabled reports whether a metric of the windows is switched off.
+func (c *Config) disabled(name string) bool {
+	m, ok := c.Metrics[name]
+	return ok && !m.Enabled
+}
+
+// settings returns the engine's settings.
+func (c *Config) settings() window.Settings {
+	s := window.Settings{
+		Window: c.Window, Grace: c.Grace, MaxGap: c.MaxGap,
+		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd,
+		KeepLast: c.Passthrough == passthroughLast,
+		Identity: window.Identity{
+			Device: c.Identity.Device, Resource: c.Identity.Resource, Descriptive: c.Identity.Descriptive,
+		},
+		Coverage: c.output(signal.WindowCoverage),
+		Samples:  c.output(signal.WindowSamples),
+	}
+	for _, r := range c.rules() {
+		function, _ := window.ParseFunction(r.Function)
+		out := window.Rule{
+			Source: r.Source, Function: function, Attributes: r.Attributes,
+			Threshold: r.threshold(), Scale: r.scale(),
+			Output: window.Output{
+				Name: r.Metric, Unit: r.Unit, Description: r.Description, Int: r.Integer, Disabled: c.disabled(r.Metric),
+			},
+		}
+		for _, f := range r.Where {
+			out.Where = append(out.Where, window.Filter{Attribute: f.Attribute, Values: f.Values, Absent: f.Absent})
+		}
+		s.Rules = append(s.Rules, out)
+	}
+	return s
+}
+
+func (c *Config) output(m *signal.Metric) window.Output {
+	return window.Output{Name: m.Name, Unit: m.Unit, Description: m.Description, Int: m.Int, Disabled: c.disabled(m.Name)}
+}

@@ -1,0 +1,276 @@
+package gpuwindowprocessor
+
+import (
+	"math"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// untouched reports whether a metric passes at once and as it is: the kinds that
+// no window is made of, and the receiver's own word on its last scrape.
+func untouched(m pmetric.Metric) bool {
+	switch m.Type() {
+	case pmetric.MetricTypeGauge:
+		return m.Name() == signal.GPUExporterUp.Name
+	case pmetric.MetricTypeSum:
+		return m.Sum().AggregationTemporality() != pmetric.AggregationTemporalityCumulative ||
+			m.Name() == signal.GPUExporterUp.Name
+	default:
+		return true
+	}
+}
+
+// onlyUntouched returns a copy of what is untouched in md, and whether there is
+// any.
+func onlyUntouched(md pmetric.Metrics) (pmetric.Metrics, bool) {
+	out := pmetric.NewMetrics()
+	for _, rm := range md.ResourceMetrics().All() {
+		var rmOut pmetric.ResourceMetrics
+		placed := false
+		for _, sm := range rm.ScopeMetrics().All() {
+			var smOut pmetric.ScopeMetrics
+			scoped := false
+			for _, m := range sm.Metrics().All() {
+				if !untouched(m) {
+					continue
+				}
+				if !placed {
+					rmOut, placed = out.ResourceMetrics().AppendEmpty(), true
+					rm.Resource().CopyTo(rmOut.Resource())
+					rmOut.SetSchemaUrl(rm.SchemaUrl())
+				}
+				if !scoped {
+					smOut, scoped = rmOut.ScopeMetrics().AppendEmpty(), true
+					sm.Scope().CopyTo(smOut.Scope())
+					smOut.SetSchemaUrl(sm.SchemaUrl())
+				}
+				m.CopyTo(smOut.Metrics().AppendEmpty())
+			}
+		}
+	}
+	return out, out.ResourceMetrics().Len() > 0
+}
+
+// reader hands pdata to the engine. Its slices are used again for every point;
+// the engine's lock, which Begin takes, guards them.
+type reader struct {
+	resource, scope, metadata, point []window.Attr
+}
+
+// read hands every metric that is not untouched to the engine.
+func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
+	for _, rm := range md.ResourceMetrics().All() {
+		r.resource = appendAttrs(r.resource[:0], rm.Resource().Attributes())
+		in.SetResource(r.resource, rm.SchemaUrl())
+		for _, sm := range rm.ScopeMetrics().All() {
+			r.scope = appendAttrs(r.scope[:0], sm.Scope().Attributes())
+			in.SetScope(window.Scope{
+				Name: sm.Scope().Name(), Version: sm.Scope().Version(), SchemaURL: sm.SchemaUrl(), Attrs: r.scope,
+			})
+			for _, m := range sm.Metrics().All() {
+				if !untouched(m) {
+					r.readMetric(in, m)
+				}
+			}
+		}
+	}
+}
+
+func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
+	r.metadata = appendAttrs(r.metadata[:0], m.Metadata())
+	kind := window.Gauge
+	var points pmetric.NumberDataPointSlice
+	if m.Type() == pmetric.MetricTypeGauge {
+		points = m.Gauge().DataPoints()
+	} else {
+		points = m.Sum().DataPoints()
+		kind = window.CumulativeSum
+		if m.Sum().IsMonotonic() {
+			kind = window.Counter
+		}
+	}
+	wanted := in.SetMetric(window.Metric{
+		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.metadata,
+	})
+	if !wanted {
+		return
+	}
+	for _, dp := range points.All() {
+		r.point = appendAttrs(r.point[:0], dp.Attributes())
+		p := window.Point{Attrs: r.point, Time: nanos(dp.Timestamp()), Start: nanos(dp.StartTimestamp())}
+		switch {
+		case dp.Flags().NoRecordedValue():
+			p.NoValue = true
+		case dp.ValueType() == pmetric.NumberDataPointValueTypeInt:
+			p.Value = window.Int(dp.IntValue())
+		case dp.ValueType() == pmetric.NumberDataPointValueTypeDouble:
+			p.Value = window.Double(dp.DoubleValue())
+		default:
+			p.NoValue = true
+		}
+		in.Add(&p)
+	}
+}
+
+// nanos returns a timestamp as the engine has it. What does not fit lies in a
+// future that the engine refuses.
+func nanos(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64)) }
+
+func appendAttrs(dst []window.Attr, m pcommon.Map) []window.Attr {
+	for k, v := range m.All() {
+		dst = append(dst, window.Attr{Key: k, Value: toValue(v)})
+	}
+	return dst
+}
+
+func toValue(v pcommon.Value) window.Value {
+	switch v.Type() {
+	case pcommon.ValueTypeStr:
+		return window.String(v.Str())
+	case pcommon.ValueTypeInt:
+		return window.Value{Kind: window.IntValue, Num: uint64(v.Int())}
+	case pcommon.ValueTypeDouble:
+		return window.Value{Kind: window.DoubleValue, Num: math.Float64bits(v.Double())}
+	case pcommon.ValueTypeBool:
+		b := window.Value{Kind: window.BoolValue}
+		if v.Bool() {
+			b.Num = 1
+		}
+		return b
+	case pcommon.ValueTypeBytes:
+		return window.Value{Kind: window.BytesValue, Str: string(v.Bytes().AsRaw())}
+	default:
+		return window.Value{Kind: window.OpaqueValue, Str: encodeOpaque(v)}
+	}
+}
+
+// encodeOpaque writes a map, a list or an empty value as OTLP, in the place
+// where pdata lets one value be written: on a Resource.
+func encodeOpaque(v pcommon.Value) string {
+	md := pmetric.NewMetrics()
+	v.CopyTo(md.ResourceMetrics().AppendEmpty().Resource().Attributes().PutEmpty(""))
+	// Marshalling what pdata itself made does not fail.
+	b, _ := (&pmetric.ProtoMarshaler{}).MarshalMetrics(md)
+	return string(b)
+}
+
+func decodeOpaque(s string, to pcommon.Value) {
+	md, err := (&pmetric.ProtoUnmarshaler{}).UnmarshalMetrics([]byte(s))
+	if err != nil || md.ResourceMetrics().Len() == 0 {
+		return
+	}
+	if v, ok := md.ResourceMetrics().At(0).Resource().Attributes().Get(""); ok {
+		v.CopyTo(to)
+	}
+}
+
+func putAttrs(m pcommon.Map, attrs []window.Attr) {
+	for i := range attrs {
+		k, v := attrs[i].Key, attrs[i].Value
+		switch v.Kind {
+		case window.StringValue:
+			m.PutStr(k, v.Str)
+		case window.IntValue:
+			m.PutInt(k, int64(v.Num))
+		case window.DoubleValue:
+			m.PutDouble(k, math.Float64frombits(v.Num))
+		case window.BoolValue:
+			m.PutBool(k, v.Num != 0)
+		case window.BytesValue:
+			m.PutEmptyBytes(k).FromRaw([]byte(v.Str))
+		case window.OpaqueValue:
+			decodeOpaque(v.Str, m.PutEmpty(k))
+		}
+	}
+}
+
+// writer makes pdata of the engine's rows.
+type writer struct {
+	// version is that of the scope of windows' points.
+	version string
+	// starts says whether windows' points have a StartTimestamp.
+	starts bool
+}
+
+// write returns the rows as one batch: a ResourceMetrics for each Resource, in
+// it a Metric for each name.
+func (w *writer) write(rows []window.Row) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	var (
+		rm     pmetric.ResourceMetrics
+		sm     pmetric.ScopeMetrics
+		points pmetric.NumberDataPointSlice
+		last   window.Row
+	)
+	for i := range rows {
+		row := &rows[i]
+		newResource := i == 0 || row.Resource != last.Resource
+		newScope := newResource || row.Scope != last.Scope
+		if newResource {
+			rm = md.ResourceMetrics().AppendEmpty()
+			rm.SetSchemaUrl(row.Resource.SchemaURL)
+			putAttrs(rm.Resource().Attributes(), row.Resource.Attrs)
+		}
+		if newScope {
+			sm = rm.ScopeMetrics().AppendEmpty()
+			w.writeScope(sm, row.Scope)
+		}
+		if newScope || row.Metric != last.Metric {
+			points = writeMetric(sm.Metrics().AppendEmpty(), row.Metric)
+		}
+		w.writePoint(points.AppendEmpty(), row)
+		last = *row
+	}
+	return md
+}
+
+func (w *writer) writeScope(sm pmetric.ScopeMetrics, s *window.Scope) {
+	if s == nil {
+		sm.Scope().SetName(metadata.ScopeName)
+		sm.Scope().SetVersion(w.version)
+		return
+	}
+	sm.SetSchemaUrl(s.SchemaURL)
+	sm.Scope().SetName(s.Name)
+	sm.Scope().SetVersion(s.Version)
+	putAttrs(sm.Scope().Attributes(), s.Attrs)
+}
+
+func writeMetric(m pmetric.Metric, info *window.Metric) pmetric.NumberDataPointSlice {
+	m.SetName(info.Name)
+	m.SetUnit(info.Unit)
+	m.SetDescription(info.Description)
+	putAttrs(m.Metadata(), info.Metadata)
+	if info.Kind == window.Gauge {
+		return m.SetEmptyGauge().DataPoints()
+	}
+	sum := m.SetEmptySum()
+	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	sum.SetIsMonotonic(info.Kind == window.Counter)
+	return sum.DataPoints()
+}
+
+func (w *writer) writePoint(dp pmetric.NumberDataPoint, row *window.Row) {
+	attrs := dp.Attributes()
+	attrs.EnsureCapacity(len(row.Own) + len(row.Device) + len(row.Extra))
+	putAttrs(attrs, row.Own)
+	putAttrs(attrs, row.Device)
+	putAttrs(attrs, row.Extra)
+	dp.SetTimestamp(pcommon.Timestamp(row.Time))
+	if row.Scope != nil || w.starts {
+		dp.SetStartTimestamp(pcommon.Timestamp(row.Start))
+	}
+	switch {
+	case row.NoValue:
+		dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	case row.Value.IsInt():
+		dp.SetIntValue(row.Value.Int())
+	default:
+		dp.SetDoubleValue(row.Value.Float())
+	}
+}

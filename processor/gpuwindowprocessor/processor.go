@@ -1,0 +1,308 @@
+package gpuwindowprocessor
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processorhelper"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// maxWait bounds a wait of the emission loop. A wall clock that is set forward
+// is noticed at the end of it.
+const maxWait = time.Second
+
+// forever is a time after the end of every window.
+var forever = time.Unix(0, math.MaxInt64)
+
+// windowProcessor drives an engine: samples go in as they come, windows go out
+// by the clock.
+type windowProcessor struct {
+	cfg       *Config
+	id        component.ID
+	logger    *zap.Logger
+	next      consumer.Metrics
+	telemetry *metadata.TelemetryBuilder
+	points    map[bool]metric.MeasurementOption
+
+	engine *window.Engine
+	reader reader
+	writer writer
+	store  *store
+	// jitter is by how much windows leave after they closed.
+	jitter time.Duration
+
+	// The following belong to the emission loop and, once it has ended, to
+	// shutdown.
+	rows         []window.Row
+	due          time.Time
+	nextSnapshot time.Time
+	refused      transition
+
+	stop     chan struct{}
+	done     chan struct{}
+	cancel   context.CancelFunc
+	shutOnce sync.Once
+}
+
+func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metrics) (*windowProcessor, error) {
+	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	p := &windowProcessor{
+		cfg: cfg, id: set.ID, logger: set.Logger, next: next, telemetry: telemetry,
+		points: map[bool]metric.MeasurementOption{true: outcome("emitted"), false: outcome("dropped")},
+		writer: writer{version: set.BuildInfo.Version, starts: cfg.StartTimestamp},
+	}
+	if cfg.EmitJitter > 0 {
+		p.jitter = rand.N(cfg.EmitJitter)
+	}
+	return p, nil
+}
+
+func outcome(name string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", name)))
+}
+
+// start restores the state, if there is a storage, and starts the emission loop.
+func (p *windowProcessor) start(ctx context.Context, host component.Host) error {
+	if p.cfg.Storage != nil {
+		s, err := openStore(ctx, host, *p.cfg.Storage, p.id, p.logger, p.telemetry)
+		if err != nil {
+			return err
+		}
+		p.store = s
+		p.engine = s.restore(ctx, p.cfg.settings(), time.Now())
+	} else {
+		p.engine = window.New(p.cfg.settings(), time.Now())
+	}
+	if err := p.observe(); err != nil {
+		return err
+	}
+	p.nextSnapshot = time.Now().Add(p.cfg.SnapshotInterval)
+	p.stop, p.done = make(chan struct{}), make(chan struct{})
+	// The loop outlives the call of start.
+	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p.cancel = cancel
+	go p.run(loop)
+	return nil
+}
+
+// observe makes the engine's counts self-metrics.
+func (p *windowProcessor) observe() error {
+	var outcomes [window.Outcomes]metric.MeasurementOption
+	for o := range outcomes {
+		outcomes[o] = outcome(window.Outcome(o).String())
+	}
+	closed, dropped := outcome("closed"), outcome("dropped")
+	t := p.telemetry
+	for _, register := range []func() error{
+		func() error {
+			return t.RegisterProcessorGpuWindowSamplesCallback(func(_ context.Context, o metric.Int64Observer) error {
+				for i, n := range p.engine.Stats().Samples {
+					o.Observe(int64(n), outcomes[i])
+				}
+				return nil
+			})
+		},
+		func() error {
+			return t.RegisterProcessorGpuWindowWindowsCallback(func(_ context.Context, o metric.Int64Observer) error {
+				s := p.engine.Stats()
+				o.Observe(int64(s.WindowsClosed), closed)
+				o.Observe(int64(s.WindowsDropped), dropped)
+				return nil
+			})
+		},
+		p.observed(t.RegisterProcessorGpuWindowClampedCallback, func(s window.Stats) int64 { return int64(s.Clamped) }),
+		p.observed(t.RegisterProcessorGpuWindowClockStepsCallback, func(s window.Stats) int64 { return int64(s.ClockSteps) }),
+		p.observed(t.RegisterProcessorGpuWindowSeriesCallback, func(s window.Stats) int64 { return int64(s.Series) }),
+		p.observed(t.RegisterProcessorGpuWindowSeriesEndedCallback, func(s window.Stats) int64 { return int64(s.SeriesEnded) }),
+		p.observed(t.RegisterProcessorGpuWindowSeriesLimitCallback, func(window.Stats) int64 { return int64(p.cfg.MaxSeries) }),
+	} {
+		if err := register(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observed returns the registration of a self-metric that is one of the
+// engine's counts.
+func (p *windowProcessor) observed(register func(metric.Int64Callback) error, count func(window.Stats) int64) func() error {
+	return func() error {
+		return register(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(count(p.engine.Stats()))
+			return nil
+		})
+	}
+}
+
+// process takes the samples of a batch in and returns what passes at once.
+func (p *windowProcessor) process(_ context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+	in := p.engine.Begin(time.Now())
+	p.reader.read(in, md)
+	in.End()
+	if p.cfg.Passthrough == passthroughAll {
+		return md, nil
+	}
+	out, found := onlyUntouched(md)
+	if !found {
+		return md, processorhelper.ErrSkipProcessingData
+	}
+	return out, nil
+}
+
+// run is the emission loop.
+func (p *windowProcessor) run(ctx context.Context) {
+	defer close(p.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-timer.C:
+		}
+		p.tick(ctx)
+		timer.Reset(p.wait(time.Now()))
+	}
+}
+
+// tick does what is due.
+func (p *windowProcessor) tick(ctx context.Context) {
+	now := time.Now()
+	upTo, pending := p.engine.ClosedUpTo(now)
+	if pending && p.due.IsZero() {
+		p.due = now.Add(p.jitter)
+	}
+	if pending && !now.Before(p.due) {
+		p.due = time.Time{}
+		p.emit(ctx, upTo)
+	}
+	if now := time.Now(); !now.Before(p.engine.NextExpiry()) {
+		p.expire(ctx, now)
+	}
+	if now := time.Now(); p.store != nil && !now.Before(p.nextSnapshot) {
+		p.nextSnapshot = now.Add(p.cfg.SnapshotInterval)
+		p.store.snapshot(ctx, p.engine)
+	}
+}
+
+// wait returns how long nothing is due.
+func (p *windowProcessor) wait(now time.Time) time.Duration {
+	wait := min(maxWait, p.engine.NextClose().Sub(now), p.engine.NextExpiry().Sub(now))
+	if !p.due.IsZero() {
+		wait = min(wait, p.due.Sub(now))
+	}
+	if p.store != nil {
+		wait = min(wait, p.nextSnapshot.Sub(now))
+	}
+	return max(wait, time.Millisecond)
+}
+
+// emit sends the windows that end at upTo or before. With a storage it is noted
+// first that they have left, so that none leaves twice; when that cannot be
+// noted they leave all the same.
+func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
+	if p.store != nil {
+		p.store.markClosed(ctx, upTo)
+	}
+	for em := p.engine.Fetch(upTo); em != nil; em = p.engine.Fetch(upTo) {
+		for left := em.Rows(); left > 0; left -= len(p.rows) {
+			if ctx.Err() != nil {
+				p.count(ctx, left, false)
+				break
+			}
+			p.rows = em.Next(p.rows[:0], p.cfg.MaxBatchPoints)
+			p.send(ctx, p.rows)
+		}
+		em.Close()
+	}
+}
+
+// expire ends idle series and sends the points that say so.
+func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
+	for more := true; more; {
+		p.rows, more = p.engine.Expire(now, p.rows[:0], p.cfg.MaxBatchPoints)
+		for rows := p.rows; len(rows) > 0; {
+			n := min(len(rows), p.cfg.MaxBatchPoints)
+			p.send(ctx, rows[:n])
+			rows = rows[n:]
+		}
+	}
+}
+
+// send hands rows to the next consumer. A batch that it refuses is dropped:
+// retrying is the business of an exporter's queue.
+func (p *windowProcessor) send(ctx context.Context, rows []window.Row) {
+	err := p.next.ConsumeMetrics(ctx, p.writer.write(rows))
+	p.count(ctx, len(rows), err == nil)
+	if p.refused.changed(err != nil) {
+		if err != nil {
+			p.logger.Error("The next consumer refuses windows; they are dropped.", zap.Error(err))
+		} else {
+			p.logger.Info("The next consumer takes windows again.")
+		}
+	}
+}
+
+func (p *windowProcessor) count(ctx context.Context, points int, emitted bool) {
+	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
+}
+
+// transition remembers a state so that only its changes are spoken of.
+type transition struct{ failing bool }
+
+// changed takes the state and reports whether it is another one than before.
+func (t *transition) changed(failing bool) bool {
+	if failing == t.failing {
+		return false
+	}
+	t.failing = failing
+	return true
+}
+
+// shutdown ends the emission loop. Closed windows leave. Without a storage open
+// ones do too, as far as they were observed; with one they are kept in it.
+func (p *windowProcessor) shutdown(ctx context.Context) error {
+	var err error
+	p.shutOnce.Do(func() {
+		defer p.telemetry.Shutdown()
+		if p.stop == nil {
+			return
+		}
+		defer p.cancel()
+		close(p.stop)
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			// The loop is in a call of the next consumer or the storage. What it
+			// holds cannot be taken from it.
+			err = ctx.Err()
+			return
+		}
+		if p.store == nil {
+			p.emit(ctx, forever)
+			return
+		}
+		if upTo, pending := p.engine.ClosedUpTo(time.Now()); pending {
+			p.emit(ctx, upTo)
+		}
+		p.store.snapshot(ctx, p.engine)
+		err = p.store.close(ctx)
+	})
+	return err
+}

@@ -1,0 +1,661 @@
+package gpuwindowprocessor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/extension/extensiontest"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadatatest"
+)
+
+// sample is a scrape of one device with a value for SM activity, and an XID count.
+func sample(at time.Time, sm float64, xid int64) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	rm := md.ResourceMetrics().AppendEmpty()
+	rm.Resource().Attributes().PutStr(signal.K8sNodeName, "node-1")
+	metrics := rm.ScopeMetrics().AppendEmpty().Metrics()
+	m := metrics.AppendEmpty()
+	m.SetName(signal.GPUSMActive.Name)
+	dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+	dp.Attributes().PutStr(signal.HardwareID, "GPU-a")
+	dp.SetTimestamp(pcommon.NewTimestampFromTime(at))
+	dp.SetDoubleValue(sm)
+	m = metrics.AppendEmpty()
+	m.SetName(signal.HwErrors.Name)
+	sum := m.SetEmptySum()
+	sum.SetIsMonotonic(true)
+	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	dp = sum.DataPoints().AppendEmpty()
+	dp.Attributes().PutStr(signal.HardwareID, "GPU-a")
+	dp.Attributes().PutStr(signal.ErrorType, "xid_31")
+	dp.SetTimestamp(pcommon.NewTimestampFromTime(at))
+	dp.SetIntValue(xid)
+	return md
+}
+
+func start(t *testing.T, set processor.Settings, cfg *Config, host component.Host, next consumer.Metrics) processor.Metrics {
+	t.Helper()
+	p, err := NewFactory().CreateMetrics(t.Context(), set, cfg, next)
+	require.NoError(t, err)
+	require.NoError(t, p.Start(t.Context(), host))
+	return p
+}
+
+func testConfig() *Config {
+	cfg := createDefaultConfig().(*Config)
+	cfg.EmitJitter = 0
+	cfg.Passthrough = passthroughNone
+	return cfg
+}
+
+// windows returns the value of a metric of the windows by the end of its window.
+func windows(t *testing.T, all []pmetric.Metrics, name string) map[time.Time]float64 {
+	t.Helper()
+	out := map[time.Time]float64{}
+	for _, md := range all {
+		for _, rm := range md.ResourceMetrics().All() {
+			for _, sm := range rm.ScopeMetrics().All() {
+				for _, m := range sm.Metrics().All() {
+					if m.Name() != name {
+						continue
+					}
+					for _, dp := range m.Gauge().DataPoints().All() {
+						end := dp.Timestamp().AsTime().UTC()
+						require.NotContains(t, out, end, "a window left twice")
+						out[end] = dp.DoubleValue() + float64(dp.IntValue())
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// bubbleStart is the wall clock at which synctest begins.
+var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func until(at time.Duration) { time.Sleep(time.Until(bubbleStart.Add(at))) }
+
+func TestWindowsLeaveWithinTheJitterAfterTheyClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig()
+		cfg.EmitJitter = 10 * time.Second
+		sink := new(consumertest.MetricsSink)
+		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), sink)
+		until(30 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
+		until(65*time.Second - time.Millisecond)
+		require.Empty(t, sink.AllMetrics(), "nothing leaves before grace has passed")
+		until(75*time.Second + time.Millisecond)
+		synctest.Wait()
+		require.Len(t, sink.AllMetrics(), 1)
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.Len(t, sink.AllMetrics(), 1, "nothing is left to flush")
+	})
+}
+
+func TestShutdownWithoutStorageFlushesPartialWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := new(consumertest.MetricsSink)
+		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), sink)
+		for _, at := range []time.Duration{10, 25} {
+			until(at * time.Second)
+			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
+		}
+		require.NoError(t, p.Shutdown(t.Context()))
+		end := bubbleStart.Add(time.Minute)
+		assert.Equal(t, map[time.Time]float64{end: 0.5}, windows(t, sink.AllMetrics(), signal.SMActiveAvg.Name))
+		assert.Equal(t, map[time.Time]float64{end: 0.25}, windows(t, sink.AllMetrics(), signal.WindowCoverage.Name))
+	})
+}
+
+func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
+	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), testConfig(), consumertest.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, p.Shutdown(t.Context()))
+	require.NoError(t, p.Shutdown(t.Context()))
+
+	p = start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), consumertest.NewNop())
+	require.NoError(t, p.Shutdown(t.Context()))
+	require.NoError(t, p.Shutdown(t.Context()))
+}
+
+// blocking is a consumer that hangs until its context ends.
+type blocking struct{ consumertest.Consumer }
+
+func (blocking) ConsumeMetrics(ctx context.Context, _ pmetric.Metrics) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestShutdownHonoursItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
+		until(30 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
+		until(66 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, p.Shutdown(ctx), context.DeadlineExceeded)
+	})
+}
+
+func TestSamplesAreTakenWhileTheNextConsumerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
+		until(30 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
+		until(66 * time.Second)
+		synctest.Wait()
+		// The window is in the consumer's hands; the engine's lock is not.
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, p.Shutdown(ctx))
+	})
+}
+
+// refusing is a consumer that fails while err is set.
+type refusing struct {
+	consumertest.MetricsSink
+	mu  sync.Mutex
+	err error
+}
+
+func (r *refusing) set(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+func (r *refusing) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return r.err
+	}
+	return r.MetricsSink.ConsumeMetrics(ctx, md)
+}
+
+func TestAnErrorOfTheNextConsumerDropsTheBatchCountsItAndIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := componenttest.NewTelemetry()
+		core, logs := observer.New(zap.InfoLevel)
+		set := processortest.NewNopSettings(metadata.Type)
+		set.TelemetrySettings = tel.NewTelemetrySettings()
+		set.Logger = zap.New(core)
+		next := &refusing{}
+		next.set(errors.New("queue is full"))
+		p := start(t, set, testConfig(), componenttest.NewNopHost(), next)
+		for minute := range 3 {
+			if minute == 2 {
+				next.set(nil)
+			}
+			until(time.Duration(minute)*time.Minute + 30*time.Second)
+			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
+			until(time.Duration(minute+1)*time.Minute + 10*time.Second)
+		}
+		synctest.Wait()
+		assert.Len(t, next.AllMetrics(), 1, "a dropped batch does not come again")
+		assert.Equal(t, 1, logs.FilterMessageSnippet("refuses").Len())
+		assert.Equal(t, 1, logs.FilterMessageSnippet("again").Len())
+		metadatatest.AssertEqualProcessorGpuWindowPoints(t, tel, []metricdata.DataPoint[int64]{
+			{Attributes: attribute.NewSet(attribute.String("outcome", "dropped")), Value: 8},
+			{Attributes: attribute.NewSet(attribute.String("outcome", "emitted")), Value: 4},
+		}, metricdatatest.IgnoreTimestamp())
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.NoError(t, tel.Shutdown(t.Context()))
+	})
+}
+
+func TestAnErrorForWhatPassesAtOnceGoesToTheCaller(t *testing.T) {
+	failure := errors.New("no")
+	cfg := testConfig()
+	cfg.Passthrough = passthroughAll
+	p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), consumertest.NewErr(failure))
+	require.ErrorIs(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)), failure)
+	require.NoError(t, p.Shutdown(t.Context()))
+}
+
+func TestBatchesHaveAtMostMaxBatchPoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig()
+		cfg.MaxBatchPoints = 3
+		sink := new(consumertest.MetricsSink)
+		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), sink)
+		until(30 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
+		until(20 * time.Minute)
+		require.NoError(t, p.Shutdown(t.Context()))
+		var sizes []int
+		for _, md := range sink.AllMetrics() {
+			sizes = append(sizes, md.DataPointCount())
+		}
+		// Four points of the window, then the marks of their end.
+		assert.Equal(t, []int{3, 1, 3, 1}, sizes)
+	})
+}
+
+func TestEverySampleIsCountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := componenttest.NewTelemetry()
+		set := processortest.NewNopSettings(metadata.Type)
+		set.TelemetrySettings = tel.NewTelemetrySettings()
+		cfg := testConfig()
+		cfg.MaxSeries = 1
+		p := start(t, set, cfg, componenttest.NewNopHost(), consumertest.NewNop())
+		until(70 * time.Second)
+		for _, at := range []time.Duration{70, 70, 60, 135, 69} {
+			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(bubbleStart.Add(at*time.Second), 1.5, 0)))
+		}
+		outcomes := func(name string) attribute.Set { return attribute.NewSet(attribute.String("outcome", name)) }
+		metadatatest.AssertEqualProcessorGpuWindowSamples(t, tel, []metricdata.DataPoint[int64]{
+			{Attributes: outcomes("accepted"), Value: 1},
+			{Attributes: outcomes("late"), Value: 2},
+			{Attributes: outcomes("future"), Value: 2},
+			{Attributes: outcomes("duplicate"), Value: 1},
+			{Attributes: outcomes("out_of_order"), Value: 1},
+			{Attributes: outcomes("refused"), Value: 3},
+			{Attributes: outcomes("impossible_step"), Value: 0},
+			{Attributes: outcomes("no_value"), Value: 0},
+			{Attributes: outcomes("ignored"), Value: 0},
+		}, metricdatatest.IgnoreTimestamp())
+		metadatatest.AssertEqualProcessorGpuWindowClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 2}}, metricdatatest.IgnoreTimestamp())
+		metadatatest.AssertEqualProcessorGpuWindowSeries(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+		metadatatest.AssertEqualProcessorGpuWindowSeriesLimit(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.NoError(t, tel.Shutdown(t.Context()))
+	})
+}
+
+func TestManyGoroutinesMayConsumeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := new(consumertest.MetricsSink)
+		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), sink)
+		var wg sync.WaitGroup
+		for worker := range 8 {
+			wg.Go(func() {
+				for i := range 100 {
+					time.Sleep(time.Second)
+					md := sample(time.Now(), 0.5, int64(i))
+					md.ResourceMetrics().At(0).Resource().Attributes().PutInt(signal.K8sPodName, int64(worker))
+					assert.NoError(t, p.ConsumeMetrics(t.Context(), md))
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, p.Shutdown(t.Context()))
+		var samples int64
+		for _, md := range sink.AllMetrics() {
+			for _, rm := range md.ResourceMetrics().All() {
+				for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
+					if m.Name() == signal.WindowSamples.Name {
+						samples += m.Gauge().DataPoints().At(0).IntValue()
+					}
+				}
+			}
+		}
+		assert.EqualValues(t, 800, samples)
+	})
+}
+
+// host has one extension, a storage.
+type host struct {
+	component.Host
+	extensions map[component.ID]component.Component
+}
+
+func (h host) GetExtensions() map[component.ID]component.Component { return h.extensions }
+
+var storageID = component.MustNewID("file_storage")
+
+// fileStorage starts the real file storage in a directory.
+func fileStorage(t *testing.T, dir string) host {
+	t.Helper()
+	factory := filestorage.NewFactory()
+	cfg := factory.CreateDefaultConfig().(*filestorage.Config)
+	cfg.Directory = dir
+	ext, err := factory.Create(t.Context(), extensiontest.NewNopSettings(factory.Type()), cfg)
+	require.NoError(t, err)
+	require.NoError(t, ext.Start(t.Context(), componenttest.NewNopHost()))
+	t.Cleanup(func() { require.NoError(t, ext.Shutdown(context.WithoutCancel(t.Context()))) })
+	return host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: ext}}
+}
+
+// crash returns a copy of a directory: what a process that is killed leaves.
+func crash(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, f := range files {
+		b, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(to, f.Name()), b, 0o600))
+	}
+	return to
+}
+
+func storageConfig() *Config {
+	cfg := testConfig()
+	cfg.Storage = &storageID
+	return cfg
+}
+
+func TestARestartWithStorageFlushesNothingAndLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		first, second := new(consumertest.MetricsSink), new(consumertest.MetricsSink)
+		h := fileStorage(t, dir)
+		p := start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), h, first)
+		until(10 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
+		until(20 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.4, 2)))
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.Empty(t, first.AllMetrics(), "no partial window leaves")
+
+		p = start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), h, second)
+		until(50 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.6, 5)))
+		until(70 * time.Second)
+		require.NoError(t, p.Shutdown(t.Context()))
+		end := bubbleStart.Add(time.Minute)
+		got := second.AllMetrics()
+		assert.InDelta(t, 0.4, windows(t, got, signal.SMActiveAvg.Name)[end], 1e-9)
+		assert.InDelta(t, 4, windows(t, got, signal.XIDErrors.Name)[end], 1e-9)
+		assert.InDelta(t, 3, windows(t, got, signal.WindowSamples.Name)[end], 1e-9)
+		assert.InDelta(t, 40.0/60, windows(t, got, signal.WindowCoverage.Name)[end], 1e-9)
+	})
+}
+
+func TestACrashLosesAtMostOneSnapshotIntervalAndNoWindowLeavesTwice(t *testing.T) {
+	// The XID count rises by one with each sample, every 5 seconds. The process
+	// is killed at every one of these moments and comes back 2 seconds later.
+	for kill := 7 * time.Second; kill < 3*time.Minute; kill += 5 * time.Second {
+		t.Run(kill.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				sink := new(consumertest.MetricsSink)
+				feed := func(p processor.Metrics, from, to time.Duration) {
+					for at := from.Truncate(5*time.Second) + 5*time.Second; at <= to; at += 5 * time.Second {
+						until(at)
+						require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, int64(at/(5*time.Second)))))
+					}
+					until(to)
+				}
+				// What is abandoned must not speak after its death.
+				dead := new(consumertest.MetricsSink)
+				var alive sync.Map
+				alive.Store("sink", sink)
+				next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
+					s, _ := alive.Load("sink")
+					return s.(*consumertest.MetricsSink).ConsumeMetrics(ctx, md)
+				})
+				require.NoError(t, err)
+				abandoned := start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), fileStorage(t, dir), next)
+				feed(abandoned, 0, kill)
+				synctest.Wait()
+				left := crash(t, dir)
+				alive.Store("sink", dead)
+
+				until(kill + 2*time.Second)
+				p := start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), fileStorage(t, left), sink)
+				feed(p, kill+2*time.Second, 5*time.Minute+10*time.Second)
+				require.NoError(t, p.Shutdown(t.Context()))
+				require.NoError(t, abandoned.Shutdown(t.Context()))
+
+				// windows fails when one left twice.
+				xids := windows(t, sink.AllMetrics(), signal.XIDErrors.Name)
+				total := 0.0
+				for _, n := range xids {
+					total += n
+				}
+				// 60 samples in five minutes make 59 increases.
+				assert.LessOrEqual(t, total, 59.0, "an increase was counted twice")
+				// Lost are at most the samples since the last snapshot, and the
+				// one that became a baseline.
+				assert.GreaterOrEqual(t, total, 59-(30.0+2)/5-2)
+			})
+		})
+	}
+}
+
+func TestAStoredStateThatCannotBeUsedIsDroppedAndSaidOnce(t *testing.T) {
+	for name, spoil := range map[string]func(*Config){
+		"other window": func(cfg *Config) { cfg.Window = 30 * time.Second },
+		"other rules":  func(cfg *Config) { cfg.MemoryPressureThreshold = 0.5 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				h := fileStorage(t, dir)
+				p := start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), h, consumertest.NewNop())
+				until(10 * time.Second)
+				require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
+				require.NoError(t, p.Shutdown(t.Context()))
+
+				tel := componenttest.NewTelemetry()
+				core, logs := observer.New(zap.InfoLevel)
+				set := processortest.NewNopSettings(metadata.Type)
+				set.TelemetrySettings = tel.NewTelemetrySettings()
+				set.Logger = zap.New(core)
+				cfg := storageConfig()
+				spoil(cfg)
+				p = start(t, set, cfg, h, consumertest.NewNop())
+				assert.Equal(t, 1, logs.Len())
+				metadatatest.AssertEqualProcessorGpuWindowStorageErrors(t, tel, []metricdata.DataPoint[int64]{
+					{Attributes: attribute.NewSet(attribute.String("operation", "restore")), Value: 1},
+				}, metricdatatest.IgnoreTimestamp())
+				require.NoError(t, p.Shutdown(t.Context()))
+				require.NoError(t, tel.Shutdown(t.Context()))
+			})
+		})
+	}
+}
+
+// memory is a storage in memory that can be made to fail.
+type memory struct {
+	component.StartFunc
+	component.ShutdownFunc
+	mu     sync.Mutex
+	values map[string][]byte
+	err    error
+}
+
+func (m *memory) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
+	return m, nil
+}
+
+func (m *memory) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}
+
+func (m *memory) Get(ctx context.Context, key string) ([]byte, error) {
+	op := storage.GetOperation(key)
+	err := m.Batch(ctx, op)
+	return op.Value, err
+}
+
+func (m *memory) Set(ctx context.Context, key string, value []byte) error {
+	return m.Batch(ctx, storage.SetOperation(key, value))
+}
+
+func (m *memory) Delete(ctx context.Context, key string) error {
+	return m.Batch(ctx, storage.DeleteOperation(key))
+}
+
+func (m *memory) Batch(_ context.Context, ops ...*storage.Operation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return m.err
+	}
+	for _, op := range ops {
+		switch op.Type {
+		case storage.Get:
+			op.Value = m.values[op.Key]
+		case storage.Set:
+			m.values[op.Key] = op.Value
+		case storage.Delete:
+			delete(m.values, op.Key)
+		}
+	}
+	return nil
+}
+
+func (*memory) Close(context.Context) error { return nil }
+
+func memoryHost() (*memory, host) {
+	m := &memory{values: map[string][]byte{}}
+	return m, host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: m}}
+}
+
+func TestEveryDamagedByteOfTheStorageIsNoticedOrHarmless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, h := memoryHost()
+		p := start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), h, consumertest.NewNop())
+		until(10 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
+		until(70 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.Contains(t, m.values, closedKey)
+		require.Contains(t, m.values, headKey)
+		for key, value := range m.values {
+			for i := range value {
+				value[i] ^= 0x40
+				core, logs := observer.New(zap.InfoLevel)
+				s := &store{client: m, logger: zap.New(core), telemetry: newTelemetry(t)}
+				require.NotNil(t, s.restore(t.Context(), storageConfig().settings(), time.Now()))
+				assert.Equal(t, 1, logs.Len(), "byte %d of %s", i, key)
+				value[i] ^= 0x40
+			}
+		}
+	})
+}
+
+func newTelemetry(t *testing.T) *metadata.TelemetryBuilder {
+	t.Helper()
+	tb, err := metadata.NewTelemetryBuilder(componenttest.NewNopTelemetrySettings())
+	require.NoError(t, err)
+	return tb
+}
+
+func TestAFailingStorageIsCountedSaidOnceAndWindowsLeaveAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := componenttest.NewTelemetry()
+		core, logs := observer.New(zap.InfoLevel)
+		set := processortest.NewNopSettings(metadata.Type)
+		set.TelemetrySettings = tel.NewTelemetrySettings()
+		set.Logger = zap.New(core)
+		m, h := memoryHost()
+		sink := new(consumertest.MetricsSink)
+		p := start(t, set, storageConfig(), h, sink)
+		m.fail(storage.ErrStorageFull)
+		until(10 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
+		until(70 * time.Second)
+		synctest.Wait()
+		require.Len(t, sink.AllMetrics(), 1)
+		m.fail(nil)
+		until(100 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1, logs.FilterMessageSnippet("fails").Len())
+		assert.Equal(t, 1, logs.FilterMessageSnippet("again").Len())
+		metadatatest.AssertEqualProcessorGpuWindowStorageErrors(t, tel, []metricdata.DataPoint[int64]{
+			{Attributes: attribute.NewSet(attribute.String("operation", "snapshot")), Value: 2},
+			{Attributes: attribute.NewSet(attribute.String("operation", "mark_closed")), Value: 1},
+		}, metricdatatest.IgnoreTimestamp())
+		require.NoError(t, p.Shutdown(t.Context()))
+		require.NoError(t, tel.Shutdown(t.Context()))
+	})
+}
+
+func TestThatAWindowLeavesIsStoredBeforeItDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, h := memoryHost()
+		var stored []bool
+		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			stored = append(stored, string(m.values[closedKey]) == string(encodeRecord(uint64(bubbleStart.Add(time.Minute).UnixNano()))))
+			return nil
+		})
+		require.NoError(t, err)
+		p := start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), h, next)
+		until(10 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
+		until(70 * time.Second)
+		require.NoError(t, p.Shutdown(t.Context()))
+		assert.Equal(t, []bool{true}, stored)
+	})
+}
+
+func TestALargeSnapshotIsStoredInBoundedChunks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, h := memoryHost()
+		n := newBenchNodes(40, 56)
+		n.now = time.Now()
+		n.engine = nil
+		cfg := storageConfig()
+		s, err := openStore(t.Context(), h, storageID, component.NewID(metadata.Type), zap.NewNop(), newTelemetry(t))
+		require.NoError(t, err)
+		n.engine = s.restore(t.Context(), cfg.settings(), n.now)
+		for range 3 {
+			n.now = n.now.Add(10 * time.Second)
+			n.scrape()
+			s.snapshot(t.Context(), n.engine)
+		}
+		require.Greater(t, s.chunks, uint64(1))
+		assert.Len(t, m.values, int(s.chunks)+1, "only the newest snapshot is kept")
+		for key, value := range m.values {
+			assert.LessOrEqual(t, len(value), chunkSize, key)
+		}
+		again := &store{client: m, logger: zap.NewNop(), telemetry: newTelemetry(t)}
+		e := again.restore(t.Context(), cfg.settings(), n.now)
+		assert.Equal(t, n.engine.Stats().Series, e.Stats().Series)
+	})
+}
+
+func TestStartFailsWithoutTheStorageThatIsConfigured(t *testing.T) {
+	for name, h := range map[string]component.Host{
+		"absent":        componenttest.NewNopHost(),
+		"not a storage": host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: struct{ component.Component }{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), storageConfig(), consumertest.NewNop())
+			require.NoError(t, err)
+			require.ErrorContains(t, p.Start(t.Context(), h), `"file_storage"`)
+			require.NoError(t, p.Shutdown(t.Context()))
+		})
+	}
+}
