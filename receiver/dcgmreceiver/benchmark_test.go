@@ -1,0 +1,50 @@
+package dcgmreceiver
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
+)
+
+// The benchmarks run on the reference load: 8 GPUs in 7 MIG instances each, with
+// pod labels. internal/comparison holds the one beside the prometheus receiver.
+
+// BenchmarkScrapeToPdata is a scrape without the network: parsing the body and
+// building the batch.
+func BenchmarkScrapeToPdata(b *testing.B) {
+	body := expositiontest.Node(8, 7)
+	parser, batches := exposition.NewParser(), batchBuilder{version: "1.2.3"}
+	samples := parser.Parse(body).Samples
+	ts := pcommon.NewTimestampFromTime(time.Now())
+	b.ReportAllocs()
+	for b.Loop() {
+		batches.build(parser.Parse(body), "http://localhost:9400/metrics", ts)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
+}
+
+// BenchmarkScrape is a scrape over HTTP, server included.
+func BenchmarkScrape(b *testing.B) {
+	server := httptest.NewServer(serve(string(expositiontest.Node(8, 7))))
+	defer server.Close()
+	cfg := createDefaultConfig().(*Config)
+	cfg.Endpoints = []string{server.URL}
+	r, err := newReceiver(receivertest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	require.NoError(b, err)
+	require.NoError(b, r.open(b.Context(), componenttest.NewNopHost()))
+	defer r.transport.CloseIdleConnections()
+	b.ReportAllocs()
+	for b.Loop() {
+		r.endpoints[0].scrape(b.Context(), b.Context())
+	}
+}

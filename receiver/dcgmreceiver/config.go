@@ -1,0 +1,165 @@
+package dcgmreceiver
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/confmap"
+)
+
+const (
+	defaultCollectionInterval = 15 * time.Second
+	defaultTimeout            = 10 * time.Second
+	defaultMaxBodySize        = 32 << 20
+	defaultPath               = "/metrics"
+
+	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
+)
+
+// Config is the configuration of the dcgm receiver.
+type Config struct {
+	// Endpoints are the URLs to scrape, one at least. A URL without a path gets
+	// /metrics.
+	Endpoints []string `mapstructure:"endpoints"`
+
+	// CollectionInterval is the time from one scrape of an endpoint to the next.
+	CollectionInterval time.Duration `mapstructure:"collection_interval"`
+
+	// Timeout bounds one scrape, from the request to the last byte of the body.
+	// A scrape never takes longer than CollectionInterval.
+	Timeout time.Duration `mapstructure:"timeout"`
+
+	// StartJitter bounds the random delay before the first scrape of each
+	// endpoint, so that not all are scraped at once. CollectionInterval when
+	// unset.
+	StartJitter *time.Duration `mapstructure:"start_jitter"`
+
+	// MaxBodySize is the largest body that is read, in bytes after decompression.
+	MaxBodySize int64 `mapstructure:"max_body_size"`
+
+	// HTTP holds the settings of the HTTP client, for all endpoints: TLS,
+	// authentication, headers, proxy, connections.
+	HTTP confighttp.ClientConfig `mapstructure:"http"`
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	client := confighttp.NewDefaultClientConfig()
+	keepalive := confighttp.NewDefaultKeepaliveClientConfig()
+	// A bound on the idle connections of all hosts would close those of some
+	// endpoint after each scrape when there are more endpoints than that.
+	keepalive.MaxIdleConns = 0
+	client.Keepalive = configoptional.Some(keepalive)
+	return &Config{
+		CollectionInterval: defaultCollectionInterval,
+		Timeout:            defaultTimeout,
+		MaxBodySize:        defaultMaxBodySize,
+		HTTP:               client,
+	}
+}
+
+// Validate implements confmap.Validator. Each error names the field, its value
+// and what is allowed.
+func (cfg *Config) Validate() error {
+	var errs []error
+	if len(cfg.Endpoints) == 0 {
+		errs = append(errs, fmt.Errorf("endpoints is empty: at least one URL %s is required", endpointForm))
+	}
+	seen := map[string]int{}
+	for i, text := range cfg.Endpoints {
+		u, err := parseEndpoint(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("endpoints[%d] is %q: %w: must be %s", i, withoutUserInfo(text), err, endpointForm))
+			continue
+		}
+		key := publicURL(u)
+		if first, duplicate := seen[key]; duplicate {
+			errs = append(errs, fmt.Errorf("endpoints[%d] is %q: the same as endpoints[%d]: must be listed once", i, key, first))
+			continue
+		}
+		seen[key] = i
+	}
+	if cfg.CollectionInterval <= 0 {
+		errs = append(errs, fmt.Errorf("collection_interval is %s: must be a positive duration", cfg.CollectionInterval))
+	}
+	if cfg.Timeout <= 0 {
+		errs = append(errs, fmt.Errorf("timeout is %s: must be a positive duration", cfg.Timeout))
+	}
+	if cfg.StartJitter != nil && *cfg.StartJitter < 0 {
+		errs = append(errs, fmt.Errorf("start_jitter is %s: must not be negative", *cfg.StartJitter))
+	}
+	if cfg.MaxBodySize <= 0 {
+		errs = append(errs, fmt.Errorf("max_body_size is %d: must be a positive number of bytes", cfg.MaxBodySize))
+	}
+	if cfg.HTTP.Endpoint != "" {
+		errs = append(errs, fmt.Errorf("http::endpoint is %q: must not be set, the URLs belong into endpoints", withoutUserInfo(cfg.HTTP.Endpoint)))
+	}
+	if cfg.HTTP.Timeout != 0 {
+		errs = append(errs, fmt.Errorf("http::timeout is %s: must not be set, the bound of a scrape is timeout", cfg.HTTP.Timeout))
+	}
+	if cfg.HTTP.Compression.IsCompressed() {
+		errs = append(errs, fmt.Errorf("http::compression is %q: must not be set, a scrape sends no body (gzip is always asked for)", cfg.HTTP.Compression))
+	}
+	return errors.Join(errs...)
+}
+
+// scrapeTimeout is the time that one scrape may take.
+func (cfg *Config) scrapeTimeout() time.Duration {
+	return min(cfg.Timeout, cfg.CollectionInterval)
+}
+
+// startJitter is the bound of the delay before the first scrape.
+func (cfg *Config) startJitter() time.Duration {
+	if cfg.StartJitter != nil {
+		return *cfg.StartJitter
+	}
+	return cfg.CollectionInterval
+}
+
+// parseEndpoint reads one entry of endpoints. Its errors do not repeat the text,
+// which may hold a password.
+func parseEndpoint(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, errors.New("not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("not an http or https URL")
+	case u.Hostname() == "":
+		return nil, errors.New("no host")
+	case u.Fragment != "":
+		return nil, errors.New("a fragment is never sent")
+	}
+	if u.Path == "" {
+		u.Path = defaultPath
+	}
+	return u, nil
+}
+
+// publicURL is u without user and password: what may be shown.
+func publicURL(u *url.URL) string {
+	public := *u
+	public.User = nil
+	return public.String()
+}
+
+// withoutUserInfo cuts what may be a user and a password out of a text that is
+// perhaps not even a URL.
+func withoutUserInfo(text string) string {
+	at := strings.LastIndexByte(text, '@')
+	if at < 0 {
+		return text
+	}
+	scheme, _, found := strings.Cut(text[:at], "//")
+	if !found {
+		return text[at+1:]
+	}
+	return scheme + "//" + text[at+1:]
+}

@@ -1,0 +1,127 @@
+package dcgmreceiver
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+)
+
+// load reads a configuration as the collector does.
+func load(t *testing.T, yaml string) (*Config, error) {
+	t.Helper()
+	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))
+	require.NoError(t, err)
+	conf, err := retrieved.AsConf()
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	if err := conf.Unmarshal(cfg); err != nil {
+		return nil, err
+	}
+	return cfg, confmap.Validate(cfg)
+}
+
+func TestDefaults(t *testing.T) {
+	cfg, err := load(t, "endpoints: [http://localhost:9400]")
+	require.NoError(t, err)
+	assert.Equal(t, 15*time.Second, cfg.CollectionInterval)
+	assert.Equal(t, 10*time.Second, cfg.scrapeTimeout())
+	assert.Equal(t, 15*time.Second, cfg.startJitter())
+	assert.EqualValues(t, 32<<20, cfg.MaxBodySize)
+}
+
+// Each endpoint keeps its connection from scrape to scrape, however many there
+// are.
+func TestIdleConnectionsAreNotBoundedOverAllEndpoints(t *testing.T) {
+	for _, yaml := range []string{
+		"endpoints: [http://localhost:9400]",
+		"{endpoints: [http://localhost:9400], http: {headers: {X-Tenant: gpu}}}",
+	} {
+		cfg, err := load(t, yaml)
+		require.NoError(t, err)
+		_, transport, err := newClient(t.Context(), cfg.HTTP, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings())
+		require.NoError(t, err)
+		assert.Zero(t, transport.MaxIdleConns)
+		assert.Equal(t, 90*time.Second, transport.IdleConnTimeout)
+		assert.False(t, transport.DisableKeepAlives)
+	}
+}
+
+func TestTheExampleOfTheReadmeIsValid(t *testing.T) {
+	conf, err := confmaptest.LoadConf("testdata/config.yaml")
+	require.NoError(t, err)
+	sub, err := conf.Sub("receivers::dcgm")
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, sub.Unmarshal(cfg))
+	require.NoError(t, confmap.Validate(cfg))
+	assert.Equal(t, []string{"https://gpu-node-1:9400/metrics", "https://gpu-node-2:9400/metrics"}, cfg.Endpoints)
+	assert.Equal(t, 30*time.Second, cfg.CollectionInterval)
+	assert.Equal(t, 5*time.Second, cfg.scrapeTimeout())
+	assert.Zero(t, cfg.startJitter())
+	assert.EqualValues(t, 8<<20, cfg.MaxBodySize)
+	assert.Equal(t, "/etc/otelcol/ca.pem", cfg.HTTP.TLS.CAFile)
+	assert.True(t, cfg.HTTP.Auth.HasValue())
+}
+
+func TestAScrapeNeverTakesLongerThanTheInterval(t *testing.T) {
+	cfg, err := load(t, "{endpoints: [http://localhost:9400], collection_interval: 1s}")
+	require.NoError(t, err)
+	assert.Equal(t, time.Second, cfg.scrapeTimeout())
+	assert.Equal(t, time.Second, cfg.startJitter())
+}
+
+func TestAURLWithoutPathGetsMetrics(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://host:9400":             "http://host:9400/metrics",
+		"http://host:9400/":            "http://host:9400/",
+		"https://host/node/1/metrics":  "https://host/node/1/metrics",
+		"http://host:9400?a=b":         "http://host:9400/metrics?a=b",
+		"http://user:secret@host:9400": "http://host:9400/metrics",
+		"http://[fd00::1]:9400":        "http://[fd00::1]:9400/metrics",
+	} {
+		u, err := parseEndpoint(text)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, publicURL(u))
+	}
+}
+
+func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
+	const form = "must be http://host[:port][/path] or https://host[:port][/path]"
+	for _, tt := range []struct {
+		name, yaml, want string
+	}{
+		{"no endpoints", "{}", "endpoints is empty: at least one URL http://host[:port][/path] or https://host[:port][/path] is required"},
+		{"another scheme", "endpoints: ['http://a', 'ftp://b:9400']", `endpoints[1] is "ftp://b:9400": not an http or https URL: ` + form},
+		{"no scheme", "endpoints: ['localhost:9400']", `endpoints[0] is "localhost:9400": not an http or https URL: ` + form},
+		{"no host", "endpoints: ['http:///metrics']", `endpoints[0] is "http:///metrics": no host: ` + form},
+		{"a port without a host", "endpoints: ['http://:9400']", `endpoints[0] is "http://:9400": no host: ` + form},
+		{"an empty endpoint", "endpoints: ['']", `endpoints[0] is "": not an http or https URL: ` + form},
+		{"not a URL", "endpoints: ['http://a b/%zz']", `endpoints[0] is "http://a b/%zz": not a URL: ` + form},
+		{"a fragment", "endpoints: ['http://a#b']", `endpoints[0] is "http://a#b": a fragment is never sent: ` + form},
+		{"a password stays hidden", "endpoints: ['http://user:secret@ho st']", `endpoints[0] is "http://ho st": not a URL: ` + form},
+		{"a password without a URL", "endpoints: ['user:secret@host']", `endpoints[0] is "host": not a`},
+		{"a duplicate", "endpoints: ['http://a:9400', 'http://a:9400/metrics']", `endpoints[1] is "http://a:9400/metrics": the same as endpoints[0]: must be listed once`},
+		{"no interval", "{endpoints: ['http://a'], collection_interval: 0s}", "collection_interval is 0s: must be a positive duration"},
+		{"a negative interval", "{endpoints: ['http://a'], collection_interval: -1s}", "collection_interval is -1s: must be a positive duration"},
+		{"no timeout", "{endpoints: ['http://a'], timeout: 0}", "timeout is 0s: must be a positive duration"},
+		{"a negative jitter", "{endpoints: ['http://a'], start_jitter: -1s}", "start_jitter is -1s: must not be negative"},
+		{"no body size", "{endpoints: ['http://a'], max_body_size: 0}", "max_body_size is 0: must be a positive number of bytes"},
+		{"the client's endpoint", "{endpoints: ['http://a'], http: {endpoint: 'http://u:p@b'}}", `http::endpoint is "http://b": must not be set, the URLs belong into endpoints`},
+		{"the client's timeout", "{endpoints: ['http://a'], http: {timeout: 5s}}", "http::timeout is 5s: must not be set, the bound of a scrape is timeout"},
+		{"the client's compression", "{endpoints: ['http://a'], http: {compression: gzip}}", `http::compression is "gzip": must not be set, a scrape sends no body`},
+		{"an unknown field", "{endpoints: ['http://a'], interval: 5s}", "interval"},
+		{"all errors at once", "{timeout: 0}", "endpoints is empty"},
+		{"all errors at once, the second", "{timeout: 0}", "timeout is 0s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := load(t, tt.yaml)
+			require.ErrorContains(t, err, tt.want)
+			assert.NotContains(t, err.Error(), "secret")
+		})
+	}
+}

@@ -1,0 +1,247 @@
+package dcgmreceiver
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+)
+
+// outcome says how a scrape ended, as the attribute of the self-metric does.
+type outcome string
+
+const (
+	outcomeOK         outcome = "ok"
+	outcomeConnect    outcome = "connect"
+	outcomeTLS        outcome = "tls"
+	outcomeTimeout    outcome = "timeout"
+	outcomeRedirect   outcome = "redirect"
+	outcomeHTTPStatus outcome = "http_status"
+	outcomeEncoding   outcome = "encoding"
+	outcomeTruncated  outcome = "truncated"
+	outcomeTooLarge   outcome = "too_large"
+	outcomeEmpty      outcome = "empty"
+	outcomeNotText    outcome = "not_text"
+)
+
+// outcomes are all of them.
+var outcomes = []outcome{
+	outcomeOK, outcomeConnect, outcomeTLS, outcomeTimeout, outcomeRedirect, outcomeHTTPStatus,
+	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText,
+}
+
+// scrapeError is the reason for which a scrape failed. Its text holds no
+// credentials and no more than an excerpt of what the exporter sent.
+type scrapeError struct {
+	outcome outcome
+	err     error
+}
+
+func (e *scrapeError) Error() string { return e.err.Error() }
+func (e *scrapeError) Unwrap() error { return e.err }
+
+func failed(o outcome, format string, args ...any) *scrapeError {
+	return &scrapeError{outcome: o, err: fmt.Errorf(format, args...)}
+}
+
+const (
+	maxRedirects = 5
+
+	// errorBodySize is how much of a body is read beside a bad status, in bytes;
+	// to the end when it is shorter, so that the connection can be used again.
+	errorBodySize = 4 << 10
+
+	// excerptSize is how much of it is shown, in bytes.
+	excerptSize = 200
+
+	acceptHeader = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
+)
+
+var (
+	errTooManyRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
+	errForeignRedirect  = errors.New("redirect to another host or from https to http")
+)
+
+// checkRedirect bounds redirects and keeps them at home: the client attaches its
+// credentials to every request, wherever it goes.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return errTooManyRedirects
+	}
+	last := via[len(via)-1].URL
+	if req.URL.Hostname() != last.Hostname() || last.Scheme == "https" && req.URL.Scheme != "https" {
+		return errForeignRedirect
+	}
+	return nil
+}
+
+// fetcher gets bodies. It is safe for concurrent use.
+type fetcher struct {
+	client      *http.Client
+	userAgent   string
+	maxBodySize int64 // in bytes, decompressed
+	bodies      sync.Pool
+}
+
+// body is a body that was read, with the memory that reading took. It goes back
+// by fetcher.release.
+type body struct {
+	bytes.Buffer
+	gzip gzip.Reader
+}
+
+func (f *fetcher) release(b *body) { f.bodies.Put(b) }
+
+// fetch gets a body, complete and decompressed. sizeHint is the size to expect.
+func (f *fetcher) fetch(ctx context.Context, u *url.URL, sizeHint int) (*body, *scrapeError) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return nil, failed(outcomeConnect, "cannot make the request: %w", withoutURL(err))
+	}
+	req.Header.Set("Accept", acceptHeader)
+	// Setting it here leaves decoding to us: the bound on the size and the
+	// memory of the decoder are ours then.
+	req.Header.Set("Accept-Encoding", "gzip")
+	req.Header.Set("User-Agent", f.userAgent)
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, connectError(withoutURL(err))
+	}
+	defer resp.Body.Close()
+
+	b, _ := f.bodies.Get().(*body)
+	if b == nil {
+		b = &body{}
+	}
+	b.Reset()
+	if failure := f.read(resp, b, sizeHint); failure != nil {
+		f.release(b)
+		return nil, failure
+	}
+	return b, nil
+}
+
+// read reads the body of a response into b.
+func (f *fetcher) read(resp *http.Response, b *body, sizeHint int) *scrapeError {
+	encoding := resp.Header.Get("Content-Encoding")
+	content := io.Reader(resp.Body)
+	compressed := strings.EqualFold(encoding, "gzip")
+	if compressed {
+		if err := b.gzip.Reset(resp.Body); err != nil {
+			return readError(err, compressed)
+		}
+		content = &b.gzip
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		// The status is the failure; what can be read beside it explains it.
+		_, _ = b.ReadFrom(io.LimitReader(content, errorBodySize))
+		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.Bytes()))
+	}
+	if !compressed && encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return failed(outcomeEncoding, "content encoding %q was not asked for", encoding)
+	}
+	if mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); mediaType == "text/html" {
+		return failed(outcomeNotText, "the answer is an HTML page")
+	}
+	if resp.ContentLength > f.maxBodySize {
+		return f.tooLarge()
+	}
+	b.Grow(int(min(int64(sizeHint), f.maxBodySize)) + bytes.MinRead)
+	n, err := b.ReadFrom(io.LimitReader(content, f.maxBodySize+1))
+	if err != nil {
+		return readError(err, compressed)
+	}
+	if n > f.maxBodySize {
+		return f.tooLarge()
+	}
+	// Where the end of the connection is the end of the body, nothing else tells
+	// a whole body from one whose sender was killed.
+	endedByClose := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !compressed
+	if endedByClose && n > 0 && b.Bytes()[n-1] != '\n' {
+		return failed(outcomeTruncated, "the connection ended in the middle of a line")
+	}
+	return nil
+}
+
+func (f *fetcher) tooLarge() *scrapeError {
+	return failed(outcomeTooLarge, "the body is larger than max_body_size (%d bytes)", f.maxBodySize)
+}
+
+// connectError sorts an error that came instead of a response.
+func connectError(err error) *scrapeError {
+	var (
+		record    tls.RecordHeaderError
+		alert     tls.AlertError
+		cert      *tls.CertificateVerificationError
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+	)
+	switch {
+	case isTimeout(err):
+		return failed(outcomeTimeout, "no answer in time: %w", err)
+	case errors.Is(err, errTooManyRedirects), errors.Is(err, errForeignRedirect):
+		return failed(outcomeRedirect, "%w", err)
+	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &cert), errors.As(err, &authority),
+		errors.As(err, &hostname), errors.Is(err, http.ErrSchemeMismatch):
+		return failed(outcomeTLS, "%w", err)
+	default:
+		return failed(outcomeConnect, "%w", err)
+	}
+}
+
+// readError sorts an error that came in the middle of a body.
+func readError(err error, compressed bool) *scrapeError {
+	var corrupt flate.CorruptInputError
+	switch {
+	case isTimeout(err):
+		return failed(outcomeTimeout, "the body did not arrive in time: %w", err)
+	case compressed && (errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt)):
+		return failed(outcomeEncoding, "cannot decompress the body: %w", err)
+	case compressed && errors.Is(err, io.EOF):
+		return failed(outcomeEmpty, "the body is empty")
+	default:
+		return failed(outcomeTruncated, "the body is cut off: %w", err)
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// withoutURL takes off the URL that net/http puts before its errors: it may hold
+// a user name.
+func withoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// excerpt returns the start of a body, in one line, to be put behind a message;
+// nothing when the body is empty.
+func excerpt(b []byte) string {
+	if len(b) > excerptSize {
+		b = b[:excerptSize]
+	}
+	text := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(string(b), ""), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

@@ -1,0 +1,255 @@
+package exposition
+
+import (
+	"bytes"
+	"math"
+	"strings"
+)
+
+// reading says where the parts of one sample line lie. Offsets count bytes from
+// the start of the line.
+type reading struct {
+	nameEnd int     // the metric name is line[:nameEnd]
+	textEnd int     // the series text is line[:textEnd], braces included
+	value   float64 // the sample's value
+}
+
+// labelSpan is one label in a line, its value without the quotes.
+type labelSpan struct {
+	nameStart, nameEnd   int
+	valueStart, valueEnd int
+	escaped              bool // strict reading with a backslash in the value
+}
+
+// readLine reads a sample line that has neither leading blanks nor a line end.
+// The labels are appended to spans, which is returned for reuse. When the line
+// has no reading, ok is false and reason says why.
+func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason Reason, ok bool) {
+	spans = spans[:0]
+	r.nameEnd = nameLen(line, true)
+	if r.nameEnd == 0 {
+		return r, spans, ReasonSyntax, false
+	}
+	open := skipBlanks(line, r.nameEnd)
+	if open == len(line) || (open == r.nameEnd && line[open] != '{') {
+		return r, spans, ReasonSyntax, false
+	}
+	if line[open] != '{' {
+		r.textEnd = r.nameEnd
+		r.value, ok = readRest(line[open:])
+		return r, spans, ReasonValue, ok
+	}
+	reason = ReasonSyntax
+	if spans, r.textEnd, ok = strictLabels(line, open+1, spans); ok {
+		if r.value, ok = readRest(line[r.textEnd:]); ok {
+			return r, spans, 0, true
+		}
+		reason = ReasonValue
+	}
+	if spans, r.textEnd, ok = tolerantLabels(line, open+1, spans[:0]); ok {
+		r.value, _ = readRest(line[r.textEnd:])
+		return r, spans, 0, true
+	}
+	return r, spans[:0], reason, false
+}
+
+// strictLabels reads labels from line[i:] up to and with the closing brace; end
+// is the offset behind it.
+func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
+	for {
+		i = skipBlanks(line, i)
+		if i < len(line) && line[i] == '}' {
+			return spans, i + 1, true
+		}
+		var s labelSpan
+		if s, ok = labelStart(line, i); !ok {
+			return spans, 0, false
+		}
+		i = s.valueStart
+		for {
+			j := bytes.IndexAny(line[i:], `"\`)
+			if j < 0 {
+				return spans, 0, false
+			}
+			i += j
+			if line[i] == '"' {
+				break
+			}
+			s.escaped = true
+			if i += 2; i > len(line) {
+				return spans, 0, false
+			}
+		}
+		s.valueEnd = i
+		spans = append(spans, s)
+		i = skipBlanks(line, i+1)
+		switch {
+		case i < len(line) && line[i] == ',':
+			i++
+		case i < len(line) && line[i] == '}':
+			return spans, i + 1, true
+		default:
+			return spans, 0, false
+		}
+	}
+}
+
+// tolerantLabels reads labels whose values are not escaped. It accepts a closing
+// brace only when a value follows to the end of the line.
+func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
+	s, ok := labelStart(line, skipBlanks(line, i))
+	for ok {
+		i = s.valueStart
+		for {
+			j := bytes.IndexByte(line[i:], '"')
+			if j < 0 {
+				return spans, 0, false
+			}
+			s.valueEnd = i + j
+			i = s.valueEnd + 1
+			if end, ok := closing(line, i); ok {
+				return append(spans, s), end, true
+			}
+			k := skipBlanks(line, i)
+			if k == len(line) || line[k] != ',' {
+				continue
+			}
+			if end, ok := closing(line, k+1); ok {
+				return append(spans, s), end, true
+			}
+			if next, ok := labelStart(line, skipBlanks(line, k+1)); ok {
+				spans = append(spans, s)
+				s = next
+				break
+			}
+		}
+	}
+	return spans, 0, false
+}
+
+// closing says whether line[i:] is a closing brace, blanks before it allowed,
+// with a value after it; end is the offset behind the brace.
+func closing(line []byte, i int) (end int, ok bool) {
+	i = skipBlanks(line, i)
+	if i == len(line) || line[i] != '}' {
+		return 0, false
+	}
+	_, ok = readRest(line[i+1:])
+	return i + 1, ok
+}
+
+// labelStart reads a label name at i, the equal sign and the opening quote.
+func labelStart(line []byte, i int) (s labelSpan, ok bool) {
+	s.nameStart = i
+	s.nameEnd = i + nameLen(line[i:], false)
+	if s.nameEnd == i {
+		return s, false
+	}
+	i = skipBlanks(line, s.nameEnd)
+	if i == len(line) || line[i] != '=' {
+		return s, false
+	}
+	i = skipBlanks(line, i+1)
+	if i == len(line) || line[i] != '"' {
+		return s, false
+	}
+	s.valueStart = i + 1
+	return s, true
+}
+
+// readRest reads what follows a series text: a value, perhaps a timestamp,
+// perhaps an exemplar or another comment. The latter two are read over.
+func readRest(b []byte) (value float64, ok bool) {
+	token, b := nextToken(b)
+	if value, ok = parseValue(token); !ok {
+		return 0, false
+	}
+	token, b = nextToken(b)
+	if len(token) > 0 && token[0] != '#' {
+		if ts, ok := parseValue(token); !ok || math.IsNaN(ts) || math.IsInf(ts, 0) {
+			return 0, false
+		}
+		token, _ = nextToken(b)
+	}
+	return value, len(token) == 0 || token[0] == '#'
+}
+
+// nextToken cuts the next run of non-blank bytes off b. A quote ends a token
+// (neither numbers nor types hold one): so the look behind each quote of an
+// unescaped value stays short, and the tolerant reading linear.
+func nextToken(b []byte) (token, rest []byte) {
+	start := skipBlanks(b, 0)
+	end := start
+	for end < len(b) && !isBlank(b[end]) && b[end] != '"' {
+		end++
+	}
+	return b[start:end], b[end:]
+}
+
+// typeLine reads what follows the number sign of a comment. When that is a TYPE
+// declaration, ok is true.
+func typeLine(comment []byte) (name []byte, counter, ok bool) {
+	keyword, rest := nextToken(comment)
+	if string(keyword) != "TYPE" {
+		return nil, false, false
+	}
+	name, rest = nextToken(rest)
+	kind, _ := nextToken(rest)
+	if len(kind) == 0 || len(name) == 0 || nameLen(name, true) != len(name) {
+		return nil, false, false
+	}
+	return name, string(kind) == "counter", true
+}
+
+// nameLen returns the length of the metric or label name at the start of b, 0
+// when there is none. Only metric names may hold colons.
+func nameLen(b []byte, colon bool) int {
+	i := 0
+	for i < len(b) {
+		c := b[i]
+		switch {
+		case c|0x20 >= 'a' && c|0x20 <= 'z', c == '_':
+		case c >= '0' && c <= '9' && i > 0:
+		case c == ':' && colon:
+		default:
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// skipBlanks returns the offset of the first byte at or after i that is neither
+// a space nor a tab.
+func skipBlanks(b []byte, i int) int {
+	for i < len(b) && isBlank(b[i]) {
+		i++
+	}
+	return i
+}
+
+// unescape decodes the three escapes of the text format; a backslash before any
+// other byte stands for itself.
+func unescape(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			switch s[i+1] {
+			case '\\', '"':
+				i++
+			case 'n':
+				b.WriteByte('\n')
+				i++
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,122 @@
+package exposition
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+// maxExactPower is the largest power of ten that a float64 holds exactly.
+const maxExactPower = 22
+
+// maxExactMantissa bounds the integers that a float64 holds exactly.
+const maxExactMantissa = 1 << 53
+
+var powersOfTen = [maxExactPower + 1]float64{
+	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+}
+
+// parseDecimal reads a plain decimal number ([+-]digits[.digits][e[+-]digits])
+// at the start of b and returns it with the number of bytes it took. The result
+// is the one that strconv.ParseFloat gives: a mantissa and a power of ten that
+// are both exact need one rounding only (Clinger's fast path), and a whole
+// number below 2^64 is rounded once by the conversion. Where that does not hold,
+// or b does not start with a number, n is 0 and nothing is said about b.
+func parseDecimal(b []byte) (v float64, n int) {
+	i, negative := 0, false
+	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
+		negative = b[0] == '-'
+		i = 1
+	}
+	var mantissa uint64
+	first := i
+	for i < len(b) && b[i]-'0' <= 9 {
+		mantissa = mantissa*10 + uint64(b[i]-'0')
+		i++
+	}
+	digits, exponent := i-first, 0
+	if i < len(b) && b[i] == '.' {
+		i++
+		first = i
+		for i < len(b) && b[i]-'0' <= 9 {
+			mantissa = mantissa*10 + uint64(b[i]-'0')
+			i++
+		}
+		exponent = first - i
+		digits -= exponent
+	}
+	// 19 digits always fit into a uint64; more may have wrapped around.
+	if digits == 0 || digits > 19 {
+		return 0, 0
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		e, width := parseExponent(b[i+1:])
+		if width == 0 {
+			return 0, 0
+		}
+		exponent += e
+		i += 1 + width
+	}
+	v = float64(mantissa)
+	if exponent != 0 {
+		if mantissa >= maxExactMantissa {
+			return 0, 0
+		}
+		switch {
+		case 0 < exponent && exponent <= maxExactPower:
+			v *= powersOfTen[exponent]
+		case -maxExactPower <= exponent && exponent < 0:
+			v /= powersOfTen[-exponent]
+		default:
+			return 0, 0
+		}
+	}
+	if negative {
+		v = -v
+	}
+	return v, i
+}
+
+// parseExponent reads the digits after the e of a number, and their count with
+// the sign; the count is 0 when there are none or more than three.
+func parseExponent(b []byte) (e, n int) {
+	i := 0
+	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
+		i = 1
+	}
+	first := i
+	for i < len(b) && b[i]-'0' <= 9 && i-first < 4 {
+		e = e*10 + int(b[i]-'0')
+		i++
+	}
+	if i == first || i-first > 3 {
+		return 0, 0
+	}
+	if b[0] == '-' {
+		e = -e
+	}
+	return e, i
+}
+
+// parseValue reads a whole token as a sample value: what strconv.ParseFloat
+// accepts, without hexadecimal floats and underscores, as Prometheus does.
+// A number out of the range of a float64 is not a value.
+func parseValue(token []byte) (float64, bool) {
+	if v, n := parseDecimal(token); n > 0 && n == len(token) {
+		return v, true
+	}
+	switch string(token) {
+	case "NaN":
+		return math.NaN(), true
+	case "+Inf":
+		return math.Inf(1), true
+	case "-Inf":
+		return math.Inf(-1), true
+	}
+	if bytes.ContainsAny(token, "pPxX_") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(string(token), 64)
+	return v, err == nil
+}

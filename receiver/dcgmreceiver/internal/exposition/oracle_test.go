@@ -1,0 +1,197 @@
+package exposition
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
+)
+
+// oracle is what Prometheus' own parser reads in a body.
+type oracle struct {
+	values   map[string][]float64 // by series, see seriesKey
+	counters map[string]bool      // names of which every TYPE line says counter
+}
+
+// commonForm is a line in the form of the text format's specification. Beyond it
+// Prometheus reads some more (quoted names, labels without a comma and names
+// without a blank behind them, newlines inside values, blanks before a name as a
+// part of it, any byte between name and type) and so do we (values that are not
+// escaped): there the two need not agree.
+var commonForm = func() *regexp.Regexp {
+	const (
+		blank   = `[ \t]*`
+		name    = `[a-zA-Z_:][a-zA-Z0-9_:]*`
+		comment = `#(?:[ \t]+(?:HELP|TYPE)[ \t]+` + name + `(?:[ \t][^"]*)?|` + blank + `[^HT" \t][^"]*)?`
+		label   = `[a-zA-Z_][a-zA-Z0-9_]*` + blank + `=` + blank + `"(?:[^"\\]|\\.)*"`
+		set     = `\{` + blank + `(?:` + label + `(?:` + blank + `,` + blank + label + `)*(?:` + blank + `,)?)?` + blank + `\}`
+		value   = `[^ \t{}"#]+(?:[ \t]+-?[0-9]+)?`
+	)
+	return regexp.MustCompile(`^(?:` + comment + `|` + name + `(?:` + blank + set + blank + `|[ \t]+)` + value + blank + `)?$`)
+}()
+
+// askOracle returns nil when Prometheus does not accept the whole body, or when
+// there is a line in it that is not of the common form.
+func askOracle(body []byte) *oracle {
+	if bytes.IndexByte(body, 0) >= 0 {
+		return nil // Prometheus stops reading there
+	}
+	for line := range bytes.Lines(body) {
+		if !commonForm.Match(bytes.TrimSuffix(line, []byte{'\n'})) || bytes.Contains(line, []byte("__name__")) {
+			return nil
+		}
+	}
+	o := &oracle{values: map[string][]float64{}, counters: map[string]bool{}}
+	p := textparse.NewPromParser(slices.Clone(body), labels.NewSymbolTable(), false)
+	for {
+		entry, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			return o
+		}
+		if err != nil {
+			return nil
+		}
+		switch entry {
+		case textparse.EntryType:
+			name, kind := p.Type()
+			was, repeated := o.counters[string(name)]
+			o.counters[string(name)] = kind == model.MetricTypeCounter && (was || !repeated)
+		case textparse.EntrySeries:
+			var ls labels.Labels
+			p.Labels(&ls)
+			if _, duplicate := ls.HasDuplicateLabelNames(); duplicate {
+				continue
+			}
+			byName := map[string]string{}
+			ls.Range(func(l labels.Label) { byName[l.Name] = l.Value })
+			_, _, v := p.Series()
+			key := seriesKey(byName)
+			o.values[key] = append(o.values[key], v)
+		}
+	}
+}
+
+// seriesKey identifies a series as Prometheus does: a label with an empty value
+// is no label.
+func seriesKey(byName map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if byName[name] != "" {
+			fmt.Fprintf(&b, "%s=%q ", name, byName[name])
+		}
+	}
+	return b.String()
+}
+
+// assertAgrees compares a scrape with what the oracle read in the same body.
+func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
+	t.Helper()
+	got := map[string][]float64{}
+	for _, set := range sc.Sets {
+		byName := map[string]string{}
+		for _, l := range set.Labels {
+			byName[l.Name] = l.Value
+		}
+		for _, s := range set.Samples {
+			byName["__name__"] = s.Metric.Name
+			key := seriesKey(byName)
+			got[key] = append(got[key], s.Value)
+			assert.Equal(t, want.counters[s.Metric.Name], s.Metric.Counter, "whether %s is a counter", s.Metric.Name)
+		}
+	}
+	assert.Equal(t, slices.Sorted(maps.Keys(want.values)), slices.Sorted(maps.Keys(got)))
+	for key, values := range got {
+		for _, v := range values {
+			// The receiver keeps a label with an empty value and the oracle does
+			// not, so one of its series may stand for several of ours.
+			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
+				return w == v || math.IsNaN(w) && math.IsNaN(v)
+			}), "%s: %v is none of %v", key, v, want.values[key])
+		}
+	}
+}
+
+func TestAGeneratedNodeIsReadAsPrometheusReadsIt(t *testing.T) {
+	body := expositiontest.Node(2, 7)
+	want := askOracle(body)
+	require.NotNil(t, want)
+	assertAgrees(t, want, NewParser().Parse(body))
+}
+
+// TestRecordedOutputsAreReadAsPrometheusReadsThem runs where recordings of real
+// exporters lie beside the repository, in ../shared/captures.
+func TestRecordedOutputsAreReadAsPrometheusReadsThem(t *testing.T) {
+	captures := expositiontest.Captures(t)
+	compared := 0
+	for _, path := range captures {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			body, err := os.ReadFile(path)
+			require.NoError(t, err)
+			p := NewParser()
+			cold := p.Parse(body)
+			require.Positive(t, cold.Samples)
+			assert.Empty(t, skipped(cold))
+			first := render(cold)
+			warm := p.Parse(body)
+			assert.Equal(t, first, render(warm))
+			want := askOracle(body)
+			if want == nil {
+				t.Log("Prometheus does not accept this recording")
+				return
+			}
+			compared++
+			assertAgrees(t, want, warm)
+		})
+	}
+	assert.Positive(t, compared, "Prometheus accepted none of the recordings")
+}
+
+// FuzzParse holds the parser to its promises on any two bodies of one endpoint.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("# TYPE a counter\na{x=\"1\"} 1\n"), []byte("a{x=\"1\"} 2\n"))
+	f.Add([]byte("a{x=\"say \"hi\"\",y=\"2\"} 1 1700000000 # {t=\"1\"} 2\r\n"), []byte("a{ y = \"2\", x=\"\\\"\" , } NaN"))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		p := NewParser()
+		p.Parse(first)
+		for _, body := range [][]byte{second, first, second} {
+			got, want := p.Parse(body), NewParser().Parse(body)
+			require.Equal(t, want.Samples, got.Samples)
+			require.Equal(t, want.Skipped, got.Skipped)
+			require.Equal(t, canonical(want), canonical(got))
+		}
+		lines := strings.Count(string(first), "\n") + strings.Count(string(second), "\n") + 2
+		require.LessOrEqual(t, p.CacheSize(), 2*lines)
+		if want := askOracle(second); want != nil {
+			assertAgrees(t, want, p.Parse(second))
+		}
+	})
+}
+
+// canonical renders a scrape without the order in which a set names its labels:
+// that is the order of the body which showed the set first.
+func canonical(sc *Scrape) []string {
+	lines := []string{}
+	for _, set := range sc.Sets {
+		sorted := slices.SortedFunc(slices.Values(set.Labels), func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+		for _, s := range set.Samples {
+			lines = append(lines, fmt.Sprintf("%s%q %v %t", s.Metric.Name, sorted, s.Value, s.Metric.Counter))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,51 @@
+package exposition
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
+)
+
+// BenchmarkParse reads the reference load as an endpoint's every scrape but the
+// first does.
+func BenchmarkParse(b *testing.B) {
+	body := expositiontest.Node(8, 7)
+	p := NewParser()
+	samples := p.Parse(body).Samples
+	require.Equal(b, 8*7*expositiontest.FieldCount, samples)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Parse(body)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
+}
+
+// BenchmarkParseShuffled is BenchmarkParse without the help of the order of the
+// last body: every line is found by its hash.
+func BenchmarkParseShuffled(b *testing.B) {
+	body := expositiontest.Node(8, 7)
+	p := NewParser()
+	samples := p.Parse(body).Samples
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, s := range p.texts {
+			s.next = nil
+		}
+		p.Parse(body)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
+}
+
+// BenchmarkParseCold reads the reference load with an empty cache.
+func BenchmarkParseCold(b *testing.B) {
+	body := expositiontest.Node(8, 7)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		NewParser().Parse(body)
+	}
+}

@@ -1,0 +1,3 @@
+// Package expositiontest makes the exposition bodies that tests and benchmarks
+// of the receiver share.
+package expositiontest

@@ -1,0 +1,76 @@
+package dcgmreceiver
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
+)
+
+// batchBuilder turns a scrape into one batch of metrics.
+type batchBuilder struct {
+	version string // of the collector, for the scope
+}
+
+// build makes the batch of one scrape at ts. A nil scrape stands for a failed
+// one. Each label set becomes a Resource with the labels as attributes, each
+// sample a metric with one point without attributes; gpu.exporter.up comes
+// first, on an empty Resource. Strings are shared with the parser's cache.
+func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	resources := md.ResourceMetrics()
+	if scrape == nil {
+		b.exporterUp(resources.AppendEmpty(), url, ts, 0)
+		return md
+	}
+	resources.EnsureCapacity(1 + len(scrape.Sets))
+	b.exporterUp(resources.AppendEmpty(), url, ts, 1)
+	for _, set := range scrape.Sets {
+		resource := resources.AppendEmpty()
+		attributes := resource.Resource().Attributes()
+		attributes.EnsureCapacity(len(set.Labels))
+		for _, l := range set.Labels {
+			attributes.PutStr(l.Name, l.Value)
+		}
+		metrics := b.scope(resource)
+		metrics.EnsureCapacity(len(set.Samples))
+		for _, s := range set.Samples {
+			m := metrics.AppendEmpty()
+			m.SetName(s.Metric.Name)
+			var points pmetric.NumberDataPointSlice
+			if s.Metric.Counter {
+				sum := m.SetEmptySum()
+				sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+				sum.SetIsMonotonic(true)
+				points = sum.DataPoints()
+			} else {
+				points = m.SetEmptyGauge().DataPoints()
+			}
+			point := points.AppendEmpty()
+			point.SetTimestamp(ts)
+			point.SetDoubleValue(s.Value)
+		}
+	}
+	return md
+}
+
+func (b batchBuilder) exporterUp(resource pmetric.ResourceMetrics, url string, ts pcommon.Timestamp, up int64) {
+	m := b.scope(resource).AppendEmpty()
+	m.SetName(signal.GPUExporterUp.Name)
+	m.SetUnit(signal.GPUExporterUp.Unit)
+	m.SetDescription(signal.GPUExporterUp.Description)
+	point := m.SetEmptyGauge().DataPoints().AppendEmpty()
+	point.Attributes().PutStr(signal.URLFull, url)
+	point.SetTimestamp(ts)
+	point.SetIntValue(up)
+}
+
+// scope adds the receiver's scope to a Resource and returns its metrics.
+func (b batchBuilder) scope(resource pmetric.ResourceMetrics) pmetric.MetricSlice {
+	sm := resource.ScopeMetrics().AppendEmpty()
+	sm.Scope().SetName(metadata.ScopeName)
+	sm.Scope().SetVersion(b.version)
+	return sm.Metrics()
+}

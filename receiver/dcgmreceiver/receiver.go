@@ -1,0 +1,227 @@
+package dcgmreceiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/configmiddleware"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/extension/extensionmiddleware"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
+)
+
+// dcgmReceiver owns what the endpoints share: client, self-metrics, status.
+type dcgmReceiver struct {
+	cfg       *Config
+	settings  receiver.Settings
+	next      consumer.Metrics
+	telemetry *metadata.TelemetryBuilder
+	obs       *receiverhelper.ObsReport
+	metrics   selfMetrics
+	batches   batchBuilder
+
+	endpoints []*endpoint
+	fetcher   *fetcher
+	transport *http.Transport // the client's, below everything that wraps it
+
+	// Two contexts, because Shutdown ends requests at once but lets what was
+	// scraped reach the next consumer as long as its own context allows.
+	stopScraping  context.CancelFunc
+	stopConsuming context.CancelFunc
+	loops         sync.WaitGroup
+
+	status statusReporter
+}
+
+var _ receiver.Metrics = (*dcgmReceiver)(nil)
+
+func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dcgmReceiver, error) {
+	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
+		ReceiverID:             set.ID,
+		Transport:              "http",
+		ReceiverCreateSettings: set,
+	})
+	if err != nil {
+		return nil, err
+	}
+	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	r := &dcgmReceiver{
+		cfg:       cfg,
+		settings:  set,
+		next:      next,
+		telemetry: telemetry,
+		obs:       obs,
+		metrics:   newSelfMetrics(telemetry),
+		batches:   batchBuilder{version: set.BuildInfo.Version},
+	}
+	for i, text := range cfg.Endpoints {
+		u, err := parseEndpoint(text)
+		if err != nil {
+			return nil, fmt.Errorf("endpoints[%d]: %w", i, err)
+		}
+		r.endpoints = append(r.endpoints, newEndpoint(r, u))
+	}
+	err = telemetry.RegisterReceiverDcgmSeriesCacheSizeCallback(func(_ context.Context, o metric.Int64Observer) error {
+		var size int64
+		for _, e := range r.endpoints {
+			size += e.cacheSize.Load()
+		}
+		o.Observe(size)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Start implements component.Component. It fails when the client's settings
+// name files or extensions that cannot be used.
+func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
+	if err := r.open(ctx, host); err != nil {
+		return err
+	}
+	r.run(ctx)
+	return nil
+}
+
+// open makes what scraping needs.
+func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
+	client, transport, err := newClient(ctx, r.cfg.HTTP, host, r.settings.TelemetrySettings)
+	if err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	r.transport = transport
+	r.fetcher = &fetcher{
+		client:      client,
+		userAgent:   r.settings.BuildInfo.Command + "/" + r.settings.BuildInfo.Version,
+		maxBodySize: r.cfg.MaxBodySize,
+	}
+	r.status.host = host
+	return nil
+}
+
+// run starts the loops. They outlive ctx, which ends with Start.
+func (r *dcgmReceiver) run(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	scraping, stopScraping := context.WithCancel(ctx)
+	consuming, stopConsuming := context.WithCancel(ctx)
+	r.stopScraping, r.stopConsuming = stopScraping, stopConsuming
+	for _, e := range r.endpoints {
+		s := schedule{interval: r.cfg.CollectionInterval}
+		if bound := r.cfg.startJitter(); bound > 0 {
+			s.offset = rand.N(bound)
+		}
+		r.loops.Go(func() {
+			s.run(scraping, func() { e.scrape(scraping, consuming) })
+		})
+	}
+}
+
+// Shutdown implements component.Component. It ends requests in flight and waits
+// for the loops; when ctx ends before they do, it returns the error of ctx.
+func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
+	defer r.telemetry.Shutdown()
+	if r.stopScraping == nil {
+		return nil
+	}
+	r.stopScraping()
+	defer r.transport.CloseIdleConnections()
+	defer r.stopConsuming()
+	done := make(chan struct{})
+	go func() {
+		r.loops.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// newClient makes the client and says which transport it ends in. The wrappers
+// that confighttp puts around it (telemetry, headers, authentication) do not
+// pass CloseIdleConnections on, and connections that nobody can close would
+// outlive the receiver.
+func newClient(
+	ctx context.Context,
+	cfg confighttp.ClientConfig,
+	host component.Host,
+	set component.TelemetrySettings,
+) (*http.Client, *http.Transport, error) {
+	innermost := &transportCatcher{}
+	id := component.MustNewIDWithName("dcgm_transport", "internal")
+	extensions := map[component.ID]component.Component{}
+	maps.Copy(extensions, host.GetExtensions())
+	extensions[id] = innermost
+	cfg.Middlewares = append(append([]configmiddleware.Config(nil), cfg.Middlewares...), configmiddleware.Config{ID: id})
+	client, err := cfg.ToClient(ctx, extensions, set)
+	if err != nil {
+		return nil, nil, err
+	}
+	if innermost.transport == nil {
+		return nil, nil, errors.New("the client does not end in a *http.Transport")
+	}
+	client.CheckRedirect = checkRedirect
+	return client, innermost.transport, nil
+}
+
+// transportCatcher is a client middleware that changes nothing and remembers the
+// transport that it was asked to wrap.
+type transportCatcher struct {
+	component.StartFunc
+	component.ShutdownFunc
+	transport *http.Transport
+}
+
+var _ extensionmiddleware.HTTPClient = (*transportCatcher)(nil)
+
+func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddleware.WrapHTTPRoundTripperFunc, error) {
+	return func(_ context.Context, next http.RoundTripper) (http.RoundTripper, error) {
+		c.transport, _ = next.(*http.Transport)
+		return next, nil
+	}, nil
+}
+
+// statusReporter tells the host when the first endpoint fails, and when the last
+// one that failed works again. The zero value is ready for use once host is set.
+type statusReporter struct {
+	host component.Host
+
+	mu      sync.Mutex
+	failing int
+}
+
+// changed notes that one endpoint starts to fail, with the reason, or that it
+// works again, with nil. Events are reported under the lock, so that they come
+// in the order of the changes.
+func (s *statusReporter) changed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		if s.failing++; s.failing == 1 {
+			componentstatus.ReportStatus(s.host, componentstatus.NewRecoverableErrorEvent(err))
+		}
+		return
+	}
+	if s.failing--; s.failing == 0 {
+		componentstatus.ReportStatus(s.host, componentstatus.NewEvent(componentstatus.StatusOK))
+	}
+}

@@ -1,0 +1,407 @@
+package dcgmreceiver
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/pkg/golden"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/pkg/pdatatest/pmetrictest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/configopaque"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
+)
+
+var update = flag.Bool("update", false, "write the expected files of golden tests")
+
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// TestBatches compares the batch of one scrape of testdata/batches/<name>/body.prom with
+// expected.yaml beside it; -update writes the latter.
+func TestBatches(t *testing.T) {
+	dirs, err := filepath.Glob("testdata/batches/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				body, err := os.ReadFile(filepath.Join(dir, "body.prom"))
+				require.NoError(t, err)
+				var n network
+				n.listen(t, "gpu-node-1:9400", serve(string(body)))
+				f := opened(t, []string{"http://gpu-node-1:9400"}, nil)
+				f.transport.DialContext = n.dial
+				got := f.scrape(t, 0)
+
+				path := filepath.Join(dir, "expected.yaml")
+				if *update {
+					require.NoError(t, golden.WriteMetricsToFile(path, got, golden.SkipMetricTimestampNormalization()))
+				}
+				want, err := golden.ReadMetrics(path)
+				require.NoError(t, err)
+				require.NoError(t, pmetrictest.CompareMetrics(want, got))
+			})
+		})
+	}
+}
+
+func TestRecordedOutputsArriveWhole(t *testing.T) {
+	for _, path := range expositiontest.Captures(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			body, err := os.ReadFile(path)
+			require.NoError(t, err)
+			server := httptest.NewServer(serve(string(body)))
+			defer server.Close()
+			f := opened(t, []string{server.URL}, nil)
+			first := f.scrape(t, 0)
+			lines := sampleLines(body)
+			assert.Equal(t, lines+1, first.DataPointCount(), "every sample line is one point, and gpu.exporter.up")
+			second := f.scrape(t, 0)
+			require.NoError(t, pmetrictest.CompareMetrics(first, second, pmetrictest.IgnoreTimestamp()))
+			for m, point := range points(first) {
+				assert.Zero(t, point.StartTimestamp())
+				if m.Type() == pmetric.MetricTypeSum {
+					assert.True(t, m.Sum().IsMonotonic())
+					assert.Equal(t, pmetric.AggregationTemporalityCumulative, m.Sum().AggregationTemporality())
+				}
+			}
+		})
+	}
+}
+
+func sampleLines(body []byte) int {
+	n, atStart, comment := 0, true, false
+	for _, c := range body {
+		switch {
+		case c == '\n':
+			atStart, comment = true, false
+		case atStart && !comment:
+			if c != '#' {
+				n++
+			}
+			atStart, comment = false, true
+		}
+	}
+	return n
+}
+
+func TestAllPointsOfABatchHaveTheTimeAtWhichTheScrapeBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var servers network
+		servers.listen(t, "exporter:9400", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			<-time.After(3 * time.Second)
+			_, _ = w.Write([]byte(goodBody))
+		}))
+		f := opened(t, []string{"http://exporter:9400"}, nil)
+		f.transport.DialContext = servers.dial
+		start := pcommon.NewTimestampFromTime(time.Now())
+		n := 0
+		for _, point := range points(f.scrape(t, 0)) {
+			n++
+			assert.Equal(t, start, point.Timestamp())
+		}
+		assert.Equal(t, 3, n)
+	})
+}
+
+func TestAHangingExporterDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n network
+		n.listen(t, "hangs:9400", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+		n.listen(t, "works:9400", serve(goodBody))
+		f := newFixture(t, []string{"http://hangs:9400", "http://works:9400"}, func(cfg *Config) { cfg.StartJitter = new(time.Duration) })
+		f.start(t, &n)
+		<-time.After(46 * time.Second)
+		require.NoError(t, f.Shutdown(t.Context()))
+
+		ups := map[string][]int64{}
+		for _, md := range f.sink.AllMetrics() {
+			value, url := up(t, md)
+			ups[url] = append(ups[url], value)
+		}
+		assert.Equal(t, map[string][]int64{
+			"http://works:9400/metrics": {1, 1, 1, 1},
+			"http://hangs:9400/metrics": {0, 0, 0},
+		}, ups)
+	})
+}
+
+func TestASlowConsumerDelaysItsOwnEndpointOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n network
+		n.listen(t, "slow:9400", serve(goodBody))
+		n.listen(t, "quick:9400", serve(goodBody))
+		f := newFixture(t, []string{"http://slow:9400", "http://quick:9400"}, func(cfg *Config) { cfg.StartJitter = new(time.Duration) })
+		sink := f.sink
+		next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
+			if _, url := up(t, md); url == "http://slow:9400/metrics" {
+				<-time.After(20 * time.Second)
+			}
+			return sink.ConsumeMetrics(ctx, md)
+		})
+		require.NoError(t, err)
+		f.next = next
+		f.start(t, &n)
+		<-time.After(51 * time.Second)
+		require.NoError(t, f.Shutdown(t.Context()))
+
+		starts := map[string][]int{}
+		for _, md := range sink.AllMetrics() {
+			_, url := up(t, md)
+			ts := timestamp(md)
+			starts[url] = append(starts[url], ts.Second())
+		}
+		assert.Equal(t, map[string][]int{
+			"http://quick:9400/metrics": {0, 15, 30, 45},
+			"http://slow:9400/metrics":  {0, 30},
+		}, starts)
+	})
+}
+
+func TestEndpointsStartAtRandomTimesWithinTheJitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n network
+		var endpoints []string
+		for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			n.listen(t, host+":9400", serve(goodBody))
+			endpoints = append(endpoints, "http://"+host+":9400")
+		}
+		f := newFixture(t, endpoints, nil)
+		start := time.Now()
+		f.start(t, &n)
+		<-time.After(defaultCollectionInterval)
+		synctest.Wait()
+		require.NoError(t, f.Shutdown(t.Context()))
+
+		at := map[time.Duration]bool{}
+		require.Len(t, f.sink.AllMetrics(), len(endpoints))
+		for _, md := range f.sink.AllMetrics() {
+			ts := timestamp(md)
+			at[ts.Sub(start)] = true
+		}
+		assert.Greater(t, len(at), 1)
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	t.Run("without a start", func(t *testing.T) {
+		f := newFixture(t, []string{"http://localhost:9400"}, nil)
+		require.NoError(t, f.Shutdown(t.Context()))
+		require.NoError(t, f.Shutdown(t.Context()))
+	})
+	t.Run("ends a request in flight, which leaves no trace", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var n network
+			n.listen(t, "exporter:9400", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+			f := newFixture(t, []string{"http://exporter:9400"}, func(cfg *Config) { cfg.StartJitter = new(time.Duration) })
+			f.start(t, &n)
+			<-time.After(time.Second)
+			start := time.Now()
+			require.NoError(t, f.Shutdown(t.Context()))
+			require.NoError(t, f.Shutdown(t.Context()))
+			assert.Zero(t, time.Since(start))
+			assert.Empty(t, f.sink.AllMetrics())
+			assert.Empty(t, messages(f.logs))
+			assert.Empty(t, f.host.statuses())
+		})
+	})
+	t.Run("closes the connections, whatever wraps the client", func(t *testing.T) {
+		states := make(chan http.ConnState, 10)
+		server := httptest.NewUnstartedServer(serve(goodBody))
+		server.Config.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
+		server.Start()
+		defer server.Close()
+		scraped := make(chan struct{}, 1)
+		f := newFixture(t, []string{server.URL}, func(cfg *Config) {
+			cfg.StartJitter = new(time.Duration)
+			cfg.HTTP.Headers = configopaque.MapList{{Name: "X-Tenant", Value: "gpu"}}
+		})
+		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
+			scraped <- struct{}{}
+			return nil
+		})
+		require.NoError(t, err)
+		f.next = next
+		require.NoError(t, f.Start(t.Context(), f.host))
+		<-scraped
+		require.NoError(t, f.Shutdown(t.Context()))
+		for state := range states {
+			if state == http.StateClosed {
+				break
+			}
+		}
+	})
+	t.Run("lets a batch reach the next consumer as long as its context allows", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var n network
+			n.listen(t, "exporter:9400", serve(goodBody))
+			f := newFixture(t, []string{"http://exporter:9400"}, func(cfg *Config) { cfg.StartJitter = new(time.Duration) })
+			var ended atomic.Value
+			next, err := consumer.NewMetrics(func(ctx context.Context, _ pmetric.Metrics) error {
+				<-ctx.Done()
+				ended.Store(time.Now())
+				return ctx.Err()
+			})
+			require.NoError(t, err)
+			f.next = next
+			f.start(t, &n)
+			<-time.After(time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			deadline, _ := ctx.Deadline()
+			require.ErrorIs(t, f.Shutdown(ctx), context.DeadlineExceeded)
+			synctest.Wait()
+			assert.Equal(t, deadline, ended.Load())
+		})
+	})
+}
+
+func TestStartFailsWhenTheClientCannotBeMade(t *testing.T) {
+	f := newFixture(t, []string{"https://localhost:9400"}, func(cfg *Config) { cfg.HTTP.TLS.CAFile = "testdata/no_such_file.pem" })
+	require.ErrorContains(t, f.Start(t.Context(), f.host), "http: ")
+	require.NoError(t, f.Shutdown(t.Context()))
+}
+
+// start starts the receiver on an in-memory network.
+func (f *fixture) start(t *testing.T, n *network) {
+	t.Helper()
+	require.NoError(t, f.open(t.Context(), f.host))
+	f.transport.DialContext = n.dial
+	f.run(t.Context())
+}
+
+func TestAChangeOfStateIsSaidOnce(t *testing.T) {
+	var answer atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer.Load().(http.HandlerFunc)(w, r) }))
+	defer server.Close()
+	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	f := opened(t, []string{server.URL}, nil)
+	for _, step := range []struct {
+		answer http.HandlerFunc
+		said   []string
+	}{
+		{serve(goodBody), nil},
+		{refuse, []string{"warn: Scraping the exporter fails"}},
+		{refuse, nil},
+		{serve(""), []string{"warn: Scraping the exporter fails"}},
+		{refuse, nil},
+		{serve(""), nil},
+		{serve(goodBody), []string{"info: Scraping the exporter works again"}},
+		{serve(goodBody), nil},
+		{refuse, []string{"warn: Scraping the exporter fails"}},
+	} {
+		answer.Store(step.answer)
+		f.scrape(t, 0)
+		assert.Equal(t, step.said, messages(f.logs))
+		f.logs.TakeAll()
+	}
+	assert.Equal(t, []componentstatus.Status{
+		componentstatus.StatusRecoverableError, componentstatus.StatusOK, componentstatus.StatusRecoverableError,
+	}, f.host.statuses())
+}
+
+func TestTheStatusIsOKWhenAllEndpointsWorkAgain(t *testing.T) {
+	var broken [2]atomic.Bool
+	var endpoints []string
+	for i := range broken {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if broken[i].Load() {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			_, _ = w.Write([]byte(goodBody))
+		}))
+		t.Cleanup(server.Close)
+		endpoints = append(endpoints, server.URL)
+	}
+	f := opened(t, endpoints, nil)
+	for _, step := range []struct {
+		broken [2]bool
+		want   []componentstatus.Status
+	}{
+		{[2]bool{false, false}, nil},
+		{[2]bool{true, false}, []componentstatus.Status{componentstatus.StatusRecoverableError}},
+		{[2]bool{true, true}, []componentstatus.Status{componentstatus.StatusRecoverableError}},
+		{[2]bool{false, true}, []componentstatus.Status{componentstatus.StatusRecoverableError}},
+		{[2]bool{false, false}, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}},
+	} {
+		for i := range broken {
+			broken[i].Store(step.broken[i])
+			f.scrape(t, i)
+		}
+		assert.Equal(t, step.want, f.host.statuses())
+	}
+	assert.ErrorContains(t, f.host.events[0].Err(), endpoints[0]+"/metrics: HTTP status 500")
+}
+
+func TestSelfMetrics(t *testing.T) {
+	answers := make(chan http.HandlerFunc, 3)
+	answers <- serve(goodBody + "bad line\nx{y=\"1\"} NVIDIA\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 31\n")
+	answers <- serve(goodBody)
+	answers <- func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (<-answers)(w, r) }))
+	defer server.Close()
+	f := opened(t, []string{server.URL}, nil)
+	for range cap(answers) {
+		f.scrape(t, 0)
+	}
+	by := func(key, value string) attribute.Set { return attribute.NewSet(attribute.String(key, value)) }
+	ignore := metricdatatest.IgnoreTimestamp()
+	metadatatest.AssertEqualReceiverDcgmScrapes(t, f.telemetry, []metricdata.DataPoint[int64]{
+		{Attributes: by("outcome", "ok"), Value: 2},
+		{Attributes: by("outcome", "http_status"), Value: 1},
+	}, ignore)
+	metadatatest.AssertEqualReceiverDcgmSamples(t, f.telemetry, []metricdata.DataPoint[int64]{{Value: 4}}, ignore)
+	metadatatest.AssertEqualReceiverDcgmSkippedLines(t, f.telemetry, []metricdata.DataPoint[int64]{
+		{Attributes: by("reason", "value"), Value: 2},
+		{Attributes: by("reason", "duplicate_series"), Value: 1},
+	}, ignore)
+	metadatatest.AssertEqualReceiverDcgmSeriesCacheSize(t, f.telemetry, []metricdata.DataPoint[int64]{{Value: 2}}, ignore)
+	duration, err := f.telemetry.GetMetric("otelcol_receiver_dcgm_scrape_duration")
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, duration.Data.(metricdata.Histogram[float64]).DataPoints[0].Count)
+	// Two samples and gpu.exporter.up twice, and gpu.exporter.up alone.
+	assert.EqualValues(t, 7, sum(t, f.telemetry, "otelcol_receiver_accepted_metric_points"))
+}
+
+func TestWhatTheNextConsumerRefusesIsCountedAndNotRetried(t *testing.T) {
+	server := httptest.NewServer(serve(goodBody))
+	defer server.Close()
+	f := opened(t, []string{server.URL}, nil)
+	f.next = consumertest.NewErr(errors.New("full"))
+	f.endpoints[0].scrape(t.Context(), t.Context())
+	assert.EqualValues(t, 3, sum(t, f.telemetry, "otelcol_receiver_refused_metric_points"))
+	assert.Empty(t, f.host.statuses(), "the exporter is not to blame")
+}
+
+func sum(t *testing.T, telemetry *componenttest.Telemetry, name string) (total int64) {
+	t.Helper()
+	m, err := telemetry.GetMetric(name)
+	require.NoError(t, err)
+	for _, dp := range m.Data.(metricdata.Sum[int64]).DataPoints {
+		total += dp.Value
+	}
+	return total
+}

@@ -1,0 +1,39 @@
+package dcgmreceiver
+
+import (
+	"context"
+	"time"
+)
+
+// schedule is when an endpoint is scraped: at offset after the start and then at
+// every interval.
+type schedule struct {
+	offset, interval time.Duration
+}
+
+// run calls work in its own time until ctx ends. A time that comes while work is
+// still at it is skipped, not made up for: the next call is on the grid again.
+func (s schedule) run(ctx context.Context, work func()) {
+	timer := time.NewTimer(s.offset)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-timer.C:
+	}
+	ticker := time.NewTicker(s.interval)
+	defer ticker.Stop()
+	for {
+		work()
+		// A tick that came meanwhile waits in the channel.
+		select {
+		case <-ticker.C:
+		default:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

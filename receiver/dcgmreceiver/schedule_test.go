@@ -1,0 +1,63 @@
+package dcgmreceiver
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// calls runs a schedule for a while and returns when it called, as offsets from
+// its start; the i-th call takes work[i], further ones no time.
+func calls(s schedule, total time.Duration, work ...time.Duration) (at []time.Duration) {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), total)
+	defer cancel()
+	s.run(ctx, func() {
+		at = append(at, time.Since(start))
+		if n := len(at) - 1; n < len(work) {
+			<-time.After(work[n])
+		}
+	})
+	return at
+}
+
+func TestSchedule(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		s    schedule
+		work []time.Duration
+		want []time.Duration
+	}{
+		{
+			name: "the first call comes after the offset and the others at every interval",
+			s:    schedule{offset: 4 * time.Second, interval: 15 * time.Second},
+			want: []time.Duration{4 * time.Second, 19 * time.Second, 34 * time.Second, 49 * time.Second},
+		},
+		{
+			name: "without offset the first call comes at once",
+			s:    schedule{interval: 20 * time.Second},
+			want: []time.Duration{0, 20 * time.Second, 40 * time.Second},
+		},
+		{
+			name: "times that were missed are skipped and the grid is kept",
+			s:    schedule{interval: 15 * time.Second},
+			work: []time.Duration{5 * time.Second, 16 * time.Second},
+			want: []time.Duration{0, 15 * time.Second, 45 * time.Second},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				assert.Equal(t, tt.want, calls(tt.s, 59*time.Second, tt.work...))
+			})
+		})
+	}
+}
+
+func TestAScheduleEndsWithItsContextBeforeTheFirstCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		assert.Empty(t, calls(schedule{offset: time.Hour, interval: time.Second}, time.Minute))
+	})
+}

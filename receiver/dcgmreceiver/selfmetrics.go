@@ -1,0 +1,45 @@
+package dcgmreceiver
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
+)
+
+// selfMetrics records what scrapes did. The attribute sets are made once.
+type selfMetrics struct {
+	telemetry *metadata.TelemetryBuilder
+	outcomes  map[outcome]metric.AddOption
+	reasons   [exposition.NumReasons]metric.AddOption
+}
+
+func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
+	m := selfMetrics{telemetry: telemetry, outcomes: map[outcome]metric.AddOption{}}
+	for _, o := range outcomes {
+		m.outcomes[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
+	}
+	for r := range exposition.NumReasons {
+		m.reasons[r] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", r.String())))
+	}
+	return m
+}
+
+// scraped records a scrape; scrape is nil when it failed.
+func (m *selfMetrics) scraped(ctx context.Context, o outcome, took time.Duration, scrape *exposition.Scrape) {
+	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[o])
+	m.telemetry.ReceiverDcgmScrapeDuration.Record(ctx, took.Seconds())
+	if scrape == nil {
+		return
+	}
+	m.telemetry.ReceiverDcgmSamples.Add(ctx, int64(scrape.Samples))
+	for reason, n := range scrape.Skipped {
+		if n > 0 {
+			m.telemetry.ReceiverDcgmSkippedLines.Add(ctx, int64(n), m.reasons[reason])
+		}
+	}
+}
