@@ -28,26 +28,34 @@ const (
 	RoleContainer
 	// RolePodUID is the holding pod's UID.
 	RolePodUID
-	// RoleRelayedPod to RoleRelayedPodUID are the holder's labels after a
-	// Prometheus without honor_labels moved them out of the way of its own.
+	// RoleRelayedPod is the holding pod's name after a Prometheus without
+	// honor_labels moved it out of the way of its own labels.
 	RoleRelayedPod
+	// RoleRelayedNamespace is the holding pod's namespace, moved likewise.
 	RoleRelayedNamespace
+	// RoleRelayedContainer is the holding container's name, moved likewise.
 	RoleRelayedContainer
+	// RoleRelayedPodUID is the holding pod's UID, moved likewise.
 	RoleRelayedPodUID
 	// RoleVGPU numbers the replica of a time-sliced GPU.
 	RoleVGPU
 	// RoleXID is the code counted by the DCGM_EXP_XID_ERRORS fields.
 	RoleXID
-	// RoleLink, RoleSwitch and RoleCPU mark rows that are not about a GPU as a
-	// whole: an NVLink, an NVSwitch, a CPU or a core of one.
+	// RoleLink numbers an NVLink: the row is not about a GPU as a whole.
 	RoleLink
+	// RoleSwitch numbers an NVSwitch.
 	RoleSwitch
+	// RoleCPU numbers a CPU or a core of one.
 	RoleCPU
-	// RoleClaim to RoleMIGUUID name the DRA allocation of the row.
+	// RoleClaim is the DRA ResourceClaim that the row's device was allocated by.
 	RoleClaim
+	// RoleDRADriver is the DRA driver of that device.
 	RoleDRADriver
+	// RoleDRAPool is the driver's pool of that device.
 	RoleDRAPool
+	// RoleDRADevice is that device's name in the pool.
 	RoleDRADevice
+	// RoleMIGUUID is the MIG-<uuid> of that device.
 	RoleMIGUUID
 	// NumRoles is one more than the highest role.
 	NumRoles

@@ -69,7 +69,7 @@ func TestRecordedOutputs(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			var body strings.Builder // Prometheus' parser stops at the first bad line
-			for _, line := range strings.Split(string(text), "\n") {
+			for line := range strings.SplitSeq(string(text), "\n") {
 				if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "DCGM") && strings.Contains(line, "} ") {
 					body.WriteString(line + "\n")
 				}

@@ -214,7 +214,7 @@ func FuzzSynthesizer(f *testing.F) {
 // of, so that labels and values can be anything.
 func fuzzRows(body string, seconds int64) pmetric.Metrics {
 	s := scrape{seconds: seconds}
-	for _, line := range strings.Split(body, "\n") {
+	for line := range strings.SplitSeq(body, "\n") {
 		name, rest, _ := strings.Cut(line, "{")
 		inner, number, _ := strings.Cut(rest, "} ")
 		var v float64
@@ -223,7 +223,7 @@ func fuzzRows(body string, seconds int64) pmetric.Metrics {
 		}
 		r := row{name: name, value: v}
 		md := pcommon.NewMap()
-		for _, pair := range strings.Split(inner, ",") {
+		for pair := range strings.SplitSeq(inner, ",") {
 			k, val, _ := strings.Cut(pair, "=")
 			md.PutStr(k, strings.Trim(val, `"`))
 		}

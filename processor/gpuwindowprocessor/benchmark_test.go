@@ -199,6 +199,7 @@ func BenchmarkEngineCurve(b *testing.B) {
 }
 
 func benchmarkEngine(b *testing.B, nodes, devices int) {
+	b.Helper()
 	n := newBenchNodes(nodes, devices)
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -1,6 +1,7 @@
 package gpuwindowprocessor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -607,7 +608,7 @@ func TestThatAWindowLeavesIsStoredBeforeItDoes(t *testing.T) {
 		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			stored = append(stored, string(m.values[closedKey]) == string(encodeRecord(uint64(bubbleStart.Add(time.Minute).UnixNano()))))
+			stored = append(stored, bytes.Equal(m.values[closedKey], encodeRecord(uint64(bubbleStart.Add(time.Minute).UnixNano()))))
 			return nil
 		})
 		require.NoError(t, err)

@@ -40,14 +40,14 @@ func rule(source *signal.Metric, function string, out *signal.Metric) RuleConfig
 	}
 }
 
-func (r RuleConfig) atLeast(threshold float64) RuleConfig {
-	r.Threshold = &threshold
-	return r
+func (c RuleConfig) atLeast(threshold float64) RuleConfig {
+	c.Threshold = &threshold
+	return c
 }
 
-func (r RuleConfig) where(filters []FilterConfig) RuleConfig {
-	r.Where = filters
-	return r
+func (c RuleConfig) where(filters []FilterConfig) RuleConfig {
+	c.Where = filters
+	return c
 }
 
 // defaultIdentity tells GPU series apart as the output contract does.

@@ -441,7 +441,7 @@ func (s *spec) expectWindow(head string, lines []string) {
 	}
 	w.expected = true
 	aliases := map[string]string{"samples": signal.WindowSamples.Name, "coverage": signal.WindowCoverage.Name}
-	for _, pair := range strings.Fields(inline) {
+	for pair := range strings.FieldsSeq(inline) {
 		k, v, _ := strings.Cut(pair, "=")
 		lines = append(lines, cmp.Or(aliases[k], k)+" = "+v)
 	}
@@ -512,7 +512,7 @@ func (s *spec) expectCounted(head string) {
 		}
 	}
 	want := map[string]uint64{}
-	for _, pair := range strings.Fields(head) {
+	for pair := range strings.FieldsSeq(head) {
 		k, v, _ := strings.Cut(pair, "=")
 		n, err := strconv.ParseUint(v, 10, 64)
 		if _, known := counts[k]; !known || err != nil {

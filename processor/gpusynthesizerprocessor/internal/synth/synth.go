@@ -161,8 +161,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 	for i := range rows {
 		s.fold(&rows[i], targets, scales)
 	}
-	// Boards are made known by their instances, so the list may grow.
-	for i := 0; i < len(s.active); i++ {
+	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
 		a := s.active[i]
 		a.prev = a.device.seen(time)
 		if p := a.device.Parent; p != nil {

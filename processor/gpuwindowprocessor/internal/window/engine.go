@@ -375,8 +375,8 @@ func (e *Engine) NextClose() time.Time {
 
 // window returns the window that holds t, which is not closed.
 func (e *Engine) window(t int64) *openWindow {
-	for i := len(e.windows) - 1; i >= 0; i-- {
-		if w := e.windows[i]; t <= w.end && t > w.end-e.length {
+	for _, w := range slices.Backward(e.windows) {
+		if t <= w.end && t > w.end-e.length {
 			return w
 		}
 	}

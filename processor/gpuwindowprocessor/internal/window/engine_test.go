@@ -254,7 +254,7 @@ func TestTheMeanOfEqualSamplesIsExactlyThatSample(t *testing.T) {
 		for _, r := range em.Next(nil, em.Rows()) {
 			if r.Metric.Name == "busy.avg" {
 				means++
-				assert.True(t, r.Value == Double(0.7), "%v", r.Value.Float())
+				assert.Equal(t, r.Value, Double(0.7), "%v", r.Value.Float())
 			}
 		}
 		em.Close()

@@ -130,63 +130,63 @@ func (e *Engine) writeSeries(w *writer, s *series) {
 	w.int(s.last - s.seen)
 }
 
-func (win *openWindow) write(w *writer) {
-	w.int(win.end)
-	w.uint(uint64(len(win.chunks)))
-	for i := range win.chunks {
-		for _, v := range win.chunks[i].seen {
-			w.fixed(v)
+func (w *openWindow) write(out *writer) {
+	out.int(w.end)
+	out.uint(uint64(len(w.chunks)))
+	for i := range w.chunks {
+		for _, v := range w.chunks[i].seen {
+			out.fixed(v)
 		}
-		w.uint(uint64(win.chunks[i].next))
+		out.uint(uint64(w.chunks[i].next))
 	}
-	w.uint(uint64(len(win.lasts)))
-	for i := range win.lasts {
-		l := &win.lasts[i]
-		w.uint(uint64(l.series))
-		w.int(l.time)
-		w.int(l.start)
-		w.bool(l.integer)
-		w.fixed(l.bits)
+	out.uint(uint64(len(w.lasts)))
+	for i := range w.lasts {
+		l := &w.lasts[i]
+		out.uint(uint64(l.series))
+		out.int(l.time)
+		out.int(l.start)
+		out.bool(l.integer)
+		out.fixed(l.bits)
 	}
-	w.uint(uint64(len(win.cells)))
-	for i := range win.cells {
-		c := &win.cells[i]
-		w.uint(uint64(c.series))
-		w.uint(uint64(c.chunk))
-		w.uint(uint64(c.last))
-		w.fixed(c.seen)
+	out.uint(uint64(len(w.cells)))
+	for i := range w.cells {
+		c := &w.cells[i]
+		out.uint(uint64(c.series))
+		out.uint(uint64(c.chunk))
+		out.uint(uint64(c.last))
+		out.fixed(c.seen)
 	}
-	w.uint(uint64(len(win.accs)))
-	for i := range win.accs {
-		w.uint(uint64(win.outs[i]))
-		w.fixed(math.Float64bits(win.accs[i].a))
-		w.fixed(math.Float64bits(win.accs[i].b))
+	out.uint(uint64(len(w.accs)))
+	for i := range w.accs {
+		out.uint(uint64(w.outs[i]))
+		out.fixed(math.Float64bits(w.accs[i].a))
+		out.fixed(math.Float64bits(w.accs[i].b))
 	}
-	w.uint(uint64(len(win.resources)))
-	for i := range win.resources {
-		w.uint(uint64(win.resources[i].resource))
-		w.int(win.resources[i].time)
-		w.resource(win.resources[i].info)
+	out.uint(uint64(len(w.resources)))
+	for i := range w.resources {
+		out.uint(uint64(w.resources[i].resource))
+		out.int(w.resources[i].time)
+		out.resource(w.resources[i].info)
 	}
-	w.uint(uint64(len(win.devices)))
-	for i := range win.devices {
-		d := &win.devices[i]
-		w.uint(uint64(d.device))
-		w.int(d.time)
-		w.attrs(d.attrs)
-		w.uint(uint64(len(d.times)))
-		previous := win.end
+	out.uint(uint64(len(w.devices)))
+	for i := range w.devices {
+		d := &w.devices[i]
+		out.uint(uint64(d.device))
+		out.int(d.time)
+		out.attrs(d.attrs)
+		out.uint(uint64(len(d.times)))
+		previous := w.end
 		for _, t := range d.times {
-			w.int(t - previous)
+			out.int(t - previous)
 			previous = t
 		}
 	}
-	w.uint(uint64(len(win.extras)))
-	for _, out := range slices.Sorted(maps.Keys(win.extras)) {
-		x := win.extras[out]
-		w.uint(uint64(out))
-		w.int(x.time)
-		w.attrs(x.attrs)
+	out.uint(uint64(len(w.extras)))
+	for _, at := range slices.Sorted(maps.Keys(w.extras)) {
+		x := w.extras[at]
+		out.uint(uint64(at))
+		out.int(x.time)
+		out.attrs(x.attrs)
 	}
 }
 
@@ -425,9 +425,9 @@ func (e *Engine) readSeries(r *reader) series {
 	return s
 }
 
-func (win *openWindow) read(r *reader, e *Engine) {
-	win.end = r.int()
-	if win.end%e.length != 0 {
+func (w *openWindow) read(r *reader, e *Engine) {
+	w.end = r.int()
+	if w.end%e.length != 0 {
 		r.fail()
 	}
 	for range r.count(chunkTimes/8 + 1) {
@@ -436,12 +436,12 @@ func (win *openWindow) read(r *reader, e *Engine) {
 			c.seen[i] = r.fixed()
 		}
 		c.next = uint32(r.uint())
-		win.chunks = append(win.chunks, c)
+		w.chunks = append(w.chunks, c)
 	}
-	for i := range win.chunks {
+	for i := range w.chunks {
 		// Chains only ever grow forwards, which also keeps them from being
 		// circles.
-		if next := win.chunks[i].next; next != 0 && (int(next) <= i+1 || int(next) > len(win.chunks)) {
+		if next := w.chunks[i].next; next != 0 && (int(next) <= i+1 || int(next) > len(w.chunks)) {
 			r.fail()
 		}
 	}
@@ -451,22 +451,22 @@ func (win *openWindow) read(r *reader, e *Engine) {
 			r.fail()
 			return
 		}
-		win.lasts = append(win.lasts, l)
+		w.lasts = append(w.lasts, l)
 	}
 	for range r.count(11) {
 		c := cell{
 			series: r.index(len(e.series.items)),
-			chunk:  r.index(len(win.chunks) + 1), last: r.index(len(win.lasts) + 1), seen: r.fixed(),
+			chunk:  r.index(len(w.chunks) + 1), last: r.index(len(w.lasts) + 1), seen: r.fixed(),
 		}
-		if _, twice := win.seriesSlot.get(c.series); r.err != nil || twice || !e.series.live(c.series) {
+		if _, twice := w.seriesSlot.get(c.series); r.err != nil || twice || !e.series.live(c.series) {
 			r.fail()
 			return
 		}
-		*win.cell(c.series) = c
+		*w.cell(c.series) = c
 	}
-	for i := range win.lasts {
-		at, ok := win.seriesSlot.get(win.lasts[i].series)
-		if !ok || win.cells[at].last != uint32(i+1) {
+	for i := range w.lasts {
+		at, ok := w.seriesSlot.get(w.lasts[i].series)
+		if !ok || w.cells[at].last != uint32(i+1) {
 			r.fail()
 			return
 		}
@@ -474,33 +474,33 @@ func (win *openWindow) read(r *reader, e *Engine) {
 	for range r.count(17) {
 		out := r.index(len(e.outputs.items))
 		a := accumulator{a: math.Float64frombits(r.fixed()), b: math.Float64frombits(r.fixed())}
-		if _, twice := win.outputSlot.get(out); r.err != nil || twice || !e.outputs.live(out) {
+		if _, twice := w.outputSlot.get(out); r.err != nil || twice || !e.outputs.live(out) {
 			r.fail()
 			return
 		}
-		*win.accumulator(out) = a
+		*w.accumulator(out) = a
 	}
 	for range r.count(4) {
 		c := resourceCell{resource: r.index(len(e.resources.items)), time: r.int(), info: r.resource()}
-		if _, twice := win.resourceSlot.get(c.resource); r.err != nil || twice || !e.resources.live(c.resource) {
+		if _, twice := w.resourceSlot.get(c.resource); r.err != nil || twice || !e.resources.live(c.resource) {
 			r.fail()
 			return
 		}
-		*win.resource(c.resource) = c
+		*w.resource(c.resource) = c
 	}
-	win.readDevices(r, e)
+	w.readDevices(r, e)
 	for range r.count(3) {
 		out := r.index(len(e.outputs.items))
 		x := &described{time: r.int(), attrs: r.attrs()}
-		if win.extras == nil {
-			win.extras = map[uint32]*described{}
+		if w.extras == nil {
+			w.extras = map[uint32]*described{}
 		}
-		win.extras[out] = x
+		w.extras[out] = x
 	}
-	for i := range win.cells {
-		s := &e.series.items[win.cells[i].series]
-		_, known := win.deviceSlot.get(s.device)
-		_, placed := win.resourceSlot.get(e.devices.items[s.device].resource)
+	for i := range w.cells {
+		s := &e.series.items[w.cells[i].series]
+		_, known := w.deviceSlot.get(s.device)
+		_, placed := w.resourceSlot.get(e.devices.items[s.device].resource)
 		if !known || !placed {
 			r.fail()
 			return
@@ -508,16 +508,16 @@ func (win *openWindow) read(r *reader, e *Engine) {
 	}
 }
 
-func (win *openWindow) readDevices(r *reader, e *Engine) {
+func (w *openWindow) readDevices(r *reader, e *Engine) {
 	for range r.count(4) {
 		device := r.index(len(e.devices.items))
-		if _, twice := win.deviceSlot.get(device); r.err != nil || twice || !e.devices.live(device) {
+		if _, twice := w.deviceSlot.get(device); r.err != nil || twice || !e.devices.live(device) {
 			r.fail()
 			return
 		}
-		d := win.device(device, nil)
+		d := w.device(device, nil)
 		d.time, d.attrs = r.int(), r.attrs()
-		previous := win.end
+		previous := w.end
 		n := r.count(1)
 		if n > maxSampleTimes {
 			r.fail()
@@ -525,7 +525,7 @@ func (win *openWindow) readDevices(r *reader, e *Engine) {
 		}
 		for range n {
 			previous += r.int()
-			if previous > win.end || previous <= win.end-e.length {
+			if previous > w.end || previous <= w.end-e.length {
 				r.fail()
 				return
 			}
