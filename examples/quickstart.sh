@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Simulated GPUs, the collector on quickstart.yaml and a table of its windows; Ctrl-C ends all
+# three. `make run` builds and starts it.
+#
+#   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape that exporter instead of simulated GPUs
+#   DCGMSIM_PORT=9400                       loopback port of the simulated exporter
+#   DCGMSIM_FLAGS=...                       another scenario, node count or exporter generation
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Ctrl-C goes to every process of the terminal's foreground group. With a group of our own,
+# `make` is not among them and can report success instead of an interrupt.
+if [[ -t 0 && -z ${QUICKSTART_IN_GROUP:-} ]]; then
+	set -m
+	QUICKSTART_IN_GROUP=yes examples/quickstart.sh
+	exit
+fi
+
+port=${DCGMSIM_PORT:-9400}
+log=bin/quickstart.log
+scratch=$(mktemp -d)
+sim='' collector='' view=''
+
+finish() {
+	trap '' INT TERM HUP
+	# The collector first: its last windows still want a reader, and the reader ends with them.
+	stop "$collector"
+	if [[ -n $view ]]; then
+		# Lets go a reader that waits for a collector which never opened the pipe.
+		: <>"$scratch/windows"
+		wait "$view" || true
+	fi
+	stop "$sim"
+	rm -rf "$scratch"
+}
+stop() {
+	if [[ -n $1 ]]; then
+		kill -TERM "$1" 2>/dev/null || true
+		wait "$1" 2>/dev/null || true
+	fi
+}
+trap 'exit 0' INT TERM HUP
+trap finish EXIT
+
+fail() {
+	echo "quickstart: $*" >&2
+	exit 1
+}
+
+reachable() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+running() { kill -0 "$1" 2>/dev/null; }
+# Waits a second without starting a process that could outlive this one.
+mkfifo "$scratch/idle"
+exec 3<>"$scratch/idle"
+pause() { read -r -t 1 <&3 || true; }
+
+if [[ -z ${DCGM_ENDPOINT:-} ]]; then
+	if reachable "$port"; then
+		fail "port $port is in use; stop what listens there, or choose another with DCGMSIM_PORT"
+	fi
+	# shellcheck disable=SC2086 # DCGMSIM_FLAGS is a list of flags.
+	bin/dcgmsim --listen "127.0.0.1:$port" ${DCGMSIM_FLAGS:---scenario mixed --gpus 8} >"$scratch/dcgmsim.log" 2>&1 &
+	sim=$!
+	until reachable "$port"; do
+		running "$sim" || fail "dcgmsim did not start: $(cat "$scratch/dcgmsim.log")"
+		pause
+	done
+	export DCGM_ENDPOINT=http://127.0.0.1:$port/metrics
+	echo "Simulated GPUs at $DCGM_ENDPOINT."
+fi
+
+mkfifo "$scratch/windows"
+bin/gpuwindows <"$scratch/windows" &
+view=$!
+WINDOWS_FILE=$scratch/windows bin/otelcol-gpu --config examples/quickstart.yaml 2>"$log" &
+collector=$!
+echo "Windows of 10s, the first within 12s. Complaints of the collector go to $log. Ctrl-C ends it."
+
+while running "$collector" && running "$view"; do
+	# In a group of our own nobody else tells us that `make` was ended.
+	[[ -z ${QUICKSTART_IN_GROUP:-} ]] || running "$PPID" || exit 0
+	pause
+done
+running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
+fail "gpuwindows ended"
