@@ -34,10 +34,15 @@ finish() {
 	rm -rf "$scratch"
 }
 stop() {
-	if [[ -n $1 ]]; then
-		kill -TERM "$1" 2>/dev/null || true
-		wait "$1" 2>/dev/null || true
-	fi
+	[[ -n $1 ]] || return 0
+	kill -TERM "$1" 2>/dev/null || true
+	# A collector whose reader is gone waits for ever for room in the pipe.
+	for _ in {1..50}; do
+		running "$1" || break
+		pause 0.1
+	done
+	kill -KILL "$1" 2>/dev/null || true
+	wait "$1" 2>/dev/null || true
 }
 trap 'exit 0' INT TERM HUP
 trap finish EXIT
@@ -49,10 +54,10 @@ fail() {
 
 reachable() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 running() { kill -0 "$1" 2>/dev/null; }
-# Waits a second without starting a process that could outlive this one.
+# Waits some seconds without starting a process that could outlive this one.
 mkfifo "$scratch/idle"
 exec 3<>"$scratch/idle"
-pause() { read -r -t 1 <&3 || true; }
+pause() { read -r -t "$1" <&3 || true; }
 
 if [[ -z ${DCGM_ENDPOINT:-} ]]; then
 	if reachable "$port"; then
@@ -63,7 +68,7 @@ if [[ -z ${DCGM_ENDPOINT:-} ]]; then
 	sim=$!
 	until reachable "$port"; do
 		running "$sim" || fail "dcgmsim did not start: $(cat "$scratch/dcgmsim.log")"
-		pause
+		pause 0.1
 	done
 	export DCGM_ENDPOINT=http://127.0.0.1:$port/metrics
 	echo "Simulated GPUs at $DCGM_ENDPOINT."
@@ -79,7 +84,7 @@ echo "Windows of 10s, the first within 12s. Complaints of the collector go to $l
 while running "$collector" && running "$view"; do
 	# In a group of our own nobody else tells us that `make` was ended.
 	[[ -z ${QUICKSTART_IN_GROUP:-} ]] || running "$PPID" || exit 0
-	pause
+	pause 1
 done
 running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
 fail "gpuwindows ended"

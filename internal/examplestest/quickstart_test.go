@@ -88,3 +88,28 @@ func TestQuickstartNamesABusyPort(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(output), "port "+port+" is in use")
 }
+
+// As with `make run | head`: the table's reader goes away and the collector is
+// left with a pipe that nobody empties.
+func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
+	cmd, _ := quickstart(t)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	group := -cmd.Process.Pid
+	t.Cleanup(func() { _ = syscall.Kill(group, syscall.SIGKILL) })
+	scanner := bufio.NewScanner(stdout)
+	for scanner.Scan() && !strings.Contains(scanner.Text(), "/nvidia") {
+		continue
+	}
+	require.NoError(t, stdout.Close())
+
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-timeout(t):
+		require.Fail(t, "still there")
+	}
+	require.ErrorIs(t, syscall.Kill(group, 0), syscall.ESRCH, "a process is left")
+}

@@ -1,0 +1,240 @@
+package oracle
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Definition is one series of a window and what it is in PromQL.
+type Definition struct {
+	// Metric is the metric and Own the value of its own attribute; empty for a
+	// metric without one.
+	Metric *signal.Metric
+	Own    string
+	// Query gives the value when it is evaluated at the end of the window. It
+	// needs the feature promql-extended-range-selectors for anchored, which
+	// takes the last sample before a range into it and does not extrapolate, and
+	// promql-experimental-functions for ts_of_last_over_time. The words that
+	// start with $ are those of Parameters.
+	Query string
+}
+
+// Parameters fill the words of a query that start with $.
+type Parameters struct {
+	// Window is the length of the window: $window, and $seconds as a number.
+	Window time.Duration
+	// Step is the time between two scrapes: $step. Scrapes lie on its multiples,
+	// so that a subquery meets each of them.
+	Step time.Duration
+	// Lookback is how far before the window the sample may lie that its first
+	// pair starts with: $lookback. It has to be the engine's lookback delta.
+	Lookback time.Duration
+	// Threshold is the occupancy from which on there is memory pressure:
+	// $threshold.
+	Threshold float64
+}
+
+// Fill returns the query with its parameters.
+func (p Parameters) Fill(query string) string {
+	return strings.NewReplacer(
+		"$window", p.Window.String(),
+		"$seconds", strconv.FormatFloat(p.Window.Seconds(), 'f', -1, 64),
+		"$step", p.Step.String(),
+		"$lookback", p.Lookback.String(),
+		"$threshold", strconv.FormatFloat(p.Threshold, 'f', -1, 64),
+	).Replace(query)
+}
+
+// Rule is a recording rule, evaluated at every scrape.
+type Rule struct {
+	Record, Expr string
+}
+
+// Reason is a clock event reason with its bit in DCGM's mask.
+type Reason struct {
+	Name string
+	Bit  int
+}
+
+// Reasons are the clock event reasons that signals are made of.
+var Reasons = []Reason{
+	{"sw_power_cap", 0x4},
+	{"hw_slowdown", 0x8},
+	{"sync_boost", 0x10},
+	{"sw_thermal", 0x20},
+	{"hw_thermal", 0x40},
+	{"hw_power_brake", 0x80},
+}
+
+const (
+	occupancy   = `(DCGM_FI_DEV_FB_USED / ((DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0))`
+	reasonMask  = `(DCGM_FI_DEV_CLOCK_THROTTLE_REASONS or DCGM_FI_DEV_CLOCKS_EVENT_REASONS)`
+	utilization = `(clamp(DCGM_FI_PROF_GR_ENGINE_ACTIVE, 0, 1) or clamp(DCGM_FI_DEV_GPU_UTIL{GPU_I_ID=""} / 100, 0, 1))`
+)
+
+// Definitions returns all windowed signals, in the order of the output contract.
+//
+// gpu:xid_events and gpu:seen are recorded by the rules of Derived.
+// link_capacity_bytes_per_second{link, modelName} is what a link can carry in
+// one direction, from NVIDIA's data sheets.
+func Definitions() []Definition {
+	defs := []Definition{
+		timeRatio(signal.ThrottleViolationRatio, "power", "DCGM_FI_DEV_POWER_VIOLATION"),
+		timeRatio(signal.ThrottleViolationRatio, "thermal", "DCGM_FI_DEV_THERMAL_VIOLATION"),
+		timeRatio(signal.ThrottleViolationRatio, "sync_boost", "DCGM_FI_DEV_SYNC_BOOST_VIOLATION"),
+		timeRatio(signal.ThrottleViolationRatio, "board_limit", "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION"),
+	}
+	for _, r := range Reasons {
+		defs = append(defs, Definition{
+			signal.ThrottleReasonRatio, r.Name,
+			fmt.Sprintf(`avg_over_time((floor(%s / %d) %% 2)[$window:$step])`, reasonMask, r.Bit),
+		})
+	}
+	return append(defs,
+		timeRatio(signal.ThrottleTimeRatio, "sw_power_cap", "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS"),
+		timeRatio(signal.ThrottleTimeRatio, "sync_boost", "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS"),
+		timeRatio(signal.ThrottleTimeRatio, "sw_thermal", "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS"),
+		timeRatio(signal.ThrottleTimeRatio, "hw_thermal", "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS"),
+		timeRatio(signal.ThrottleTimeRatio, "hw_power_brake", "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS"),
+
+		Definition{signal.MemoryUtilizationAvg, "", `avg_over_time(` + occupancy + `[$window:$step])`},
+		Definition{signal.MemoryUtilizationMax, "", `max_over_time(` + occupancy + `[$window:$step])`},
+		Definition{signal.MemoryPressureRatio, "", `avg_over_time((` + occupancy + ` >= bool $threshold)[$window:$step])`},
+
+		Definition{signal.XIDErrors, "", `sum_over_time(gpu:xid_events[$window])`},
+
+		Definition{signal.DRAMActiveAvg, "", `avg_over_time(clamp(DCGM_FI_PROF_DRAM_ACTIVE, 0, 1)[$window:$step])`},
+		Definition{signal.DRAMActiveMax, "", `max_over_time(clamp(DCGM_FI_PROF_DRAM_ACTIVE, 0, 1)[$window:$step])`},
+		Definition{signal.SMActiveAvg, "", `avg_over_time(clamp(DCGM_FI_PROF_SM_ACTIVE, 0, 1)[$window:$step])`},
+		Definition{signal.SMOccupancyAvg, "", `avg_over_time(clamp(DCGM_FI_PROF_SM_OCCUPANCY, 0, 1)[$window:$step])`},
+
+		Definition{signal.PCIeThroughputAvg, "transmit", `avg_over_time(DCGM_FI_PROF_PCIE_TX_BYTES[$window])`},
+		Definition{signal.PCIeThroughputAvg, "receive", `avg_over_time(DCGM_FI_PROF_PCIE_RX_BYTES[$window])`},
+		Definition{signal.NVLinkThroughputAvg, "transmit", `avg_over_time(DCGM_FI_PROF_NVLINK_TX_BYTES[$window])`},
+		Definition{signal.NVLinkThroughputAvg, "receive", `avg_over_time(DCGM_FI_PROF_NVLINK_RX_BYTES[$window])`},
+		linkUtilization(signal.PCIeUtilizationAvg, "transmit", "pcie", "DCGM_FI_PROF_PCIE_TX_BYTES"),
+		linkUtilization(signal.PCIeUtilizationAvg, "receive", "pcie", "DCGM_FI_PROF_PCIE_RX_BYTES"),
+		linkUtilization(signal.NVLinkUtilizationAvg, "transmit", "nvlink", "DCGM_FI_PROF_NVLINK_TX_BYTES"),
+		linkUtilization(signal.NVLinkUtilizationAvg, "receive", "nvlink", "DCGM_FI_PROF_NVLINK_RX_BYTES"),
+
+		Definition{signal.UtilizationAvg, "", `avg_over_time(` + utilization + `[$window:$step])`},
+		Definition{signal.UtilizationMax, "", `max_over_time(` + utilization + `[$window:$step])`},
+
+		// Pairs of samples that are more than max_gap, 90 s, apart are not observed.
+		Definition{
+			signal.WindowCoverage, "",
+			`clamp_max(sum_over_time(((time() - ts_of_last_over_time(gpu:seen[1h] offset $step)) <= 90 and gpu:seen)[$window:$step]) / $seconds, 1)` +
+				` or 0 * count_over_time(gpu:seen[$window])`,
+		},
+		Definition{signal.WindowSamples, "", `count_over_time(gpu:seen[$window])`},
+	)
+}
+
+// timeRatio is the increase of a counter of nanoseconds as a share of the time
+// between its last sample before the window, or else its first one in the
+// window, and its last one.
+func timeRatio(m *signal.Metric, own, field string) Definition {
+	return Definition{m, own, strings.ReplaceAll(
+		`clamp_max(increase(M[$window] anchored) / 1e9`+
+			` / ((ts_of_last_over_time(M[$window]) - (ts_of_last_over_time(M[$lookback] offset $window) or ts_of_first_over_time(M[$window]))) > 0), 1)`,
+		"M", field)}
+}
+
+func linkUtilization(m *signal.Metric, own, link, field string) Definition {
+	return Definition{m, own, fmt.Sprintf(
+		`avg_over_time(clamp_max(%s / on (modelName) group_left () link_capacity_bytes_per_second{link=%q}, 1)[$window:$step])`, field, link)}
+}
+
+// What tells a device and a board apart in the labels of dcgm-exporter.
+const (
+	byDevice = `by (Hostname, UUID, GPU_I_ID, modelName)`
+	byBoard  = `by (Hostname, UUID, modelName)`
+)
+
+// instanceFields measure the device of their row, boardFields the whole board,
+// of which MIG repeats them on the row of each instance.
+var (
+	instanceFields = []string{
+		"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+		"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_DEV_XID_ERRORS",
+	}
+	boardFields = []string{
+		"DCGM_FI_DEV_POWER_VIOLATION", "DCGM_FI_DEV_THERMAL_VIOLATION",
+		"DCGM_FI_DEV_SYNC_BOOST_VIOLATION", "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION",
+		"DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS",
+		"DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS",
+		"DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS",
+		"DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_PCIE_RX_BYTES", "DCGM_FI_PROF_NVLINK_TX_BYTES", "DCGM_FI_PROF_NVLINK_RX_BYTES",
+	}
+	maskFields = []string{"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}
+)
+
+// Folding returns the rules that make one series per device of the rows that an
+// exporter exposes, under the name of the field: the row without a pod speaks
+// for the device, else the rows of pods are copies of it; labels such as
+// err_code that hold a value are no identity; the fields of a board are one
+// series of it. Where the rows of a board's gauge differ the rule departs from
+// the contract, which takes the row with the lowest GPU_I_ID.
+func Folding() []Rule {
+	device := func(field string) string {
+		return fmt.Sprintf(`max %[1]s (%[2]s{pod=""}) or max %[1]s (%[2]s)`, byDevice, field)
+	}
+	var rules []Rule
+	for _, f := range instanceFields {
+		rules = append(rules, Rule{f, device(f)})
+	}
+	for _, f := range boardFields {
+		rules = append(rules, Rule{f, fmt.Sprintf(`max %s (%s)`, byBoard, device(f))})
+	}
+	for _, f := range maskFields {
+		var bits []string
+		for _, r := range Reasons {
+			bits = append(bits, fmt.Sprintf(`%d * max %s (floor(%s / %[1]d) %% 2)`, r.Bit, byBoard, f))
+		}
+		rules = append(rules, Rule{f, strings.Join(bits, " + ")})
+	}
+	return rules
+}
+
+// Derived returns the rules that the queries of Definitions build on, in the
+// order in which they have to be evaluated.
+func Derived() []Rule {
+	gauges := append(append([]string{}, instanceFields[3:7]...), maskFields...)
+	return []Rule{
+		// The last XID of a device, whatever err_code and err_msg say.
+		{"gpu:xid", `max ` + byDevice + ` (DCGM_FI_DEV_XID_ERRORS)`},
+		// 1 when the last XID became another one that is not 0. A device that is
+		// scraped for the first time has no event, and one that was known without
+		// XID had none before.
+		{
+			"gpu:xid_transition",
+			`(gpu:xid != bool 0) * (gpu:xid != bool (last_over_time(gpu:xid[1h] offset $step)` +
+				` or 0 * group ` + byDevice + ` (last_over_time({__name__=~"DCGM_.+"}[1h] offset $step)))) or 0 * gpu:xid`,
+		},
+		// The same transition on all instances of a board, two or more, is one of
+		// the board.
+		{
+			"gpu:xid_of_board",
+			`min ` + byBoard + ` (gpu:xid_transition{GPU_I_ID!=""})` +
+				` * (max ` + byBoard + ` (gpu:xid{GPU_I_ID!=""}) == bool min ` + byBoard + ` (gpu:xid{GPU_I_ID!=""}))` +
+				` and count ` + byBoard + ` (gpu:xid{GPU_I_ID!=""}) >= 2`,
+		},
+		{
+			"gpu:xid_events",
+			`(gpu:xid_transition{GPU_I_ID!=""} - on (Hostname, UUID, modelName) group_left () gpu:xid_of_board)` +
+				` or gpu:xid_transition or gpu:xid_of_board`,
+		},
+		// 1 at each time at which something was scraped that a window is made of.
+		{
+			"gpu:seen",
+			`group ` + byDevice + ` ({__name__=~"` + strings.Join(append(gauges, boardFields...), "|") + `"})` +
+				` or group ` + byDevice + ` (DCGM_FI_DEV_GPU_UTIL{GPU_I_ID=""})` +
+				` or group ` + byDevice + ` ((DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0)` +
+				` or group ` + byDevice + ` (gpu:xid_events)`,
+		},
+	}
+}

@@ -1,0 +1,296 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// kind says what random timelines may hold.
+type kind struct {
+	// mig cuts some boards into two to seven instances, which come and go, and
+	// on whose rows the board's fields repeat.
+	mig bool
+	// churn lets labels come and go that are no identity: pods, their number,
+	// err_code with its text.
+	churn bool
+	// whole timelines miss nothing: no scrape fails, no row and no board is
+	// absent, no exporter repeats old values.
+	whole bool
+	// steady timelines have no restarts.
+	steady bool
+}
+
+// longest is the longest random timeline. It is shorter than Prometheus'
+// lookback, so that there is no gap that Prometheus cannot see across.
+const longest = 290 * time.Second
+
+// pace bounds how much of the time a random counter of nanoseconds moves, per
+// mille. Exporters that repeat values move by several steps at once; slower
+// counters keep that possible whatever was missed in between.
+const (
+	pace       = 1000
+	cachedPace = 300
+)
+
+// cut is what MIG instances a board may have: GPU instance ids of 1g profiles.
+var cut = []string{"7", "8", "9", "10", "11", "12", "13"}
+
+// fleet is the state of the exporters that a random timeline scrapes.
+type fleet struct {
+	*rapid.T
+	kind
+	step      time.Duration
+	exporters []*nodeState
+}
+
+// nodeState is one exporter.
+type nodeState struct {
+	name   string
+	boards []*boardState
+	// refresh is the number of scrapes for which the exporter repeats values.
+	refresh int
+	// processes makes FB_USED and GPU_UTIL of pods those of their processes,
+	// beside the device's own row.
+	processes bool
+	// down is the number of scrapes for which the exporter stays away.
+	down int
+}
+
+// boardState is one board.
+type boardState struct {
+	base     map[string]string
+	mask     string // under which name the mask goes
+	missing  string // a prefix of fields that the board does not have
+	counters map[string]float64
+	gauges   map[string]float64
+	pods     []string
+	// devices are the instances, or the board itself.
+	devices []*deviceState
+}
+
+// deviceState is what the rows of an instance, or of a board without, measure.
+type deviceState struct {
+	id          string // GPU_I_ID
+	from, until int    // scrapes
+	xid         int
+	values      map[string]float64
+	pods        []string
+}
+
+var (
+	counterFields = boardFields[:9]
+	linkFields    = boardFields[9:]
+	ratioFields   = instanceFields[3:7]
+)
+
+// chance is true so many times of a hundred, and false in what a failing case is
+// reduced to.
+func (f *fleet) chance(percent int) bool { return rapid.IntRange(0, 99).Draw(f.T, "") >= 100-percent }
+
+// pick draws a number from 0 on.
+func (f *fleet) pick(below int) int { return rapid.IntRange(0, below-1).Draw(f.T, "") }
+
+// random draws a timeline of one to two exporters with one to three boards each.
+func random(t *rapid.T, k kind) timeline {
+	f := &fleet{T: t, kind: k}
+	f.step = rapid.SampledFrom([]time.Duration{10, 15, 20, 30}).Draw(t, "step") * time.Second
+	scrapes := rapid.IntRange(2, int(longest/f.step)).Draw(t, "scrapes")
+	for n := range rapid.IntRange(1, 2).Draw(t, "exporters") {
+		f.exporters = append(f.exporters, f.exporter(n, scrapes))
+	}
+	tl := timeline{step: f.step}
+	for i := range scrapes {
+		s := scrape{at: time.Duration(i) * f.step}
+		for _, e := range f.exporters {
+			s.rows = append(s.rows, f.scrape(e, i)...)
+		}
+		s.failed = len(s.rows) == 0
+		tl.scrapes = append(tl.scrapes, s)
+	}
+	return tl
+}
+
+func (f *fleet) exporter(n, scrapes int) *nodeState {
+	e := &nodeState{name: "gpu-node-" + strconv.Itoa(n), refresh: 1, processes: f.churn && f.chance(50)}
+	if !f.whole && f.chance(30) {
+		e.refresh = int(30 * time.Second / f.step)
+	}
+	for i := range rapid.IntRange(1, 3).Draw(f.T, "boards") {
+		model := models[f.pick(len(models))].name
+		b := &boardState{
+			base: map[string]string{
+				"gpu": strconv.Itoa(i), "UUID": fmt.Sprintf("GPU-%d-%d", n, i), "device": "nvidia" + strconv.Itoa(i),
+				"modelName": model, "Hostname": e.name,
+			},
+			mask:     maskFields[f.pick(2)],
+			missing:  rapid.SampledFrom([]string{"none", "DCGM_FI_PROF", "DCGM_FI_DEV_CLOCK", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_XID", "DCGM_FI_PROF_GR"}).Draw(f.T, "without"),
+			counters: map[string]float64{},
+			gauges:   map[string]float64{},
+		}
+		for _, c := range counterFields {
+			b.counters[c] = float64(f.pick(1000)) * 1e9
+		}
+		ids := []string{""}
+		if f.mig && f.chance(60) {
+			ids = cut[:2+f.pick(len(cut)-1)]
+		}
+		for _, id := range ids {
+			d := &deviceState{id: id, until: scrapes, values: map[string]float64{}}
+			if id != "" && !f.whole && f.chance(20) {
+				d.from = f.pick(scrapes)
+				d.until = d.from + 1 + f.pick(scrapes)
+			}
+			b.devices = append(b.devices, d)
+		}
+		e.boards = append(e.boards, b)
+	}
+	return e
+}
+
+// scrape moves an exporter on by one step and returns its rows.
+func (f *fleet) scrape(e *nodeState, i int) []row {
+	restart := i > 0 && !f.steady && f.chance(4)
+	for _, b := range e.boards {
+		f.move(e, b, i%e.refresh == 0 || restart, restart)
+	}
+	switch {
+	case e.down > 0:
+		e.down--
+		return nil
+	case f.whole:
+	case f.chance(4):
+		return nil
+	case f.chance(2):
+		e.down = f.pick(int(4 * time.Minute / f.step))
+	}
+	var rows []row
+	for _, b := range e.boards {
+		if !f.whole && f.chance(3) {
+			continue
+		}
+		absent := ""
+		if !f.whole && f.chance(10) {
+			all := slices.Concat(instanceFields, boardFields, maskFields)
+			absent = all[f.pick(len(all))]
+		}
+		rows = append(rows, f.rows(e, b, i, absent)...)
+	}
+	return rows
+}
+
+// move lets a step of time go by on a board. The exporter shows the new values
+// only when it reads them, and all of them after a restart, which resets
+// counters and the last XID.
+func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
+	if f.churn {
+		b.pods = f.holders(b.pods)
+	}
+	if !read {
+		return
+	}
+	limit := pace
+	if e.refresh > 1 {
+		limit = cachedPace
+	}
+	for _, c := range counterFields {
+		if restart {
+			b.counters[c] = 0
+		}
+		moved := float64(f.pick(limit+1)) / 1000 * f.step.Seconds() * 1e9
+		if !restart {
+			moved *= float64(e.refresh)
+		}
+		b.counters[c] += moved
+	}
+	b.gauges[b.mask] = float64(f.pick(1 << 9))
+	for _, l := range linkFields {
+		b.gauges[l] = float64(f.pick(70)) * 1e9
+	}
+	// An error of the board is repeated on all of its instances.
+	all := f.chance(3)
+	code := []int{13, 31, 43, 79}[f.pick(4)]
+	for _, d := range b.devices {
+		if restart {
+			d.xid = 0
+		} else if all || f.chance(5) {
+			d.xid = code
+		}
+		for _, r := range ratioFields {
+			d.values[r] = float64(f.pick(1050)) / 1000
+		}
+		total := 81559.0
+		d.values["DCGM_FI_DEV_FB_USED"] = math.Floor(total * float64(f.pick(1001)) / 1000)
+		d.values["DCGM_FI_DEV_FB_FREE"] = total - d.values["DCGM_FI_DEV_FB_USED"]
+		d.values["DCGM_FI_DEV_GPU_UTIL"] = float64(f.pick(101))
+		d.values["DCGM_FI_DEV_XID_ERRORS"] = float64(d.xid)
+		if f.churn {
+			d.pods = f.holders(d.pods)
+		}
+	}
+}
+
+// holders lets pods come and go.
+func (f *fleet) holders(pods []string) []string {
+	if !f.chance(20) {
+		return pods
+	}
+	return []string{"train-0", "train-1", "serve-0"}[:f.pick(4)]
+}
+
+// rows returns the rows of a board, but for a field that is absent this time.
+func (f *fleet) rows(e *nodeState, b *boardState, i int, absent string) []row {
+	var rows []row
+	add := func(d *deviceState, name string, v float64, counter bool) {
+		if name == absent || strings.HasPrefix(name, b.missing) {
+			return
+		}
+		ls := maps.Clone(b.base)
+		if d.id != "" {
+			ls["GPU_I_ID"], ls["GPU_I_PROFILE"] = d.id, "1g.10gb"
+		}
+		if name == "DCGM_FI_DEV_XID_ERRORS" && f.churn {
+			ls["err_code"], ls["err_msg"] = strconv.Itoa(int(v)), "text of "+strconv.Itoa(int(v))
+		}
+		perProcess := e.processes && (name == "DCGM_FI_DEV_FB_USED" || name == "DCGM_FI_DEV_GPU_UTIL")
+		if len(d.pods) == 0 || perProcess {
+			rows = append(rows, row{name, counter, ls, v})
+		}
+		for n, pod := range d.pods {
+			ls := maps.Clone(ls)
+			ls["pod"], ls["namespace"], ls["container"] = pod, "ml", "main"
+			if perProcess {
+				rows = append(rows, row{name, counter, ls, math.Floor(v / float64(n+2))})
+			} else {
+				rows = append(rows, row{name, counter, ls, v})
+			}
+		}
+	}
+	for _, d := range b.devices {
+		if i < d.from || i >= d.until {
+			continue
+		}
+		if d.id == "" {
+			d.pods = b.pods
+		}
+		for _, name := range instanceFields {
+			if name != "DCGM_FI_DEV_GPU_UTIL" || d.id == "" {
+				add(d, name, d.values[name], false)
+			}
+		}
+		for _, name := range counterFields {
+			add(d, name, b.counters[name], true)
+		}
+		for _, name := range linkFields {
+			add(d, name, b.gauges[name], b.mask == maskFields[0]) // some exporters call rates counters
+		}
+		add(d, b.mask, b.gauges[b.mask], false)
+	}
+	return rows
+}

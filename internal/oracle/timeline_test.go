@@ -1,0 +1,228 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+)
+
+// epoch is the time of a timeline's zero: that of a synctest bubble's start,
+// which is the end of a window of every usual length.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// row is one line of an exporter's answer.
+type row struct {
+	name    string
+	counter bool // what # TYPE says
+	labels  map[string]string
+	value   float64
+}
+
+// scrape is an exporter's answer, or its failure to give one, at a time since
+// epoch.
+type scrape struct {
+	at     time.Duration
+	failed bool
+	rows   []row
+}
+
+// timeline is what is scraped: of one exporter, or of several whose answers to
+// the scrape of one time are in one batch.
+type timeline struct {
+	step    time.Duration
+	scrapes []scrape
+}
+
+// end returns the time of the last scrape.
+func (tl timeline) end() time.Duration { return tl.scrapes[len(tl.scrapes)-1].at }
+
+// load reads a timeline in the notation of Prometheus' own tests: a line for
+// each series, "name{labels} values", with a value for each step, _ for a scrape
+// without the row and 1+2x3 for repetition.
+func load(t tester, step time.Duration, text string) timeline {
+	t.Helper()
+	tl := timeline{step: step}
+	p := parser.NewParser(parser.Options{})
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		ls, values, err := p.ParseSeriesDesc(line)
+		require.NoError(t, err, line)
+		for i, v := range values {
+			if i == len(tl.scrapes) {
+				tl.scrapes = append(tl.scrapes, scrape{at: time.Duration(i) * step})
+			}
+			if v.Omitted || value.IsStaleNaN(v.Value) {
+				continue
+			}
+			r := row{name: ls.Get(labels.MetricName), labels: ls.Map(), value: v.Value}
+			delete(r.labels, labels.MetricName)
+			r.counter = isCounter(r.name)
+			tl.scrapes[i].rows = append(tl.scrapes[i].rows, r)
+		}
+	}
+	for i := range tl.scrapes {
+		tl.scrapes[i].failed = len(tl.scrapes[i].rows) == 0
+	}
+	return tl
+}
+
+// isCounter reports whether an exporter calls a field a counter.
+func isCounter(name string) bool {
+	return strings.HasSuffix(name, "_VIOLATION") || strings.HasSuffix(name, "_NS") || strings.HasSuffix(name, "_TOTAL")
+}
+
+// text is the exposition text of a scrape: the rows of a metric together, in the
+// order in which the metrics come first.
+func (s scrape) text() string {
+	var b strings.Builder
+	var names []string
+	byName := map[string][]row{}
+	for _, r := range s.rows {
+		if byName[r.name] == nil {
+			names = append(names, r.name)
+		}
+		byName[r.name] = append(byName[r.name], r)
+	}
+	for _, name := range names {
+		kind := "gauge"
+		if byName[name][0].counter {
+			kind = "counter"
+		}
+		fmt.Fprintf(&b, "# HELP %s A field.\n# TYPE %[1]s %s\n", name, kind)
+		for _, r := range byName[name] {
+			b.WriteString(name + "{")
+			for i, k := range slices.Sorted(maps.Keys(r.labels)) {
+				if i > 0 {
+					b.WriteByte(',')
+				}
+				b.WriteString(k + "=" + strconv.Quote(r.labels[k]))
+			}
+			b.WriteString("} " + strconv.FormatFloat(r.value, 'g', -1, 64) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// texts returns the exposition texts of all scrapes; that of a failed one is
+// empty.
+func (tl timeline) texts() []string {
+	var out []string
+	for _, s := range tl.scrapes {
+		out = append(out, s.text())
+	}
+	return out
+}
+
+// String shows the timeline as load reads it.
+func (tl timeline) String() string {
+	series := map[string][]string{}
+	for i, s := range tl.scrapes {
+		for _, r := range s.rows {
+			b := labels.NewBuilder(labels.FromMap(r.labels))
+			b.Set(labels.MetricName, r.name)
+			k := b.Labels().String()
+			for len(series[k]) < i {
+				series[k] = append(series[k], "_")
+			}
+			series[k] = append(series[k], strconv.FormatFloat(r.value, 'g', -1, 64))
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "every %s\n", tl.step)
+	for _, k := range slices.Sorted(maps.Keys(series)) {
+		fmt.Fprintf(&b, "%s %s\n", k, strings.Join(series[k], " "))
+	}
+	return b.String()
+}
+
+// set is the row's label set as one text.
+func (r row) set() string {
+	var b []byte
+	for _, k := range slices.Sorted(maps.Keys(r.labels)) {
+		b = strconv.AppendQuote(append(append(b, k...), '='), r.labels[k])
+	}
+	return string(b)
+}
+
+// layout is a way of laying a scrape out as pdata.
+type layout func(rows []row, at time.Time) pmetric.Metrics
+
+// onResources lays a scrape out as the dcgm receiver does: a Resource per label
+// set, points without attributes.
+func onResources(rows []row, at time.Time) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	sets := map[string]pmetric.MetricSlice{}
+	for _, r := range rows {
+		key := r.set()
+		ms, ok := sets[key]
+		if !ok {
+			rm := md.ResourceMetrics().AppendEmpty()
+			putLabels(rm.Resource().Attributes(), r.labels)
+			ms = rm.ScopeMetrics().AppendEmpty().Metrics()
+			sets[key] = ms
+		}
+		appendPoint(ms, r, at)
+	}
+	return md
+}
+
+// onPoints lays a scrape out as the prometheus receiver does: the Resource is
+// the scrape target, the labels stand on the points of one metric per name.
+func onPoints(rows []row, at time.Time) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	rm := md.ResourceMetrics().AppendEmpty()
+	rm.Resource().Attributes().PutStr("service.name", "dcgm")
+	rm.Resource().Attributes().PutStr("service.instance.id", "10.0.0.1:9400")
+	ms := rm.ScopeMetrics().AppendEmpty().Metrics()
+	for _, r := range slices.SortedStableFunc(slices.Values(rows), func(a, b row) int { return cmp.Compare(a.name, b.name) }) {
+		putLabels(appendPoint(ms, r, at).Attributes(), r.labels)
+	}
+	return md
+}
+
+// putLabels puts labels in the order of a map, which is another one each time.
+func putLabels(m pcommon.Map, ls map[string]string) {
+	for k, v := range ls {
+		m.PutStr(k, v)
+	}
+}
+
+// appendPoint appends the row's value, to the last metric when that is its.
+func appendPoint(ms pmetric.MetricSlice, r row, at time.Time) pmetric.NumberDataPoint {
+	var m pmetric.Metric
+	if n := ms.Len(); n > 0 && ms.At(n-1).Name() == r.name {
+		m = ms.At(n - 1)
+	} else {
+		m = ms.AppendEmpty()
+		m.SetName(r.name)
+		if r.counter {
+			m.SetEmptySum().SetIsMonotonic(true)
+			m.Sum().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+		} else {
+			m.SetEmptyGauge()
+		}
+	}
+	var dp pmetric.NumberDataPoint
+	if m.Type() == pmetric.MetricTypeSum {
+		dp = m.Sum().DataPoints().AppendEmpty()
+	} else {
+		dp = m.Gauge().DataPoints().AppendEmpty()
+	}
+	dp.SetTimestamp(pcommon.NewTimestampFromTime(at))
+	dp.SetDoubleValue(r.value)
+	return dp
+}
