@@ -107,7 +107,9 @@ func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
-	case <-ended:
+	case err := <-ended:
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "it says that it did not end well")
 	case <-timeout(t):
 		require.Fail(t, "still there")
 	}
