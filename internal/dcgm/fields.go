@@ -120,8 +120,9 @@ type Rescaled struct {
 type Spelling struct {
 	Field *Field
 	Unit  Unit
-	// BaseUnits says that only exporters which expose base units (4.9 and
-	// later) use this spelling, which settles Scale for the whole scrape.
+	// BaseUnits says that the spelling came with DCGM 4.7, in which ratios are 0
+	// to 1: that settles Scale for the whole scrape. The …_HERTZ and …_JOULES
+	// fields are older (4.6.1) and settle nothing.
 	BaseUnits bool
 }
 
@@ -208,7 +209,7 @@ var spellings = func() map[string]Spelling {
 			m[a] = Spelling{Field: f, Unit: f.Unit}
 		}
 		for _, r := range f.Rescaled {
-			m[r.Name] = Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit != RatioOrPercent}
+			m[r.Name] = Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second}
 		}
 	}
 	return m

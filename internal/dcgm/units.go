@@ -70,8 +70,8 @@ type unitTraits struct {
 var (
 	inf    = math.Inf(1)
 	traits = [...]unitTraits{
-		None:           {1, true, true, 0, inf},
-		Mask:           {1, false, false, 0, 1 << 53},
+		None:           {1, true, true, 0, 1 << 53},
+		Mask:           {1, true, true, 0, 1<<32 - 1},
 		Ratio:          {1, true, true, -inf, inf},
 		Percent:        {0.01, true, true, -inf, inf},
 		RatioOrPercent: {1, true, true, -inf, inf},

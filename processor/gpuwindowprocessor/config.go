@@ -175,7 +175,7 @@ func (c *Config) Validate() error {
 	}
 	check(c.Window >= time.Second && c.Window <= maxWindow, "window must be between 1s and %s, got %s", maxWindow, c.Window)
 	check(c.Grace >= 0 && c.Grace <= 10*c.Window, "grace must be between 0s and ten times window, got %s", c.Grace)
-	check(c.MaxGap > 0, "max_gap must be above 0s, got %s", c.MaxGap)
+	check(c.MaxGap >= time.Second, "max_gap must be at least 1s, got %s", c.MaxGap)
 	check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
 		"memory_pressure_threshold must be above 0 and at most 1, got %v", c.MemoryPressureThreshold)
 	check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series must be between 1 and %d, got %d", maxSeriesLimit, c.MaxSeries)
@@ -223,6 +223,9 @@ func (c *IdentityConfig) validate() []error {
 		if err := validatePattern(pattern); err != nil {
 			errs = append(errs, fmt.Errorf("identity::descriptive[%d] %w", i, err))
 		}
+		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == c.Device || ok && strings.HasPrefix(c.Device, prefix) {
+			errs = append(errs, fmt.Errorf("identity::descriptive[%d] must not be identity::device, got %q", i, pattern))
+		}
 	}
 	return errs
 }
@@ -245,6 +248,7 @@ func (c *RuleConfig) validate(identity *IdentityConfig) []error {
 	check(c.Source != "", "source must be a metric name, got \"\"")
 	check(c.Source != signal.GPUExporterUp.Name, "source must not be a metric that passes untouched, got %q", c.Source)
 	check(c.Metric != "", "metric must be a metric name, got \"\"")
+	check(c.Metric == "" || c.Metric != c.Source, "metric must be another one than source, got %q", c.Metric)
 	check(c.Metric != signal.WindowCoverage.Name && c.Metric != signal.WindowSamples.Name,
 		"metric must not be one that every window has, got %q", c.Metric)
 	function, ok := window.ParseFunction(c.Function)

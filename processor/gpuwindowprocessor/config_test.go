@@ -30,7 +30,8 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"a window too long", func(c *Config) { c.Window = 25 * time.Hour }, "window must be between 1s and 24h0m0s, got 25h0m0s"},
 		{"a negative grace", func(c *Config) { c.Grace = -1 }, "grace must be between 0s and ten times window, got -1ns"},
 		{"too much grace", func(c *Config) { c.Grace = time.Hour }, "grace must be between 0s and ten times window, got 1h0m0s"},
-		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap must be above 0s, got 0s"},
+		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap must be at least 1s, got 0s"},
+		{"a gap without its unit", func(c *Config) { c.MaxGap = 90 }, "max_gap must be at least 1s, got 90ns"},
 		{"a threshold of nothing", func(c *Config) { c.MemoryPressureThreshold = 0 }, "memory_pressure_threshold must be above 0 and at most 1, got 0"},
 		{"a threshold above one", func(c *Config) { c.MemoryPressureThreshold = 90 }, "memory_pressure_threshold must be above 0 and at most 1, got 90"},
 		{"a threshold that is no number", func(c *Config) { c.MemoryPressureThreshold = math.NaN() }, "memory_pressure_threshold must be above 0 and at most 1, got NaN"},
@@ -44,6 +45,10 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no device", func(c *Config) { c.Identity.Device = "" }, `identity::device must be an attribute key, got ""`},
 		{"no place", func(c *Config) { c.Identity.Resource = nil }, "identity::resource must name at least one attribute, got []"},
 		{"half an alternative", func(c *Config) { c.Identity.Resource = []string{"a|"} }, `identity::resource[0] must be attribute keys separated by |, got "a|"`},
+		{"a rule that makes its own source", func(c *Config) {
+			c.Rules = []RuleConfig{{Source: "acme.load", Function: "mean", Metric: "acme.load"}}
+		}, `rules[0]: metric must be another one than source, got "acme.load"`},
+		{"a device that only describes itself", func(c *Config) { c.Identity.Descriptive = []string{"hw.*"} }, `identity::descriptive[0] must not be identity::device, got "hw.*"`},
 		{"a pattern in the middle", func(c *Config) { c.Identity.Descriptive = []string{"a*b"} }, `identity::descriptive[0] must be text that may end in * to be a prefix, got "a*b"`},
 		{"a rule without a source", func(c *Config) { r := valid(); r.Source = ""; c.Rules = []RuleConfig{r} }, `rules[0]: source must be a metric name, got ""`},
 		{"a rule on what passes untouched", func(c *Config) { r := valid(); r.Source = "gpu.exporter.up"; c.Rules = []RuleConfig{r} }, `rules[0]: source must not be a metric that passes untouched, got "gpu.exporter.up"`},

@@ -275,8 +275,14 @@ func (t *transition) changed(failing bool) bool {
 	return true
 }
 
+// shutdownPatience is the time that windows have to leave at shutdown, where the
+// caller's context does not say less: the Collector's has no deadline, and an
+// orchestrator kills what does not end within half a minute or less.
+const shutdownPatience = 5 * time.Second
+
 // shutdown ends the emission loop. Closed windows leave. Without a storage open
 // ones do too, as far as they were observed; with one they are kept in it.
+// What does not leave within shutdownPatience is dropped and counted.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
@@ -284,22 +290,26 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		if p.stop == nil {
 			return
 		}
+		flush, stopFlush := context.WithTimeout(ctx, shutdownPatience)
+		defer stopFlush()
 		defer p.cancel()
 		close(p.stop)
+		// The loop may be in a call of the next consumer or the storage, which
+		// its context ends.
+		defer context.AfterFunc(flush, p.cancel)()
 		select {
 		case <-p.done:
 		case <-ctx.Done():
-			// The loop is in a call of the next consumer or the storage. What it
-			// holds cannot be taken from it.
 			err = ctx.Err()
 			return
 		}
 		if p.store == nil {
-			p.emit(ctx, forever)
+			p.emit(flush, forever)
 			return
 		}
-		if upTo, pending := p.engine.ClosedUpTo(time.Now()); pending {
-			p.emit(ctx, upTo)
+		// What cannot leave in time leaves after the restart.
+		if upTo, pending := p.engine.ClosedUpTo(time.Now()); pending && flush.Err() == nil {
+			p.emit(flush, upTo)
 		}
 		p.store.snapshot(ctx, p.engine)
 		err = p.store.close(ctx)

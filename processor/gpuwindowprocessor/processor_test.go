@@ -167,6 +167,21 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	})
 }
 
+// The Collector shuts down with a context that has no deadline.
+func TestShutdownDoesNotWaitLongForANextConsumerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
+		for _, at := range []time.Duration{30, 90, 150, 210} {
+			until(at * time.Second)
+			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
+		}
+		until(300 * time.Second)
+		begin := time.Now()
+		require.NoError(t, p.Shutdown(t.Context()))
+		assert.Equal(t, shutdownPatience, time.Since(begin))
+	})
+}
+
 func TestSamplesAreTakenWhileTheNextConsumerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,11 @@ const (
 	defaultTimeout            = 10 * time.Second
 	defaultMaxBodySize        = 32 << 20
 	defaultPath               = "/metrics"
+
+	// A duration without its unit is one in nanoseconds: the bounds tell.
+	minCollectionInterval = 100 * time.Millisecond
+	minTimeout            = 10 * time.Millisecond
+	maxStartJitter        = time.Hour
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
@@ -86,14 +92,14 @@ func (cfg *Config) Validate() error {
 		}
 		seen[key] = i
 	}
-	if cfg.CollectionInterval <= 0 {
-		errs = append(errs, fmt.Errorf("collection_interval is %s: must be a positive duration", cfg.CollectionInterval))
+	if cfg.CollectionInterval < minCollectionInterval {
+		errs = append(errs, fmt.Errorf("collection_interval is %s: must be at least %s; write the unit, as in 15s", cfg.CollectionInterval, minCollectionInterval))
 	}
-	if cfg.Timeout <= 0 {
-		errs = append(errs, fmt.Errorf("timeout is %s: must be a positive duration", cfg.Timeout))
+	if cfg.Timeout < minTimeout {
+		errs = append(errs, fmt.Errorf("timeout is %s: must be at least %s; write the unit, as in 10s", cfg.Timeout, minTimeout))
 	}
-	if cfg.StartJitter != nil && *cfg.StartJitter < 0 {
-		errs = append(errs, fmt.Errorf("start_jitter is %s: must not be negative", *cfg.StartJitter))
+	if cfg.StartJitter != nil && (*cfg.StartJitter < 0 || *cfg.StartJitter > maxStartJitter) {
+		errs = append(errs, fmt.Errorf("start_jitter is %s: must be between 0s and %s", *cfg.StartJitter, maxStartJitter))
 	}
 	if cfg.MaxBodySize <= 0 {
 		errs = append(errs, fmt.Errorf("max_body_size is %d: must be a positive number of bytes", cfg.MaxBodySize))
@@ -136,11 +142,19 @@ func parseEndpoint(text string) (*url.URL, error) {
 		return nil, errors.New("no host")
 	case u.Fragment != "":
 		return nil, errors.New("a fragment is never sent")
+	case u.Port() != "" && !isPort(u.Port()):
+		return nil, errors.New("not a port between 1 and 65535")
 	}
+	u.Host = strings.ToLower(u.Host)
 	if u.Path == "" {
 		u.Path = defaultPath
 	}
 	return u, nil
+}
+
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
 }
 
 // publicURL is u without user and password: what may be shown.

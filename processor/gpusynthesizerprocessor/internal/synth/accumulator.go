@@ -46,13 +46,16 @@ const (
 type cell struct {
 	bare, held       float64
 	hasBare, hasHeld bool
+	// bareRow says that there was a row without a holder, with a value or not.
+	bareRow bool
 }
 
-// value returns the device's value: the row without a holder is the device's
-// own, rows with holders are copies of it, or processes beside it.
+// value returns the device's value. A row without a holder is the device's own,
+// and rows with holders beside it are their processes; without one, they are
+// copies of the device's.
 func (c *cell) value() (float64, bool) {
-	if c.hasBare {
-		return c.bare, true
+	if c.bareRow || c.hasBare {
+		return c.bare, c.hasBare
 	}
 	return c.held, c.hasHeld
 }

@@ -29,7 +29,7 @@ type Device struct {
 	Name, Model, Profile, MIGUUID string
 	// Instance is the GPU instance id of a MIG instance, else empty.
 	Instance string
-	// Place is where the device was last seen.
+	// Place is where the device is. A device that moves is another one.
 	Place Place
 	// DRA is the one allocation that all rows of the last scrape agree on.
 	DRA DRA
@@ -69,7 +69,6 @@ func (d *Device) describe(r *Row) {
 	if changed {
 		d.Version++
 	}
-	d.Place = r.place
 }
 
 // set replaces a text by another one that says something.
@@ -156,7 +155,7 @@ func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
 	} else {
 		r.draOther = labels.Get(dcgm.RoleMIGUUID) != ""
 	}
-	r.device = s.device(boardID(labels.Get(dcgm.RoleUUID)), instance)
+	r.device = s.device(place, boardID(labels.Get(dcgm.RoleUUID)), instance)
 	if r.device == nil {
 		r.drop = DropDeviceLimit
 	}
@@ -164,31 +163,35 @@ func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
 }
 
 // device returns the device with that identity, making it known if it is new.
-// It returns nil when the limit is reached.
-func (s *Synthesizer) device(board, instance string) *Device {
-	b := s.devices[deviceKey{board, ""}]
+// It returns nil when the limit is reached. The place is part of the identity:
+// simulated GPUs and cloned machines repeat UUIDs.
+func (s *Synthesizer) device(place Place, board, instance string) *Device {
+	b := s.devices[deviceKey{place, board, ""}]
 	if b == nil {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		b = &Device{ID: board}
-		s.devices[deviceKey{board, ""}] = b
+		b = &Device{ID: board, Place: place}
+		s.devices[deviceKey{place, board, ""}] = b
 	}
 	if instance == "" {
 		return b
 	}
-	d := s.devices[deviceKey{board, instance}]
+	d := s.devices[deviceKey{place, board, instance}]
 	if d == nil {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		d = &Device{ID: board + "/gi" + instance, Parent: b, Instance: instance}
+		d = &Device{ID: board + "/gi" + instance, Parent: b, Instance: instance, Place: place}
 		if n, err := strconv.Atoi(instance); err == nil {
 			d.number = n
 		}
-		s.devices[deviceKey{board, instance}] = d
+		s.devices[deviceKey{place, board, instance}] = d
 	}
 	return d
 }
 
-type deviceKey struct{ board, instance string }
+type deviceKey struct {
+	place           Place
+	board, instance string
+}

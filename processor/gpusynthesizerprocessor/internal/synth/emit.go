@@ -100,7 +100,8 @@ type byteCounter struct {
 }
 
 // rate returns the mean bytes per second since the counter's last value. It
-// reports false on the first value, after a reset and when time stood still.
+// reports false on the first value, after a reset, when time stood still and
+// when the rate cannot be true.
 func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	if t <= c.time {
 		return 0, false
@@ -110,7 +111,8 @@ func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	if before.time == 0 || v < before.value {
 		return 0, false
 	}
-	return (v - before.value) / (float64(t-before.time) / 1e9), true
+	mean, verdict := dcgm.BytePerSecond.Value((v - before.value) / (float64(t-before.time) / 1e9))
+	return mean, verdict == dcgm.Valid
 }
 
 // emitter writes the points of one device and sample time.
@@ -281,7 +283,7 @@ func (e *emitter) holders() {
 		e.held(signal.GPUDeviceHolder, h, sharing, 1, 0)
 	}
 	for _, u := range a.usage {
-		if !a.fields[u.field].hasBare {
+		if !a.fields[u.field].bareRow {
 			continue // copies of the device's value, not processes beside it
 		}
 		h := &a.holders[u.holder]

@@ -204,7 +204,6 @@ func (s *Synthesizer) scrape(rows []observation) {
 
 // describeBoard gives a board that no row names its name and model.
 func (d *Device) describeBoard(instance *Device) bool {
-	d.Place = instance.Place
 	changed := set(&d.Name, instance.Name)
 	return set(&d.Model, instance.Model) || changed
 }
@@ -212,14 +211,17 @@ func (d *Device) describeBoard(instance *Device) bool {
 // fold adds one row to its device.
 func (s *Synthesizer) fold(o *observation, targets []dcgm.Holder, scales []placeScale) {
 	r := o.row
+	a := s.accumulator(r.device)
+	if a.row != r {
+		a.take(r, targets)
+	}
+	if a.holder < 0 {
+		a.fields[o.field.ID].bareRow = true
+	}
 	v, reason := s.value(o, scales)
 	if reason != DropNone {
 		s.stats.Dropped[reason]++
 		return
-	}
-	a := s.accumulator(r.device)
-	if a.row != r {
-		a.take(r, targets)
 	}
 	if o.field.Kind == dcgm.EventCount {
 		a.addXID(o.field.ID, r.xid, v)
@@ -300,11 +302,9 @@ type placeScale struct {
 
 func (p *placeScale) scale() dcgm.Scale {
 	switch {
-	case p.baseUnits:
-		return dcgm.ScaleRatio
 	case p.seen[dcgm.ScalePercent]:
 		return dcgm.ScalePercent
-	case p.seen[dcgm.ScaleRatio]:
+	case p.baseUnits, p.seen[dcgm.ScaleRatio]:
 		return dcgm.ScaleRatio
 	}
 	return dcgm.ScaleUnknown

@@ -3,6 +3,7 @@ package synth
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
@@ -168,6 +169,7 @@ func (a *accumulator) count(t int64) {
 			}
 			s.codes = slices.Insert(s.codes, i, xidCounter{code: e.code, start: start})
 		}
-		s.codes[i].count += e.n
+		// A count that cannot grow any more is better than one that wraps around.
+		s.codes[i].count += min(e.n, math.MaxInt64-s.codes[i].count)
 	}
 }

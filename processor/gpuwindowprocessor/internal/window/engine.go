@@ -37,7 +37,8 @@ const (
 	// ImpossibleStep samples moved a counter of seconds further than time went.
 	// The pair is dropped, the value is the new baseline.
 	ImpossibleStep
-	// NoValue samples are NaN, infinite, stale or empty. No observation.
+	// NoValue samples are NaN, infinite, stale or empty, or negative where a
+	// counter cannot be. No observation.
 	NoValue
 	// Ignored samples are read by no rule and not carried by windows.
 	Ignored
@@ -601,7 +602,7 @@ func (in *Ingest) Add(p *Point) Outcome {
 func (in *Ingest) add(p *Point) Outcome {
 	e := in.e
 	switch {
-	case p.NoValue || !p.Value.finite():
+	case p.NoValue || !p.Value.finite() || in.metric.Kind == Counter && p.Value.Float() < 0:
 		return NoValue
 	case p.Time <= e.closed:
 		return Late
