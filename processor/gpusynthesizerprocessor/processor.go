@@ -207,18 +207,18 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64) {
 	stats := p.core.TakeStats()
 	for r, n := range stats.Dropped {
 		if n > 0 {
-			p.telemetry.GpuSynthesizerPointsDropped.Add(ctx, n, p.reasons[r])
+			p.telemetry.ProcessorGpuSynthesizerPointsDropped.Add(ctx, n, p.reasons[r])
 		}
 	}
 	if stats.Clamped > 0 {
-		p.telemetry.GpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)
+		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)
 	}
 	if unknown > 0 {
-		p.telemetry.GpuSynthesizerPointsUnknown.Add(ctx, unknown)
+		p.telemetry.ProcessorGpuSynthesizerPointsUnknown.Add(ctx, unknown)
 	}
 	if n := int64(p.core.Devices()); n != p.known {
 		p.known = n
-		p.telemetry.GpuSynthesizerDevices.Record(ctx, n)
+		p.telemetry.ProcessorGpuSynthesizerDevices.Record(ctx, n)
 	}
 }
 

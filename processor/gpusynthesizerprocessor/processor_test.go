@@ -133,10 +133,10 @@ func TestDevicesBeyondTheLimitAreDroppedAndCounted(t *testing.T) {
 	}
 	require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{10, parse(t, body.String())})))
 	assert.Equal(t, 3, sink.DataPointCount())
-	metadatatest.AssertEqualGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
 		{Value: 7, Attributes: attribute.NewSet(attribute.String("reason", "device_limit"))},
 	}, metricdatatest.IgnoreTimestamp())
-	metadatatest.AssertEqualGpuSynthesizerDevices(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualProcessorGpuSynthesizerDevices(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 }
 
 func TestEveryDropAndClampIsCounted(t *testing.T) {
@@ -158,12 +158,12 @@ DCGM_FI_DEV_NEW{UUID="GPU-1"} 1`)})
 	one := func(reason string, n int64) metricdata.DataPoint[int64] {
 		return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("reason", reason))}
 	}
-	metadatatest.AssertEqualGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
 		one("sentinel", 1), one("not_finite", 1), one("absurd", 3), one("ambiguous_unit", 1),
 		one("no_device", 1), one("other_entity", 1),
 	}, metricdatatest.IgnoreTimestamp())
-	metadatatest.AssertEqualGpuSynthesizerPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
-	metadatatest.AssertEqualGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 }
 
 func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {

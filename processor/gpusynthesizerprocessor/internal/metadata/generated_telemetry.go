@@ -23,13 +23,13 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                       metric.Meter
-	mu                          sync.Mutex
-	registrations               []metric.Registration
-	GpuSynthesizerDevices       metric.Int64Gauge
-	GpuSynthesizerPointsClamped metric.Int64Counter
-	GpuSynthesizerPointsDropped metric.Int64Counter
-	GpuSynthesizerPointsUnknown metric.Int64Counter
+	meter                                metric.Meter
+	mu                                   sync.Mutex
+	registrations                        []metric.Registration
+	ProcessorGpuSynthesizerDevices       metric.Int64Gauge
+	ProcessorGpuSynthesizerPointsClamped metric.Int64Counter
+	ProcessorGpuSynthesizerPointsDropped metric.Int64Counter
+	ProcessorGpuSynthesizerPointsUnknown metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -61,26 +61,26 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	}
 	builder.meter = Meter(settings)
 	var err, errs error
-	builder.GpuSynthesizerDevices, err = builder.meter.Int64Gauge(
-		"otelcol_gpu_synthesizer_devices",
+	builder.ProcessorGpuSynthesizerDevices, err = builder.meter.Int64Gauge(
+		"otelcol_processor_gpu_synthesizer_devices",
 		metric.WithDescription("Boards and MIG instances that the processor knows. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
-	builder.GpuSynthesizerPointsClamped, err = builder.meter.Int64Counter(
-		"otelcol_gpu_synthesizer_points_clamped",
+	builder.ProcessorGpuSynthesizerPointsClamped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_synthesizer_points_clamped",
 		metric.WithDescription("Ratios that were outside of 0 to 1 and were brought back. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
-	builder.GpuSynthesizerPointsDropped, err = builder.meter.Int64Counter(
-		"otelcol_gpu_synthesizer_points_dropped",
+	builder.ProcessorGpuSynthesizerPointsDropped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_synthesizer_points_dropped",
 		metric.WithDescription("Points of known DCGM fields that were no observation, by reason. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
-	builder.GpuSynthesizerPointsUnknown, err = builder.meter.Int64Counter(
-		"otelcol_gpu_synthesizer_points_unknown",
+	builder.ProcessorGpuSynthesizerPointsUnknown, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_synthesizer_points_unknown",
 		metric.WithDescription("Points of DCGM metrics that no signal is made of. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)

@@ -21,23 +21,23 @@ func NewSettings(tt *componenttest.Telemetry) processor.Settings {
 	return set
 }
 
-func AssertEqualGpuSynthesizerDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+func AssertEqualProcessorGpuSynthesizerDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
-		Name:        "otelcol_gpu_synthesizer_devices",
+		Name:        "otelcol_processor_gpu_synthesizer_devices",
 		Description: "Boards and MIG instances that the processor knows. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
 		},
 	}
-	got, err := tt.GetMetric("otelcol_gpu_synthesizer_devices")
+	got, err := tt.GetMetric("otelcol_processor_gpu_synthesizer_devices")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
-func AssertEqualGpuSynthesizerPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+func AssertEqualProcessorGpuSynthesizerPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
-		Name:        "otelcol_gpu_synthesizer_points_clamped",
+		Name:        "otelcol_processor_gpu_synthesizer_points_clamped",
 		Description: "Ratios that were outside of 0 to 1 and were brought back. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
@@ -46,14 +46,14 @@ func AssertEqualGpuSynthesizerPointsClamped(t *testing.T, tt *componenttest.Tele
 			DataPoints:  dps,
 		},
 	}
-	got, err := tt.GetMetric("otelcol_gpu_synthesizer_points_clamped")
+	got, err := tt.GetMetric("otelcol_processor_gpu_synthesizer_points_clamped")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
-func AssertEqualGpuSynthesizerPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+func AssertEqualProcessorGpuSynthesizerPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
-		Name:        "otelcol_gpu_synthesizer_points_dropped",
+		Name:        "otelcol_processor_gpu_synthesizer_points_dropped",
 		Description: "Points of known DCGM fields that were no observation, by reason. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
@@ -62,14 +62,14 @@ func AssertEqualGpuSynthesizerPointsDropped(t *testing.T, tt *componenttest.Tele
 			DataPoints:  dps,
 		},
 	}
-	got, err := tt.GetMetric("otelcol_gpu_synthesizer_points_dropped")
+	got, err := tt.GetMetric("otelcol_processor_gpu_synthesizer_points_dropped")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
-func AssertEqualGpuSynthesizerPointsUnknown(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+func AssertEqualProcessorGpuSynthesizerPointsUnknown(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
-		Name:        "otelcol_gpu_synthesizer_points_unknown",
+		Name:        "otelcol_processor_gpu_synthesizer_points_unknown",
 		Description: "Points of DCGM metrics that no signal is made of. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
@@ -78,7 +78,7 @@ func AssertEqualGpuSynthesizerPointsUnknown(t *testing.T, tt *componenttest.Tele
 			DataPoints:  dps,
 		},
 	}
-	got, err := tt.GetMetric("otelcol_gpu_synthesizer_points_unknown")
+	got, err := tt.GetMetric("otelcol_processor_gpu_synthesizer_points_unknown")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }

@@ -19,20 +19,20 @@ func TestSetupTelemetry(t *testing.T) {
 	tb, err := metadata.NewTelemetryBuilder(testTel.NewTelemetrySettings())
 	require.NoError(t, err)
 	defer tb.Shutdown()
-	tb.GpuSynthesizerDevices.Record(context.Background(), 1)
-	tb.GpuSynthesizerPointsClamped.Add(context.Background(), 1)
-	tb.GpuSynthesizerPointsDropped.Add(context.Background(), 1)
-	tb.GpuSynthesizerPointsUnknown.Add(context.Background(), 1)
-	AssertEqualGpuSynthesizerDevices(t, testTel,
+	tb.ProcessorGpuSynthesizerDevices.Record(context.Background(), 1)
+	tb.ProcessorGpuSynthesizerPointsClamped.Add(context.Background(), 1)
+	tb.ProcessorGpuSynthesizerPointsDropped.Add(context.Background(), 1)
+	tb.ProcessorGpuSynthesizerPointsUnknown.Add(context.Background(), 1)
+	AssertEqualProcessorGpuSynthesizerDevices(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
-	AssertEqualGpuSynthesizerPointsClamped(t, testTel,
+	AssertEqualProcessorGpuSynthesizerPointsClamped(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
-	AssertEqualGpuSynthesizerPointsDropped(t, testTel,
+	AssertEqualProcessorGpuSynthesizerPointsDropped(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
-	AssertEqualGpuSynthesizerPointsUnknown(t, testTel,
+	AssertEqualProcessorGpuSynthesizerPointsUnknown(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 
