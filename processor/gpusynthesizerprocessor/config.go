@@ -56,6 +56,9 @@ type Config struct {
 	// MaxDevices bounds the boards and MIG instances known at a time; rows of
 	// further ones are dropped and counted.
 	MaxDevices int `mapstructure:"max_devices"`
+	// Storage is the storage extension in which XID counting survives a restart;
+	// without one, errors that come while nobody scrapes are not counted.
+	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all are enabled by default.
 	Metrics map[string]MetricConfig `mapstructure:"metrics"`
 }

@@ -32,6 +32,7 @@ func createMetrics(
 	}
 	return processorhelper.NewMetrics(ctx, set, cfg, next, p.processMetrics,
 		processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: true}),
+		processorhelper.WithStart(p.start),
 		processorhelper.WithShutdown(p.shutdown),
 	)
 }

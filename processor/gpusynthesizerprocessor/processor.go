@@ -3,16 +3,21 @@ package gpusynthesizerprocessor
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/maphash"
 	"strings"
 	"sync"
+	"time"
 
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processorhelper"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -32,6 +37,11 @@ type gpuSynthesizer struct {
 	rows  rowCache
 	out   builder
 	known int64 // devices last reported
+
+	id      component.ID
+	logger  *zap.Logger
+	storage storage.Client // nil without one
+	failing bool           // the last write to the storage failed
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -40,6 +50,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		return nil, err
 	}
 	p := &gpuSynthesizer{
+		id:        set.ID,
+		logger:    set.Logger,
 		cfg:       cfg,
 		version:   set.BuildInfo.Version,
 		telemetry: tb,
@@ -57,9 +69,70 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 	return p, nil
 }
 
-func (p *gpuSynthesizer) shutdown(context.Context) error {
-	p.telemetry.Shutdown()
+// stateKey is where the storage holds XID state.
+const stateKey = "xid"
+
+// start takes over XID state from the storage, if there is one. State that
+// cannot be used is dropped, said once and counted.
+func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
+	if p.cfg.Storage == nil {
+		return nil
+	}
+	found, ok := host.GetExtensions()[*p.cfg.Storage]
+	if !ok {
+		return fmt.Errorf("storage must be an extension of the service, got %q", *p.cfg.Storage)
+	}
+	ext, ok := found.(storage.Extension)
+	if !ok {
+		return fmt.Errorf("storage must be a storage extension, got %q", *p.cfg.Storage)
+	}
+	client, err := ext.GetClient(ctx, component.KindProcessor, p.id, "")
+	if err != nil {
+		return fmt.Errorf("storage %q: %w", *p.cfg.Storage, err)
+	}
+	p.storage = client
+	state, err := client.Get(ctx, stateKey)
+	if err == nil && state != nil {
+		err = p.core.Restore(state, time.Now().UnixNano())
+	}
+	if err != nil {
+		p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1)
+		p.logger.Warn("The stored XID state cannot be used; counting starts anew.", zap.Error(err))
+	}
 	return nil
+}
+
+// save writes changed XID state before the batch that shows the change leaves,
+// so that no event is counted twice.
+func (p *gpuSynthesizer) save(ctx context.Context) {
+	if p.storage == nil || !p.core.Dirty() {
+		return
+	}
+	state, err := p.core.State()
+	if err == nil {
+		err = p.storage.Set(ctx, stateKey, state)
+	}
+	if err != nil {
+		p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1)
+	}
+	if failing := err != nil; failing != p.failing {
+		p.failing = failing
+		if failing {
+			p.logger.Warn("XID state cannot be stored.", zap.Error(err))
+		} else {
+			p.logger.Info("XID state can be stored again.")
+		}
+	}
+}
+
+func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
+	defer p.telemetry.Shutdown()
+	if p.storage == nil {
+		return nil
+	}
+	client := p.storage
+	p.storage = nil
+	return client.Close(ctx)
 }
 
 // processMetrics replaces the DCGM metrics of the batch by the samples made of
@@ -93,6 +166,7 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 	p.out.begin(md, p.core.Epoch(), p.cfg.ClusterName, p.version)
 	p.core.Flush(p.out.add)
 	p.out.end()
+	p.save(ctx)
 	p.report(ctx, unknown)
 	if md.ResourceMetrics().Len() == 0 {
 		return md, processorhelper.ErrSkipProcessingData

@@ -3,7 +3,9 @@ package dcgmreceiver
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +24,7 @@ type endpoint struct {
 	url      *url.URL
 	urlFull  string // without user and password
 	logger   *zap.Logger
+	batches  batchBuilder
 	parser   *exposition.Parser
 	lastSize int // of the last good body, in bytes
 
@@ -39,9 +42,23 @@ func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 		url:      u,
 		urlFull:  urlFull,
 		logger:   r.settings.Logger.With(zap.String("url.full", urlFull)),
+		batches:  batchBuilder{version: r.settings.BuildInfo.Version, node: nodeOf(u)},
 		parser:   exposition.NewParser(),
 		said:     map[outcome]bool{},
 	}
+}
+
+// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
+const nodeNameEnv = "NODE_NAME"
+
+// nodeOf returns the Kubernetes node of an exporter: an agent that scrapes its
+// own host knows it, and every agent of a fleet scrapes the same URL then. It is
+// empty where the node cannot be known.
+func nodeOf(u *url.URL) string {
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+		return os.Getenv(nodeNameEnv)
+	}
+	return ""
 }
 
 // scrape scrapes once and hands the batch on. The request ends with ctx, which
@@ -63,7 +80,7 @@ func (e *endpoint) scrape(ctx, consuming context.Context) {
 	r.metrics.scraped(consuming, result, time.Since(start), scrape)
 	e.changed(failure)
 
-	batch := r.batches.build(scrape, e.urlFull, pcommon.NewTimestampFromTime(start))
+	batch := e.batches.build(scrape, e.urlFull, pcommon.NewTimestampFromTime(start))
 	points := 1 // gpu.exporter.up
 	if scrape != nil {
 		points += scrape.Samples

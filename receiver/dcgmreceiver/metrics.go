@@ -12,12 +12,13 @@ import (
 // batchBuilder turns a scrape into one batch of metrics.
 type batchBuilder struct {
 	version string // of the collector, for the scope
+	node    string // of the exporter, for gpu.exporter.up; empty when unknown
 }
 
 // build makes the batch of one scrape at ts. A nil scrape stands for a failed
 // one. Each label set becomes a Resource with the labels as attributes, each
 // sample a metric with one point without attributes; gpu.exporter.up comes
-// first, on an empty Resource. Strings are shared with the parser's cache.
+// first, on a Resource with the exporter's node where that is known. Strings are shared with the parser's cache.
 func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -57,6 +58,9 @@ func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Ti
 }
 
 func (b batchBuilder) exporterUp(resource pmetric.ResourceMetrics, url string, ts pcommon.Timestamp, up int64) {
+	if b.node != "" {
+		resource.Resource().Attributes().PutStr(signal.K8sNodeName, b.node)
+	}
 	m := b.scope(resource).AppendEmpty()
 	m.SetName(signal.GPUExporterUp.Name)
 	m.SetUnit(signal.GPUExporterUp.Unit)

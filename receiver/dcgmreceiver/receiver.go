@@ -30,7 +30,6 @@ type dcgmReceiver struct {
 	telemetry *metadata.TelemetryBuilder
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
-	batches   batchBuilder
 
 	endpoints []*endpoint
 	fetcher   *fetcher
@@ -67,7 +66,6 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
-		batches:   batchBuilder{version: set.BuildInfo.Version},
 	}
 	for i, text := range cfg.Endpoints {
 		u, err := parseEndpoint(text)

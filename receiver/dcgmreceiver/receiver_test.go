@@ -31,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
 )
@@ -42,6 +43,7 @@ func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 // TestBatches compares the batch of one scrape of testdata/batches/<name>/body.prom with
 // expected.yaml beside it; -update writes the latter.
 func TestBatches(t *testing.T) {
+	t.Setenv(nodeNameEnv, "")
 	dirs, err := filepath.Glob("testdata/batches/*")
 	require.NoError(t, err)
 	require.NotEmpty(t, dirs)
@@ -65,6 +67,24 @@ func TestBatches(t *testing.T) {
 				require.NoError(t, pmetrictest.CompareMetrics(want, got))
 			})
 		})
+	}
+}
+
+// Every agent of a fleet scrapes the same URL: its node tells them apart.
+func TestTheExporterOfTheOwnNodeIsNamedByIt(t *testing.T) {
+	t.Setenv(nodeNameEnv, "gpu-node-7")
+	for endpoint, want := range map[string]string{
+		"http://localhost:9400/metrics": "gpu-node-7",
+		"http://127.0.0.1:9400/metrics": "gpu-node-7",
+		"http://[::1]:9400/metrics":     "gpu-node-7",
+		"http://10.0.0.7:9400/metrics":  "",
+		"http://exporter:9400/metrics":  "",
+	} {
+		u, err := parseEndpoint(endpoint)
+		require.NoError(t, err)
+		md := batchBuilder{node: nodeOf(u)}.build(nil, endpoint, 1)
+		node, _ := md.ResourceMetrics().At(0).Resource().Attributes().Get(signal.K8sNodeName)
+		assert.Equal(t, want, node.Str(), endpoint)
 	}
 }
 

@@ -30,6 +30,7 @@ type TelemetryBuilder struct {
 	ProcessorGpuSynthesizerPointsClamped metric.Int64Counter
 	ProcessorGpuSynthesizerPointsDropped metric.Int64Counter
 	ProcessorGpuSynthesizerPointsUnknown metric.Int64Counter
+	ProcessorGpuSynthesizerStorageErrors metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -83,6 +84,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_gpu_synthesizer_points_unknown",
 		metric.WithDescription("Points of DCGM metrics that no signal is made of. [Alpha]"),
 		metric.WithUnit("{point}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuSynthesizerStorageErrors, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_synthesizer_storage_errors",
+		metric.WithDescription("Times that XID state could not be read from the storage or written to it. [Alpha]"),
+		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
 	return &builder, errs

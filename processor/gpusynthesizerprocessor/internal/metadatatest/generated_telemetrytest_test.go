@@ -23,6 +23,7 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorGpuSynthesizerPointsClamped.Add(context.Background(), 1)
 	tb.ProcessorGpuSynthesizerPointsDropped.Add(context.Background(), 1)
 	tb.ProcessorGpuSynthesizerPointsUnknown.Add(context.Background(), 1)
+	tb.ProcessorGpuSynthesizerStorageErrors.Add(context.Background(), 1)
 	AssertEqualProcessorGpuSynthesizerDevices(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
@@ -33,6 +34,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuSynthesizerPointsUnknown(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuSynthesizerStorageErrors(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 

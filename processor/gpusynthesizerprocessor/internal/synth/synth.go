@@ -72,6 +72,8 @@ type Synthesizer struct {
 	epoch   uint64
 	swept   int64 // newest sample time at the last sweep
 
+	dirty bool // XID state changed since it was last encoded
+
 	rows   []observation
 	active []*accumulator
 	pool   []*accumulator
@@ -177,11 +179,13 @@ func (s *Synthesizer) scrape(rows []observation) {
 		if len(a.instances) > 0 {
 			a.foldBoard()
 		}
-		a.readXID(time)
+		if a.readXID(time) {
+			s.dirty = true
+		}
 	}
 	for _, a := range s.active {
-		if len(a.instances) > 0 {
-			a.liftXID()
+		if len(a.instances) > 0 && a.liftXID() {
+			s.dirty = true
 		}
 	}
 	e := emitter{s: s, time: time}
@@ -353,6 +357,7 @@ func (s *Synthesizer) sweep(time int64) {
 	for k, d := range s.devices {
 		if time-d.last > idleLimit {
 			delete(s.devices, k)
+			s.dirty = s.dirty || d.xid.since != 0
 		}
 	}
 	if len(s.devices) != before {

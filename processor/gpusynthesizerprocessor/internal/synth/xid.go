@@ -45,8 +45,9 @@ type event struct {
 }
 
 // readXID finds the XID events of this scrape and takes its values as the base
-// of the next one. A device's first scrape is a base only.
-func (a *accumulator) readXID(t int64) {
+// of the next one. A device's first scrape is a base only. It reports whether
+// the base changed.
+func (a *accumulator) readXID(t int64) (changed bool) {
 	s := &a.device.xid
 	last, hasLast := a.get(dcgm.XIDLast)
 	now := xidNone
@@ -59,7 +60,7 @@ func (a *accumulator) readXID(t int64) {
 		now = xidLast
 	}
 	if now == xidNone || t <= s.time {
-		return
+		return false
 	}
 	a.xidSeen = true
 	s.time = t
@@ -94,19 +95,23 @@ func (a *accumulator) readXID(t int64) {
 	case xidTotal:
 		a.moves(a.totals, s.totals, true)
 	}
-	if hasLast {
-		s.last = int(last)
-	}
-	if a.hasCounts {
-		s.counts = maps.Clone(a.counts)
-	}
-	if a.hasTotals {
-		if s.totals == nil {
-			s.totals = map[int]float64{}
-		}
-		maps.Copy(s.totals, a.totals)
-	}
+	changed = s.source != now
 	s.source = now
+	if hasLast && s.last != int(last) {
+		s.last, changed = int(last), true
+	}
+	if a.hasCounts && !maps.Equal(s.counts, a.counts) {
+		s.counts, changed = maps.Clone(a.counts), true
+	}
+	if s.totals == nil && len(a.totals) > 0 {
+		s.totals = map[int]float64{}
+	}
+	for code, v := range a.totals {
+		if was, known := s.totals[code]; !known || was != v {
+			s.totals[code], changed = v, true
+		}
+	}
+	return changed
 }
 
 // moves appends the upward moves of counts per code. Counters that fell were
@@ -125,8 +130,9 @@ func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 }
 
 // liftXID moves events that all instances of the board show alike to the board:
-// an error of the board is repeated on each of them.
-func (a *accumulator) liftXID() {
+// an error of the board is repeated on each of them. It reports whether the
+// board began to be watched.
+func (a *accumulator) liftXID() (began bool) {
 	var watched []*accumulator
 	for _, in := range a.instances {
 		if in.xidSeen {
@@ -134,11 +140,12 @@ func (a *accumulator) liftXID() {
 		}
 	}
 	if len(watched) < 2 {
-		return
+		return false
 	}
 	a.xidSeen = true
 	if a.device.xid.since == 0 {
 		a.device.xid.since = watched[0].device.xid.time
+		began = true
 	}
 	for _, e := range slices.Clone(watched[0].events) {
 		everywhere := true
@@ -153,6 +160,7 @@ func (a *accumulator) liftXID() {
 			in.events = slices.DeleteFunc(in.events, func(x event) bool { return x == e })
 		}
 	}
+	return began
 }
 
 // count adds this scrape's events to the device's counters.

@@ -1,0 +1,123 @@
+package synth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// stateVersion is that of the encoding of stored state.
+const stateVersion = 1
+
+// ErrState says that stored state cannot be used.
+var ErrState = errors.New("not a state of this version")
+
+// storedState is what survives a restart: where XID counting stood.
+type storedState struct {
+	Version int            `json:"version"`
+	Devices []storedDevice `json:"devices"`
+}
+
+type storedDevice struct {
+	Host     string          `json:"host,omitempty"`
+	Node     string          `json:"node,omitempty"`
+	Board    string          `json:"board"`
+	Instance string          `json:"instance,omitempty"`
+	Source   xidSource       `json:"source,omitempty"`
+	Last     int             `json:"last,omitempty"`
+	Since    int64           `json:"since"`
+	Counts   map[int]float64 `json:"counts,omitempty"`
+	Totals   map[int]float64 `json:"totals,omitempty"`
+	Codes    []storedCode    `json:"codes,omitempty"`
+}
+
+type storedCode struct {
+	Code  int   `json:"code"`
+	Start int64 `json:"start"`
+	Count int64 `json:"count"`
+}
+
+// Dirty reports whether XID state changed since the last State.
+func (s *Synthesizer) Dirty() bool { return s.dirty }
+
+// State encodes what has to survive a restart, so that an error which comes
+// while nobody scrapes is counted and none is counted twice.
+func (s *Synthesizer) State() ([]byte, error) {
+	s.dirty = false
+	out := storedState{Version: stateVersion}
+	for k, d := range s.devices {
+		x := &d.xid
+		if x.since == 0 {
+			continue
+		}
+		stored := storedDevice{
+			Host: k.place.Host, Node: k.place.Node, Board: k.board, Instance: k.instance,
+			Source: x.source, Last: x.last, Since: x.since, Counts: x.counts, Totals: x.totals,
+		}
+		for _, c := range x.codes {
+			stored.Codes = append(stored.Codes, storedCode{c.code, c.start, c.count})
+		}
+		out.Devices = append(out.Devices, stored)
+	}
+	return json.Marshal(out)
+}
+
+// Restore takes over the state of an earlier process. now is the time in
+// nanoseconds since the epoch: events that the first scrape shows happened
+// before it, and their counters start there. Text that is no state of this
+// version leaves the Synthesizer as it was.
+func (s *Synthesizer) Restore(text []byte, now int64) error {
+	var in storedState
+	if err := json.Unmarshal(text, &in); err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	if in.Version != stateVersion {
+		return fmt.Errorf("%w: version %d", ErrState, in.Version)
+	}
+	for i := range in.Devices {
+		if !in.Devices[i].valid() {
+			return fmt.Errorf("%w: device %d", ErrState, i)
+		}
+	}
+	s.swept = now
+	for i := range in.Devices {
+		stored := &in.Devices[i]
+		d := s.device(Place{Host: stored.Host, Node: stored.Node}, stored.Board, stored.Instance)
+		if d == nil {
+			break
+		}
+		d.last = now
+		if d.Parent != nil {
+			d.Parent.last = now
+		}
+		d.xid = xidState{
+			source: stored.Source, last: stored.Last, since: stored.Since,
+			counts: maps.Clone(stored.Counts), totals: maps.Clone(stored.Totals),
+		}
+		for _, c := range stored.Codes {
+			d.xid.codes = append(d.xid.codes, xidCounter{code: c.Code, start: c.Start, count: c.Count})
+		}
+	}
+	return nil
+}
+
+func (d *storedDevice) valid() bool {
+	inOrder := slices.IsSortedFunc(d.Codes, func(a, b storedCode) int { return a.Code - b.Code })
+	for i, c := range d.Codes {
+		if c.Code <= 0 || c.Code > dcgm.MaxXID || c.Count < 0 || c.Start < 0 || i > 0 && c.Code == d.Codes[i-1].Code {
+			return false
+		}
+	}
+	for _, values := range []map[int]float64{d.Counts, d.Totals} {
+		for code, v := range values {
+			if code <= 0 || code > dcgm.MaxXID || v < 0 {
+				return false
+			}
+		}
+	}
+	return inOrder && d.Board != "" && d.Source <= xidTotal && d.Last >= 0 && d.Last <= dcgm.MaxXID && d.Since > 0
+}

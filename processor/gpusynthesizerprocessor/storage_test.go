@@ -1,0 +1,192 @@
+package gpusynthesizerprocessor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
+)
+
+var storageID = component.MustNewID("memory_storage")
+
+// memoryStorage is a storage extension, and the host that has it.
+type memoryStorage struct {
+	component.StartFunc
+	component.ShutdownFunc
+	values map[string][]byte
+	broken error
+	writes int
+	closed bool
+}
+
+func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
+	return map[component.ID]component.Component{storageID: m}
+}
+
+func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
+	return memoryClient{storage.NewNopClient(), m}, nil
+}
+
+type memoryClient struct {
+	storage.Client
+	m *memoryStorage
+}
+
+func (c memoryClient) Get(_ context.Context, key string) ([]byte, error) {
+	return c.m.values[key], c.m.broken
+}
+
+func (c memoryClient) Set(_ context.Context, key string, value []byte) error {
+	c.m.writes++
+	if c.m.broken == nil {
+		c.m.values[key] = value
+	}
+	return c.m.broken
+}
+
+func (c memoryClient) Close(context.Context) error {
+	c.m.closed = true
+	return nil
+}
+
+// start starts a processor on the storage.
+func (m *memoryStorage) start(t *testing.T, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	cfg.Storage = &storageID
+	sink := &consumertest.MetricsSink{}
+	p, err := NewFactory().CreateMetrics(context.Background(), set, cfg, sink)
+	require.NoError(t, err)
+	require.NoError(t, p.Start(context.Background(), m))
+	t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
+	return p, sink
+}
+
+func feed(t *testing.T, p processor.Metrics, seconds int64, body string) {
+	t.Helper()
+	require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{seconds, parse(t, body)})))
+}
+
+// rendered is everything that left, later than all times of a test: a restored
+// counter may have started at the restart, which is now.
+func rendered(sink *consumertest.MetricsSink) string {
+	var b strings.Builder
+	for _, md := range sink.AllMetrics() {
+		b.WriteString(render(md))
+	}
+	return b.String()
+}
+
+// farFuture is a sample time after every restart of these tests.
+const farFuture = 1 << 33
+
+func TestAnXIDThatComesDuringARestartIsCounted(t *testing.T) {
+	m := &memoryStorage{values: map[string][]byte{}}
+	before, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	feed(t, before, 10, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 0
+DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 4`)
+	feed(t, before, 20, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31
+DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
+	// Killed: nothing is written at the end.
+
+	after, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
+DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
+	got := rendered(sink)
+	assert.Contains(t, got, "{error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s", "counted before, and not again")
+	assert.Contains(t, got, "{error.type=xid_79, hw.id=GPU-1} = 1 {error} since ")
+	assert.Contains(t, got, "{error.type=xid_31, gpu.mig.gpu_instance.id=7, hw.id=GPU-2/gi7, hw.parent=GPU-2} = 3 {error} since 10s")
+}
+
+func TestStateIsWrittenOnlyWhenItChanged(t *testing.T) {
+	m := &memoryStorage{values: map[string][]byte{}}
+	p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	for i, code := range []string{"0", "0", "31", "31", "31"} {
+		feed(t, p, int64(10*(i+1)), `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30
+DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} `+code)
+	}
+	assert.Equal(t, 2, m.writes)
+}
+
+func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	core, logs := observer.New(zap.InfoLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	m := &memoryStorage{values: map[string][]byte{}, broken: errors.New("disk full")}
+	p, sink := m.start(t, set)
+	for i, code := range []string{"0", "31", "43"} {
+		feed(t, p, int64(10*(i+1)), `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} `+code)
+	}
+	m.broken = nil
+	feed(t, p, 40, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
+	assert.Contains(t, rendered(sink), "error.type=xid_79", "samples leave all the same")
+	var said []string
+	for _, e := range logs.All() {
+		said = append(said, e.Message)
+	}
+	assert.Equal(t, []string{
+		"The stored XID state cannot be used; counting starts anew.",
+		"XID state cannot be stored.",
+		"XID state can be stored again.",
+	}, said)
+	metadatatest.AssertEqualProcessorGpuSynthesizerStorageErrors(t, tel,
+		[]metricdata.DataPoint[int64]{{Value: 4}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
+	for name, text := range map[string]string{
+		"no JSON":             "x",
+		"another version":     `{"version":2}`,
+		"no board":            `{"version":1,"devices":[{"since":1}]}`,
+		"never watched":       `{"version":1,"devices":[{"board":"GPU-1"}]}`,
+		"a code that is none": `{"version":1,"devices":[{"board":"GPU-1","since":1,"codes":[{"code":100000,"count":1}]}]}`,
+		"a negative count":    `{"version":1,"devices":[{"board":"GPU-1","since":1,"codes":[{"code":31,"count":-1}]}]}`,
+		"codes twice":         `{"version":1,"devices":[{"board":"GPU-1","since":1,"codes":[{"code":31,"count":1},{"code":31,"count":1}]}]}`,
+		"codes out of order":  `{"version":1,"devices":[{"board":"GPU-1","since":1,"codes":[{"code":43,"count":1},{"code":31,"count":1}]}]}`,
+		"a negative total":    `{"version":1,"devices":[{"board":"GPU-1","since":1,"totals":{"31":-1}}]}`,
+		"an unknown source":   `{"version":1,"devices":[{"board":"GPU-1","since":1,"source":9}]}`,
+		"an impossible code":  `{"version":1,"devices":[{"board":"GPU-1","since":1,"last":-5}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &memoryStorage{values: map[string][]byte{stateKey: []byte(text)}}
+			p, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+			feed(t, p, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
+			assert.Contains(t, rendered(sink), "hw.errors {hw.id=GPU-1} = 0 {error}", "a first scrape is a base")
+		})
+	}
+}
+
+func TestAStorageThatIsNoneFailsTheStart(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Storage = &storageID
+	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	require.NoError(t, err)
+	assert.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()),
+		`storage must be an extension of the service, got "memory_storage"`)
+}
+
+func TestTheStorageIsClosedOnce(t *testing.T) {
+	m := &memoryStorage{values: map[string][]byte{}}
+	p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	require.NoError(t, p.Shutdown(context.Background()))
+	assert.True(t, m.closed)
+	require.NoError(t, p.Shutdown(context.Background()))
+}
