@@ -107,6 +107,58 @@ const (
 	ErrorTypeXIDPrefix = "xid_"
 )
 
+// Attribute describes an attribute key of data points for the documentation.
+type Attribute struct {
+	// Key is the attribute's key.
+	Key string
+	// Meaning is a phrase for users.
+	Meaning string
+	// Values are all values that occur, where they are few.
+	Values []string
+}
+
+// PointAttributes returns every attribute key of data points, those that
+// identify a device first.
+func PointAttributes() []Attribute {
+	return []Attribute{
+		{HardwareID, "the device: `GPU-<uuid>`, a MIG instance `GPU-<uuid>/gi<GPU instance id>`", nil},
+		{HardwareParent, "the board of a MIG instance", nil},
+		{HardwareName, "the operating system's device name", nil},
+		{HardwareModel, "the model as exposed", nil},
+		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA}},
+		{HardwareType, "the kind of hardware", []string{TypeGPU}},
+		{MIGProfile, "MIG profile, on instances", nil},
+		{MIGInstanceID, "NVML GPU instance id, on instances", nil},
+		{MIGUUID, "MIG device UUID, where it is known", nil},
+		{SharingStrategy, "how the device is shared, on a container's points", []string{
+			SharingNone, SharingMIG, SharingTimeSlicing, SharingMPS, SharingDRA, SharingUnknown,
+		}},
+		{HolderSource, "who named the holder", []string{HolderSourceLabels}},
+		{ResourceClaimName, "DRA ResourceClaim that allocated the device", nil},
+		{ResourceClaimUID, "UID of that claim", nil},
+		{DeviceClassName, "DRA DeviceClass of the request", nil},
+		{DRADriver, "DRA driver of the device", nil},
+		{DRAPool, "pool of that driver", nil},
+		{DRADevice, "device name in the pool", nil},
+		{DRARequest, "request within the claim", nil},
+		{DRAShareID, "allocation of a shareable device", nil},
+		{GPUTask, "engine that the utilization is of", []string{TaskGeneral, TaskEncoder, TaskDecoder}},
+		{SensorLocation, "temperature sensor", []string{LocationGPU, LocationMemory}},
+		{ErrorType, "kind of error; absent while XID errors are watched and none has come", []string{
+			ErrorTypeXIDPrefix + "<code>", "ecc_sbe", "ecc_dbe", "row_remap_uncorrectable", "row_remap_correctable",
+			"pcie_replay", "nvlink_crc", "nvlink_replay", "nvlink_recovery",
+		}},
+		{IODirection, "direction, seen from the GPU", []string{DirectionTransmit, DirectionReceive}},
+		{ClockEventReason, "why the clocks are lowered", []string{
+			"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake",
+		}},
+		{ClockViolation, "policy that throttles", []string{"power", "thermal", "sync_boost", "board_limit"}},
+		{ClockDomain, "clock", []string{DomainSM, DomainMemory}},
+		{Pipe, "execution pipe", []string{"tensor", "fp64", "fp32", "fp16", "int", "tensor_imma", "tensor_hmma", "tensor_dfma"}},
+		{URLFull, "scraped endpoint, without credentials", nil},
+	}
+}
+
 // DescriptiveAttributes lists the data point attributes that describe a device
 // without identifying a series: the last value wins and a value may appear
 // later without a new series being born.

@@ -39,6 +39,23 @@ func TestOwnAttributesDoNotDescribeTheDevice(t *testing.T) {
 	}
 }
 
+func TestEveryAttributeIsDocumentedOnce(t *testing.T) {
+	documented := map[string]bool{}
+	for _, a := range PointAttributes() {
+		assert.False(t, documented[a.Key], a.Key)
+		assert.NotEmpty(t, a.Meaning, a.Key)
+		documented[a.Key] = true
+	}
+	for _, a := range DescriptiveAttributes() {
+		assert.True(t, documented[a], a)
+	}
+	for _, m := range All() {
+		for _, a := range m.Attributes {
+			assert.True(t, documented[a], "%s of %s", a, m.Name)
+		}
+	}
+}
+
 func TestUnknownNamesAreNotFound(t *testing.T) {
 	_, ok := Lookup("gpu.nonsense")
 	assert.False(t, ok)

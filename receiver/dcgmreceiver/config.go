@@ -105,7 +105,7 @@ func (cfg *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("max_body_size is %d: must be a positive number of bytes", cfg.MaxBodySize))
 	}
 	if cfg.HTTP.Endpoint != "" {
-		errs = append(errs, fmt.Errorf("http::endpoint is %q: must not be set, the URLs belong into endpoints", withoutUserInfo(cfg.HTTP.Endpoint)))
+		errs = append(errs, fmt.Errorf("http::endpoint is %q: must not be set, the URLs belong in endpoints", withoutUserInfo(cfg.HTTP.Endpoint)))
 	}
 	if cfg.HTTP.Timeout != 0 {
 		errs = append(errs, fmt.Errorf("http::timeout is %s: must not be set, the bound of a scrape is timeout", cfg.HTTP.Timeout))

@@ -117,7 +117,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"no timeout", "{endpoints: ['http://a'], timeout: 0}", "timeout is 0s: must be at least 10ms"},
 		{"a negative jitter", "{endpoints: ['http://a'], start_jitter: -1s}", "start_jitter is -1s: must be between 0s and 1h0m0s"},
 		{"no body size", "{endpoints: ['http://a'], max_body_size: 0}", "max_body_size is 0: must be a positive number of bytes"},
-		{"the client's endpoint", "{endpoints: ['http://a'], http: {endpoint: 'http://u:p@b'}}", `http::endpoint is "http://b": must not be set, the URLs belong into endpoints`},
+		{"the client's endpoint", "{endpoints: ['http://a'], http: {endpoint: 'http://u:p@b'}}", `http::endpoint is "http://b": must not be set, the URLs belong in endpoints`},
 		{"the client's timeout", "{endpoints: ['http://a'], http: {timeout: 5s}}", "http::timeout is 5s: must not be set, the bound of a scrape is timeout"},
 		{"the client's compression", "{endpoints: ['http://a'], http: {compression: gzip}}", `http::compression is "gzip": must not be set, a scrape sends no body`},
 		{"an unknown field", "{endpoints: ['http://a'], interval: 5s}", "interval"},

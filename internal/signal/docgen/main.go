@@ -81,6 +81,7 @@ func document() (string, error) {
 				m.Name, kind, m.Unit, code(m.Attributes), m.Description, m.Source, m.OpenCost, name)
 		}
 	}
+	attributes(&b)
 	fields(&b)
 	return b.String(), nil
 }
@@ -96,6 +97,14 @@ func prometheusName(m *signal.Metric) (string, error) {
 	}
 	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
 	return namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: kind})
+}
+
+// attributes renders the attributes of data points.
+func attributes(b *strings.Builder) {
+	b.WriteString("\n## Attributes of data points\n| attribute | meaning | values |\n|---|---|---|\n")
+	for _, a := range signal.PointAttributes() {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", a.Key, a.Meaning, code(a.Values))
+	}
 }
 
 // fields renders the field catalogue.
