@@ -12,14 +12,19 @@ BIN := bin
 GOLANGCI_LINT_VERSION := v2.15.0
 TOOL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelcol-gpu/tools
 GOLANGCI_LINT := $(TOOL_CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)-$(shell go env GOVERSION)/golangci-lint
+# A real Prometheus for `make examples`, built once as well; the version is in its go.mod.
+PROMETHEUS_VERSION := $(shell sed -n 's/^.*prometheus\/prometheus \(v[^ ]*\).*/\1/p' internal/tools/prometheus/go.mod)
+PROMETHEUS := $(TOOL_CACHE)/prometheus-$(PROMETHEUS_VERSION)-$(shell go env GOVERSION)/prometheus
 
 # builder-config.yaml is the one place for the version and the build tags.
 TAGS := $(shell sed -n 's/^  build_tags: *//p' builder-config.yaml)
 # Reproducible: no paths, no VCS state, no symbols; a VCS that git refuses to read cannot fail it.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "-s -w"
 TEST_TIMEOUT ?= 30m
-# One fuzz target's share of `make fuzz`, and a pattern that narrows the packages of `bench`.
+# One fuzz target's share of `make fuzz`; the runs of each benchmark, of which `bench` takes the
+# median, and a pattern that narrows them by name.
 FUZZTIME ?= 10s
+BENCH_COUNT ?= 3
 BENCH ?= .
 
 .PHONY: help
@@ -36,13 +41,22 @@ run: build ## Simulated GPUs through the collector: one line per device and wind
 	@exec examples/quickstart.sh
 
 .PHONY: test
-test: ## Run every test under the race detector
+test: unit examples ## Run every test: packages under the race detector, then the examples as processes
+
+.PHONY: unit
+unit: ## Run the packages' tests under the race detector
 	go test -race -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./...
 
+# Scrapes and agents run by the clock, so they get a number of scrapes; the rest gets a second.
+COMPARISON := ./receiver/dcgmreceiver/internal/comparison
+BENCHMARK = go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCH_COUNT) -timeout $(TEST_TIMEOUT) -tags "$(TAGS)"
 .PHONY: bench
-bench: ## Run the benchmarks; BENCH narrows them by name
-	@go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" \
-		$$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
+bench: build ## Run the benchmarks, peers beside them, and print the ratios; BENCH narrows them by name
+	@{ $(BENCHMARK) -benchtime 40x -skip '^Benchmark(Agent|Parser|ScrapeMany)$$' $(COMPARISON); \
+		OTELCOL_GPU_BIN="$(abspath $(BIN))" $(BENCHMARK) -benchtime 24x -skip '^Benchmark(Scrape|ScrapeMany|Parser)$$' $(COMPARISON); \
+		$(BENCHMARK) -skip '^Benchmark(Agent|Scrape)$$' $(COMPARISON); \
+		$(BENCHMARK) $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u | grep -vx '$(COMPARISON)'); \
+	} | go run ./internal/benchtable
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
@@ -52,8 +66,8 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: examples
-examples: build ## Validate every file under examples/ and run each for some seconds
-	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest
+examples: build $(PROMETHEUS) ## Validate every file under examples/ and run each for some seconds
+	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run golangci-lint; LINT_FLAGS=--fix repairs what it can
@@ -73,9 +87,10 @@ check-generate: ## Fail when `make generate` would change a file
 	@.ci/unchanged-by $(MAKE) --no-print-directory generate
 
 .PHONY: check-tidy
-check-tidy: ## Fail when go.mod or go.sum, here or in internal/tools, is not tidy
+check-tidy: ## Fail when go.mod or go.sum, here or below internal/tools, is not tidy
 	go mod tidy -diff
 	go -C internal/tools mod tidy -diff
+	go -C internal/tools/prometheus mod tidy -diff
 
 .PHONY: ocb-classic
 ocb-classic: build $(BIN)/ocb ## Build the manifest as a module of its own, outside this checkout
@@ -94,3 +109,7 @@ $(BIN)/mdatagen: internal/tools/go.mod internal/tools/go.sum
 # GOFLAGS of the caller are meant for this module, not for a tool's.
 $(GOLANGCI_LINT):
 	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -ldflags "-s -w" github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+$(PROMETHEUS):
+	CGO_ENABLED=0 go -C internal/tools/prometheus build -trimpath -buildvcs=false -tags remove_all_sd -ldflags "-s -w" \
+		-o $@ github.com/prometheus/prometheus/cmd/prometheus

@@ -61,11 +61,12 @@ var (
 
 // examples lists every file under examples/; TestEveryExampleIsRun compares.
 var examples = map[string]example{
-	"quickstart.yaml":          {set: join(fastDCGM, fastWindow), run: runToFile},
-	"agent.yaml":               {set: join(fastDCGM, fastWindow), run: runAgent},
-	"prometheus-receiver.yaml": {set: join(fastPrometheus, fastWindow), run: runToBackend},
-	"otlp-to-prometheus.yaml":  {set: join(fastDCGM, fastWindow), run: runToPrometheus},
-	"prometheus-exporter.yaml": {set: join(fastDCGM, fastWindow), run: runToPage},
+	"quickstart.yaml":              {set: join(fastDCGM, fastWindow), run: runToFile},
+	"agent.yaml":                   {set: join(fastDCGM, fastWindow), run: runAgent},
+	"prometheus-receiver.yaml":     {set: join(fastPrometheus, fastWindow), run: runToBackend},
+	"otlp-to-prometheus.yaml":      {set: join(fastDCGM, fastWindow), run: runToPrometheus},
+	"prometheus-remote-write.yaml": {set: join(fastDCGM, fastWindow), run: runRemoteWrite},
+	"prometheus-exporter.yaml":     {set: join(fastDCGM, fastWindow), run: runToScrapingPrometheus},
 }
 
 func join(lists ...[]string) []string {
@@ -205,43 +206,40 @@ func runToFile(t *testing.T, file string, set []string) {
 	checkWindows(t, read(), windowLength)
 }
 
-// runToPage looks at the page that the prometheus exporter serves.
-func runToPage(t *testing.T, file string, set []string) {
-	t.Helper()
-	listen := freeAddress(t)
-	c := startCollector(t, file, set, map[string]string{"PROMETHEUS_LISTEN": listen}, listen)
-	var page string
-	poll(t, c.ended, "saturation on the page", func() bool {
-		page = get(t, "http://"+listen+"/metrics")
-		return strings.Contains(page, "gpu_saturation_memory_utilization_avg_ratio{")
-	})
-	assert.Contains(t, page, "gpu_window_coverage_ratio{")
-	for line := range strings.Lines(page) {
-		if strings.HasPrefix(line, "gpu_saturation_memory_utilization_avg_ratio{") {
-			assert.Contains(t, line, `k8s_node_name="`, "place is a label")
-			assert.Contains(t, line, `hw_id="`)
-		}
-	}
-	c.stop(t)
+// simulator is a simulated exporter that can be taken away and brought back.
+type simulator struct {
+	listen string
+	cmd    *exec.Cmd
+	output bytes.Buffer
 }
 
-// startSimulator starts a simulated exporter and returns its host and port.
-func startSimulator(t *testing.T) string {
+// startSimulator starts a simulated exporter, which ends with the test.
+func startSimulator(t *testing.T) *simulator {
 	t.Helper()
-	listen := freeAddress(t)
-	cmd := exec.CommandContext(t.Context(), binary(t, "dcgmsim"), "--listen", listen, "--scenario", "mixed", "--gpus", "8")
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	require.NoError(t, cmd.Start())
+	s := &simulator{listen: freeAddress(t)}
+	s.start(t)
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		s.kill()
 		if t.Failed() {
-			t.Logf("dcgmsim said:\n%s", output.String())
+			t.Logf("dcgmsim said:\n%s", s.output.String())
 		}
 	})
-	poll(t, nil, "the simulated exporter", func() bool { return get(t, "http://"+listen+"/metrics") != "" })
-	return listen
+	return s
+}
+
+func (s *simulator) url() string { return "http://" + s.listen + "/metrics" }
+
+func (s *simulator) start(t *testing.T) {
+	t.Helper()
+	s.cmd = exec.CommandContext(t.Context(), binary(t, "dcgmsim"), "--listen", s.listen, "--scenario", "mixed", "--gpus", "8")
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	require.NoError(t, s.cmd.Start())
+	poll(t, nil, "the simulated exporter", func() bool { return get(t, s.url()) != "" })
+}
+
+func (s *simulator) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
 }
 
 // get returns a page, empty while nobody listens yet.
@@ -321,16 +319,15 @@ type collector struct {
 	listens []string
 }
 
-// startCollector starts a simulated exporter and the collector on an example.
-// listens are the addresses that the collector has to let go at its end.
+// startCollector starts the collector on an example, and a simulated exporter
+// unless env names a DCGM_ENDPOINT. listens are the addresses that the collector has to let go at its end.
 func startCollector(t *testing.T, file string, set []string, env map[string]string, listens ...string) *collector {
 	t.Helper()
-	exporter := startSimulator(t)
-	all := map[string]string{
-		"DCGM_ENDPOINT": "http://" + exporter + "/metrics",
-		"DCGM_TARGET":   exporter,
+	all := maps.Clone(env)
+	if all["DCGM_ENDPOINT"] == "" {
+		exporter := startSimulator(t)
+		all["DCGM_ENDPOINT"], all["DCGM_TARGET"] = exporter.url(), exporter.listen
 	}
-	maps.Copy(all, env)
 	args := []string{"--config", file}
 	for _, s := range set {
 		args = append(args, "--set", s)

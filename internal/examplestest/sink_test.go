@@ -1,6 +1,7 @@
 package examplestest
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
 	"net/http"
@@ -51,7 +52,7 @@ func newSink(t *testing.T, next http.Handler) *sink {
 
 		if next != nil {
 			r.Header.Del("Content-Encoding")
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			next.ServeHTTP(w, r)
 		}
 		select {

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
@@ -60,14 +61,17 @@ func BenchmarkSynthesizer(b *testing.B) {
 			require.NoError(b, err)
 			template := layout.make(s)
 			b.ReportAllocs()
+			var cpu cpumeter.Meter
 			for b.Loop() {
 				b.StopTimer()
 				md := pmetric.NewMetrics()
 				template.CopyTo(md)
 				b.StartTimer()
+				cpu.Start(b)
 				require.NoError(b, p.ConsumeMetrics(context.Background(), md))
+				cpu.Stop(b)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(s.rows)), "ns/row")
+			cpu.Report(b, len(s.rows))
 		})
 	}
 }

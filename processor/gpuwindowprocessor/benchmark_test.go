@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -214,6 +215,7 @@ func benchmarkEngine(b *testing.B, nodes, devices int) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	b.ReportAllocs()
+	var cpu cpumeter.Meter
 	for b.Loop() {
 		if n.advance() {
 			// Windows are read by another goroutine than samples are.
@@ -221,9 +223,11 @@ func benchmarkEngine(b *testing.B, nodes, devices int) {
 			n.emit()
 			b.StartTimer()
 		}
+		cpu.Start(b)
 		n.scrape()
+		cpu.Stop(b)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n.series), "ns/sample")
+	cpu.Report(b, n.series)
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(n.series), "B/series")
 	runtime.KeepAlive(n)
 }
@@ -246,7 +250,10 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 		}
 		all = append(all, points)
 	}
-	var r reader
+	var (
+		r   reader
+		cpu cpumeter.Meter
+	)
 	scrape := func() {
 		if n.advance() {
 			b.StopTimer()
@@ -258,16 +265,19 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 				dp.SetTimestamp(pcommon.NewTimestampFromTime(n.now))
 			}
 		}
+		cpu.Start(b)
 		in := n.engine.Begin(n.now)
 		r.read(in, md)
 		in.End()
+		cpu.Stop(b)
 	}
 	for range 12 {
 		scrape()
 	}
+	cpu = cpumeter.Meter{}
 	b.ReportAllocs()
 	for b.Loop() {
 		scrape()
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n.series), "ns/sample")
+	cpu.Report(b, n.series)
 }

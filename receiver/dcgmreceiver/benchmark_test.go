@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
@@ -27,10 +28,13 @@ func BenchmarkScrapeToPdata(b *testing.B) {
 	samples := parser.Parse(body).Samples
 	ts := pcommon.NewTimestampFromTime(time.Now())
 	b.ReportAllocs()
+	var cpu cpumeter.Meter
+	cpu.Start(b)
 	for b.Loop() {
 		batches.build(parser.Parse(body), "http://localhost:9400/metrics", ts)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
+	cpu.Stop(b)
+	cpu.Report(b, samples)
 }
 
 // BenchmarkScrape is a scrape over HTTP, server included.

@@ -1,6 +1,6 @@
-// Package comparison measures the dcgm receiver beside the prometheus receiver.
-// It holds a benchmark only, in a package of its own because the prometheus
-// receiver takes long to build:
-//
-//	go test -tags remove_all_sd -run '^$' -bench . ./receiver/dcgmreceiver/internal/comparison
+// Package comparison measures the dcgm receiver, and what stands behind it,
+// beside the prometheus receiver and other parsers of the same text. It holds
+// benchmarks only, in a package of its own because the prometheus receiver takes
+// long to build. `make bench` runs them and prints the ratios; docs/performance.md
+// has the method.
 package comparison

@@ -1,0 +1,59 @@
+package main
+
+// Figures are named by package, benchmark and unit, as go test prints them.
+const (
+	scrape      = "comparison.BenchmarkScrape/"
+	many        = "comparison.BenchmarkScrapeMany/"
+	parser      = "comparison.BenchmarkParser/"
+	agent       = "comparison.BenchmarkAgent/"
+	synthesizer = "gpusynthesizerprocessor.BenchmarkSynthesizer/"
+	window      = "gpuwindowprocessor.Benchmark"
+)
+
+// beside is a measure that is taken of a peer in the same run.
+type beside struct {
+	what, ours, peer, unit string
+	// most is the highest ratio of ours to the peer's that was aimed at; 0 where
+	// nothing was.
+	most float64
+}
+
+var besides = []beside{
+	{"scrape to pdata, CPU: `dcgm` beside `prometheus`", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", 1.0 / 8},
+	{"scrape to pdata, allocations", scrape + "dcgm", scrape + "prometheus", "allocs/sample", 1.0 / 10},
+	{"scrape to pdata, bytes allocated", scrape + "dcgm", scrape + "prometheus", "B/sample", 0},
+	{"scrape to pdata of ten exporters without a pause, CPU", many + "dcgm", many + "prometheus", "cpu-ns/sample", 1.0 / 8},
+	{"scrape, synthesizer and windows, CPU, beside `prometheus` alone", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "cpu-ns/sample", 1.0 / 2},
+	{"scrape, synthesizer and windows, allocations", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "allocs/sample", 0},
+	{"parser beside `textparse`", parser + "exposition", parser + "textparse", "cpu-ns/sample", 0},
+	{"parser beside `textparse` with labels", parser + "exposition", parser + "textparse-labels", "cpu-ns/sample", 0},
+	{"parser beside `expfmt`", parser + "exposition", parser + "expfmt", "cpu-ns/sample", 0},
+	{"agent as a process, CPU", agent + "windows", agent + "prometheus", "cpu-µs/scrape", 0},
+	{"agent as a process, resident memory", agent + "windows", agent + "prometheus", "MiB-resident", 0},
+	{"agent as a process, highest resident memory", agent + "windows", agent + "prometheus", "MiB-peak", 0},
+}
+
+// alone is a measure that has no peer.
+type alone struct {
+	what, of, unit string
+	// most is the highest value that was aimed at; negative where none was.
+	most float64
+}
+
+var alones = []alone{
+	{"HTTP server and a client that throws the body away, CPU", scrape + "http", "cpu-ns/sample", -1},
+	{"scrape and synthesizer, CPU", scrape + "dcgm-synthesizer", "cpu-ns/sample", -1},
+	{"scrape to pdata without HTTP", "dcgmreceiver.BenchmarkScrapeToPdata", "cpu-ns/sample", -1},
+	{"synthesizer, labels on Resources (`dcgm` receiver)", synthesizer + "LabelsOnResources", "cpu-ns/sample", -1},
+	{"synthesizer, labels on points (`prometheus` receiver)", synthesizer + "LabelsOnPoints", "cpu-ns/sample", -1},
+	{"windows with pdata", window + "ProcessorNodeScale", "cpu-ns/sample", -1},
+	{"window engine, a node", window + "EngineNodeScale", "cpu-ns/sample", 150},
+	{"window engine, a node, allocations a scrape", window + "EngineNodeScale", "allocs/op", 0},
+	{"window engine, a node, heap", window + "EngineNodeScale", "B/series", 400},
+	{"window engine, 10,000 series", window + "EngineCurve/10000", "cpu-ns/sample", -1},
+	{"window engine, 10,000 series, heap", window + "EngineCurve/10000", "B/series", 400},
+	{"window engine, 100,000 series", window + "EngineCurve/100000", "cpu-ns/sample", -1},
+	{"window engine, 100,000 series, heap", window + "EngineCurve/100000", "B/series", 400},
+	{"window engine, 1,000,000 series", window + "EngineCurve/1000000", "cpu-ns/sample", 250},
+	{"window engine, 1,000,000 series, heap", window + "EngineCurve/1000000", "B/series", 400},
+}
