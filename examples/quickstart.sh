@@ -5,7 +5,14 @@
 #   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape that exporter instead of simulated GPUs
 #   DCGMSIM_PORT=9400                       loopback port of the simulated exporter
 #   DCGMSIM_FLAGS=...                       another scenario, node count or exporter generation
+#   WINDOW=60s SCRAPE_INTERVAL=15s MAX_GAP=90s   other times; these are those of a real exporter
+#   COLUMNS=100                             length of a line, where it is not the terminal's
 set -euo pipefail
+
+# Before any other command: after one bash may set COLUMNS by itself, and does not export it.
+if [[ -z ${COLUMNS:-} && -t 1 ]] && size=$(stty size 2>/dev/null </dev/tty); then
+	export COLUMNS=${size#* }
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Ctrl-C goes to every process of the terminal's foreground group. With a group of our own,
@@ -28,7 +35,7 @@ finish() {
 	if [[ -n $view ]]; then
 		# Lets go a reader that waits for a collector which never opened the pipe.
 		: <>"$scratch/windows"
-		wait "$view" || true
+		await "$view"
 	fi
 	stop "$sim"
 	rm -rf "$scratch"
@@ -36,13 +43,16 @@ finish() {
 stop() {
 	[[ -n $1 ]] || return 0
 	kill -TERM "$1" 2>/dev/null || true
-	# A collector whose reader is gone waits for ever for room in the pipe.
-	for _ in {1..50}; do
-		running "$1" || break
-		pause 0.1
-	done
-	kill -KILL "$1" 2>/dev/null || true
+	await "$1"
+}
+# Gives a process 5s to end: a collector whose reader is gone waits for ever for room in the
+# pipe, and so does a table. Within a trap only `wait` learns that a process has ended.
+await() {
+	(pause 5 && kill -KILL "$1") 2>/dev/null &
+	local killer=$!
 	wait "$1" 2>/dev/null || true
+	kill -KILL "$killer" 2>/dev/null || true
+	wait "$killer" 2>/dev/null || true
 }
 trap 'exit 0' INT TERM HUP
 trap finish EXIT
@@ -59,7 +69,12 @@ mkfifo "$scratch/idle"
 exec 3<>"$scratch/idle"
 pause() { read -r -t "$1" <&3 || true; }
 
-if [[ -z ${DCGM_ENDPOINT:-} ]]; then
+if [[ -n ${DCGM_ENDPOINT:-} ]]; then
+	export WINDOW=${WINDOW:-60s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-15s} MAX_GAP=${MAX_GAP:-90s}
+	# Without user and password.
+	echo "Scraping ${DCGM_ENDPOINT/\/\/*@///} every $SCRAPE_INTERVAL for windows of $WINDOW: dcgm-exporter reads its GPUs every 30s."
+else
+	export WINDOW=${WINDOW:-10s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-1s} MAX_GAP=${MAX_GAP:-5s}
 	if reachable "$port"; then
 		fail "port $port is in use; stop what listens there, or choose another with DCGMSIM_PORT"
 	fi
@@ -71,7 +86,7 @@ if [[ -z ${DCGM_ENDPOINT:-} ]]; then
 		pause 0.1
 	done
 	export DCGM_ENDPOINT=http://127.0.0.1:$port/metrics
-	echo "Simulated GPUs at $DCGM_ENDPOINT."
+	echo "Simulated GPUs at $DCGM_ENDPOINT, scraped every $SCRAPE_INTERVAL for windows of $WINDOW."
 fi
 
 mkfifo "$scratch/windows"
@@ -79,7 +94,7 @@ bin/gpuwindows <"$scratch/windows" &
 view=$!
 WINDOWS_FILE=$scratch/windows bin/otelcol-gpu --config examples/quickstart.yaml 2>"$log" &
 collector=$!
-echo "Windows of 10s, the first within 12s. Complaints of the collector go to $log. Ctrl-C ends it."
+echo "The first window comes within $WINDOW and 2s. Why a scrape fails is in $log. Ctrl-C ends it."
 
 while running "$collector" && running "$view"; do
 	# In a group of our own nobody else tells us that `make` was ended.

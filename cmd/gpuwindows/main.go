@@ -6,8 +6,13 @@
 //
 //	otelcol-gpu --config examples/quickstart.yaml | gpuwindows
 //
-// A signal that a window does not carry is shown as "-", never as 0. Lines that
-// are not OTLP/JSON metrics are skipped and counted on standard error.
+// A signal that a window does not carry is shown as "-", never as 0. A line also
+// says when the scrapes of an exporter begin to fail and when they work again.
+// Lines that are not OTLP/JSON metrics are skipped and counted on standard error.
+//
+// A line has the number of characters that COLUMNS says, 120 without it; where
+// that is little, the least telling columns are left out. Colors are for a
+// terminal without NO_COLOR.
 package main
 
 import (
@@ -18,6 +23,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -34,11 +41,14 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	// Ctrl-C goes to the whole pipeline. The collector answers it with its last
-	// windows; they have to be read before leaving.
-	signal.Ignore(os.Interrupt)
+	// Ctrl-C, a hangup or an end of the job goes to the whole pipeline. The collector
+	// answers it with its last windows; they have to be read before leaving.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 
-	out := &table{out: os.Stdout, zone: time.Local, color: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == ""}
+	out := &table{
+		out: os.Stdout, zone: time.Local, width: lineWidth(os.Getenv("COLUMNS")),
+		color: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
+	}
 	if err := run(os.Stdin, out, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "gpuwindows:", err)
 		os.Exit(1)
@@ -57,7 +67,7 @@ func run(in io.Reader, out *table, errs io.Writer) error {
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		windows, err := reader.read(lines.Bytes())
+		request, err := reader.read(lines.Bytes())
 		if err != nil {
 			bad++
 			if bad == 1 {
@@ -65,7 +75,7 @@ func run(in io.Reader, out *table, errs io.Writer) error {
 			}
 			continue
 		}
-		if err := out.print(windows); err != nil {
+		if err := out.print(request); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
 	}
@@ -76,6 +86,14 @@ func run(in io.Reader, out *table, errs io.Writer) error {
 		return fmt.Errorf("line %d is longer than %d bytes", n+1, maxLine)
 	}
 	return lines.Err()
+}
+
+// lineWidth reads COLUMNS; a terminal that does not know its width says 0.
+func lineWidth(columns string) int {
+	if n, err := strconv.Atoi(columns); err == nil && n > 0 {
+		return n
+	}
+	return defaultWidth
 }
 
 func isTerminal(f *os.File) bool {

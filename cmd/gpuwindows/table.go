@@ -4,15 +4,22 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// headerEvery is the number of lines after which the header is repeated: a
-// screenful on a small terminal.
-const headerEvery = 20
+const (
+	// defaultWidth is the length of a line where nobody says how wide the terminal is.
+	defaultWidth = 120
+	// minHolder is the room for holders below which columns are left out instead.
+	minHolder = 14
+	// headerEvery is the number of lines after which the next window gets a header
+	// again: a screenful on a small terminal.
+	headerEvery = 20
+)
 
 // absent stands for a signal that the window does not carry.
 const absent = "-"
@@ -26,14 +33,21 @@ const (
 	colorFaint  = "\x1b[2m"
 )
 
-// table writes aligned lines of windows.
+// table writes aligned lines of windows, and a line when an exporter's scrapes
+// begin or cease to fail.
 type table struct {
 	out   io.Writer
 	zone  *time.Location
 	color bool
+	width int // characters in a line
 
+	node        string // the first node seen
+	manyNodes   bool   // and whether there is another
 	deviceWidth int
-	untilHeader int // lines that may follow before the header is repeated
+	shown       []column
+	end         time.Time // of the window printed last; zero before the first
+	untilHeader int       // lines that may follow before a window gets a header again
+	failing     map[string]bool
 }
 
 // cell is one column of a line.
@@ -46,7 +60,12 @@ type cell struct {
 type column struct {
 	heading string
 	width   int
-	cell    func(*window) cell
+	// leaves orders the columns that a narrow terminal has no room for: 1 goes
+	// first, 0 never.
+	leaves int
+	// legend is what the heading does not say by itself.
+	legend string
+	cell   func(*window) cell
 }
 
 // columns stand between the device and its holder: utilization; memory occupancy
@@ -55,50 +74,156 @@ type column struct {
 // clocks; activity of the multiprocessors and of the memory interface; PCIe bytes
 // per second; XID events; and how much of the window was observed.
 var columns = []column{
-	{"util", 5, func(w *window) cell { return cell{text: percent(w.utilization)} }},
-	{"mem", 5, func(w *window) cell { return cell{text: percent(w.memoryAvg)} }},
-	{"max", 5, func(w *window) cell { return cell{text: percent(w.memoryMax)} }},
-	{"press", 6, func(w *window) cell { return cell{percent(w.memoryPressure), alarming(w.memoryPressure, colorWarn)} }},
-	{"thr-pwr", 7, func(w *window) cell { return cell{percent(w.throttlePower), alarming(w.throttlePower, colorWarn)} }},
-	{"thr-thm", 7, func(w *window) cell { return cell{percent(w.throttleThermal), alarming(w.throttleThermal, colorWarn)} }},
-	{"reason", 19, func(w *window) cell { return cell{w.reason(), alarming(w.reasonRatio, colorWarn)} }},
-	{"sm", 5, func(w *window) cell { return cell{text: percent(w.sm)} }},
-	{"dram", 5, func(w *window) cell { return cell{text: percent(w.dram)} }},
-	{"pcie tx", 8, func(w *window) cell { return cell{text: rate(w.pcieTransmit)} }},
-	{"rx B/s", 7, func(w *window) cell { return cell{text: rate(w.pcieReceive)} }},
-	{"xid", 4, func(w *window) cell { return cell{count(w.xids), alarming(w.xids, colorAlarm)} }},
-	{"seen", 5, func(w *window) cell { return cell{percent(w.coverage), partial(w.coverage)} }},
+	{"util", 4, 0, "", func(w *window) cell { return cell{text: percent(w.utilization)} }},
+	{"mem", 4, 0, "", func(w *window) cell { return cell{text: percent(w.memoryAvg)} }},
+	{"max", 4, 0, "", func(w *window) cell { return cell{text: percent(w.memoryMax)} }},
+	{"press", 5, 0, "samples at or above the memory threshold", func(w *window) cell {
+		return cell{percent(w.memoryPressure), alarming(w.memoryPressure, colorWarn)}
+	}},
+	{"thr-pwr", 7, 0, "throttled by power", func(w *window) cell {
+		return cell{percent(w.throttlePower), alarming(w.throttlePower, colorWarn)}
+	}},
+	{"thr-thm", 7, 0, "by heat", func(w *window) cell {
+		return cell{percent(w.throttleThermal), alarming(w.throttleThermal, colorWarn)}
+	}},
+	{"reason", 17, leavesLast, "commonest clock event", func(w *window) cell {
+		return cell{w.reason(), alarming(w.reasonRatio, colorWarn)}
+	}},
+	{"sm", 4, 2, "", func(w *window) cell { return cell{text: percent(w.sm)} }},
+	{"dram", 4, 2, "", func(w *window) cell { return cell{text: percent(w.dram)} }},
+	{"tx/s", 4, 1, "PCIe sent", func(w *window) cell { return cell{text: rate(w.pcieTransmit)} }},
+	{"rx/s", 4, 1, "received", func(w *window) cell { return cell{text: rate(w.pcieReceive)} }},
+	{"xid", 3, 0, "", func(w *window) cell { return cell{count(w.xids), alarming(w.xids, colorAlarm)} }},
+	{"seen", 4, 0, "share of window observed", func(w *window) cell {
+		return cell{percent(w.coverage), partial(w.coverage)}
+	}},
 }
 
-// print writes one line per window and, where it is due, the header.
-func (t *table) print(windows []*window) error {
-	if len(windows) == 0 {
+// leavesLast is the highest of the columns' leaves.
+const leavesLast = 3
+
+// print writes what one request says.
+func (t *table) print(r request) error {
+	var b strings.Builder
+	for _, s := range r.scrapes {
+		t.scrape(&b, s)
+	}
+	if len(r.windows) > 0 {
+		t.windows(&b, r.windows)
+	}
+	if b.Len() == 0 {
 		return nil
 	}
-	var b strings.Builder
-	width := t.deviceWidth
-	for _, w := range windows {
-		width = max(width, utf8.RuneCountInString(w.name()))
-	}
-	// A header is repeated between requests only, so that a window stays in one
-	// block, and at once when the columns have to move.
-	if t.untilHeader <= 0 || width > t.deviceWidth {
-		t.deviceWidth = max(width, len("device"))
-		t.untilHeader = headerEvery
-		t.header(&b)
-	}
-	for _, w := range windows {
-		t.line(&b, w)
-	}
-	t.untilHeader -= len(windows)
 	_, err := io.WriteString(t.out, b.String())
 	return err
 }
 
+// scrape writes a line when scrapes begin to fail, and when they work again.
+func (t *table) scrape(b *strings.Builder, s scrape) {
+	if s.works != t.failing[s.url] {
+		return
+	}
+	said := t.paint("scrape fails", colorAlarm)
+	if s.works {
+		// Only failing exporters are remembered: pods come and go.
+		delete(t.failing, s.url)
+		said = "scrape works again"
+	} else {
+		if t.failing == nil {
+			t.failing = map[string]bool{}
+		}
+		t.failing[s.url] = true
+	}
+	fmt.Fprintf(b, "%s %s: %s\n", s.at.In(t.zone).Format(time.TimeOnly), s.url, said)
+}
+
+// windows writes one line per window, a blank line before each further window
+// and, where it is due, the header.
+func (t *table) windows(b *strings.Builder, windows []*window) {
+	first := t.end.IsZero()
+	moved := t.arrange(windows)
+	if first {
+		t.legend(b)
+	}
+	for _, w := range windows {
+		next := !w.end.Equal(t.end)
+		if next && !t.end.IsZero() {
+			b.WriteByte('\n')
+		}
+		// A header is repeated between windows only, so that a window stays in one
+		// block, and at once when the columns have to move.
+		if moved || (next && t.untilHeader <= 0) {
+			t.header(b)
+			t.untilHeader, moved = headerEvery, false
+		}
+		t.line(b, w)
+		t.untilHeader--
+		t.end = w.end
+	}
+}
+
+// arrange makes room for the devices of windows and says whether columns moved.
+func (t *table) arrange(windows []*window) bool {
+	for _, w := range windows {
+		if t.node == "" {
+			t.node = w.node
+		}
+		t.manyNodes = t.manyNodes || w.node != t.node
+	}
+	width := max(t.deviceWidth, len("device"))
+	for _, w := range windows {
+		width = max(width, utf8.RuneCountInString(t.name(w)))
+	}
+	if width == t.deviceWidth {
+		return false
+	}
+	t.deviceWidth = width
+	t.shown = columns
+	for level := 1; level <= leavesLast && t.holderWidth() < minHolder; level++ {
+		t.shown = slices.DeleteFunc(slices.Clone(t.shown), func(c column) bool { return c.leaves == level })
+	}
+	return true
+}
+
+// holderWidth is the room that the other columns leave for holders.
+func (t *table) holderWidth() int {
+	used := len(time.TimeOnly) + 1 + t.deviceWidth + len("  ")
+	for _, c := range t.shown {
+		used += 1 + c.width
+	}
+	return t.width - used
+}
+
+// legend explains the headings, and names the node that device names leave out.
+func (t *table) legend(b *strings.Builder) {
+	var parts []string
+	if t.node != "" && !t.manyNodes {
+		parts = append(parts, "Node "+t.node+".")
+	}
+	for _, c := range t.shown {
+		if c.legend != "" {
+			parts = append(parts, c.heading+" = "+c.legend+",")
+		}
+	}
+	parts = append(parts, absent+" = not observed.")
+	var line string
+	for word := range strings.FieldsSeq(strings.Join(parts, " ")) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > t.width {
+			fmt.Fprintln(b, t.paint(line, colorFaint))
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	fmt.Fprintln(b, t.paint(line, colorFaint))
+}
+
 func (t *table) header(b *strings.Builder) {
 	var line strings.Builder
-	fmt.Fprintf(&line, "%-8s  %-*s", "until", t.deviceWidth, "device")
-	for _, c := range columns {
+	fmt.Fprintf(&line, "%-*s %-*s", len(time.TimeOnly), "until", t.deviceWidth, "device")
+	for _, c := range t.shown {
 		fmt.Fprintf(&line, " %*s", c.width, c.heading)
 	}
 	line.WriteString("  holder")
@@ -107,15 +232,19 @@ func (t *table) header(b *strings.Builder) {
 }
 
 func (t *table) line(b *strings.Builder, w *window) {
-	fmt.Fprintf(b, "%s  %-*s", w.end.In(t.zone).Format(time.TimeOnly), t.deviceWidth, w.name())
-	for _, c := range columns {
+	fmt.Fprintf(b, "%s %-*s", w.end.In(t.zone).Format(time.TimeOnly), t.deviceWidth, t.name(w))
+	room := t.holderWidth()
+	for _, c := range t.shown {
 		got := c.cell(w)
+		pad := c.width - utf8.RuneCountInString(got.text)
 		b.WriteByte(' ')
-		b.WriteString(strings.Repeat(" ", max(0, c.width-utf8.RuneCountInString(got.text))))
+		b.WriteString(strings.Repeat(" ", max(0, pad)))
 		b.WriteString(t.paint(got.text, got.color))
+		// What a wide cell takes, the holder lacks.
+		room += min(0, pad)
 	}
 	b.WriteString("  ")
-	b.WriteString(w.holders())
+	b.WriteString(w.holders(room))
 	b.WriteByte('\n')
 }
 
@@ -126,9 +255,9 @@ func (t *table) paint(text, color string) string {
 	return color + text + colorReset
 }
 
-// name is the node and the device.
-func (w *window) name() string {
-	if w.node == "" {
+// name is the device, and its node where there are several.
+func (t *table) name(w *window) string {
+	if !t.manyNodes || w.node == "" {
 		return w.device
 	}
 	return w.node + "/" + w.device
@@ -147,16 +276,33 @@ func (w *window) reason() string {
 	}
 }
 
-// holders is the first holder and the number of the others.
-func (w *window) holders() string {
-	switch len(w.holder) {
-	case 0:
+// holders is the first holder and the number of the others, in room characters.
+func (w *window) holders(room int) string {
+	if len(w.holder) == 0 {
 		return absent
-	case 1:
-		return w.holder[0]
-	default:
-		return fmt.Sprintf("%s +%d", w.holder[0], len(w.holder)-1)
 	}
+	others := ""
+	if n := len(w.holder) - 1; n > 0 {
+		others = fmt.Sprintf(" +%d", n)
+	}
+	return shorten(w.holder[0], room-len(others)) + others
+}
+
+// shorten leaves out the container, then the namespace, then the end of the
+// name: whatever a holder of more than room characters can best do without.
+func shorten(holder string, room int) string {
+	if parts := strings.Split(holder, "/"); len(parts) == 3 {
+		if utf8.RuneCountInString(holder) > room {
+			holder = parts[0] + "/" + parts[1]
+		}
+		if utf8.RuneCountInString(holder) > room {
+			holder = parts[1]
+		}
+	}
+	if runes := []rune(holder); len(runes) > room {
+		return string(runes[:max(0, room-1)]) + "…"
+	}
+	return holder
 }
 
 // percent shows a ratio. 0% and 100% are kept for exactly that: a share that

@@ -76,6 +76,19 @@ type holding struct {
 	node, device, holder string
 }
 
+// scrape is how the last attempt to read an exporter ended.
+type scrape struct {
+	at    time.Time
+	url   string // without credentials
+	works bool
+}
+
+// request is what one line of input says that a person wants to see.
+type request struct {
+	windows []*window // ordered by time, node and device
+	scrapes []scrape  // ordered by time
+}
+
 // reader turns OTLP/JSON requests into windows. It remembers the holders of
 // the devices, which may arrive in another request than the windows.
 type reader struct {
@@ -83,16 +96,22 @@ type reader struct {
 	holders map[holding]time.Time
 }
 
-// read returns the windows in one request, ordered by time, node and device.
-func (r *reader) read(line []byte) ([]*window, error) {
+// read returns the windows and the outcomes of scrapes in one request.
+func (r *reader) read(line []byte) (request, error) {
 	metrics, err := r.json.UnmarshalMetrics(line)
 	if err != nil {
-		return nil, err
+		return request{}, err
 	}
+	var scrapes []scrape
 	windows := map[windowKey]*window{}
 	r.eachPoint(metrics, func(where place, metric string, point pmetric.NumberDataPoint) {
+		if metric == signal.GPUExporterUp.Name {
+			scrapes = append(scrapes, scrape{point.Timestamp().AsTime(), attribute(point, signal.URLFull), value(point) != 0})
+			return
+		}
 		r.observe(windows, where, metric, point)
 	})
+	slices.SortStableFunc(scrapes, func(a, b scrape) int { return a.at.Compare(b.at) })
 	ordered := make([]*window, 0, len(windows))
 	for key, w := range windows {
 		w.holder = r.holdersOf(key, w)
@@ -101,10 +120,10 @@ func (r *reader) read(line []byte) ([]*window, error) {
 	}
 	slices.SortFunc(ordered, compare)
 	r.forgetHolders(ordered)
-	return ordered, nil
+	return request{ordered, scrapes}, nil
 }
 
-// eachPoint visits the observed gauge points: windows and holders are gauges.
+// eachPoint visits the observed gauge points: windows, holders and scrapes are gauges.
 func (*reader) eachPoint(metrics pmetric.Metrics, visit func(place, string, pmetric.NumberDataPoint)) {
 	for _, resource := range metrics.ResourceMetrics().All() {
 		where := placeOf(resource.Resource())

@@ -6,9 +6,11 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,48 +32,99 @@ func quickstart(t *testing.T) (cmd *exec.Cmd, listen string) {
 	return cmd, listen
 }
 
-func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
-	cmd, listen := quickstart(t)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+// screen is what a started quickstart prints.
+type screen struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	lines  chan string // closed when the last writer is gone
+	seen   []string
+}
+
+func show(t *testing.T, cmd *exec.Cmd) *screen {
+	t.Helper()
+	s := &screen{cmd: cmd, lines: make(chan string, 1000)}
+	cmd.Stderr = &s.stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	group := -cmd.Process.Pid
-	t.Cleanup(func() { _ = syscall.Kill(group, syscall.SIGKILL) })
-
-	lines := make(chan string, 1000)
+	t.Cleanup(func() { _ = s.signal(syscall.SIGKILL) })
 	go func() {
-		defer close(lines)
+		defer close(s.lines)
 		scanner := bufio.NewScanner(stdout)
 		for scanner.Scan() {
-			lines <- scanner.Text()
+			s.lines <- scanner.Text()
 		}
 	}()
-	var seen []string
+	return s
+}
+
+// signal sends to every process of the group, as a terminal does.
+func (s *screen) signal(signal syscall.Signal) error {
+	return syscall.Kill(-s.cmd.Process.Pid, signal)
+}
+
+func (s *screen) waitFor(t *testing.T, text string) {
+	t.Helper()
 	end := timeout(t)
-	for found := false; !found; {
+	for {
 		select {
-		case line, open := <-lines:
-			require.True(t, open, "ended early\n%s\n%s", strings.Join(seen, "\n"), &stderr)
-			seen = append(seen, line)
-			found = strings.Contains(line, "/nvidia")
+		case line, open := <-s.lines:
+			require.True(t, open, "ended early\n%s\n%s", strings.Join(s.seen, "\n"), &s.stderr)
+			s.seen = append(s.seen, line)
+			if strings.Contains(line, text) {
+				return
+			}
 		case <-end:
-			require.Fail(t, "no window came", "%s\n%s", strings.Join(seen, "\n"), &stderr)
+			// The buffer of standard error belongs to the process until it ends.
+			require.Fail(t, "no "+text+" came", strings.Join(s.seen, "\n"))
 		}
 	}
+}
 
-	require.NoError(t, syscall.Kill(group, syscall.SIGINT))
-	for line := range lines {
-		seen = append(seen, line)
+// ends checks that everything ends with that signal, with nothing to complain of.
+func (s *screen) ends(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	require.NoError(t, s.signal(signal))
+	for line := range s.lines {
+		s.seen = append(s.seen, line)
 	}
-	require.NoError(t, cmd.Wait(), "exit status; %s", &stderr)
-	assert.Empty(t, stderr.String())
-	require.ErrorIs(t, syscall.Kill(group, 0), syscall.ESRCH, "a process is left")
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", listen)
-	require.NoError(t, err, "the port is still held")
-	require.NoError(t, listener.Close())
-	t.Log("\n" + strings.Join(seen, "\n"))
+	require.NoError(t, s.cmd.Wait(), "exit status; %s", &s.stderr)
+	assert.Empty(t, s.stderr.String())
+	require.ErrorIs(t, s.signal(0), syscall.ESRCH, "a process is left")
+	t.Log("\n" + strings.Join(s.seen, "\n"))
+}
+
+func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
+	for name, signal := range map[string]syscall.Signal{
+		"on Ctrl-C": syscall.SIGINT, "when it is told to end": syscall.SIGTERM, "when the terminal goes": syscall.SIGHUP,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, listen := quickstart(t)
+			screen := show(t, cmd)
+			screen.waitFor(t, " nvidia")
+			windows := len(screen.seen)
+			screen.ends(t, signal)
+			// The windows that were open leave with the collector, and are still shown.
+			assert.True(t, slices.ContainsFunc(screen.seen[windows:], func(line string) bool { return line == "" }), "no window after the first")
+			for _, line := range screen.seen {
+				assert.LessOrEqual(t, utf8.RuneCountInString(line), 120, line)
+			}
+			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", listen)
+			require.NoError(t, err, "the port is still held")
+			require.NoError(t, listener.Close())
+		})
+	}
+}
+
+func TestQuickstartSaysThatTheExporterDoesNotAnswer(t *testing.T) {
+	cmd, _ := quickstart(t)
+	endpoint := "http://" + freeAddress(t) + "/metrics"
+	cmd.Env = append(cmd.Env, "DCGM_ENDPOINT="+strings.Replace(endpoint, "//", "//user:secret@", 1), "SCRAPE_INTERVAL=1s")
+	screen := show(t, cmd)
+	screen.waitFor(t, endpoint+": scrape fails")
+	screen.ends(t, syscall.SIGINT)
+	assert.Equal(t, "Scraping "+endpoint+" every 1s for windows of 60s: dcgm-exporter reads its GPUs every 30s.", screen.seen[0])
+	assert.Equal(t, 1, strings.Count(strings.Join(screen.seen, "\n"), endpoint+": scrape fails"))
 }
 
 func TestQuickstartNamesABusyPort(t *testing.T) {
@@ -99,7 +152,7 @@ func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	group := -cmd.Process.Pid
 	t.Cleanup(func() { _ = syscall.Kill(group, syscall.SIGKILL) })
 	scanner := bufio.NewScanner(stdout)
-	for scanner.Scan() && !strings.Contains(scanner.Text(), "/nvidia") {
+	for scanner.Scan() && !strings.Contains(scanner.Text(), " nvidia") {
 		continue
 	}
 	require.NoError(t, stdout.Close())
