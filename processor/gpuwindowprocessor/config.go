@@ -26,6 +26,9 @@ const (
 const (
 	// maxWindow is the longest window: the engine keeps the sample times of one.
 	maxWindow = 24 * time.Hour
+	// minDuration is the shortest duration that makes sense. A duration without
+	// its unit is one in nanoseconds.
+	minDuration = 100 * time.Millisecond
 	// maxSeriesLimit is the greatest max_series that makes sense in memory.
 	maxSeriesLimit = 100_000_000
 )
@@ -175,14 +178,14 @@ func (c *Config) Validate() error {
 	}
 	check(c.Window >= time.Second && c.Window <= maxWindow, "window must be between 1s and %s, got %s", maxWindow, c.Window)
 	check(c.Grace >= 0 && c.Grace <= 10*c.Window, "grace must be between 0s and ten times window, got %s", c.Grace)
-	check(c.MaxGap >= time.Second, "max_gap must be at least 1s, got %s", c.MaxGap)
+	check(c.MaxGap >= minDuration, "max_gap must be at least 100ms, got %s", c.MaxGap)
 	check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
 		"memory_pressure_threshold must be above 0 and at most 1, got %v", c.MemoryPressureThreshold)
 	check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series must be between 1 and %d, got %d", maxSeriesLimit, c.MaxSeries)
-	check(c.IdleTimeout >= time.Second, "idle_timeout must be at least 1s, got %s", c.IdleTimeout)
+	check(c.IdleTimeout >= minDuration, "idle_timeout must be at least 100ms, got %s", c.IdleTimeout)
 	check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
 		"passthrough must be one of last, all, none, got %q", c.Passthrough)
-	check(c.SnapshotInterval >= time.Second, "snapshot_interval must be at least 1s, got %s", c.SnapshotInterval)
+	check(c.SnapshotInterval >= minDuration, "snapshot_interval must be at least 100ms, got %s", c.SnapshotInterval)
 	check(c.EmitJitter >= 0 && c.EmitJitter <= c.Window, "emit_jitter must be between 0s and window, got %s", c.EmitJitter)
 	check(c.MaxBatchPoints >= 1, "max_batch_points must be at least 1, got %d", c.MaxBatchPoints)
 	errs = append(errs, c.Identity.validate()...)

@@ -21,8 +21,8 @@ const (
 	defaultPath               = "/metrics"
 
 	// A duration without its unit is one in nanoseconds: the bounds tell.
-	minCollectionInterval = 100 * time.Millisecond
-	minTimeout            = 10 * time.Millisecond
+	minCollectionInterval = 10 * time.Millisecond
+	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
