@@ -13,9 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/configauth"
 	"go.opentelemetry.io/collector/config/configopaque"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/extension/extensiontest"
 )
 
 // raw answers with bytes that are not touched by the HTTP server, then closes
@@ -410,6 +416,45 @@ func TestTheRequest(t *testing.T) {
 	user, password, ok := r.BasicAuth()
 	assert.True(t, ok)
 	assert.Equal(t, "user:secret", user+":"+password)
+}
+
+func TestRequestsGoThroughTheConfiguredProxy(t *testing.T) {
+	asked := make(chan string, 1)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.RequestURI
+		_, _ = w.Write([]byte(goodBody))
+	}))
+	defer proxy.Close()
+	f := opened(t, []string{"http://exporter.invalid:9400/metrics"}, func(cfg *Config) { cfg.HTTP.ProxyURL = proxy.URL })
+	isUp, _ := up(t, f.scrape(t, 0))
+	assert.EqualValues(t, 1, isUp)
+	assert.Equal(t, "http://exporter.invalid:9400/metrics", <-asked)
+}
+
+func TestRequestsCarryTheTokenOfAnAuthExtension(t *testing.T) {
+	tokens := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tokens <- r.Header.Get("Authorization")
+		_, _ = w.Write([]byte(goodBody))
+	}))
+	defer server.Close()
+	factory := bearertokenauthextension.NewFactory()
+	id := component.NewID(factory.Type())
+	cfg := factory.CreateDefaultConfig().(*bearertokenauthextension.Config)
+	cfg.BearerToken = "secret"
+	auth, err := factory.Create(t.Context(), extensiontest.NewNopSettings(factory.Type()), cfg)
+	require.NoError(t, err)
+	require.NoError(t, auth.Start(t.Context(), componenttest.NewNopHost()))
+	defer func() { require.NoError(t, auth.Shutdown(context.Background())) }()
+
+	f := newFixture(t, []string{server.URL}, func(cfg *Config) {
+		cfg.HTTP.Auth = configoptional.Some(configauth.Config{AuthenticatorID: id})
+	})
+	f.host.extensions = map[component.ID]component.Component{id: auth}
+	require.NoError(t, f.open(t.Context(), f.host))
+	isUp, _ := up(t, f.scrape(t, 0))
+	assert.EqualValues(t, 1, isUp)
+	assert.Equal(t, "Bearer secret", <-tokens)
 }
 
 func TestOneConnectionServesAllScrapesOfAnEndpoint(t *testing.T) {

@@ -38,13 +38,15 @@ func serve(body string) http.HandlerFunc {
 
 // statusHost records status events.
 type statusHost struct {
+	extensions map[component.ID]component.Component
+
 	mu     sync.Mutex
 	events []*componentstatus.Event
 }
 
 var _ componentstatus.Reporter = (*statusHost)(nil)
 
-func (h *statusHost) GetExtensions() map[component.ID]component.Component { return nil }
+func (h *statusHost) GetExtensions() map[component.ID]component.Component { return h.extensions }
 
 func (h *statusHost) Report(e *componentstatus.Event) {
 	h.mu.Lock()
