@@ -101,5 +101,7 @@ while running "$collector" && running "$view"; do
 	[[ -z ${QUICKSTART_IN_GROUP:-} ]] || running "$PPID" || exit 0
 	pause 1
 done
+# A signal to all of them may end the others first.
+pause 0.5
 running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
 fail "gpuwindows ended"
