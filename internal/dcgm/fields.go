@@ -128,8 +128,9 @@ type Spelling struct {
 
 // fields is the catalogue. Canonical names are those of DCGM up to 4.5. The
 // first aliases are the names of DCGM 4.6; lower case names are those of
-// exporter 1.x. Base unit names (…_BYTES, …_HERTZ, …_JOULES_TOTAL,
-// …_SECONDS_TOTAL) come with DCGM 4.7. *_VIOLATION values are nanoseconds in every version, whatever
+// exporter 1.x. Of the names in base units, …_HERTZ and …_JOULES_TOTAL come with
+// DCGM 4.6.1, …_BYTES of the frame buffer and …_SECONDS_TOTAL with 4.7.
+// *_VIOLATION values are nanoseconds in every version, whatever
 // their HELP says. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates,
 // whatever their TYPE says.
 var fields = [...]Field{

@@ -114,6 +114,8 @@ func (p *gpuSynthesizer) save(ctx context.Context) {
 	}
 	if err != nil {
 		p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1)
+	} else {
+		p.core.Saved()
 	}
 	if failing := err != nil; failing != p.failing {
 		p.failing = failing

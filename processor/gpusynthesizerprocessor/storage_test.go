@@ -174,6 +174,22 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 	}
 }
 
+// Otherwise an error that was counted already would be counted again after the
+// next restart.
+func TestAFailedWriteIsMadeUpForWithoutAnotherChange(t *testing.T) {
+	m := &memoryStorage{values: map[string][]byte{}}
+	before, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	feed(t, before, 10, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)
+	m.broken = errors.New("disk full")
+	feed(t, before, 20, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
+	m.broken = nil
+	feed(t, before, 30, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
+
+	after, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
+	assert.Contains(t, rendered(sink), "{error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s")
+}
+
 func TestAStorageThatIsNoneFailsTheStart(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Storage = &storageID

@@ -41,13 +41,15 @@ type storedCode struct {
 	Count int64 `json:"count"`
 }
 
-// Dirty reports whether XID state changed since the last State.
+// Dirty reports whether XID state changed since it was last Saved.
 func (s *Synthesizer) Dirty() bool { return s.dirty }
+
+// Saved says that what State returned is safe.
+func (s *Synthesizer) Saved() { s.dirty = false }
 
 // State encodes what has to survive a restart, so that an error which comes
 // while nobody scrapes is counted and none is counted twice.
 func (s *Synthesizer) State() ([]byte, error) {
-	s.dirty = false
 	out := storedState{Version: stateVersion}
 	for k, d := range s.devices {
 		x := &d.xid

@@ -72,7 +72,7 @@ type Synthesizer struct {
 	epoch   uint64
 	swept   int64 // newest sample time at the last sweep
 
-	dirty bool // XID state changed since it was last encoded
+	dirty bool // XID state changed since it was last saved
 
 	rows   []observation
 	active []*accumulator
