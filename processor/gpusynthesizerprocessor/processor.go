@@ -3,7 +3,6 @@ package gpusynthesizerprocessor
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
@@ -78,17 +78,9 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	if p.cfg.Storage == nil {
 		return nil
 	}
-	found, ok := host.GetExtensions()[*p.cfg.Storage]
-	if !ok {
-		return fmt.Errorf("storage must be an extension of the service, got %q", *p.cfg.Storage)
-	}
-	ext, ok := found.(storage.Extension)
-	if !ok {
-		return fmt.Errorf("storage must be a storage extension, got %q", *p.cfg.Storage)
-	}
-	client, err := ext.GetClient(ctx, component.KindProcessor, p.id, "")
+	client, err := storageclient.Open(ctx, host, *p.cfg.Storage, p.id)
 	if err != nil {
-		return fmt.Errorf("storage %q: %w", *p.cfg.Storage, err)
+		return err
 	}
 	p.storage = client
 	state, err := client.Get(ctx, stateKey)

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -58,17 +59,9 @@ type store struct {
 func openStore(
 	ctx context.Context, host component.Host, ext, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
 ) (*store, error) {
-	found, ok := host.GetExtensions()[ext]
-	if !ok {
-		return nil, fmt.Errorf("storage must be an extension of the service, got %q", ext)
-	}
-	s, ok := found.(storage.Extension)
-	if !ok {
-		return nil, fmt.Errorf("storage must be a storage extension, got %q", ext)
-	}
-	client, err := s.GetClient(ctx, component.KindProcessor, id, "")
+	client, err := storageclient.Open(ctx, host, ext, id)
 	if err != nil {
-		return nil, fmt.Errorf("storage %q: %w", ext, err)
+		return nil, err
 	}
 	return &store{client: client, logger: logger, telemetry: telemetry}, nil
 }
