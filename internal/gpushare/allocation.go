@@ -1,0 +1,354 @@
+package gpushare
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Annotations of pods.
+const (
+	koordAllocated = "scheduling.koordinator.sh/device-allocated"
+
+	hamiAllocated  = "hami.io/vgpu-devices-allocated"
+	hamiToAllocate = "hami.io/vgpu-devices-to-allocate"
+	hamiMIG        = "hami.io/vgpu-mig-allocations"
+
+	kaiFraction  = "gpu-fraction"
+	kaiMemory    = "gpu-memory"
+	kaiContainer = "gpu-fraction-container-name"
+	kaiDevices   = "gpu-fraction-num-devices"
+)
+
+// Allocation is a device, or a share of one, that a scheduler gave to a pod.
+type Allocation struct {
+	// Family tells whose annotation it was: Koordinator, HAMi or KAI.
+	Family Family
+	// Container is the container's name: KAI's, where the pod names it.
+	// KAI means the first app container where it does not.
+	Container string
+	// ContainerIndex counts the pod's init containers first, then its app
+	// containers; -1 where the annotation has no index: Koordinator allocates
+	// to the pod, KAI names the container.
+	ContainerIndex int
+	// UUID is the board's GPU-<uuid>, empty where it is not known: KAI, older
+	// Koordinator.
+	UUID string
+	// Minor is the device's minor number, -1 where it is not known.
+	Minor int
+	// MemoryBytes is the memory on the device, 0 where it is not known.
+	MemoryBytes int64
+	// MemoryRatio is the share of the device's memory in (0, 1], 0 where it is
+	// not known.
+	MemoryRatio float64
+	// Core is the share of the device's compute in (0, 1], 0 where it is not
+	// known or not limited.
+	Core float64
+	// MIG is the instance within the board, nil for the board itself.
+	MIG *MIGInstance
+}
+
+// MIGInstance is a MIG instance that HAMi chose.
+type MIGInstance struct {
+	// UUID is the MIG-<uuid>, empty until the device plugin has made the instance.
+	UUID string
+	// Profile is the MIG profile, empty where it is not known.
+	Profile string
+	// GPUInstance and ComputeInstance are NVML's ids, -1 where they are not known.
+	GPUInstance, ComputeInstance int
+	// Start and Size are the placement in memory slices; Size is 0 where the
+	// placement is not known.
+	Start, Size int
+}
+
+// Allocations reads the annotations of a pod in which Koordinator, HAMi and KAI
+// write down what was given to it, in this order. KAI's are the request; the
+// device is not in them.
+//
+// An entry that contradicts itself is left out and listed in the error; the
+// others are returned. (HAMi and Koordinator themselves refuse the whole
+// annotation.) Annotations of more than 256 KiB are not read.
+func Allocations(annotations map[string]string) ([]Allocation, error) {
+	var p problems
+	out := koordinatorAllocations(annotations, &p)
+	out = append(out, hamiAllocations(annotations, &p)...)
+	out = append(out, kaiAllocations(annotations, &p)...)
+	return out, p.err()
+}
+
+// uuidForm is wide: vendors and tests name devices freely, but no separator,
+// blank or quote belongs into a name.
+var uuidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
+
+// koordinatorAllocations reads {"gpu":[{"minor":3,"id":"GPU-…","resources":{…}}]}.
+// Other device types are passed over, also where they are malformed.
+func koordinatorAllocations(annotations map[string]string, p *problems) []Allocation {
+	value, ok := annotations[koordAllocated]
+	if !ok || p.tooLong(koordAllocated, value) {
+		return nil
+	}
+	var types struct {
+		GPU []json.RawMessage `json:"gpu"`
+	}
+	if err := json.Unmarshal([]byte(value), &types); err != nil {
+		p.add("%s: %s is not a list of devices by type", koordAllocated, clip(value))
+		return nil
+	}
+	var out []Allocation
+	for i, raw := range types.GPU {
+		a, err := koordinatorDevice(raw)
+		if err != nil {
+			p.add("%s: gpu[%d]: %w", koordAllocated, i, err)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
+	var device struct {
+		Minor     *int32                     `json:"minor"`
+		ID        string                     `json:"id"`
+		Resources map[string]json.RawMessage `json:"resources"`
+	}
+	if err := json.Unmarshal(raw, &device); err != nil {
+		return Allocation{}, fmt.Errorf("%s is no device", clip(string(raw)))
+	}
+	a := Allocation{Family: Koordinator, ContainerIndex: -1, Minor: -1, UUID: device.ID}
+	if device.Minor != nil && *device.Minor >= 0 {
+		a.Minor = int(*device.Minor)
+	}
+	if a.UUID == "" && a.Minor < 0 {
+		return Allocation{}, fmt.Errorf("neither id nor minor")
+	}
+	if a.UUID != "" && !uuidForm.MatchString(a.UUID) {
+		return Allocation{}, fmt.Errorf("id %s is no device's", clip(a.UUID))
+	}
+	for _, field := range []struct {
+		name string
+		max  int64
+		set  func(int64)
+	}{
+		{koordMemory, limit, func(n int64) { a.MemoryBytes = n }},
+		{koordRatio, 100, func(n int64) { a.MemoryRatio = float64(n) / 100 }},
+		{koordCore, 100, func(n int64) { a.Core = float64(n) / 100 }},
+	} {
+		quantity, ok := device.Resources[field.name]
+		if !ok {
+			continue
+		}
+		n, err := parseQuantity(quantity)
+		if err != nil {
+			return Allocation{}, fmt.Errorf("%s: %w", field.name, err)
+		}
+		if n > field.max {
+			return Allocation{}, fmt.Errorf("%s: %d is more than a device has", field.name, n)
+		}
+		field.set(n)
+	}
+	return a, nil
+}
+
+// slot is the place of a device in HAMi's annotations.
+type slot struct{ container, device int }
+
+// hamiAllocations reads UUID,TYPE,MiB,cores: for each device, containers
+// separated by semicolons, and joins the MIG instances by container and device.
+// The request (-to-allocate) stands in where the result was not written yet:
+// HAMi writes both at once and then eats up the request.
+func hamiAllocations(annotations map[string]string, p *problems) []Allocation {
+	key := hamiAllocated
+	value, ok := annotations[key]
+	if !ok {
+		key = hamiToAllocate
+		value = annotations[key]
+	}
+	var out []Allocation
+	at := map[slot]int{}
+	if !p.tooLong(key, value) {
+		container := 0
+		for devices := range strings.SplitSeq(value, ";") {
+			device := 0
+			for entry := range strings.SplitSeq(devices, ":") {
+				if entry == "" {
+					continue
+				}
+				a, err := hamiDevice(entry)
+				if err != nil {
+					p.add("%s: container %d: %w", key, container, err)
+				} else {
+					a.ContainerIndex = container
+					at[slot{container, device}] = len(out)
+					out = append(out, a)
+				}
+				device++
+			}
+			container++
+		}
+	}
+	return hamiMIGAllocations(annotations[hamiMIG], out, at, p)
+}
+
+func hamiDevice(entry string) (Allocation, error) {
+	fields := strings.Split(entry, ",")
+	if len(fields) < 4 {
+		return Allocation{}, fmt.Errorf("%s is not UUID,TYPE,MiB,cores", clip(entry))
+	}
+	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
+	// Before it wrote the placement down, HAMi named MIG instances by template
+	// and slot behind the board's UUID: GPU-…[0-1]. Which instance that is
+	// cannot be told any more.
+	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
+		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1, ComputeInstance: -1}
+	}
+	if !uuidForm.MatchString(a.UUID) {
+		return Allocation{}, fmt.Errorf("%s does not start with a device's UUID", clip(entry))
+	}
+	if strings.HasPrefix(a.UUID, "MIG-") {
+		a.MIG = &MIGInstance{UUID: a.UUID, GPUInstance: -1, ComputeInstance: -1}
+		a.UUID = ""
+	}
+	memory, err := strconv.ParseInt(fields[2], 10, 32)
+	if err != nil || memory < 0 {
+		return Allocation{}, fmt.Errorf("memory %s of %s is no number of MiB", clip(fields[2]), clip(fields[0]))
+	}
+	cores, err := strconv.ParseInt(fields[3], 10, 32)
+	if err != nil || cores < 0 || cores > 100 {
+		return Allocation{}, fmt.Errorf("cores %s of %s are no percentage", clip(fields[3]), clip(fields[0]))
+	}
+	a.MemoryBytes, a.Core = memory*mebi, float64(cores)/100
+	return a, nil
+}
+
+// hamiMIGAllocations adds the instances to the allocations at their slots; an
+// instance without one is an allocation of its own, of unknown memory.
+func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *problems) []Allocation {
+	if value == "" || p.tooLong(hamiMIG, value) {
+		return out
+	}
+	var entries []json.RawMessage
+	if err := json.Unmarshal([]byte(value), &entries); err != nil {
+		p.add("%s: %s is no list", hamiMIG, clip(value))
+		return out
+	}
+	seen := map[slot]bool{}
+	for i, raw := range entries {
+		place, board, instance, err := hamiInstance(raw)
+		if err == nil && seen[place] {
+			err = fmt.Errorf("container %d, device %d is there twice", place.container, place.device)
+		}
+		known, ok := at[place]
+		if err == nil && ok && out[known].UUID != board {
+			err = fmt.Errorf("container %d, device %d is %s in %s", place.container, place.device, clip(out[known].UUID), hamiAllocated)
+		}
+		if err != nil {
+			p.add("%s: [%d]: %w", hamiMIG, i, err)
+			continue
+		}
+		seen[place] = true
+		if ok {
+			out[known].MIG = instance
+			continue
+		}
+		out = append(out, Allocation{
+			Family: HAMi, ContainerIndex: place.container, UUID: board, Minor: -1, MIG: instance,
+		})
+	}
+	return out
+}
+
+func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
+	var e struct {
+		ContainerIndex *uint16 `json:"containerIndex"`
+		DeviceIndex    *uint16 `json:"deviceIndex"`
+		GPUUUID        string  `json:"gpuUUID"`
+		Profile        string  `json:"profile"`
+		Placement      struct {
+			Start uint8 `json:"start"`
+			Size  uint8 `json:"size"`
+		} `json:"placement"`
+		MIGUUID           string  `json:"migUUID"`
+		GPUInstanceID     *uint16 `json:"gpuInstanceID"`
+		ComputeInstanceID *uint16 `json:"computeInstanceID"`
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return slot{}, "", nil, fmt.Errorf("%s is no MIG allocation", clip(string(raw)))
+	}
+	// HAMi writes the indexes always, also 0, and refuses what is incomplete.
+	if e.ContainerIndex == nil || e.DeviceIndex == nil || !uuidForm.MatchString(e.GPUUUID) ||
+		e.Profile == "" || len(e.Profile) > 32 || e.Placement.Size == 0 {
+		return slot{}, "", nil, fmt.Errorf("%s is incomplete", clip(string(raw)))
+	}
+	made := e.MIGUUID != ""
+	if made != (e.GPUInstanceID != nil) || made != (e.ComputeInstanceID != nil) || made && !uuidForm.MatchString(e.MIGUUID) {
+		return slot{}, "", nil, fmt.Errorf("%s has half an identity", clip(string(raw)))
+	}
+	instance := &MIGInstance{
+		UUID: e.MIGUUID, Profile: e.Profile, GPUInstance: -1, ComputeInstance: -1,
+		Start: int(e.Placement.Start), Size: int(e.Placement.Size),
+	}
+	if made {
+		instance.GPUInstance, instance.ComputeInstance = int(*e.GPUInstanceID), int(*e.ComputeInstanceID)
+	}
+	return slot{int(*e.ContainerIndex), int(*e.DeviceIndex)}, e.GPUUUID, instance, nil
+}
+
+var (
+	fractionForm = regexp.MustCompile(`^(?:0?\.[0-9]{1,9}|1(?:\.0{1,9})?)$`)
+	// containerForm is a container's name as Kubernetes allows it.
+	containerForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
+)
+
+// kaiMaxDevices bounds gpu-fraction-num-devices; no node has more GPUs.
+const kaiMaxDevices = 64
+
+// kaiAllocations reads gpu-fraction or gpu-memory (MiB), one of the two, for
+// each of gpu-fraction-num-devices devices.
+func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
+	fraction, hasFraction := annotations[kaiFraction]
+	memory, hasMemory := annotations[kaiMemory]
+	if !hasFraction && !hasMemory {
+		return nil
+	}
+	if hasFraction && hasMemory {
+		p.add("%s and %s exclude each other", kaiFraction, kaiMemory)
+		return nil
+	}
+	a := Allocation{Family: KAI, Container: annotations[kaiContainer], ContainerIndex: -1, Minor: -1}
+	if a.Container != "" && !containerForm.MatchString(a.Container) {
+		p.add("%s: %s is no container's name", kaiContainer, clip(a.Container))
+		return nil
+	}
+	if hasFraction {
+		f, err := strconv.ParseFloat(fraction, 64)
+		if !fractionForm.MatchString(fraction) || err != nil || f <= 0 {
+			p.add("%s: %s is no number above 0, up to 1", kaiFraction, clip(fraction))
+			return nil
+		}
+		a.MemoryRatio, a.Core = f, f
+	} else {
+		mib, err := strconv.ParseUint(memory, 10, 32)
+		if err != nil || mib == 0 {
+			p.add("%s: %s is no number of MiB", kaiMemory, clip(memory))
+			return nil
+		}
+		a.MemoryBytes = int64(mib) * mebi
+	}
+	devices := uint64(1)
+	if text, ok := annotations[kaiDevices]; ok {
+		var err error
+		devices, err = strconv.ParseUint(text, 10, 8)
+		if err != nil || devices == 0 || devices > kaiMaxDevices {
+			p.add("%s: %s is no number of devices, 1 to %d", kaiDevices, clip(text), kaiMaxDevices)
+			return nil
+		}
+	}
+	out := make([]Allocation, devices)
+	for i := range out {
+		out[i] = a
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package gpushare
+
+import "fmt"
+
+// BudgetSource names where a memory budget was declared.
+type BudgetSource string
+
+// The sources, best first: what a scheduler wrote down for each device is
+// better than what was asked of it, and both are better than what no scheduler
+// heard of.
+const (
+	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
+	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
+	// BudgetHAMiAllocation is HAMi's vgpu-devices-allocated annotation.
+	BudgetHAMiAllocation BudgetSource = "hami_allocation"
+	// BudgetKoordinator are koordinator.sh/gpu, gpu-memory and gpu-memory-ratio.
+	BudgetKoordinator BudgetSource = "koordinator"
+	// BudgetHAMi are HAMi's gpumem and gpumem-percentage.
+	BudgetHAMi BudgetSource = "hami"
+	// BudgetKAI are KAI's gpu-memory and gpu-fraction annotations.
+	BudgetKAI BudgetSource = "kai"
+	// BudgetResource is an extended resource that the user configured.
+	BudgetResource BudgetSource = "resource"
+	// BudgetAnnotation is an annotation that the user configured.
+	BudgetAnnotation BudgetSource = "annotation"
+)
+
+// BudgetSources returns every source, best first.
+func BudgetSources() []BudgetSource {
+	return []BudgetSource{
+		BudgetKoordinatorAllocation, BudgetHAMiAllocation, BudgetKoordinator, BudgetHAMi,
+		BudgetKAI, BudgetResource, BudgetAnnotation,
+	}
+}
+
+// ContainerSpec is a container as far as budgets are concerned.
+type ContainerSpec struct {
+	// Name is the container's name.
+	Name string
+	// Init tells init containers, sidecars among them, from app containers.
+	Init bool
+	// Requests are the container's requests, completed by its limits.
+	Requests Requests
+}
+
+// BudgetOptions are the sources that a user configures.
+type BudgetOptions struct {
+	// Resources are extended resources that declare memory, and the bytes of
+	// one unit of each: 1<<20 for a resource in MiB.
+	Resources map[string]int64
+	// Annotation is the key of an annotation that holds a quantity of bytes
+	// (5Gi) for the pod, and with .<container> behind it for one container.
+	// Empty: none.
+	Annotation string
+}
+
+// Budget is the memory that was declared for a container or pod.
+type Budget struct {
+	// Source tells where.
+	Source BudgetSource
+	// Container is the container's name, empty where the declaration is for the pod.
+	Container string
+	// UUID is the device's, empty where the declaration names none.
+	UUID string
+	// Minor is the device's minor number, -1 where the declaration names none.
+	Minor int
+	// Devices is the number of devices that each have the budget. 0 where the
+	// declaration does not say: then the budget is for all devices of the
+	// container together.
+	Devices int64
+	// MemoryBytes is the budget, 0 where only the ratio is declared.
+	MemoryBytes int64
+	// MemoryRatio is the share of the device's memory, 0 where bytes alone are
+	// declared. FillMemory makes bytes of it.
+	MemoryRatio float64
+}
+
+// Budgets returns every memory budget that a pod declares, best source first
+// and within a source in the order of the containers. The containers are all of
+// the pod's, init containers first, as HAMi counts them. A whole GPU, a MIG
+// instance, an MPS limit and DRA's consumed capacity are budgets too, but not
+// the pod's to declare: they are known where the device is.
+//
+// The error lists what could not be read; the rest is returned beside it.
+func Budgets(containers []ContainerSpec, annotations map[string]string, o BudgetOptions) ([]Budget, error) {
+	var p problems
+	bySource := map[BudgetSource][]Budget{}
+	add := func(b Budget) {
+		if b.MemoryBytes > 0 || b.MemoryRatio > 0 {
+			bySource[b.Source] = append(bySource[b.Source], b)
+		}
+	}
+
+	allocations, err := Allocations(annotations)
+	if err != nil {
+		p.add("%w", err)
+	}
+	for _, a := range allocations {
+		b := Budget{
+			UUID: a.UUID, Minor: a.Minor, Devices: 1, MemoryBytes: a.MemoryBytes, MemoryRatio: a.MemoryRatio,
+		}
+		switch a.Family {
+		case Koordinator:
+			b.Source = BudgetKoordinatorAllocation
+		case HAMi:
+			b.Source = BudgetHAMiAllocation
+			if a.MIG != nil {
+				// The budget is the instance's own memory, whatever was asked.
+				continue
+			}
+			if a.ContainerIndex >= len(containers) {
+				p.add("%s: container %d of %d", hamiAllocated, a.ContainerIndex, len(containers))
+				continue
+			}
+			b.Container = containers[a.ContainerIndex].Name
+		case KAI:
+			b.Source = BudgetKAI
+			if b.Container, err = kaiHolder(a, containers); err != nil {
+				p.add("%w", err)
+				continue
+			}
+		}
+		add(b)
+	}
+
+	for _, c := range containers {
+		for _, d := range Demands(c.Requests) {
+			b := Budget{
+				Container: c.Name, Minor: -1, Devices: d.Devices, MemoryBytes: d.MemoryBytes, MemoryRatio: d.MemoryRatio,
+			}
+			switch d.Family {
+			case Koordinator:
+				b.Source = BudgetKoordinator
+			case HAMi:
+				b.Source = BudgetHAMi
+			default:
+				continue
+			}
+			add(b)
+		}
+		var declared int64
+		for name, bytes := range o.Resources {
+			declared = min(declared+times(Units(c.Requests[name]), max(bytes, 0)), limit)
+		}
+		add(Budget{Source: BudgetResource, Container: c.Name, Minor: -1, MemoryBytes: declared})
+	}
+
+	if o.Annotation != "" {
+		read := func(key, container string) {
+			text, ok := annotations[key]
+			if !ok {
+				return
+			}
+			n, err := parseQuantity([]byte(text))
+			if err != nil {
+				p.add("%s: %w", key, err)
+				return
+			}
+			add(Budget{Source: BudgetAnnotation, Container: container, Minor: -1, MemoryBytes: n})
+		}
+		for _, c := range containers {
+			read(o.Annotation+"."+c.Name, c.Name)
+		}
+		read(o.Annotation, "")
+	}
+
+	var out []Budget
+	for _, s := range BudgetSources() {
+		out = append(out, bySource[s]...)
+	}
+	return out, p.err()
+}
+
+// kaiHolder is the container that a KAI annotation speaks of: the named one, or
+// the first app container.
+func kaiHolder(a Allocation, containers []ContainerSpec) (string, error) {
+	for _, c := range containers {
+		if c.Name == a.Container || a.Container == "" && !c.Init {
+			return c.Name, nil
+		}
+	}
+	return "", fmt.Errorf("%s: the pod has no container %s", kaiContainer, clip(a.Container))
+}

@@ -1,0 +1,237 @@
+package gpushare
+
+import "slices"
+
+// Rule is a rule of Koordinator's GPU share API that requests break. The names
+// are stable: they are the values of the rule attribute.
+type Rule string
+
+// The rules. "Proposal" is the GPU share API's own text, "webhook" Koordinator's
+// validating webhook (off by default), "scheduler" its deviceshare plugin, which
+// sees the pod's effective requests.
+const (
+	// VendorWithShare: a vendor's GPU and koordinator.sh GPU resources in one
+	// pod. Proposal rule 1; scheduler.
+	VendorWithShare Rule = "vendor_with_share"
+	// MemoryWithRatio: gpu-memory and gpu-memory-ratio together. Proposal rule
+	// 2; webhook; scheduler.
+	MemoryWithRatio Rule = "memory_with_ratio"
+	// CoreWithoutMemory: gpu-core without gpu-memory or gpu-memory-ratio.
+	// Proposal rule 3; scheduler.
+	CoreWithoutMemory Rule = "core_without_memory"
+	// MemoryWithoutShared: gpu-memory or gpu-memory-ratio without gpu.shared.
+	// Proposal rule 4. The scheduler accepts it, and the mutating webhook adds
+	// gpu.shared, so a stored pod breaks it only where that webhook is off.
+	MemoryWithoutShared Rule = "memory_without_shared"
+	// GPUWithShared: koordinator.sh/gpu and gpu.shared together. Webhook; scheduler.
+	GPUWithShared Rule = "gpu_with_shared"
+	// GPUZero: koordinator.sh/gpu that is not above zero. Webhook.
+	GPUZero Rule = "gpu_zero"
+	// GPUNotMultipleOf100: koordinator.sh/gpu above 100 and no multiple of 100.
+	// Webhook; scheduler.
+	GPUNotMultipleOf100 Rule = "gpu_not_multiple_of_100"
+	// SharedZero: gpu.shared that is not above zero. Webhook.
+	SharedZero Rule = "shared_zero"
+	// SharedWithoutMemory: gpu.shared without gpu-memory or gpu-memory-ratio
+	// above zero. Webhook; scheduler.
+	SharedWithoutMemory Rule = "shared_without_memory"
+	// CoreNotMultipleOfShared: gpu-core that gpu.shared does not divide.
+	// Webhook; scheduler.
+	CoreNotMultipleOfShared Rule = "core_not_multiple_of_shared"
+	// RatioNotMultipleOfShared: gpu-memory-ratio that gpu.shared does not
+	// divide. Webhook; scheduler.
+	RatioNotMultipleOfShared Rule = "ratio_not_multiple_of_shared"
+	// CoreNotMultipleOf100: gpu-core above 100 and no multiple of 100, without
+	// gpu.shared. Scheduler.
+	CoreNotMultipleOf100 Rule = "core_not_multiple_of_100"
+	// RatioNotMultipleOf100: gpu-memory-ratio above 100 and no multiple of 100,
+	// without gpu.shared. Scheduler.
+	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
+	// CoreOverDevice: gpu-core above 100 for each device of gpu.shared. Scheduler.
+	CoreOverDevice Rule = "core_over_device"
+	// RatioOverDevice: gpu-memory-ratio above 100 for each device of gpu.shared.
+	// Scheduler.
+	RatioOverDevice Rule = "ratio_over_device"
+	// NPUOverDevice: a share of more than one Huawei NPU, or of more than 100
+	// points of its DVPP. Scheduler.
+	NPUOverDevice Rule = "npu_over_device"
+	// UnknownCombination: a set of names that is not in the scheduler's table,
+	// where none of the rules above says why. Scheduler.
+	UnknownCombination Rule = "unknown_combination"
+)
+
+// Rules returns every rule, sorted.
+func Rules() []Rule {
+	return []Rule{
+		CoreNotMultipleOf100, CoreNotMultipleOfShared, CoreOverDevice, CoreWithoutMemory,
+		GPUNotMultipleOf100, GPUWithShared, GPUZero,
+		MemoryWithRatio, MemoryWithoutShared, NPUOverDevice,
+		RatioNotMultipleOf100, RatioNotMultipleOfShared, RatioOverDevice,
+		SharedWithoutMemory, SharedZero, UnknownCombination, VendorWithShare,
+	}
+}
+
+// Check returns each rule of Koordinator's GPU share API that the requests of
+// a pod break, once and sorted. The containers are the pod's app containers as
+// stored, pod its effective requests; a nil pod leaves out what only the pod as
+// a whole can break. Requests that name no koordinator.sh GPU resource break
+// none, and none of the rules speaks of FPGA and RDMA.
+func Check(containers []Requests, pod Requests) []Rule { return Families{}.Check(containers, pod) }
+
+// Check is the function Check with the user's families among the vendors. For
+// the proposal a vendor's GPU is any name of a vendor's device plugin, the
+// scheduler knows nvidia.com/gpu, amd.com/gpu and dcu.com/gpu alone; the
+// proposal is followed, so that MIG beside a share is reported too.
+func (f Families) Check(containers []Requests, pod Requests) []Rule {
+	broken := map[Rule]bool{}
+	var share, vendor bool
+	look := func(r Requests) {
+		for name, q := range r {
+			res, ok := f.Lookup(name)
+			share = share || res.Family == Koordinator
+			vendor = vendor || ok && res.vendor() && Units(q) > 0
+		}
+		checkStored(r, broken)
+	}
+	for _, c := range containers {
+		look(c)
+	}
+	look(pod)
+	if !share {
+		return nil
+	}
+	if vendor {
+		broken[VendorWithShare] = true
+	}
+	checkScheduler(pod, broken)
+	var out []Rule
+	for r := range broken {
+		out = append(out, r)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// vendor reports whether the resource is one of a vendor's device plugin or
+// DRA driver.
+func (r Resource) vendor() bool {
+	switch r.Family {
+	case NVIDIA, MIG, AMD, Hygon, Intel, DRA, Other:
+		return true
+	}
+	return false
+}
+
+// checkStored applies the proposal and the webhook, which look at containers;
+// the pod's sum can break them as well and is then refused by the scheduler.
+func checkStored(r Requests, broken map[Rule]bool) {
+	_, hasGPU := r[koordGPU]
+	_, hasShared := r[koordShared]
+	gpu, shared, core := Units(r[koordGPU]), Units(r[koordShared]), Units(r[koordCore])
+	memory, ratio := Units(r[koordMemory]), Units(r[koordRatio])
+
+	if hasGPU && hasShared {
+		broken[GPUWithShared] = true
+		return
+	}
+	if hasGPU {
+		if gpu == 0 {
+			broken[GPUZero] = true
+		}
+		if gpu > 100 && gpu%100 != 0 {
+			broken[GPUNotMultipleOf100] = true
+		}
+	}
+	if hasShared && shared == 0 {
+		broken[SharedZero] = true
+	}
+	if Units(r[npuCore]) > 0 {
+		return
+	}
+	if memory > 0 && ratio > 0 {
+		broken[MemoryWithRatio] = true
+	}
+	if memory == 0 && ratio == 0 {
+		if core > 0 && !hasGPU {
+			broken[CoreWithoutMemory] = true
+		}
+		if hasShared {
+			broken[SharedWithoutMemory] = true
+		}
+	}
+	if (memory > 0 || ratio > 0) && !hasShared && !hasGPU {
+		broken[MemoryWithoutShared] = true
+	}
+	if shared > 0 {
+		if core%shared != 0 {
+			broken[CoreNotMultipleOfShared] = true
+		}
+		if ratio%shared != 0 {
+			broken[RatioNotMultipleOfShared] = true
+		}
+	}
+}
+
+// The names that the scheduler's combinations are made of, as bits.
+const (
+	bitNVIDIA = 1 << iota
+	bitAMD
+	bitHygon
+	bitGPU
+	bitShared
+	bitCore
+	bitMemory
+	bitRatio
+	bitNPUCore
+	bitNPUCPU
+	bitNPUDVPP
+)
+
+var combinationBits = map[string]int{
+	"nvidia.com/gpu": bitNVIDIA, "amd.com/gpu": bitAMD, "dcu.com/gpu": bitHygon,
+	koordGPU: bitGPU, koordShared: bitShared, koordCore: bitCore, koordMemory: bitMemory, koordRatio: bitRatio,
+	npuCore: bitNPUCore, npuCPU: bitNPUCPU, npuDVPP: bitNPUDVPP,
+}
+
+// combinations are those that the scheduler accepts.
+var combinations = []int{
+	bitNVIDIA, bitAMD, bitHygon, bitGPU, bitMemory, bitRatio,
+	bitCore | bitMemory, bitCore | bitRatio, bitNPUCore | bitRatio,
+	bitShared | bitMemory, bitShared | bitRatio,
+	bitShared | bitCore | bitMemory, bitShared | bitCore | bitRatio,
+	bitShared | bitNPUCore | bitNPUCPU | bitMemory,
+	bitShared | bitNPUCore | bitNPUCPU | bitNPUDVPP | bitMemory,
+}
+
+// checkScheduler applies what the scheduler refuses in the pod's effective
+// requests, from which it removes zeros.
+func checkScheduler(pod Requests, broken map[Rule]bool) {
+	var names int
+	for name, bit := range combinationBits {
+		if Units(pod[name]) > 0 {
+			names |= bit
+		}
+	}
+	shared := Units(pod[koordShared])
+	for name, rules := range map[string][2]Rule{
+		koordCore:  {CoreNotMultipleOf100, CoreOverDevice},
+		koordRatio: {RatioNotMultipleOf100, RatioOverDevice},
+	} {
+		n := Units(pod[name])
+		if shared == 0 && n > 100 && n%100 != 0 {
+			broken[rules[0]] = true
+		}
+		if shared > 0 && n/shared > 100 {
+			broken[rules[1]] = true
+		}
+	}
+	if names&bitNPUCore != 0 && names&bitShared != 0 && (shared > 1 || Units(pod[npuDVPP]) > 100) {
+		broken[NPUOverDevice] = true
+	}
+	if names == 0 || slices.Contains(combinations, names) ||
+		broken[VendorWithShare] || broken[MemoryWithRatio] || broken[CoreWithoutMemory] ||
+		broken[SharedWithoutMemory] || broken[GPUWithShared] {
+		return
+	}
+	broken[UnknownCombination] = true
+}

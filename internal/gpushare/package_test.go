@@ -1,0 +1,32 @@
+package gpushare
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// short are the names that the tables abbreviate.
+var short = map[string]string{
+	"gpu": koordGPU, "shared": koordShared, "core": koordCore, "mem": koordMemory, "ratio": koordRatio,
+	"npu": npuCore, "cpu": npuCPU, "dvpp": npuDVPP, "fpga": "koordinator.sh/fpga", "rdma": "koordinator.sh/rdma",
+	"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "dcu": "dcu.com/gpu",
+	"gpumem": "nvidia.com/gpumem", "gpumem%": "nvidia.com/gpumem-percentage", "gpucores": "nvidia.com/gpucores",
+}
+
+// requests reads "core=100 mem=4Gi nvidia.com/mig-1g.10gb=1".
+func requests(text string) Requests {
+	r := Requests{}
+	for _, field := range strings.Fields(text) {
+		name, quantity, _ := strings.Cut(field, "=")
+		if full, ok := short[name]; ok {
+			name = full
+		}
+		r[name] = resource.MustParse(quantity)
+	}
+	return r
+}

@@ -1,0 +1,43 @@
+package gpushare
+
+import (
+	"errors"
+	"fmt"
+)
+
+// maxAnnotation is the longest annotation that is read: what the API server
+// allows for all annotations of an object together.
+const maxAnnotation = 256 << 10
+
+// maxProblems is how many unreadable entries an error tells apart.
+const maxProblems = 16
+
+// problems gathers what could not be read.
+type problems struct {
+	errs []error
+	more int
+}
+
+func (p *problems) add(format string, args ...any) {
+	if len(p.errs) == maxProblems {
+		p.more++
+		return
+	}
+	p.errs = append(p.errs, fmt.Errorf(format, args...))
+}
+
+// tooLong refuses an annotation that no API server would have stored.
+func (p *problems) tooLong(key, value string) bool {
+	if len(value) <= maxAnnotation {
+		return false
+	}
+	p.add("%s: %d bytes, at most %d are read", key, len(value), maxAnnotation)
+	return true
+}
+
+func (p *problems) err() error {
+	if p.more > 0 {
+		return errors.Join(append(p.errs, fmt.Errorf("and %d more", p.more))...)
+	}
+	return errors.Join(p.errs...)
+}

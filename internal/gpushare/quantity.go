@@ -1,0 +1,118 @@
+package gpushare
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const (
+	mebi = 1 << 20
+	gibi = 1 << 30
+
+	// limit is the largest quantity that is believed: a pebibyte, or far more
+	// GPUs than were ever built. Thousands of them still fit an int64.
+	limit = 1 << 50
+)
+
+// Units returns a quantity as a number from 0 to 2^50, fractions rounded up.
+// Quantity.Value cannot be used alone on what users wrote: of 1e30 it is 0, of
+// other quantities beyond an int64 any number, also one below zero.
+func Units(q resource.Quantity) int64 {
+	if q.Sign() <= 0 {
+		return 0
+	}
+	if f := q.AsApproximateFloat64(); !(f < limit) {
+		return limit
+	}
+	return q.Value()
+}
+
+// times multiplies two numbers that are not negative, up to limit.
+func times(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > limit {
+		return limit
+	}
+	return int64(lo)
+}
+
+// quantityForm is what annotations may hold. ParseQuantity alone takes a
+// second for 1e-9999999, hence at most three digits of exponent.
+var quantityForm = regexp.MustCompile(`^[+-]?(?:[0-9]{1,24}(?:\.[0-9]{0,24})?|\.[0-9]{1,24})(?:[eE][+-]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?$`)
+
+// parseQuantity reads a quantity from JSON, where it is a number or a string.
+// Negative quantities and those beyond limit are errors.
+func parseQuantity(raw json.RawMessage) (int64, error) {
+	text := string(raw)
+	if len(raw) > 0 && raw[0] == '"' {
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return 0, fmt.Errorf("%s is no quantity", clip(text))
+		}
+	}
+	if !quantityForm.MatchString(text) {
+		return 0, fmt.Errorf("%s is no quantity", clip(text))
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s is no quantity", clip(text))
+	}
+	if q.Sign() < 0 {
+		return 0, fmt.Errorf("%s is negative", clip(text))
+	}
+	n := Units(q)
+	if n == limit {
+		return 0, fmt.Errorf("%s is beyond belief", clip(text))
+	}
+	return n, nil
+}
+
+// clip quotes a text for an error message, cut to 48 bytes.
+func clip(text string) string {
+	if len(text) > 48 {
+		text = text[:48] + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// FillMemory completes what is known of a share of a device with total bytes
+// of memory: bytes from the ratio or the ratio from the bytes; where both are
+// known they stay, where neither is or total is not positive nothing changes.
+//
+// Koordinator truncates the ratio to whole percent points when it fills it
+// from bytes (half of a percent of an 80 GiB device becomes 0). The ratio here
+// is not truncated; the bytes are, as Koordinator does it.
+func FillMemory(bytes int64, ratio float64, total int64) (int64, float64) {
+	if total <= 0 {
+		return bytes, ratio
+	}
+	switch {
+	case bytes == 0 && ratio > 0:
+		return shareOf(ratio, total), ratio
+	case bytes > 0 && ratio == 0:
+		return bytes, float64(bytes) / float64(total)
+	}
+	return bytes, ratio
+}
+
+// shareOf is ratio × total, rounded down. Ratios are percent points almost
+// always, and 7 % of a total must not lose a byte to 0.07.
+func shareOf(ratio float64, total int64) int64 {
+	if points := math.Round(ratio * 100); math.Abs(ratio*100-points) < 1e-9 && points <= limit {
+		hi, lo := bits.Mul64(uint64(points), uint64(total))
+		if hi < 100 {
+			if q, _ := bits.Div64(hi, lo, 100); q < limit {
+				return int64(q)
+			}
+		}
+		return limit
+	}
+	if f := ratio * float64(total); f < limit {
+		return int64(f)
+	}
+	return limit
+}
