@@ -37,6 +37,17 @@ const (
 	SharingStrategy = "gpu.sharing.strategy"
 	// HolderSource tells who said that a container holds a device.
 	HolderSource = "gpu.holder.source"
+	// PowerSource names the activity by which a board's active power is shared out.
+	PowerSource = "gpu.power.source"
+	// PowerEstimated is true where power was shared out equally, or by size alone,
+	// for want of a measure.
+	PowerEstimated = "gpu.power.estimated"
+	// BudgetSource tells where a memory budget was declared.
+	BudgetSource = "gpu.memory.budget.source"
+	// Reason says why a state holds.
+	Reason = "reason"
+	// State is one of the exclusive states that a metric splits into.
+	State = "state"
 
 	// ClockEventReason is one reason for which the driver lowered the clocks.
 	ClockEventReason = "gpu.clock.event.reason"
@@ -63,6 +74,26 @@ const (
 	DRARequest = "dra.request"
 	// DRAShareID tells allocations of one shareable device apart.
 	DRAShareID = "dra.share_id"
+	// DRADeviceType is the driver's type of a device: gpu, mig, vfio.
+	DRADeviceType = "dra.device.type"
+	// DRACapacity is the name of a capacity that a device advertises.
+	DRACapacity = "dra.capacity"
+
+	// Resource is the Kubernetes resource name: nvidia.com/gpu.
+	Resource = "resource"
+	// Rule is the rule of the GPU share API that a pod's requests break.
+	Rule = "rule"
+
+	// ProcessPID is the process ID in the host's PID namespace.
+	ProcessPID = "process.pid"
+	// ContainerID is the container runtime's ID of the container of a process.
+	ContainerID = "container.id"
+	// AcceleratorMake is cAdvisor's label for the manufacturer.
+	AcceleratorMake = "make"
+	// AcceleratorModel is cAdvisor's label for the model.
+	AcceleratorModel = "model"
+	// AcceleratorID is cAdvisor's label for the device's UUID.
+	AcceleratorID = "acc_id"
 )
 
 // Resource attribute keys: place and workload.
@@ -94,7 +125,10 @@ const (
 	DirectionTransmit = "transmit"
 	DirectionReceive  = "receive"
 
-	HolderSourceLabels = "labels"
+	HolderSourceLabels       = "labels"
+	HolderSourcePodResources = "pod_resources"
+	HolderSourceDRA          = "dra"
+	HolderSourceProcesses    = "processes"
 
 	SharingNone        = "none"
 	SharingMIG         = "mig"
@@ -133,7 +167,9 @@ func PointAttributes() []Attribute {
 		{SharingStrategy, "how the device is shared, on a container's points", []string{
 			SharingNone, SharingMIG, SharingTimeSlicing, SharingMPS, SharingDRA, SharingUnknown,
 		}},
-		{HolderSource, "who named the holder", []string{HolderSourceLabels}},
+		{HolderSource, "who named the holder", []string{
+			HolderSourcePodResources, HolderSourceDRA, HolderSourceLabels, HolderSourceProcesses,
+		}},
 		{ResourceClaimName, "DRA ResourceClaim that allocated the device", nil},
 		{ResourceClaimUID, "UID of that claim", nil},
 		{DeviceClassName, "DRA DeviceClass of the request", nil},
@@ -156,6 +192,20 @@ func PointAttributes() []Attribute {
 		{ClockDomain, "clock", []string{DomainSM, DomainMemory}},
 		{Pipe, "execution pipe", []string{"tensor", "fp64", "fp32", "fp16", "int", "tensor_imma", "tensor_hmma", "tensor_dfma"}},
 		{URLFull, "scraped endpoint, without credentials", nil},
+		{PowerSource, "activity by which active power is shared out", []string{"gr_engine_active", "sm_active", "tensor_dram", "slices"}},
+		{PowerEstimated, "true where power was shared out equally, or by size alone, for want of a measure", nil},
+		{BudgetSource, "where a memory budget was declared", nil},
+		{Resource, "Kubernetes resource name", nil},
+		{State, "one of the exclusive states", nil},
+		{Reason, "why the state holds", nil},
+		{Rule, "rule of the GPU share API that is broken", nil},
+		{DRADeviceType, "driver's type of the device", nil},
+		{DRACapacity, "name of a device's capacity", nil},
+		{ProcessPID, "process ID on the host", nil},
+		{ContainerID, "container runtime's ID", nil},
+		{AcceleratorMake, "manufacturer, as cAdvisor labelled it", []string{"nvidia"}},
+		{AcceleratorModel, "model, as cAdvisor labelled it", nil},
+		{AcceleratorID, "device UUID, as cAdvisor labelled it", nil},
 	}
 }
 
@@ -168,5 +218,6 @@ func DescriptiveAttributes() []string {
 		MIGProfile, MIGInstanceID, MIGUUID, SharingStrategy, HolderSource,
 		ResourceClaimName, ResourceClaimUID, DeviceClassName,
 		DRADriver, DRAPool, DRADevice, DRARequest, DRAShareID,
+		PowerSource, PowerEstimated, BudgetSource,
 	}
 }

@@ -152,8 +152,8 @@ var (
 	// GPUDeviceHolder names a container that holds a device.
 	GPUDeviceHolder = add(Metric{
 		Name: "gpu.device.holder", Unit: "{holder}", Int: true,
-		Description: "1 for each container that the exporter's labels name as a holder of the device; the Resource is the container.",
-		Source:      "pod labels of the exporter's rows",
+		Description: "1 for each container that holds the device; the Resource is the container, gpu.holder.source says who named it.",
+		Source:      "pod labels of the exporter's rows; with gpu_k8s PodResources, DRA allocations or processes",
 	})
 	// K8sContainerGPUMemoryUsage is the GPU memory that a container uses.
 	K8sContainerGPUMemoryUsage = add(Metric{

@@ -32,6 +32,10 @@ const (
 	StageSample Stage = iota
 	// StageWindow metrics are made of the samples of one window.
 	StageWindow
+	// StageWorkload metrics attribute samples to containers and processes.
+	StageWorkload
+	// StageCluster metrics are the scheduler's view, made of the API server's objects.
+	StageCluster
 )
 
 // Metric describes one metric of the output contract.

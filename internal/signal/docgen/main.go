@@ -61,6 +61,14 @@ func document() (string, error) {
 			signal.StageSample, "Samples",
 			"Made by `gpu_synthesizer` of one scrape (`gpu.exporter.up` by the `dcgm` receiver). With `gpu_window` behind it, cumulative Sums and the gauges that no window consumes leave once a window with their last value.",
 		},
+		{
+			signal.StageWorkload, "Workloads",
+			"Who holds a device and what of it is theirs: `gpu_k8s` (holders; it also repeats each device series under the Resource of each holder), `gpu_power`, `gpu_budget`, `nvml`.",
+		},
+		{
+			signal.StageCluster, "The scheduler's view",
+			"Made by `gpu_cluster`, once for the cluster.",
+		},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n%s\n\n", section.title, section.text)
 		b.WriteString("| metric | kind, unit | own attributes | meaning | made of | OpenCost field | in Prometheus |\n")

@@ -1,0 +1,40 @@
+package signal
+
+// Accelerators: processes on a GPU, and cAdvisor's accelerator metrics.
+var (
+	// ProcessGPUMemoryUsage is the GPU memory of a process.
+	ProcessGPUMemoryUsage = add(Metric{
+		Name: "process.gpu.memory.usage", Unit: "By", Int: true, Stage: StageWorkload,
+		Description: "GPU memory used by the process on the device.",
+		Source:      "NVML running processes",
+		Attributes:  []string{ProcessPID},
+	})
+	// ProcessGPUUtilization is the SM time of a process.
+	ProcessGPUUtilization = add(Metric{
+		Name: "process.gpu.utilization", Unit: "1", Stage: StageWorkload,
+		Description: "Fraction of time in which the process kept the device's multiprocessors busy.",
+		Source:      "NVML process utilization",
+		Attributes:  []string{ProcessPID},
+	})
+	// ContainerAcceleratorMemoryTotal is cAdvisor's total memory.
+	ContainerAcceleratorMemoryTotal = add(Metric{
+		Name: "container.accelerator.memory_total", Unit: "By", Int: true, Stage: StageWorkload,
+		Description: "Memory of the accelerator that the container holds; the whole device's value.",
+		Source:      "hw.gpu.memory.limit of a device that the container holds",
+		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},
+	})
+	// ContainerAcceleratorMemoryUsed is cAdvisor's used memory.
+	ContainerAcceleratorMemoryUsed = add(Metric{
+		Name: "container.accelerator.memory_used", Unit: "By", Int: true, Stage: StageWorkload,
+		Description: "Memory of the accelerator that is in use; the whole device's value.",
+		Source:      "hw.gpu.memory.usage of a device that the container holds",
+		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},
+	})
+	// ContainerAcceleratorDutyCycle is cAdvisor's duty cycle.
+	ContainerAcceleratorDutyCycle = add(Metric{
+		Name: "container.accelerator.duty_cycle", Unit: "{percent}", Stage: StageWorkload,
+		Description: "Percent of time in which the accelerator was busy; the whole device's value.",
+		Source:      "hw.gpu.utilization (general) of a device that the container holds",
+		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},
+	})
+)

@@ -1,0 +1,9 @@
+package signal
+
+// GPUSharingClients is what the Kubernetes processor says of a device; the
+// container series that it makes are the samples' own.
+var GPUSharingClients = add(Metric{
+	Name: "gpu.sharing.clients", Unit: "{container}", Int: true, Stage: StageWorkload,
+	Description: "Containers that hold the device; absent while nothing authoritative says who does.",
+	Source:      "PodResources, DRA allocations, the exporter's labels",
+})

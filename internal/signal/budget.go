@@ -1,0 +1,42 @@
+package signal
+
+// Memory budgets: what containers may use of a GPU's memory beside what they do use.
+var (
+	// K8sContainerGPUMemoryBudget is a container's declared share of the memory.
+	K8sContainerGPUMemoryBudget = add(Metric{
+		Name: "k8s.container.gpu.memory.budget", Unit: "By", Int: true, Stage: StageWorkload,
+		Description: "GPU memory that was declared for the container on the device.",
+		Source:      "resource requests, annotations, DRA consumed capacity, MIG capacity",
+	})
+	// K8sContainerGPUMemoryBudgetUtilization is use over declaration.
+	K8sContainerGPUMemoryBudgetUtilization = add(Metric{
+		Name: "k8s.container.gpu.memory.budget.utilization", Unit: "1", Stage: StageWorkload,
+		Description: "GPU memory that the container uses over what was declared for it; above 1 it is over its budget.",
+		Source:      "k8s.container.gpu.memory.usage / k8s.container.gpu.memory.budget",
+	})
+	// GPUMemoryBudgetDeclared sums the budgets on a device.
+	GPUMemoryBudgetDeclared = add(Metric{
+		Name: "gpu.memory.budget.declared", Unit: "By", Int: true, Stage: StageWorkload,
+		Description: "Sum of the memory budgets declared on the device.",
+		Source:      "k8s.container.gpu.memory.budget",
+	})
+	// GPUMemoryHeadroom is the device's free memory.
+	GPUMemoryHeadroom = add(Metric{
+		Name: "gpu.memory.headroom", Unit: "By", Int: true, Stage: StageWorkload,
+		Description: "Memory of the device that is free.",
+		Source:      "FB_FREE, else hw.gpu.memory.limit - hw.gpu.memory.usage",
+	})
+	// GPUMemoryUsageUnbudgeted is use that nobody declared.
+	GPUMemoryUsageUnbudgeted = add(Metric{
+		Name: "gpu.memory.usage.unbudgeted", Unit: "By", Int: true, Stage: StageWorkload,
+		Description: "Memory of the device used by containers without a budget.",
+		Source:      "k8s.container.gpu.memory.usage of holders without a budget",
+	})
+	// GPUMemoryAttributionState says whether container usage can be believed.
+	GPUMemoryAttributionState = add(Metric{
+		Name: "gpu.memory.attribution.state", Unit: "{state}", Int: true, Stage: StageWorkload,
+		Description: "1 for the state that holds, with its reason, and 0 for the others: whether the containers' memory adds up to the device's.",
+		Source:      "sum of k8s.container.gpu.memory.usage against hw.gpu.memory.usage",
+		Attributes:  []string{State, Reason},
+	})
+)

@@ -1,0 +1,114 @@
+package signal
+
+// The scheduler's view: what the cluster receiver makes of the API server's
+// objects. The Resource is the cluster, for allocatable and capacity the node.
+var (
+	// ClusterPendingPodCount is OpenCost's count of pods that wait for GPUs.
+	ClusterPendingPodCount = add(Metric{
+		Name: "cluster.gpu.pending_pod_count", Unit: "{pod}", Int: true, Stage: StageCluster,
+		Description: "Pods in phase Pending that request the resource, by OpenCost's definition.",
+		Source:      "regular containers' requests, else limits",
+		OpenCost:    "cluster_gpu_pending_pod_count",
+		Attributes:  []string{Resource},
+	})
+	// ClusterPendingRequestTotal is OpenCost's count of the units they wait for.
+	ClusterPendingRequestTotal = add(Metric{
+		Name: "cluster.gpu.pending_request_total", Unit: "{gpu}", Int: true, Stage: StageCluster,
+		Description: "Units of the resource that pods in phase Pending request, by OpenCost's definition.",
+		Source:      "regular containers' requests, else limits",
+		OpenCost:    "cluster_gpu_pending_request_total",
+		Attributes:  []string{Resource},
+	})
+	// ClusterRequestedAllocatableRatio is OpenCost's scheduler saturation.
+	ClusterRequestedAllocatableRatio = add(Metric{
+		Name: "cluster.gpu.requested_allocatable_ratio", Unit: "1", Stage: StageCluster,
+		Description: "Units requested by Pending and Running pods over what all nodes have allocatable, by OpenCost's definition; above 1 the cluster is oversubscribed.",
+		Source:      "requested / allocatable, only where allocatable > 0",
+		OpenCost:    "cluster_gpu_requested_allocatable_ratio",
+		Attributes:  []string{Resource},
+	})
+	// K8sGPUPods counts pods by what they wait for or have.
+	K8sGPUPods = add(Metric{
+		Name: "k8s.gpu.pods", Unit: "{pod}", Int: true, Stage: StageCluster,
+		Description: "Pods that request the resource, by state; terminal pods are left out, terminating ones that are bound still hold.",
+		Source:      "effective pod requests, as the scheduler computes them",
+		Attributes:  []string{Resource, State},
+	})
+	// K8sGPURequested counts the units that those pods request.
+	K8sGPURequested = add(Metric{
+		Name: "k8s.gpu.requested", Unit: "{gpu}", Int: true, Stage: StageCluster,
+		Description: "Units of the resource that those pods request, by state.",
+		Source:      "effective pod requests, as the scheduler computes them",
+		Attributes:  []string{Resource, State},
+	})
+	// K8sGPUAllocatable is what a node has to give to pods.
+	K8sGPUAllocatable = add(Metric{
+		Name: "k8s.gpu.allocatable", Unit: "{gpu}", Int: true, Stage: StageCluster,
+		Description: "Units of the resource that the node can give to pods, by the node's state.",
+		Source:      "node.status.allocatable",
+		Attributes:  []string{Resource, State},
+	})
+	// K8sGPUCapacity is what a node has in all.
+	K8sGPUCapacity = add(Metric{
+		Name: "k8s.gpu.capacity", Unit: "{gpu}", Int: true, Stage: StageCluster,
+		Description: "Units of the resource that the node has, by the node's state.",
+		Source:      "node.status.capacity",
+		Attributes:  []string{Resource, State},
+	})
+	// K8sGPUPendingOldestAge is the age of the pod that has waited longest.
+	K8sGPUPendingOldestAge = add(Metric{
+		Name: "k8s.gpu.pending.oldest_age", Unit: "s", Stage: StageCluster,
+		Description: "Age of the oldest pod that waits for the resource without a node; absent while none waits.",
+		Source:      "metadata.creationTimestamp of pods gated, unschedulable or queued",
+		Attributes:  []string{Resource},
+	})
+	// K8sGPURequestInvalid counts pods whose requests contradict themselves.
+	K8sGPURequestInvalid = add(Metric{
+		Name: "k8s.gpu.request.invalid", Unit: "{pod}", Int: true, Stage: StageCluster,
+		Description: "Pods whose stored spec breaks the rule of the GPU share API.",
+		Source:      "container requests and annotations",
+		Attributes:  []string{Rule},
+	})
+	// K8sResourceSliceDevices counts the devices that DRA drivers advertise.
+	K8sResourceSliceDevices = add(Metric{
+		Name: "k8s.resourceslice.devices", Unit: "{device}", Int: true, Stage: StageCluster,
+		Description: "Devices that a DRA driver advertises in a complete pool of the highest generation.",
+		Source:      "ResourceSlice devices; partitions of one device are all listed",
+		Attributes:  []string{DRADriver, DRAPool, DRADeviceType},
+	})
+	// K8sResourceSliceCapacity is the capacity of those devices.
+	K8sResourceSliceCapacity = add(Metric{
+		Name: "k8s.resourceslice.capacity", Unit: "{unit}", Stage: StageCluster,
+		Description: "Capacity of those devices, in the unit of the quantity; what several partitions draw from one counter set is not summed twice.",
+		Source:      "ResourceSlice device capacities",
+		Attributes:  []string{DRADriver, DRAPool, DRADeviceType, DRACapacity},
+	})
+	// K8sResourceSliceDevice is one advertised device.
+	K8sResourceSliceDevice = add(Metric{
+		Name: "k8s.resourceslice.device", Unit: "{device}", Int: true, Stage: StageCluster,
+		Description: "1 for each advertised device, with the driver's attributes; hw.id or gpu.mig.uuid joins it to telemetry.",
+		Source:      "ResourceSlice devices",
+		Attributes:  []string{DRADriver, DRAPool, DRADevice},
+	})
+	// K8sResourceClaimCount counts ResourceClaims.
+	K8sResourceClaimCount = add(Metric{
+		Name: "k8s.resourceclaim.count", Unit: "{claim}", Int: true, Stage: StageCluster,
+		Description: "ResourceClaims for GPUs: pending without an allocation, allocated that nobody reserved, reserved by a pod.",
+		Source:      "ResourceClaims, and pending pods whose claims do not exist yet",
+		Attributes:  []string{DeviceClassName, State},
+	})
+	// K8sResourceClaimRequested counts the devices that those claims ask for.
+	K8sResourceClaimRequested = add(Metric{
+		Name: "k8s.resourceclaim.requested", Unit: "{device}", Int: true, Stage: StageCluster,
+		Description: "Devices that those claims ask for or were given.",
+		Source:      "claim requests, allocation results",
+		Attributes:  []string{DeviceClassName, State},
+	})
+	// K8sResourceClaimDevice is one allocated device of a claim.
+	K8sResourceClaimDevice = add(Metric{
+		Name: "k8s.resourceclaim.device", Unit: "{device}", Int: true, Stage: StageCluster,
+		Description: "1 for each device allocated to a claim and each pod that reserves it; hw.id, or gpu.mig.uuid, joins it to telemetry.",
+		Source:      "ResourceClaim allocation results, ResourceSlice attributes",
+		Attributes:  []string{ResourceClaimUID, DRARequest, DRADriver, DRAPool, DRADevice, DRAShareID},
+	})
+)

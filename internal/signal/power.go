@@ -1,0 +1,48 @@
+package signal
+
+// Power: the split of a board's power over its instances, containers and processes.
+var (
+	// GPUPowerIdle is the board's idle baseline.
+	GPUPowerIdle = add(Metric{
+		Name: "gpu.power.idle", Unit: "W", Stage: StageWorkload,
+		Description: "Part of the board's measured power that it draws without work; absent while the baseline is unknown.",
+		Source:      "configured, or the lowest hw.power while nothing ran; at most hw.power",
+	})
+	// GPUPowerActive is what the board draws beyond that.
+	GPUPowerActive = add(Metric{
+		Name: "gpu.power.active", Unit: "W", Stage: StageWorkload,
+		Description: "Measured power of the board less its idle part.",
+		Source:      "hw.power - gpu.power.idle",
+	})
+	// GPUInstancePower is a MIG instance's share of active power.
+	GPUInstancePower = add(Metric{
+		Name: "gpu.instance.power", Unit: "W", Stage: StageWorkload,
+		Description: "Share of the board's active power that the MIG instance is charged with.",
+		Source:      "gpu.power.active by activity and compute slices",
+	})
+	// K8sContainerGPUPower is a container's share of active power.
+	K8sContainerGPUPower = add(Metric{
+		Name: "k8s.container.gpu.power", Unit: "W", Stage: StageWorkload,
+		Description: "Active power of the device that the container is charged with.",
+		Source:      "gpu.power.active, gpu.instance.power by holder",
+	})
+	// K8sContainerGPUEnergy integrates it.
+	K8sContainerGPUEnergy = add(Metric{
+		Name: "k8s.container.gpu.energy", Unit: "J", Kind: Counter, Stage: StageWorkload,
+		Description: "Energy that the container is charged with since it was first seen on the device.",
+		Source:      "k8s.container.gpu.power over the sample times",
+	})
+	// ProcessGPUPower is a process' share of active power.
+	ProcessGPUPower = add(Metric{
+		Name: "process.gpu.power", Unit: "W", Stage: StageWorkload,
+		Description: "Active power of the device that the process is charged with.",
+		Source:      "process.gpu.utilization within the device's share",
+		Attributes:  []string{ProcessPID},
+	})
+	// GPUPowerUnattributed is what nobody can be charged with.
+	GPUPowerUnattributed = add(Metric{
+		Name: "gpu.power.unattributed", Unit: "W", Stage: StageWorkload,
+		Description: "Active power of the board that no container is charged with.",
+		Source:      "gpu.power.active - sum of k8s.container.gpu.power",
+	})
+)

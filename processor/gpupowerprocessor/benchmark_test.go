@@ -1,0 +1,82 @@
+package gpupowerprocessor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
+)
+
+// largeNode is a node of 8 boards, each cut into 7 instances, each shared by 3
+// containers with one process.
+func largeNode(t testing.TB, seconds int) pmetric.Metrics {
+	t.Helper()
+	var b strings.Builder
+	line := func(resource, metric, attrs string, v float64) {
+		fmt.Fprintf(&b, "%ds {k8s.node.name=n1%s} %s {%s} = %v\n", seconds, resource, metric, attrs, v)
+	}
+	for board := range 8 {
+		id := fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", board)
+		describe := "hw.model=NVIDIA H100 80GB HBM3, hw.vendor=NVIDIA, hw.type=gpu, hw.id=" + id
+		line("", "hw.power", describe, 700)
+		for gi := range 7 {
+			instance := fmt.Sprintf("%s/gi%d", id, 7+gi)
+			describe := describe + fmt.Sprintf("/gi%d, hw.parent=%s, gpu.mig.profile=1g.10gb, gpu.mig.gpu_instance.id=%d", 7+gi, id, 7+gi)
+			for _, m := range []string{"gpu.engine.active", "gpu.sm.active", "gpu.dram.active", "hw.gpu.memory.utilization"} {
+				line("", m, describe, 0.1*float64(gi+1))
+			}
+			for c := range 3 {
+				pod := fmt.Sprintf("b%d-i%d-c%d", board, gi, c)
+				line(fmt.Sprintf(", k8s.namespace.name=ns, k8s.pod.name=%s, k8s.pod.uid=uid-%s, k8s.container.name=main", pod, pod),
+					"gpu.device.holder", describe+", gpu.holder.source=pod_resources, gpu.sharing.strategy=time_slicing", 1)
+				line(", k8s.pod.uid=uid-"+pod, "process.gpu.utilization",
+					fmt.Sprintf("hw.id=%s, process.pid=%d%d%d", instance, board+1, gi, c), 0.1*float64(c+1))
+			}
+		}
+	}
+	return parse(t, b.String(), false)
+}
+
+func BenchmarkPower(b *testing.B) {
+	cfg := createDefaultConfig().(*Config)
+	idle := 70.0
+	cfg.Idle.Watts = &idle
+	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	require.NoError(b, err)
+	template := largeNode(b, 10)
+	points := template.DataPointCount()
+	b.ReportAllocs()
+	var cpu cpumeter.Meter
+	seconds := 10
+	for b.Loop() {
+		b.StopTimer()
+		md := pmetric.NewMetrics()
+		template.CopyTo(md)
+		seconds++
+		setTime(md, seconds)
+		b.StartTimer()
+		cpu.Start(b)
+		require.NoError(b, p.ConsumeMetrics(context.Background(), md))
+		cpu.Stop(b)
+	}
+	cpu.Report(b, points)
+}
+
+func setTime(md pmetric.Metrics, seconds int) {
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
+			for _, dp := range numbers(m).All() {
+				dp.SetTimestamp(pcommon.Timestamp(seconds) * 1e9)
+			}
+		}
+	}
+}

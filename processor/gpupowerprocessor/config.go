@@ -1,0 +1,184 @@
+package gpupowerprocessor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
+)
+
+// Values of weighting.
+const (
+	weightingSlices = "slices"
+	weightingNone   = "none"
+)
+
+const (
+	// maxWatts is more than any board draws.
+	maxWatts = 100_000
+
+	defaultExpire = 24 * time.Hour
+	minExpire     = time.Minute
+	maxExpire     = 365 * 24 * time.Hour
+
+	defaultMaxGap = 90 * time.Second
+	minMaxGap     = 100 * time.Millisecond
+	maxMaxGap     = 24 * time.Hour
+
+	defaultMaxSeries = 200_000
+	maxMaxSeries     = 10_000_000
+)
+
+// MetricConfig switches one metric.
+type MetricConfig struct {
+	// Enabled says whether the metric is emitted.
+	Enabled bool `mapstructure:"enabled"`
+}
+
+// IdleConfig says what boards draw without work. Powers are in W. The most
+// specific one counts: by_uuid, by_mig_layout, by_model, watts, learned.
+type IdleConfig struct {
+	// Watts is that of every board; learned when unset.
+	Watts *float64 `mapstructure:"watts"`
+	// ByUUID goes by the board's hw.id, such as GPU-5fd4….
+	ByUUID map[string]float64 `mapstructure:"by_uuid"`
+	// ByModel goes by hw.model. Case, and blanks against dashes, do not matter.
+	ByModel map[string]float64 `mapstructure:"by_model"`
+	// ByMIGLayout goes by the MIG profiles in use, such as 1g.10gb*4,3g.40gb*1.
+	ByMIGLayout map[string]float64 `mapstructure:"by_mig_layout"`
+	// Learn takes the lowest power that was seen while nothing ran.
+	Learn bool `mapstructure:"learn"`
+	// Expire is how long a learned baseline counts after nothing ran last.
+	Expire time.Duration `mapstructure:"expire"`
+}
+
+// Config configures the gpu_power processor.
+type Config struct {
+	// Idle says what boards draw without work.
+	Idle IdleConfig `mapstructure:"idle"`
+	// Weighting is how the activity of MIG instances counts: slices, times their
+	// compute slices, or none, as it is.
+	Weighting string `mapstructure:"weighting"`
+	// MaxGap is for how long a power is held until the next sample when energy is
+	// counted, and for how long the last list of processes is used.
+	MaxGap time.Duration `mapstructure:"max_gap"`
+	// MaxSeries bounds the boards and energy counters that are kept; new ones
+	// beyond it are refused and counted.
+	MaxSeries int `mapstructure:"max_series"`
+	// Storage is the storage extension in which learned baselines and energy
+	// survive a restart.
+	Storage *component.ID `mapstructure:"storage"`
+	// Metrics switches single metrics by name; all are enabled by default.
+	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		Idle:      IdleConfig{Learn: true, Expire: defaultExpire},
+		Weighting: weightingSlices,
+		MaxGap:    defaultMaxGap,
+		MaxSeries: defaultMaxSeries,
+	}
+}
+
+// emitted lists the metrics that this processor makes.
+var emitted = []*signal.Metric{
+	signal.GPUPowerIdle, signal.GPUPowerActive, signal.GPUPowerUnattributed, signal.GPUInstancePower,
+	signal.K8sContainerGPUPower, signal.K8sContainerGPUEnergy, signal.ProcessGPUPower,
+}
+
+// Validate reports every field whose value is not allowed.
+func (c *Config) Validate() error {
+	var errs []error
+	watts := func(field string, w float64) {
+		if !(w >= 0 && w <= maxWatts) {
+			errs = append(errs, fmt.Errorf("%s must be between 0 and %d watts, got %v", field, maxWatts, w))
+		}
+	}
+	if c.Idle.Watts != nil {
+		watts("idle::watts", *c.Idle.Watts)
+	}
+	for uuid, w := range c.Idle.ByUUID {
+		if uuid == "" {
+			errs = append(errs, errors.New(`idle::by_uuid must be by the hw.id of boards, got ""`))
+		}
+		watts("idle::by_uuid::"+uuid, w)
+	}
+	models := map[string]string{}
+	for model, w := range c.Idle.ByModel {
+		folded := idle.FoldModel(model)
+		if folded == "" {
+			errs = append(errs, fmt.Errorf("idle::by_model must be by the names of models, got %q", model))
+		} else if other, twice := models[folded]; twice {
+			errs = append(errs, fmt.Errorf("idle::by_model must name each model once, got %q and %q", min(model, other), max(model, other)))
+		}
+		models[folded] = model
+		watts("idle::by_model::"+model, w)
+	}
+	layouts := map[idle.Layout]string{}
+	for text, w := range c.Idle.ByMIGLayout {
+		layout, err := idle.ParseLayout(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf(`idle::by_mig_layout must be by profiles and their numbers such as "1g.10gb*4,3g.40gb*1", got %q: %w`, text, err))
+		} else if other, twice := layouts[layout]; twice {
+			errs = append(errs, fmt.Errorf("idle::by_mig_layout must name each layout once, got %q and %q", min(text, other), max(text, other)))
+		}
+		layouts[layout] = text
+		watts("idle::by_mig_layout::"+text, w)
+	}
+	if c.Idle.Expire < minExpire || c.Idle.Expire > maxExpire {
+		errs = append(errs, fmt.Errorf("idle::expire must be between %s and %s, got %s", minExpire, maxExpire, c.Idle.Expire))
+	}
+	if c.Weighting != weightingSlices && c.Weighting != weightingNone {
+		errs = append(errs, fmt.Errorf("weighting must be %q or %q, got %q", weightingSlices, weightingNone, c.Weighting))
+	}
+	if c.MaxGap < minMaxGap || c.MaxGap > maxMaxGap {
+		errs = append(errs, fmt.Errorf("max_gap must be between %s and %s, got %s", minMaxGap, maxMaxGap, c.MaxGap))
+	}
+	if c.MaxSeries < 1 || c.MaxSeries > maxMaxSeries {
+		errs = append(errs, fmt.Errorf("max_series must be between 1 and %d, got %d", maxMaxSeries, c.MaxSeries))
+	}
+	for name := range c.Metrics {
+		if m, ok := signal.Lookup(name); !ok || !slices.Contains(emitted, m) {
+			errs = append(errs, fmt.Errorf("metrics must be by one of %s, got %q", strings.Join(emittedNames(), ", "), name))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func emittedNames() []string {
+	names := make([]string, 0, len(emitted))
+	for _, m := range emitted {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// table returns the configured baselines. The Config must be valid.
+func (c *IdleConfig) table() idle.Table {
+	t := idle.Table{
+		ByUUID:   c.ByUUID,
+		ByLayout: map[idle.Layout]float64{},
+		ByModel:  map[string]float64{},
+		All:      c.Watts,
+	}
+	for text, w := range c.ByMIGLayout {
+		if layout, err := idle.ParseLayout(text); err == nil {
+			t.ByLayout[layout] = w
+		}
+	}
+	for model, w := range c.ByModel {
+		t.ByModel[idle.FoldModel(model)] = w
+	}
+	return t
+}

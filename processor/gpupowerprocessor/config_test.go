@@ -1,0 +1,71 @@
+package gpupowerprocessor
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestTheDefaultConfigurationIsValid(t *testing.T) {
+	require.NoError(t, confmap.Validate(createDefaultConfig()))
+}
+
+func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		with func(*Config)
+		want string
+	}{
+		{"negative watts", func(c *Config) { w := -1.0; c.Idle.Watts = &w }, "idle::watts must be between 0 and 100000 watts, got -1"},
+		{"watts that are no number", func(c *Config) { w := math.NaN(); c.Idle.Watts = &w }, "idle::watts must be between 0 and 100000 watts, got NaN"},
+		{"milliwatts", func(c *Config) { c.Idle.ByUUID = map[string]float64{"GPU-1": 700_000} }, "idle::by_uuid::GPU-1 must be between 0 and 100000 watts, got 700000"},
+		{"no board", func(c *Config) { c.Idle.ByUUID = map[string]float64{"": 1} }, `idle::by_uuid must be by the hw.id of boards, got ""`},
+		{"negative watts of a model", func(c *Config) { c.Idle.ByModel = map[string]float64{"H100": -2} }, "idle::by_model::H100 must be between 0 and 100000 watts, got -2"},
+		{"no model", func(c *Config) { c.Idle.ByModel = map[string]float64{" - ": 1} }, `idle::by_model must be by the names of models, got " - "`},
+		{"one model twice", func(c *Config) { c.Idle.ByModel = map[string]float64{"NVIDIA H100": 1, "nvidia-h100": 2} }, `idle::by_model must name each model once, got "NVIDIA H100" and "nvidia-h100"`},
+		{"infinite watts of a layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]float64{"1g.10gb": math.Inf(1)} }, "idle::by_mig_layout::1g.10gb must be between 0 and 100000 watts, got +Inf"},
+		{"no layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]float64{"7x1g.10gb": 1} }, `idle::by_mig_layout must be by profiles and their numbers such as "1g.10gb*4,3g.40gb*1", got "7x1g.10gb": "7x1g.10gb" is not a MIG profile`},
+		{"one layout twice", func(c *Config) { c.Idle.ByMIGLayout = map[string]float64{"1g.10gb": 1, "1g.10gb*1": 2} }, `idle::by_mig_layout must name each layout once, got "1g.10gb" and "1g.10gb*1"`},
+		{"a baseline that expires at once", func(c *Config) { c.Idle.Expire = time.Second }, "idle::expire must be between 1m0s and 8760h0m0s, got 1s"},
+		{"an unknown weighting", func(c *Config) { c.Weighting = "memory" }, `weighting must be "slices" or "none", got "memory"`},
+		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap must be between 100ms and 24h0m0s, got 0s"},
+		{"a gap of days", func(c *Config) { c.MaxGap = 48 * time.Hour }, "max_gap must be between 100ms and 24h0m0s, got 48h0m0s"},
+		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series must be between 1 and 10000000, got 0"},
+		{"a metric of another component", func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.power": {}} }, `metrics must be by one of gpu.power.idle, gpu.power.active, gpu.power.unattributed, gpu.instance.power, k8s.container.gpu.power, k8s.container.gpu.energy, process.gpu.power, got "hw.power"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := createDefaultConfig().(*Config)
+			tt.with(cfg)
+			require.ErrorContains(t, confmap.Validate(cfg), tt.want)
+		})
+	}
+}
+
+func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.MaxGap, cfg.MaxSeries = -1, -1
+	err := cfg.Validate()
+	require.ErrorContains(t, err, "max_gap")
+	require.ErrorContains(t, err, "max_series")
+}
+
+func TestAnUnknownSettingIsAnError(t *testing.T) {
+	conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{"watt": 40}})
+	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "watt")
+}
+
+// This processor makes the contract's power metrics, all of them.
+func TestEveryPowerMetricOfTheContractIsMade(t *testing.T) {
+	for _, m := range signal.All() {
+		if m.Stage == signal.StageWorkload && (strings.Contains(m.Name, "power") || strings.Contains(m.Name, "energy")) {
+			assert.Contains(t, emitted, m)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package gpupowerprocessor
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected outputs")
+
+// Each directory below testdata/golden is a sentence. input.txt holds samples,
+// one line a point, batches parted by a line "---". output.txt holds what the
+// processor must add to them. config.yaml is its configuration.
+func TestGolden(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(dir, "input.txt"))
+			require.NoError(t, err)
+			got := run(t, dir, string(text), false)
+			file := filepath.Join(dir, "output.txt")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), got)
+			assert.Equal(t, got, run(t, dir, string(text), true), "the order of points changes nothing")
+		})
+	}
+}
+
+// run sends batches through the processor and renders what it adds.
+func run(t *testing.T, dir, text string, backwards bool) string {
+	t.Helper()
+	p, sink := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type))
+	var b strings.Builder
+	for i, batch := range strings.Split(text, "---\n") {
+		md := parse(t, batch, backwards)
+		before := pmetric.NewMetrics()
+		md.CopyTo(before)
+		require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+		after := sink.AllMetrics()[i]
+		assert.Equal(t, render(before, false), render(after, false), "what comes in passes untouched")
+		b.WriteString(render(after, true))
+	}
+	return b.String()
+}
+
+func config(t *testing.T, dir string) *Config {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	conf, err := confmaptest.LoadConf(filepath.Join(dir, "config.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, conf.Unmarshal(cfg))
+	require.NoError(t, cfg.Validate())
+	return cfg
+}
+
+func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
+	t.Helper()
+	sink := &consumertest.MetricsSink{}
+	p, err := NewFactory().CreateMetrics(context.Background(), set, cfg, sink)
+	require.NoError(t, err)
+	require.NoError(t, p.Start(context.Background(), nil))
+	t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
+	return p, sink
+}
+
+// <time> {<resource>} <metric> {<attributes>} = <value>
+var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
+
+// parse reads points. Empty lines and those that begin with # are comments. A
+// value of "stale" is a point without one.
+func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
+	t.Helper()
+	var lines []string
+	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
+		if line := strings.TrimSpace(s.Text()); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	if backwards {
+		slices.Reverse(lines)
+	}
+	md := pmetric.NewMetrics()
+	resources := map[string]pmetric.MetricSlice{}
+	for _, line := range lines {
+		f := pointForm.FindStringSubmatch(line)
+		require.NotNil(t, f, line)
+		ms, ok := resources[f[2]]
+		if !ok {
+			rm := md.ResourceMetrics().AppendEmpty()
+			putAll(t, rm.Resource().Attributes(), f[2])
+			ms = rm.ScopeMetrics().AppendEmpty().Metrics()
+			resources[f[2]] = ms
+		}
+		s, ok := signal.Lookup(f[3])
+		require.True(t, ok, line)
+		m := ms.AppendEmpty()
+		m.SetName(s.Name)
+		var dp pmetric.NumberDataPoint
+		if s.Kind == signal.Gauge {
+			dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
+		} else {
+			dp = m.SetEmptySum().DataPoints().AppendEmpty()
+		}
+		at, err := time.ParseDuration(f[1])
+		require.NoError(t, err)
+		dp.SetTimestamp(pcommon.Timestamp(at))
+		putAll(t, dp.Attributes(), f[4])
+		v, err := strconv.ParseFloat(f[5], 64)
+		switch {
+		case f[5] == "stale":
+			dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+		case s.Int:
+			dp.SetIntValue(int64(v))
+		default:
+			require.NoError(t, err)
+			dp.SetDoubleValue(v)
+		}
+	}
+	return md
+}
+
+func putAll(t require.TestingT, m pcommon.Map, text string) {
+	for part := range strings.SplitSeq(text, ", ") {
+		if k, v, ok := strings.Cut(part, "="); ok {
+			m.PutStr(k, v)
+		} else {
+			require.Empty(t, part)
+		}
+	}
+}
+
+// render writes one line a point: what this processor added, or what was there
+// before. Lines are sorted.
+func render(md pmetric.Metrics, added bool) string {
+	var lines []string
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			if (sm.Scope().Name() == scopeName) != added {
+				continue
+			}
+			for _, m := range sm.Metrics().All() {
+				for _, dp := range numbers(m).All() {
+					since := ""
+					if dp.StartTimestamp() != 0 {
+						since = fmt.Sprint(" since ", time.Duration(dp.StartTimestamp()))
+					}
+					v := dp.DoubleValue()
+					if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
+						v = float64(dp.IntValue())
+					}
+					lines = append(lines, fmt.Sprintf("%s {%s} %s {%s} = %s %s%s", time.Duration(dp.Timestamp()),
+						attributes(rm.Resource().Attributes()), m.Name(), attributes(dp.Attributes()),
+						strconv.FormatFloat(math.Round(v*1e9)/1e9, 'g', -1, 64), m.Unit(), since))
+				}
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(append(lines, ""), "\n")
+}
+
+func attributes(m pcommon.Map) string {
+	var parts []string
+	for k, v := range m.All() {
+		parts = append(parts, k+"="+v.AsString())
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,104 @@
+package split
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+var unknown = math.NaN()
+
+// gi is a MIG instance with activity from GR_ENGINE_ACTIVE and one process a
+// utilization.
+func gi(activity float64, utilization ...float64) *Instance {
+	in := &Instance{Slices: 1}
+	in.Activity = Unknown()
+	in.Activity.Engine = activity
+	for _, u := range utilization {
+		in.Processes = append(in.Processes, Process{Utilization: u})
+	}
+	return in
+}
+
+// Kepler's own test vectors, with its weighting. Where kepler differs from
+// want, why says what Kepler does wrong.
+func TestKeplersVectors(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		power     float64
+		idle      float64
+		processes []float64 // of the board itself
+		instances []*Instance
+		want      []float64 // W of each process
+		kepler    []float64 // nil where it is the same
+		why       string
+	}{
+		{
+			name: "two instances by activity", power: 100, idle: 40,
+			instances: []*Instance{gi(.6, unknown), gi(.4, unknown)}, want: []float64{36, 24},
+		},
+		{
+			name: "the first of two boards", power: 200, idle: 50,
+			instances: []*Instance{gi(.6, unknown), gi(.4, unknown)}, want: []float64{90, 60},
+		},
+		{
+			name: "the second of two boards", power: 100, idle: 30,
+			instances: []*Instance{gi(1, unknown)}, want: []float64{70},
+		},
+		{
+			name: "an idle instance", power: 100, idle: 40,
+			instances: []*Instance{gi(.5, unknown), gi(0, unknown)}, want: []float64{60, 0},
+		},
+		{
+			name: "an instance without activity", power: 100, idle: 40,
+			instances: []*Instance{gi(unknown, unknown), gi(.5, unknown)}, want: []float64{30, 30},
+			kepler: []float64{0, 60}, why: "what is not known of the first is handed to the second",
+		},
+		{
+			name: "an instance without a handle to its processes", power: 100, idle: 40,
+			instances: []*Instance{gi(.5), gi(.5, unknown)}, want: []float64{30},
+			kepler: []float64{60}, why: "the power of an instance whose processes cannot be seen is handed to the other",
+		},
+		{
+			name: "no utilization within an instance", power: 100, idle: 40,
+			instances: []*Instance{gi(1, unknown, unknown)}, want: []float64{30, 30},
+		},
+		{
+			name: "no instances and no utilization", power: 100, idle: 40,
+			processes: []float64{unknown, unknown}, want: []float64{30, 30},
+		},
+		{
+			name: "by utilization on a shared board", power: 100, idle: 40,
+			processes: []float64{.75, .25}, want: []float64{45, 15},
+		},
+		{
+			name: "nothing is known", power: 100, idle: 40,
+			instances: []*Instance{gi(unknown), gi(unknown)}, want: nil,
+		},
+		{
+			name: "the idle baseline is above the power", power: 80, idle: 100,
+			instances: []*Instance{gi(1, unknown)}, want: []float64{0},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := Board{Measured: tt.power, Idle: tt.idle, Instances: tt.instances}
+			b.Activity = Unknown()
+			for _, u := range tt.processes {
+				b.Processes = append(b.Processes, Process{Utilization: u})
+			}
+			b.Split(Options{})
+			var got []float64
+			for _, d := range append([]*Instance{{Device: b.Device}}, b.Instances...) {
+				for _, p := range d.Processes {
+					got = append(got, p.Power)
+				}
+			}
+			assert.InDeltaSlice(t, append([]float64{}, tt.want...), append([]float64{}, got...), 1e-9)
+			assert.InDelta(t, tt.power, b.Idle+b.Active, 1e-9)
+			if tt.kepler != nil {
+				assert.NotEqual(t, tt.kepler, got, tt.why)
+			}
+		})
+	}
+}

@@ -1,0 +1,228 @@
+package split
+
+import "math"
+
+// Options choose between ways to share power out.
+type Options struct {
+	// WeighSlices multiplies the activity of an instance by its compute slices:
+	// activity is relative to the instance, so a busy 1g and a busy 4g both say
+	// 1. Without it activity alone counts, which is Kepler's arithmetic.
+	WeighSlices bool
+}
+
+// Container names a container, as far as it is known.
+type Container struct {
+	Namespace, Pod, UID, Name string
+}
+
+// Holder is a container that holds a device.
+type Holder struct {
+	Container Container
+
+	// Power is what the container is charged with, in W.
+	Power float64
+	// Estimated says that it was shared out equally for want of a measure.
+	Estimated bool
+
+	processes int // that are this container's alone
+}
+
+// Process is a process that uses a device.
+type Process struct {
+	// Container is the container of the process; empty for a process of the
+	// host and for one that could not be placed.
+	Container Container
+	// Utilization is the share of time, in [0, 1], in which the process kept the
+	// device's multiprocessors busy; NaN is unknown.
+	Utilization float64
+
+	// Power is what the process is charged with, in W; NaN when nothing can be
+	// said.
+	Power     float64
+	Estimated bool
+}
+
+// Device is a board or a MIG instance with those who use it.
+type Device struct {
+	Activity  Activity
+	Holders   []Holder
+	Processes []Process
+}
+
+// Instance is a MIG instance of a board.
+type Instance struct {
+	Device
+	// Slices is the number of compute slices; 0 is unknown.
+	Slices int
+
+	// Power is the instance's share of active power, in W.
+	Power     float64
+	Estimated bool
+}
+
+// Board is what one sample says of a board, and how its power was shared out.
+type Board struct {
+	// Device is the board as a whole. Under MIG its holders and processes are
+	// charged with nothing: which instance they used is not known.
+	Device
+	// Measured is the power of the whole board, in W, at least 0.
+	Measured float64
+	// Idle is the baseline, in W, at least 0. Split lowers it to Measured.
+	Idle float64
+	// Instances are the MIG instances; none for a board that is not cut.
+	Instances []*Instance
+
+	// Active is Measured - Idle, in W.
+	Active float64
+	// Unattributed is what no container is charged with, in W: Active less the
+	// power of all holders.
+	Unattributed float64
+	// Source is the measure by which instances were charged.
+	Source Source
+	// Frozen says which sources were passed over because their zeros could not
+	// be true.
+	Frozen [NumSources]bool
+}
+
+// Split shares the board's power out. It sets the results in the board and in
+// all that it refers to.
+func (b *Board) Split(o Options) {
+	b.Idle = math.Min(b.Idle, b.Measured)
+	b.Active = b.Measured - b.Idle
+	b.Source, b.Frozen = None, [NumSources]bool{}
+	if len(b.Instances) == 0 {
+		b.charge(b.Active, false)
+		b.Unattributed = math.Max(0, b.Active-b.charged())
+		return
+	}
+	b.chargeNothing()
+	b.Source, b.Frozen = b.choose()
+	weights, sum, guessed := b.weights(o)
+	charged := 0.0
+	for i, in := range b.Instances {
+		in.Power, in.Estimated = 0, guessed
+		if sum > 0 {
+			in.Power = b.Active * (weights[i] / sum)
+		}
+		in.charge(in.Power, guessed)
+		charged += in.charged()
+	}
+	b.Unattributed = math.Max(0, b.Active-charged)
+}
+
+// weights returns the weight of each instance and their sum. guessed says that a
+// measure that was asked for is missing.
+func (b *Board) weights(o Options) (weights []float64, sum float64, guessed bool) {
+	sized := true
+	for _, in := range b.Instances {
+		sized = sized && in.Slices > 0
+	}
+	weigh := sized && (o.WeighSlices || b.Source == Slices)
+	weights = make([]float64, len(b.Instances))
+	for i, in := range b.Instances {
+		w := 1.0
+		if b.Source != Slices {
+			w = in.Activity.of(b.Source)
+		}
+		if weigh {
+			w *= float64(in.Slices)
+		}
+		weights[i] = w
+		sum += w
+	}
+	return weights, sum, b.Source == Slices || o.WeighSlices && !sized
+}
+
+func (d *Device) charged() float64 {
+	sum := 0.0
+	for i := range d.Holders {
+		sum += d.Holders[i].Power
+	}
+	return sum
+}
+
+func (d *Device) chargeNothing() {
+	for i := range d.Holders {
+		d.Holders[i].Power, d.Holders[i].Estimated = 0, false
+	}
+	for i := range d.Processes {
+		d.Processes[i].Power, d.Processes[i].Estimated = math.NaN(), false
+	}
+}
+
+// charge shares watts out to the users of the device: by what its processes did
+// where that is known, else equally. guessed says that watts are an estimate.
+func (d *Device) charge(watts float64, guessed bool) {
+	for i := range d.Holders {
+		h := &d.Holders[i]
+		h.Power, h.Estimated, h.processes = 0, guessed, 0
+	}
+	if len(d.Processes) == 0 {
+		n := len(d.Holders)
+		for i := range d.Holders {
+			d.Holders[i].Power = watts / float64(n)
+			d.Holders[i].Estimated = guessed || n > 1
+		}
+		return
+	}
+
+	sum := 0.0
+	for i := range d.Processes {
+		sum += d.Processes[i].Utilization // NaN if one is unknown
+	}
+	measured := sum > 0
+	equal := !measured && len(d.Processes) > 1
+	for i := range d.Processes {
+		p := &d.Processes[i]
+		share := 1 / float64(len(d.Processes))
+		if measured {
+			share = p.Utilization / sum
+		}
+		p.Power, p.Estimated = watts*share, guessed || equal
+		d.pass(p)
+	}
+	for i := range d.Holders {
+		h := &d.Holders[i]
+		// An equal split between the processes of one container says nothing
+		// uncertain about the container.
+		if equal && h.processes != len(d.Processes) {
+			h.Estimated = true
+		}
+	}
+}
+
+// pass hands the power of a process on to its container. Where several
+// containers of its pod may be meant, each gets an equal part.
+func (d *Device) pass(p *Process) {
+	n := 0
+	for i := range d.Holders {
+		if p.Container.in(&d.Holders[i].Container) {
+			n++
+		}
+	}
+	for i := range d.Holders {
+		h := &d.Holders[i]
+		if !p.Container.in(&h.Container) {
+			continue
+		}
+		h.Power += p.Power / float64(n)
+		if n == 1 {
+			h.processes++
+		} else {
+			h.Estimated = true
+		}
+	}
+}
+
+// in reports whether what is known of a process' container fits the holder.
+func (c *Container) in(h *Container) bool {
+	switch {
+	case c.UID != "" && h.UID != "":
+		if c.UID != h.UID {
+			return false
+		}
+	case c.Pod == "" || c.Pod != h.Pod || c.Namespace != h.Namespace:
+		return false
+	}
+	return c.Name == "" || h.Name == "" || c.Name == h.Name
+}

@@ -1,0 +1,238 @@
+package split
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func uid(s string) Container { return Container{Namespace: "ns", Pod: s, UID: s} }
+
+func held(by ...string) Device {
+	d := Device{Activity: Unknown()}
+	for _, s := range by {
+		d.Holders = append(d.Holders, Holder{Container: uid(s)})
+	}
+	return d
+}
+
+// charges returns the power of each holder.
+func charges(d *Device) map[string]float64 {
+	got := map[string]float64{}
+	for _, h := range d.Holders {
+		got[h.Container.UID+"/"+h.Container.Name] += h.Power
+	}
+	return got
+}
+
+func TestASourceIsChosenForTheWholeBoard(t *testing.T) {
+	full := Activity{Engine: .5, SM: .4, Tensor: .1, DRAM: .2, Utilization: .5}
+	without := func(a Activity, fields ...func(*Activity)) Activity {
+		for _, f := range fields {
+			f(&a)
+		}
+		return a
+	}
+	engine := func(a *Activity) { a.Engine = unknown }
+	sm := func(a *Activity) { a.SM = unknown }
+	dram := func(a *Activity) { a.DRAM = unknown }
+	tensor := func(a *Activity) { a.Tensor = unknown }
+	frozenEngine := func(a *Activity) { a.Engine, a.Utilization = 0, 0 }
+	frozenSM := func(a *Activity) { a.SM = 0 }
+	for _, tt := range []struct {
+		name       string
+		power      float64
+		a, b       Activity
+		want       Source
+		wantFrozen []Source
+	}{
+		{name: "everything is there", a: full, b: full, want: Engine},
+		{name: "one instance lacks the engine", a: full, b: without(full, engine), want: SM},
+		{name: "both lack SM too", a: without(full, engine, sm), b: without(full, engine, sm), want: TensorDRAM},
+		{name: "tensor alone is half a measure", a: without(full, engine, sm, dram), b: full, want: Slices},
+		{name: "dram alone is half a measure", a: without(full, engine, sm, tensor), b: full, want: Slices},
+		{name: "nothing is there", a: Unknown(), b: Unknown(), want: Slices},
+		{
+			name: "an engine of zero beside busy multiprocessors", power: 100,
+			a: without(full, frozenEngine, func(a *Activity) { a.SM = .9 }), b: full, want: SM, wantFrozen: []Source{Engine},
+		},
+		{
+			name: "engine and multiprocessors of zero beside busy memory", power: 100,
+			a:    Activity{0, 0, 0, .9, unknown},
+			b:    Activity{0, 0, 0, 0, unknown},
+			want: TensorDRAM, wantFrozen: []Source{Engine, SM},
+		},
+		{
+			name: "zeros of everything beside a busy driver", power: 100,
+			a:    Activity{0, 0, 0, 0, .98},
+			b:    Activity{0, 0, 0, 0, 0},
+			want: Slices, wantFrozen: []Source{Engine, SM, TensorDRAM},
+		},
+		{
+			name: "zero at idle power is a zero", power: 59,
+			a: without(full, frozenEngine, func(a *Activity) { a.SM = .9 }), b: full, want: Engine,
+		},
+		{
+			name: "zero at low utilization is a zero", power: 100,
+			a: without(full, frozenEngine, frozenSM), b: full, want: Engine,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := Board{Measured: max(tt.power, 41), Idle: 40, Device: held()}
+			b.Instances = []*Instance{{Device: Device{Activity: tt.a}, Slices: 1}, {Device: Device{Activity: tt.b}, Slices: 1}}
+			b.Split(Options{WeighSlices: true})
+			assert.Equal(t, tt.want, b.Source, b.Source.String())
+			var frozen []Source
+			for s, f := range b.Frozen {
+				if f {
+					frozen = append(frozen, Source(s))
+				}
+			}
+			assert.Equal(t, tt.wantFrozen, frozen)
+		})
+	}
+}
+
+func TestAProcessAloneCanTellThatASourceIsFrozen(t *testing.T) {
+	b := Board{Measured: 300, Idle: 40, Device: held(), Instances: []*Instance{gi(0, .9), gi(.2, .1)}}
+	b.Split(Options{})
+	assert.Equal(t, Slices, b.Source)
+	assert.True(t, b.Frozen[Engine])
+}
+
+func TestActivityAboveOneIsClamped(t *testing.T) {
+	b := Board{Measured: 140, Idle: 40, Device: held(), Instances: []*Instance{gi(unknown), gi(unknown)}}
+	b.Instances[0].Activity.SM, b.Instances[1].Activity.SM = 1.294, 1
+	b.Split(Options{})
+	assert.Equal(t, SM, b.Source)
+	assert.InDelta(t, 50, b.Instances[0].Power, 1e-9)
+}
+
+func TestABusySliceCountsTheSameInEveryInstance(t *testing.T) {
+	b := Board{Measured: 180, Idle: 40, Device: held(), Instances: []*Instance{gi(1), gi(1), gi(1)}}
+	b.Instances[1].Slices, b.Instances[2].Slices = 2, 4
+	b.Split(Options{WeighSlices: true})
+	for i, want := range []float64{20, 40, 80} {
+		assert.InDelta(t, want, b.Instances[i].Power, 1e-9)
+		assert.False(t, b.Instances[i].Estimated)
+	}
+}
+
+func TestASizeThatIsNotKnownLeavesActivityAlone(t *testing.T) {
+	b := Board{Measured: 100, Idle: 40, Device: held(), Instances: []*Instance{gi(.5), gi(.5)}}
+	b.Instances[0].Slices, b.Instances[1].Slices = 4, 0
+	b.Split(Options{WeighSlices: true})
+	for _, in := range b.Instances {
+		assert.InDelta(t, 30, in.Power, 1e-9)
+		assert.True(t, in.Estimated)
+	}
+}
+
+func TestNobodyIsChargedWhenEveryInstanceIsIdle(t *testing.T) {
+	b := Board{Measured: 60, Idle: 40, Device: held(), Instances: []*Instance{gi(0), gi(0)}}
+	b.Instances[0].Holders = held("a").Holders
+	b.Split(Options{WeighSlices: true})
+	assert.Equal(t, Engine, b.Source)
+	assert.Zero(t, b.Instances[0].Power)
+	assert.InDelta(t, 20, b.Unattributed, 1e-9)
+}
+
+func TestUsersOfTheWholeBoardAreNotChargedUnderMIG(t *testing.T) {
+	b := Board{Measured: 100, Idle: 40, Device: held("a"), Instances: []*Instance{gi(1)}}
+	b.Processes = []Process{{Container: uid("a"), Utilization: 1}}
+	b.Split(Options{})
+	assert.Zero(t, b.Holders[0].Power)
+	assert.True(t, math.IsNaN(b.Processes[0].Power), "nothing can be said, which is not zero")
+	assert.InDelta(t, 60, b.Unattributed, 1e-9)
+}
+
+func TestWhoUsesADeviceIsChargedForIt(t *testing.T) {
+	main, side := uid("a"), uid("a")
+	main.Name, side.Name = "main", "side"
+	byName := Container{Namespace: "ns", Pod: "b"}
+	for _, tt := range []struct {
+		name         string
+		holders      []Container
+		processes    []Process
+		want         map[string]float64
+		estimated    []bool
+		unattributed float64
+	}{
+		{name: "nobody", unattributed: 60, want: map[string]float64{}},
+		{name: "one holder alone", holders: []Container{uid("a")}, want: map[string]float64{"a/": 60}, estimated: []bool{false}},
+		{
+			name: "two holders, no processes", holders: []Container{uid("a"), uid("b")},
+			want: map[string]float64{"a/": 30, "b/": 30}, estimated: []bool{true, true},
+		},
+		{
+			name: "by utilization", holders: []Container{uid("a"), uid("b")},
+			processes: []Process{{Container: uid("a"), Utilization: .2}, {Container: uid("b"), Utilization: .1}, {Container: uid("b"), Utilization: .3}},
+			want:      map[string]float64{"a/": 20, "b/": 40}, estimated: []bool{false, false},
+		},
+		{
+			name: "a process of the host", holders: []Container{uid("a")},
+			processes: []Process{{Container: uid("a"), Utilization: .5}, {Utilization: .1}},
+			want:      map[string]float64{"a/": 50}, estimated: []bool{false}, unattributed: 10,
+		},
+		{
+			name: "a process of a pod that does not hold the device", holders: []Container{uid("a")},
+			processes: []Process{{Container: uid("x"), Utilization: .5}},
+			want:      map[string]float64{"a/": 0}, estimated: []bool{false}, unattributed: 60,
+		},
+		{
+			name: "a holder without a process", holders: []Container{uid("a"), uid("b")},
+			processes: []Process{{Container: uid("b"), Utilization: .5}},
+			want:      map[string]float64{"a/": 0, "b/": 60}, estimated: []bool{false, false},
+		},
+		{
+			name: "a utilization is missing", holders: []Container{uid("a"), uid("b")},
+			processes: []Process{{Container: uid("a"), Utilization: .5}, {Container: uid("b"), Utilization: unknown}},
+			want:      map[string]float64{"a/": 30, "b/": 30}, estimated: []bool{true, true},
+		},
+		{
+			name: "all utilization is zero", holders: []Container{uid("a"), uid("b")},
+			processes: []Process{{Container: uid("a")}, {Container: uid("b")}, {Container: uid("b")}},
+			want:      map[string]float64{"a/": 20, "b/": 40}, estimated: []bool{true, true},
+		},
+		{
+			name: "equal parts within one container are no estimate of it", holders: []Container{uid("a")},
+			processes: []Process{{Container: uid("a"), Utilization: unknown}, {Container: uid("a"), Utilization: unknown}},
+			want:      map[string]float64{"a/": 60}, estimated: []bool{false},
+		},
+		{
+			name: "a process whose container is one of two", holders: []Container{main, side},
+			processes: []Process{{Container: uid("a"), Utilization: .5}},
+			want:      map[string]float64{"a/main": 30, "a/side": 30}, estimated: []bool{true, true},
+		},
+		{
+			name: "a process whose container is known", holders: []Container{main, side},
+			processes: []Process{{Container: side, Utilization: .5}},
+			want:      map[string]float64{"a/main": 0, "a/side": 60}, estimated: []bool{false, false},
+		},
+		{
+			name: "a pod is found by its name where a UID is missing", holders: []Container{uid("a"), byName},
+			processes: []Process{{Container: uid("b"), Utilization: .5}},
+			want:      map[string]float64{"a/": 0, "/": 60}, estimated: []bool{false, false},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := Board{Measured: 100, Idle: 40, Device: Device{Activity: Unknown(), Processes: tt.processes}}
+			for _, c := range tt.holders {
+				b.Holders = append(b.Holders, Holder{Container: c})
+			}
+			b.Split(Options{})
+			got := charges(&b.Device)
+			require.Len(t, got, len(tt.want))
+			for k, w := range tt.want {
+				assert.InDelta(t, w, got[k], 1e-9, k)
+			}
+			for i, e := range tt.estimated {
+				assert.Equal(t, e, b.Holders[i].Estimated, b.Holders[i].Container)
+			}
+			assert.InDelta(t, tt.unattributed, b.Unattributed, 1e-9)
+			assert.Equal(t, None, b.Source)
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package gpupowerprocessor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadatatest"
+)
+
+var storageID = component.MustNewID("memory_storage")
+
+// memoryStorage is a storage extension, and the host that has it.
+type memoryStorage struct {
+	component.StartFunc
+	component.ShutdownFunc
+	values map[string]string
+	broken error
+	closed bool
+}
+
+func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
+	return map[component.ID]component.Component{storageID: m}
+}
+
+func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
+	return memoryClient{storage.NewNopClient(), m}, nil
+}
+
+type memoryClient struct {
+	storage.Client
+	m *memoryStorage
+}
+
+func (c memoryClient) Get(_ context.Context, key string) ([]byte, error) {
+	if v, ok := c.m.values[key]; ok {
+		return []byte(v), c.m.broken
+	}
+	return nil, c.m.broken
+}
+
+func (c memoryClient) Batch(_ context.Context, ops ...*storage.Operation) error {
+	if c.m.broken != nil {
+		return c.m.broken
+	}
+	for _, op := range ops {
+		switch op.Type {
+		case storage.Set:
+			c.m.values[op.Key] = string(op.Value)
+		case storage.Delete:
+			delete(c.m.values, op.Key)
+		default:
+			return errors.New("not an operation of this processor")
+		}
+	}
+	return nil
+}
+
+func (c memoryClient) Close(context.Context) error {
+	c.m.closed = true
+	return nil
+}
+
+// start starts a processor on the storage.
+func (m *memoryStorage) start(t *testing.T, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	cfg.Storage = &storageID
+	sink := &consumertest.MetricsSink{}
+	p, err := NewFactory().CreateMetrics(context.Background(), set, cfg, sink)
+	require.NoError(t, err)
+	require.NoError(t, p.Start(context.Background(), m))
+	t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
+	return p, sink
+}
+
+func feed(t *testing.T, p processor.Metrics, text string) {
+	t.Helper()
+	require.NoError(t, p.ConsumeMetrics(context.Background(), parse(t, text, false)))
+}
+
+// rendered is all that was added.
+func rendered(sink *consumertest.MetricsSink) string {
+	var b strings.Builder
+	for _, md := range sink.AllMetrics() {
+		b.WriteString(render(md, true))
+	}
+	return b.String()
+}
+
+const (
+	quietBoard = `10s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 50
+10s {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-1} = 0`
+	busyAt20 = `20s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 150
+20s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
+	busyAt30 = `30s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 250
+30s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
+	busyAt500 = `500s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 250
+500s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
+)
+
+func TestBaselinesAndEnergySurviveARestart(t *testing.T) {
+	m := &memoryStorage{values: map[string]string{}}
+	before, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	feed(t, before, quietBoard)
+	feed(t, before, busyAt20)
+	feed(t, before, busyAt30)
+	// Killed: nothing is written at the end.
+
+	after, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+	feed(t, after, busyAt500)
+	got := rendered(sink)
+	assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
+	// 100 W for 10 s, then 200 W held for max_gap.
+	assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 20s")
+}
+
+func TestWithoutStorageARestartBeginsAnew(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	p, sink := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, busyAt500)
+	assert.NotContains(t, rendered(sink), "W")
+}
+
+func TestABatchWritesOnlyThePlacesThatItNames(t *testing.T) {
+	m := &memoryStorage{values: map[string]string{}}
+	p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, quietBoard)
+	feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
+	assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.values["places"])
+	m.values["place//n1"] = "untouched"
+	feed(t, p, strings.ReplaceAll(busyAt20, "n1", "n2"))
+	assert.Equal(t, "untouched", m.values["place//n1"])
+	assert.Contains(t, m.values["place//n2"], `"energy"`)
+}
+
+func TestAPlaceThatIsGoneLeavesTheStorage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memoryStorage{values: map[string]string{}}
+		p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+		feed(t, p, quietBoard)
+		feed(t, p, busyAt20)
+		require.Contains(t, m.values["place//n1"], `"energy"`)
+		time.Sleep(2 * time.Hour)
+		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
+		assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.values["places"], "n1 has a baseline that counts for a day")
+		assert.NotContains(t, m.values["place//n1"], `"energy"`)
+		time.Sleep(23 * time.Hour)
+		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
+		assert.JSONEq(t, `{"version":1,"places":["/n2"]}`, m.values["places"])
+		assert.NotContains(t, m.values, "place//n1")
+	})
+}
+
+func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	core, logs := observer.New(zap.InfoLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	m := &memoryStorage{values: map[string]string{}, broken: errors.New("disk full")}
+	p, sink := m.start(t, set)
+	feed(t, p, quietBoard)
+	feed(t, p, busyAt20)
+	m.broken = nil
+	feed(t, p, busyAt30)
+	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 20s", "power leaves all the same")
+	var said []string
+	for _, e := range logs.All() {
+		said = append(said, e.Message)
+	}
+	assert.Equal(t, []string{
+		"Some of the stored baselines and energy cannot be used; they start anew.",
+		"Baselines and energy cannot be stored.",
+		"Baselines and energy can be stored again.",
+	}, said)
+	metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
+		[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
+	assert.Contains(t, m.values["place//n1"], `"baselines"`, "what could not be written is written later")
+}
+
+func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
+	const index = `{"version":1,"places":["/n1"]}`
+	for name, values := range map[string]map[string]string{
+		"an index that is no JSON":    {"places": "x"},
+		"an index of another version": {"places": `{"version":2,"places":["/n1"]}`},
+		"no JSON":                     {"places": index, "place//n1": "x"},
+		"another version":             {"places": index, "place//n1": `{"version":2}`},
+		"a negative baseline":         {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":-1,"lowest":1,"quiet":1}}}]}`},
+		"a baseline of no time":       {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":1}}}]}`},
+		"no board":                    {"places": index, "place//n1": `{"version":1,"boards":[{}]}`},
+		"a board twice":               {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1"},{"id":"GPU-1"}]}`},
+		"energy of no device":         {"places": index, "place//n1": `{"version":1,"energy":[{"pod":"a","start":1,"last":1}]}`},
+		"negative energy":             {"places": index, "place//n1": `{"version":1,"energy":[{"device":"GPU-1","pod":"a","start":1,"last":1,"joules":-1}]}`},
+		"energy twice":                {"places": index, "place//n1": `{"version":1,"energy":[{"device":"GPU-1","pod":"a","start":1,"last":1},{"device":"GPU-1","pod":"a","start":1,"last":1}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tel := componenttest.NewTelemetry()
+			set := processortest.NewNopSettings(metadata.Type)
+			set.TelemetrySettings = tel.NewTelemetrySettings()
+			p, sink := (&memoryStorage{values: values}).start(t, set)
+			feed(t, p, quietBoard)
+			feed(t, p, busyAt20)
+			assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 20s")
+			metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
+				[]metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+		})
+	}
+}
+
+func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Storage = &storageID
+	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	require.NoError(t, err)
+	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), `got "memory_storage"`)
+	require.NoError(t, p.Shutdown(context.Background()))
+}
+
+func TestShutdownClosesTheStorageAndIsSafeTwice(t *testing.T) {
+	m := &memoryStorage{values: map[string]string{}}
+	p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	require.NoError(t, p.Shutdown(context.Background()))
+	assert.True(t, m.closed)
+	require.NoError(t, p.Shutdown(context.Background()))
+}
