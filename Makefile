@@ -15,6 +15,10 @@ GOLANGCI_LINT := $(TOOL_CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)-$(shell go
 # A real Prometheus for `make examples`, built once as well; the version is in its go.mod.
 PROMETHEUS_VERSION := $(shell sed -n 's/^.*prometheus\/prometheus \(v[^ ]*\).*/\1/p' internal/tools/prometheus/go.mod)
 PROMETHEUS := $(TOOL_CACHE)/prometheus-$(PROMETHEUS_VERSION)-$(shell go env GOVERSION)/prometheus
+# A real Kubernetes control plane for the packages' tests, likewise.
+KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' test/controlplane/go.mod)
+CONTROLPLANE := $(TOOL_CACHE)/kubernetes-$(KUBERNETES_VERSION)-$(shell go env GOVERSION)
+CONTROLPLANE_BINARIES := $(addprefix $(CONTROLPLANE)/,etcd kube-apiserver kube-scheduler)
 
 # builder-config.yaml is the one place for the version and the build tags.
 TAGS := $(shell sed -n 's/^  build_tags: *//p' builder-config.yaml)
@@ -44,8 +48,8 @@ run: build ## Simulated GPUs through the collector: one line per device and wind
 test: unit examples ## Run every test: packages under the race detector, then the examples as processes
 
 .PHONY: unit
-unit: ## Run the packages' tests under the race detector
-	go test -race -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./...
+unit: $(CONTROLPLANE_BINARIES) ## Run the packages' tests under the race detector, some against a real control plane
+	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" go test -race -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./...
 
 # Scrapes and agents run by the clock, so they get a number of scrapes; the rest gets a second.
 COMPARISON := ./receiver/dcgmreceiver/internal/comparison
@@ -66,8 +70,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: examples
-examples: build $(PROMETHEUS) ## Validate every file under examples/ and run each for some seconds
-	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest
+examples: build $(PROMETHEUS) $(CONTROLPLANE_BINARIES) ## Validate every file under examples/ and run each for some seconds
+	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" \
+		go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest ./internal/manifeststest
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run golangci-lint; LINT_FLAGS=--fix repairs what it can
@@ -87,10 +92,11 @@ check-generate: ## Fail when `make generate` would change a file
 	@.ci/unchanged-by $(MAKE) --no-print-directory generate
 
 .PHONY: check-tidy
-check-tidy: ## Fail when go.mod or go.sum, here or below internal/tools, is not tidy
+check-tidy: ## Fail when any go.mod or go.sum of this repository is not tidy
 	go mod tidy -diff
 	go -C internal/tools mod tidy -diff
 	go -C internal/tools/prometheus mod tidy -diff
+	go -C test/controlplane mod tidy -diff
 
 .PHONY: ocb-classic
 ocb-classic: build $(BIN)/ocb ## Build the manifest as a module of its own, outside this checkout
@@ -113,3 +119,11 @@ $(GOLANGCI_LINT):
 $(PROMETHEUS):
 	CGO_ENABLED=0 go -C internal/tools/prometheus build -trimpath -buildvcs=false -tags remove_all_sd -ldflags "-s -w" \
 		-o $@ github.com/prometheus/prometheus/cmd/prometheus
+
+# The version is what the API server and the scheduler say of themselves.
+$(CONTROLPLANE)/kube-%:
+	CGO_ENABLED=0 go -C test/controlplane build -trimpath -buildvcs=false \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" -o $@ k8s.io/kubernetes/cmd/kube-$*
+
+$(CONTROLPLANE)/etcd:
+	CGO_ENABLED=0 go -C test/controlplane build -trimpath -buildvcs=false -ldflags "-s -w" -o $@ go.etcd.io/etcd/server/v3
