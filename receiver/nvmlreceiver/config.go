@@ -1,0 +1,153 @@
+package nvmlreceiver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	defaultCollectionInterval = 15 * time.Second
+	defaultRetryInterval      = time.Minute
+	defaultProcRoot           = "/proc"
+	defaultSysRoot            = "/sys"
+
+	// A duration without its unit is one in nanoseconds: the bound tells.
+	minInterval = time.Second
+
+	// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
+	nodeNameEnv = "NODE_NAME"
+)
+
+// MetricConfig switches one metric.
+type MetricConfig struct {
+	// Enabled says whether the metric is emitted.
+	Enabled bool `mapstructure:"enabled"`
+}
+
+// Config is the configuration of the nvml receiver.
+type Config struct {
+	// CollectionInterval is the time from one collection to the next.
+	CollectionInterval time.Duration `mapstructure:"collection_interval"`
+
+	// RetryInterval is the time after which a device, a library or a driver is
+	// looked for again where there was none.
+	RetryInterval time.Duration `mapstructure:"retry_interval"`
+
+	// LibraryPath is the file of the library. When it is empty, libnvidia-ml.so.1
+	// is looked for on the loader's path and where drivers are known to leave it.
+	LibraryPath string `mapstructure:"library_path"`
+
+	// Processes asks for the samples of processes.
+	Processes bool `mapstructure:"processes"`
+
+	// ProcessesOnly leaves the samples of devices to another receiver.
+	ProcessesOnly bool `mapstructure:"processes_only"`
+
+	// ProcRoot is the proc file system of the host, in whose PID namespace the
+	// collector has to run for NVML to see processes at all.
+	ProcRoot string `mapstructure:"proc_root"`
+
+	// SysRoot is the sys file system.
+	SysRoot string `mapstructure:"sys_root"`
+
+	// NodeName is k8s.node.name and host.name. Default: the environment variable
+	// NODE_NAME, else the host's name.
+	NodeName string `mapstructure:"node_name"`
+
+	// ClusterName is k8s.cluster.name; unset when empty.
+	ClusterName string `mapstructure:"cluster_name"`
+
+	// Metrics switches single metrics by name; all are enabled by default.
+	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	node := os.Getenv(nodeNameEnv)
+	if node == "" {
+		// Without a name the attribute stays away.
+		node, _ = os.Hostname()
+	}
+	return &Config{
+		CollectionInterval: defaultCollectionInterval,
+		RetryInterval:      defaultRetryInterval,
+		Processes:          true,
+		ProcRoot:           defaultProcRoot,
+		SysRoot:            defaultSysRoot,
+		NodeName:           node,
+	}
+}
+
+// Validate implements confmap.Validator. Each error names the field, its value
+// and what is allowed.
+func (cfg *Config) Validate() error {
+	var errs []error
+	if cfg.CollectionInterval < minInterval {
+		errs = append(errs, fmt.Errorf("collection_interval is %s: must be at least %s; write the unit, as in 15s", cfg.CollectionInterval, minInterval))
+	}
+	if cfg.RetryInterval < minInterval {
+		errs = append(errs, fmt.Errorf("retry_interval is %s: must be at least %s; write the unit, as in 1m", cfg.RetryInterval, minInterval))
+	}
+	if cfg.LibraryPath != "" && !filepath.IsAbs(cfg.LibraryPath) {
+		errs = append(errs, fmt.Errorf("library_path is %q: must be an absolute path, or empty to search", cfg.LibraryPath))
+	}
+	if cfg.ProcessesOnly && !cfg.Processes {
+		errs = append(errs, errors.New("processes_only is true and processes is false: nothing would be collected; processes must be true"))
+	}
+	if !filepath.IsAbs(cfg.ProcRoot) {
+		errs = append(errs, fmt.Errorf("proc_root is %q: must be an absolute path", cfg.ProcRoot))
+	}
+	if !filepath.IsAbs(cfg.SysRoot) {
+		errs = append(errs, fmt.Errorf("sys_root is %q: must be an absolute path", cfg.SysRoot))
+	}
+	var unknown []string
+	for name := range cfg.Metrics {
+		if m, ok := signal.Lookup(name); !ok || !slices.Contains(emitted, m) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	for _, name := range unknown {
+		errs = append(errs, fmt.Errorf("metrics has no metric %q; allowed are %s", name, strings.Join(emittedNames(), ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// emitted are the metrics that the receiver can emit.
+var emitted = []*signal.Metric{
+	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwGPUUtilization,
+	signal.HwPower, signal.HwEnergy, signal.HwTemperature, signal.HwErrors,
+	signal.GPUClockFrequency, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockThrottleTime,
+	signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
+	signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization,
+}
+
+func emittedNames() []string {
+	var names []string
+	for _, m := range emitted {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// disabled returns the metrics that are switched off.
+func (cfg *Config) disabled() []*signal.Metric {
+	var list []*signal.Metric
+	for name, mc := range cfg.Metrics {
+		if m, ok := signal.Lookup(name); ok && !mc.Enabled {
+			list = append(list, m)
+		}
+	}
+	return list
+}

@@ -1,0 +1,85 @@
+package nvmlreceiver
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// load reads a configuration as the collector does.
+func load(t *testing.T, yaml string) (*Config, error) {
+	t.Helper()
+	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))
+	require.NoError(t, err)
+	conf, err := retrieved.AsConf()
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	if err := conf.Unmarshal(cfg); err != nil {
+		return nil, err
+	}
+	return cfg, confmap.Validate(cfg)
+}
+
+func TestDefaults(t *testing.T) {
+	t.Setenv(nodeNameEnv, "node-7")
+	cfg, err := load(t, "{}")
+	require.NoError(t, err)
+	assert.Equal(t, &Config{
+		CollectionInterval: 15 * time.Second,
+		RetryInterval:      time.Minute,
+		Processes:          true,
+		ProcRoot:           "/proc",
+		SysRoot:            "/sys",
+		NodeName:           "node-7",
+	}, cfg)
+}
+
+func TestTheHostsNameIsTheNodesWhereNothingElseSaysIt(t *testing.T) {
+	t.Setenv(nodeNameEnv, "")
+	cfg, err := load(t, "{}")
+	require.NoError(t, err)
+	assert.NotEmpty(t, cfg.NodeName)
+}
+
+func TestTheExampleOfTheReadmeIsValid(t *testing.T) {
+	conf, err := confmaptest.LoadConf("testdata/config.yaml")
+	require.NoError(t, err)
+	sub, err := conf.Sub("receivers::nvml")
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, sub.Unmarshal(cfg))
+	require.NoError(t, confmap.Validate(cfg))
+	assert.True(t, cfg.ProcessesOnly)
+	assert.Equal(t, []*signal.Metric{signal.ProcessGPUUtilization}, cfg.disabled())
+}
+
+func TestErrorsNameFieldValueAndWhatIsAllowed(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"collection_interval: 15":                    "collection_interval is 15ns: must be at least 1s; write the unit, as in 15s",
+		"retry_interval: 10ms":                       "retry_interval is 10ms: must be at least 1s; write the unit, as in 1m",
+		"library_path: libnvidia-ml.so.1":            `library_path is "libnvidia-ml.so.1": must be an absolute path, or empty to search`,
+		"{processes: false, processes_only: true}":   "processes_only is true and processes is false: nothing would be collected; processes must be true",
+		"proc_root: proc":                            `proc_root is "proc": must be an absolute path`,
+		"sys_root: ''":                               `sys_root is "": must be an absolute path`,
+		"metrics: {gpu.sm.active: {enabled: false}}": `metrics has no metric "gpu.sm.active"; allowed are hw.gpu.memory.usage, `,
+		"librarypath: /x":                            "librarypath",
+	} {
+		t.Run(yaml, func(t *testing.T) {
+			_, err := load(t, yaml)
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+func TestAllErrorsAreReportedAtOnce(t *testing.T) {
+	_, err := load(t, "{collection_interval: 1ms, retry_interval: 1ms, metrics: {b: {}, a: {}}}")
+	require.ErrorContains(t, err, "collection_interval")
+	require.ErrorContains(t, err, "retry_interval")
+	assert.Regexp(t, `(?s)"a".*"b"`, err.Error())
+}

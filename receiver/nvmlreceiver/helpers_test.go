@@ -1,0 +1,110 @@
+package nvmlreceiver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
+)
+
+// statusHost records status events.
+type statusHost struct {
+	mu       sync.Mutex
+	statuses []componentstatus.Status
+}
+
+var _ componentstatus.Reporter = (*statusHost)(nil)
+
+func (*statusHost) GetExtensions() map[component.ID]component.Component { return nil }
+
+func (h *statusHost) Report(e *componentstatus.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.statuses = append(h.statuses, e.Status())
+}
+
+// fixture is a receiver on a machine with an NVIDIA device. It is not started:
+// tests collect by hand, or start it.
+type fixture struct {
+	*nvmlReceiver
+	sink      *consumertest.MetricsSink
+	host      *statusHost
+	logs      *observer.ObservedLogs
+	telemetry *componenttest.Telemetry
+}
+
+// newFixture makes a receiver; change changes its configuration.
+func newFixture(tb testing.TB, change func(*Config)) *fixture {
+	tb.Helper()
+	f := &fixture{sink: new(consumertest.MetricsSink), host: &statusHost{}, telemetry: componenttest.NewTelemetry()}
+	core, logs := observer.New(zapcore.DebugLevel)
+	f.logs = logs
+	cfg := createDefaultConfig().(*Config)
+	cfg.SysRoot = sysRoot(tb, "0x8086", nvidiaVendor)
+	change(cfg)
+	require.NoError(tb, cfg.Validate())
+	set := receivertest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = f.telemetry.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	r, err := newReceiver(set, cfg, f.sink)
+	require.NoError(tb, err)
+	f.nvmlReceiver = r
+	r.host = f.host
+	tb.Cleanup(func() { require.NoError(tb, f.telemetry.Shutdown(context.Background())) })
+	return f
+}
+
+// sysRoot makes a sys file system with a PCI device of each vendor.
+func sysRoot(tb testing.TB, vendors ...string) string {
+	tb.Helper()
+	root := tb.TempDir()
+	for i, vendor := range vendors {
+		plug(tb, root, string(rune('a'+i)), vendor)
+	}
+	return root
+}
+
+// plug adds a PCI device to a sys file system.
+func plug(tb testing.TB, root, device, vendor string) {
+	tb.Helper()
+	dir := filepath.Join(root, "bus", "pci", "devices", device)
+	require.NoError(tb, os.MkdirAll(dir, 0o700))
+	require.NoError(tb, os.WriteFile(filepath.Join(dir, "vendor"), []byte(vendor+"\n"), 0o600))
+}
+
+// messages are the log lines, each with its level.
+func messages(logs *observer.ObservedLogs) []string {
+	var list []string
+	for _, entry := range logs.All() {
+		list = append(list, entry.Level.String()+": "+entry.Message)
+	}
+	return list
+}
+
+// numberPoints returns the points of a metric and its kind.
+func numberPoints(m pmetric.Metric) (points pmetric.NumberDataPointSlice, kind string) {
+	if m.Type() == pmetric.MetricTypeSum {
+		return m.Sum().DataPoints(), fmt.Sprintf("sum(%s, monotonic=%t)", m.Sum().AggregationTemporality(), m.Sum().IsMonotonic())
+	}
+	return m.Gauge().DataPoints(), "gauge"
+}
+
+// numberPointsOf are those of the first metric of a batch.
+func numberPointsOf(md pmetric.Metrics) (points pmetric.NumberDataPointSlice, kind string) {
+	return numberPoints(md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0))
+}

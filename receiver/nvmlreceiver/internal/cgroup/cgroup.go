@@ -1,0 +1,185 @@
+// Package cgroup tells from the path of a process's control group which
+// container and which pod it runs in.
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Kind says where a process runs.
+type Kind uint8
+
+const (
+	// Unknown processes have no control group that could be read.
+	Unknown Kind = iota
+	// Host processes run in no container.
+	Host
+	// Container processes run in a container.
+	Container
+	// NumKinds is one more than the highest Kind.
+	NumKinds
+)
+
+// String names the kind as self-metrics do.
+func (k Kind) String() string { return [...]string{"unknown", "host", "container"}[k] }
+
+// Owner is who a process belongs to.
+type Owner struct {
+	Kind Kind
+	// ContainerID is the runtime's 64 hex digits; empty where a pod's process is
+	// in none of its containers.
+	ContainerID string
+	// PodUID is the pod's UID as the API server has it; of a static pod it is the
+	// hash that kubelet made, without dashes. Empty outside of Kubernetes.
+	PodUID string
+}
+
+// maxSize bounds what is read of a process's file; paths are far shorter.
+const maxSize = 64 << 10
+
+// Reader finds owners through the proc file system.
+type Reader struct {
+	root   string
+	buffer []byte
+}
+
+// NewReader returns a Reader for a proc file system, such as /proc. It is not
+// safe for concurrent use.
+func NewReader(root string) *Reader {
+	return &Reader{root: root, buffer: make([]byte, maxSize)}
+}
+
+// Owner returns the owner of a process by its ID in the proc file system's PID
+// namespace. A process that cannot be read, because it is gone, is Unknown.
+func (r *Reader) Owner(pid uint32) Owner {
+	f, err := os.Open(filepath.Join(r.root, strconv.FormatUint(uint64(pid), 10), "cgroup"))
+	if err != nil {
+		return Owner{}
+	}
+	n, err := f.Read(r.buffer)
+	_ = f.Close() // nothing was written
+	if err != nil {
+		return Owner{}
+	}
+	return Parse(string(r.buffer[:n]))
+}
+
+// Parse reads /proc/<pid>/cgroup. A line is "hierarchy:controllers:path"; with
+// cgroup v1 there is one for each hierarchy, and some of them may not be managed
+// by the runtime. The line that says most counts.
+func Parse(text string) Owner {
+	var best Owner
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) != 3 || !strings.HasPrefix(fields[2], "/") {
+			continue
+		}
+		if o := parsePath(fields[2]); o.rank() > best.rank() {
+			best = o
+		}
+	}
+	return best
+}
+
+// rank orders owners by how much is known.
+func (o Owner) rank() int {
+	rank := int(o.Kind)
+	if o.ContainerID != "" {
+		rank++
+	}
+	if o.PodUID != "" {
+		rank += 2
+	}
+	return rank
+}
+
+// parsePath reads one path. A container may run a container runtime itself, as
+// the nodes of kind do and builders in pods. What this machine's kubelet made is
+// the outermost pod and the container right below it, and without any pod it is
+// the outermost container; further in, a container may name its groups as it
+// likes.
+func parsePath(path string) Owner {
+	o := Owner{Kind: Host}
+	for component := range strings.SplitSeq(path, "/") {
+		// With containerd's systemd driver and a cgroupfs path, both are in one:
+		// kubepods-pod<uid>.slice:cri-containerd:<id>.
+		slice, rest, _ := strings.Cut(component, ":")
+		if uid := podUID(slice); uid != "" && o.PodUID == "" {
+			o = Owner{Kind: Container, PodUID: uid}
+			component = rest
+		}
+		if o.ContainerID == "" {
+			if id := containerID(component); id != "" {
+				o.Kind, o.ContainerID = Container, id
+			}
+		}
+	}
+	return o
+}
+
+// podUID reads "pod<uid>" (cgroupfs driver) and "kubepods-burstable-pod<uid>.slice"
+// (systemd driver, which writes _ for -). It returns "" for anything else.
+func podUID(component string) string {
+	name, systemd := strings.CutSuffix(component, ".slice")
+	if systemd {
+		if !strings.Contains(name, "kubepods") {
+			return ""
+		}
+		name = name[strings.LastIndexByte(name, '-')+1:]
+	}
+	uid, ok := strings.CutPrefix(name, "pod")
+	if !ok {
+		return ""
+	}
+	if systemd {
+		uid = strings.ReplaceAll(uid, "_", "-")
+	}
+	if hash := len(uid) == 32 && isHex(uid); !hash && !isUUID(uid) {
+		return ""
+	}
+	return uid
+}
+
+// containerID reads "<id>" (cgroupfs driver), "<runtime>-<id>.scope" (systemd
+// driver: cri-containerd, crio, docker, libpod, nerdctl) and
+// "<slice>:<runtime>:<id>". It returns "" for anything else.
+func containerID(component string) string {
+	name := strings.TrimSuffix(component, ".scope")
+	if i := strings.LastIndexAny(name, "-:"); i >= 0 {
+		// crio-conmon-<id> and libpod-conmon-<id> hold the container's monitor.
+		if strings.HasSuffix(name[:i], "conmon") {
+			return ""
+		}
+		name = name[i+1:]
+	}
+	const idLength = 64
+	if len(name) != idLength || !isHex(name) {
+		return ""
+	}
+	return name
+}
+
+func isUUID(s string) bool {
+	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+	if len(s) != len(form) {
+		return false
+	}
+	for i := range len(s) {
+		if form[i] == '-' && s[i] != '-' || form[i] == 'x' && !isHex(s[i:i+1]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

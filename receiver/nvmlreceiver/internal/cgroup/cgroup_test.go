@@ -1,0 +1,134 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	uid   = "d1f2a3b4-0c5d-4e6f-8a9b-001122334455"
+	under = "d1f2a3b4_0c5d_4e6f_8a9b_001122334455"
+	hash  = "0123456789abcdef0123456789abcdef"
+)
+
+var (
+	id    = strings.Repeat("0123456789abcdef", 4)
+	other = strings.Repeat("fedcba9876543210", 4)
+)
+
+func TestParse(t *testing.T) {
+	pod := Owner{Kind: Container, ContainerID: id, PodUID: uid}
+	container := Owner{Kind: Container, ContainerID: id}
+	host := Owner{Kind: Host}
+	for name, test := range map[string]struct {
+		text string
+		want Owner
+	}{
+		"v2 systemd containerd":            {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + under + ".slice/cri-containerd-" + id + ".scope\n", pod},
+		"v2 systemd containerd guaranteed": {"0::/kubepods.slice/kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n", pod},
+		"v2 systemd CRI-O":                 {"0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + under + ".slice/crio-" + id + ".scope/container\n", pod},
+		"v2 systemd Docker in a pod":       {"0::/kubepods.slice/kubepods-pod" + under + ".slice/docker-" + id + ".scope\n", pod},
+		"v2 cgroupfs containerd":           {"0::/kubepods/burstable/pod" + uid + "/" + id + "\n", pod},
+		"v2 cgroupfs CRI-O":                {"0::/kubepods/besteffort/pod" + uid + "/crio-" + id + "\n", pod},
+		"v2 systemd inside of the container": {
+			"0::/kubepods.slice/kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope/system.slice/app.service\n", pod,
+		},
+		"v2 containerd's colon form": {
+			"0::/system.slice/containerd.service/kubepods-burstable-pod" + under + ".slice:cri-containerd:" + id + "\n", pod,
+		},
+		"v2 seen from a cgroup namespace":                           {"0::/../../kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n", pod},
+		"v2 a sibling in the same pod seen from a cgroup namespace": {"0::/../cri-containerd-" + id + ".scope\n", container},
+		"v2 a static pod": {
+			"0::/kubepods/burstable/pod" + hash + "/" + id + "\n", Owner{Kind: Container, ContainerID: id, PodUID: hash},
+		},
+		"v2 kubelet with a cgroup root": {"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n", pod},
+		"v2 a node of kind": {
+			"0::/docker/" + other + "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n", pod,
+		},
+		"v2 Docker in a pod's container": {"0::/kubepods/pod" + uid + "/" + id + "/docker/" + other + "\n", pod},
+		"v2 a container that names its groups after another pod": {
+			"0::/kubepods/pod" + uid + "/" + id + "/kubepods/pod" + hash + "/" + other + "\n", pod,
+		},
+		"v2 a pod's own group": {"0::/kubepods/pod" + uid + "\n", Owner{Kind: Container, PodUID: uid}},
+		"v2 Docker systemd":    {"0::/system.slice/docker-" + id + ".scope\n", container},
+		"v2 Docker cgroupfs":   {"0::/docker/" + id + "\n", container},
+		"v2 Docker in Docker":  {"0::/docker/" + id + "/docker/" + other + "\n", container},
+		"v2 Podman":            {"0::/machine.slice/libpod-" + id + ".scope/container\n", container},
+		"v2 Podman in a pod":   {"0::/machine.slice/machine-libpod_pod_" + other + ".slice/libpod-" + id + ".scope\n", container},
+		"v2 containerd alone":  {"0::/default/" + id + "\n", container},
+		"v1 systemd containerd": {
+			"12:devices:/kubepods.slice/kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n1:name=systemd:/\n0::/\n", pod,
+		},
+		"v1 cgroupfs with hierarchies that the runtime leaves alone": {
+			"13:rdma:/\n12:cpu,cpuacct:/kubepods/burstable/pod" + uid + "/" + id + "\n3:misc:/docker/" + other + "\n0::/system.slice/kubelet.service\n", pod,
+		},
+		"v1 Docker":                        {"11:memory:/docker/" + id + "\n10:pids:/docker/" + id + "\n", container},
+		"a host's service":                 {"0::/system.slice/nvidia-persistenced.service\n", host},
+		"a user's session":                 {"0::/user.slice/user-1000.slice/session-3.scope\n", host},
+		"the root":                         {"0::/\n", host},
+		"a container's monitor":            {"0::/kubepods.slice/crio-conmon-" + id + ".scope\n", host},
+		"a slice that only looks like one": {"0::/app-pod" + under + ".slice\n", host},
+		"a pod's name that is no UID":      {"0::/kubepods/podcast/app\n", host},
+		"upper case is no ID":              {"0::/docker/" + strings.ToUpper(id) + "\n", host},
+		"without an end of line":           {"0::/docker/" + id, container},
+		"empty":                            {"", Owner{}},
+		"not of this form":                 {"hello\n0::relative\n::\n", Owner{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, test.want, Parse(test.text))
+		})
+	}
+}
+
+func TestOwnerReadsTheProcFileSystem(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "42"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "42", "cgroup"), []byte("0::/docker/"+id+"\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "43"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "43", "cgroup"), nil, 0o600))
+	r := NewReader(root)
+	assert.Equal(t, Owner{Kind: Container, ContainerID: id}, r.Owner(42))
+	assert.Equal(t, Owner{}, r.Owner(43), "an empty file")
+	assert.Equal(t, Owner{}, r.Owner(44), "a process that is gone")
+}
+
+func TestThisProcessHasAnOwner(t *testing.T) {
+	if _, err := os.Stat("/proc/self/cgroup"); err != nil {
+		t.Skip("there is no proc file system here")
+	}
+	assert.NotEqual(t, Unknown, NewReader("/proc").Owner(uint32(os.Getpid())).Kind)
+}
+
+// Whatever the text, what comes out has the form of an ID or is empty.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"0::/kubepods.slice/kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n",
+		"12:cpu,cpuacct:/kubepods/burstable/pod" + uid + "/" + id + "\n0::/\n",
+		"0::/system.slice/containerd.service/kubepods-pod" + under + ".slice:cri-containerd:" + id + "\n",
+		"0::/pod" + hash + "/crio-conmon-" + id + ".scope",
+		"::",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		o := Parse(text)
+		assert.True(t, o.ContainerID == "" || len(o.ContainerID) == 64 && isHex(o.ContainerID), o.ContainerID)
+		assert.True(t, o.PodUID == "" || isUUID(o.PodUID) || len(o.PodUID) == 32 && isHex(o.PodUID), o.PodUID)
+		assert.Equal(t, o.Kind == Container, o.ContainerID != "" || o.PodUID != "")
+		assert.Contains(t, text, o.ContainerID)
+	})
+}
+
+func BenchmarkOwner(b *testing.B) {
+	r := NewReader("/proc")
+	pid := uint32(os.Getpid())
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Owner(pid)
+	}
+}

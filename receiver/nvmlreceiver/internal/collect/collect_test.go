@@ -1,0 +1,398 @@
+package collect
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+)
+
+// machine is a Library in memory. A handle is the index of a device in devices.
+type machine struct {
+	boards  []int
+	devices []*device
+	clock   time.Time
+	countRC error
+}
+
+// device is a board or a MIG device of a machine.
+type device struct {
+	uuid, name string
+	numbers    map[nvml.Query]uint64
+	memory     *nvml.Memory
+	migs       map[int]int // by index
+	processes  [nvml.NumProcessKinds][]nvml.Process
+	samples    []nvml.ProcessSample
+	fails      error         // every call
+	failsIn    map[any]error // calls of a Query or a ProcessKind
+	slow       time.Duration // the call for memory
+	asked      int           // calls for memory
+	after      []uint64      // times of ProcessUtilization
+}
+
+func (m *machine) add(d *device) int {
+	m.devices = append(m.devices, d)
+	return len(m.devices) - 1
+}
+
+// board adds a board; in MIG mode when it has GPU instances, each with one MIG
+// device at the index of the argument.
+func (m *machine) board(uuid string, instances ...uint64) *device {
+	d := &device{uuid: uuid, name: "NVIDIA A100", memory: &nvml.Memory{Total: 100, Free: 50, Used: 40}, numbers: map[nvml.Query]uint64{}}
+	m.boards = append(m.boards, m.add(d))
+	if len(instances) > 0 {
+		d.numbers[nvml.MIGMode] = 1
+		d.numbers[nvml.MaxMIGDevices] = 7
+		d.migs = map[int]int{}
+	}
+	for i, id := range instances {
+		d.migs[i] = m.add(&device{
+			uuid: fmt.Sprintf("MIG-%s-%d", uuid, id), name: "NVIDIA A100 MIG 1g.5gb",
+			numbers: map[nvml.Query]uint64{nvml.GPUInstanceID: id},
+			memory:  &nvml.Memory{Total: 10, Free: 5, Used: 4},
+		})
+	}
+	return d
+}
+
+// mig is the MIG device at an index of a board.
+func (m *machine) mig(board *device, index int) *device { return m.devices[board.migs[index]] }
+
+func (m *machine) now() time.Time { return m.clock }
+
+func (m *machine) DeviceCount() (int, error) { return len(m.boards), m.countRC }
+
+func (m *machine) Device(index int) (nvml.Device, error) {
+	return nvml.Device(m.boards[index]), m.devices[m.boards[index]].fails
+}
+
+func (m *machine) MIGDevice(board nvml.Device, index int) (nvml.Device, error) {
+	d := m.devices[board]
+	if handle, ok := d.migs[index]; ok {
+		return nvml.Device(handle), d.fails
+	}
+	return 0, nvml.ErrNotFound
+}
+
+func (m *machine) UUID(d nvml.Device) (string, error) { return m.devices[d].uuid, m.devices[d].fails }
+
+func (m *machine) Name(d nvml.Device) (string, error) { return m.devices[d].name, m.devices[d].fails }
+
+func (m *machine) Query(h nvml.Device, q nvml.Query) (uint64, error) {
+	d := m.devices[h]
+	if err := d.failsIn[q]; err != nil {
+		return 0, err
+	}
+	v, ok := d.numbers[q]
+	if !ok {
+		return 0, nvml.ErrNotSupported
+	}
+	return v, d.fails
+}
+
+func (m *machine) Memory(h nvml.Device) (nvml.Memory, error) {
+	d := m.devices[h]
+	d.asked++
+	m.clock = m.clock.Add(d.slow)
+	if d.memory == nil {
+		return nvml.Memory{}, nvml.ErrNotSupported
+	}
+	return *d.memory, d.fails
+}
+
+func (m *machine) FieldValues(h nvml.Device, _ []nvml.FieldValue) error {
+	if err := m.devices[h].fails; err != nil {
+		return err
+	}
+	return nvml.ErrFunctionNotFound
+}
+
+func (m *machine) Processes(h nvml.Device, kind nvml.ProcessKind, list []nvml.Process) ([]nvml.Process, error) {
+	d := m.devices[h]
+	if err := d.failsIn[kind]; err != nil {
+		return list, err
+	}
+	if d.fails != nil {
+		return list, d.fails
+	}
+	return append(list, d.processes[kind]...), nil
+}
+
+func (m *machine) ProcessUtilization(h nvml.Device, after uint64, list []nvml.ProcessSample) ([]nvml.ProcessSample, error) {
+	d := m.devices[h]
+	d.after = append(d.after, after)
+	found := false
+	for _, s := range d.samples {
+		if s.Time > after {
+			list, found = append(list, s), true
+		}
+	}
+	if !found {
+		return list, nvml.ErrNotFound
+	}
+	return list, d.fails
+}
+
+func collector(m *machine) *Collector {
+	return New(Options{Devices: true, Processes: true, Now: m.now})
+}
+
+// collected renders the points of one metric.
+func collected(t *testing.T, c *Collector, m *machine, metric *signal.Metric) []string {
+	t.Helper()
+	points, err := c.Collect(m)
+	require.NoError(t, err)
+	return rendered(points, metric)
+}
+
+func rendered(points []Point, metric *signal.Metric) []string {
+	var list []string
+	for _, p := range points {
+		if p.Metric == metric {
+			text := p.Device.ID
+			if p.PID != 0 {
+				text += fmt.Sprint(" pid ", p.PID)
+			}
+			list = append(list, fmt.Sprintf("%s = %g", text, p.Value))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestAChangedTopologyIsFollowed(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1, 2)
+	c := collector(m)
+	assert.Equal(t, []string{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4"}, collected(t, c, m, signal.HwGPUMemoryUsage))
+
+	board.migs = map[int]int{4: m.add(&device{
+		uuid: "MIG-new", name: "NVIDIA A100 MIG 3g.20gb",
+		numbers: map[nvml.Query]uint64{nvml.GPUInstanceID: 2}, memory: &nvml.Memory{Used: 7, Free: 1},
+	})}
+	points, err := c.Collect(m)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"GPU-1/gi2 = 7"}, rendered(points, signal.HwGPUMemoryUsage))
+	assert.Equal(t, Device{
+		ID: "GPU-1/gi2", Parent: "GPU-1", Model: "NVIDIA A100", Instance: "2", Profile: "3g.20gb", MIGUUID: "MIG-new",
+	}, *points[0].Device)
+
+	board.numbers[nvml.MIGMode] = 0
+	assert.Equal(t, []string{"GPU-1 = 40"}, collected(t, c, m, signal.HwGPUMemoryUsage))
+
+	m.boards = nil
+	points, err = c.Collect(m)
+	require.NoError(t, err)
+	assert.Empty(t, points)
+	assert.Empty(t, c.met, "what is gone is forgotten")
+}
+
+// Whether a driver gives an instance that is made anew another UUID is its matter.
+func TestAnInstanceMadeAnewUnderItsOldUUIDHasItsNewProfile(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1)
+	c := collector(m)
+	points, err := c.Collect(m)
+	require.NoError(t, err)
+	before := points[0].Device
+	points, err = c.Collect(m)
+	require.NoError(t, err)
+	assert.Same(t, before, points[0].Device, "nothing changed")
+	m.mig(board, 0).name = "NVIDIA A100 MIG 2g.10gb"
+	points, err = c.Collect(m)
+	require.NoError(t, err)
+	assert.Equal(t, "2g.10gb", points[0].Device.Profile)
+}
+
+func TestProfiles(t *testing.T) {
+	for name, want := range map[string]string{
+		"NVIDIA A100-SXM4-80GB MIG 1g.10gb":      "1g.10gb",
+		"NVIDIA A100-SXM4-80GB MIG 1g.10gb+me":   "1g.10gb+me",
+		"NVIDIA A100-SXM4-40GB MIG 1c.3g.20gb":   "3g.20gb",
+		"NVIDIA H100 80GB HBM3 MIG 7g.80gb":      "7g.80gb",
+		"NVIDIA H100 80GB HBM3":                  "",
+		"NVIDIA H100 80GB HBM3 MIG something.xx": "",
+		"":                                       "",
+	} {
+		assert.Equal(t, want, profile(name), name)
+	}
+}
+
+func TestIdleInstancesAreSparedSlowCallsButForOneByTurns(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1, 2, 3, 4)
+	board.processes[nvml.Compute] = []nvml.Process{{PID: 9, Memory: 1, GPUInstance: 3}}
+	for i := range 4 {
+		m.mig(board, i).slow = 75 * time.Millisecond
+	}
+	c := collector(m)
+	var asked [][]string
+	for range 4 {
+		asked = append(asked, collected(t, c, m, signal.HwGPUMemoryUsage))
+	}
+	assert.Equal(t, [][]string{
+		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"}, // found out to be slow with the first
+		{"GPU-1/gi2 = 4", "GPU-1/gi3 = 4"},
+		{"GPU-1/gi3 = 4", "GPU-1/gi4 = 4"},
+		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"},
+	}, asked, "the busy one is always read")
+	assert.EqualValues(t, 2, c.Stats().InstancesSkipped)
+
+	for i := range 4 {
+		m.mig(board, i).slow = time.Millisecond
+	}
+	_ = collected(t, c, m, signal.HwGPUMemoryUsage)
+	assert.Len(t, collected(t, c, m, signal.HwGPUMemoryUsage), 4, "they are fast again")
+	assert.Zero(t, c.Stats().InstancesSkipped)
+}
+
+func TestNothingIsIdleWhereProcessesCannotBeListed(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1, 2)
+	for _, d := range []*device{board, m.mig(board, 0), m.mig(board, 1)} {
+		d.slow = time.Second
+		d.failsIn = map[any]error{nvml.Compute: nvml.ErrNoPermission, nvml.Graphics: nvml.ErrNoPermission, nvml.MPSCompute: nvml.ErrNoPermission}
+	}
+	c := collector(m)
+	for range 3 {
+		assert.Len(t, collected(t, c, m, signal.HwGPUMemoryUsage), 2)
+	}
+	require.ErrorIs(t, c.Problem(), nvml.ErrNoPermission)
+}
+
+func TestAProcessWithoutAValueDoesNotSpoilTheOthers(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1")
+	board.processes = [nvml.NumProcessKinds][]nvml.Process{
+		nvml.Compute:    {{PID: 1, Memory: 10}, {PID: 2, Memory: nvml.NoValue}, {PID: 3, Memory: nvml.NoValue}, {PID: 4, Memory: 40}},
+		nvml.Graphics:   {{PID: 3, Memory: 30}, {PID: 4, Memory: 40}, {PID: 5, Memory: nvml.NoValue}},
+		nvml.MPSCompute: {{PID: 4, Memory: nvml.NoValue}},
+	}
+	board.samples = []nvml.ProcessSample{{PID: 2, Time: 5, SM: 50}}
+	c := collector(m)
+	points, err := c.Collect(m)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"GPU-1 pid 1 = 10", "GPU-1 pid 3 = 30", "GPU-1 pid 4 = 40"}, rendered(points, signal.ProcessGPUMemoryUsage))
+	assert.Equal(t, []string{
+		"GPU-1 pid 1 = 0", "GPU-1 pid 2 = 0.5", "GPU-1 pid 3 = 0", "GPU-1 pid 4 = 0", "GPU-1 pid 5 = 0",
+	}, rendered(points, signal.ProcessGPUUtilization))
+	assert.Zero(t, c.Stats().ValuesDropped, "N/A is nothing that could not be true")
+}
+
+func TestUtilizationIsTheMeanOfTheSamplesSinceTheLastCollection(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1")
+	board.processes[nvml.Compute] = []nvml.Process{{PID: 1, Memory: 1}}
+	board.samples = []nvml.ProcessSample{{PID: 1, Time: 10, SM: 20}, {PID: 1, Time: 20, SM: 40}, {PID: 77, Time: 30, SM: 90}}
+	c := collector(m)
+	assert.Equal(t, []string{"GPU-1 pid 1 = 0.30000000000000004"}, collected(t, c, m, signal.ProcessGPUUtilization))
+	board.samples = append(board.samples, nvml.ProcessSample{PID: 1, Time: 40, SM: 80})
+	assert.Equal(t, []string{"GPU-1 pid 1 = 0.8"}, collected(t, c, m, signal.ProcessGPUUtilization))
+	assert.Equal(t, []string{"GPU-1 pid 1 = 0"}, collected(t, c, m, signal.ProcessGPUUtilization), "observed, and idle")
+	assert.Equal(t, []uint64{0, 30, 40}, board.after)
+
+	board.samples = append(board.samples, nvml.ProcessSample{PID: 1, Time: 50, SM: 4294967295})
+	assert.Empty(t, collected(t, c, m, signal.ProcessGPUUtilization), "garbage is no observation")
+	assert.EqualValues(t, 1, c.Stats().ValuesDropped)
+}
+
+func TestALostDriverEndsTheCollection(t *testing.T) {
+	for _, code := range []nvml.ResultError{nvml.ErrUninitialized, nvml.ErrDriverNotLoaded, nvml.ErrVersionMismatch} {
+		m := &machine{}
+		m.board("GPU-1")
+		m.board("GPU-2").failsIn = map[any]error{nvml.PowerUsage: code}
+		points, err := collector(m).Collect(m)
+		require.ErrorIs(t, err, code)
+		assert.ErrorContains(t, err, "GPU-2")
+		assert.Empty(t, points)
+	}
+	m := &machine{countRC: nvml.ErrUnknown}
+	_, err := collector(m).Collect(m)
+	require.ErrorIs(t, err, nvml.ErrUnknown)
+}
+
+func TestALostBoardIsNotAskedFurther(t *testing.T) {
+	m := &machine{}
+	lost := m.board("GPU-1")
+	lost.failsIn = map[any]error{nvml.PowerUsage: nvml.ErrGPULost}
+	m.board("GPU-2")
+	c := collector(m)
+	assert.Equal(t, []string{"GPU-2 = 40"}, collected(t, c, m, signal.HwGPUMemoryUsage))
+	assert.Zero(t, lost.asked)
+	require.ErrorIs(t, c.Problem(), nvml.ErrGPULost)
+	assert.EqualValues(t, 1, c.Stats().CallsFailed)
+
+	lost.failsIn = nil
+	assert.Equal(t, []string{"GPU-1 = 40", "GPU-2 = 40"}, collected(t, c, m, signal.HwGPUMemoryUsage), "it is back")
+	require.NoError(t, c.Problem())
+}
+
+// What is not known is left out: a board that may be in MIG mode is not taken for
+// a whole one.
+func TestAnUnknownTopologyIsNotGuessed(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1)
+	c := collector(m)
+	for _, q := range []nvml.Query{nvml.MIGMode, nvml.MaxMIGDevices} {
+		board.failsIn = map[any]error{q: nvml.ErrUnknown}
+		assert.Empty(t, collected(t, c, m, signal.HwGPUMemoryUsage))
+		require.ErrorIs(t, c.Problem(), nvml.ErrUnknown)
+	}
+	board.failsIn = nil
+	m.mig(board, 0).failsIn = map[any]error{nvml.GPUInstanceID: nvml.ErrUnknown}
+	assert.Empty(t, collected(t, c, m, signal.HwGPUMemoryUsage))
+}
+
+// Whatever the topology and whatever fails: a series has one point, values are in
+// range, each process is on a device of its board.
+func TestAnyTopologyAndAnyFault(t *testing.T) {
+	faults := rapid.SampledFrom([]error{
+		nil, nil, nil, nvml.ErrNotSupported, nvml.ErrNoPermission, nvml.ErrGPULost, nvml.ErrUnknown, nvml.ErrFunctionNotFound,
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &machine{}
+		for i := range rapid.IntRange(0, 3).Draw(rt, "boards") {
+			ids := rapid.SliceOfN(rapid.Uint64Range(0, 4), 0, 5).Draw(rt, "instances") // equal ones share an instance
+			b := m.board(fmt.Sprint("GPU-", i), ids...)
+			b.numbers[nvml.GPUUtilization] = rapid.Uint64Range(0, 150).Draw(rt, "utilization")
+			b.numbers[nvml.PowerUsage] = rapid.Uint64().Draw(rt, "power")
+			b.fails = faults.Draw(rt, "fault")
+			for kind := range nvml.NumProcessKinds {
+				for range rapid.IntRange(0, 4).Draw(rt, "processes") {
+					p := nvml.Process{
+						PID:         rapid.Uint32Range(1, 5).Draw(rt, "pid"),
+						Memory:      rapid.OneOf(rapid.Just(nvml.NoValue), rapid.Uint64()).Draw(rt, "memory"),
+						GPUInstance: rapid.OneOf(rapid.Just(nvml.NoInstance), rapid.Uint32Range(0, 4)).Draw(rt, "instance"),
+					}
+					b.processes[kind] = append(b.processes[kind], p)
+					b.samples = append(b.samples, nvml.ProcessSample{PID: p.PID, Time: 1, SM: rapid.Uint32Range(0, 200).Draw(rt, "sm")})
+				}
+			}
+			for index := range ids {
+				m.mig(b, index).fails = faults.Draw(rt, "fault of an instance")
+			}
+		}
+		c := collector(m)
+		for range 2 {
+			points, err := c.Collect(m)
+			require.NoError(rt, err)
+			seen := map[string]bool{}
+			for _, p := range points {
+				key := fmt.Sprint(p.Metric.Name, p.Device.ID, p.Own, p.PID)
+				assert.False(rt, seen[key], key)
+				seen[key] = true
+				assert.GreaterOrEqual(rt, p.Value, 0.0)
+				if p.Metric.Unit == "1" {
+					assert.LessOrEqual(rt, p.Value, 1.0)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package collect
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+)
+
+// listProcesses lists the processes of a board, each once, and marks the
+// instances that they are on. It reports false where no list could be had, and
+// then nothing is known to be idle.
+func (r *reader) listProcesses(board nvml.Device, mig bool) bool {
+	r.processes = r.processes[:0]
+	listed := r.appendLists(board, mig)
+	switch {
+	case !mig:
+		r.setInstance(0, nvml.NoInstance)
+	case !listed || slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return p.GPUInstance == nvml.NoInstance }):
+		// Without the right to a board's list there are those of its instances; an
+		// old library tells instances of processes in no other way.
+		r.processes, listed = r.processes[:0], false
+		for i := range r.instances {
+			first := len(r.processes)
+			if r.appendLists(r.instances[i].handle, false) {
+				listed = true
+			}
+			r.setInstance(first, r.instances[i].id)
+		}
+	}
+	if !listed {
+		return false
+	}
+	r.mergeProcesses()
+	for i := range r.instances {
+		in := &r.instances[i]
+		in.busy = slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return p.GPUInstance == in.id })
+	}
+	return true
+}
+
+// setInstance sets the GPU instance of the processes from the first on.
+func (r *reader) setInstance(first int, id uint32) {
+	for i := range r.processes[first:] {
+		r.processes[first+i].GPUInstance = id
+	}
+}
+
+// appendLists appends the processes of all kinds. It reports false where not a
+// single kind could be listed. Not everybody may list a board in MIG mode: that
+// is no failure, because its instances can be listed.
+func (r *reader) appendLists(d nvml.Device, boardInMIG bool) bool {
+	listed := false
+	for kind := range nvml.NumProcessKinds {
+		if r.lost {
+			return false
+		}
+		list, err := r.lib.Processes(d, kind, r.processes)
+		if boardInMIG && errors.Is(err, nvml.ErrNoPermission) || r.failed(err) {
+			continue
+		}
+		r.processes, listed = list, true
+	}
+	return listed
+}
+
+// mergeProcesses leaves one entry for each process and instance: one that
+// computes and draws is in two lists, with the same memory, and perhaps with
+// none in one of them.
+func (r *reader) mergeProcesses() {
+	slices.SortFunc(r.processes, func(a, b nvml.Process) int {
+		return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), cmp.Compare(a.PID, b.PID))
+	})
+	merged := r.processes[:0]
+	for _, p := range r.processes {
+		if n := len(merged); n > 0 && merged[n-1].PID == p.PID && merged[n-1].GPUInstance == p.GPUInstance {
+			last := &merged[n-1]
+			if last.Memory == nvml.NoValue || p.Memory != nvml.NoValue && p.Memory > last.Memory {
+				last.Memory = p.Memory
+			}
+			continue
+		}
+		merged = append(merged, p)
+	}
+	r.processes = merged
+}
+
+// processSamples adds the samples of the listed processes.
+func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
+	measured := !mig && len(r.processes) > 0 && r.wants(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
+	for _, p := range r.processes {
+		d := m.device
+		if p.GPUInstance != nvml.NoInstance {
+			d = r.instanceDevice(d, p.GPUInstance)
+		}
+		// What NVML has no value for is no sample; the other processes have theirs.
+		if p.Memory != nvml.NoValue {
+			if v, verdict := dcgm.Byte.Value(float64(p.Memory)); verdict == dcgm.Valid {
+				r.point(Point{Metric: signal.ProcessGPUMemoryUsage, Device: d, PID: p.PID, Value: v})
+			} else {
+				r.stats.ValuesDropped++
+			}
+		}
+		if measured {
+			// The driver samples only processes that used something.
+			u, used := r.usage[p.PID]
+			switch {
+			case !used:
+				r.point(Point{Metric: signal.ProcessGPUUtilization, Device: d, PID: p.PID})
+			case u.n > 0:
+				r.point(Point{Metric: signal.ProcessGPUUtilization, Device: d, PID: p.PID, Value: u.sum / u.n})
+			}
+		}
+	}
+}
+
+// instanceDevice returns the device of a GPU instance, also of one that came
+// after the instances were listed.
+func (r *reader) instanceDevice(board *Device, id uint32) *Device {
+	if i := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == id }); i >= 0 {
+		return r.instances[i].device
+	}
+	d := instanceOf(board, id)
+	r.instances = append(r.instances, instance{id: id, memo: &memo{device: &d}})
+	return &d
+}
+
+// readUtilization reads the samples that the driver took since the last
+// collection. It reports false where utilisation is not measured.
+func (r *reader) readUtilization(board nvml.Device, m *memo) bool {
+	clear(r.usage)
+	if r.lost {
+		return false
+	}
+	samples, err := r.lib.ProcessUtilization(board, m.sampled, r.samples[:0])
+	r.samples = samples
+	if errors.Is(err, nvml.ErrNotFound) {
+		return true
+	}
+	if r.failed(err) {
+		return false
+	}
+	for _, s := range samples {
+		m.sampled = max(m.sampled, s.Time)
+		// Drivers are known to leave garbage in entries; a percentage it is not.
+		u := r.usage[s.PID]
+		if s.SM > 100 {
+			r.stats.ValuesDropped++
+		} else {
+			u.sum += float64(s.SM) / 100
+			u.n++
+		}
+		r.usage[s.PID] = u
+	}
+	return true
+}

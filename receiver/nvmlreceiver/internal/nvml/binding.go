@@ -1,0 +1,377 @@
+//go:build linux && !otelcol_gpu_no_nvml
+
+package nvml
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// Sizes of buffers. Names and UUIDs have at most 96 bytes; lists start with what
+// nearly always suffices, and are given up on when a library asks for absurdly
+// much.
+const (
+	textSize    = 96
+	listStart   = 64
+	listMax     = 1 << 16
+	listRetries = 4
+)
+
+// searched are the folders in which drivers leave the library: distributions, GKE,
+// the GPU operator's driver container. The first is the loader's path.
+var searched = []string{
+	"",
+	"/usr/lib/x86_64-linux-gnu",
+	"/usr/lib/aarch64-linux-gnu",
+	"/usr/lib64",
+	"/usr/lib",
+	"/usr/local/nvidia/lib64",
+	"/home/kubernetes/bin/nvidia/lib64",
+	"/run/nvidia/driver/usr/lib/x86_64-linux-gnu",
+	"/run/nvidia/driver/usr/lib/aarch64-linux-gnu",
+	"/run/nvidia/driver/usr/lib64",
+	"/usr/lib/wsl/lib",
+}
+
+const libraryName = "libnvidia-ml.so.1"
+
+// Library is the initialised library. It is not safe for concurrent use.
+type Library struct {
+	handle  uintptr
+	symbols [numSymbols]uintptr
+	queries [NumQueries]uintptr
+
+	// Memory that the library writes to; on the heap, because Go may move a stack.
+	out     [2]uint64
+	count   uint32
+	text    [textSize]byte
+	memory  memoryV1
+	memory2 memoryV2
+	fields  []fieldValue
+	list    []byte
+	samples []processSample
+}
+
+// Open loads the library and initialises it. An empty path means the loader's
+// path and the usual folders; the first library that can be initialised counts.
+// The error is ErrNoLibrary where none can be loaded, else that of its
+// initialisation, a ResultError.
+func Open(path string) (*Library, error) {
+	if path != "" {
+		return load(path)
+	}
+	var refusal error
+	for _, dir := range searched {
+		candidate := filepath.Join(dir, libraryName)
+		if _, err := os.Stat(candidate); dir != "" && err != nil {
+			continue
+		}
+		l, err := load(candidate)
+		if err == nil {
+			return l, nil
+		}
+		// What a library says counts for more than that another is not there.
+		if refusal == nil || errors.Is(refusal, ErrNoLibrary) && !errors.Is(err, ErrNoLibrary) {
+			refusal = err
+		}
+	}
+	return nil, refusal
+}
+
+// load loads and initialises one library.
+func load(path string) (*Library, error) {
+	// The text of an error is the thread's that called.
+	runtime.LockOSThread()
+	handle, err := purego.Dlopen(path, purego.RTLD_LAZY|purego.RTLD_LOCAL)
+	runtime.UnlockOSThread()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoLibrary, err)
+	}
+	l := &Library{handle: handle}
+	for s, names := range symbolNames {
+		l.symbols[s] = l.lookup(names)
+	}
+	for q := range queries {
+		l.queries[q] = l.lookup(queries[q].names)
+	}
+	if l.symbols[symInit] == 0 || l.symbols[symShutdown] == 0 {
+		return nil, errors.Join(fmt.Errorf("%w: %s has no nvmlInit", ErrNoLibrary, path), purego.Dlclose(handle))
+	}
+	if err := l.call(l.symbols[symInit]); err != nil {
+		return nil, errors.Join(fmt.Errorf("nvmlInit of %s: %w", path, err), purego.Dlclose(handle))
+	}
+	return l, nil
+}
+
+// lookup returns the address of the first name that the library has, or 0.
+func (l *Library) lookup(names []string) uintptr {
+	for _, name := range names {
+		if address, err := purego.Dlsym(l.handle, name); err == nil {
+			return address
+		}
+	}
+	return 0
+}
+
+// Close ends the library's use of the driver and unloads it. Nothing may be
+// called afterwards.
+func (l *Library) Close() error {
+	return errors.Join(l.call(l.symbols[symShutdown]), purego.Dlclose(l.handle))
+}
+
+// call calls a function of the library. Pointers among the arguments are those of
+// memory that the Library holds.
+func (l *Library) call(fn uintptr, args ...uintptr) error {
+	if fn == 0 {
+		return ErrFunctionNotFound
+	}
+	r, _, _ := purego.SyscallN(fn, args...)
+	runtime.KeepAlive(l)
+	if code := ResultError(r); code != 0 {
+		return code
+	}
+	return nil
+}
+
+// address is the address of memory that a Library holds. The garbage collector
+// moves nothing that is on the heap, and call keeps it alive.
+func address[T any](p *T) uintptr {
+	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C takes addresses.
+}
+
+// DeviceCount returns the number of boards.
+func (l *Library) DeviceCount() (int, error) {
+	err := l.call(l.symbols[symDeviceCount], address(&l.count))
+	return int(l.count), err
+}
+
+// Device returns the handle of a board, by an index below DeviceCount.
+func (l *Library) Device(index int) (Device, error) {
+	l.out = [2]uint64{}
+	err := l.call(l.symbols[symDeviceByIndex], uintptr(index), address(&l.out))
+	return Device(l.out[0]), err
+}
+
+// MIGDevice returns the handle of a MIG device of a board, by an index below
+// MaxMIGDevices. The error is ErrNotFound where an index has none.
+func (l *Library) MIGDevice(board Device, index int) (Device, error) {
+	l.out = [2]uint64{}
+	err := l.call(l.symbols[symMIGDeviceByIndex], uintptr(board), uintptr(index), address(&l.out))
+	return Device(l.out[0]), err
+}
+
+// UUID returns GPU-… of a board or MIG-… of a MIG device.
+func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, d) }
+
+// Name returns the model of a board; a MIG device's ends in "MIG " and its
+// profile.
+func (l *Library) Name(d Device) (string, error) { return l.string(symName, d) }
+
+func (l *Library) string(s symbol, d Device) (string, error) {
+	if err := l.call(l.symbols[s], uintptr(d), address(&l.text), textSize); err != nil {
+		return "", err
+	}
+	text, _, _ := bytes.Cut(l.text[:], []byte{0})
+	return strings.ToValidUTF8(string(text), "?"), nil
+}
+
+// Query returns one number.
+func (l *Library) Query(d Device, q Query) (uint64, error) {
+	l.out = [2]uint64{}
+	spec := &queries[q]
+	out, second := address(&l.out[0]), address(&l.out[1])
+	var err error
+	switch fn := l.queries[q]; len(spec.args) {
+	case 0:
+		err = l.call(fn, uintptr(d), out, second)
+	case 1:
+		err = l.call(fn, uintptr(d), spec.args[0], out, second)
+	default:
+		err = l.call(fn, uintptr(d), spec.args[0], spec.args[1], out, second)
+	}
+	switch spec.result {
+	case uint64Result:
+		return l.out[0], err
+	case secondResult:
+		return l.out[1], err
+	default:
+		// It is in the half that comes first in memory.
+		var word [8]byte
+		binary.NativeEndian.PutUint64(word[:], l.out[0])
+		return uint64(binary.NativeEndian.Uint32(word[:])), err
+	}
+}
+
+// Memory returns the memory of a board or a MIG device.
+func (l *Library) Memory(d Device) (Memory, error) {
+	l.memory2 = memoryV2{version: memoryV2Version}
+	err := l.call(l.symbols[symMemoryV2], uintptr(d), address(&l.memory2))
+	if err == nil {
+		return Memory{Total: l.memory2.total, Free: l.memory2.free, Used: l.memory2.used}, nil
+	}
+	if !errors.Is(err, ErrFunctionNotFound) {
+		return Memory{}, err
+	}
+	err = l.call(l.symbols[symMemory], uintptr(d), address(&l.memory))
+	return Memory{Total: l.memory.total, Free: l.memory.free, Used: l.memory.used}, err
+}
+
+// FieldValues fills in the values of the fields whose IDs are given, one at least.
+// The error is that of the whole call; a field without a value says so in OK.
+func (l *Library) FieldValues(d Device, values []FieldValue) error {
+	if len(l.fields) < len(values) {
+		l.fields = make([]fieldValue, len(values))
+	}
+	for i := range values {
+		l.fields[i] = fieldValue{fieldID: uint32(values[i].ID)}
+		values[i].Value, values[i].OK = 0, false
+	}
+	err := l.call(l.symbols[symFieldValues], uintptr(d), uintptr(len(values)), address(&l.fields[0]))
+	if err != nil {
+		return err
+	}
+	for i := range values {
+		if f := &l.fields[i]; f.nvmlReturn == 0 {
+			values[i].Value, values[i].OK = f.decode()
+		}
+	}
+	return nil
+}
+
+// decode reads the union as its type says.
+func (f *fieldValue) decode() (float64, bool) {
+	word := binary.NativeEndian.Uint64(f.value[:])
+	half := binary.NativeEndian.Uint32(f.value[:])
+	switch f.valueType {
+	case 0:
+		return math.Float64frombits(word), true
+	case 1:
+		return float64(half), true
+	case 2: // unsigned long
+		if strconv.IntSize == 32 {
+			return float64(half), true
+		}
+		return float64(word), true
+	case 3:
+		return float64(word), true
+	case 4:
+		return float64(int64(word)), true
+	case 5:
+		return float64(int32(half)), true
+	case 6:
+		return float64(binary.NativeEndian.Uint16(f.value[:])), true
+	default:
+		return 0, false
+	}
+}
+
+// unwritten is what lists are filled with before the library writes to them.
+const unwritten = "Z"
+
+// Processes appends the processes of one kind to the list. In MIG mode a board's
+// list is of all its instances; without the right to that the error is
+// ErrNoPermission.
+//
+// Three layouts of an entry occur, and neither a function's name nor the driver's
+// version tells reliably which: R535 changed the one of _v3 and changed it back.
+// So there is room for the largest, and how far the library wrote tells.
+func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
+	entries := max(len(l.list)/processInfoMaxSize, listStart)
+	for range listRetries {
+		if size := entries * processInfoMaxSize; len(l.list) < size {
+			l.list = make([]byte, size)
+		}
+		for i := range l.list {
+			l.list[i] = unwritten[0]
+		}
+		l.count = uint32(entries)
+		err := l.call(l.symbols[symComputeProcesses+symbol(kind)], uintptr(d),
+			address(&l.count), address(&l.list[0]))
+		if !errors.Is(err, ErrInsufficientSize) {
+			if err != nil {
+				return list, err
+			}
+			return appendProcesses(list, l.list, min(int(l.count), entries)), nil
+		}
+		// There may be more of them by the next call.
+		if entries = max(2*entries, int(l.count)+listStart); entries > listMax {
+			break
+		}
+	}
+	return list, ErrInsufficientSize
+}
+
+// appendProcesses reads n entries from what the library wrote.
+func appendProcesses(list []Process, written []byte, n int) []Process {
+	if n == 0 {
+		return list
+	}
+	// Each layout ends in a field, not in padding, and the last byte of that field
+	// is 0, or 0xff for "none".
+	end := len(bytes.TrimRight(written, unwritten))
+	stride := processInfoV1Size
+	switch {
+	case end > n*processInfoV2Size:
+		stride = processInfoMaxSize
+	case end > n*processInfoV1Size:
+		stride = processInfoV2Size
+	}
+	for i := range n {
+		entry := written[i*stride:]
+		p := Process{
+			PID:         binary.NativeEndian.Uint32(entry),
+			Memory:      binary.NativeEndian.Uint64(entry[processInfoMemory:]),
+			GPUInstance: NoInstance,
+		}
+		if stride > processInfoV1Size {
+			p.GPUInstance = binary.NativeEndian.Uint32(entry[processInfoGPUInstance:])
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// ProcessUtilization appends the samples that the driver took of a board's
+// processes after a time, in microseconds by its clock; 0 means all that it
+// still has. The error is ErrNotFound where it has taken none, which it does not
+// of processes that use nothing, and ErrNotSupported in MIG mode.
+func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
+	entries := max(len(l.samples), listStart)
+	for range listRetries {
+		if len(l.samples) < entries {
+			l.samples = make([]processSample, entries)
+		}
+		clear(l.samples)
+		l.count = uint32(entries)
+		// A 64-bit argument is one register wherever NVML exists.
+		err := l.call(l.symbols[symProcessUtilization], uintptr(d), address(&l.samples[0]),
+			address(&l.count), uintptr(after))
+		if !errors.Is(err, ErrInsufficientSize) {
+			if err != nil {
+				return list, err
+			}
+			for _, s := range l.samples[:min(int(l.count), entries)] {
+				// The driver leaves entries of its ring that it has no sample for empty.
+				if s.timestamp != 0 {
+					list = append(list, ProcessSample{PID: s.pid, Time: s.timestamp, SM: s.sm})
+				}
+			}
+			return list, nil
+		}
+		if entries = max(2*entries, int(l.count)); entries > listMax {
+			break
+		}
+	}
+	return list, ErrInsufficientSize
+}

@@ -1,0 +1,342 @@
+//go:build linux && !otelcol_gpu_no_nvml
+
+package nvml
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvmltest"
+)
+
+// open opens a stub that answers from the script.
+func open(t *testing.T, stub *nvmltest.Stub, script string) *Library {
+	t.Helper()
+	stub.Script(t, script)
+	l, err := Open(stub.Path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+// board opens a stub and returns its first board.
+func board(t *testing.T, stub *nvmltest.Stub, script string) (*Library, Device) {
+	t.Helper()
+	l := open(t, stub, script)
+	d, err := l.Device(0)
+	require.NoError(t, err)
+	return l, d
+}
+
+func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
+	var (
+		v1     memoryV1
+		v2     memoryV2
+		field  fieldValue
+		sample processSample
+	)
+	want := map[string]uintptr{
+		"memory_v1":      unsafe.Sizeof(v1),
+		"memory_v1.free": unsafe.Offsetof(v1.free), "memory_v1.used": unsafe.Offsetof(v1.used),
+		"memory_v2":       unsafe.Sizeof(v2),
+		"memory_v2.total": unsafe.Offsetof(v2.total), "memory_v2.reserved": unsafe.Offsetof(v2.reserved),
+		"memory_v2.free": unsafe.Offsetof(v2.free), "memory_v2.used": unsafe.Offsetof(v2.used),
+		"field_value":          unsafe.Sizeof(field),
+		"field_value.scope_id": unsafe.Offsetof(field.scopeID), "field_value.timestamp": unsafe.Offsetof(field.timestamp),
+		"field_value.latency": unsafe.Offsetof(field.latency), "field_value.value_type": unsafe.Offsetof(field.valueType),
+		"field_value.result": unsafe.Offsetof(field.nvmlReturn), "field_value.value": unsafe.Offsetof(field.value),
+		"process_v1":        processInfoV1Size,
+		"process_v1.memory": processInfoMemory,
+		"process_v2":        processInfoV2Size,
+		"process_v2.memory": processInfoMemory, "process_v2.gpu_instance": processInfoGPUInstance,
+		"process_v2.compute_instance":   20,
+		"process_r535":                  processInfoMaxSize,
+		"process_r535.protected_memory": 24,
+		"process_sample":                unsafe.Sizeof(sample),
+		"process_sample.timestamp":      unsafe.Offsetof(sample.timestamp), "process_sample.sm": unsafe.Offsetof(sample.sm),
+		"process_sample.memory":  unsafe.Offsetof(sample.memory),
+		"process_sample.encoder": unsafe.Offsetof(sample.encoder), "process_sample.decoder": unsafe.Offsetof(sample.decoder),
+	}
+	got := map[string]uintptr{}
+	for line := range strings.Lines(nvmltest.Layout(t)) {
+		var name string
+		var at uintptr
+		_, err := fmt.Sscan(line, &name, &at)
+		require.NoError(t, err)
+		got[name] = at
+	}
+	assert.Equal(t, want, got)
+	assert.EqualValues(t, unsafe.Sizeof(v2)|2<<24, memoryV2Version)
+}
+
+const h100 = `gpu uuid=GPU-1 name=NVIDIA_H100_80GB_HBM3 minor=3 total=1000 reserved=100 free=600 used=300 ` +
+	`util=41 enc=2 dec=3 power=350500 energy=5000000000123 temp=51 sm=1980 mem=2619 reasons=0x4 ` +
+	`tx=11 rx=22 gen=5 width=16 violation=7000000000 ecc=4 replays=9
+`
+
+func TestQueries(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t), h100)
+	for q, want := range map[Query]uint64{
+		MinorNumber: 3, GPUUtilization: 41, EncoderUtilization: 2, DecoderUtilization: 3,
+		PowerUsage: 350500, TotalEnergy: 5000000000123, Temperature: 51, SMClock: 1980, MemoryClock: 2619,
+		ClockEventReasons: 4, PCIeTransmit: 11, PCIeReceive: 22, MaxPCIeLinkGeneration: 5, MaxPCIeLinkWidth: 16,
+		PowerViolation: 7000000000, ThermalViolation: 7000000001, SyncBoostViolation: 7000000002, BoardLimitViolation: 7000000003,
+		CorrectedECC: 4, UncorrectedECC: 5, PCIeReplays: 9, MaxMIGDevices: 8,
+	} {
+		got, err := l.Query(d, q)
+		require.NoError(t, err, "query %d", q)
+		assert.Equal(t, want, got, "query %d", q)
+	}
+	for _, q := range []Query{MIGMode, GPUInstanceID} {
+		_, err := l.Query(d, q)
+		require.ErrorIs(t, err, ErrNotSupported)
+	}
+	uuid, err := l.UUID(d)
+	require.NoError(t, err)
+	assert.Equal(t, "GPU-1", uuid)
+	name, err := l.Name(d)
+	require.NoError(t, err)
+	assert.Equal(t, "NVIDIA H100 80GB HBM3", name)
+	m, err := l.Memory(d)
+	require.NoError(t, err)
+	assert.Equal(t, Memory{Total: 1000, Free: 600, Used: 300}, m)
+}
+
+func TestFieldValuesAreReadAsTheirTypeSays(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t), h100+`
+field id=1 type=0 value=1.5
+field id=2 type=1 value=4294967295
+field id=3 type=2 value=5000000000
+field id=4 type=3 value=6000000000
+field id=5 type=4 value=-7
+field id=6 type=5 value=-8
+field id=7 type=6 value=65535
+field id=8 type=9 value=1
+field id=9 type=3 value=1 rc=15
+`)
+	values := make([]FieldValue, 10)
+	for i := range values {
+		values[i] = FieldValue{ID: FieldID(i + 1), Value: 77, OK: true}
+	}
+	require.NoError(t, l.FieldValues(d, values))
+	assert.Equal(t, []FieldValue{
+		{1, 1.5, true},
+		{2, 4294967295, true},
+		{3, 5e9, true},
+		{4, 6e9, true},
+		{5, -7, true},
+		{6, -8, true},
+		{7, 65535, true},
+		{8, 0, false},
+		{9, 0, false},
+		{10, 0, false},
+	}, values)
+}
+
+func TestMIGDevices(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t), `gpu uuid=GPU-1 migmode=1
+mig uuid=MIG-a name=NVIDIA_A100_MIG_1g.5gb index=0 gi=7 total=50 free=40 used=9
+mig uuid=MIG-b name=NVIDIA_A100_MIG_2g.10gb index=4 gi=3
+`)
+	mode, err := l.Query(d, MIGMode)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, mode)
+	var found []string
+	for i := range 8 {
+		m, err := l.MIGDevice(d, i)
+		if i != 0 && i != 4 {
+			require.ErrorIs(t, err, ErrNotFound)
+			continue
+		}
+		require.NoError(t, err)
+		uuid, err := l.UUID(m)
+		require.NoError(t, err)
+		gi, err := l.Query(m, GPUInstanceID)
+		require.NoError(t, err)
+		found = append(found, fmt.Sprint(uuid, " ", gi))
+	}
+	assert.Equal(t, []string{"MIG-a 7", "MIG-b 3"}, found)
+}
+
+// processes is a script of n processes and what Processes makes of it.
+func processes(n int) (script string, want []Process) {
+	var b strings.Builder
+	b.WriteString("gpu uuid=GPU-1 migmode=1\n")
+	for i := range n {
+		p := Process{PID: uint32(100 + i), Memory: uint64(i) << 20, GPUInstance: uint32(i % 7)}
+		if i%3 == 1 {
+			p.Memory = NoValue
+		}
+		fmt.Fprintf(&b, "proc pid=%d mem=%d gi=%d\n", p.PID, p.Memory, p.GPUInstance)
+		want = append(want, p)
+	}
+	return b.String(), want
+}
+
+func TestProcessListsOfEveryLayoutAndLength(t *testing.T) {
+	for name, flags := range map[string][]string{
+		"v3 as documented":  nil,
+		"v3 as in R535":     {"-DR535"},
+		"without a version": {"-DOLD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stub := nvmltest.Build(t, flags...)
+			for _, n := range []int{0, 1, 2, listStart, listStart + 1, 500} {
+				script, want := processes(n)
+				if name == "without a version" {
+					for i := range want {
+						want[i].GPUInstance = NoInstance
+					}
+				}
+				l, d := board(t, stub, script)
+				got, err := l.Processes(d, Compute, nil)
+				require.NoError(t, err)
+				assert.Equal(t, want, got, "%d processes", n)
+				got, err = l.Processes(d, Graphics, got)
+				require.NoError(t, err)
+				assert.Len(t, got, n, "another list is appended")
+			}
+		})
+	}
+}
+
+func TestProcessesOutsideOfMIGHaveNoInstance(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t), "gpu uuid=GPU-1\nproc pid=1 mem=2\nproc pid=2 mem=3 kind=m\n")
+	got, err := l.Processes(d, Compute, nil)
+	require.NoError(t, err)
+	got, err = l.Processes(d, MPSCompute, got)
+	require.NoError(t, err)
+	assert.Equal(t, []Process{{1, 2, NoInstance}, {2, 3, NoInstance}}, got)
+}
+
+func TestProcessUtilization(t *testing.T) {
+	var script strings.Builder
+	script.WriteString("gpu uuid=GPU-1\nproc pid=1 sm=0\n")
+	for i := range 200 {
+		fmt.Fprintf(&script, "proc pid=%d sm=%d\n", 10+i, 1+i%100)
+	}
+	l, d := board(t, nvmltest.Build(t), script.String())
+	got, err := l.ProcessUtilization(d, 0, nil)
+	require.NoError(t, err)
+	require.Len(t, got, 200)
+	assert.Equal(t, ProcessSample{PID: 10, Time: 1000000, SM: 1}, got[0])
+	assert.Equal(t, ProcessSample{PID: 209, Time: 1000000, SM: 100}, got[199])
+	_, err = l.ProcessUtilization(d, 1000000, nil)
+	require.ErrorIs(t, err, ErrNotFound)
+}
+
+// An older library costs the values that it has no functions for, and only those.
+func TestMissingSymbolsCostTheirValuesOnly(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t, "-DOLD"), h100+"proc pid=4 mem=5\n")
+	for _, q := range []Query{MIGMode, MaxMIGDevices, GPUInstanceID} {
+		_, err := l.Query(d, q)
+		require.ErrorIs(t, err, ErrFunctionNotFound)
+	}
+	require.ErrorIs(t, l.FieldValues(d, []FieldValue{{ID: FieldTotalEnergy}}), ErrFunctionNotFound)
+	_, err := l.MIGDevice(d, 0)
+	require.ErrorIs(t, err, ErrFunctionNotFound)
+	_, err = l.Processes(d, MPSCompute, nil)
+	require.ErrorIs(t, err, ErrFunctionNotFound)
+
+	reasons, err := l.Query(d, ClockEventReasons)
+	require.NoError(t, err, "the older name serves")
+	assert.EqualValues(t, 4, reasons)
+	m, err := l.Memory(d)
+	require.NoError(t, err)
+	assert.Equal(t, Memory{Total: 1000, Free: 600, Used: 400}, m, "which counts what is reserved as used")
+	energy, err := l.Query(d, TotalEnergy)
+	require.NoError(t, err)
+	assert.EqualValues(t, 5000000000123, energy)
+}
+
+func TestErrorsAreNVMLs(t *testing.T) {
+	stub := nvmltest.Build(t)
+	l := open(t, stub, h100+"rule fn=nvmlDeviceGetPowerUsage rc=15\nrule fn=nvmlDeviceGetName rc=12345\n")
+	d, err := l.Device(0)
+	require.NoError(t, err)
+	_, err = l.Query(d, PowerUsage)
+	require.ErrorIs(t, err, ErrGPULost)
+	_, err = l.Name(d)
+	require.EqualError(t, err, "nvml: error 12345")
+	_, err = l.Device(1)
+	require.ErrorIs(t, err, ErrInvalidArgument)
+	require.EqualError(t, ErrGPULost, "nvml: the GPU is lost")
+}
+
+func TestWhatCannotBeOpened(t *testing.T) {
+	t.Run("no file", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
+		_, err := Open(path)
+		require.ErrorIs(t, err, ErrNoLibrary)
+		assert.ErrorContains(t, err, path)
+	})
+	t.Run("not a library", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
+		require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
+		_, err := Open(path)
+		require.ErrorIs(t, err, ErrNoLibrary)
+	})
+	t.Run("another library", func(t *testing.T) {
+		_, err := Open("libc.so.6")
+		require.ErrorIs(t, err, ErrNoLibrary)
+	})
+	t.Run("a driver that is not loaded", func(t *testing.T) {
+		stub := nvmltest.Build(t)
+		stub.Script(t, "init rc=9\n")
+		_, err := Open(stub.Path)
+		require.ErrorIs(t, err, ErrDriverNotLoaded)
+		stub.Script(t, h100)
+		l, err := Open(stub.Path)
+		require.NoError(t, err, "and is then")
+		require.NoError(t, l.Close())
+	})
+}
+
+func TestTheUsualFoldersAreSearched(t *testing.T) {
+	stub := nvmltest.Build(t)
+	before := searched
+	t.Cleanup(func() { searched = before })
+	broken := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(broken, libraryName), nil, 0o600))
+	searched = []string{t.TempDir(), broken, stub.Dir}
+	l, err := Open("")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	stub.Script(t, "init rc=18\n")
+	_, err = Open("")
+	require.ErrorIs(t, err, ErrVersionMismatch, "counts for more than a file that is no library")
+}
+
+// A library that is replaced while nothing holds it is used at the next opening,
+// as when a driver is upgraded.
+func TestNothingIsHeldBetweenOpenings(t *testing.T) {
+	stub := nvmltest.Build(t)
+	stub.Script(t, h100)
+	l, err := Open(stub.Path)
+	require.NoError(t, err)
+	require.True(t, mapped(t, stub.Path))
+	require.NoError(t, l.Close())
+	require.False(t, mapped(t, stub.Path))
+
+	old := nvmltest.Build(t, "-DOLD")
+	require.NoError(t, os.Rename(old.Path, stub.Path))
+	l, d := board(t, stub, h100)
+	_, err = l.Query(d, MIGMode)
+	require.ErrorIs(t, err, ErrFunctionNotFound)
+}
+
+// mapped reports whether the process has mapped the file.
+func mapped(t *testing.T, path string) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	return slices.ContainsFunc(strings.Fields(string(text)), func(field string) bool { return field == path })
+}

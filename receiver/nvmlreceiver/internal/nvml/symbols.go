@@ -1,0 +1,155 @@
+//go:build linux && !otelcol_gpu_no_nvml
+
+package nvml
+
+// symbol is a function of the library.
+type symbol uint8
+
+const (
+	symInit symbol = iota
+	symShutdown
+	symDeviceCount
+	symDeviceByIndex
+	symMIGDeviceByIndex
+	symUUID
+	symName
+	symMemoryV2
+	symMemory
+	symFieldValues
+	symComputeProcesses
+	symGraphicsProcesses
+	symMPSProcesses
+	symProcessUtilization
+	numSymbols
+)
+
+// symbolNames are the names of each function, the newest first. Names stand
+// together only where their parameters are the same, or where the binding can
+// tell what it got, as it does for process lists.
+var symbolNames = [numSymbols][]string{
+	symInit:             {"nvmlInit_v2", "nvmlInit"},
+	symShutdown:         {"nvmlShutdown"},
+	symDeviceCount:      {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
+	symDeviceByIndex:    {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
+	symMIGDeviceByIndex: {"nvmlDeviceGetMigDeviceHandleByIndex"},
+	symUUID:             {"nvmlDeviceGetUUID"},
+	symName:             {"nvmlDeviceGetName"},
+	symMemoryV2:         {"nvmlDeviceGetMemoryInfo_v2"},
+	symMemory:           {"nvmlDeviceGetMemoryInfo"},
+	symFieldValues:      {"nvmlDeviceGetFieldValues"},
+	symComputeProcesses: {
+		"nvmlDeviceGetComputeRunningProcesses_v3",
+		"nvmlDeviceGetComputeRunningProcesses_v2",
+		"nvmlDeviceGetComputeRunningProcesses",
+	},
+	symGraphicsProcesses: {
+		"nvmlDeviceGetGraphicsRunningProcesses_v3",
+		"nvmlDeviceGetGraphicsRunningProcesses_v2",
+		"nvmlDeviceGetGraphicsRunningProcesses",
+	},
+	symMPSProcesses: {
+		"nvmlDeviceGetMPSComputeRunningProcesses_v3",
+		"nvmlDeviceGetMPSComputeRunningProcesses_v2",
+		"nvmlDeviceGetMPSComputeRunningProcesses",
+	},
+	symProcessUtilization: {"nvmlDeviceGetProcessUtilization"},
+}
+
+// result says where a query's function leaves the value.
+type result uint8
+
+const (
+	uint32Result result = iota
+	uint64Result
+	secondResult // the second of two 64-bit numbers
+)
+
+// queries are the functions of the form f(device, args…, pointer to the value).
+// Some take a second pointer, for a value that is not read; the others ignore it,
+// as any C function ignores a register that it does not know of.
+var queries = [NumQueries]struct {
+	names  []string
+	args   []uintptr
+	result result
+}{
+	MinorNumber:        {names: []string{"nvmlDeviceGetMinorNumber"}},
+	MIGMode:            {names: []string{"nvmlDeviceGetMigMode"}},
+	MaxMIGDevices:      {names: []string{"nvmlDeviceGetMaxMigDeviceCount"}},
+	GPUInstanceID:      {names: []string{"nvmlDeviceGetGpuInstanceId"}},
+	GPUUtilization:     {names: []string{"nvmlDeviceGetUtilizationRates"}},
+	EncoderUtilization: {names: []string{"nvmlDeviceGetEncoderUtilization"}},
+	DecoderUtilization: {names: []string{"nvmlDeviceGetDecoderUtilization"}},
+	PowerUsage:         {names: []string{"nvmlDeviceGetPowerUsage"}},
+	Temperature:        {names: []string{"nvmlDeviceGetTemperature"}, args: []uintptr{0}},
+	SMClock:            {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{1}},
+	MemoryClock:        {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{2}},
+	ClockEventReasons: {
+		names:  []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
+		result: uint64Result,
+	},
+	PCIeTransmit:          {names: []string{"nvmlDeviceGetPcieThroughput"}, args: []uintptr{0}},
+	PCIeReceive:           {names: []string{"nvmlDeviceGetPcieThroughput"}, args: []uintptr{1}},
+	MaxPCIeLinkGeneration: {names: []string{"nvmlDeviceGetMaxPcieLinkGeneration"}},
+	MaxPCIeLinkWidth:      {names: []string{"nvmlDeviceGetMaxPcieLinkWidth"}},
+	TotalEnergy:           {names: []string{"nvmlDeviceGetTotalEnergyConsumption"}, result: uint64Result},
+	PowerViolation:        {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{0}, result: secondResult},
+	ThermalViolation:      {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{1}, result: secondResult},
+	SyncBoostViolation:    {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{2}, result: secondResult},
+	BoardLimitViolation:   {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{3}, result: secondResult},
+	CorrectedECC:          {names: []string{"nvmlDeviceGetTotalEccErrors"}, args: []uintptr{0, 0}, result: uint64Result},
+	UncorrectedECC:        {names: []string{"nvmlDeviceGetTotalEccErrors"}, args: []uintptr{1, 0}, result: uint64Result},
+	PCIeReplays:           {names: []string{"nvmlDeviceGetPcieReplayCounter"}},
+}
+
+// Structures of nvml.h, with the padding that C gives them.
+type (
+	// memoryV1 is nvmlMemory_t.
+	memoryV1 struct {
+		total, free, used uint64
+	}
+
+	// memoryV2 is nvmlMemory_v2_t.
+	memoryV2 struct {
+		version  uint32
+		_        uint32
+		total    uint64
+		reserved uint64
+		free     uint64
+		used     uint64
+	}
+
+	// fieldValue is nvmlFieldValue_t. The value is a union, read as valueType says.
+	fieldValue struct {
+		fieldID    uint32
+		scopeID    uint32
+		timestamp  int64
+		latency    int64
+		valueType  uint32
+		nvmlReturn uint32
+		value      [8]byte
+	}
+
+	// processSample is nvmlProcessUtilizationSample_t.
+	processSample struct {
+		pid       uint32
+		_         uint32
+		timestamp uint64
+		sm        uint32
+		memory    uint32
+		encoder   uint32
+		decoder   uint32
+	}
+)
+
+// Sizes and offsets of nvmlProcessInfo_v1_t, of _v2_t, which adds instances, and
+// of _v2_t as R535 had it for a time, with a field more.
+const (
+	processInfoV1Size      = 16
+	processInfoV2Size      = 24
+	processInfoMaxSize     = 32
+	processInfoMemory      = 8
+	processInfoGPUInstance = 16
+)
+
+// memoryV2Version is NVML_STRUCT_VERSION(Memory, 2).
+const memoryV2Version = 40 | 2<<24

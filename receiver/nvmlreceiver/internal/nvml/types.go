@@ -1,0 +1,188 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNoLibrary is returned where no library could be loaded.
+var ErrNoLibrary = errors.New("libnvidia-ml.so.1 cannot be loaded")
+
+// ErrNoBinding is returned by builds without the binding.
+var ErrNoBinding = errors.New("this build cannot call NVML: it was made with the tag otelcol_gpu_no_nvml or for another system than Linux")
+
+// ResultError is an NVML return code (nvmlReturn_t) other than success.
+type ResultError uint32
+
+// The codes that callers tell apart.
+const (
+	ErrUninitialized    ResultError = 1
+	ErrInvalidArgument  ResultError = 2
+	ErrNotSupported     ResultError = 3
+	ErrNoPermission     ResultError = 4
+	ErrNotFound         ResultError = 6
+	ErrInsufficientSize ResultError = 7
+	ErrDriverNotLoaded  ResultError = 9
+	ErrFunctionNotFound ResultError = 13
+	ErrGPULost          ResultError = 15
+	ErrResetRequired    ResultError = 16
+	ErrVersionMismatch  ResultError = 18
+	ErrUnknown          ResultError = 999
+)
+
+var resultTexts = map[ResultError]string{
+	ErrUninitialized:    "not initialised",
+	ErrInvalidArgument:  "invalid argument",
+	ErrNotSupported:     "not supported",
+	ErrNoPermission:     "no permission",
+	ErrNotFound:         "not found",
+	ErrInsufficientSize: "insufficient size",
+	ErrDriverNotLoaded:  "driver not loaded",
+	ErrFunctionNotFound: "function not found",
+	ErrGPULost:          "the GPU is lost",
+	ErrResetRequired:    "the GPU needs a reset",
+	ErrVersionMismatch:  "the library's version is not the driver's",
+	ErrUnknown:          "unknown error",
+}
+
+// Error implements error.
+func (e ResultError) Error() string {
+	if text, ok := resultTexts[e]; ok {
+		return "nvml: " + text
+	}
+	return fmt.Sprintf("nvml: error %d", uint32(e))
+}
+
+// Device is a handle of a board or of a MIG device. It is valid while the
+// Library that gave it is open.
+type Device uintptr
+
+// Query is a value of a device that one call returns as a number.
+type Query uint8
+
+const (
+	// MinorNumber is N of /dev/nvidiaN.
+	MinorNumber Query = iota
+	// MIGMode is 1 while the board is in MIG mode.
+	MIGMode
+	// MaxMIGDevices is the number of indices that MIG devices may have.
+	MaxMIGDevices
+	// GPUInstanceID is the GPU instance of a MIG device.
+	GPUInstanceID
+	// GPUUtilization is the share of time in which kernels ran, in percent.
+	GPUUtilization
+	// EncoderUtilization is in percent.
+	EncoderUtilization
+	// DecoderUtilization is in percent.
+	DecoderUtilization
+	// PowerUsage is in milliwatts.
+	PowerUsage
+	// Temperature is the die's, in degrees Celsius.
+	Temperature
+	// SMClock is in MHz.
+	SMClock
+	// MemoryClock is in MHz.
+	MemoryClock
+	// ClockEventReasons is a bit mask.
+	ClockEventReasons
+	// PCIeTransmit is in KB/s over 20 ms, which the call takes.
+	PCIeTransmit
+	// PCIeReceive is in KB/s over 20 ms, which the call takes.
+	PCIeReceive
+	// MaxPCIeLinkGeneration is the most that GPU and system can do together.
+	MaxPCIeLinkGeneration
+	// MaxPCIeLinkWidth is in lanes.
+	MaxPCIeLinkWidth
+	// TotalEnergy is in millijoules since the driver was loaded.
+	TotalEnergy
+	// PowerViolation is nanoseconds throttled for power.
+	PowerViolation
+	// ThermalViolation is nanoseconds throttled for heat.
+	ThermalViolation
+	// SyncBoostViolation is nanoseconds throttled for the sync boost group.
+	SyncBoostViolation
+	// BoardLimitViolation is nanoseconds throttled for the board's limits.
+	BoardLimitViolation
+	// CorrectedECC counts single bit errors since the driver was loaded.
+	CorrectedECC
+	// UncorrectedECC counts double bit errors since the driver was loaded.
+	UncorrectedECC
+	// PCIeReplays counts PCIe replays.
+	PCIeReplays
+	// NumQueries is one more than the highest Query.
+	NumQueries
+)
+
+// FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…).
+type FieldID uint32
+
+// The fields that signals are made of. Durations are in nanoseconds.
+const (
+	FieldECCSingleBitVolatile FieldID = 3
+	FieldECCDoubleBitVolatile FieldID = 4
+	FieldNVLinkCRCFlit        FieldID = 38
+	FieldNVLinkCRCData        FieldID = 45
+	FieldNVLinkReplay         FieldID = 52
+	FieldNVLinkRecovery       FieldID = 59
+	FieldPolicyPower          FieldID = 74
+	FieldPolicyThermal        FieldID = 75
+	FieldPolicySyncBoost      FieldID = 76
+	FieldPolicyBoardLimit     FieldID = 77
+	FieldMemoryTemperature    FieldID = 82
+	FieldTotalEnergy          FieldID = 83
+	FieldPCIeReplays          FieldID = 94
+	FieldRemappedCorrectable  FieldID = 142
+	FieldRemappedUncorrected  FieldID = 143
+	FieldReasonSWThermal      FieldID = 269
+	FieldReasonHWThermal      FieldID = 270
+	FieldReasonHWPowerBrake   FieldID = 271
+)
+
+// FieldValue is a field's value, if there is one.
+type FieldValue struct {
+	ID    FieldID
+	Value float64
+	OK    bool
+}
+
+// Memory is a device's memory in bytes. Used leaves out what driver and firmware
+// reserve, unless the driver is older than R510.
+type Memory struct {
+	Total, Free, Used uint64
+}
+
+// ProcessKind is one of the lists in which a process may stand.
+type ProcessKind uint8
+
+const (
+	// Compute processes have a compute context.
+	Compute ProcessKind = iota
+	// Graphics processes have a graphics context.
+	Graphics
+	// MPSCompute processes compute through an MPS server.
+	MPSCompute
+	// NumProcessKinds is one more than the highest ProcessKind.
+	NumProcessKinds
+)
+
+// NoValue is what NVML writes for memory that is not available ("N/A").
+const NoValue = ^uint64(0)
+
+// NoInstance is the GPU instance id of a process outside of MIG, or of one that
+// the library's version does not tell it of.
+const NoInstance = ^uint32(0)
+
+// Process is a process with a context on a device.
+type Process struct {
+	PID         uint32
+	Memory      uint64 // bytes, or NoValue
+	GPUInstance uint32 // or NoInstance
+}
+
+// ProcessSample is the utilisation of one process over one sample period of the
+// driver. Processes that used nothing have none.
+type ProcessSample struct {
+	PID  uint32
+	Time uint64 // microseconds, by the driver's clock
+	SM   uint32 // percent
+}

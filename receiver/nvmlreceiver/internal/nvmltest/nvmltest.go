@@ -1,0 +1,116 @@
+// Package nvmltest builds a libnvidia-ml.so.1 for tests that answers from a
+// script. testdata/nvml.c describes the script.
+package nvmltest
+
+import (
+	"embed"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+//go:embed testdata
+var sources embed.FS
+
+// built are the libraries that were compiled already, by flags.
+var built = struct {
+	sync.Mutex
+	libraries map[string][]byte
+}{libraries: map[string][]byte{}}
+
+// Stub is a stub library in a folder of its own.
+type Stub struct {
+	// Path is the library's.
+	Path string
+	// Dir is its folder, which holds the script.
+	Dir string
+}
+
+// Build makes a stub library with an empty script. Flags are the compiler's:
+// -DOLD, -DR535.
+func Build(tb testing.TB, flags ...string) *Stub {
+	tb.Helper()
+	built.Lock()
+	defer built.Unlock()
+	key := strings.Join(flags, " ")
+	library, ok := built.libraries[key]
+	if !ok {
+		library = read(tb, compile(tb, "nvml.c", append(flags, "-shared", "-fPIC")...))
+		built.libraries[key] = library
+	}
+	s := &Stub{Dir: tb.TempDir()}
+	s.Path = filepath.Join(s.Dir, "libnvidia-ml.so.1")
+	write(tb, s.Path, library)
+	s.Script(tb, "")
+	return s
+}
+
+// Script is what the library answers from when it is initialised next. The file
+// is replaced as a whole.
+func (s *Stub) Script(tb testing.TB, script string) {
+	tb.Helper()
+	next := filepath.Join(s.Dir, "script.next")
+	write(tb, next, []byte(script))
+	check(tb, os.Rename(next, filepath.Join(s.Dir, "script")))
+}
+
+// Record starts to record the calls, anew.
+func (s *Stub) Record(tb testing.TB) {
+	tb.Helper()
+	write(tb, filepath.Join(s.Dir, "calls"), nil)
+}
+
+// Calls are the names of the functions that were called since Record.
+func (s *Stub) Calls(tb testing.TB) []string {
+	tb.Helper()
+	return strings.Fields(string(read(tb, filepath.Join(s.Dir, "calls"))))
+}
+
+// Layout returns sizes ("struct") and offsets ("struct.field") of NVML's
+// structures as the C compiler lays them out.
+func Layout(tb testing.TB) string {
+	tb.Helper()
+	program := compile(tb, "layout.c")
+	out, err := exec.CommandContext(tb.Context(), program).Output() //nolint:gosec // It was compiled just now.
+	check(tb, err)
+	return string(out)
+}
+
+// compile compiles one of the sources and returns the path of what came out.
+func compile(tb testing.TB, source string, flags ...string) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	folder, err := fs.Sub(sources, "testdata")
+	check(tb, err)
+	check(tb, os.CopyFS(dir, folder))
+	output := filepath.Join(dir, "output")
+	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-o", output, filepath.Join(dir, source)}, flags...)
+	out, err := exec.CommandContext(tb.Context(), "gcc", args...).CombinedOutput() //nolint:gosec // Paths and flags are the tests' own.
+	if err != nil {
+		tb.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return output
+}
+
+func write(tb testing.TB, path string, data []byte) {
+	tb.Helper()
+	check(tb, os.WriteFile(path, data, 0o600))
+}
+
+func read(tb testing.TB, path string) []byte {
+	tb.Helper()
+	data, err := os.ReadFile(path) //nolint:gosec // The path is in a folder of the test's own.
+	check(tb, err)
+	return data
+}
+
+func check(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -1,0 +1,57 @@
+// The part of NVML's binary interface that the receiver uses: what a library
+// built for it has to look like from outside.
+#ifndef NVML_ABI_H
+#define NVML_ABI_H
+
+typedef struct {
+    unsigned long long total, free, used;
+} memory_v1;
+
+typedef struct {
+    unsigned int version;
+    unsigned long long total, reserved, free, used;
+} memory_v2;
+
+typedef union {
+    double d;
+    int si;
+    unsigned int ui;
+    unsigned long ul;
+    unsigned long long ull;
+    long long sll;
+    unsigned short us;
+} value;
+
+typedef struct {
+    unsigned int field_id, scope_id;
+    long long timestamp, latency;
+    int value_type, result; // enums
+    value value;
+} field_value;
+
+typedef struct {
+    unsigned int pid;
+    unsigned long long memory;
+} process_v1;
+
+typedef struct {
+    unsigned int pid;
+    unsigned long long memory;
+    unsigned int gpu_instance, compute_instance;
+} process_v2;
+
+// R535.43 to R535.86, under the name of _v3.
+typedef struct {
+    unsigned int pid;
+    unsigned long long memory;
+    unsigned int gpu_instance, compute_instance;
+    unsigned long long protected_memory;
+} process_r535;
+
+typedef struct {
+    unsigned int pid;
+    unsigned long long timestamp;
+    unsigned int sm, memory, encoder, decoder;
+} process_sample;
+
+#endif

@@ -1,0 +1,6 @@
+//go:build !linux || otelcol_gpu_no_nvml
+
+package nvmlreceiver
+
+// openLibrary is nil where the build has no binding.
+var openLibrary func(path string) (library, error)

@@ -1,0 +1,285 @@
+package nvmlreceiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+)
+
+const (
+	// stuckAfter is how long a collection may take before it is said that NVML does
+	// not answer. Sick GPUs hold calls for minutes.
+	stuckAfter = 30 * time.Second
+	// shutdownWait bounds how long Shutdown waits for a call to come back: it cannot
+	// be interrupted.
+	shutdownWait = 5 * time.Second
+
+	nvidiaVendor = "0x10de"
+)
+
+// library is NVML, loaded and initialised for one collection.
+type library interface {
+	collect.Library
+	Close() error
+}
+
+// outcome says how a collection ended.
+type outcome string
+
+const (
+	outcomeOK         outcome = "ok"
+	outcomePartial    outcome = "partial"     // some calls failed
+	outcomeNoDevice   outcome = "no_device"   // this machine has none
+	outcomeNoLibrary  outcome = "no_library"  // there is a device, and no library
+	outcomeInitFailed outcome = "init_failed" // there is a library, and no driver
+	outcomeDriverLost outcome = "driver_lost" // the driver went meanwhile
+)
+
+var outcomes = []outcome{
+	outcomeOK, outcomePartial, outcomeNoDevice, outcomeNoLibrary, outcomeInitFailed, outcomeDriverLost,
+}
+
+// waits reports whether the next collection is made after the retry interval.
+func (o outcome) waits() bool {
+	return o == outcomeNoDevice || o == outcomeNoLibrary || o == outcomeInitFailed
+}
+
+// nvmlReceiver collects in one goroutine, which alone calls the library. So
+// collections never overlap, and a call that does not come back holds up nothing
+// but this receiver.
+type nvmlReceiver struct {
+	cfg       *Config
+	settings  receiver.Settings
+	next      consumer.Metrics
+	telemetry *metadata.TelemetryBuilder
+	obs       *receiverhelper.ObsReport
+	metrics   selfMetrics
+	host      component.Host
+
+	open      func(path string) (library, error)
+	collector *collect.Collector
+	owners    *cgroup.Reader
+	batch     batchBuilder
+
+	found bool    // an NVIDIA device was seen
+	last  outcome // what was last logged
+
+	// Two contexts, because Shutdown ends the loop at once and lets what was
+	// collected reach the next consumer as long as it waits.
+	stop          context.CancelFunc
+	stopConsuming context.CancelFunc
+	done          chan struct{}
+}
+
+var _ receiver.Metrics = (*nvmlReceiver)(nil)
+
+func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nvmlReceiver, error) {
+	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
+		ReceiverID:             set.ID,
+		Transport:              "nvml",
+		ReceiverCreateSettings: set,
+	})
+	if err != nil {
+		return nil, err
+	}
+	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	return &nvmlReceiver{
+		cfg:       cfg,
+		settings:  set,
+		next:      next,
+		telemetry: telemetry,
+		obs:       obs,
+		metrics:   newSelfMetrics(telemetry),
+		open:      openLibrary,
+		collector: collect.New(collect.Options{
+			Devices:   !cfg.ProcessesOnly,
+			Processes: cfg.Processes,
+			Disabled:  cfg.disabled(),
+			Now:       time.Now,
+		}),
+		owners: cgroup.NewReader(cfg.ProcRoot),
+		batch:  batchBuilder{version: set.BuildInfo.Version, node: cfg.NodeName, cluster: cfg.ClusterName},
+	}, nil
+}
+
+// Start implements component.Component. It fails where the build has no binding;
+// a machine without device, library or driver is no error.
+func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
+	if r.open == nil {
+		return nvml.ErrNoBinding
+	}
+	r.host = host
+	// The loop outlives ctx, which ends with Start.
+	ctx = context.WithoutCancel(ctx)
+	running, stop := context.WithCancel(ctx)
+	consuming, stopConsuming := context.WithCancel(ctx)
+	r.stop, r.stopConsuming, r.done = stop, stopConsuming, make(chan struct{})
+	go func() {
+		defer close(r.done)
+		r.run(running, consuming)
+	}()
+	return nil
+}
+
+// Shutdown implements component.Component. It waits for the collection under way
+// until ctx ends, and 5 s at most; then a call that does not come back is left
+// behind, with an error.
+func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
+	defer r.telemetry.Shutdown()
+	if r.stop == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, shutdownWait)
+	defer cancel()
+	r.stop()
+	defer r.stopConsuming()
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("a collection is still under way, and is left behind: %w", ctx.Err())
+	}
+}
+
+// run collects until running ends. A time that comes while a collection is under way
+// is skipped, not made up for: the next one is on the grid again.
+func (r *nvmlReceiver) run(running, consuming context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	due := time.Now()
+	for {
+		select {
+		case <-running.Done():
+			return
+		case <-timer.C:
+		}
+		interval := r.cfg.CollectionInterval
+		if r.collect(consuming).waits() {
+			interval = r.cfg.RetryInterval
+		}
+		skipped := int64(time.Since(due) / interval)
+		r.telemetry.ReceiverNvmlCollectionsSkipped.Add(consuming, skipped)
+		due = due.Add(time.Duration(skipped+1) * interval)
+		timer.Reset(time.Until(due))
+	}
+}
+
+// collect makes one collection and hands it on.
+func (r *nvmlReceiver) collect(ctx context.Context) outcome {
+	began := time.Now()
+	stuck := time.AfterFunc(stuckAfter, func() {
+		r.settings.Logger.Warn("NVML does not answer; collecting goes on when it does.", zap.Duration("after", stuckAfter))
+		componentstatus.ReportStatus(r.host, componentstatus.NewRecoverableErrorEvent(errors.New("NVML does not answer")))
+	})
+	points, result, err := r.read()
+	if !stuck.Stop() {
+		r.last = "" // what comes now is news
+	}
+	if ctx.Err() != nil {
+		return result // Shutdown has left this call behind
+	}
+	r.metrics.collected(ctx, result, time.Since(began), r.collector.Stats())
+	r.tell(result, err)
+	md, owners := r.batch.build(points, pcommon.NewTimestampFromTime(began), r.owners.Owner)
+	r.metrics.processes(ctx, owners)
+	n := md.DataPointCount()
+	if n == 0 {
+		return result
+	}
+	obsCtx := r.obs.StartMetricsOp(ctx)
+	r.obs.EndMetricsOp(obsCtx, metadata.Type.String(), n, r.next.ConsumeMetrics(obsCtx, md))
+	return result
+}
+
+// read reads all devices with a library that is loaded for it alone: neither file
+// nor driver is held when it returns.
+func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
+	if r.found = r.found || hasDevice(r.cfg.SysRoot); !r.found {
+		return nil, outcomeNoDevice, nil
+	}
+	lib, err := r.open(r.cfg.LibraryPath)
+	switch {
+	case errors.Is(err, nvml.ErrNoLibrary):
+		return nil, outcomeNoLibrary, err
+	case err != nil:
+		return nil, outcomeInitFailed, err
+	}
+	points, err := r.collector.Collect(lib)
+	closed := lib.Close()
+	switch {
+	case err != nil:
+		return nil, outcomeDriverLost, err
+	case r.collector.Problem() != nil:
+		return points, outcomePartial, r.collector.Problem()
+	case closed != nil:
+		return points, outcomePartial, fmt.Errorf("closing the library: %w", closed)
+	}
+	return points, outcomeOK, nil
+}
+
+// hasDevice reports whether the machine has a PCI device of NVIDIA's.
+func hasDevice(sysRoot string) bool {
+	devices := filepath.Join(sysRoot, "bus", "pci", "devices")
+	entries, err := os.ReadDir(devices)
+	if err != nil {
+		return false
+	}
+	for _, entry := range entries {
+		vendor, err := os.ReadFile(filepath.Join(devices, entry.Name(), "vendor")) //nolint:gosec // A device's name is the kernel's.
+		if err == nil && strings.TrimSpace(string(vendor)) == nvidiaVendor {
+			return true
+		}
+	}
+	return false
+}
+
+// tell logs an outcome and reports the status when the outcome is not the last
+// one's.
+func (r *nvmlReceiver) tell(result outcome, err error) {
+	if result == r.last {
+		return
+	}
+	r.last = result
+	logger := r.settings.Logger
+	retry := zap.Duration("retry_interval", r.cfg.RetryInterval)
+	switch result {
+	case outcomeOK:
+		logger.Info("Collecting from NVML.")
+	case outcomePartial:
+		logger.Warn("Some of NVML's calls fail.", zap.Error(err))
+	case outcomeNoDevice:
+		logger.Info("This machine has no NVIDIA device; the receiver is dormant.",
+			zap.String("sys_root", r.cfg.SysRoot), retry)
+	case outcomeNoLibrary:
+		logger.Warn("There is an NVIDIA device and no NVML; waiting for a driver.", zap.Error(err), retry)
+	case outcomeInitFailed:
+		logger.Warn("NVML cannot be initialised; waiting for the driver.", zap.Error(err), retry)
+	case outcomeDriverLost:
+		logger.Warn("The driver went while NVML was read.", zap.Error(err))
+	}
+	if err != nil {
+		componentstatus.ReportStatus(r.host, componentstatus.NewRecoverableErrorEvent(err))
+	} else {
+		componentstatus.ReportStatus(r.host, componentstatus.NewEvent(componentstatus.StatusOK))
+	}
+}

@@ -1,0 +1,243 @@
+//go:build linux && !otelcol_gpu_no_nvml
+
+package nvmlreceiver
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvmltest"
+)
+
+// onStub makes a receiver that uses a stub library.
+func onStub(tb testing.TB, stub *nvmltest.Stub, script string) *fixture {
+	tb.Helper()
+	stub.Script(tb, script)
+	return newFixture(tb, func(cfg *Config) { cfg.LibraryPath = stub.Path })
+}
+
+// names are those of the metrics in the last batch.
+func (f *fixture) names() map[string]int {
+	all := f.sink.AllMetrics()
+	names := map[string]int{}
+	for _, rm := range all[len(all)-1].ResourceMetrics().All() {
+		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
+			points, _ := numberPoints(m)
+			names[m.Name()] += points.Len()
+		}
+	}
+	return names
+}
+
+// The same receiver, from an empty machine to a driver's upgrade and back.
+func TestTheLifeOfAMachine(t *testing.T) {
+	stub := nvmltest.Build(t)
+	f := onStub(t, stub, "")
+	library := stub.Path + ".away"
+	require.NoError(t, os.Rename(stub.Path, library))
+	assert.Equal(t, outcomeNoLibrary, f.collect(t.Context()), "no driver yet")
+
+	require.NoError(t, os.Rename(library, stub.Path))
+	stub.Script(t, "init rc=9\n")
+	assert.Equal(t, outcomeInitFailed, f.collect(t.Context()), "its module is not loaded")
+
+	stub.Script(t, "gpu uuid=GPU-1 power=1000\ngpu uuid=GPU-2 power=2000\n")
+	assert.Equal(t, outcomeOK, f.collect(t.Context()))
+	assert.Equal(t, map[string]int{"hw.power": 2}, f.names())
+
+	stub.Script(t, "gpu uuid=GPU-1 power=1000\ngpu uuid=GPU-2 power=2000\nrule fn=* gpu=1 rc=15\n")
+	assert.Equal(t, outcomePartial, f.collect(t.Context()), "one board falls off the bus")
+	assert.Equal(t, map[string]int{"hw.power": 1}, f.names())
+
+	stub.Script(t, "gpu uuid=GPU-1 power=1000\nrule fn=* rc=9 after=4\n")
+	assert.Equal(t, outcomeDriverLost, f.collect(t.Context()), "the driver is unloaded during a collection")
+
+	stub.Script(t, "init rc=18\n")
+	assert.Equal(t, outcomeInitFailed, f.collect(t.Context()), "another driver than the library's is loaded")
+
+	require.NoError(t, os.Rename(nvmltest.Build(t, "-DOLD").Path, stub.Path))
+	stub.Script(t, "gpu uuid=GPU-1 power=1000 energy=5000\n")
+	assert.Equal(t, outcomeOK, f.collect(t.Context()), "the library is the driver's again")
+	assert.Equal(t, map[string]int{"hw.power": 1, "hw.energy": 1}, f.names())
+	assert.Len(t, f.sink.AllMetrics(), 3, "there is nothing to say while there is no driver")
+}
+
+func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
+	const script = "gpu uuid=GPU-1 name=X minor=0 power=1000 tx=1 rx=2 reasons=0\nproc pid=1 mem=2\n"
+	asked := func(t *testing.T, change func(*Config)) string {
+		t.Helper()
+		stub := nvmltest.Build(t)
+		stub.Script(t, script)
+		stub.Record(t)
+		f := newFixture(t, func(cfg *Config) {
+			cfg.LibraryPath = stub.Path
+			change(cfg)
+		})
+		require.Equal(t, outcomeOK, f.collect(t.Context()))
+		return strings.Join(stub.Calls(t), " ")
+	}
+	all := asked(t, func(*Config) {})
+	assert.Contains(t, all, "nvmlDeviceGetPcieThroughput")
+	assert.Contains(t, all, "nvmlDeviceGetProcessUtilization")
+	assert.NotContains(t, asked(t, func(cfg *Config) {
+		cfg.Metrics = map[string]MetricConfig{"gpu.pcie.throughput": {}, "gpu.pcie.utilization": {}}
+	}), "PcieThroughput")
+	assert.NotContains(t, asked(t, func(cfg *Config) { cfg.Processes = false }), "Process")
+	assert.Equal(t, "nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetUUID nvmlDeviceGetName "+
+		"nvmlDeviceGetMinorNumber nvmlDeviceGetMigMode nvmlDeviceGetComputeRunningProcesses_v3 "+
+		"nvmlDeviceGetGraphicsRunningProcesses_v3 nvmlDeviceGetMPSComputeRunningProcesses_v3 nvmlDeviceGetProcessUtilization",
+		asked(t, func(cfg *Config) { cfg.ProcessesOnly = true }))
+}
+
+func TestIdleInstancesAreSparedSlowCalls(t *testing.T) {
+	script, procRoot := node(t, 1, 7, 1)
+	stub := nvmltest.Build(t)
+	stub.Script(t, script+"rule fn=nvmlDeviceGetMemoryInfo_v2 mig=1 ms=60\n")
+	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, procRoot })
+	for range 3 {
+		stub.Record(t)
+		require.Equal(t, outcomeOK, f.collect(t.Context()))
+		slow := slices.DeleteFunc(stub.Calls(t), func(fn string) bool { return fn != "nvmlDeviceGetMemoryInfo_v2" })
+		assert.Len(t, slow, 2, "of the one that has a process, and of one of the six that have none")
+	}
+	metadatatest.AssertEqualReceiverNvmlInstancesSkipped(t, f.telemetry,
+		[]metricdata.DataPoint[int64]{{Value: 3 * 5}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestSelfMetrics(t *testing.T) {
+	f := onStub(t, nvmltest.Build(t), "gpu uuid=GPU-1 util=101 temp=99999 power=5\n"+
+		fmt.Sprintf("proc pid=%d mem=1\nproc pid=4194305 mem=1\n", os.Getpid())+
+		"rule fn=nvmlDeviceGetPowerUsage rc=4\n")
+	require.Equal(t, outcomePartial, f.collect(t.Context()))
+	one := []metricdata.DataPoint[int64]{{Value: 1}}
+	ignore := metricdatatest.IgnoreTimestamp()
+	metadatatest.AssertEqualReceiverNvmlCallsFailed(t, f.telemetry, one, ignore)
+	metadatatest.AssertEqualReceiverNvmlRatiosClamped(t, f.telemetry, one, ignore)
+	metadatatest.AssertEqualReceiverNvmlValuesDropped(t, f.telemetry, one, ignore)
+	metadatatest.AssertEqualReceiverNvmlInstancesSkipped(t, f.telemetry, []metricdata.DataPoint[int64]{{Value: 0}}, ignore)
+	metadatatest.AssertEqualReceiverNvmlCollections(t, f.telemetry, []metricdata.DataPoint[int64]{
+		{Value: 1, Attributes: attribute.NewSet(attribute.String("outcome", "partial"))},
+	}, ignore)
+	m, err := f.telemetry.GetMetric("otelcol_receiver_nvml_processes")
+	require.NoError(t, err)
+	owners := map[string]int64{}
+	for _, dp := range m.Data.(metricdata.Gauge[int64]).DataPoints {
+		owner, _ := dp.Attributes.Value("owner")
+		owners[owner.AsString()] = dp.Value
+	}
+	assert.EqualValues(t, 1, owners["unknown"], "no process has that ID")
+	assert.EqualValues(t, 1, owners["host"]+owners["container"], "this one")
+}
+
+// node is a script of boards with instances and processes on them, and the proc
+// file system of these processes.
+func node(tb testing.TB, boards, instances, processes int) (script, procRoot string) {
+	tb.Helper()
+	procRoot = tb.TempDir()
+	var b strings.Builder
+	pid := 1000
+	for board := range boards {
+		fmt.Fprintf(&b, "gpu uuid=GPU-%08d-0000-0000-0000-000000000000 name=NVIDIA_H100_80GB_HBM3 minor=%d migmode=1 "+
+			"power=350000 energy=123456789 temp=50 sm=1980 mem=2619 reasons=4 tx=100 rx=200 gen=5 width=16\n", board, board)
+		for i, id := range []int{38, 45, 52, 59, 74, 75, 76, 77, 82, 83, 94, 142, 143, 3, 4, 269, 270, 271} {
+			fmt.Fprintf(&b, "field id=%d value=%d\n", id, i+1)
+		}
+		for gi := range instances {
+			fmt.Fprintf(&b, "mig uuid=MIG-%04d%04d-0000-0000-0000-000000000000 name=NVIDIA_H100_80GB_HBM3_MIG_1g.10gb gi=%d "+
+				"total=10000000000 free=5000000000 used=5000000000\n", board, gi, 7+gi)
+		}
+		for range (processes*(board+1))/boards - (processes*board)/boards {
+			pid++
+			fmt.Fprintf(&b, "proc pid=%d mem=1000000000 gi=%d\n", pid, 7+pid%instances)
+			dir := filepath.Join(procRoot, strconv.Itoa(pid))
+			require.NoError(tb, os.Mkdir(dir, 0o700))
+			require.NoError(tb, os.WriteFile(filepath.Join(dir, "cgroup"), fmt.Appendf(nil,
+				"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod00000000_0000_0000_0000_%012d.slice/cri-containerd-%064x.scope\n",
+				pid/2, pid), 0o600))
+		}
+	}
+	return b.String(), procRoot
+}
+
+// What a collection opens and allocates is given back, whether it succeeds or not.
+func TestTenThousandCollectionsLeaveNothingBehind(t *testing.T) {
+	script, procRoot := node(t, 1, 2, 3)
+	stub := nvmltest.Build(t)
+	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, procRoot })
+	scripts := []string{script, script + "rule fn=* rc=15 after=9\n", "init rc=9\n", script + "rule fn=* rc=9 after=5\n", script}
+	collect := func(n int) {
+		for i := range n {
+			if i%10 == 0 {
+				stub.Script(t, scripts[i/10%len(scripts)])
+			}
+			f.collect(t.Context())
+			f.sink.Reset()
+			f.logs.TakeAll()
+			f.host.statuses = f.host.statuses[:0]
+			f.telemetry.SpanRecorder.Reset() // it would keep a span for each batch
+		}
+	}
+	collect(500) // allocators and caches have settled then
+	fds, goroutines, resident := count(t, "/proc/self/fd"), runtime.NumGoroutine(), residentBytes(t)
+	collect(10_000)
+	assert.LessOrEqual(t, count(t, "/proc/self/fd"), fds)
+	assert.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+	// A leak of 1 KiB in each collection would show as 10 MiB.
+	assert.Less(t, residentBytes(t)-resident, int64(8<<20))
+}
+
+func count(t *testing.T, dir string) int {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	return len(entries)
+}
+
+// residentBytes is the process's memory, after garbage was returned.
+func residentBytes(t *testing.T) int64 {
+	t.Helper()
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	require.NoError(t, err)
+	return pages * int64(os.Getpagesize())
+}
+
+// BenchmarkCollection is a whole collection of 8 boards with 7 MIG instances each
+// and 200 processes: loading, reading, unloading, control groups, batch. The time
+// that the stub itself takes is in it.
+func BenchmarkCollection(b *testing.B) {
+	script, procRoot := node(b, 8, 7, 200)
+	stub := nvmltest.Build(b)
+	stub.Script(b, script)
+	f := newFixture(b, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, procRoot })
+	b.ReportAllocs()
+	var cpu cpumeter.Meter
+	samples := 0
+	for b.Loop() {
+		cpu.Start(b)
+		if f.collect(b.Context()) != outcomeOK {
+			b.Fatal(f.collector.Problem())
+		}
+		cpu.Stop(b)
+		samples = f.sink.DataPointCount()
+		f.sink.Reset()
+	}
+	cpu.Report(b, samples)
+}
