@@ -1,0 +1,92 @@
+package kube
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+)
+
+// BenchmarkCachedPods says what a pod costs in the cache, in bytes of heap: one
+// with everything that is kept, one of one container with one GPU, one without a
+// device, and the first without a cut. Its time is that of decoding and cutting.
+func BenchmarkCachedPods(b *testing.B) {
+	input, err := os.ReadFile("testdata/transform/a_pod_keeps_what_says_which_devices_it_wants_and_has/input.yaml")
+	require.NoError(b, err)
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(input, nil, nil)
+	require.NoError(b, err)
+	full, ok := object.(*corev1.Pod)
+	require.True(b, ok)
+	gpu := full.DeepCopy()
+	gpu.DeletionTimestamp, gpu.Annotations, gpu.Spec.Overhead, gpu.Spec.SchedulingGates = nil, nil, nil, nil
+	gpu.Spec.ResourceClaims, gpu.Status.ResourceClaimStatuses, gpu.Status.ExtendedResourceClaimStatus = nil, nil, nil
+	gpu.Spec.InitContainers, gpu.Spec.Containers = nil, gpu.Spec.Containers[:1]
+	gpu.Spec.Containers[0].Resources.Claims = nil
+	plain := gpu.DeepCopy()
+	plain.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	keep := func(object any) (any, error) { return object, nil }
+	for _, c := range []struct {
+		name string
+		pods int
+		pod  *corev1.Pod
+		cut  cache.TransformFunc
+	}{
+		{"node/full", 1_000, full, transform(Options{NodeName: "node-1"})},
+		{"node/gpu", 1_000, gpu, transform(Options{NodeName: "node-1"})},
+		{"cluster/full", 50_000, full, transform(Options{})},
+		{"cluster/gpu", 50_000, gpu, transform(Options{})},
+		{"cluster/plain", 50_000, plain, transform(Options{})},
+		{"cluster/uncut", 50_000, full, keep},
+	} {
+		b.Run(fmt.Sprintf("%s/pods=%d", c.name, c.pods), func(b *testing.B) {
+			var perPod float64
+			for b.Loop() {
+				perPod = bytesPerPod(b, c.pod, c.pods, c.cut)
+			}
+			b.ReportMetric(perPod, "B/pod")
+		})
+	}
+}
+
+// bytesPerPod puts so many pods like this one into a store as an informer does.
+func bytesPerPod(b *testing.B, pod *corev1.Pod, pods int, cut cache.TransformFunc) float64 {
+	b.Helper()
+	store := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc)
+	before := heap()
+	for i := range pods {
+		pod.Name = "train-" + strconv.Itoa(i)
+		wire, err := pod.Marshal()
+		require.NoError(b, err)
+		arrived := &corev1.Pod{}
+		require.NoError(b, arrived.Unmarshal(wire))
+		kept, err := cut(arrived)
+		require.NoError(b, err)
+		require.NoError(b, store.Add(kept))
+	}
+	used := heap() - before
+	runtime.KeepAlive(store)
+	return float64(used) / float64(pods)
+}
+
+// heap is what is in use after a collection.
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+func BenchmarkParseDeviceID(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseDeviceID("nvidia.com/gpu", "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c::3"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/collector/component"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// Options say what a [Cache] holds. Acquire with equal options gives the same
+// cache.
+type Options struct {
+	Config Config
+
+	// NodeName restricts pods to those bound to the node, resource slices to
+	// those of the node and nodes to the node itself; empty: the whole cluster.
+	// The containers' statuses of pods are kept only when it is set.
+	NodeName string
+
+	// Namespace restricts pods, claims and claim templates; empty: all.
+	Namespace string
+
+	// LabelSelector restricts pods; empty: all. Other kinds ignore it.
+	LabelSelector string
+}
+
+// Cache holds API objects, current as far as its states say. All methods are
+// safe for concurrent use; objects that it returns are shared and must not be
+// changed.
+type Cache struct {
+	options Options
+	client  kubernetes.Interface // nil: off
+	off     error                // why, when the configuration does not say it
+	logger  *zap.Logger
+
+	ctx     context.Context // of the informers
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	kinds [kinds]*collection // nil when off
+
+	users int // guarded by caches.mu
+}
+
+// caches are those that Acquire gave out.
+var caches = struct {
+	mu sync.Mutex
+	m  map[Options]*Cache
+}{m: map[Options]*Cache{}}
+
+// Acquire returns the cache for the options, which it shares with everyone who
+// asked for the same; set is the first one's. It opens no connection. It fails
+// when a kubeconfig cannot be used; a missing service account gives a cache that
+// is Off. Every success needs one Release.
+func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
+	caches.mu.Lock()
+	defer caches.mu.Unlock()
+	if c := caches.m[o]; c != nil {
+		c.users++
+		return c, nil
+	}
+	config, off, err := o.Config.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	var client kubernetes.Interface
+	if config != nil {
+		if client, err = kubernetes.NewForConfig(config); err != nil {
+			return nil, err
+		}
+	}
+	c := newCache(client, o, set.Logger)
+	if c.off = off; off != nil && !configInUse(o.Config) {
+		c.logger.Info("The Kubernetes API server is not used", zap.Error(off))
+	}
+	caches.m[o] = c
+	return c, nil
+}
+
+// configInUse says that there is a cache with this configuration, so that what
+// is to be said of it was said. caches.mu is held.
+func configInUse(config Config) bool {
+	for o := range caches.m {
+		if o.Config == config {
+			return true
+		}
+	}
+	return false
+}
+
+// NewCache returns a cache over a client that nobody else shares, for tests with
+// a fake client. A nil client gives a cache that is Off.
+func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySettings) *Cache {
+	return newCache(client, o, set.Logger)
+}
+
+func newCache(client kubernetes.Interface, o Options, logger *zap.Logger) *Cache {
+	if o.LabelSelector != "" {
+		logger = logger.With(zap.String("label_selector", o.LabelSelector))
+	}
+	c := &Cache{options: o, client: client, logger: logger, users: 1}
+	// State changes are logged here, once; client-go would log each attempt.
+	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
+	if client != nil {
+		for k := range kinds {
+			c.kinds[k] = newCollection(c, k)
+		}
+	}
+	return c
+}
+
+// Release gives the cache back. The last one stops the informers and waits for
+// them. Subscriptions must have ended before.
+func (c *Cache) Release() {
+	caches.mu.Lock()
+	c.users--
+	last := c.users == 0
+	if last && caches.m[c.options] == c {
+		delete(caches.m, c.options)
+	}
+	caches.mu.Unlock()
+	if last {
+		c.cancel()
+		c.running.Wait()
+	}
+}
+
+// Need starts to fetch the kinds, if not yet done, and returns at once.
+func (c *Cache) Need(kinds ...Kind) {
+	for _, k := range kinds {
+		if col := c.kinds[k]; col != nil {
+			col.start()
+		}
+	}
+}
+
+// WaitSynced waits until the state of each kind is settled: that is also Stale,
+// Forbidden, Absent or Off. When ctx ends before, the error says for which kinds
+// and why.
+func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
+	for _, k := range kinds {
+		settled := newSignal()
+		unsubscribe := c.Subscribe(k, settled.notify)
+		err := c.waitSettled(ctx, k, settled)
+		unsubscribe()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cache) waitSettled(ctx context.Context, k Kind, changed signal) error {
+	for {
+		state := c.State(k)
+		if state.Settled() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if state.Err != nil {
+				return fmt.Errorf("%s: %w (%w)", k, ctx.Err(), state.Err)
+			}
+			return fmt.Errorf("%s: %w", k, ctx.Err())
+		}
+	}
+}
+
+// State returns the state of a kind.
+func (c *Cache) State(k Kind) State {
+	if col := c.kinds[k]; col != nil {
+		return col.currentState()
+	}
+	return State{Phase: Off, Err: c.off}
+}
+
+// Subscribe calls f, in a goroutine of its own, after objects of the kind or its
+// state have changed: once for any number of changes while f runs or shortly
+// after it ran. Unsubscribe waits until f has returned; f must not call it.
+func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
+	if col := c.kinds[k]; col != nil {
+		return col.changes.subscribe(f)
+	}
+	return func() {}
+}
+
+// SubscribeObjects hands every object of the kind, the present ones first, and
+// every later change to the handler, in order. Unsubscribe waits until the
+// handler has returned; the handler must not call it.
+func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (unsubscribe func()) {
+	if col := c.kinds[k]; col != nil {
+		return col.subscribeObjects(handler)
+	}
+	return func() {}
+}
+
+// Pods returns all pods in the cache.
+func (c *Cache) Pods() []*corev1.Pod { return list[*corev1.Pod](c, Pods) }
+
+// Pod returns one pod.
+func (c *Cache) Pod(namespace, name string) (*corev1.Pod, bool) {
+	return get[*corev1.Pod](c, Pods, namespace+"/"+name)
+}
+
+// Nodes returns all nodes in the cache.
+func (c *Cache) Nodes() []*corev1.Node { return list[*corev1.Node](c, Nodes) }
+
+// Node returns one node.
+func (c *Cache) Node(name string) (*corev1.Node, bool) { return get[*corev1.Node](c, Nodes, name) }
+
+// ResourceSlices returns all resource slices in the cache.
+func (c *Cache) ResourceSlices() []*resourcev1.ResourceSlice {
+	return list[*resourcev1.ResourceSlice](c, ResourceSlices)
+}
+
+// ResourceClaims returns all resource claims in the cache.
+func (c *Cache) ResourceClaims() []*resourcev1.ResourceClaim {
+	return list[*resourcev1.ResourceClaim](c, ResourceClaims)
+}
+
+// ResourceClaim returns one resource claim.
+func (c *Cache) ResourceClaim(namespace, name string) (*resourcev1.ResourceClaim, bool) {
+	return get[*resourcev1.ResourceClaim](c, ResourceClaims, namespace+"/"+name)
+}
+
+// DeviceClasses returns all device classes in the cache.
+func (c *Cache) DeviceClasses() []*resourcev1.DeviceClass {
+	return list[*resourcev1.DeviceClass](c, DeviceClasses)
+}
+
+// ResourceClaimTemplates returns all claim templates in the cache.
+func (c *Cache) ResourceClaimTemplates() []*resourcev1.ResourceClaimTemplate {
+	return list[*resourcev1.ResourceClaimTemplate](c, ResourceClaimTemplates)
+}
+
+// Client returns the client of the API server, for leader election and events;
+// nil when the cache is Off.
+func (c *Cache) Client() kubernetes.Interface { return c.client }
+
+// list returns all objects of a kind, in no order.
+func list[T any](c *Cache, k Kind) []T {
+	col := c.kinds[k]
+	if col == nil {
+		return nil
+	}
+	objects := col.informer.GetStore().List()
+	typed := make([]T, 0, len(objects))
+	for _, object := range objects {
+		if t, ok := object.(T); ok {
+			typed = append(typed, t)
+		}
+	}
+	return typed
+}
+
+// get returns the object with a key, namespace/name or name.
+func get[T any](c *Cache, k Kind, key string) (T, bool) {
+	var none T
+	col := c.kinds[k]
+	if col == nil {
+		return none, false
+	}
+	object, exists, err := col.informer.GetStore().GetByKey(key)
+	if err != nil || !exists {
+		return none, false
+	}
+	typed, ok := object.(T)
+	return typed, ok
+}

@@ -1,0 +1,95 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// The values of auth_type.
+const (
+	AuthServiceAccount = "serviceAccount" // the pod's own service account
+	AuthKubeConfig     = "kubeConfig"     // a kubeconfig file
+	AuthNone           = "none"           // the API server is not used
+)
+
+var authTypes = []string{AuthServiceAccount, AuthKubeConfig, AuthNone}
+
+// userAgent names the program in the API server's audit log and metrics.
+const userAgent = "otelcol-gpu"
+
+// Config says how the API server is reached. Components have it as a field
+// named kubernetes.
+type Config struct {
+	// AuthType is serviceAccount (default), kubeConfig or none. With none the
+	// API server is not used. With serviceAccount outside of a cluster it is not
+	// used either, which is logged and no error.
+	AuthType string `mapstructure:"auth_type"`
+
+	// KubeConfig is the path of the kubeconfig file, for auth_type kubeConfig.
+	// Default: the environment variable KUBECONFIG, then ~/.kube/config.
+	KubeConfig string `mapstructure:"kubeconfig"`
+
+	// Context is the context in the kubeconfig, for auth_type kubeConfig.
+	// Default: the file's current context.
+	Context string `mapstructure:"context"`
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+// NewDefaultConfig returns the configuration of a program that runs in a pod.
+func NewDefaultConfig() Config { return Config{AuthType: AuthServiceAccount} }
+
+// Validate implements confmap.Validator. Each error names the field, its value
+// and what is allowed.
+func (c *Config) Validate() error {
+	var errs []error
+	if !slices.Contains(authTypes, c.AuthType) {
+		errs = append(errs, fmt.Errorf("auth_type is %q: must be one of %s", c.AuthType, strings.Join(authTypes, ", ")))
+	}
+	if c.AuthType != AuthKubeConfig {
+		if c.KubeConfig != "" {
+			errs = append(errs, fmt.Errorf("kubeconfig is %q: must only be set with auth_type %s", c.KubeConfig, AuthKubeConfig))
+		}
+		if c.Context != "" {
+			errs = append(errs, fmt.Errorf("context is %q: must only be set with auth_type %s", c.Context, AuthKubeConfig))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// restConfig returns the client's configuration, nil when the API server is not
+// to be used. Where that is not by configuration, off says why: no cluster
+// ([rest.ErrNotInCluster]), or a service account without a token.
+func (c *Config) restConfig() (config *rest.Config, off, err error) {
+	switch c.AuthType {
+	case AuthNone:
+		return nil, nil, nil
+	case AuthKubeConfig:
+		rules := clientcmd.NewDefaultClientConfigLoadingRules()
+		rules.ExplicitPath = c.KubeConfig
+		overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
+		config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+		if err != nil {
+			return nil, nil, fmt.Errorf("kubeconfig is %q, context is %q: %w", c.KubeConfig, c.Context, err)
+		}
+	default:
+		config, err = rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("auth_type is %q: %w", c.AuthType, err), nil
+		}
+	}
+	config.UserAgent = userAgent
+	// The default is for command lines: a start with all kinds would take seconds.
+	config.QPS, config.Burst = 20, 40
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	// A server warns of every beta API with every request.
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	return config, nil, nil
+}

@@ -1,0 +1,4 @@
+package kube
+
+// ListPodResources asks a kubelet once.
+var ListPodResources = listPodResources

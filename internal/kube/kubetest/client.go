@@ -1,0 +1,24 @@
+// Package kubetest has an API server's double for tests of what a cache is used
+// for. What an API server does is tested against a real one.
+package kubetest
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// NewClient returns a fake client that holds the objects and serves
+// resource.k8s.io/v1. It heeds no field selectors.
+func NewClient(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	served := &metav1.APIResourceList{GroupVersion: resourcev1.SchemeGroupVersion.String()}
+	for _, k := range []kube.Kind{kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates} {
+		served.APIResources = append(served.APIResources, metav1.APIResource{Name: k.String()})
+	}
+	client.Resources = []*metav1.APIResourceList{served}
+	return client
+}

@@ -1,0 +1,247 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+)
+
+// errNotServed says that the server serves no version that is understood here.
+var errNotServed = errors.New("no known version of the API is served")
+
+// source lists and watches the objects of one kind, in the version that the
+// server prefers among those that are known here.
+type source struct {
+	kind      Kind
+	discovery discovery.DiscoveryInterfaceWithContext
+	versions  []version // best first
+	restrict  func(*metav1.ListOptions)
+}
+
+// version is how a kind is read in one version of its API group.
+type version struct {
+	groupVersion string // empty: always served, and not asked for
+	list         func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch        func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	convert      func(runtime.Object) (runtime.Object, error) // to v1; nil: is v1
+}
+
+// resource is what the typed clients of all kinds have in common.
+type resource[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+func in[L runtime.Object](
+	groupVersion string,
+	client resource[L],
+	convert func(runtime.Object) (runtime.Object, error),
+) version {
+	return version{
+		groupVersion: groupVersion,
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		watch:   client.Watch,
+		convert: convert,
+	}
+}
+
+func newSource(client kubernetes.Interface, o Options, k Kind) source {
+	s := source{kind: k, discovery: client.Discovery()}
+	v1, v1beta2, v1beta1 := client.ResourceV1(), client.ResourceV1beta2(), client.ResourceV1beta1()
+	gv1, gv1beta2, gv1beta1 := resourcev1.SchemeGroupVersion.String(),
+		resourcev1beta2.SchemeGroupVersion.String(), resourcev1beta1.SchemeGroupVersion.String()
+	field, label := "", ""
+	switch k {
+	case Pods:
+		s.versions = []version{in("", client.CoreV1().Pods(o.Namespace), nil)}
+		field, label = "spec.nodeName", o.LabelSelector
+	case Nodes:
+		s.versions = []version{in("", client.CoreV1().Nodes(), nil)}
+		field = "metadata.name"
+	case ResourceSlices:
+		s.versions = []version{
+			in(gv1, v1.ResourceSlices(), nil),
+			in(gv1beta2, v1beta2.ResourceSlices(), convertJSON[resourcev1.ResourceSlice]),
+			in(gv1beta1, v1beta1.ResourceSlices(), convertSliceV1beta1),
+		}
+		field = "spec.nodeName"
+	case ResourceClaims:
+		s.versions = []version{
+			in(gv1, v1.ResourceClaims(o.Namespace), nil),
+			in(gv1beta2, v1beta2.ResourceClaims(o.Namespace), convertJSON[resourcev1.ResourceClaim]),
+			in(gv1beta1, v1beta1.ResourceClaims(o.Namespace), convertClaimV1beta1),
+		}
+	case DeviceClasses:
+		s.versions = []version{
+			in(gv1, v1.DeviceClasses(), nil),
+			in(gv1beta2, v1beta2.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
+			in(gv1beta1, v1beta1.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
+		}
+	case ResourceClaimTemplates:
+		s.versions = []version{
+			in(gv1, v1.ResourceClaimTemplates(o.Namespace), nil),
+			in(gv1beta2, v1beta2.ResourceClaimTemplates(o.Namespace), convertJSON[resourcev1.ResourceClaimTemplate]),
+			in(gv1beta1, v1beta1.ResourceClaimTemplates(o.Namespace), convertTemplateV1beta1),
+		}
+	}
+	s.restrict = func(options *metav1.ListOptions) {
+		options.LabelSelector = label
+		if o.NodeName != "" && field != "" {
+			options.FieldSelector = fields.OneTermEqualSelector(field, o.NodeName).String()
+		}
+	}
+	return s
+}
+
+// example is an empty object of a kind, as informers want it.
+func example(k Kind) runtime.Object {
+	switch k {
+	case Pods:
+		return &corev1.Pod{}
+	case Nodes:
+		return &corev1.Node{}
+	case ResourceSlices:
+		return &resourcev1.ResourceSlice{}
+	case ResourceClaims:
+		return &resourcev1.ResourceClaim{}
+	case DeviceClasses:
+		return &resourcev1.DeviceClass{}
+	default:
+		return &resourcev1.ResourceClaimTemplate{}
+	}
+}
+
+// served returns the version to use: the first of versions that the server
+// serves. It is asked each time, because a server that is upgraded serves others.
+func (s *source) served(ctx context.Context) (version, error) {
+	for _, v := range s.versions {
+		if v.groupVersion == "" {
+			return v, nil
+		}
+		resources, err := s.discovery.ServerResourcesForGroupVersionWithContext(ctx, v.groupVersion)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsForbidden(err):
+			// Discovery is for everyone unless the cluster's owner took it away.
+			return v, nil
+		case err != nil:
+			return version{}, err
+		}
+		for _, r := range resources.APIResources {
+			if r.Name == s.kind.String() {
+				return v, nil
+			}
+		}
+	}
+	return version{}, fmt.Errorf("%s: %w", s.kind, errNotServed)
+}
+
+func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	v, err := s.served(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.restrict(&options)
+	objects, err := v.list(ctx, options)
+	if err != nil || v.convert == nil {
+		return objects, err
+	}
+	return convertList(objects, v.convert)
+}
+
+func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	v, err := s.served(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.restrict(&options)
+	w, err := v.watch(ctx, options)
+	if err != nil || v.convert == nil {
+		return w, err
+	}
+	return convertWatch(w, v.convert), nil
+}
+
+// converter is a watch whose objects are converted.
+type converter struct {
+	from    watch.Interface
+	convert func(runtime.Object) (runtime.Object, error)
+	events  chan watch.Event
+	stopped chan struct{}
+	once    sync.Once
+}
+
+func convertWatch(from watch.Interface, convert func(runtime.Object) (runtime.Object, error)) watch.Interface {
+	c := &converter{from: from, convert: convert, events: make(chan watch.Event), stopped: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+// Stop implements [watch.Interface].
+func (c *converter) Stop() {
+	c.once.Do(func() {
+		close(c.stopped)
+		c.from.Stop()
+	})
+}
+
+// ResultChan implements [watch.Interface].
+func (c *converter) ResultChan() <-chan watch.Event { return c.events }
+
+func (c *converter) run() {
+	defer close(c.events)
+	for e := range c.from.ResultChan() {
+		if e.Type != watch.Error { // its object is a Status
+			object, err := c.convert(e.Object)
+			if err != nil {
+				status := apierrors.NewInternalError(err).Status()
+				e.Type, object = watch.Error, &status
+			}
+			e.Object = object
+		}
+		select {
+		case c.events <- e:
+		case <-c.stopped:
+			return
+		}
+	}
+}
+
+// convertList converts the items of a list and keeps its metadata.
+func convertList(objects runtime.Object, convert func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
+	from, err := meta.ListAccessor(objects)
+	if err != nil {
+		return nil, err
+	}
+	to := &metav1.List{ListMeta: metav1.ListMeta{
+		ResourceVersion:    from.GetResourceVersion(),
+		Continue:           from.GetContinue(),
+		RemainingItemCount: from.GetRemainingItemCount(),
+	}}
+	err = meta.EachListItem(objects, func(object runtime.Object) error {
+		converted, err := convert(object)
+		to.Items = append(to.Items, runtime.RawExtension{Object: converted})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return to, nil
+}

@@ -1,0 +1,65 @@
+package kube
+
+import "time"
+
+// Kind is a kind of API objects.
+type Kind uint8
+
+// The kinds that a [Cache] can hold.
+const (
+	Pods Kind = iota
+	Nodes
+	ResourceSlices
+	ResourceClaims
+	DeviceClasses
+	ResourceClaimTemplates
+	kinds // how many there are
+)
+
+// String returns the resource name of the kind as in a URL of the API, such as
+// resourceslices.
+func (k Kind) String() string { return kindNames[k] }
+
+var kindNames = [kinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates"}
+
+// Phase says what is known of a source: of a kind of API objects, or of the
+// kubelet.
+type Phase uint8
+
+// The phases of a source. In all of them what was last seen stays readable.
+const (
+	// Off: not in use. By configuration, because the kind was not asked for, or
+	// because the program does not run in a cluster, which is the error then.
+	Off Phase = iota
+	// Syncing: not yet complete. An error says why it takes long.
+	Syncing
+	// Synced: complete, and changes arrive.
+	Synced
+	// Stale: was complete once, and changes do not arrive any more.
+	Stale
+	// Forbidden: the permission to list and watch, or to open the socket, is
+	// missing or was taken away.
+	Forbidden
+	// Absent: the server serves no known version of the API; the socket does not
+	// exist.
+	Absent
+)
+
+// String returns the phase in lower case, as an attribute of self-metrics.
+func (p Phase) String() string { return phaseNames[p] }
+
+var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "absent"}
+
+// Phases lists all phases, for self-metrics that have a point for each.
+func Phases() []Phase { return []Phase{Off, Syncing, Synced, Stale, Forbidden, Absent} }
+
+// State is the state of a source.
+type State struct {
+	Phase Phase
+	Since time.Time // when the phase began; zero when it never changed
+	Err   error     // why the source is not Synced, when something went wrong
+}
+
+// Settled says that waiting is of no use: the source is complete, or it is known
+// that it will not soon be.
+func (s State) Settled() bool { return s.Phase != Syncing }

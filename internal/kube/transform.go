@@ -1,0 +1,237 @@
+package kube
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// transform returns the function that cuts objects of a kind to what components
+// read. It works on the object itself, which nobody else has yet.
+//
+// Kept are, beside name, namespace, uid, resource version, creation and deletion
+// time:
+//   - pod: annotations of GPU sharing systems; node name; of containers and init
+//     containers name, restart policy, claims, requests of extended resources and
+//     limits of those without a request; overhead, scheduling gates, claims;
+//     phase, start time, the PodScheduled condition, claim statuses. With a node
+//     filter also the containers' name and id in the status. With a node filter
+//     or a label selector also IP and ports; else, in a cache of the whole
+//     cluster, a pod that has nothing to do with extended resources or claims
+//     loses its containers.
+//   - node: labels and annotations of GPU vendors and sharing systems, the host
+//     name label; unschedulable; capacity and allocatable of extended resources,
+//     the Ready condition.
+//   - resource slice: the whole spec.
+//   - claim, claim template: of requests all but the selectors; of a claim also
+//     annotations of resource.kubernetes.io, owners, allocation results and
+//     reservations.
+//   - device class: selectors and the extended resource name.
+func transform(o Options) cache.TransformFunc {
+	wholeCluster := o.NodeName == "" && o.LabelSelector == ""
+	return func(object any) (any, error) {
+		switch object := object.(type) {
+		case *corev1.Pod:
+			cutPod(object, o.NodeName != "", wholeCluster)
+		case *corev1.Node:
+			cutNode(object)
+		case *resourcev1.ResourceSlice:
+			cutMeta(&object.ObjectMeta)
+		case *resourcev1.ResourceClaim:
+			cutClaim(object)
+		case *resourcev1.DeviceClass:
+			cutMeta(&object.ObjectMeta)
+			object.Spec = resourcev1.DeviceClassSpec{
+				Selectors:            object.Spec.Selectors,
+				ExtendedResourceName: object.Spec.ExtendedResourceName,
+			}
+		case *resourcev1.ResourceClaimTemplate:
+			cutMeta(&object.ObjectMeta)
+			object.Spec = resourcev1.ResourceClaimTemplateSpec{Spec: cutClaimSpec(object.Spec.Spec)}
+		}
+		return object, nil
+	}
+}
+
+// cutMeta cuts metadata without labels and annotations.
+func cutMeta(m *metav1.ObjectMeta) {
+	*m = metav1.ObjectMeta{
+		Name:              m.Name,
+		Namespace:         m.Namespace,
+		UID:               m.UID,
+		ResourceVersion:   m.ResourceVersion,
+		CreationTimestamp: m.CreationTimestamp,
+		DeletionTimestamp: m.DeletionTimestamp,
+	}
+}
+
+// podAnnotations are the beginnings of annotations that say what a pod was given
+// or asks for: Koordinator's, HAMi's, KAI's.
+var podAnnotations = []string{"scheduling.koordinator.sh/", "hami.io/", "gpu-"}
+
+// nodeKeys are the beginnings of labels and annotations that say what GPUs a
+// node has and how they are shared.
+var nodeKeys = []string{
+	"nvidia.com/", "amd.com/", "gpu.intel.com/", "hami.io/", "node.koordinator.sh/", "kai.scheduler/",
+	corev1.LabelHostname,
+}
+
+// claimAnnotations are the beginnings of annotations that say where a claim
+// comes from.
+var claimAnnotations = []string{"resource.kubernetes.io/"}
+
+// only returns the entries whose key begins with one of the prefixes, nil when
+// there is none.
+func only(m map[string]string, prefixes []string) map[string]string {
+	var kept map[string]string
+	for key, value := range m {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(key, prefix) {
+				if kept == nil {
+					kept = map[string]string{}
+				}
+				kept[key] = value
+				break
+			}
+		}
+	}
+	return kept
+}
+
+// extended returns the resources that are not the node's own cpu, memory and
+// storage, nil when there is none: those with a domain in the name.
+func extended(resources corev1.ResourceList) corev1.ResourceList {
+	var kept corev1.ResourceList
+	for name, quantity := range resources {
+		if strings.Contains(string(name), "/") {
+			if kept == nil {
+				kept = corev1.ResourceList{}
+			}
+			kept[name] = quantity
+		}
+	}
+	return kept
+}
+
+func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
+	annotations := only(p.Annotations, podAnnotations)
+	cutMeta(&p.ObjectMeta)
+	p.Annotations = annotations
+	spec, status := p.Spec, p.Status
+
+	initContainers, uses := cutContainers(spec.InitContainers, !wholeCluster)
+	containers, used := cutContainers(spec.Containers, !wholeCluster)
+	if wholeCluster && !uses && !used && annotations == nil && len(spec.ResourceClaims) == 0 {
+		initContainers, containers = nil, nil
+	}
+	p.Spec = corev1.PodSpec{
+		NodeName:        spec.NodeName,
+		InitContainers:  initContainers,
+		Containers:      containers,
+		Overhead:        extended(spec.Overhead),
+		SchedulingGates: spec.SchedulingGates,
+		ResourceClaims:  spec.ResourceClaims,
+	}
+	p.Status = corev1.PodStatus{
+		Phase:                       status.Phase,
+		StartTime:                   status.StartTime,
+		ResourceClaimStatuses:       status.ResourceClaimStatuses,
+		ExtendedResourceClaimStatus: status.ExtendedResourceClaimStatus,
+	}
+	for _, condition := range status.Conditions {
+		if condition.Type == corev1.PodScheduled {
+			condition.Message = ""
+			p.Status.Conditions = []corev1.PodCondition{condition}
+		}
+	}
+	if !wholeCluster {
+		p.Status.PodIP = status.PodIP
+	}
+	if ofNode {
+		p.Status.InitContainerStatuses = cutContainerStatuses(status.InitContainerStatuses)
+		p.Status.ContainerStatuses = cutContainerStatuses(status.ContainerStatuses)
+	}
+}
+
+// cutContainers also says whether one of them asks for an extended resource or
+// a claim.
+func cutContainers(containers []corev1.Container, ports bool) (kept []corev1.Container, uses bool) {
+	if len(containers) > 0 {
+		kept = make([]corev1.Container, 0, len(containers))
+	}
+	for i := range containers {
+		c := &containers[i]
+		requests, limits := extended(c.Resources.Requests), extended(c.Resources.Limits)
+		for name := range requests {
+			delete(limits, name)
+		}
+		if len(limits) == 0 {
+			limits = nil
+		}
+		uses = uses || requests != nil || limits != nil || len(c.Resources.Claims) > 0
+		cut := corev1.Container{
+			Name:          c.Name,
+			RestartPolicy: c.RestartPolicy,
+			Resources:     corev1.ResourceRequirements{Requests: requests, Limits: limits, Claims: c.Resources.Claims},
+		}
+		if ports {
+			cut.Ports = c.Ports
+		}
+		kept = append(kept, cut)
+	}
+	return kept, uses
+}
+
+func cutContainerStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var kept []corev1.ContainerStatus
+	for i := range statuses {
+		kept = append(kept, corev1.ContainerStatus{Name: statuses[i].Name, ContainerID: statuses[i].ContainerID})
+	}
+	return kept
+}
+
+func cutNode(n *corev1.Node) {
+	labels, annotations := only(n.Labels, nodeKeys), only(n.Annotations, nodeKeys)
+	cutMeta(&n.ObjectMeta)
+	n.Labels, n.Annotations = labels, annotations
+	status := n.Status
+	n.Spec = corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable}
+	n.Status = corev1.NodeStatus{Capacity: extended(status.Capacity), Allocatable: extended(status.Allocatable)}
+	for _, condition := range status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			condition.Message = ""
+			n.Status.Conditions = []corev1.NodeCondition{condition}
+		}
+	}
+}
+
+func cutClaim(c *resourcev1.ResourceClaim) {
+	annotations, owners := only(c.Annotations, claimAnnotations), c.OwnerReferences
+	cutMeta(&c.ObjectMeta)
+	c.Annotations, c.OwnerReferences = annotations, owners
+	c.Spec = cutClaimSpec(c.Spec)
+	status := c.Status
+	c.Status = resourcev1.ResourceClaimStatus{ReservedFor: status.ReservedFor}
+	if status.Allocation != nil {
+		c.Status.Allocation = &resourcev1.AllocationResult{
+			Devices:             resourcev1.DeviceAllocationResult{Results: status.Allocation.Devices.Results},
+			AllocationTimestamp: status.Allocation.AllocationTimestamp,
+		}
+	}
+}
+
+func cutClaimSpec(spec resourcev1.ResourceClaimSpec) resourcev1.ResourceClaimSpec {
+	requests := spec.Devices.Requests
+	for i := range requests {
+		if requests[i].Exactly != nil {
+			requests[i].Exactly.Selectors = nil
+		}
+		for j := range requests[i].FirstAvailable {
+			requests[i].FirstAvailable[j].Selectors = nil
+		}
+	}
+	return resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: requests}}
+}

@@ -1,0 +1,78 @@
+package kube
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// TestObjectsAreCut compares what is left of testdata/transform/<name>/input.yaml
+// with expected.yaml beside it, for a cache of the whole cluster; of_node.yaml,
+// where it is, is what a cache of one node keeps.
+func TestObjectsAreCut(t *testing.T) {
+	dirs, err := filepath.Glob("testdata/transform/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			for file, o := range map[string]Options{"expected.yaml": {}, "of_node.yaml": {NodeName: "node-1"}} {
+				want, err := os.ReadFile(filepath.Join(dir, file))
+				if file == "of_node.yaml" && os.IsNotExist(err) {
+					continue
+				}
+				require.NoError(t, err)
+				object := decode(t, filepath.Join(dir, "input.yaml"))
+				for range 2 { // a second time changes nothing: an object may pass twice
+					cut, err := transform(o)(object)
+					require.NoError(t, err)
+					got, err := json.Marshal(cut)
+					require.NoError(t, err)
+					wantJSON, err := yaml.ToJSON(want)
+					require.NoError(t, err)
+					assert.JSONEq(t, string(wantJSON), string(got))
+				}
+			}
+		})
+	}
+}
+
+// decode reads an object of any kind.
+func decode(t *testing.T, path string) runtime.Object {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
+	require.NoError(t, err)
+	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as a typed client leaves it
+	return object
+}
+
+func TestAPodThatUsesNoDeviceKeepsItsContainersWhereTheyAreNeeded(t *testing.T) {
+	pod := func() *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
+	}
+	for name, test := range map[string]struct {
+		options Options
+		want    int
+	}{
+		"the whole cluster": {Options{}, 0},
+		"one node":          {Options{NodeName: "node-1"}, 1},
+		"a selection":       {Options{LabelSelector: "app=nvidia-dcgm-exporter"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod()
+			_, err := transform(test.options)(p)
+			require.NoError(t, err)
+			assert.Len(t, p.Spec.Containers, test.want)
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/confmap"
+)
+
+const (
+	minRetryPeriod = 100 * time.Millisecond
+	// retryJitter is how much longer than retry_period client-go may wait.
+	retryJitter = 1.2
+	// maxName is the longest name of an API object.
+	maxName = 253
+
+	podNamespaceEnv = "POD_NAMESPACE"
+)
+
+// namespaceFile holds the namespace of the pod that the process runs in.
+var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// Config says how one of several replicas is chosen. Components have it as a
+// field named leader_election.
+type Config struct {
+	// Enabled says whether a lease is needed. Without one every replica leads.
+	Enabled bool `mapstructure:"enabled"`
+	// Namespace is where the lease is. Default: the environment variable
+	// POD_NAMESPACE, else the service account's namespace.
+	Namespace string `mapstructure:"namespace"`
+	// Name is the lease's name. Replicas with the same name compete.
+	Name string `mapstructure:"name"`
+	// LeaseDuration is how long a lease that is not renewed keeps others waiting.
+	LeaseDuration time.Duration `mapstructure:"lease_duration"`
+	// RenewDeadline is how long the leader tries to renew before it gives up.
+	RenewDeadline time.Duration `mapstructure:"renew_deadline"`
+	// RetryPeriod is the time between attempts to get or to renew the lease.
+	RetryPeriod time.Duration `mapstructure:"retry_period"`
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+// NewDefaultConfig returns the configuration for a lease of that name.
+func NewDefaultConfig(name string) Config {
+	return Config{
+		Enabled:       true,
+		Name:          name,
+		LeaseDuration: 15 * time.Second,
+		RenewDeadline: 10 * time.Second,
+		RetryPeriod:   2 * time.Second,
+	}
+}
+
+// Validate implements confmap.Validator. Each error names the field, its value
+// and what is allowed.
+func (cfg *Config) Validate() error {
+	if !cfg.Enabled {
+		return nil
+	}
+	var errs []error
+	if namespace := cfg.namespace(); namespace == "" {
+		errs = append(errs, fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
+			"must be the namespace of the lease, or set enabled to false", podNamespaceEnv))
+	} else if !isName(namespace) {
+		errs = append(errs, fmt.Errorf("namespace is %q: must be a namespace", namespace))
+	}
+	if !isName(cfg.Name) {
+		errs = append(errs, fmt.Errorf("name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name))
+	}
+	if cfg.RetryPeriod < minRetryPeriod {
+		errs = append(errs, fmt.Errorf("retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod))
+	}
+	if least := time.Duration(retryJitter * float64(cfg.RetryPeriod)); cfg.RenewDeadline <= least {
+		errs = append(errs, fmt.Errorf("renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter))
+	}
+	// A lease tells its duration in whole seconds.
+	if cfg.LeaseDuration <= cfg.RenewDeadline || cfg.LeaseDuration%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline))
+	}
+	return errors.Join(errs...)
+}
+
+func isName(text string) bool { return len(text) <= maxName && subdomain.MatchString(text) }
+
+// namespace returns where the lease is, empty when nothing says it.
+func (cfg *Config) namespace() string {
+	if cfg.Namespace != "" {
+		return cfg.Namespace
+	}
+	if namespace := os.Getenv(podNamespaceEnv); namespace != "" {
+		return namespace
+	}
+	text, err := os.ReadFile(namespaceFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// String returns namespace/name of the lease, for messages.
+func (cfg *Config) String() string { return cfg.namespace() + "/" + cfg.Name }

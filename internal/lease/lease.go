@@ -1,0 +1,201 @@
+// Package lease chooses one of several replicas by a Lease of the API server,
+// hands the chosen one a [Term], and keeps small notes on the lease that the next
+// one reads.
+//
+// Permissions: get, create and update on leases of coordination.k8s.io in the
+// lease's namespace.
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+)
+
+// ErrLost says that another replica holds the lease.
+var ErrLost = errors.New("the lease is held by another replica")
+
+// Term is a time in which this replica leads: until its context ends, and only
+// while [Term.Holds].
+type Term struct {
+	ctx      context.Context
+	valid    func() bool
+	leases   coordinationclient.LeaseInterface // nil: there is no lease
+	name     string
+	identity string
+}
+
+// Context ends with the term.
+func (t *Term) Context() context.Context { return t.ctx }
+
+// Holds reports whether the replica leads now. A nil term never does.
+func (t *Term) Holds() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
+
+// Note returns a note on the lease, which this or an earlier leader wrote, and
+// "" when there is none. Without a lease there are no notes.
+func (t *Term) Note(ctx context.Context, key string) (string, error) {
+	if t.leases == nil {
+		return "", nil
+	}
+	l, err := t.leases.Get(ctx, t.name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return l.Annotations[key], nil
+}
+
+// SetNote writes a note, as an annotation of the lease. It succeeds only if the
+// API server has this replica as the holder at that moment, else it fails with
+// [ErrLost]: a leader that was stopped for a while learns here that it is none
+// any more. Without a lease it does nothing.
+func (t *Term) SetNote(ctx context.Context, key, value string) error {
+	if t.leases == nil {
+		return nil
+	}
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		l, err := t.leases.Get(ctx, t.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !t.Holds() || !held(l, t.identity) {
+			return ErrLost
+		}
+		if l.Annotations == nil {
+			l.Annotations = map[string]string{}
+		}
+		l.Annotations[key] = value
+		// Whoever takes the lease meanwhile changes its resource version.
+		_, err = t.leases.Update(ctx, l, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func held(l *coordinationv1.Lease, identity string) bool {
+	return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == identity
+}
+
+// Run takes part in the election until ctx ends, hands terms out, and gives the
+// lease back at the end: whoever works on a term has to be done before. Where the
+// configuration wants no lease, one term lasts as long as ctx.
+//
+// result is told why a request for the lease failed, and nil when one succeeded
+// or another replica turns out to lead.
+func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms chan<- *Term, result func(error)) error {
+	if !cfg.Enabled {
+		select {
+		case terms <- &Term{ctx: ctx, valid: func() bool { return true }}:
+			<-ctx.Done()
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	namespace, identity := cfg.namespace(), host+"_"+rand.Text()
+	// client-go would write to standard error each time that the lease changes hands.
+	ctx = klog.NewContext(ctx, klog.Logger{})
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, cfg.Name,
+		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
+	if err != nil {
+		return err
+	}
+	tell := func(err error) {
+		if err != nil {
+			err = fmt.Errorf("lease %s/%s: %w", namespace, cfg.Name, err)
+		}
+		result(err)
+	}
+	for ctx.Err() == nil {
+		var elector *leaderelection.LeaderElector
+		elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock:            watchedLock{lock, tell},
+			Name:            cfg.Name,
+			LeaseDuration:   cfg.LeaseDuration,
+			RenewDeadline:   cfg.RenewDeadline,
+			RetryPeriod:     cfg.RetryPeriod,
+			ReleaseOnCancel: true,
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: func(ctx context.Context) {
+					t := &Term{
+						ctx: ctx,
+						// A process that was stopped for a while finds its lease
+						// expired before the elector does.
+						valid:  func() bool { return elector.IsLeader() && elector.Check(0) == nil },
+						leases: client.CoordinationV1().Leases(namespace), name: cfg.Name, identity: identity,
+					}
+					select {
+					case terms <- t:
+					case <-ctx.Done():
+					}
+				},
+				OnStoppedLeading: func() {}, // the term's context has ended
+			},
+		})
+		if err != nil {
+			return err
+		}
+		elector.Run(ctx)
+	}
+	return nil
+}
+
+// watchedLock tells how requests for the lease end.
+type watchedLock struct {
+	resourcelock.Interface
+	result func(error)
+}
+
+func (l watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	switch {
+	case apierrors.IsNotFound(err): // it is created next
+	case err != nil:
+		l.failed(ctx, err)
+	case record.HolderIdentity != "" && record.HolderIdentity != l.Identity() &&
+		time.Since(record.RenewTime.Time) < time.Duration(record.LeaseDurationSeconds)*time.Second:
+		l.result(nil)
+	}
+	return record, raw, err
+}
+
+func (l watchedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.Interface.Create(ctx, record)
+	l.written(ctx, err)
+	return err
+}
+
+func (l watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.Interface.Update(ctx, record)
+	l.written(ctx, err)
+	return err
+}
+
+func (l watchedLock) written(ctx context.Context, err error) {
+	// A conflict is another replica that was faster, or a note of our own.
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		l.result(nil)
+		return
+	}
+	l.failed(ctx, err)
+}
+
+func (l watchedLock) failed(ctx context.Context, err error) {
+	if !errors.Is(ctx.Err(), context.Canceled) { // shutdown
+		l.result(err)
+	}
+}

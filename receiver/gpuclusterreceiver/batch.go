@@ -1,0 +1,82 @@
+package gpuclusterreceiver
+
+import (
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
+)
+
+// maxBatch bounds the points of one batch: a large cluster has a hundred
+// thousand, and few exporters take those in one request.
+const maxBatch = 8192
+
+// batches turns points into batches.
+type batches struct {
+	clusterName string
+	version     string
+}
+
+// take builds a batch of the first points, at most maxBatch, and returns how
+// many they are. Points of one place and metric have to follow each other.
+func (b *batches) take(points []demand.Point, now time.Time) (pmetric.Metrics, int) {
+	md := pmetric.NewMetrics()
+	n := min(len(points), maxBatch)
+	at := pcommon.NewTimestampFromTime(now)
+	var metrics pmetric.MetricSlice
+	var dps pmetric.NumberDataPointSlice
+	for i := range points[:n] {
+		p := &points[i]
+		newPlace := i == 0 || p.Place != points[i-1].Place
+		if newPlace {
+			metrics = b.resource(md, p.Place)
+		}
+		if newPlace || p.Metric != points[i-1].Metric {
+			m := metrics.AppendEmpty()
+			m.SetName(p.Metric.Name)
+			m.SetDescription(p.Metric.Description)
+			m.SetUnit(p.Metric.Unit)
+			dps = m.SetEmptyGauge().DataPoints()
+		}
+		dp := dps.AppendEmpty()
+		dp.SetTimestamp(at)
+		if p.Metric.Int {
+			dp.SetIntValue(p.Int)
+		} else {
+			dp.SetDoubleValue(p.Double)
+		}
+		attributes := dp.Attributes()
+		attributes.EnsureCapacity(len(p.Attributes) + len(p.More))
+		for _, a := range p.Attributes {
+			attributes.PutStr(a.Key, a.Value)
+		}
+		for _, a := range p.More {
+			attributes.PutStr(a.Key, a.Value)
+		}
+	}
+	return md, n
+}
+
+// resource adds a Resource for the place and returns its metrics.
+func (b *batches) resource(md pmetric.Metrics, place demand.Place) pmetric.MetricSlice {
+	rm := md.ResourceMetrics().AppendEmpty()
+	attributes := rm.Resource().Attributes()
+	put := func(key, value string) {
+		if value != "" {
+			attributes.PutStr(key, value)
+		}
+	}
+	put(signal.K8sClusterName, b.clusterName)
+	put(signal.K8sNodeName, place.Node)
+	put(signal.K8sNamespaceName, place.Namespace)
+	put(signal.K8sPodName, place.Pod)
+	put(signal.K8sPodUID, place.PodUID)
+	sm := rm.ScopeMetrics().AppendEmpty()
+	sm.Scope().SetName(metadata.ScopeName)
+	sm.Scope().SetVersion(b.version)
+	return sm.Metrics()
+}

@@ -1,0 +1,387 @@
+package gpuclusterreceiver
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+)
+
+// isExtended reports whether a resource is none of a node's own cpu, memory and
+// storage: those have no domain in their names.
+func isExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
+
+// convertPod returns what of a pod decides about demand. GPU share rules are
+// checked with the families.
+func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
+	out := &demand.Pod{
+		Namespace:   p.Namespace,
+		Name:        p.Name,
+		UID:         string(p.UID),
+		Node:        p.Spec.NodeName,
+		Phase:       convertPhase(p.Status.Phase),
+		Created:     p.CreationTimestamp.Unix(),
+		Terminating: p.DeletionTimestamp != nil,
+		Gated:       len(p.Spec.SchedulingGates) > 0,
+	}
+	if out.Phase == demand.PhaseTerminal {
+		return out
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			out.Gated = out.Gated || c.Reason == corev1.PodReasonSchedulingGated
+			out.Unschedulable = c.Reason == corev1.PodReasonUnschedulable || c.Reason == corev1.PodReasonSchedulerError
+		}
+	}
+	for _, entry := range p.Spec.ResourceClaims {
+		if entry.ResourceClaimTemplateName == nil {
+			continue
+		}
+		out.TemplateClaims = append(out.TemplateClaims, demand.TemplateClaim{
+			Name:     entry.Name,
+			Template: *entry.ResourceClaimTemplateName,
+			Made: slices.ContainsFunc(p.Status.ResourceClaimStatuses, func(s corev1.PodResourceClaimStatus) bool {
+				return s.Name == entry.Name
+			}),
+		})
+	}
+
+	p, asks := withLimits(p)
+	if !asks {
+		return out
+	}
+	effective := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+	regular := map[corev1.ResourceName]float64{}
+	containers := make([]gpushare.Requests, 0, len(p.Spec.Containers))
+	for i := range p.Spec.Containers {
+		requests := gpushare.Requests{}
+		for name, q := range p.Spec.Containers[i].Resources.Requests {
+			regular[name] += q.AsApproximateFloat64()
+			requests[string(name)] = q
+		}
+		containers = append(containers, requests)
+	}
+	whole := gpushare.Requests{}
+	for name, q := range effective {
+		whole[string(name)] = q
+		if isExtended(name) {
+			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: units(q), Regular: regular[name]})
+		}
+	}
+	slices.SortFunc(out.Requests, func(a, b demand.Request) int { return cmp.Compare(a.Resource, b.Resource) })
+	for _, rule := range families.Check(containers, whole) {
+		out.BrokenRules = append(out.BrokenRules, string(rule))
+	}
+	return out
+}
+
+func convertPhase(phase corev1.PodPhase) demand.Phase {
+	switch phase {
+	case corev1.PodPending:
+		return demand.PhasePending
+	case corev1.PodRunning:
+		return demand.PhaseRunning
+	case corev1.PodSucceeded, corev1.PodFailed:
+		return demand.PhaseTerminal
+	}
+	return demand.PhaseOther
+}
+
+// withLimits returns the pod with limits of extended resources as requests
+// where there is none, as the API server defaults them, and whether it asks for
+// an extended resource at all. The pod that it was given is not changed.
+func withLimits(p *corev1.Pod) (_ *corev1.Pod, asks bool) {
+	fill := func(containers []corev1.Container) []corev1.Container {
+		copied := false
+		for i := range containers {
+			var requests corev1.ResourceList
+			for name := range containers[i].Resources.Requests {
+				asks = asks || isExtended(name)
+			}
+			for name, q := range containers[i].Resources.Limits {
+				if _, ok := containers[i].Resources.Requests[name]; ok || !isExtended(name) {
+					continue
+				}
+				asks = true
+				if requests == nil {
+					requests = corev1.ResourceList{}
+					maps.Copy(requests, containers[i].Resources.Requests)
+				}
+				requests[name] = q
+			}
+			if requests == nil {
+				continue
+			}
+			if !copied {
+				containers, copied = slices.Clone(containers), true
+			}
+			containers[i].Resources.Requests = requests
+		}
+		return containers
+	}
+	filled := *p
+	filled.Spec.InitContainers = fill(p.Spec.InitContainers)
+	filled.Spec.Containers = fill(p.Spec.Containers)
+	for name := range p.Spec.Overhead {
+		asks = asks || isExtended(name)
+	}
+	return &filled, asks
+}
+
+// convertNode returns what of a node decides about its capacity.
+func convertNode(n *corev1.Node) *demand.Node {
+	return &demand.Node{
+		Name: n.Name,
+		Ready: slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}),
+		Cordoned:    n.Spec.Unschedulable,
+		Allocatable: quantities(n.Status.Allocatable),
+		Capacity:    quantities(n.Status.Capacity),
+	}
+}
+
+// units rounds a quantity up to whole units. What is too large for an int64,
+// which a stored 1e30 is, counts as the largest.
+func units(q resource.Quantity) int64 {
+	if q.CmpInt64(math.MaxInt64) > 0 {
+		return math.MaxInt64
+	}
+	return q.Value()
+}
+
+// quantities returns the extended resources of a list, sorted.
+func quantities(list corev1.ResourceList) []demand.Quantity {
+	var out []demand.Quantity
+	for name, q := range list {
+		if isExtended(name) {
+			out = append(out, demand.Quantity{Name: string(name), Value: units(q)})
+		}
+	}
+	slices.SortFunc(out, func(a, b demand.Quantity) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// convertClaim returns what of a claim decides about demand.
+func convertClaim(c *resourcev1.ResourceClaim) *demand.Claim {
+	out := &demand.Claim{
+		Namespace:        c.Namespace,
+		Name:             c.Name,
+		UID:              string(c.UID),
+		ExtendedResource: c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true",
+		Terminating:      c.DeletionTimestamp != nil,
+		Requests:         claimRequests(c.Spec),
+	}
+	if owner := metav1.GetControllerOfNoCopy(c); owner != nil && owner.Kind == "Pod" {
+		out.OwnerUID, out.Entry = string(owner.UID), c.Annotations[resourcev1.PodResourceClaimAnnotation]
+	}
+	if c.Status.Allocation != nil {
+		out.Allocated = true
+		for _, r := range c.Status.Allocation.Devices.Results {
+			result := demand.Result{
+				Request: r.Request, Driver: r.Driver, Pool: r.Pool, Device: r.Device,
+				AdminAccess: r.AdminAccess != nil && *r.AdminAccess,
+			}
+			if r.ShareID != nil {
+				result.ShareID = string(*r.ShareID)
+			}
+			out.Results = append(out.Results, result)
+		}
+	}
+	for _, r := range c.Status.ReservedFor {
+		out.Reservations = append(out.Reservations, demand.Reservation{
+			Pod: r.APIGroup == "" && r.Resource == "pods", Name: r.Name, UID: string(r.UID),
+		})
+	}
+	return out
+}
+
+// claimRequests returns the requests of a claim or a template.
+func claimRequests(spec resourcev1.ResourceClaimSpec) []demand.ClaimRequest {
+	var out []demand.ClaimRequest
+	for _, r := range spec.Devices.Requests {
+		request := demand.ClaimRequest{Name: r.Name}
+		if e := r.Exactly; e != nil {
+			request.AdminAccess = e.AdminAccess != nil && *e.AdminAccess
+			request.Alternatives = []demand.Alternative{alternative("", e.DeviceClassName, e.AllocationMode, e.Count)}
+		}
+		for _, s := range r.FirstAvailable {
+			request.Alternatives = append(request.Alternatives, alternative(s.Name, s.DeviceClassName, s.AllocationMode, s.Count))
+		}
+		out = append(out, request)
+	}
+	return out
+}
+
+func alternative(name, class string, mode resourcev1.DeviceAllocationMode, count int64) demand.Alternative {
+	a := demand.Alternative{Name: name, Class: class, All: mode == resourcev1.DeviceAllocationModeAll, Count: max(count, 1)}
+	if a.All {
+		a.Count = 1
+	}
+	return a
+}
+
+// convertTemplate returns what a template would make claims ask for.
+func convertTemplate(t *resourcev1.ResourceClaimTemplate) *demand.Template {
+	return &demand.Template{Namespace: t.Namespace, Name: t.Name, Requests: claimRequests(t.Spec.Spec)}
+}
+
+// convertClass returns what decides whether a class is one of GPUs.
+func convertClass(c *resourcev1.DeviceClass) *demand.Class {
+	out := &demand.Class{Name: c.Name}
+	if c.Spec.ExtendedResourceName != nil {
+		out.ExtendedResource = *c.Spec.ExtendedResourceName
+	}
+	for _, s := range c.Spec.Selectors {
+		if s.CEL != nil {
+			out.Selectors = append(out.Selectors, s.CEL.Expression)
+		}
+	}
+	return out
+}
+
+// convertSlice returns a slice's devices, and how many attributes were left out
+// for the length of their values.
+func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped int64) {
+	out = &demand.Slice{
+		Name:       s.Name,
+		Driver:     s.Spec.Driver,
+		Pool:       s.Spec.Pool.Name,
+		Generation: s.Spec.Pool.Generation,
+		Count:      s.Spec.Pool.ResourceSliceCount,
+	}
+	if s.Spec.NodeName != nil {
+		out.Node = *s.Spec.NodeName
+	}
+	out.Devices = make([]demand.Device, 0, len(s.Spec.Devices))
+	for i := range s.Spec.Devices {
+		device, n := convertDevice(s.Spec.Driver, &s.Spec.Devices[i])
+		out.Devices = append(out.Devices, device)
+		dropped += n
+	}
+	return out, dropped
+}
+
+// maxValue bounds the values of attributes, in bytes. Single values are never
+// longer than 64; lists can be.
+const maxValue = 256
+
+func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped int64) {
+	out = demand.Device{
+		Name:       d.Name,
+		Type:       text(driver, d, "type"),
+		UUID:       uuid(d),
+		ParentUUID: text(driver, d, "parentUUID"),
+		Profile:    text(driver, d, "profile"),
+		Model:      text(driver, d, "productName"),
+		Taint:      taint(d.Taints),
+	}
+	if d.NodeName != nil {
+		out.Node = *d.NodeName
+	}
+	out.Attributes = make([]demand.Attribute, 0, len(d.Attributes))
+	for name, a := range d.Attributes {
+		value := attributeText(a)
+		if len(value) > maxValue {
+			dropped++
+			continue
+		}
+		// A cluster has tens of thousands of devices with the same keys.
+		key := unique.Make(demand.AttributePrefix + shortName(driver, name)).Value()
+		out.Attributes = append(out.Attributes, demand.Attribute{Key: key, Value: value})
+	}
+	slices.SortFunc(out.Attributes, func(a, b demand.Attribute) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
+	})
+	// A name with and without the driver's domain is one name.
+	out.Attributes = slices.CompactFunc(out.Attributes, func(a, b demand.Attribute) bool { return a.Key == b.Key })
+	for name, c := range d.Capacity {
+		out.Capacity = append(out.Capacity, demand.Capacity{Name: shortName(driver, name), Value: c.Value.AsApproximateFloat64()})
+	}
+	slices.SortFunc(out.Capacity, func(a, b demand.Capacity) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Value, b.Value))
+	})
+	out.Capacity = slices.CompactFunc(out.Capacity, func(a, b demand.Capacity) bool { return a.Name == b.Name })
+	for _, c := range d.ConsumesCounters {
+		out.CounterSets = append(out.CounterSets, c.CounterSet)
+	}
+	return out, dropped
+}
+
+// shortName leaves out the driver's own domain, which a name without one means.
+func shortName(driver string, name resourcev1.QualifiedName) string {
+	return strings.TrimPrefix(string(name), driver+"/")
+}
+
+// text returns an attribute of the driver's own domain.
+func text(driver string, d *resourcev1.Device, name string) string {
+	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
+	if !ok {
+		a = d.Attributes[resourcev1.QualifiedName(driver+"/"+name)]
+	}
+	return attributeText(a)
+}
+
+// uuid returns the device's identity: the attribute uuid, else one that ends in
+// /uuid, of several the first by name.
+func uuid(d *resourcev1.Device) string {
+	if a, ok := d.Attributes["uuid"]; ok {
+		return attributeText(a)
+	}
+	first := resourcev1.QualifiedName("")
+	for name := range d.Attributes {
+		if strings.HasSuffix(string(name), "/uuid") && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return attributeText(d.Attributes[first])
+}
+
+// attributeText writes a value as text, a list with commas.
+func attributeText(a resourcev1.DeviceAttribute) string {
+	switch {
+	case a.StringValue != nil:
+		return *a.StringValue
+	case a.IntValue != nil:
+		return strconv.FormatInt(*a.IntValue, 10)
+	case a.BoolValue != nil:
+		return strconv.FormatBool(*a.BoolValue)
+	case a.VersionValue != nil:
+		return *a.VersionValue
+	}
+	list := slices.Concat(a.StringValues, a.VersionValues)
+	for _, v := range a.IntValues {
+		list = append(list, strconv.FormatInt(v, 10))
+	}
+	for _, v := range a.BoolValues {
+		list = append(list, strconv.FormatBool(v))
+	}
+	return strings.Join(list, ",")
+}
+
+// taint returns the strongest effect that keeps claims away from the device.
+func taint(taints []resourcev1.DeviceTaint) string {
+	strongest := ""
+	for _, t := range taints {
+		switch t.Effect {
+		case resourcev1.DeviceTaintEffectNoExecute:
+			return string(t.Effect)
+		case resourcev1.DeviceTaintEffectNoSchedule:
+			strongest = string(t.Effect)
+		case resourcev1.DeviceTaintEffectNone: // for information
+		}
+	}
+	return strongest
+}

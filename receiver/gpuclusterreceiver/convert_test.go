@@ -1,0 +1,74 @@
+package gpuclusterreceiver
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+)
+
+// Objects in the cache are shared: limits are filled in without changing them.
+func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
+	limits := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+	p := &corev1.Pod{
+		Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "init", Resources: corev1.ResourceRequirements{Limits: limits}}},
+			Containers: []corev1.Container{
+				{Name: "plain"},
+				{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits, Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}},
+			},
+			Overhead: corev1.ResourceList{"example.com/bandwidth": resource.MustParse("5k")},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	before := p.DeepCopy()
+	got := convertPod(p, gpushare.Families{})
+	assert.Equal(t, before, p)
+	assert.Equal(t, []demand.Request{
+		{Resource: "example.com/bandwidth", Effective: 5000},
+		{Resource: "nvidia.com/gpu", Effective: 2, Regular: 2},
+	}, got.Requests)
+}
+
+func TestQuantitiesAreWholeUnits(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "5k": 5000, "4Gi": 4 << 30, "100m": 1, "0": 0, "-1": -1,
+		"9223372036854775807": math.MaxInt64, "1e30": math.MaxInt64,
+	} {
+		assert.Equal(t, want, units(resource.MustParse(text)), text)
+	}
+}
+
+func TestAttributesThatAreTooLongAreLeftOutAndCounted(t *testing.T) {
+	long := make([]string, 10)
+	for i := range long {
+		long[i] = strings.Repeat("x", 64)
+	}
+	short := "Hopper"
+	s, dropped := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com",
+		Devices: []resourcev1.Device{{Name: "gpu-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+			"fabric": {StringValues: long}, "architecture": {StringValue: &short},
+		}}},
+	}})
+	assert.EqualValues(t, 1, dropped)
+	assert.Equal(t, []demand.Attribute{{Key: "dra.attribute.architecture", Value: "Hopper"}}, s.Devices[0].Attributes)
+}
+
+// Nothing that an object lacks makes converting it fail.
+func TestEmptyObjectsAreNothing(t *testing.T) {
+	assert.Empty(t, convertPod(&corev1.Pod{}, gpushare.Families{}).Requests)
+	assert.False(t, convertNode(&corev1.Node{}).Ready)
+	assert.False(t, convertClaim(&resourcev1.ResourceClaim{}).Allocated)
+	assert.Empty(t, convertTemplate(&resourcev1.ResourceClaimTemplate{}).Requests)
+	assert.Empty(t, convertClass(&resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{}}}}).Selectors)
+	empty, _ := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{}}}})
+	assert.Len(t, empty.Devices, 1)
+}

@@ -1,0 +1,89 @@
+package gpuclusterreceiver
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected outputs")
+
+// now is when the golden clusters are looked at.
+var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
+
+// all is what is observed where every kind of objects can be read.
+var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
+
+// Each directory below testdata/golden is a sentence. cluster.yaml holds the
+// objects of a cluster, output.txt what must be said of them, one line a point.
+// config.yaml, where it exists, is the configuration of the receiver.
+func TestGolden(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			objects := readObjects(t, filepath.Join(dir, "cluster.yaml"))
+			cfg := readConfig(t, filepath.Join(dir, "config.yaml"))
+			families, err := cfg.families()
+			require.NoError(t, err)
+			emitted := func() string {
+				s := newStore(cfg.demandOptions(families), families, func() {})
+				for _, o := range objects {
+					put(t, s, o)
+				}
+				return render(t, look(s, cfg)...)
+			}
+
+			got := emitted()
+			want := filepath.Join(dir, "output.txt")
+			if *update {
+				require.NoError(t, os.WriteFile(want, []byte(got), 0o600))
+			}
+			text, err := os.ReadFile(want)
+			require.NoError(t, err)
+			assert.Equal(t, string(text), got)
+
+			rand.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+			assert.Equal(t, got, emitted(), "the order in which objects come changes nothing")
+		})
+	}
+}
+
+// look emits what a store holds.
+func look(s *store, cfg *Config) []pmetric.Metrics {
+	points, _ := s.points(now, all, nil)
+	b := batches{clusterName: cfg.ClusterName}
+	var out []pmetric.Metrics
+	for len(points) > 0 {
+		md, n := b.take(points, now)
+		out = append(out, md)
+		points = points[n:]
+	}
+	return out
+}
+
+// readConfig reads the receiver's configuration; without the file it is the default.
+func readConfig(t *testing.T, file string) *Config {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	if _, err := os.Stat(file); err == nil {
+		conf, err := confmaptest.LoadConf(file)
+		require.NoError(t, err)
+		require.NoError(t, conf.Unmarshal(cfg))
+	}
+	cfg.LeaderElection.Namespace = "monitoring"
+	require.NoError(t, confmap.Validate(cfg))
+	return cfg
+}

@@ -1,0 +1,239 @@
+package demand
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// busy is a cluster in which every metric has a point.
+func busy() *Cluster {
+	opts := options()
+	opts.Rules = []string{"gpu_zero"}
+	c := New(opts)
+	c.SetNode(&Node{Name: "a", Ready: true, Allocatable: []Quantity{{gpu, 8}}, Capacity: []Quantity{{gpu, 8}}})
+	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: PhasePending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: PhasePending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
+	request := []ClaimRequest{{Name: "gpu", Alternatives: []Alternative{{Class: "gpu.nvidia.com", Count: 2}}}}
+	c.SetTemplate(&Template{Name: "two", Requests: request})
+	c.SetClass(&Class{Name: "gpu.nvidia.com"})
+	c.SetSlice(&Slice{Name: "s", Driver: "gpu.nvidia.com", Pool: "a", Count: 1, Node: "a", Devices: []Device{
+		{Name: "gpu-0", Type: "gpu", UUID: "GPU-0", Capacity: []Capacity{{"memory", 80 << 30}}},
+	}})
+	c.SetClaim(&Claim{
+		Name: "held", UID: "c1", Requests: request, Allocated: true,
+		Results:      []Result{{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"}},
+		Reservations: []Reservation{{Pod: true, Name: "holder", UID: "u3"}},
+	})
+	return c
+}
+
+func TestABusyClusterShowsEveryMetric(t *testing.T) {
+	points, _ := busy().Points(now, everything, nil)
+	seen := map[*signal.Metric]bool{}
+	for _, p := range points {
+		seen[p.Metric] = true
+	}
+	for _, m := range signal.All() {
+		if m.Stage == signal.StageCluster {
+			assert.True(t, seen[m], m.Name)
+		}
+	}
+}
+
+// Absent is not zero: what cannot be read is not said, and takes along only
+// what cannot be said without it.
+func TestWhatIsNotObservedIsAbsent(t *testing.T) {
+	pods := []*signal.Metric{
+		signal.ClusterPendingPodCount, signal.ClusterPendingRequestTotal, signal.K8sGPUPods, signal.K8sGPURequested,
+		signal.K8sGPUPendingOldestAge, signal.K8sGPURequestInvalid,
+	}
+	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity}
+	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice}
+	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice}
+	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}
+
+	for name, tt := range map[string]struct {
+		seen   Observed
+		absent [][]*signal.Metric
+	}{
+		"pods":      {Observed{Nodes: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{pods, ratio}},
+		"nodes":     {Observed{Pods: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{nodes, ratio}},
+		"slices":    {Observed{Pods: true, Nodes: true, Claims: true, Templates: true}, [][]*signal.Metric{devices}},
+		"claims":    {Observed{Pods: true, Nodes: true, Slices: true, Templates: true}, [][]*signal.Metric{claims}},
+		"templates": {Observed{Pods: true, Nodes: true, Slices: true, Claims: true}, nil},
+		"all":       {Observed{}, [][]*signal.Metric{pods, nodes, devices, claims, ratio}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			absent := map[*signal.Metric]bool{}
+			for _, group := range tt.absent {
+				for _, m := range group {
+					absent[m] = true
+				}
+			}
+			got := map[*signal.Metric]bool{}
+			points, _ := busy().Points(now, tt.seen, nil)
+			for _, p := range points {
+				got[p.Metric] = true
+			}
+			for _, m := range signal.All() {
+				if m.Stage == signal.StageCluster {
+					assert.Equal(t, !absent[m], got[m], m.Name)
+				}
+			}
+		})
+	}
+}
+
+func TestWithoutTemplatesClaimsCountAlone(t *testing.T) {
+	c := busy()
+	pending := "gpu.nvidia.com pending"
+	assert.InDelta(t, 2, values(c, everything, signal.K8sResourceClaimRequested)[pending], 0)
+	seen := everything
+	seen.Templates = false
+	assert.InDelta(t, 0, values(c, seen, signal.K8sResourceClaimRequested)[pending], 0)
+}
+
+func TestWithoutSlicesAClaimsDeviceHasNoIdentity(t *testing.T) {
+	identified := func(seen Observed) bool {
+		points, stats := busy().Points(now, seen, nil)
+		assert.Zero(t, stats.UnknownDevices, "that slices cannot be read does not make devices unknown")
+		for _, p := range points {
+			if p.Metric == signal.K8sResourceClaimDevice {
+				return slices.Contains(p.Attributes, Attribute{signal.HardwareID, "GPU-0"})
+			}
+		}
+		return false
+	}
+	assert.True(t, identified(everything))
+	seen := everything
+	seen.Slices = false
+	assert.False(t, identified(seen))
+}
+
+func TestADisabledMetricIsTheOnlyOneMissing(t *testing.T) {
+	for _, m := range signal.All() {
+		if m.Stage != signal.StageCluster {
+			continue
+		}
+		c := busy()
+		c.disabled[m] = true
+		points, _ := c.Points(now, everything, nil)
+		all, _ := busy().Points(now, everything, nil)
+		missing := 0
+		for _, p := range all {
+			if p.Metric == m {
+				missing++
+			}
+		}
+		for _, p := range points {
+			require.NotEqual(t, m, p.Metric)
+		}
+		assert.Len(t, points, len(all)-missing, m.Name)
+	}
+}
+
+func TestStatsTellWhatWasLeftOut(t *testing.T) {
+	c := New(options())
+	c.SetSlice(&Slice{Name: "s1", Driver: "gpu.nvidia.com", Pool: "half", Generation: 1, Count: 2})
+	c.SetSlice(&Slice{Name: "s2", Driver: "gpu.nvidia.com", Pool: "whole", Generation: 1, Count: 1})
+	c.SetSlice(&Slice{Name: "s3", Driver: "other.example.com", Pool: "half", Generation: 1, Count: 2})
+	c.SetClaim(&Claim{Name: "all", Requests: []ClaimRequest{{Alternatives: []Alternative{{Class: "gpu.nvidia.com", All: true, Count: 1}}}}})
+	c.SetClaim(&Claim{Name: "held", Allocated: true, Results: []Result{
+		{Driver: "gpu.nvidia.com", Pool: "half", Device: "gpu-0"},
+		{Driver: "gpu.nvidia.com", Pool: "gone", Device: "gpu-0"},
+		{Driver: "other.example.com", Pool: "half", Device: "gpu-0"},
+	}})
+	_, stats := c.Points(now, everything, nil)
+	assert.Equal(t, Stats{AllModeRequests: 1, IncompletePools: 1, UnknownDevices: 2}, stats)
+}
+
+// A pool is in pieces while a driver replaces its slices, in either order.
+func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
+	c := New(options())
+	slice := func(name string, generation, count int64, device string) *Slice {
+		return &Slice{Name: name, Driver: "gpu.nvidia.com", Pool: "a", Generation: generation, Count: count, Devices: []Device{{Name: device}}}
+	}
+	devices := func() []string {
+		var out []string
+		points, _ := c.Points(now, everything, nil)
+		for _, p := range points {
+			if p.Metric == signal.K8sResourceSliceDevice {
+				out = append(out, p.Attributes[2].Value)
+			}
+		}
+		return out
+	}
+	c.SetSlice(slice("s1", 1, 2, "gpu-0"))
+	assert.Empty(t, devices())
+	c.SetSlice(slice("s2", 1, 2, "gpu-1"))
+	assert.Equal(t, []string{"gpu-0", "gpu-1"}, devices())
+	c.SetSlice(slice("s1", 2, 2, "gpu-2"))
+	assert.Empty(t, devices())
+	c.SetSlice(slice("s2", 2, 2, "gpu-3"))
+	assert.Equal(t, []string{"gpu-2", "gpu-3"}, devices())
+	c.SetSlice(slice("s3", 3, 1, "gpu-4"))
+	assert.Equal(t, []string{"gpu-4"}, devices(), "the old generation is on its way out")
+	c.DeleteSlice("s1")
+	c.DeleteSlice("s2")
+	c.DeleteSlice("s2")
+	assert.Equal(t, []string{"gpu-4"}, devices())
+	c.DeleteSlice("s3")
+	assert.Empty(t, devices())
+	assert.Empty(t, c.pools, "nothing is left of a pool without slices")
+}
+
+// Slices of one generation that disagree on their number are no pool.
+func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
+	c := New(options())
+	c.SetSlice(&Slice{Name: "s1", Driver: "gpu.nvidia.com", Pool: "a", Generation: 1, Count: 2, Devices: []Device{{Name: "gpu-0"}}})
+	c.SetSlice(&Slice{Name: "s2", Driver: "gpu.nvidia.com", Pool: "a", Generation: 1, Count: 3, Devices: []Device{{Name: "gpu-1"}}})
+	_, stats := c.Points(now, everything, nil)
+	assert.EqualValues(t, 1, stats.IncompletePools)
+}
+
+// A device may draw from two counter sets: it is then both of their devices at once.
+func TestCounterSetsThatOneDeviceJoinsAreOneThing(t *testing.T) {
+	c := New(options())
+	memory := func(name string, gib float64, sets ...string) Device {
+		return Device{Name: name, Type: "gpu", Capacity: []Capacity{{"memory", gib}}, CounterSets: sets}
+	}
+	c.SetSlice(&Slice{Name: "s", Driver: "gpu.nvidia.com", Pool: "a", Count: 1, Devices: []Device{
+		memory("both", 160, "left", "right"),
+		memory("left", 80, "left"),
+		memory("right", 80, "right"),
+		memory("third", 80, "third"),
+		memory("alone", 80),
+	}})
+	assert.Equal(t, map[string]float64{"gpu.nvidia.com a gpu memory": 320}, values(c, everything, signal.K8sResourceSliceCapacity))
+}
+
+func TestSumsDoNotOverflow(t *testing.T) {
+	c := New(options())
+	for _, n := range []string{"a", "b"} {
+		c.SetPod(&Pod{Name: n, Phase: PhasePending, Requests: []Request{{gpu, math.MaxInt64, 1e30}}})
+	}
+	assert.InDelta(t, float64(math.MaxInt64), values(c, everything, signal.K8sGPURequested)[gpu+" queued"], 0)
+	assert.InDelta(t, float64(math.MaxInt64), values(c, everything, signal.ClusterPendingRequestTotal)[gpu], 0)
+}
+
+func TestAClockThatIsBehindGivesNoNegativeAge(t *testing.T) {
+	c := New(options())
+	c.SetPod(&Pod{Name: "early", Phase: PhasePending, Created: now.Unix() + 60, Requests: []Request{{gpu, 1, 1}}})
+	assert.Equal(t, map[string]float64{gpu: 0}, values(c, everything, signal.K8sGPUPendingOldestAge))
+}
+
+// A pod of the same name takes the place of the one before.
+func TestAPodNameThatIsUsedAgainIsOnePod(t *testing.T) {
+	c := New(options())
+	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: PhaseRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "job", UID: "u2", Phase: PhasePending, Requests: []Request{{gpu, 4, 4}}})
+	got := values(c, everything, signal.K8sGPURequested)
+	assert.InDelta(t, 0, got[gpu+" running"], 0)
+	assert.InDelta(t, 4, got[gpu+" queued"], 0)
+}

@@ -1,0 +1,64 @@
+package demand
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// now is when clusters are looked at.
+var now = time.Unix(1_800_000_000, 0)
+
+// everything is what is observed where every kind of objects can be read.
+var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
+
+func options() Options {
+	return Options{IsGPU: gpushare.IsGPU, Drivers: []string{"gpu.nvidia.com"}}
+}
+
+// look returns what is said of a cluster, one sorted line a point.
+func look(c *Cluster, seen Observed) []string {
+	points, _ := c.Points(now, seen, nil)
+	var lines []string
+	for _, p := range points {
+		var attrs []string
+		for _, a := range slices.Concat(p.Attributes, p.More) {
+			attrs = append(attrs, a.Key+"="+a.Value)
+		}
+		slices.Sort(attrs)
+		value := strconv.FormatInt(p.Int, 10)
+		if !p.Metric.Int {
+			value = strconv.FormatFloat(p.Double, 'g', -1, 64)
+		}
+		lines = append(lines, fmt.Sprintf("%+v %s {%s} = %s", p.Place, p.Metric.Name, strings.Join(attrs, ", "), value))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// values returns the cluster-wide values of a metric by the values of its attributes.
+func values(c *Cluster, seen Observed, m *signal.Metric) map[string]float64 {
+	out := map[string]float64{}
+	points, _ := c.Points(now, seen, nil)
+	for _, p := range points {
+		if p.Metric != m {
+			continue
+		}
+		var attrs []string
+		for _, a := range p.Attributes {
+			attrs = append(attrs, a.Value)
+		}
+		out[strings.Join(attrs, " ")] = p.Double + float64(p.Int)
+	}
+	return out
+}

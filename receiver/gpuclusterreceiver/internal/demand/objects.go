@@ -1,0 +1,188 @@
+package demand
+
+// Phase is a pod's status.phase, as far as it matters here.
+type Phase uint8
+
+// The phases. A pod that is PhaseOther (Unknown) may still hold what it was given.
+const (
+	PhaseOther Phase = iota
+	PhasePending
+	PhaseRunning
+	PhaseTerminal
+)
+
+// Pod is what of a pod decides about its demand.
+type Pod struct {
+	Namespace, Name, UID string
+	// Node is spec.nodeName: empty until the pod is bound.
+	Node  string
+	Phase Phase
+	// Created is metadata.creationTimestamp in seconds since the epoch.
+	Created int64
+	// Terminating says that the pod has a deletionTimestamp.
+	Terminating bool
+	// Gated says that scheduling gates keep the scheduler from looking at it.
+	Gated bool
+	// Unschedulable says that the scheduler looked and found no place, or failed.
+	Unschedulable bool
+	// Requests are the pod's extended resources, each once.
+	Requests []Request
+	// TemplateClaims are the claims that are made for this pod out of templates.
+	TemplateClaims []TemplateClaim
+	// BrokenRules are the rules of the GPU share API that the pod breaks, each once.
+	BrokenRules []string
+}
+
+// Request is a pod's request of one resource, in the resource's own unit.
+type Request struct {
+	Resource string
+	// Effective is what the scheduler reserves: init containers, sidecars and
+	// overhead included.
+	Effective int64
+	// Regular is the sum over regular containers alone, as OpenCost counts.
+	Regular float64
+}
+
+// TemplateClaim is an entry of spec.resourceClaims that names a template.
+type TemplateClaim struct {
+	// Name is the entry's name, Template the ResourceClaimTemplate's.
+	Name, Template string
+	// Made says that the pod's status tells of the claim, or that none is needed.
+	Made bool
+}
+
+// Quantity is an amount of a named thing.
+type Quantity struct {
+	Name  string
+	Value int64
+}
+
+// Node is what of a node decides about its capacity.
+type Node struct {
+	Name string
+	// Ready is the node's Ready condition, false where there is none.
+	Ready bool
+	// Cordoned is spec.unschedulable.
+	Cordoned bool
+	// Allocatable and Capacity are the node's extended resources.
+	Allocatable, Capacity []Quantity
+}
+
+// Claim is a ResourceClaim.
+type Claim struct {
+	Namespace, Name, UID string
+	// OwnerUID is the pod that the claim was made for, Entry the name in its
+	// spec.resourceClaims; both are empty for a claim that is no template's.
+	OwnerUID, Entry string
+	// ExtendedResource says that the scheduler made the claim for a pod that
+	// requests an extended resource: its demand shows in the pod's requests.
+	ExtendedResource bool
+	Terminating      bool
+	Requests         []ClaimRequest
+	// Allocated says that the claim has an allocation.
+	Allocated bool
+	// Results are the allocated devices.
+	Results []Result
+	// Reservations are the consumers that the claim is reserved for.
+	Reservations []Reservation
+}
+
+// ClaimRequest is a request for devices in a claim or a template.
+type ClaimRequest struct {
+	Name string
+	// AdminAccess marks a request that takes no device away from others.
+	AdminAccess bool
+	// Alternatives are the ways to satisfy it: one for `exactly`, those of
+	// `firstAvailable` in the order of preference.
+	Alternatives []Alternative
+}
+
+// Alternative is one way to satisfy a request.
+type Alternative struct {
+	// Name is the subrequest's name, empty for `exactly`.
+	Name string
+	// Class is the DeviceClass.
+	Class string
+	// Count is the number of devices; 1 where All is set.
+	Count int64
+	// All asks for all matching devices, how many that is shows in the allocation.
+	All bool
+}
+
+// Result is one device allocated to a claim.
+type Result struct {
+	// Request is the request's name, of a subrequest <request>/<subrequest>.
+	Request string
+	// Driver, Pool and Device name the device.
+	Driver, Pool, Device string
+	// ShareID tells allocations of one shareable device apart; empty for others.
+	ShareID     string
+	AdminAccess bool
+}
+
+// Reservation is a consumer of an allocated claim.
+type Reservation struct {
+	// Pod says that the consumer is a pod.
+	Pod bool
+	// Name and UID are the consumer's; its namespace is the claim's.
+	Name, UID string
+}
+
+// Template is a ResourceClaimTemplate.
+type Template struct {
+	Namespace, Name string
+	Requests        []ClaimRequest
+}
+
+// Class is a DeviceClass.
+type Class struct {
+	Name string
+	// ExtendedResource is spec.extendedResourceName, empty where there is none.
+	ExtendedResource string
+	// Selectors are the CEL expressions.
+	Selectors []string
+}
+
+// Slice is a ResourceSlice. It and what it points to must not be changed once
+// it was handed over.
+type Slice struct {
+	Name         string
+	Driver, Pool string
+	// Generation and Count are spec.pool's: a pool is whole when Count slices
+	// of its highest generation are there.
+	Generation, Count int64
+	// Node is the node that the devices are on, empty for devices that several
+	// nodes reach.
+	Node    string
+	Devices []Device
+}
+
+// Device is one device of a slice.
+type Device struct {
+	Name string
+	// Type is the driver's type: gpu, mig, vfio; empty where it has none.
+	Type string
+	// UUID is the vendor's identity of the device, empty where it is not told.
+	UUID string
+	// ParentUUID and Profile are a MIG device's board and profile.
+	ParentUUID, Profile string
+	// Model is the product's name.
+	Model string
+	// Node overrides the slice's node.
+	Node string
+	// Taint is the strongest effect of the device's taints: NoExecute,
+	// NoSchedule or empty.
+	Taint string
+	// Attributes are further attributes of the device's point, ready to be emitted.
+	Attributes []Attribute
+	// Capacity is what the device advertises, in the unit of the quantity.
+	Capacity []Capacity
+	// CounterSets name the counter sets that the device draws from when it is used.
+	CounterSets []string
+}
+
+// Capacity is an advertised amount.
+type Capacity struct {
+	Name  string
+	Value float64
+}

@@ -1,0 +1,128 @@
+package demand
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	gpu    = "nvidia.com/gpu"
+	shared = "nvidia.com/gpu.shared"
+)
+
+// requests makes a pod that requests units with regular containers alone.
+func requests(phase Phase, resource string, units int64) *Pod {
+	p := &Pod{Phase: phase, Requests: []Request{{Resource: resource, Effective: units, Regular: float64(units)}}}
+	if phase == PhaseRunning {
+		p.Node = "a"
+	}
+	return p
+}
+
+func has(resource string, units int64) *Node {
+	amounts := []Quantity{{resource, units}}
+	return &Node{Ready: true, Allocatable: amounts, Capacity: amounts}
+}
+
+// The vectors of OpenCost's own tests, and what its code does beyond them.
+func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
+	type want struct{ pods, units, ratio map[string]float64 }
+	of := func(resource string, v float64) map[string]float64 { return map[string]float64{resource: v} }
+	none := map[string]float64{}
+	for name, tt := range map[string]struct {
+		pods  []*Pod
+		nodes []*Node
+		want  want
+	}{
+		"pending and running pods request, terminal ones do not, all nodes have": {
+			[]*Pod{requests(PhasePending, gpu, 2), requests(PhasePending, gpu, 1), requests(PhaseRunning, gpu, 4), requests(PhaseTerminal, gpu, 8)},
+			[]*Node{has(gpu, 4), has(gpu, 4)},
+			want{of(gpu, 2), of(gpu, 3), of(gpu, 0.875)},
+		},
+		"replicas of shared GPUs are a resource of their own": {
+			[]*Pod{requests(PhasePending, shared, 3), requests(PhaseRunning, shared, 5), requests(PhaseTerminal, shared, 8)},
+			[]*Node{has(shared, 8)},
+			want{of(shared, 1), of(shared, 3), of(shared, 1)},
+		},
+		"without nodes there is no ratio": {
+			[]*Pod{requests(PhasePending, gpu, 1)},
+			nil,
+			want{of(gpu, 1), of(gpu, 1), none},
+		},
+		"an empty cluster says nothing": {nil, nil, want{none, none, none}},
+		"allocatable that nobody requests gives zeros": {
+			nil,
+			[]*Node{has(gpu, 8)},
+			want{of(gpu, 0), of(gpu, 0), of(gpu, 0)},
+		},
+		"allocatable of zero gives zeros and no ratio": {
+			nil,
+			[]*Node{has(gpu, 0)},
+			want{of(gpu, 0), of(gpu, 0), none},
+		},
+		"cordoned nodes and those that are not ready count": {
+			[]*Pod{requests(PhaseRunning, gpu, 4)},
+			[]*Node{{Cordoned: true, Ready: true, Allocatable: []Quantity{{gpu, 4}}}, {Allocatable: []Quantity{{gpu, 4}}}},
+			want{of(gpu, 0), of(gpu, 0), of(gpu, 0.5)},
+		},
+		"the phase alone decides: bound, gated and terminating pods are pending": {
+			[]*Pod{
+				{Phase: PhasePending, Node: "a", Requests: []Request{{gpu, 1, 1}}},
+				{Phase: PhasePending, Gated: true, Requests: []Request{{gpu, 1, 1}}},
+				{Phase: PhasePending, Terminating: true, Requests: []Request{{gpu, 1, 1}}},
+			},
+			nil,
+			want{of(gpu, 3), of(gpu, 3), none},
+		},
+		"pods in an unknown phase are not counted": {
+			[]*Pod{{Phase: PhaseOther, Node: "a", Requests: []Request{{gpu, 1, 1}}}},
+			nil,
+			want{none, none, none},
+		},
+		"what init containers and sidecars need is not counted": {
+			[]*Pod{{Phase: PhasePending, Requests: []Request{{gpu, 4, 0}}}},
+			nil,
+			want{none, none, none},
+		},
+		"a pod counts for each resource that it requests": {
+			[]*Pod{{Phase: PhasePending, Requests: []Request{{gpu, 1, 1}, {"nvidia.com/mig-1g.5gb.shared", 2, 2}}}},
+			nil,
+			want{
+				map[string]float64{gpu: 1, "nvidia.com/mig-1g.5gb.shared": 1},
+				map[string]float64{gpu: 1, "nvidia.com/mig-1g.5gb.shared": 2},
+				none,
+			},
+		},
+		"other vendors and renamed resources are not counted": {
+			[]*Pod{requests(PhasePending, "amd.com/gpu", 1), requests(PhasePending, "nvidia.com/gpu-misc", 1)},
+			[]*Node{has("amd.com/gpu", 8)},
+			want{none, none, none},
+		},
+		"a ratio above one is meaningful": {
+			[]*Pod{requests(PhasePending, gpu, 16), requests(PhaseRunning, gpu, 8)},
+			[]*Node{has(gpu, 8)},
+			want{of(gpu, 1), of(gpu, 16), of(gpu, 3)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New(options())
+			for i, p := range tt.pods {
+				p.Name = fmt.Sprint(i)
+				c.SetPod(p)
+			}
+			for i, n := range tt.nodes {
+				n.Name = fmt.Sprint(i)
+				c.SetNode(n)
+			}
+			assert.Equal(t, tt.want, want{
+				values(c, everything, signal.ClusterPendingPodCount),
+				values(c, everything, signal.ClusterPendingRequestTotal),
+				values(c, everything, signal.ClusterRequestedAllocatableRatio),
+			})
+		})
+	}
+}

@@ -1,0 +1,251 @@
+package demand
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// podState is where a pod stands; the states exclude each other.
+type podState uint8
+
+const (
+	gated podState = iota
+	unschedulable
+	queued
+	binding
+	running
+	numPodStates
+
+	// neither is the state of a pod that holds nothing and waits for nothing.
+	neither = numPodStates
+)
+
+var podStates = [numPodStates]Attribute{
+	gated:         {signal.State, "gated"},
+	unschedulable: {signal.State, "unschedulable"},
+	queued:        {signal.State, "queued"},
+	binding:       {signal.State, "binding"},
+	running:       {signal.State, "running"},
+}
+
+// state tells where the pod stands. A terminating pod still holds what it was
+// bound to, but waits for nothing any more.
+func (p *Pod) state() podState {
+	switch {
+	case p.Node != "" && p.Phase == PhaseRunning:
+		return running
+	case p.Node != "":
+		return binding
+	case p.Terminating:
+		return neither
+	case p.Gated:
+		return gated
+	case p.Unschedulable:
+		return unschedulable
+	}
+	return queued
+}
+
+// saysNothing reports whether the pod appears in no metric: it is over, or
+// requests nothing and waits for no claim that is still to be made.
+func (p *Pod) saysNothing() bool {
+	if p.Phase == PhaseTerminal {
+		return true
+	}
+	toBeMade := p.state().waiting() && slices.ContainsFunc(p.TemplateClaims, func(t TemplateClaim) bool { return !t.Made })
+	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && !toBeMade
+}
+
+// waiting reports whether the scheduler has yet to find a node for the pod.
+func (s podState) waiting() bool { return s == gated || s == unschedulable || s == queued }
+
+// tally is what pods and nodes say about one resource.
+type tally struct {
+	pods, units [numPodStates]int64
+	oldest      int64 // creation of the oldest waiting pod; 0 for none
+
+	// OpenCost's sums.
+	openCost       bool // the resource is known by OpenCost's definition
+	pendingPods    int64
+	pendingUnits   float64
+	requestedUnits float64
+	allocatable    float64
+}
+
+// openCostKnows reports whether a resource is one of those that OpenCost counts.
+func openCostKnows(resource string) bool {
+	return resource == "nvidia.com/gpu" || resource == "nvidia.com/gpu.shared" || strings.HasPrefix(resource, "nvidia.com/mig-")
+}
+
+// addPods emits what pods request, with OpenCost's metrics.
+func (e *emission) addPods() {
+	tallies := map[string]*tally{}
+	of := func(resource string) *tally {
+		t, ok := tallies[resource]
+		if !ok {
+			t = &tally{}
+			tallies[resource] = t
+		}
+		return t
+	}
+	if e.seen.Nodes {
+		for _, n := range e.nodes {
+			for _, q := range n.Allocatable {
+				if openCostKnows(q.Name) {
+					t := of(q.Name)
+					t.openCost = true
+					t.allocatable += float64(q.Value)
+				}
+				if e.isGPU(q.Name) {
+					of(q.Name)
+				}
+			}
+			for _, q := range n.Capacity {
+				if e.isGPU(q.Name) {
+					of(q.Name)
+				}
+			}
+		}
+	}
+	for _, p := range e.pods {
+		state := p.state()
+		for _, r := range p.Requests {
+			if openCostKnows(r.Resource) && r.Regular > 0 && (p.Phase == PhasePending || p.Phase == PhaseRunning) {
+				of(r.Resource).countOpenCost(p.Phase, r.Regular)
+			}
+			if r.Effective > 0 && state != neither && e.isGPU(r.Resource) {
+				of(r.Resource).count(state, r.Effective, p.Created)
+			}
+		}
+	}
+
+	resources := sortedKeys(tallies)
+	for _, resource := range resources {
+		if t := tallies[resource]; t.openCost {
+			e.int(signal.ClusterPendingPodCount, Place{}, t.pendingPods, Attribute{signal.Resource, resource})
+		}
+	}
+	for _, resource := range resources {
+		if t := tallies[resource]; t.openCost {
+			e.int(signal.ClusterPendingRequestTotal, Place{}, whole(t.pendingUnits), Attribute{signal.Resource, resource})
+		}
+	}
+	for _, resource := range resources {
+		if t := tallies[resource]; t.openCost && t.allocatable > 0 {
+			e.double(signal.ClusterRequestedAllocatableRatio, Place{}, t.requestedUnits/t.allocatable, Attribute{signal.Resource, resource})
+		}
+	}
+	for _, resource := range resources {
+		for s, n := range tallies[resource].pods {
+			e.int(signal.K8sGPUPods, Place{}, n, Attribute{signal.Resource, resource}, podStates[s])
+		}
+	}
+	for _, resource := range resources {
+		for s, n := range tallies[resource].units {
+			e.int(signal.K8sGPURequested, Place{}, n, Attribute{signal.Resource, resource}, podStates[s])
+		}
+	}
+	for _, resource := range resources {
+		if t := tallies[resource]; t.oldest > 0 {
+			age := max(0, e.now.Unix()-t.oldest)
+			e.double(signal.K8sGPUPendingOldestAge, Place{}, float64(age), Attribute{signal.Resource, resource})
+		}
+	}
+}
+
+// whole converts OpenCost's sum, which the contract has as an integer.
+func whole(units float64) int64 {
+	if units >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(units)
+}
+
+func (t *tally) countOpenCost(phase Phase, units float64) {
+	t.openCost = true
+	t.requestedUnits += units
+	if phase == PhasePending {
+		t.pendingPods++
+		t.pendingUnits += units
+	}
+}
+
+func (t *tally) count(state podState, units, created int64) {
+	t.pods[state]++
+	t.units[state] = add(t.units[state], units)
+	if state.waiting() && created > 0 && (t.oldest == 0 || created < t.oldest) {
+		t.oldest = created
+	}
+}
+
+// addBrokenRules emits how many pods break each rule of the GPU share API.
+func (e *emission) addBrokenRules() {
+	broken := make(map[string]int64, len(e.opts.Rules))
+	for _, rule := range e.opts.Rules {
+		broken[rule] = 0
+	}
+	for _, p := range e.pods {
+		for _, rule := range p.BrokenRules {
+			broken[rule]++
+		}
+	}
+	for _, rule := range sortedKeys(broken) {
+		e.int(signal.K8sGPURequestInvalid, Place{}, broken[rule], Attribute{signal.Rule, rule})
+	}
+}
+
+// The states of a node, not_ready before cordoned.
+var (
+	schedulable = Attribute{signal.State, "schedulable"}
+	cordoned    = Attribute{signal.State, "cordoned"}
+	notReady    = Attribute{signal.State, "not_ready"}
+)
+
+func (n *Node) state() Attribute {
+	switch {
+	case !n.Ready:
+		return notReady
+	case n.Cordoned:
+		return cordoned
+	}
+	return schedulable
+}
+
+// addNodes emits what each node has. Every state gets a point, so that a
+// change of the node's state leaves no second value behind.
+func (e *emission) addNodes() {
+	attributes := map[string][][]Attribute{} // by resource, one for each state
+	states := []Attribute{schedulable, cordoned, notReady}
+	put := func(m *signal.Metric, n *Node, amounts []Quantity) {
+		if e.disabled[m] {
+			return
+		}
+		current := n.state()
+		for _, q := range amounts {
+			if !e.isGPU(q.Name) {
+				continue
+			}
+			attrs, ok := attributes[q.Name]
+			if !ok {
+				for _, s := range states {
+					attrs = append(attrs, []Attribute{{signal.Resource, q.Name}, s})
+				}
+				attributes[q.Name] = attrs
+			}
+			for i, s := range states {
+				value := int64(0)
+				if s == current {
+					value = q.Value
+				}
+				e.int(m, Place{Node: n.Name}, value, attrs[i]...)
+			}
+		}
+	}
+	for _, n := range e.nodes {
+		put(signal.K8sGPUAllocatable, n, n.Allocatable)
+		put(signal.K8sGPUCapacity, n, n.Capacity)
+	}
+}

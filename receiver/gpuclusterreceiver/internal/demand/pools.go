@@ -1,0 +1,282 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Values of Device.Type that say how the device shows in telemetry.
+const (
+	typeGPU = "gpu"
+	typeMIG = "mig"
+)
+
+// poolID names a pool of a driver.
+type poolID struct{ driver, name string }
+
+// deviceID names a device in all the cluster.
+type deviceID struct{ driver, pool, device string }
+
+// pool is what the slices of one pool say together. What follows from them is
+// worked out when it is asked for after a change.
+type pool struct {
+	id     poolID
+	slices map[string]*Slice
+
+	fresh    bool // what follows is up to date
+	complete bool
+	devices  map[string]*device
+	order    []*device // sorted by name
+	counts   []Point   // k8s.resourceslice.devices
+	capacity []Point   // k8s.resourceslice.capacity
+}
+
+// device is a device of a complete pool.
+type device struct {
+	*Device
+	node       string
+	attributes []Attribute // those of its k8s.resourceslice.device point, but for the driver's
+	identity   []Attribute // those among them that join it to telemetry
+}
+
+// SetSlice adds a slice or replaces it. Slices of drivers that are not allowed
+// are passed over.
+func (c *Cluster) SetSlice(s *Slice) {
+	c.DeleteSlice(s.Name)
+	if !slices.Contains(c.opts.Drivers, s.Driver) {
+		return
+	}
+	c.slices[s.Name] = s
+	id := poolID{s.Driver, s.Pool}
+	p, ok := c.pools[id]
+	if !ok {
+		p = &pool{id: id, slices: map[string]*Slice{}}
+		c.pools[id] = p
+	}
+	p.slices[s.Name] = s
+	p.fresh = false
+}
+
+// DeleteSlice forgets a slice.
+func (c *Cluster) DeleteSlice(sliceName string) {
+	old, ok := c.slices[sliceName]
+	if !ok {
+		return
+	}
+	delete(c.slices, sliceName)
+	id := poolID{old.Driver, old.Pool}
+	p := c.pools[id]
+	delete(p.slices, sliceName)
+	p.fresh = false
+	if len(p.slices) == 0 {
+		delete(c.pools, id)
+	}
+}
+
+// device returns the device of a complete pool, or nil.
+func (c *Cluster) device(id deviceID) *device {
+	p, ok := c.pools[poolID{id.driver, id.pool}]
+	if !ok {
+		return nil
+	}
+	p.refresh()
+	return p.devices[id.device]
+}
+
+// refresh works out what follows from the pool's slices.
+func (p *pool) refresh() {
+	if p.fresh {
+		return
+	}
+	*p = pool{id: p.id, slices: p.slices, fresh: true}
+	newest := p.newest()
+	p.complete = newest != nil
+	p.devices = map[string]*device{}
+	for _, s := range newest {
+		for i := range s.Devices {
+			d := &s.Devices[i]
+			if _, twice := p.devices[d.Name]; twice {
+				// The scheduler calls such a pool invalid and uses none of it.
+				*p = pool{id: p.id, slices: p.slices, fresh: true}
+				return
+			}
+			p.devices[d.Name] = p.newDevice(s, d)
+		}
+	}
+	for _, deviceName := range sortedKeys(p.devices) {
+		p.order = append(p.order, p.devices[deviceName])
+	}
+	p.count()
+	p.sum()
+}
+
+// newest returns the slices of the highest generation, or nil when they are
+// not all there.
+func (p *pool) newest() []*Slice {
+	var newest []*Slice
+	for _, s := range p.slices {
+		if len(newest) > 0 && s.Generation > newest[0].Generation {
+			newest = newest[:0]
+		}
+		if len(newest) == 0 || s.Generation == newest[0].Generation {
+			newest = append(newest, s)
+		}
+	}
+	for _, s := range newest {
+		if s.Count != int64(len(newest)) {
+			return nil
+		}
+	}
+	return newest
+}
+
+func (p *pool) newDevice(s *Slice, d *Device) *device {
+	attrs := make([]Attribute, 0, 9)
+	attrs = append(attrs,
+		Attribute{signal.DRADriver, p.id.driver}, Attribute{signal.DRAPool, p.id.name}, Attribute{signal.DRADevice, d.Name})
+	attrs = appendSet(attrs, signal.DRADeviceType, d.Type)
+	attrs = appendSet(attrs, DeviceTaint, d.Taint)
+	known := len(attrs)
+	attrs = slices.Clip(appendIdentity(attrs, d))
+	return &device{Device: d, node: cmp.Or(d.Node, s.Node), attributes: attrs, identity: attrs[known:]}
+}
+
+// appendIdentity appends the attributes under which telemetry knows the device.
+// Of a device without a type the UUID is taken for a board's; a device of another
+// type (a board handed to a virtual machine) has no telemetry.
+func appendIdentity(attrs []Attribute, d *Device) []Attribute {
+	switch d.Type {
+	case typeMIG:
+		attrs = appendSet(attrs, signal.MIGUUID, d.UUID)
+		attrs = appendSet(attrs, signal.HardwareParent, d.ParentUUID)
+		attrs = appendSet(attrs, signal.MIGProfile, d.Profile)
+	case typeGPU, "":
+		attrs = appendSet(attrs, signal.HardwareID, d.UUID)
+	}
+	return appendSet(attrs, signal.HardwareModel, d.Model)
+}
+
+// appendSet appends an attribute that has a value.
+func appendSet(attrs []Attribute, key, value string) []Attribute {
+	if value == "" {
+		return attrs
+	}
+	return append(attrs, Attribute{key, value})
+}
+
+// labels returns the attributes that the pool's sums share.
+func (p *pool) labels(deviceType string, more ...Attribute) []Attribute {
+	attrs := []Attribute{{signal.DRADriver, p.id.driver}, {signal.DRAPool, p.id.name}}
+	return append(appendSet(attrs, signal.DRADeviceType, deviceType), more...)
+}
+
+// count counts the devices of each type.
+func (p *pool) count() {
+	counts := map[string]int64{}
+	for _, d := range p.order {
+		counts[d.Type]++
+	}
+	for _, t := range sortedKeys(counts) {
+		p.counts = append(p.counts, Point{Metric: signal.K8sResourceSliceDevices, Attributes: p.labels(t), Int: counts[t]})
+	}
+}
+
+// sum adds capacities up. Devices that draw from one counter set are different
+// cuts of the same thing, a whole board and its partitions: of each capacity
+// the largest among them counts, under that device's type.
+func (p *pool) sum() {
+	type key struct{ deviceType, capacity string }
+	type cut struct{ board, capacity string }
+	sums := map[key]float64{}
+	largest := map[cut]key{}
+	values := map[cut]float64{}
+	boards := p.boards()
+	for _, d := range p.order {
+		for _, q := range d.Capacity {
+			k := key{d.Type, q.Name}
+			if len(d.CounterSets) == 0 {
+				sums[k] += q.Value
+				continue
+			}
+			c := cut{boards.find(d.CounterSets[0]), q.Name}
+			if v, ok := values[c]; !ok || q.Value > v {
+				values[c], largest[c] = q.Value, k
+			}
+		}
+	}
+	for c, k := range largest {
+		sums[k] += values[c]
+	}
+	order := make([]key, 0, len(sums))
+	for k := range sums {
+		order = append(order, k)
+	}
+	slices.SortFunc(order, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.deviceType, b.deviceType), cmp.Compare(a.capacity, b.capacity))
+	})
+	for _, k := range order {
+		p.capacity = append(p.capacity, Point{
+			Metric:     signal.K8sResourceSliceCapacity,
+			Attributes: p.labels(k.deviceType, Attribute{signal.DRACapacity, k.capacity}),
+			Double:     sums[k],
+		})
+	}
+}
+
+// boards joins counter sets that one device draws from together: they are
+// parts of one thing.
+func (p *pool) boards() parents {
+	boards := parents{}
+	for _, d := range p.order {
+		for _, set := range d.CounterSets {
+			boards[boards.find(set)] = boards.find(d.CounterSets[0])
+		}
+	}
+	return boards
+}
+
+// parents are the edges of a union-find forest.
+type parents map[string]string
+
+func (p parents) find(set string) string {
+	for p[set] != "" && p[set] != set {
+		set = p[set]
+	}
+	return set
+}
+
+// addPools emits what drivers advertise in complete pools.
+func (e *emission) addPools() {
+	complete := make([]*pool, 0, len(e.pools))
+	for _, p := range e.pools {
+		p.refresh()
+		if p.complete {
+			complete = append(complete, p)
+		} else {
+			e.stats.IncompletePools++
+		}
+	}
+	if !e.disabled[signal.K8sResourceSliceDevices] {
+		for _, p := range complete {
+			e.out = append(e.out, p.counts...)
+		}
+	}
+	if !e.disabled[signal.K8sResourceSliceCapacity] {
+		for _, p := range complete {
+			e.out = append(e.out, p.capacity...)
+		}
+	}
+	if e.disabled[signal.K8sResourceSliceDevice] {
+		return
+	}
+	for _, p := range complete {
+		for _, d := range p.order {
+			e.out = append(e.out, Point{
+				Metric: signal.K8sResourceSliceDevice, Place: Place{Node: d.node},
+				Attributes: d.attributes, More: d.Attributes, Int: 1,
+			})
+		}
+	}
+}

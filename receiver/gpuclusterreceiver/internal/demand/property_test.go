@@ -1,0 +1,188 @@
+package demand
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Names are few, so that objects meet.
+var (
+	genName     = rapid.SampledFrom([]string{"a", "b", "c"})
+	genResource = rapid.SampledFrom([]string{gpu, shared, "nvidia.com/mig-1g.10gb", "amd.com/gpu", "example.com/fpga", "example.com/gpu"})
+	genClass    = rapid.SampledFrom([]string{"gpu.nvidia.com", "by-resource", "nic"})
+	genDriver   = rapid.SampledFrom([]string{"gpu.nvidia.com", "gpu.nvidia.com", "nic.example.com"})
+)
+
+func genPod(t *rapid.T) *Pod {
+	p := &Pod{
+		Namespace:   "ns",
+		Name:        genName.Draw(t, "pod"),
+		UID:         rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "uid"),
+		Node:        rapid.SampledFrom([]string{"", "a"}).Draw(t, "node"),
+		Phase:       rapid.SampledFrom([]Phase{PhasePending, PhasePending, PhaseRunning, PhaseOther, PhaseTerminal}).Draw(t, "phase"),
+		Created:     rapid.Int64Range(0, 100).Draw(t, "created"),
+		Terminating: rapid.Bool().Draw(t, "terminating"),
+		Gated:       rapid.Bool().Draw(t, "gated"),
+	}
+	for _, r := range rapid.SliceOfNDistinct(genResource, 0, 3, rapid.ID[string]).Draw(t, "resources") {
+		n := rapid.Int64Range(0, 8).Draw(t, "units")
+		p.Requests = append(p.Requests, Request{r, n, float64(n)})
+	}
+	if rapid.Bool().Draw(t, "template") {
+		p.TemplateClaims = []TemplateClaim{{Name: "gpus", Template: genName.Draw(t, "which"), Made: rapid.Bool().Draw(t, "made")}}
+	}
+	return p
+}
+
+func genClaimRequests(t *rapid.T) []ClaimRequest {
+	var out []ClaimRequest
+	for i := range rapid.IntRange(0, 2).Draw(t, "requests") {
+		r := ClaimRequest{Name: fmt.Sprint(i), AdminAccess: rapid.Bool().Draw(t, "admin")}
+		for range rapid.IntRange(1, 3).Draw(t, "alternatives") {
+			r.Alternatives = append(r.Alternatives, Alternative{Class: genClass.Draw(t, "class"), Count: rapid.Int64Range(1, 4).Draw(t, "count")})
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func genClaim(t *rapid.T) *Claim {
+	c := &Claim{
+		Namespace:        "ns",
+		Name:             genName.Draw(t, "claim"),
+		ExtendedResource: rapid.Bool().Draw(t, "extended"),
+		Terminating:      rapid.Bool().Draw(t, "terminating"),
+		Requests:         genClaimRequests(t),
+		Allocated:        rapid.Bool().Draw(t, "allocated"),
+	}
+	c.UID = "uid-" + c.Name
+	if rapid.Bool().Draw(t, "owned") {
+		c.OwnerUID, c.Entry = rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "owner"), "gpus"
+	}
+	if c.Allocated {
+		for range rapid.IntRange(1, 3).Draw(t, "results") {
+			c.Results = append(c.Results, Result{
+				Request: "0", Driver: genDriver.Draw(t, "driver"), Pool: genName.Draw(t, "pool"), Device: genName.Draw(t, "device"),
+				AdminAccess: rapid.Bool().Draw(t, "admin"),
+			})
+		}
+		for _, n := range rapid.SliceOfNDistinct(genName, 0, 2, rapid.ID[string]).Draw(t, "reserved") {
+			c.Reservations = append(c.Reservations, Reservation{Pod: true, Name: n, UID: "uid-" + n})
+		}
+	}
+	return c
+}
+
+func genSlice(t *rapid.T) *Slice {
+	s := &Slice{
+		Name: genName.Draw(t, "slice"), Driver: genDriver.Draw(t, "driver"), Pool: genName.Draw(t, "pool"),
+		Generation: rapid.Int64Range(1, 2).Draw(t, "generation"), Count: rapid.Int64Range(1, 2).Draw(t, "count"), Node: "a",
+	}
+	for _, n := range rapid.SliceOfNDistinct(genName, 0, 3, rapid.ID[string]).Draw(t, "devices") {
+		d := Device{Name: n, Type: rapid.SampledFrom([]string{"gpu", "mig"}).Draw(t, "type"), UUID: "GPU-" + n}
+		// Whole numbers add up to the same in any order.
+		d.Capacity = []Capacity{{"memory", float64(rapid.IntRange(1, 80).Draw(t, "memory"))}}
+		d.CounterSets = rapid.SliceOfNDistinct(genName, 0, 2, rapid.ID[string]).Draw(t, "sets")
+		s.Devices = append(s.Devices, d)
+	}
+	return s
+}
+
+// world is what the API server would have: the last state of every object.
+type world map[string]func(*Cluster)
+
+// change draws a change, applies it to the cluster and notes it in the world.
+func (w world) change(t *rapid.T, c *Cluster) {
+	deleted := rapid.IntRange(0, 3).Draw(t, "delete") == 0
+	var key string
+	var set, remove func(*Cluster)
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	case 0:
+		o := genPod(t)
+		key, set, remove = "pod "+o.Name, func(c *Cluster) { c.SetPod(o) }, func(c *Cluster) { c.DeletePod(o.Namespace, o.Name) }
+	case 1:
+		amounts := []Quantity{{genResource.Draw(t, "resource"), rapid.Int64Range(0, 8).Draw(t, "amount")}}
+		o := &Node{
+			Name: genName.Draw(t, "node"), Ready: rapid.Bool().Draw(t, "ready"), Cordoned: rapid.Bool().Draw(t, "cordoned"),
+			Allocatable: amounts, Capacity: amounts,
+		}
+		key, set, remove = "node "+o.Name, func(c *Cluster) { c.SetNode(o) }, func(c *Cluster) { c.DeleteNode(o.Name) }
+	case 2:
+		o := genClaim(t)
+		key, set, remove = "claim "+o.Name, func(c *Cluster) { c.SetClaim(o) }, func(c *Cluster) { c.DeleteClaim(o.Namespace, o.Name) }
+	case 3:
+		o := genSlice(t)
+		key, set, remove = "slice "+o.Name, func(c *Cluster) { c.SetSlice(o) }, func(c *Cluster) { c.DeleteSlice(o.Name) }
+	case 4:
+		o := &Template{Namespace: "ns", Name: genName.Draw(t, "template"), Requests: genClaimRequests(t)}
+		key, set, remove = "template "+o.Name, func(c *Cluster) { c.SetTemplate(o) }, func(c *Cluster) { c.DeleteTemplate(o.Namespace, o.Name) }
+	default:
+		o := &Class{Name: genClass.Draw(t, "class"), ExtendedResource: rapid.SampledFrom([]string{"", "amd.com/gpu", "example.com/gpu"}).Draw(t, "resource")}
+		key, set, remove = "class "+o.Name, func(c *Cluster) { c.SetClass(o) }, func(c *Cluster) { c.DeleteClass(o.Name) }
+	}
+	if deleted {
+		delete(w, key)
+		remove(c)
+		return
+	}
+	w[key] = set
+	set(c)
+}
+
+func TestChangesOneByOneGiveWhatARebuildInAnyOrderGives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		changed, w := New(options()), world{}
+		for range rapid.IntRange(1, 40).Draw(t, "changes") {
+			w.change(t, changed)
+			if rapid.IntRange(0, 3).Draw(t, "emit") == 0 {
+				look(changed, everything) // what is remembered from here must not show later
+			}
+		}
+		rebuilt := New(options())
+		for _, key := range rapid.Permutation(sortedKeys(w)).Draw(t, "order") {
+			w[key](rebuilt)
+		}
+		require.Equal(t, look(rebuilt, everything), look(changed, everything))
+	})
+}
+
+func TestStatesAddUpToAllPods(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := New(options())
+		wantPods, wantUnits := map[string]float64{}, map[string]float64{}
+		last := map[string]*Pod{}
+		for range rapid.IntRange(0, 10).Draw(t, "pods") {
+			p := genPod(t)
+			last[p.Name] = p
+			c.SetPod(p)
+		}
+		for _, p := range last {
+			if p.Phase == PhaseTerminal || p.Terminating && p.Node == "" {
+				continue
+			}
+			for _, r := range p.Requests {
+				if r.Effective > 0 && options().IsGPU(r.Resource) {
+					wantPods[r.Resource]++
+					wantUnits[r.Resource] += float64(r.Effective)
+				}
+			}
+		}
+		sum := func(m *signal.Metric) map[string]float64 {
+			out := map[string]float64{}
+			points, _ := c.Points(now, everything, nil)
+			for _, p := range points {
+				if p.Metric == m && p.Int > 0 {
+					out[p.Attributes[0].Value] += float64(p.Int)
+				}
+			}
+			return out
+		}
+		require.Equal(t, wantPods, sum(signal.K8sGPUPods))
+		require.Equal(t, wantUnits, sum(signal.K8sGPURequested))
+	})
+}

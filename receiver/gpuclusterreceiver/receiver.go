@@ -1,0 +1,402 @@
+package gpuclusterreceiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
+)
+
+// clusterReceiver emits the store's points while this replica leads.
+type clusterReceiver struct {
+	cfg       *Config
+	settings  receiver.Settings
+	next      consumer.Metrics
+	telemetry *metadata.TelemetryBuilder
+	obs       *receiverhelper.ObsReport
+	store     *store
+	batches   batches
+
+	// newCache is kube.Acquire; tests put a cache with a fake client here.
+	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
+
+	cache    *kube.Cache
+	progress chan struct{} // holds a notice when objects or states changed
+	term     atomic.Pointer[lease.Term]
+	size     int // points of the last emission
+
+	stopEmitting, stopElection context.CancelFunc
+	emitting, electing         sync.WaitGroup
+	unsubscribe                []func()
+	stop                       sync.Once
+	ended                      chan struct{} // closed when everything has stopped
+
+	status statusReporter
+}
+
+var _ receiver.Metrics = (*clusterReceiver)(nil)
+
+func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*clusterReceiver, error) {
+	families, err := cfg.families()
+	if err != nil {
+		return nil, err
+	}
+	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
+		ReceiverID:             set.ID,
+		Transport:              "http",
+		ReceiverCreateSettings: set,
+	})
+	if err != nil {
+		return nil, err
+	}
+	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	r := &clusterReceiver{
+		cfg:       cfg,
+		settings:  set,
+		next:      next,
+		telemetry: telemetry,
+		obs:       obs,
+		batches:   batches{cfg.ClusterName, set.BuildInfo.Version},
+		newCache:  kube.Acquire,
+		progress:  make(chan struct{}, 1),
+		ended:     make(chan struct{}),
+	}
+	r.status.logger = set.Logger
+	r.store = newStore(cfg.demandOptions(families), families, r.nudge)
+	return r, nil
+}
+
+// demandOptions returns the core's options.
+func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
+	opts := demand.Options{
+		IsGPU:    families.IsGPU,
+		Drivers:  cfg.DRADrivers,
+		Classes:  cfg.DeviceClasses,
+		First:    cfg.FirstAvailable == firstAvailableFirst,
+		Disabled: cfg.disabled(),
+	}
+	for _, rule := range gpushare.Rules() {
+		opts.Rules = append(opts.Rules, string(rule))
+	}
+	return opts
+}
+
+// nudge leaves a notice for the emitting loop.
+func (r *clusterReceiver) nudge() {
+	select {
+	case r.progress <- struct{}{}:
+	default:
+	}
+}
+
+// Start implements component.Component. It fails when a kubeconfig cannot be
+// read; that the API server cannot be reached is no reason to fail.
+func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
+	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
+	if err != nil {
+		return fmt.Errorf("kubernetes: %w", err)
+	}
+	r.cache = c
+	r.status.host = host
+	if err := r.registerCallbacks(); err != nil {
+		r.cache = nil
+		c.Release()
+		return err
+	}
+
+	r.unsubscribe = append(r.unsubscribe, r.store.subscribe(c))
+	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
+	// Not before: kinds that nobody needs yet are off, which would be an error.
+	for _, k := range kinds {
+		r.unsubscribe = append(r.unsubscribe, c.Subscribe(k, r.stateChanged))
+	}
+	r.stateChanged()
+
+	ctx = context.WithoutCancel(ctx) // it ends with Start
+	emitting, stopEmitting := context.WithCancel(ctx)
+	electing, stopElection := context.WithCancel(ctx)
+	r.stopEmitting, r.stopElection = stopEmitting, stopElection
+	terms := make(chan *lease.Term)
+	r.emitting.Go(func() { r.run(emitting, terms) })
+	r.electing.Go(func() { r.elect(electing, terms) })
+	return nil
+}
+
+// elect hands out terms until ctx ends.
+func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
+	client := r.cache.Client()
+	if client == nil { // the cache is off, which its state says
+		return
+	}
+	tell := func(err error) { r.status.report(leaseProblem, err) }
+	if err := lease.Run(ctx, r.cfg.LeaderElection, client, terms, tell); err != nil {
+		tell(fmt.Errorf("leader election: %w", err))
+	}
+}
+
+// run emits during each term until ctx ends.
+func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-terms:
+			r.serve(ctx, t)
+		}
+	}
+}
+
+// serve emits until the term or ctx ends: as soon as all kinds are known, and
+// at every interval what is known by then.
+func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
+	inTerm, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // the lease ends a term, not the caller
+	r.term.Store(t)
+	defer r.term.Store(nil)
+
+	tick := time.NewTicker(r.cfg.CollectionInterval)
+	defer tick.Stop()
+	first := r.progress
+	r.nudge()
+	for {
+		select {
+		case <-inTerm.Done():
+			return
+		case <-first:
+			if !r.settled() {
+				continue
+			}
+			first = nil
+			tick.Reset(r.cfg.CollectionInterval)
+		case <-tick.C:
+		}
+		r.emit(inTerm, t, time.Now())
+	}
+}
+
+// settled reports whether waiting makes nothing more known.
+func (r *clusterReceiver) settled() bool {
+	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
+		known, settled := r.look(k)
+		return !known && !settled
+	})
+}
+
+// look tells whether all objects of a kind are known, and whether waiting for
+// them is of no use. Those last seen count as known while the API server is away.
+func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
+	switch state := r.cache.State(k); state.Phase {
+	case kube.Synced, kube.Stale:
+		known = r.store.catchUp(k, func() int { return r.stored(k) })
+		return known, known
+	default:
+		return false, state.Settled()
+	}
+}
+
+// stored returns how many objects of a kind are in the cache.
+func (r *clusterReceiver) stored(k kube.Kind) int {
+	switch k {
+	case kube.Pods:
+		return len(r.cache.Pods())
+	case kube.Nodes:
+		return len(r.cache.Nodes())
+	case kube.ResourceSlices:
+		return len(r.cache.ResourceSlices())
+	case kube.ResourceClaims:
+		return len(r.cache.ResourceClaims())
+	case kube.DeviceClasses:
+		return len(r.cache.DeviceClasses())
+	default:
+		return len(r.cache.ResourceClaimTemplates())
+	}
+}
+
+// observed tells what can be said now. A kind that is still on its way holds
+// back what it would change.
+func (r *clusterReceiver) observed() demand.Observed {
+	pods, podsSettled := r.look(kube.Pods)
+	nodes, nodesSettled := r.look(kube.Nodes)
+	devices, devicesSettled := r.look(kube.ResourceSlices)
+	claims, _ := r.look(kube.ResourceClaims)
+	templates, templatesSettled := r.look(kube.ResourceClaimTemplates)
+	_, classesSettled := r.look(kube.DeviceClasses)
+	return demand.Observed{
+		Pods:      pods && nodesSettled && classesSettled,
+		Nodes:     nodes && classesSettled,
+		Slices:    devices,
+		Claims:    claims && classesSettled && podsSettled && templatesSettled && devicesSettled,
+		Templates: templates,
+	}
+}
+
+// emit sends what is known now. It ends early with the term.
+func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time) {
+	begin := time.Now()
+	points, stats := r.store.points(now, r.observed(), make([]demand.Point, 0, r.size))
+	r.size = len(points)
+	took := time.Since(begin)
+	for len(points) > 0 && ctx.Err() == nil && t.Holds() {
+		begin = time.Now()
+		md, n := r.batches.take(points, now)
+		took += time.Since(begin)
+		points = points[n:]
+		obs := r.obs.StartMetricsOp(ctx)
+		err := r.next.ConsumeMetrics(obs, md)
+		r.obs.EndMetricsOp(obs, metadata.Type.String(), n, err)
+	}
+	r.telemetry.ReceiverGpuClusterEmissionDuration.Record(ctx, took.Seconds())
+	r.telemetry.ReceiverGpuClusterAllModeRequests.Record(ctx, stats.AllModeRequests)
+	r.telemetry.ReceiverGpuClusterIncompletePools.Record(ctx, stats.IncompletePools)
+	r.telemetry.ReceiverGpuClusterUnknownDevices.Record(ctx, stats.UnknownDevices)
+}
+
+func (r *clusterReceiver) registerCallbacks() error {
+	return errors.Join(
+		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(r.store.dropped.Load())
+			return nil
+		}),
+		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
+			leader := int64(0)
+			if r.term.Load().Holds() {
+				leader = 1
+			}
+			o.Observe(leader)
+			return nil
+		}),
+		r.telemetry.RegisterReceiverGpuClusterCacheStateCallback(func(_ context.Context, o metric.Int64Observer) error {
+			for _, k := range kinds {
+				current := r.cache.State(k).Phase
+				for _, p := range kube.Phases() {
+					value := int64(0)
+					if p == current {
+						value = 1
+					}
+					o.Observe(value, metric.WithAttributes(attribute.String("kind", k.String()), attribute.String("state", p.String())))
+				}
+			}
+			return nil
+		}),
+	)
+}
+
+// stateChanged tells the host when kinds cannot be read, or can be read again.
+// An API that the server does not have is not missed.
+func (r *clusterReceiver) stateChanged() {
+	r.nudge()
+	var errs []error
+	for _, k := range kinds {
+		switch state := r.cache.State(k); state.Phase {
+		case kube.Off, kube.Forbidden, kube.Stale:
+			err := fmt.Errorf("%s: %s", k, state.Phase)
+			if state.Err != nil {
+				err = fmt.Errorf("%w: %w", err, state.Err)
+			}
+			errs = append(errs, err)
+		default:
+		}
+	}
+	r.status.report(objectsProblem, errors.Join(errs...))
+}
+
+// Shutdown implements component.Component. It gives the lease back, so that
+// another replica takes over at once. When ctx ends before everything has
+// stopped, it returns the error of ctx.
+func (r *clusterReceiver) Shutdown(ctx context.Context) error {
+	defer r.telemetry.Shutdown()
+	if r.cache == nil {
+		return nil
+	}
+	r.stop.Do(func() { go r.end() })
+	select {
+	case <-r.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end stops everything, emitting before the election.
+func (r *clusterReceiver) end() {
+	defer close(r.ended)
+	r.stopEmitting()
+	r.emitting.Wait()
+	r.stopElection()
+	r.electing.Wait()
+	for _, end := range r.unsubscribe {
+		end()
+	}
+	r.cache.Release()
+}
+
+// statusReporter tells the host what is wrong, once each time that it changes.
+type statusReporter struct {
+	host   component.Host
+	logger *zap.Logger
+
+	mu       sync.Mutex
+	problems [numProblems]error
+}
+
+// problem is something that can be wrong by itself.
+type problem uint8
+
+const (
+	objectsProblem problem = iota // objects cannot be read
+	leaseProblem                  // the lease cannot be read or written
+	numProblems
+)
+
+// report says what is wrong, or with nil that nothing is. Events are reported
+// under the lock, so that they come in the order of the changes. What is wrong
+// with objects the cache logs.
+func (s *statusReporter) report(p problem, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if message(s.problems[p]) == message(err) {
+		return
+	}
+	s.problems[p] = err
+	if p == leaseProblem {
+		if err != nil {
+			s.logger.Warn("The lease cannot be read or written; without it nothing is emitted.", zap.Error(err))
+		} else {
+			s.logger.Info("The lease can be read and written again.")
+		}
+	}
+	event := componentstatus.NewEvent(componentstatus.StatusOK)
+	if all := errors.Join(s.problems[:]...); all != nil {
+		event = componentstatus.NewRecoverableErrorEvent(all)
+	}
+	componentstatus.ReportStatus(s.host, event)
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,440 @@
+package gpuclusterreceiver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadatatest"
+)
+
+// statusHost notes the status events of components.
+type statusHost struct {
+	mu     sync.Mutex
+	events []string
+}
+
+func (h *statusHost) GetExtensions() map[component.ID]component.Component { return nil }
+
+func (h *statusHost) Report(e *componentstatus.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text := e.Status().String()
+	if e.Err() != nil {
+		text += ": " + e.Err().Error()
+	}
+	h.events = append(h.events, text)
+}
+
+func (h *statusHost) last() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.events) == 0 {
+		return ""
+	}
+	return h.events[len(h.events)-1]
+}
+
+// replica is a receiver on a fake API server.
+type replica struct {
+	*clusterReceiver
+	t    *testing.T
+	sink *consumertest.MetricsSink
+	host *statusHost
+}
+
+// startReplica starts a receiver; next is where its batches go, nil for the sink.
+func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), set receiver.Settings, next consumer.Metrics) *replica {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	cfg.LeaderElection.Enabled = false
+	cfg.LeaderElection.Namespace = "monitoring"
+	if change != nil {
+		change(cfg)
+	}
+	require.NoError(t, confmap.Validate(cfg))
+	r := &replica{t: t, sink: &consumertest.MetricsSink{}, host: &statusHost{}}
+	if next == nil {
+		next = r.sink
+	}
+	var err error
+	r.clusterReceiver, err = newReceiver(set, cfg, next)
+	require.NoError(t, err)
+	r.newCache = func(o kube.Options, set component.TelemetrySettings) (*kube.Cache, error) {
+		return kube.NewCache(client, o, set), nil
+	}
+	require.NoError(t, r.Start(t.Context(), r.host))
+	return r
+}
+
+func (r *replica) stop() { require.NoError(r.t, r.Shutdown(context.WithoutCancel(r.t.Context()))) }
+
+// taken returns what was emitted since the last call, one line a point.
+func (r *replica) taken() []string {
+	batches := r.sink.AllMetrics()
+	r.sink.Reset()
+	if len(batches) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(render(r.t, batches...)), "\n")
+}
+
+// emitted returns which metrics were emitted since the last call.
+func (r *replica) emitted() []string {
+	var names []string
+	for _, md := range r.sink.AllMetrics() {
+		for _, rm := range md.ResourceMetrics().All() {
+			for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
+				names = append(names, m.Name())
+			}
+		}
+	}
+	r.sink.Reset()
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// after lets time of the bubble pass.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func gpuPod(name, node string, phase corev1.PodPhase) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
+			Name:      "main",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
+		}}},
+		Status: corev1.PodStatus{Phase: phase},
+	}
+}
+
+func gpuNode(name string) *corev1.Node {
+	amounts := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: corev1.NodeStatus{
+			Capacity: amounts, Allocatable: amounts,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+const runningLine = "{} k8s.gpu.pods {resource=nvidia.com/gpu, state=running} = "
+
+func nop() receiver.Settings { return receivertest.NewNopSettings(metadata.Type) }
+
+func TestItEmitsOnceAllIsKnownAndThenAtEveryInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
+		r := startReplica(t, client, nil, nop(), nil)
+		defer r.stop()
+
+		after(time.Second)
+		lines := r.taken()
+		assert.Contains(t, lines, runningLine+"1")
+		assert.Contains(t, lines, "{} cluster.gpu.requested_allocatable_ratio {resource=nvidia.com/gpu} = 0.125")
+
+		_, err := client.CoreV1().Pods("team").Create(t.Context(), gpuPod("two", "a", corev1.PodRunning), metav1.CreateOptions{})
+		require.NoError(t, err)
+		after(28 * time.Second)
+		assert.Empty(t, r.taken(), "changes wait for the next interval")
+		after(2 * time.Second)
+		assert.Contains(t, r.taken(), runningLine+"2")
+
+		require.NoError(t, client.CoreV1().Pods("team").Delete(t.Context(), "one", metav1.DeleteOptions{}))
+		done := gpuPod("two", "a", corev1.PodSucceeded)
+		_, err = client.CoreV1().Pods("team").Update(t.Context(), done, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		after(30 * time.Second)
+		assert.Contains(t, r.taken(), runningLine+"0")
+		assert.Empty(t, r.host.last())
+	})
+}
+
+// refuse lets a test make the fake API server refuse requests, and mend it.
+func refuse(client *fake.Clientset, resourceName string, err error) (refusing *atomic.Bool) {
+	refusing = &atomic.Bool{}
+	client.PrependReactor("*", resourceName, func(clienttesting.Action) (bool, runtime.Object, error) {
+		return refusing.Load(), nil, err
+	})
+	return refusing
+}
+
+func TestAForbiddenKindIsAbsentAndItsOthersAreNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "", corev1.PodPending))
+		refusing := refuse(client, "nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no RBAC policy matched")))
+		refusing.Store(true)
+		telemetry := componenttest.NewTelemetry()
+		defer func() { require.NoError(t, telemetry.Shutdown(context.WithoutCancel(t.Context()))) }()
+		r := startReplica(t, client, nil, metadatatest.NewSettings(telemetry), nil)
+		defer r.stop()
+
+		after(time.Second)
+		names := r.emitted()
+		assert.Contains(t, names, signal.ClusterPendingPodCount.Name)
+		assert.Contains(t, names, signal.K8sGPUPods.Name)
+		assert.NotContains(t, names, signal.K8sGPUAllocatable.Name)
+		assert.NotContains(t, names, signal.ClusterRequestedAllocatableRatio.Name)
+		assert.Contains(t, r.host.last(), "StatusRecoverableError: nodes: forbidden")
+		assert.Equal(t, "forbidden", cacheState(t, telemetry, "nodes"))
+		assert.Equal(t, "synced", cacheState(t, telemetry, "pods"))
+
+		refusing.Store(false)
+		after(2 * time.Minute)
+		assert.Contains(t, r.emitted(), signal.ClusterRequestedAllocatableRatio.Name)
+		assert.Equal(t, "StatusOK", r.host.last())
+		assert.Equal(t, "synced", cacheState(t, telemetry, "nodes"))
+	})
+}
+
+// cacheState returns the one state that the self-metric shows for a kind.
+func cacheState(t *testing.T, telemetry *componenttest.Telemetry, kind string) string {
+	t.Helper()
+	m, err := telemetry.GetMetric("otelcol_receiver_gpu_cluster_cache_state")
+	require.NoError(t, err)
+	var states []string
+	for _, dp := range m.Data.(metricdata.Gauge[int64]).DataPoints {
+		if k, _ := dp.Attributes.Value(attribute.Key("kind")); k.AsString() == kind && dp.Value == 1 {
+			state, _ := dp.Attributes.Value(attribute.Key("state"))
+			states = append(states, state.AsString())
+		}
+	}
+	require.Len(t, states, 1)
+	return states[0]
+}
+
+func TestAServerWithoutDRAIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"))
+		client.Resources = nil
+		r := startReplica(t, client, nil, nop(), nil)
+		defer r.stop()
+		after(time.Second)
+		names := r.emitted()
+		assert.Contains(t, names, signal.K8sGPUAllocatable.Name)
+		assert.NotContains(t, names, signal.K8sResourceClaimCount.Name)
+		assert.Empty(t, r.host.last())
+	})
+}
+
+// A kind that is on its way holds back what it would change, and nothing else.
+func TestAKindThatDoesNotComeHoldsBackWhatItWouldChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
+		refusing := refuse(client, "resourceclaims", apierrors.NewInternalError(errors.New("etcd is slow")))
+		refusing.Store(true)
+		r := startReplica(t, client, nil, nop(), nil)
+		defer r.stop()
+		after(29 * time.Second)
+		assert.Empty(t, r.taken(), "all is not known yet")
+		after(2 * time.Second)
+		names := r.emitted()
+		assert.Contains(t, names, signal.K8sGPUPods.Name, "at the interval, what is known is told")
+		assert.NotContains(t, names, signal.K8sResourceClaimCount.Name)
+		refusing.Store(false)
+		after(time.Minute)
+		assert.Contains(t, r.taken(), runningLine+"1")
+	})
+}
+
+func TestOutsideOfAClusterNothingIsEmittedAndTheStatusSaysWhy(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.LeaderElection.Namespace = "monitoring"
+	host, sink := &statusHost{}, &consumertest.MetricsSink{}
+	r, err := newReceiver(nop(), cfg, sink)
+	require.NoError(t, err)
+	require.NoError(t, r.Start(t.Context(), host))
+	assert.Contains(t, host.last(), "StatusRecoverableError: pods: off")
+	require.NoError(t, r.Shutdown(t.Context()))
+	assert.Empty(t, sink.AllMetrics())
+}
+
+func TestAKubeconfigThatCannotBeReadFailsAtStart(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: "/no/such/file"}
+	r, err := newReceiver(nop(), cfg, consumertest.NewNop())
+	require.NoError(t, err)
+	require.ErrorContains(t, r.Start(t.Context(), componenttest.NewNopHost()), "/no/such/file")
+	require.NoError(t, r.Shutdown(t.Context()))
+}
+
+func TestALargeClusterLeavesInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient()
+		for i := range 2000 { // six points each
+			require.NoError(t, client.Tracker().Add(gpuNode("node-"+string(rune('a'+i/26/26%26))+string(rune('a'+i/26%26))+string(rune('a'+i%26)))))
+		}
+		r := startReplica(t, client, nil, nop(), nil)
+		defer r.stop()
+		after(time.Second)
+		batches := r.sink.AllMetrics()
+		require.Len(t, batches, 2)
+		total := 0
+		for _, md := range batches {
+			assert.LessOrEqual(t, md.DataPointCount(), maxBatch)
+			total += md.DataPointCount()
+		}
+		assert.Greater(t, total, 12_000)
+		allocatable := 0
+		for _, line := range r.taken() {
+			if strings.Contains(line, "k8s.gpu.allocatable {resource=nvidia.com/gpu, state=schedulable} = 8") {
+				allocatable++
+			}
+		}
+		assert.Equal(t, 2000, allocatable)
+	})
+}
+
+func TestABatchThatIsRefusedIsCountedAndTheNextOneGoesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		telemetry := componenttest.NewTelemetry()
+		defer func() { require.NoError(t, telemetry.Shutdown(context.WithoutCancel(t.Context()))) }()
+		calls := 0
+		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
+			if calls++; calls == 1 {
+				return errors.New("full")
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		r := startReplica(t, kubetest.NewClient(gpuNode("a")), nil, metadatatest.NewSettings(telemetry), next)
+		defer r.stop()
+		after(31 * time.Second)
+		assert.Equal(t, 2, calls)
+		refused, err := telemetry.GetMetric("otelcol_receiver_refused_metric_points")
+		require.NoError(t, err)
+		assert.Positive(t, refused.Data.(metricdata.Sum[int64]).DataPoints[0].Value)
+	})
+}
+
+func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
+	r, err := newReceiver(nop(), createDefaultConfig().(*Config), consumertest.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, r.Shutdown(t.Context()))
+	require.NoError(t, r.Shutdown(t.Context()))
+
+	synctest.Test(t, func(t *testing.T) {
+		r := startReplica(t, kubetest.NewClient(), nil, nop(), nil)
+		r.stop()
+		r.stop()
+	})
+}
+
+func TestShutdownHonoursItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
+			<-release // heeds no context
+			return nil
+		})
+		require.NoError(t, err)
+		r := startReplica(t, kubetest.NewClient(gpuNode("a")), nil, nop(), next)
+		after(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, r.Shutdown(ctx), context.DeadlineExceeded)
+		close(release)
+		r.stop()
+	})
+}
+
+// elected switches leader election on.
+func elected(cfg *Config) { cfg.LeaderElection.Enabled = true }
+
+func TestOneReplicaEmitsAndAnotherTakesOverAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
+		telemetry := componenttest.NewTelemetry()
+		defer func() { require.NoError(t, telemetry.Shutdown(context.WithoutCancel(t.Context()))) }()
+		first := startReplica(t, client, elected, nop(), nil)
+		after(time.Second)
+		second := startReplica(t, client, elected, metadatatest.NewSettings(telemetry), nil)
+		defer second.stop()
+		after(5 * time.Minute)
+		assert.Len(t, first.sink.AllMetrics(), 11, "one at once and one each 30 s")
+		assert.Empty(t, second.taken())
+		metadatatest.AssertEqualReceiverGpuClusterLeader(t, telemetry, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
+
+		first.stop()
+		first.sink.Reset()
+		after(5 * time.Second)
+		assert.Contains(t, second.taken(), runningLine+"1", "the lease was given back: nobody waits for its end")
+		metadatatest.AssertEqualReceiverGpuClusterLeader(t, telemetry, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+		after(time.Minute)
+		assert.Empty(t, first.taken())
+	})
+}
+
+func TestAReplicaThatCannotRenewStopsBeforeAnotherMayStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"))
+		refusing := refuse(client, "leases", apierrors.NewInternalError(errors.New("no quorum")))
+		r := startReplica(t, client, func(cfg *Config) {
+			elected(cfg)
+			cfg.CollectionInterval = time.Second
+		}, nop(), nil)
+		defer r.stop()
+		after(time.Minute)
+		assert.NotEmpty(t, r.taken())
+		refusing.Store(true)
+		after(15 * time.Second) // lease_duration: now another one may take it
+		r.taken()
+		after(time.Minute)
+		assert.Empty(t, r.taken())
+		assert.Contains(t, r.host.last(), "no quorum")
+		refusing.Store(false)
+		after(5 * time.Second)
+		assert.NotEmpty(t, r.taken())
+		assert.Equal(t, "StatusOK", r.host.last())
+	})
+}
+
+func TestALeaseThatIsForbiddenIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"))
+		refuse(client, "leases", apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "otelcol-gpu-cluster", errors.New("no RBAC policy matched"))).Store(true)
+		r := startReplica(t, client, elected, nop(), nil)
+		defer r.stop()
+		after(5 * time.Minute)
+		assert.Empty(t, r.taken())
+		require.Len(t, r.host.events, 1)
+		assert.Contains(t, r.host.events[0], "lease monitoring/otelcol-gpu-cluster")
+	})
+}

@@ -1,0 +1,140 @@
+package gpuclusterreceiver
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+)
+
+// kinds are the kinds of objects that the receiver reads.
+var kinds = []kube.Kind{
+	kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates,
+}
+
+// store keeps the demand.Cluster current: every change of an object in the
+// cache becomes one of a plain struct.
+type store struct {
+	families gpushare.Families
+	changed  func()       // called after each change
+	dropped  atomic.Int64 // attributes of devices that were left out
+
+	mu      sync.Mutex
+	cluster *demand.Cluster
+	stored  map[kube.Kind]int // objects that the cache handed over, without those that went
+
+	caughtUp map[kube.Kind]bool // guarded by mu too
+}
+
+func newStore(opts demand.Options, families gpushare.Families, changed func()) *store {
+	return &store{
+		families: families,
+		changed:  changed,
+		cluster:  demand.New(opts),
+		stored:   map[kube.Kind]int{},
+		caughtUp: map[kube.Kind]bool{},
+	}
+}
+
+// subscribe lets the cache hand its objects over. The function that it returns
+// ends that.
+func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
+	ends := []func(){
+		c.SubscribeObjects(kube.Pods, handle(s, kube.Pods, func(p *corev1.Pod) func() {
+			pod := convertPod(p, s.families)
+			return func() { s.cluster.SetPod(pod) }
+		}, s.cluster.DeletePod)),
+		c.SubscribeObjects(kube.Nodes, handle(s, kube.Nodes, func(n *corev1.Node) func() {
+			node := convertNode(n)
+			return func() { s.cluster.SetNode(node) }
+		}, clusterScoped(s.cluster.DeleteNode))),
+		c.SubscribeObjects(kube.ResourceSlices, handle(s, kube.ResourceSlices, func(o *resourcev1.ResourceSlice) func() {
+			slice, dropped := convertSlice(o)
+			s.dropped.Add(dropped)
+			return func() { s.cluster.SetSlice(slice) }
+		}, clusterScoped(s.cluster.DeleteSlice))),
+		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, func(o *resourcev1.ResourceClaim) func() {
+			claim := convertClaim(o)
+			return func() { s.cluster.SetClaim(claim) }
+		}, s.cluster.DeleteClaim)),
+		c.SubscribeObjects(kube.DeviceClasses, handle(s, kube.DeviceClasses, func(o *resourcev1.DeviceClass) func() {
+			class := convertClass(o)
+			return func() { s.cluster.SetClass(class) }
+		}, clusterScoped(s.cluster.DeleteClass))),
+		c.SubscribeObjects(kube.ResourceClaimTemplates, handle(s, kube.ResourceClaimTemplates, func(o *resourcev1.ResourceClaimTemplate) func() {
+			template := convertTemplate(o)
+			return func() { s.cluster.SetTemplate(template) }
+		}, s.cluster.DeleteTemplate)),
+	}
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+func clusterScoped(remove func(name string)) func(namespace, name string) {
+	return func(_, name string) { remove(name) }
+}
+
+// handle returns what takes the objects of one kind over. convert works without
+// the lock, what it returns and remove with it.
+func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
+	set := func(object any, more int) {
+		typed, ok := object.(T)
+		if !ok {
+			return
+		}
+		apply := convert(typed)
+		s.mu.Lock()
+		apply()
+		s.stored[k] += more
+		s.mu.Unlock()
+		s.changed()
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { set(object, 1) },
+		UpdateFunc: func(_, object any) { set(object, 0) },
+		DeleteFunc: func(object any) {
+			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+			if err != nil {
+				return
+			}
+			namespace, name, err := cache.SplitMetaNamespaceKey(key)
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			remove(namespace, name)
+			s.stored[k]--
+			s.mu.Unlock()
+			s.changed()
+		},
+	}
+}
+
+// catchUp notes that all objects of a kind that were in the cache at first, n
+// of them, have been taken over. The cache is complete somewhat before its last
+// object arrives here.
+func (s *store) catchUp(k kube.Kind, n func() int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.caughtUp[k] {
+		s.caughtUp[k] = s.stored[k] >= n()
+	}
+	return s.caughtUp[k]
+}
+
+// points appends the points of what is observed.
+func (s *store) points(now time.Time, seen demand.Observed, out []demand.Point) ([]demand.Point, demand.Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cluster.Points(now, seen, out)
+}
