@@ -19,6 +19,7 @@ const (
 	defaultTimeout            = 10 * time.Second
 	defaultMaxBodySize        = 32 << 20
 	defaultPath               = "/metrics"
+	defaultPort               = 9400
 
 	// A duration without its unit is one in nanoseconds: the bounds tell.
 	minCollectionInterval = 10 * time.Millisecond
@@ -30,9 +31,13 @@ const (
 
 // Config is the configuration of the dcgm receiver.
 type Config struct {
-	// Endpoints are the URLs to scrape, one at least. A URL without a path gets
-	// /metrics.
+	// Endpoints are the URLs to scrape. A URL without a path gets /metrics.
+	// Without endpoints the exporters are discovered.
 	Endpoints []string `mapstructure:"endpoints"`
+
+	// Discovery says how exporters are found; it must not be set together with
+	// endpoints. Its defaults are those of an agent that scrapes its own node.
+	Discovery configoptional.Optional[DiscoveryConfig] `mapstructure:"discovery"`
 
 	// CollectionInterval is the time from one scrape of an endpoint to the next.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
@@ -68,6 +73,7 @@ func createDefaultConfig() component.Config {
 		Timeout:            defaultTimeout,
 		MaxBodySize:        defaultMaxBodySize,
 		HTTP:               client,
+		Discovery:          configoptional.Default(newDefaultDiscoveryConfig()),
 	}
 }
 
@@ -75,8 +81,8 @@ func createDefaultConfig() component.Config {
 // and what is allowed.
 func (cfg *Config) Validate() error {
 	var errs []error
-	if len(cfg.Endpoints) == 0 {
-		errs = append(errs, fmt.Errorf("endpoints is empty: at least one URL %s is required", endpointForm))
+	if len(cfg.Endpoints) > 0 && cfg.Discovery.HasValue() {
+		errs = append(errs, fmt.Errorf("endpoints is %q and discovery is set too: must be one of them", withoutUserInfos(cfg.Endpoints)))
 	}
 	seen := map[string]int{}
 	for i, text := range cfg.Endpoints {
@@ -114,6 +120,12 @@ func (cfg *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("http::compression is %q: must not be set, a scrape sends no body (gzip is always asked for)", cfg.HTTP.Compression))
 	}
 	return errors.Join(errs...)
+}
+
+// discovery is how exporters are found where no endpoints are given.
+func (cfg *Config) discovery() DiscoveryConfig {
+	d := cfg.Discovery
+	return *d.GetOrInsertDefault()
 }
 
 // scrapeTimeout is the time that one scrape may take.
@@ -162,6 +174,15 @@ func publicURL(u *url.URL) string {
 	public := *u
 	public.User = nil
 	return public.String()
+}
+
+// withoutUserInfos is withoutUserInfo for each text.
+func withoutUserInfos(texts []string) []string {
+	var public []string
+	for _, text := range texts {
+		public = append(public, withoutUserInfo(text))
+	}
+	return public
 }
 
 // withoutUserInfo cuts what may be a user and a password out of a text that is

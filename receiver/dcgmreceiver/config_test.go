@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 // load reads a configuration as the collector does.
@@ -32,6 +34,25 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, 10*time.Second, cfg.scrapeTimeout())
 	assert.Equal(t, 15*time.Second, cfg.startJitter())
 	assert.EqualValues(t, 32<<20, cfg.MaxBodySize)
+}
+
+func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
+	t.Setenv(nodeNameEnv, "gpu-node-7")
+	want := DiscoveryConfig{
+		Scope: "node", NodeName: "gpu-node-7",
+		Selectors: []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
+		PortName:  "metrics", Port: 9400, Scheme: "http", Path: "/metrics",
+		Kubernetes: kube.Config{AuthType: kube.AuthServiceAccount},
+	}
+	for _, yaml := range []string{"{}", "discovery:", "discovery: {}"} {
+		cfg, err := load(t, yaml)
+		require.NoError(t, err)
+		assert.Equal(t, want, cfg.discovery(), yaml)
+	}
+	cfg, err := load(t, "discovery: {scope: cluster, namespace: gpu-operator, selectors: [app=exporter], kubernetes: {auth_type: none}}")
+	require.NoError(t, err)
+	want.Scope, want.Namespace, want.Selectors, want.Kubernetes.AuthType = "cluster", "gpu-operator", []string{"app=exporter"}, kube.AuthNone
+	assert.Equal(t, want, cfg.discovery())
 }
 
 // Each endpoint keeps its connection from scrape to scrape, however many there
@@ -95,7 +116,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 	for _, tt := range []struct {
 		name, yaml, want string
 	}{
-		{"no endpoints", "{}", "endpoints is empty: at least one URL http://host[:port][/path] or https://host[:port][/path] is required"},
+		{"endpoints and discovery", "{endpoints: ['http://user:secret@a'], discovery: {}}", `endpoints is ["http://a"] and discovery is set too: must be one of them`},
 		{"another scheme", "endpoints: ['http://a', 'ftp://b:9400']", `endpoints[1] is "ftp://b:9400": not an http or https URL: ` + form},
 		{"no scheme", "endpoints: ['localhost:9400']", `endpoints[0] is "localhost:9400": not an http or https URL: ` + form},
 		{"no host", "endpoints: ['http:///metrics']", `endpoints[0] is "http:///metrics": no host: ` + form},
@@ -121,8 +142,18 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"the client's timeout", "{endpoints: ['http://a'], http: {timeout: 5s}}", "http::timeout is 5s: must not be set, the bound of a scrape is timeout"},
 		{"the client's compression", "{endpoints: ['http://a'], http: {compression: gzip}}", `http::compression is "gzip": must not be set, a scrape sends no body`},
 		{"an unknown field", "{endpoints: ['http://a'], interval: 5s}", "interval"},
-		{"all errors at once", "{timeout: 0}", "endpoints is empty"},
-		{"all errors at once, the second", "{timeout: 0}", "timeout is 0s"},
+		{"all errors at once", "{timeout: 0, max_body_size: 0}", "timeout is 0s"},
+		{"all errors at once, the second", "{timeout: 0, max_body_size: 0}", "max_body_size is 0"},
+		{"discovery in another scope", "discovery: {scope: rack}", `discovery: scope is "rack": must be one of node, cluster`},
+		{"discovery of everything", "discovery: {selectors: ['']}", `selectors[0] is "": selects every pod: must be a label selector`},
+		{"discovery by nothing", "discovery: {selectors: []}", `selectors is empty: at least one label selector is required`},
+		{"a selector that is none", "discovery: {selectors: ['app in nvidia']}", `selectors[0] is "app in nvidia": `},
+		{"a selector twice", "discovery: {selectors: ['a=b', 'a=b']}", `selectors[1] is "a=b": must be listed once`},
+		{"a port of a pod that is none", "discovery: {port: 0}", `port is 0: must be between 1 and 65535`},
+		{"another scheme of pods", "discovery: {scheme: ftp}", `scheme is "ftp": must be one of http, https`},
+		{"a path that is none", "discovery: {path: metrics}", `path is "metrics": must begin with /`},
+		{"a fallback that is no URL", "discovery: {fallback: 'user:secret@host'}", `fallback is "host": not a`},
+		{"an unknown way to the API server", "discovery: {kubernetes: {auth_type: tls}}", `discovery: kubernetes: auth_type is "tls": must be one of serviceAccount, kubeConfig, none`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := load(t, tt.yaml)

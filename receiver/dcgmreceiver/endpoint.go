@@ -35,6 +35,8 @@ type endpoint struct {
 	cacheSize atomic.Int64 // series texts in the parser's cache
 }
 
+// newEndpoint makes an endpoint whose exporter is on no known node, but for one
+// on loopback: see nodeOf.
 func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	urlFull := publicURL(u)
 	return &endpoint{
@@ -46,6 +48,14 @@ func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 		parser:   exposition.NewParser(),
 		said:     map[outcome]bool{},
 	}
+}
+
+// newEndpointOn makes an endpoint whose exporter is on a node, which every
+// Resource says.
+func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
+	e := newEndpoint(r, u)
+	e.batches.node, e.batches.nodeOnSamples = node, true
+	return e
 }
 
 // nodeNameEnv is set from the downward API by the manifests that deploy an agent.
@@ -61,29 +71,52 @@ func nodeOf(u *url.URL) string {
 	return ""
 }
 
+// attempt is how one scrape went.
+type attempt struct {
+	start   time.Time
+	took    time.Duration
+	scrape  *exposition.Scrape // nil when it failed; valid until the next attempt
+	failure *scrapeError
+}
+
 // scrape scrapes once and hands the batch on. The request ends with ctx, which
 // is also how Shutdown ends it: then nothing is handed on or recorded, because
 // nothing was learnt about the exporter. The next consumer gets consuming.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
-	r := e.receiver
+	if a := e.attempt(ctx); a != nil {
+		e.deliver(consuming, a)
+	}
+}
+
+// attempt scrapes without consequences. It is nil when ctx ended.
+func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
-	scrapeCtx, cancel := context.WithTimeout(ctx, r.cfg.scrapeTimeout())
+	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
 	defer cancel()
 	scrape, failure := e.fetchAndParse(scrapeCtx)
-	if failure != nil && ctx.Err() != nil {
-		return
-	}
-	result := outcomeOK
 	if failure != nil {
-		scrape, result = nil, failure.outcome
+		if ctx.Err() != nil {
+			return nil
+		}
+		scrape = nil
 	}
-	r.metrics.scraped(consuming, result, time.Since(start), scrape)
-	e.changed(failure)
+	return &attempt{start: start, took: time.Since(start), scrape: scrape, failure: failure}
+}
 
-	batch := e.batches.build(scrape, e.urlFull, pcommon.NewTimestampFromTime(start))
+// deliver records an attempt and hands its batch on.
+func (e *endpoint) deliver(consuming context.Context, a *attempt) {
+	r := e.receiver
+	result := outcomeOK
+	if a.failure != nil {
+		result = a.failure.outcome
+	}
+	r.metrics.scraped(consuming, result, a.took, a.scrape)
+	e.changed(a.failure)
+
+	batch := e.batches.build(a.scrape, e.urlFull, pcommon.NewTimestampFromTime(a.start))
 	points := 1 // gpu.exporter.up
-	if scrape != nil {
-		points += scrape.Samples
+	if a.scrape != nil {
+		points += a.scrape.Samples
 	}
 	obsCtx := r.obs.StartMetricsOp(consuming)
 	err := r.next.ConsumeMetrics(obsCtx, batch)
@@ -133,5 +166,13 @@ func (e *endpoint) changed(failure *scrapeError) {
 	e.logger.Warn("Scraping the exporter fails", zap.String("outcome", string(failure.outcome)), zap.Error(failure))
 	if first {
 		e.receiver.status.changed(fmt.Errorf("%s: %w", e.urlFull, failure))
+	}
+}
+
+// retire takes the endpoint out of the receiver's status: it is scraped no more.
+func (e *endpoint) retire() {
+	if len(e.said) > 0 {
+		clear(e.said)
+		e.receiver.status.changed(nil)
 	}
 }

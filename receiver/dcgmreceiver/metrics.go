@@ -13,12 +13,17 @@ import (
 type batchBuilder struct {
 	version string // of the collector, for the scope
 	node    string // of the exporter, for gpu.exporter.up; empty when unknown
+
+	// nodeOnSamples says that the samples' Resources name the node too: whoever
+	// reads them cannot know it where one receiver scrapes many nodes.
+	nodeOnSamples bool
 }
 
 // build makes the batch of one scrape at ts. A nil scrape stands for a failed
 // one. Each label set becomes a Resource with the labels as attributes, each
 // sample a metric with one point without attributes; gpu.exporter.up comes
-// first, on a Resource with the exporter's node where that is known. Strings are shared with the parser's cache.
+// first, on a Resource with the exporter's node where that is known. Strings are
+// shared with the parser's cache.
 func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -31,7 +36,10 @@ func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Ti
 	for _, set := range scrape.Sets {
 		resource := resources.AppendEmpty()
 		attributes := resource.Resource().Attributes()
-		attributes.EnsureCapacity(len(set.Labels))
+		attributes.EnsureCapacity(len(set.Labels) + 1)
+		if b.nodeOnSamples {
+			attributes.PutStr(signal.K8sNodeName, b.node)
+		}
 		for _, l := range set.Labels {
 			attributes.PutStr(l.Name, l.Value)
 		}

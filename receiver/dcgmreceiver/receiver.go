@@ -31,7 +31,8 @@ type dcgmReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 
-	endpoints []*endpoint
+	endpoints []*endpoint // of the configuration
+	discovery *discovery  // nil with endpoints
 	fetcher   *fetcher
 	transport *http.Transport // the client's, below everything that wraps it
 
@@ -74,18 +75,39 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		}
 		r.endpoints = append(r.endpoints, newEndpoint(r, u))
 	}
-	err = telemetry.RegisterReceiverDcgmSeriesCacheSizeCallback(func(_ context.Context, o metric.Int64Observer) error {
-		var size int64
-		for _, e := range r.endpoints {
-			size += e.cacheSize.Load()
-		}
-		o.Observe(size)
-		return nil
-	})
-	if err != nil {
+	if len(r.endpoints) == 0 {
+		r.discovery = newDiscovery(r, cfg.discovery())
+	}
+	if err := r.registerGauges(); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// registerGauges registers the self-metrics that are read when they are asked for.
+func (r *dcgmReceiver) registerGauges() error {
+	return errors.Join(
+		r.telemetry.RegisterReceiverDcgmSeriesCacheSizeCallback(func(_ context.Context, o metric.Int64Observer) error {
+			size := r.discovery.cacheSize()
+			for _, e := range r.endpoints {
+				size += e.cacheSize.Load()
+			}
+			o.Observe(size)
+			return nil
+		}),
+		r.telemetry.RegisterReceiverDcgmEndpointsCallback(func(_ context.Context, o metric.Int64Observer) error {
+			if r.discovery != nil {
+				r.discovery.observeEndpoints(o)
+			} else {
+				o.Observe(int64(len(r.endpoints)), originConfigured)
+			}
+			return nil
+		}),
+		r.telemetry.RegisterReceiverDcgmDiscoveryStateCallback(func(_ context.Context, o metric.Int64Observer) error {
+			r.discovery.observeState(o)
+			return nil
+		}),
+	)
 }
 
 // Start implements component.Component. It fails when the client's settings
@@ -111,6 +133,9 @@ func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 		maxBodySize: r.cfg.MaxBodySize,
 	}
 	r.status.host = host
+	if r.discovery != nil {
+		return r.discovery.open()
+	}
 	return nil
 }
 
@@ -120,15 +145,24 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	scraping, stopScraping := context.WithCancel(ctx)
 	consuming, stopConsuming := context.WithCancel(ctx)
 	r.stopScraping, r.stopConsuming = stopScraping, stopConsuming
+	if r.discovery != nil {
+		r.loops.Go(func() { r.discovery.run(scraping, consuming) })
+	}
 	for _, e := range r.endpoints {
-		s := schedule{interval: r.cfg.CollectionInterval}
-		if bound := r.cfg.startJitter(); bound > 0 {
-			s.offset = rand.N(bound)
-		}
+		s := r.newSchedule()
 		r.loops.Go(func() {
 			s.run(scraping, func() { e.scrape(scraping, consuming) })
 		})
 	}
+}
+
+// newSchedule is when one endpoint is scraped.
+func (r *dcgmReceiver) newSchedule() schedule {
+	s := schedule{interval: r.cfg.CollectionInterval}
+	if bound := r.cfg.startJitter(); bound > 0 {
+		s.offset = rand.N(bound)
+	}
+	return s
 }
 
 // Shutdown implements component.Component. It ends requests in flight and waits

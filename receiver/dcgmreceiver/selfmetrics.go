@@ -11,6 +11,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
+// The origins of endpoints in receiver_dcgm_endpoints.
+var (
+	originConfigured = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "configured")))
+	originPod        = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "pod")))
+	originFallback   = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "fallback")))
+)
+
 // selfMetrics records what scrapes did. The attribute sets are made once.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder

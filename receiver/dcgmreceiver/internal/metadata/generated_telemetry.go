@@ -28,6 +28,8 @@ type TelemetryBuilder struct {
 	meter                       metric.Meter
 	mu                          sync.Mutex
 	registrations               []metric.Registration
+	ReceiverDcgmDiscoveryState  metric.Int64ObservableGauge
+	ReceiverDcgmEndpoints       metric.Int64ObservableGauge
 	ReceiverDcgmSamples         metric.Int64Counter
 	ReceiverDcgmScrapeDuration  metric.Float64Histogram
 	ReceiverDcgmScrapes         metric.Int64Counter
@@ -44,6 +46,36 @@ type telemetryBuilderOptionFunc func(mb *TelemetryBuilder)
 
 func (tbof telemetryBuilderOptionFunc) apply(mb *TelemetryBuilder) {
 	tbof(mb)
+}
+
+// RegisterReceiverDcgmDiscoveryStateCallback sets callback for observable ReceiverDcgmDiscoveryState metric.
+func (builder *TelemetryBuilder) RegisterReceiverDcgmDiscoveryStateCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverDcgmDiscoveryState, obs: o})
+		return nil
+	}, builder.ReceiverDcgmDiscoveryState)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterReceiverDcgmEndpointsCallback sets callback for observable ReceiverDcgmEndpoints metric.
+func (builder *TelemetryBuilder) RegisterReceiverDcgmEndpointsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ReceiverDcgmEndpoints, obs: o})
+		return nil
+	}, builder.ReceiverDcgmEndpoints)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
 }
 
 // RegisterReceiverDcgmSeriesCacheSizeCallback sets callback for observable ReceiverDcgmSeriesCacheSize metric.
@@ -89,6 +121,18 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	}
 	builder.meter = Meter(settings)
 	var err, errs error
+	builder.ReceiverDcgmDiscoveryState, err = builder.meter.Int64ObservableGauge(
+		"otelcol_receiver_dcgm_discovery_state",
+		metric.WithDescription("1 for the state that discovery is in, 0 for the others. Only without configured endpoints. [Alpha]"),
+		metric.WithUnit("{state}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverDcgmEndpoints, err = builder.meter.Int64ObservableGauge(
+		"otelcol_receiver_dcgm_endpoints",
+		metric.WithDescription("Endpoints that are scraped, by where they come from. [Alpha]"),
+		metric.WithUnit("{endpoint}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmSamples, err = builder.meter.Int64Counter(
 		"otelcol_receiver_dcgm_samples",
 		metric.WithDescription("Samples read from exporters. [Alpha]"),

@@ -1,0 +1,362 @@
+package dcgmreceiver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// discoveryPatience is how long a start waits for the API server to name the
+// pods before the fallback is scraped.
+const discoveryPatience = 10 * time.Second
+
+// errNoNodeName says why an agent cannot look for its exporter.
+var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + nodeNameEnv + " is not set")
+
+// discovery finds the exporters and runs a loop for each of them.
+type discovery struct {
+	cfg      DiscoveryConfig
+	receiver *dcgmReceiver
+	acquire  func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
+
+	caches []*kube.Cache // one for each selector; none: nothing is looked for
+
+	mu      sync.Mutex // caches change before and after run only
+	targets map[target]*loop
+}
+
+// target is what one loop scrapes: the exporter of a node, or the fallback.
+type target struct {
+	url      string // of a pod; empty: the fallback
+	node     string
+	fallback bool
+}
+
+// loop scrapes a target.
+type loop struct {
+	endpoints []*endpoint // in the order in which they are tried
+	stop      context.CancelFunc
+}
+
+func newDiscovery(r *dcgmReceiver, cfg DiscoveryConfig) *discovery {
+	return &discovery{cfg: cfg, receiver: r, acquire: kube.Acquire, targets: map[target]*loop{}}
+}
+
+// open acquires the caches. It fails when the kubeconfig cannot be used.
+func (d *discovery) open() error {
+	if d.cfg.Scope == scopeNode && d.cfg.NodeName == "" {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, selector := range d.cfg.Selectors {
+		o := kube.Options{Config: d.cfg.Kubernetes, Namespace: d.cfg.Namespace, LabelSelector: selector}
+		if d.cfg.Scope == scopeNode {
+			o.NodeName = d.cfg.NodeName
+		}
+		c, err := d.acquire(o, d.receiver.settings.TelemetrySettings)
+		if err != nil {
+			d.releaseLocked()
+			return fmt.Errorf("discovery::kubernetes: %w", err)
+		}
+		d.caches = append(d.caches, c)
+	}
+	return nil
+}
+
+func (d *discovery) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.releaseLocked()
+}
+
+func (d *discovery) releaseLocked() {
+	for _, c := range d.caches {
+		c.Release()
+	}
+	d.caches = nil
+}
+
+// run keeps the loops in line with the pods until scraping ends.
+func (d *discovery) run(scraping, consuming context.Context) {
+	defer d.release()
+	changed := make(chan struct{}, 1)
+	notify := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	var unsubscribes []func()
+	for _, c := range d.caches {
+		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, notify))
+		c.Need(kube.Pods) //nolint:contextcheck // Others may share the cache: it ends with its last release.
+	}
+	defer func() {
+		for _, unsubscribe := range unsubscribes {
+			unsubscribe()
+		}
+	}()
+	patience := time.NewTimer(discoveryPatience)
+	defer patience.Stop()
+	for patient := true; ; {
+		if targets, known := d.find(patient); known {
+			d.follow(scraping, consuming, targets)
+		}
+		select {
+		case <-scraping.Done():
+			return
+		case <-changed:
+		case <-patience.C:
+			patient = false
+		}
+	}
+}
+
+// find returns what to scrape now. It is not known while the API server may
+// still answer the first question.
+func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool) {
+	found := make([][]*corev1.Pod, len(d.caches))
+	settled := true
+	for i, c := range d.caches {
+		settled = settled && c.State(kube.Pods).Settled()
+		found[i] = c.Pods()
+	}
+	if patient && !settled {
+		return nil, false
+	}
+	targets = map[target]*url.URL{}
+	for _, pod := range exporters(found) {
+		u := d.cfg.urlOf(pod.Status.PodIP, d.cfg.portOf(pod))
+		targets[target{url: u.String(), node: pod.Spec.NodeName}] = u
+	}
+	if len(targets) == 0 {
+		targets[target{node: d.ownNode(), fallback: true}] = nil
+	}
+	return targets, true
+}
+
+// ownNode is the node of localhost, empty where it is not known.
+func (d *discovery) ownNode() string {
+	if d.cfg.Scope == scopeNode {
+		return d.cfg.NodeName
+	}
+	return ""
+}
+
+// exporters chooses one pod a node from those that the selectors found: the
+// first selector counts that found one there, and of its pods the oldest, so
+// that nothing changes while a successor starts. Two exporters on a node would
+// report every device twice.
+func exporters(found [][]*corev1.Pod) []*corev1.Pod {
+	nodes := map[string]bool{}
+	var chosen []*corev1.Pod
+	for _, pods := range found {
+		pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
+			return p.Status.Phase != corev1.PodRunning || p.Status.PodIP == "" || p.DeletionTimestamp != nil || nodes[p.Spec.NodeName]
+		})
+		slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+				strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+		})
+		for _, p := range pods {
+			if !nodes[p.Spec.NodeName] {
+				nodes[p.Spec.NodeName] = true
+				chosen = append(chosen, p)
+			}
+		}
+	}
+	return chosen
+}
+
+// follow starts and stops loops so that they are those of the targets.
+func (d *discovery) follow(scraping, consuming context.Context, targets map[target]*url.URL) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	started, stopped := 0, 0
+	for t, l := range d.targets {
+		if _, stays := targets[t]; !stays {
+			l.stop()
+			delete(d.targets, t)
+			stopped++
+		}
+	}
+	for t, u := range targets {
+		if d.targets[t] == nil {
+			d.targets[t] = d.start(scraping, consuming, d.endpointsOf(t, u))
+			started++
+		}
+	}
+	if started+stopped == 0 {
+		return
+	}
+	for t, l := range d.targets {
+		if t.fallback {
+			d.logFallback(l)
+			return
+		}
+	}
+	d.receiver.settings.Logger.Info("Exporters found among the pods",
+		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
+}
+
+// logFallback says what is scraped in place of pods, and why.
+func (d *discovery) logFallback(l *loop) {
+	urls := []string{}
+	for _, e := range l.endpoints {
+		urls = append(urls, e.urlFull)
+	}
+	reason := zap.Skip()
+	if d.caches == nil {
+		reason = zap.Error(errNoNodeName)
+	}
+	for _, c := range d.caches {
+		if state := c.State(kube.Pods); state.Err != nil {
+			reason = zap.Error(state.Err)
+		}
+	}
+	message := "No exporter found among the pods, the fallback is scraped"
+	if len(urls) == 0 {
+		message = "No exporter found among the pods, nothing is scraped"
+	}
+	d.receiver.settings.Logger.Info(message, zap.Strings("fallback", urls), reason)
+}
+
+// endpointsOf are the endpoints of a target, in the order in which they are
+// tried. A central collector's own host is no place to look.
+func (d *discovery) endpointsOf(t target, u *url.URL) []*endpoint {
+	if !t.fallback {
+		return []*endpoint{newEndpointOn(d.receiver, u, t.node)}
+	}
+	var endpoints []*endpoint
+	if d.cfg.Scope == scopeNode {
+		local := d.cfg.urlOf("localhost", d.cfg.Port)
+		if t.node == "" {
+			endpoints = append(endpoints, newEndpoint(d.receiver, local))
+		} else {
+			endpoints = append(endpoints, newEndpointOn(d.receiver, local, t.node))
+		}
+	}
+	if d.cfg.Fallback != "" {
+		service, err := parseEndpoint(d.cfg.Fallback)
+		if err == nil { // as Validate saw
+			endpoints = append(endpoints, newEndpoint(d.receiver, service))
+		}
+	}
+	return endpoints
+}
+
+// start runs a loop over endpoints of one exporter. A loop of none does nothing.
+func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *loop {
+	ctx, stop := context.WithCancel(scraping)
+	if len(endpoints) > 0 {
+		s := d.receiver.newSchedule()
+		d.receiver.loops.Go(func() {
+			s.run(ctx, func() { scrapeFirst(ctx, consuming, endpoints) })
+			if scraping.Err() == nil { // the target went away, not the receiver
+				for _, e := range endpoints {
+					e.retire()
+				}
+			}
+		})
+	}
+	return &loop{endpoints: endpoints, stop: stop}
+}
+
+// scrapeFirst scrapes the first endpoint that answers, and says of no other
+// that it failed. When none answers the last one failed.
+func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
+	for i, e := range endpoints {
+		a := e.attempt(ctx)
+		if a == nil {
+			return
+		}
+		if a.failure != nil && i+1 < len(endpoints) {
+			continue
+		}
+		e.deliver(consuming, a)
+		for j, other := range endpoints {
+			if j != i {
+				other.retire()
+			}
+		}
+		return
+	}
+}
+
+// cacheSize is that of all endpoints. It is 0 without discovery.
+func (d *discovery) cacheSize() (size int64) {
+	if d == nil {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.targets {
+		for _, e := range l.endpoints {
+			size += e.cacheSize.Load()
+		}
+	}
+	return size
+}
+
+// observeEndpoints reports how many exporters are scraped, the fallback being
+// one.
+func (d *discovery) observeEndpoints(o metric.Int64Observer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var pods, fallbacks int64
+	for t, l := range d.targets {
+		switch {
+		case !t.fallback:
+			pods++
+		case len(l.endpoints) > 0:
+			fallbacks++
+		}
+	}
+	o.Observe(pods, originPod)
+	o.Observe(fallbacks, originFallback)
+}
+
+// observeState reports the state of discovery: that of the selector of which
+// least is known. Without discovery there is none.
+func (d *discovery) observeState(o metric.Int64Observer) {
+	if d == nil {
+		return
+	}
+	state := d.phase()
+	for _, p := range kube.Phases() {
+		var is int64
+		if p == state {
+			is = 1
+		}
+		o.Observe(is, metric.WithAttributes(attribute.String("state", p.String())))
+	}
+}
+
+func (d *discovery) phase() kube.Phase {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.caches) == 0 {
+		return kube.Off
+	}
+	for _, c := range d.caches {
+		if p := c.State(kube.Pods).Phase; p != kube.Synced {
+			return p
+		}
+	}
+	return kube.Synced
+}

@@ -1,0 +1,130 @@
+package dcgmreceiver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/collector/confmap"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// The values of discovery::scope.
+const (
+	scopeNode    = "node"    // the exporter of the own node: an agent
+	scopeCluster = "cluster" // the exporters of all nodes: a central collector
+)
+
+// DiscoveryConfig says how exporters are found among the pods.
+type DiscoveryConfig struct {
+	// Scope is node (default) or cluster.
+	Scope string `mapstructure:"scope"`
+
+	// NodeName is the own node, for scope node. Default: the environment variable
+	// NODE_NAME. Without it no pod is looked for.
+	NodeName string `mapstructure:"node_name"`
+
+	// Namespace restricts the search; empty: all namespaces.
+	Namespace string `mapstructure:"namespace"`
+
+	// Selectors are label selectors of exporters' pods, in the order of
+	// preference: on each node the first that finds a pod counts.
+	Selectors []string `mapstructure:"selectors"`
+
+	// PortName is the name of the container port to scrape; Port is scraped where
+	// a pod has none of that name.
+	PortName string `mapstructure:"port_name"`
+	Port     int    `mapstructure:"port"`
+
+	// Scheme and Path complete the URL of a pod.
+	Scheme string `mapstructure:"scheme"`
+	Path   string `mapstructure:"path"`
+
+	// Fallback is a URL, such as a service's, that is scraped where no pod is
+	// found. With scope node it comes after localhost and is scraped when that
+	// fails.
+	Fallback string `mapstructure:"fallback"`
+
+	// Kubernetes says how the API server is reached. auth_type none: no pod is
+	// looked for.
+	Kubernetes kube.Config `mapstructure:"kubernetes"`
+}
+
+var _ confmap.Validator = (*DiscoveryConfig)(nil)
+
+func newDefaultDiscoveryConfig() DiscoveryConfig {
+	return DiscoveryConfig{
+		Scope:    scopeNode,
+		NodeName: os.Getenv(nodeNameEnv),
+		// NVIDIA's GPU operator, and the Helm chart of the exporter.
+		Selectors:  []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
+		PortName:   "metrics",
+		Port:       defaultPort,
+		Scheme:     "http",
+		Path:       defaultPath,
+		Kubernetes: kube.NewDefaultConfig(),
+	}
+}
+
+// Validate implements confmap.Validator. Each error names the field, its value
+// and what is allowed.
+func (cfg *DiscoveryConfig) Validate() error {
+	var errs []error
+	if cfg.Scope != scopeNode && cfg.Scope != scopeCluster {
+		errs = append(errs, fmt.Errorf("scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster))
+	}
+	if len(cfg.Selectors) == 0 {
+		errs = append(errs, errors.New("selectors is empty: at least one label selector is required"))
+	}
+	for i, text := range cfg.Selectors {
+		selector, err := labels.Parse(text)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("selectors[%d] is %q: %w: must be a label selector as in app=nvidia-dcgm-exporter", i, text, err))
+		case selector.Empty():
+			errs = append(errs, fmt.Errorf("selectors[%d] is %q: selects every pod: must be a label selector as in app=nvidia-dcgm-exporter", i, text))
+		case slices.Contains(cfg.Selectors[:i], text):
+			errs = append(errs, fmt.Errorf("selectors[%d] is %q: must be listed once", i, text))
+		}
+	}
+	if cfg.Port < 1 || cfg.Port > 65535 {
+		errs = append(errs, fmt.Errorf("port is %d: must be between 1 and 65535", cfg.Port))
+	}
+	if cfg.Scheme != "http" && cfg.Scheme != "https" {
+		errs = append(errs, fmt.Errorf("scheme is %q: must be one of http, https", cfg.Scheme))
+	}
+	if !strings.HasPrefix(cfg.Path, "/") {
+		errs = append(errs, fmt.Errorf("path is %q: must begin with /", cfg.Path))
+	}
+	if cfg.Fallback != "" {
+		if _, err := parseEndpoint(cfg.Fallback); err != nil {
+			errs = append(errs, fmt.Errorf("fallback is %q: %w: must be %s", withoutUserInfo(cfg.Fallback), err, endpointForm))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// urlOf is the URL of an exporter.
+func (cfg *DiscoveryConfig) urlOf(host string, port int) *url.URL {
+	return &url.URL{Scheme: cfg.Scheme, Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: cfg.Path}
+}
+
+// portOf is the port to scrape of a pod.
+func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
+	for i := range pod.Spec.Containers {
+		for _, port := range pod.Spec.Containers[i].Ports {
+			if port.Name == cfg.PortName {
+				return int(port.ContainerPort)
+			}
+		}
+	}
+	return cfg.Port
+}
