@@ -34,6 +34,9 @@ const binariesEnv = "OTELCOL_GPU_CONTROLPLANE"
 // that compiles meanwhile.
 const patience = time.Minute
 
+// requestTimeout is the API server's bound for a request that is no watch.
+const requestTimeout = 10 * time.Second
+
 // Plane is a running API server with its etcd. Its methods are safe for concurrent
 // use, but for StopAPIServer and StartAPIServer.
 type Plane struct {
@@ -134,6 +137,9 @@ func start(binaries string) (_ *Plane, err error) {
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir = filepath.Join(binaries, "kube-apiserver"), filepath.Join(dir, "apiserver")
 	p.env.ControlPlane.Etcd = etcd
+	// A server that is told to end waits for its requests as long as one may take, and for
+	// watches that clients hold open just as long.
+	api.Configure().Set("request-timeout", requestTimeout.String())
 	for _, d := range []string{etcd.DataDir, api.CertDir} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return nil, err

@@ -117,8 +117,13 @@ func TestTheAPIServerComesBackWithItsObjectsAndTokens(t *testing.T) {
 	}
 	require.True(t, apierrors.IsForbidden(pods()), "known, with no permission")
 
+	// A watch that its client holds open must not keep the server from ending.
+	watch, err := plane.Admin().CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	defer watch.Stop()
+
 	plane.StopAPIServer(t)
-	err := pods()
+	err = pods()
 	require.Error(t, err)
 	require.Empty(t, apierrors.ReasonForError(err), "no answer at all")
 
