@@ -5,5 +5,5 @@ package signal
 var GPUSharingClients = add(Metric{
 	Name: "gpu.sharing.clients", Unit: "{container}", Int: true, Stage: StageWorkload,
 	Description: "Containers that hold the device; absent while nothing authoritative says who does.",
-	Source:      "PodResources, DRA allocations, the exporter's labels",
+	Source:      "PodResources, DRA allocations, the exporter's labels, processes",
 })

@@ -159,7 +159,7 @@ var (
 	K8sContainerGPUMemoryUsage = add(Metric{
 		Name: "k8s.container.gpu.memory.usage", Unit: "By", Int: true,
 		Description: "GPU memory used by the container's processes on the device.",
-		Source:      "FB_USED rows with pod labels beside a row without",
+		Source:      "FB_USED rows with pod labels beside a row without; with gpu_budget an exclusive holder's device, processes, other exporters",
 	})
 	// K8sContainerGPUUtilization is the GPU time that a container uses.
 	K8sContainerGPUUtilization = add(Metric{

@@ -1,0 +1,13 @@
+package signal
+
+// Signal is the metric that a diagnosis speaks of, with the value of that
+// metric's own attribute in braces: gpu.clock.throttle.time{power}.
+const Signal = "signal"
+
+// GPUSignalAvailable says which signals a device's exporter can give.
+var GPUSignalAvailable = add(Metric{
+	Name: "gpu.signal.available", Unit: "{state}", Int: true,
+	Description: "1 when the exporter shows what the signal is made of, else 0 with the reason; made only when it is enabled.",
+	Source:      "which fields and labels one scrape shows",
+	Attributes:  []string{Signal, Reason},
+})

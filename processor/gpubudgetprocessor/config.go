@@ -1,0 +1,345 @@
+package gpubudgetprocessor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
+)
+
+// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
+const nodeNameEnv = "NODE_NAME"
+
+const (
+	minMaxAge        = time.Second
+	maxMaxAge        = time.Hour
+	maxProcess       = 16 << 30
+	minDriftWindow   = time.Hour
+	maxDriftWindow   = 30 * 24 * time.Hour
+	defaultMaxSeries = 50_000
+	maxMaxSeries     = 10_000_000
+	maxReplicas      = 1000
+
+	// annotationPrefix begins the annotations of users that the cache of pods
+	// keeps; kai are those of KAI among them.
+	annotationPrefix = "gpu-"
+)
+
+var kai = []string{"gpu-memory", "gpu-fraction", "gpu-fraction-container-name", "gpu-fraction-num-devices"}
+
+// Config configures the gpu_budget processor.
+type Config struct {
+	// NodeName restricts the pods that are read to those of a node. Default: the
+	// environment variable NODE_NAME. Empty: the pods of the whole cluster.
+	NodeName string `mapstructure:"node_name"`
+	// Kubernetes says how the API server is reached, for what pods declare.
+	Kubernetes kube.Config `mapstructure:"kubernetes"`
+	// Sources switches where budgets come from.
+	Sources SourcesConfig `mapstructure:"sources"`
+	// Presets are the other exporters whose metrics are read, the best first.
+	Presets []string `mapstructure:"presets"`
+	// Series are metrics of exporters that no preset knows; they go before.
+	Series []SeriesConfig `mapstructure:"series"`
+	// MaxAge is for how long the last list of processes and the last scrape of
+	// another exporter count.
+	MaxAge time.Duration `mapstructure:"max_age"`
+	// Tolerance is how far containers may be from adding up to their device.
+	Tolerance ToleranceConfig `mapstructure:"tolerance"`
+	// Drift configures the drift report.
+	Drift DriftConfig `mapstructure:"drift"`
+	// MaxSeries bounds the containers kept for the drift report, and the processes
+	// and rows of other exporters that are kept.
+	MaxSeries int `mapstructure:"max_series"`
+	// Storage is the storage extension in which the drift report survives a
+	// restart.
+	Storage *component.ID `mapstructure:"storage"`
+	// Metrics switches single metrics by name; all are enabled by default.
+	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// SourcesConfig switches sources of budgets; the order is that of precedence.
+type SourcesConfig struct {
+	// Koordinator: the device-allocated annotation, else koordinator.sh/gpu,
+	// gpu-memory and gpu-memory-ratio.
+	Koordinator SwitchConfig `mapstructure:"koordinator"`
+	// HAMi: the vgpu-devices-allocated annotation, else gpumem and
+	// gpumem-percentage.
+	HAMi SwitchConfig `mapstructure:"hami"`
+	// DRA: consumedCapacity of allocated claims. Needs the permission to list and
+	// watch resourceclaims.
+	DRA SwitchConfig `mapstructure:"dra"`
+	// KAI: the gpu-memory and gpu-fraction annotations.
+	KAI SwitchConfig `mapstructure:"kai"`
+	// ExtendedResources are resources that count memory.
+	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
+	// Annotation is an annotation of pods.
+	Annotation AnnotationConfig `mapstructure:"annotation"`
+	// Exporter: limits that other exporters tell, of Presets and Series.
+	Exporter SwitchConfig `mapstructure:"exporter"`
+	// MPS is what each client of an MPS daemon may use.
+	MPS MPSConfig `mapstructure:"mps"`
+	// MIG: the memory of an instance that one container holds.
+	MIG SwitchConfig `mapstructure:"mig"`
+	// WholeGPU: the memory of a board that one container holds.
+	WholeGPU SwitchConfig `mapstructure:"whole_gpu"`
+
+	_ struct{}
+}
+
+// SwitchConfig switches a source.
+type SwitchConfig struct {
+	Enabled bool `mapstructure:"enabled"`
+
+	_ struct{}
+}
+
+// ExtendedResourceConfig is an extended resource that counts memory.
+type ExtendedResourceConfig struct {
+	// Name is the resource's, such as example.com/gpumem.
+	Name string `mapstructure:"name"`
+	// Unit is MiB or bytes.
+	Unit string `mapstructure:"unit"`
+
+	_ struct{}
+}
+
+// AnnotationConfig is an annotation that holds a quantity of bytes.
+type AnnotationConfig struct {
+	// Key is the annotation's, for the pod, and with .<container> behind it for
+	// one container. Empty: none.
+	Key string `mapstructure:"key"`
+
+	_ struct{}
+}
+
+// MPSConfig is what an MPS client may use; one of the two, none for no budget.
+type MPSConfig struct {
+	// Limit is the pinned device memory limit in bytes.
+	Limit int64 `mapstructure:"limit"`
+	// Replicas divide the device's memory, as the device plugin does.
+	Replicas int64 `mapstructure:"replicas"`
+
+	_ struct{}
+}
+
+// SeriesConfig is a metric of another exporter.
+type SeriesConfig struct {
+	// Metric is its name as exposed.
+	Metric string `mapstructure:"metric"`
+	// Unit is bytes or MiB.
+	Unit string `mapstructure:"unit"`
+	// Scope is what one series speaks of: process, pod, device_duplicate, budget.
+	Scope string `mapstructure:"scope"`
+	// Labels are the names of its labels; those left out do not exist.
+	Labels LabelsConfig `mapstructure:"labels"`
+
+	_ struct{}
+}
+
+// LabelsConfig are the names of labels.
+type LabelsConfig struct {
+	Namespace string `mapstructure:"namespace"`
+	Pod       string `mapstructure:"pod"`
+	PodUID    string `mapstructure:"pod_uid"`
+	Container string `mapstructure:"container"`
+	GPUUUID   string `mapstructure:"gpu_uuid"`
+	PID       string `mapstructure:"pid"`
+
+	_ struct{}
+}
+
+// ToleranceConfig is how far containers may be from adding up to their device.
+type ToleranceConfig struct {
+	// Process is for each process, in bytes: its CUDA context.
+	Process int64 `mapstructure:"process"`
+	// Ratio is of the device's usage.
+	Ratio float64 `mapstructure:"ratio"`
+
+	_ struct{}
+}
+
+// DriftConfig configures the drift report.
+type DriftConfig struct {
+	// Window is over how long the percentile is taken.
+	Window time.Duration `mapstructure:"window"`
+	// Quantile is the share of time for which a container used no more.
+	Quantile float64 `mapstructure:"quantile"`
+
+	_ struct{}
+}
+
+// MetricConfig switches one metric.
+type MetricConfig struct {
+	// Enabled says whether the metric is emitted.
+	Enabled bool `mapstructure:"enabled"`
+
+	_ struct{}
+}
+
+// Unmarshal leaves a metric on whose enabled is not given.
+func (c *MetricConfig) Unmarshal(conf *confmap.Conf) error {
+	c.Enabled = true
+	return conf.Unmarshal(c)
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		NodeName:   os.Getenv(nodeNameEnv),
+		Kubernetes: kube.NewDefaultConfig(),
+		Sources: SourcesConfig{
+			Koordinator: SwitchConfig{Enabled: true},
+			HAMi:        SwitchConfig{Enabled: true},
+			KAI:         SwitchConfig{Enabled: true},
+			Exporter:    SwitchConfig{Enabled: true},
+			MIG:         SwitchConfig{Enabled: true},
+			WholeGPU:    SwitchConfig{Enabled: true},
+		},
+		Presets:   presets.Names(),
+		MaxAge:    time.Minute,
+		Tolerance: ToleranceConfig{Process: 512 << 20, Ratio: 0.05},
+		Drift:     DriftConfig{Window: 24 * time.Hour, Quantile: 0.95},
+		MaxSeries: defaultMaxSeries,
+	}
+}
+
+// emitted lists the metrics that this processor makes.
+var emitted = []*signal.Metric{
+	signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUMemoryBudget, signal.K8sContainerGPUMemoryBudgetUtilization,
+	signal.K8sContainerGPUMemoryBudgetDriftRatio, signal.GPUMemoryBudgetDeclared, signal.GPUMemoryHeadroom,
+	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
+}
+
+// Validate reports every field whose value is not allowed; kubernetes reports its
+// own.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	names := map[string]bool{}
+	for i, r := range c.Sources.ExtendedResources {
+		domain, name, _ := strings.Cut(r.Name, "/")
+		check(domain != "" && name != "", "sources::extended_resources::%d::name must be <domain>/<name>, got %q", i, r.Name)
+		_, ok := presets.Units[r.Unit]
+		check(ok, "sources::extended_resources::%d::unit must be MiB or bytes, got %q", i, r.Unit)
+		check(!names[r.Name], "sources::extended_resources must name each resource once, got %q twice", r.Name)
+		names[r.Name] = true
+	}
+	key := c.Sources.Annotation.Key
+	check(key == "" || strings.HasPrefix(key, annotationPrefix) && !slices.Contains(kai, key),
+		"sources::annotation::key must begin with %s and not be one of KAI's %s, got %q", annotationPrefix, strings.Join(kai, ", "), key)
+	m := c.Sources.MPS
+	check(m.Limit >= 0, "sources::mps::limit must be 0 or a number of bytes, got %d", m.Limit)
+	check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas must be between 0 and %d, got %d", maxReplicas, m.Replicas)
+	check(m.Limit == 0 || m.Replicas == 0, "sources::mps must have limit or replicas, not both, got %d and %d", m.Limit, m.Replicas)
+	for i, name := range c.Presets {
+		_, ok := presets.Lookup(name)
+		check(ok, "presets must be some of %s, got %q", strings.Join(presets.Names(), ", "), name)
+		check(slices.Index(c.Presets, name) == i, "presets must name each preset once, got %q twice", name)
+	}
+	for i, s := range c.Series {
+		check(s.Metric != "", "series::%d::metric must not be empty", i)
+		_, ok := presets.Units[s.Unit]
+		check(ok, "series::%d::unit must be bytes or MiB, got %q", i, s.Unit)
+		scope, err := presets.ParseScope(s.Scope)
+		check(err == nil, "series::%d::scope %w", i, err)
+		l := s.Labels
+		check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.PodUID != "" || l.PID != "" && l.GPUUUID != "",
+			"series::%d::labels must name pod, pod_uid, or gpu_uuid and pid", i)
+	}
+	check(c.MaxAge >= minMaxAge && c.MaxAge <= maxMaxAge, "max_age must be between %s and %s, got %s", minMaxAge, maxMaxAge, c.MaxAge)
+	check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
+		"tolerance::process must be between 0 and %d bytes, got %d", int64(maxProcess), c.Tolerance.Process)
+	check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio must be between 0 and 0.5, got %v", c.Tolerance.Ratio)
+	check(c.Drift.Window >= minDriftWindow && c.Drift.Window <= maxDriftWindow,
+		"drift::window must be between %s and %s, got %s", minDriftWindow, maxDriftWindow, c.Drift.Window)
+	check(c.Drift.Quantile >= 0.5 && c.Drift.Quantile <= 1, "drift::quantile must be between 0.5 and 1, got %v", c.Drift.Quantile)
+	check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series must be between 1 and %d, got %d", maxMaxSeries, c.MaxSeries)
+	for name := range c.Metrics {
+		m, ok := signal.Lookup(name)
+		check(ok && slices.Contains(emitted, m), "metrics must be by one of %s, got %q", strings.Join(emittedNames(), ", "), name)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func emittedNames() []string {
+	names := make([]string, 0, len(emitted))
+	for _, m := range emitted {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// sources returns which sources count.
+func (c *Config) sources() *budget.Sources {
+	s := &c.Sources
+	out := &budget.Sources{MPSLimit: s.MPS.Limit, MPSReplicas: s.MPS.Replicas}
+	for source, enabled := range map[budget.Source]bool{
+		budget.KoordinatorAllocation: s.Koordinator.Enabled,
+		budget.Koordinator:           s.Koordinator.Enabled,
+		budget.HAMiAllocation:        s.HAMi.Enabled,
+		budget.HAMi:                  s.HAMi.Enabled,
+		budget.DRA:                   s.DRA.Enabled,
+		budget.KAI:                   s.KAI.Enabled,
+		budget.ExtendedResource:      len(s.ExtendedResources) > 0,
+		budget.Annotation:            s.Annotation.Key != "",
+		budget.Exporter:              s.Exporter.Enabled,
+		budget.MPS:                   s.MPS.Limit > 0 || s.MPS.Replicas > 0,
+		budget.MIG:                   s.MIG.Enabled,
+		budget.WholeGPU:              s.WholeGPU.Enabled,
+	} {
+		out.Enabled[source] = enabled
+	}
+	return out
+}
+
+// ranked is a series of another exporter and its precedence, the lowest first.
+type ranked struct {
+	presets.Series
+	order int
+}
+
+// foreign returns the metrics of other exporters that are read, by name.
+func (c *Config) foreign() map[string]ranked {
+	out := map[string]ranked{}
+	add := func(s presets.Series) {
+		if _, known := out[s.Metric]; !known {
+			out[s.Metric] = ranked{s, len(out)}
+		}
+	}
+	for _, s := range c.Series {
+		scope, _ := presets.ParseScope(s.Scope)
+		add(presets.Series{
+			Metric: s.Metric, Bytes: presets.Units[s.Unit], Scope: scope,
+			Labels: presets.Labels{
+				Namespace: s.Labels.Namespace, Pod: s.Labels.Pod, Container: s.Labels.Container,
+				UID: s.Labels.PodUID, GPU: s.Labels.GPUUUID, Slot: s.Labels.PID,
+			},
+		})
+	}
+	for _, name := range c.Presets {
+		series, _ := presets.Lookup(name)
+		for _, s := range series {
+			add(s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,255 @@
+package gpubudgetprocessor
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected outputs")
+
+// Each directory below testdata/golden is a sentence. input.txt holds samples,
+// one line a point, batches parted by a line "---". objects.yaml holds what the
+// API server knows, where it is asked. output.txt holds what the processor must
+// add to the samples; of states only the one that holds is written. config.yaml
+// is the configuration.
+func TestGolden(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(dir, "input.txt"))
+			require.NoError(t, err)
+			got := run(t, dir, string(text), false)
+			file := filepath.Join(dir, "output.txt")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), got)
+			assert.Equal(t, got, run(t, dir, string(text), true), "the order of points changes nothing")
+		})
+	}
+}
+
+// run sends batches through the processor and renders what it adds.
+func run(t *testing.T, dir, text string, backwards bool) string {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName = "n1"
+	if file := filepath.Join(dir, "config.yaml"); exists(file) {
+		conf, err := confmaptest.LoadConf(file)
+		require.NoError(t, err)
+		require.NoError(t, conf.Unmarshal(cfg))
+	}
+	require.NoError(t, cfg.Validate())
+	var objects []runtime.Object
+	if file := filepath.Join(dir, "objects.yaml"); exists(file) {
+		yaml, err := os.ReadFile(file)
+		require.NoError(t, err)
+		objects = parseObjects(t, string(yaml))
+	}
+	p := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type), componenttest.NewNopHost(), objects)
+	var b strings.Builder
+	for _, batch := range strings.Split(text, "---\n") {
+		b.WriteString(feed(t, p, parse(t, batch, backwards)))
+	}
+	return b.String()
+}
+
+// feed sends a batch through and renders what was added.
+func feed(t testing.TB, p *gpuBudget, md pmetric.Metrics) string {
+	t.Helper()
+	before := render(md, false)
+	after, err := p.processMetrics(context.Background(), md)
+	require.NoError(t, err)
+	assert.Equal(t, before, render(after, false), "what comes in passes untouched")
+	return render(after, true)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func parseObjects(t testing.TB, text string) []runtime.Object {
+	t.Helper()
+	var objects []runtime.Object
+	for _, document := range strings.Split(text, "---\n") {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
+		require.NoError(t, err)
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// newTestProcessor starts a processor whose API server has the objects; without
+// any it is not asked.
+func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host component.Host, objects []runtime.Object) *gpuBudget {
+	t.Helper()
+	if len(objects) == 0 {
+		cfg.Kubernetes.AuthType = kube.AuthNone
+	}
+	p, err := newProcessor(cfg, set)
+	require.NoError(t, err)
+	var cache *kube.Cache
+	p.acquire = func() (*kube.Cache, error) {
+		cache = kube.NewCache(kubetest.NewClient(objects...), kube.Options{NodeName: cfg.NodeName}, set.TelemetrySettings)
+		return cache, nil
+	}
+	require.NoError(t, p.start(context.Background(), host))
+	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
+	if cache != nil {
+		require.NoError(t, cache.WaitSynced(context.Background(), p.pods.kinds...))
+		p.pods.changed.Store(true)
+	}
+	return p
+}
+
+// <time> {<resource>} <metric> {<attributes>} = <value>
+var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
+
+// short are what input.txt abbreviates: Resources of a node and of the container
+// main of a pod ns/<pod> on it.
+var short = strings.NewReplacer("{@", "{k8s.node.name=n1, k8s.namespace.name=ns, k8s.container.name=main, k8s.pod.name=", "{n1}", "{k8s.node.name=n1}")
+
+// parse reads points. Empty lines and those that begin with # are comments. A
+// value of "stale" is a point without one; Gi and Mi are units of it.
+func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
+	t.Helper()
+	var lines []string
+	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
+		if line := strings.TrimSpace(s.Text()); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, short.Replace(line))
+		}
+	}
+	if backwards {
+		slices.Reverse(lines)
+	}
+	md := pmetric.NewMetrics()
+	resources := map[string]pmetric.MetricSlice{}
+	for _, line := range lines {
+		f := pointForm.FindStringSubmatch(line)
+		require.NotNil(t, f, line)
+		ms, ok := resources[f[2]]
+		if !ok {
+			rm := md.ResourceMetrics().AppendEmpty()
+			putAll(t, rm.Resource().Attributes(), f[2])
+			ms = rm.ScopeMetrics().AppendEmpty().Metrics()
+			resources[f[2]] = ms
+		}
+		s, ok := signal.Lookup(f[3])
+		if !ok {
+			s = &signal.Metric{Name: f[3]} // of another exporter
+		}
+		m := ms.AppendEmpty()
+		m.SetName(s.Name)
+		var dp pmetric.NumberDataPoint
+		if s.Kind == signal.Gauge {
+			dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
+		} else {
+			dp = m.SetEmptySum().DataPoints().AppendEmpty()
+		}
+		at, err := time.ParseDuration(f[1])
+		require.NoError(t, err)
+		dp.SetTimestamp(pcommon.Timestamp(at))
+		putAll(t, dp.Attributes(), f[4])
+		value, unit := f[5], 1.0
+		for suffix, bytes := range map[string]float64{"Gi": 1 << 30, "Mi": 1 << 20} {
+			if number, ok := strings.CutSuffix(value, suffix); ok {
+				value, unit = number, bytes
+			}
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		switch {
+		case value == "stale":
+			dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+			continue
+		case s.Int:
+			dp.SetIntValue(int64(v * unit))
+		default:
+			dp.SetDoubleValue(v * unit)
+		}
+		require.NoError(t, err, line)
+	}
+	return md
+}
+
+func putAll(t testing.TB, m pcommon.Map, text string) {
+	for _, part := range strings.Split(text, ", ") {
+		if k, v, ok := strings.Cut(part, "="); ok {
+			m.PutStr(k, v)
+		} else {
+			require.Empty(t, part)
+		}
+	}
+}
+
+// render writes one line a point: what this processor added, or what was there
+// before. Lines are sorted. Bytes are in MiB.
+func render(md pmetric.Metrics, added bool) string {
+	var lines []string
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			if (sm.Scope().Name() == scopeName) != added {
+				continue
+			}
+			for _, m := range sm.Metrics().All() {
+				for _, dp := range numbers(m).All() {
+					v, unit := dp.DoubleValue(), m.Unit()
+					if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
+						v = float64(dp.IntValue())
+					}
+					if m.Name() == signal.GPUMemoryAttributionState.Name && v == 0 {
+						continue
+					}
+					if unit == "By" {
+						v, unit = v/(1<<20), "Mi"
+					}
+					lines = append(lines, fmt.Sprintf("%s {%s} %s {%s} = %s %s", time.Duration(dp.Timestamp()),
+						attributes(rm.Resource().Attributes()), m.Name(), attributes(dp.Attributes()),
+						strconv.FormatFloat(v, 'g', 6, 64), unit))
+				}
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(append(lines, ""), "\n")
+}
+
+func attributes(m pcommon.Map) string {
+	var parts []string
+	for k, v := range m.All() {
+		parts = append(parts, k+"="+v.AsString())
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}

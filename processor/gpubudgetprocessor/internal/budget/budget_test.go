@@ -1,0 +1,226 @@
+package budget
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
+)
+
+const (
+	mi = 1 << 20
+	gi = 1 << 30
+)
+
+var tolerance = Tolerance{Process: 512 * mi, Ratio: 0.05}
+
+// uses is a holder that uses so much; none is one whose usage is not known.
+func uses(bytes int64) *User { return &User{Holder: true, Used: bytes, Origin: Reported} }
+
+func none() *User { return &User{Holder: true} }
+
+func TestReasons(t *testing.T) {
+	device := func(used int64, users ...*User) *Device {
+		return &Device{ID: "GPU-1", Used: used, Limit: 16 * gi, Free: Unknown, Known: true, Users: users}
+	}
+	with := func(d *Device, f func(*Device)) *Device {
+		f(d)
+		return d
+	}
+	seen := func(bytes int64) *User { return &User{Used: bytes, Origin: Observed} }
+	for name, tt := range map[string]struct {
+		device *Device
+		want   Reason
+	}{
+		"nobody on an empty device":                        {device(0), AddsUp},
+		"nobody, and what a driver takes":                  {device(400 * mi), AddsUp},
+		"nobody on a used device":                          {device(5 * gi), Unexplained},
+		"exactly":                                          {device(6*gi, uses(2*gi), uses(4*gi)), AddsUp},
+		"CUDA contexts of two":                             {device(6*gi, uses(2*gi), uses(3*gi)), AddsUp},
+		"a context was not counted (HAMi 35122 of 36336)":  {with(device(36336*mi, uses(35122*mi)), func(d *Device) { d.Limit = 80 * gi }), AddsUp},
+		"more than contexts":                               {device(6*gi, uses(2*gi), uses(2*gi)), Unexplained},
+		"many processes have many contexts":                {with(device(6*gi, uses(2*gi), uses(2*gi)), func(d *Device) { d.Processes = 4 }), AddsUp},
+		"processes of the host explain use too":            {with(device(6*gi, uses(2*gi)), func(d *Device) { d.Other = 4 * gi }), AddsUp},
+		"one is not known":                                 {device(6*gi, uses(6*gi), none()), UsageMissing},
+		"nobody tells who holds it":                        {with(device(0), func(d *Device) { d.Known = false }), HoldersUnknown},
+		"the device does not tell":                         {device(Unknown, uses(gi)), DeviceUnknown},
+		"all zero on a used device":                        {device(5*gi, uses(0), uses(0)), FalseZero},
+		"all zero on a device that is as good as empty":    {device(500*mi, uses(0), uses(0)), AddsUp},
+		"one zero beside the one who uses it":              {device(5*gi, uses(0), uses(5*gi)), AddsUp},
+		"zero and unknown":                                 {device(5*gi, uses(0), none()), UsageMissing},
+		"zeros, and the host's processes explain it":       {with(device(5*gi, uses(0)), func(d *Device) { d.Other = 5 * gi }), AddsUp},
+		"a number was impossible":                          {with(device(5*gi, uses(5*gi)), func(d *Device) { d.Impossible = true }), AboveDevice},
+		"the device is above itself":                       {device(17*gi, uses(16*gi)), AboveDevice},
+		"the sum is above the device's use":                {device(6*gi, uses(5*gi), uses(5*gi)), SumAboveDevice},
+		"the sum is a little above, samples differ":        {device(6*gi, uses(3*gi), uses(3*gi+700*mi)), AddsUp},
+		"the sum is above the device's size":               {device(16*gi, uses(9*gi), uses(8*gi)), SumAboveDevice},
+		"the sum is above its size, its use is not told":   {device(Unknown, uses(9*gi), uses(8*gi)), SumAboveDevice},
+		"it adds up without those who do not hold it":      {device(6*gi, uses(6*gi), seen(4*gi)), DeadSlots},
+		"it does not, also without them":                   {device(6*gi, uses(9*gi), seen(4*gi)), SumAboveDevice},
+		"who uses it without holding it adds up":           {device(6*gi, uses(2*gi), seen(4*gi)), AddsUp},
+		"what was told is too old":                         {with(device(6*gi, none()), func(d *Device) { d.Stale = true }), StaleSource},
+		"too old, but the device is as good as empty":      {with(device(300*mi, none()), func(d *Device) { d.Stale = true }), UsageMissing},
+		"too old, and the device does not tell what it is": {with(device(Unknown, none()), func(d *Device) { d.Stale = true }), StaleSource},
+		"the size is not known":                            {with(device(6*gi, uses(6*gi)), func(d *Device) { d.Limit = Unknown }), AddsUp},
+		"the size is not known, 17 TB":                     {with(device(6*gi, uses(17*1024*gi)), func(d *Device) { d.Limit = Unknown }), SumAboveDevice},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.device.Reconcile(tolerance)
+			assert.Equal(t, tt.want.String(), tt.device.Reason.String())
+		})
+	}
+}
+
+func TestEveryReasonHasOneState(t *testing.T) {
+	want := map[State][]Reason{}
+	for r := range NumReasons {
+		want[r.State()] = append(want[r.State()], r)
+	}
+	assert.Equal(t, map[State][]Reason{
+		Valid:   {AddsUp},
+		Partial: {HoldersUnknown, DeviceUnknown, UsageMissing, Unexplained},
+		Invalid: {FalseZero, AboveDevice, SumAboveDevice, DeadSlots, StaleSource},
+	}, want)
+}
+
+func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
+	declared := []gpushare.Budget{
+		{Source: gpushare.BudgetKoordinatorAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 * gi},
+		{Source: gpushare.BudgetHAMiAllocation, Container: "c", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 2 * gi},
+		{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryRatio: 0.25},
+		{Source: gpushare.BudgetHAMi, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 5 * gi},
+		{Source: gpushare.BudgetKAI, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi},
+		{Source: gpushare.BudgetKAI, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi},
+		{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 7 * gi},
+		{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 8 * gi},
+	}
+	want := []struct {
+		source Source
+		bytes  int64
+	}{
+		{KoordinatorAllocation, 1 * gi}, {HAMiAllocation, 2 * gi}, {DRA, 3 * gi}, {Koordinator, 4 * gi}, {HAMi, 5 * gi},
+		{KAI, 6 * gi}, {ExtendedResource, 7 * gi}, {Annotation, 8 * gi}, {Exporter, 9 * gi}, {MPS, 10 * gi}, {WholeGPU, 16 * gi},
+	}
+	sources := &Sources{MPSLimit: 10 * gi}
+	for s := range sources.Enabled {
+		sources.Enabled[s] = true
+	}
+	for _, w := range want {
+		u := &User{
+			Container: Container{Namespace: "ns", Pod: "p", Name: "c"}, Holder: true, Exclusive: true, MPS: true,
+			Declared: declared, Claimed: 3 * gi, Claim: "c", Exported: 9 * gi,
+		}
+		d := &Device{ID: "GPU-1", Limit: 16 * gi, Users: []*User{u}}
+		(&Place{Devices: []*Device{d}}).Declare(sources)
+		assert.Equal(t, w.source.String(), u.Source.String())
+		assert.Equal(t, w.bytes, u.Budget, w.source.String())
+		sources.Enabled[w.source] = false
+	}
+}
+
+func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
+	user := func(pod, name string, declared ...gpushare.Budget) *User {
+		return &User{Container: Container{Namespace: "ns", Pod: pod, Name: name}, Holder: true, Declared: declared}
+	}
+	perDevice := gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, Minor: 1, Devices: 1, MemoryBytes: 4 * gi}
+	perPod := gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 6 * gi}
+	a, b, other := user("p", "a", perDevice, perPod), user("p", "b", perDevice, perPod), user("q", "a")
+	again := user("p", "a", perDevice, perPod)
+	p := &Place{Devices: []*Device{
+		{ID: "GPU-1", Minor: 1, Limit: 16 * gi, Users: []*User{a, b, other}},
+		{ID: "GPU-2", Minor: 2, Limit: 16 * gi, Users: []*User{again}},
+	}}
+	s := &Sources{}
+	s.Enabled[KoordinatorAllocation], s.Enabled[Annotation] = true, true
+	p.Declare(s)
+	assert.Equal(t, []int64{2 * gi, 2 * gi, 0}, []int64{a.Budget, b.Budget, other.Budget}, "the device's budget by two")
+	assert.EqualValues(t, 2*gi, again.Budget, "the other device is not named: the pod's budget by three")
+}
+
+// Whatever is told, the numbers of a device fit each other, and a sum that cannot
+// be is never valid.
+func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bytes := rapid.OneOf(rapid.Int64Range(0, 20*gi), rapid.SampledFrom([]int64{0, gi, 16 * gi, 17 * 1024 * gi}))
+		d := &Device{
+			Used:  rapid.OneOf(bytes, rapid.Just(int64(Unknown))).Draw(t, "used"),
+			Limit: rapid.SampledFrom([]int64{Unknown, 16 * gi}).Draw(t, "limit"), Free: Unknown,
+			Known: rapid.Bool().Draw(t, "known"), Stale: rapid.Bool().Draw(t, "stale"), Other: rapid.Int64Range(0, gi).Draw(t, "other"),
+		}
+		var budgeted, all, declared int64
+		for range rapid.IntRange(0, 5).Draw(t, "users") {
+			u := &User{
+				Holder: rapid.Bool().Draw(t, "holder"), Declarations: true,
+				Origin: Origin(rapid.IntRange(0, int(Unlisted)).Draw(t, "origin")),
+				Budget: rapid.SampledFrom([]int64{0, gi, 3000 * mi}).Draw(t, "budget"),
+			}
+			if u.Origin != None && u.Origin != Unlisted {
+				u.Used = bytes.Draw(t, "used")
+			}
+			all += u.Used
+			declared += u.Budget
+			if u.Budget > 0 {
+				budgeted += u.Used
+			}
+			d.Users = append(d.Users, u)
+		}
+		d.Reconcile(tolerance)
+		first := d.Result
+		if d.Declared != Unknown && d.Declared != declared {
+			t.Fatalf("declared %d of %d", d.Declared, declared)
+		}
+		if d.Unbudgeted != Unknown && d.Unbudgeted+budgeted != all {
+			t.Fatalf("unbudgeted %d + budgeted %d is not %d", d.Unbudgeted, budgeted, all)
+		}
+		if d.Reason == AddsUp {
+			switch {
+			case d.Limit > 0 && float64(all) > aboveDevice*float64(d.Limit):
+				t.Fatalf("valid with %d on a device of %d", all, d.Limit)
+			case d.Used == Unknown || !d.Known || d.Stale && d.Used > 20*gi:
+				t.Fatalf("valid without %+v", d)
+			case float64(all+d.Other-d.Used) > float64(tolerance.Process)+tolerance.Ratio*float64(d.Used):
+				t.Fatalf("valid with %d of %d", all, d.Used)
+			}
+		}
+		rand.Shuffle(len(d.Users), func(i, j int) { d.Users[i], d.Users[j] = d.Users[j], d.Users[i] })
+		d.Reconcile(tolerance)
+		if d.Result != first {
+			t.Fatalf("%+v, and in another order %+v", first, d.Result)
+		}
+	})
+}
+
+func TestABookIsBoundedAndForgets(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := &Book{MaxAge: int64(time.Minute), MaxRows: 3}
+	key := FrameKey{From: "x"}
+	add := func(t int64, slot string) bool {
+		return b.AddRow(key, presets.Process, t, now, presets.Row{Slot: slot, Index: -1}, 1)
+	}
+	process := func(t int64, pid string) bool {
+		return b.AddProcess("n1", t, now, Process{Device: "GPU-1", PID: pid})
+	}
+	assert.True(t, add(1, "a"))
+	assert.True(t, add(1, "b"))
+	assert.True(t, process(1, "1"))
+	assert.False(t, add(1, "c"), "full")
+	assert.False(t, process(1, "2"), "full")
+	assert.True(t, add(1, "a"), "is kept already")
+	assert.True(t, add(2, "c"), "the next scrape replaces the last")
+	assert.True(t, add(1, "late"), "older than what is known")
+	assert.True(t, process(2, "2"))
+	assert.Equal(t, 2, b.Rows())
+	now = now.Add(time.Minute + 1)
+	assert.True(t, process(1, "3"), "a clock was set back")
+	now = now.Add(-time.Minute - 1)
+	assert.Equal(t, 2, b.Rows())
+	b.Sweep(now.Add(retention))
+	assert.Equal(t, 2, b.Rows())
+	b.Sweep(now.Add(retention + time.Hour))
+	assert.Zero(t, b.Rows())
+}

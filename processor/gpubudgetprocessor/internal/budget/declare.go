@@ -1,0 +1,166 @@
+package budget
+
+import (
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+)
+
+// Source names where a budget was declared.
+type Source uint8
+
+// The sources, best first: what a scheduler wrote down for a device is better
+// than what was asked of it, both are better than what no scheduler heard of,
+// and what the hardware gives is the bound where nobody declared anything.
+const (
+	NoSource Source = iota
+	KoordinatorAllocation
+	HAMiAllocation
+	DRA
+	Koordinator
+	HAMi
+	KAI
+	ExtendedResource
+	Annotation
+	Exporter
+	MPS
+	MIG
+	WholeGPU
+
+	NumSources
+)
+
+var sourceNames = [NumSources]string{
+	"", "koordinator_allocation", "hami_allocation", "dra", "koordinator", "hami", "kai",
+	"extended_resource", "annotation", "exporter", "mps", "mig", "whole_gpu",
+}
+
+// String returns the source as gpu.memory.budget.source spells it.
+func (s Source) String() string { return sourceNames[s] }
+
+// ofPod are the sources that a pod declares.
+var ofPod = [NumSources]gpushare.BudgetSource{
+	KoordinatorAllocation: gpushare.BudgetKoordinatorAllocation,
+	HAMiAllocation:        gpushare.BudgetHAMiAllocation,
+	Koordinator:           gpushare.BudgetKoordinator,
+	HAMi:                  gpushare.BudgetHAMi,
+	KAI:                   gpushare.BudgetKAI,
+	ExtendedResource:      gpushare.BudgetResource,
+	Annotation:            gpushare.BudgetAnnotation,
+}
+
+// Sources say which of them count.
+type Sources struct {
+	Enabled [NumSources]bool
+	// MPSLimit is the pinned memory of each client in bytes; 0: the device's
+	// memory divided by MPSReplicas.
+	MPSLimit    int64
+	MPSReplicas int64
+}
+
+// Declare gives each user the budget of the best source that has one for it.
+func (p *Place) Declare(s *Sources) {
+	for _, d := range p.Devices {
+		for _, u := range d.Users {
+			u.Budget, u.Source = 0, NoSource
+			for source := KoordinatorAllocation; source < NumSources; source++ {
+				if !s.Enabled[source] {
+					continue
+				}
+				if b := p.budget(s, source, d, u); b > 0 {
+					u.Budget, u.Source = b, source
+					break
+				}
+			}
+		}
+	}
+}
+
+func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
+	switch source {
+	case DRA:
+		if u.Claimed == 0 {
+			return 0
+		}
+		// A claim of several containers is one allocation.
+		return u.Claimed / d.count(func(o *User) bool { return o.Claim == u.Claim && o.Claimed > 0 })
+	case Exporter:
+		return u.Exported
+	case MPS:
+		switch {
+		case !u.MPS:
+			return 0
+		case s.MPSLimit > 0:
+			return s.MPSLimit
+		case s.MPSReplicas > 0 && d.Limit > 0:
+			return d.Limit / s.MPSReplicas
+		}
+		return 0
+	case MIG, WholeGPU:
+		if u.Exclusive && (d.Board != "") == (source == MIG) && d.Limit > 0 {
+			return d.Limit
+		}
+		return 0
+	}
+	return p.declared(ofPod[source], d, u)
+}
+
+// declared is what the pod declares for the container on the device.
+func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64 {
+	var total int64
+	perDevice, found := false, false
+	for i := range u.Declared {
+		b := &u.Declared[i]
+		if b.Source != source || b.Container != "" && b.Container != u.Name {
+			continue
+		}
+		if b.UUID != "" || b.Minor >= 0 {
+			perDevice = true
+			if !d.is(b) {
+				continue
+			}
+		} else if perDevice || found {
+			continue // KAI says the same once for each device
+		}
+		found = true
+		bytes, _ := gpushare.FillMemory(b.MemoryBytes, b.MemoryRatio, d.Limit)
+		switch {
+		case b.Container == "" && b.Devices > 0:
+			bytes /= d.count(func(o *User) bool { return o.samePod(&u.Container) })
+		case b.Devices == 0:
+			bytes /= p.spread(u, b.Container == "")
+		}
+		total += bytes
+	}
+	return min(total, maxBytes)
+}
+
+// is reports whether a budget names the device.
+func (d *Device) is(b *gpushare.Budget) bool {
+	if b.UUID != "" {
+		return b.UUID == d.ID || b.UUID == d.MIGUUID
+	}
+	return d.Board == "" && b.Minor == d.Minor
+}
+
+func (d *Device) count(of func(*User) bool) int64 {
+	var n int64
+	for _, u := range d.Users {
+		if of(u) {
+			n++
+		}
+	}
+	return max(n, 1)
+}
+
+// spread is over how many users a budget is divided that names no device: those
+// of the container, or of its whole pod.
+func (p *Place) spread(u *User, pod bool) int64 {
+	var n int64
+	for _, d := range p.Devices {
+		for _, o := range d.Users {
+			if pod && o.samePod(&u.Container) || !pod && o.Match(&u.Container) {
+				n++
+			}
+		}
+	}
+	return max(n, 1)
+}

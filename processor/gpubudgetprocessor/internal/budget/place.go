@@ -1,0 +1,119 @@
+package budget
+
+import "github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+
+// Unknown is a number of bytes that nobody has told.
+const Unknown = -1
+
+// Container identifies a container. What is empty is not known.
+type Container struct {
+	Namespace, Pod, UID, Name string
+}
+
+// Match reports whether what is known of two containers can be the same one's.
+func (c *Container) Match(o *Container) bool {
+	switch {
+	case c.UID != "" && o.UID != "":
+		if c.UID != o.UID {
+			return false
+		}
+	case c.Pod == "" || c.Pod != o.Pod:
+		return false
+	case c.Namespace != "" && o.Namespace != "" && c.Namespace != o.Namespace:
+		return false
+	}
+	return c.Name == "" || o.Name == "" || c.Name == o.Name
+}
+
+// samePod reports whether two containers are of one pod.
+func (c *Container) samePod(o *Container) bool {
+	a, b := *c, *o
+	a.Name, b.Name = "", ""
+	return a.Match(&b)
+}
+
+// Place is the devices of one node at one moment.
+type Place struct {
+	// Name and Cluster are the node's and its cluster's; Cluster may be empty.
+	Name, Cluster string
+	// Time is that of the samples, in nanoseconds since the epoch.
+	Time    int64
+	Devices []*Device
+}
+
+// Device is a board, or a MIG instance of one.
+type Device struct {
+	// ID is hw.id.
+	ID string
+	// Board is the hw.id of the instance's board, empty for a board.
+	Board string
+	// MIGUUID and Instance are the instance's MIG-<uuid> and GPU instance id,
+	// where they are known.
+	MIGUUID, Instance string
+	// Minor is N of nvidiaN, -1 unknown; an instance has its board's.
+	Minor int
+	// Used, Limit and Free are bytes, or Unknown.
+	Used, Limit, Free int64
+	// Known says that somebody can tell who holds the device.
+	Known bool
+	Users []*User
+
+	// Other is what processes of no known container use, in bytes.
+	Other int64
+	// Processes is how many processes were listed, 0 where none were.
+	Processes int
+	// Stale says that what is known of the users is too old.
+	Stale bool
+	// Impossible says that a number was told that cannot be on the device, and
+	// dropped.
+	Impossible bool
+	// Result is what Reconcile found.
+	Result
+}
+
+// Origin tells where the number of bytes comes from that a container uses.
+type Origin uint8
+
+// The origins.
+const (
+	// None: nobody told.
+	None Origin = iota
+	// Reported: it came in as the container's usage.
+	Reported
+	// OfDevice: the container holds the device alone.
+	OfDevice
+	// Observed: from a list of processes or another exporter's series.
+	Observed
+	// Unlisted: a complete list does not name it, so it uses nothing.
+	Unlisted
+)
+
+// User is a container on a device.
+type User struct {
+	Container
+	// Holder says that it was given the device; otherwise it was only seen there.
+	Holder bool
+	// Exclusive says that it was given the device for itself alone.
+	Exclusive bool
+	// MPS says that the device is shared by MPS.
+	MPS bool
+
+	// Used is in bytes where Origin is not None.
+	Used   int64
+	Origin Origin
+
+	// Declared are the budgets of its pod, best first; Declarations says that they
+	// could be asked for.
+	Declared     []gpushare.Budget
+	Declarations bool
+	// Claimed is what the allocation of its claim consumes, and Claim tells
+	// allocations apart; 0 without one.
+	Claimed int64
+	Claim   string
+	// Exported is a budget that another exporter tells, 0 for none.
+	Exported int64
+
+	// Budget is in bytes, 0 where there is none.
+	Budget int64
+	Source Source
+}

@@ -1,0 +1,210 @@
+package gpubudgetprocessor
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
+)
+
+// pods says what pods declare. It is not safe for concurrent use.
+type pods struct {
+	options gpushare.BudgetOptions
+	// unreadable is called once for each pod with annotations that cannot be read.
+	unreadable func()
+
+	cache *kube.Cache // nil: not asked
+	kinds []kube.Kind
+	unsub func()
+
+	declared map[types.UID]declared
+	byUID    map[types.UID]*corev1.Pod
+	changed  atomic.Bool // byUID and declared are of old
+}
+
+// declared is what one version of a pod declares.
+type declared struct {
+	version string
+	budgets []gpushare.Budget
+}
+
+func newPods(cfg *Config, unreadable func()) *pods {
+	p := &pods{
+		options:    gpushare.BudgetOptions{Resources: map[string]int64{}, Annotation: cfg.Sources.Annotation.Key},
+		unreadable: unreadable,
+		kinds:      []kube.Kind{kube.Pods},
+		declared:   map[types.UID]declared{},
+	}
+	for _, r := range cfg.Sources.ExtendedResources {
+		p.options.Resources[r.Name] = int64(presets.Units[r.Unit])
+	}
+	if cfg.Sources.DRA.Enabled {
+		p.kinds = append(p.kinds, kube.ResourceClaims)
+	}
+	return p
+}
+
+// start begins to read; it waits for nothing.
+func (p *pods) start(cache *kube.Cache) {
+	p.cache = cache
+	p.changed.Store(true)
+	cache.Need(p.kinds...)
+	p.unsub = cache.Subscribe(kube.Pods, func() { p.changed.Store(true) })
+}
+
+func (p *pods) stop() {
+	if p.cache != nil {
+		p.unsub()
+		p.cache.Release()
+		p.cache = nil
+	}
+}
+
+// refresh follows changes of the cache.
+func (p *pods) refresh() {
+	if p.cache == nil || !p.changed.Swap(false) {
+		return
+	}
+	p.byUID = map[types.UID]*corev1.Pod{}
+	for _, pod := range p.cache.Pods() {
+		p.byUID[pod.UID] = pod
+	}
+	maps.DeleteFunc(p.declared, func(uid types.UID, _ declared) bool { return p.byUID[uid] == nil })
+}
+
+// off reports whether there is nobody to ask what pods declare.
+func (p *pods) off() bool {
+	return p.cache == nil || p.cache.State(kube.Pods).Phase == kube.Off
+}
+
+// pod returns the pod of a container, nil when it is not known.
+func (p *pods) pod(c *budget.Container) *corev1.Pod {
+	if p.cache == nil {
+		return nil
+	}
+	if c.Pod == "" || c.Namespace == "" {
+		return p.byUID[types.UID(c.UID)]
+	}
+	pod, ok := p.cache.Pod(c.Namespace, c.Pod)
+	if !ok || c.UID != "" && string(pod.UID) != c.UID {
+		return nil // another pod of that name
+	}
+	return pod
+}
+
+// complete fills in what the API server knows of the container of a process, id
+// being the runtime's.
+func (p *pods) complete(c *budget.Container, id string) {
+	pod := p.pod(c)
+	if pod == nil {
+		return
+	}
+	c.Namespace, c.Pod, c.UID = pod.Namespace, pod.Name, string(pod.UID)
+	if c.Name != "" || id == "" {
+		return
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if strings.HasSuffix(statuses[i].ContainerID, "://"+id) {
+				c.Name = statuses[i].Name
+				return
+			}
+		}
+	}
+}
+
+// declare fills in what the pod of a user declares. One whose container is not
+// named is that of a pod with one.
+func (p *pods) declare(u *budget.User) {
+	if p.off() {
+		u.Declarations = true
+		return
+	}
+	pod := p.pod(&u.Container)
+	if pod == nil {
+		return
+	}
+	u.Declarations = true
+	if u.Name == "" && len(pod.Spec.Containers) == 1 {
+		u.Name = pod.Spec.Containers[0].Name
+	}
+	d, ok := p.declared[pod.UID]
+	if !ok || d.version != pod.ResourceVersion {
+		var err error
+		d.version = pod.ResourceVersion
+		if d.budgets, err = gpushare.Budgets(containers(pod), pod.Annotations, p.options); err != nil && !ok {
+			p.unreadable()
+		}
+		p.declared[pod.UID] = d
+	}
+	u.Declared = d.budgets
+}
+
+// containers returns all containers, init containers first, with limits where
+// there is no request.
+func containers(pod *corev1.Pod) []gpushare.ContainerSpec {
+	var out []gpushare.ContainerSpec
+	for i, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for j := range list {
+			c := &list[j]
+			spec := gpushare.ContainerSpec{Name: c.Name, Init: i == 0, Requests: gpushare.Requests{}}
+			for name, q := range c.Resources.Limits {
+				spec.Requests[string(name)] = q
+			}
+			for name, q := range c.Resources.Requests {
+				spec.Requests[string(name)] = q
+			}
+			out = append(out, spec)
+		}
+	}
+	return out
+}
+
+// allocation is a device that a claim was given.
+type allocation struct {
+	claim, driver, pool, device, share string
+}
+
+// consumed returns the memory in bytes that the allocation of a claim consumes
+// on a device, 0 where it does not say.
+func (p *pods) consumed(namespace string, a allocation) int64 {
+	if p.cache == nil || !slices.Contains(p.kinds, kube.ResourceClaims) {
+		return 0
+	}
+	claim, ok := p.cache.ResourceClaim(namespace, a.claim)
+	if !ok || claim.Status.Allocation == nil {
+		return 0
+	}
+	for i := range claim.Status.Allocation.Devices.Results {
+		r := &claim.Status.Allocation.Devices.Results[i]
+		share := ""
+		if r.ShareID != nil {
+			share = string(*r.ShareID)
+		}
+		if r.Driver != a.driver || r.Pool != a.pool || r.Device != a.device || a.share != "" && share != a.share ||
+			r.AdminAccess != nil && *r.AdminAccess {
+			continue
+		}
+		for name, q := range r.ConsumedCapacity {
+			if isMemory(name, a.driver) {
+				return gpushare.Units(q)
+			}
+		}
+	}
+	return 0
+}
+
+// isMemory reports whether a capacity is the device's memory: an unqualified name
+// is the driver's.
+func isMemory(name resourcev1.QualifiedName, driver string) bool {
+	return name == "memory" || string(name) == driver+"/memory"
+}

@@ -1,0 +1,311 @@
+package gpubudgetprocessor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
+)
+
+// gpuBudget is the pdata shell around the budget, presets and drift packages.
+type gpuBudget struct {
+	cfg       *Config
+	id        component.ID
+	set       component.TelemetrySettings
+	telemetry *metadata.TelemetryBuilder
+	reasons   [numDropReasons]metric.AddOption
+	states    [budget.NumReasons]metric.AddOption
+	foreign   map[string]ranked
+	sources   *budget.Sources
+	tolerance budget.Tolerance
+	acquire   func() (*kube.Cache, error)
+
+	mu        sync.Mutex
+	book      budget.Book
+	pods      *pods
+	write     writer
+	frames    map[frameKey]*frame // of this batch
+	lastFrame *frame
+	dropped   [numDropReasons]int64
+	found     [budget.NumReasons]int64
+	swept     time.Time
+
+	drift driftReport
+
+	storage storage.Client // nil without one
+	failing bool           // the last write to the storage failed
+	saved   time.Time
+}
+
+func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
+	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	p := &gpuBudget{
+		cfg: cfg, id: set.ID, set: set.TelemetrySettings, telemetry: tb,
+		foreign:   cfg.foreign(),
+		sources:   cfg.sources(),
+		tolerance: budget.Tolerance{Process: cfg.Tolerance.Process, Ratio: cfg.Tolerance.Ratio},
+		book:      budget.Book{MaxAge: int64(cfg.MaxAge), MaxRows: cfg.MaxSeries},
+		write:     writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
+		drift:     newDriftReport(cfg),
+	}
+	p.acquire = func() (*kube.Cache, error) {
+		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
+	}
+	p.pods = newPods(cfg, func() {
+		p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
+	})
+	for name, mc := range cfg.Metrics {
+		if m, ok := signal.Lookup(name); ok {
+			p.write.disabled[m] = !mc.Enabled
+		}
+	}
+	for r := range p.reasons {
+		p.reasons[r] = with("reason", dropReason(r).String())
+	}
+	for r := range p.states {
+		p.states[r] = with("reason", budget.Reason(r).String())
+	}
+	return p, nil
+}
+
+func with(key, value string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
+}
+
+// start fails when a kubeconfig or the storage cannot be used. That the API
+// server does not answer is no failure: it may do so later.
+func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.open(ctx, host); err != nil {
+		return err
+	}
+	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
+		return nil
+	}
+	cache, err := p.acquire()
+	if err != nil {
+		return err
+	}
+	p.pods.start(cache)
+	return p.telemetry.RegisterProcessorGpuBudgetSourceStateCallback(func(_ context.Context, o metric.Int64Observer) error {
+		for _, k := range p.pods.kinds {
+			state := cache.State(k)
+			for _, phase := range kube.Phases() {
+				v := int64(0)
+				if phase == state.Phase {
+					v = 1
+				}
+				o.Observe(v, metric.WithAttributeSet(attribute.NewSet(
+					attribute.String("source", k.String()), attribute.String("state", phase.String()))))
+			}
+		}
+		return nil
+	})
+}
+
+func (p *gpuBudget) shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.telemetry.Shutdown() // before what its callbacks read
+	p.pods.stop()
+	if p.storage == nil {
+		return nil
+	}
+	p.save(ctx)
+	client := p.storage
+	p.storage = nil
+	return client.Close(ctx)
+}
+
+// sweepEvery is the least time between two looks for what is to be forgotten,
+// and between two writes to the storage.
+const sweepEvery = time.Minute
+
+// processMetrics adds budgets, usage and states to the batch. What is in it
+// stays as it is.
+func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.pods.refresh()
+	frames := p.read(md, now)
+	p.write.begin(md)
+	for _, f := range frames {
+		p.frame(f, now)
+	}
+	if since := now.Sub(p.swept); since >= sweepEvery || since < 0 {
+		p.swept = now
+		p.book.Sweep(now)
+		p.drift.sweep(now)
+	}
+	if p.storage == nil {
+		p.drift.gone = nil
+	} else if since := now.Sub(p.saved); since >= sweepEvery || since < 0 {
+		p.saved = now
+		p.save(ctx)
+	}
+	p.report(ctx)
+	return md, nil
+}
+
+// frame evaluates the devices of a place at one moment.
+func (p *gpuBudget) frame(f *frame, now time.Time) {
+	cut := map[string]bool{} // boards that are cut into instances
+	for _, d := range f.devices {
+		if d.Board != "" {
+			cut[d.Board] = true
+		}
+	}
+	place := &budget.Place{Name: f.place, Cluster: f.cluster, Time: f.time}
+	var devices []*device
+	users := map[*budget.User]*user{}
+	for _, id := range slices.Sorted(maps.Keys(f.devices)) {
+		d := f.devices[id]
+		if cut[id] {
+			continue
+		}
+		p.prepare(d, users)
+		devices = append(devices, d)
+		place.Devices = append(place.Devices, &d.Device)
+	}
+	p.book.Fill(place)
+	for _, d := range devices {
+		for _, u := range d.Users {
+			p.declare(u, users[u])
+		}
+	}
+	place.Declare(p.sources)
+	for _, d := range devices {
+		d.Reconcile(p.tolerance)
+		p.found[d.Reason]++
+		p.emit(f, d, users, now)
+	}
+}
+
+// prepare fills the pure device from what was read.
+func (p *gpuBudget) prepare(d *device, users map[*budget.User]*user) {
+	if d.Used > 0 && d.utilization > 0 && d.utilization <= 1 {
+		// The sample's used / (used + free): FB_FREE without what the driver reserves.
+		d.Free = int64(math.Round(float64(d.Used)/d.utilization)) - d.Used
+	}
+	for _, u := range d.users {
+		d.Users = append(d.Users, &u.User)
+		users[&u.User] = u
+		if u.Origin == budget.Reported && !d.Possible(u.Used) {
+			u.Used, u.Origin = 0, budget.None
+			d.Impossible = true
+		}
+	}
+	slices.SortFunc(d.Users, func(a, b *budget.User) int { return a.Compare(&b.Container) })
+	if len(d.Users) > 1 {
+		for _, u := range d.Users {
+			u.Exclusive = false
+		}
+	}
+}
+
+// declare fills in what a user may use; of is nil for one that only the book
+// knows.
+func (p *gpuBudget) declare(u *budget.User, of *user) {
+	p.pods.declare(u)
+	if of == nil || of.allocation.claim == "" {
+		return
+	}
+	if u.Claimed = p.pods.consumed(u.Namespace, of.allocation); u.Claimed > 0 {
+		u.Claim = u.Namespace + "/" + of.allocation.claim + "/" + of.allocation.share
+	}
+}
+
+// emit writes what was found of a device.
+func (p *gpuBudget) emit(f *frame, d *device, users map[*budget.User]*user, now time.Time) {
+	for _, u := range d.Users {
+		to := p.write.target(d, u, users[u])
+		if u.Budget > 0 {
+			p.write.bytes(to, signal.K8sContainerGPUMemoryBudget, f.time, u.Budget, u.Source)
+		}
+		state := d.Reason.State()
+		known := u.Origin != budget.None && (u.Origin != budget.Unlisted || state == budget.Valid)
+		if state == budget.Invalid || !known {
+			continue
+		}
+		if u.Origin != budget.Reported {
+			p.write.bytes(to, signal.K8sContainerGPUMemoryUsage, f.time, u.Used, budget.NoSource)
+		}
+		if u.Budget > 0 {
+			p.write.ratio(to, signal.K8sContainerGPUMemoryBudgetUtilization, f.time, float64(u.Used)/float64(u.Budget), u.Source)
+			if mostly, ok := p.drift.add(f.frameKey, d.ID, u, now); ok {
+				p.write.ratio(to, signal.K8sContainerGPUMemoryBudgetDriftRatio, f.time, mostly/float64(u.Budget), u.Source)
+			}
+		}
+	}
+	if !d.seen {
+		return
+	}
+	to := target{d.resource, d.attrs, false}
+	for _, m := range []struct {
+		metric *signal.Metric
+		bytes  int64
+	}{
+		{signal.GPUMemoryBudgetDeclared, d.Declared},
+		{signal.GPUMemoryHeadroom, d.Headroom},
+		{signal.GPUMemoryUsageUnbudgeted, d.Unbudgeted},
+	} {
+		if m.bytes != budget.Unknown {
+			p.write.bytes(to, m.metric, f.time, m.bytes, budget.NoSource)
+		}
+	}
+	p.write.state(to, f.time, d.Reason)
+}
+
+// report counts what became of the batch.
+func (p *gpuBudget) report(ctx context.Context) {
+	for r, n := range p.dropped {
+		if n > 0 {
+			p.telemetry.ProcessorGpuBudgetPointsDropped.Add(ctx, n, p.reasons[r])
+		}
+	}
+	for r, n := range p.found {
+		if n > 0 {
+			p.telemetry.ProcessorGpuBudgetDevices.Add(ctx, n, p.states[r])
+		}
+	}
+	if p.drift.refused > 0 {
+		p.telemetry.ProcessorGpuBudgetSeriesRefused.Add(ctx, p.drift.refused)
+	}
+	p.telemetry.ProcessorGpuBudgetSeries.Record(ctx, int64(p.drift.series))
+	p.dropped, p.found, p.drift.refused = [numDropReasons]int64{}, [budget.NumReasons]int64{}, 0
+}
+
+var errStored = errors.New("not a state of this version")
+
+// warn says once that the storage fails, and once that it works again.
+func (p *gpuBudget) warn(err error) {
+	if failing := err != nil; failing != p.failing {
+		p.failing = failing
+		if failing {
+			p.set.Logger.Warn("The drift report cannot be stored.", zap.Error(err))
+		} else {
+			p.set.Logger.Info("The drift report can be stored again.")
+		}
+	}
+}
