@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,37 +69,44 @@ func cutMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// podAnnotations are the beginnings of annotations that say what a pod was given
-// or asks for: Koordinator's, HAMi's, KAI's.
-var podAnnotations = []string{"scheduling.koordinator.sh/", "hami.io/", "gpu-"}
+// PodAnnotation reports whether an annotation of pods is kept: those that say
+// what a pod was given or asks for, which are Koordinator's, HAMi's, KAI's, and
+// every other one that has gpu in its key.
+func PodAnnotation(key string) bool {
+	return strings.HasPrefix(key, "scheduling.koordinator.sh/") || strings.HasPrefix(key, "hami.io/") || strings.Contains(key, "gpu")
+}
 
 // nodeKeys are the beginnings of labels and annotations that say what GPUs a
 // node has and how they are shared.
-var nodeKeys = []string{
+var nodeKeys = beginsWith(
 	"nvidia.com/", "amd.com/", "gpu.intel.com/", "hami.io/", "node.koordinator.sh/", "kai.scheduler/",
 	corev1.LabelHostname,
-}
+)
 
 // claimAnnotations are the beginnings of annotations that say where a claim
 // comes from.
-var claimAnnotations = []string{"resource.kubernetes.io/"}
+var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
-// only returns the entries whose key begins with one of the prefixes, nil when
-// there is none.
-func only(m map[string]string, prefixes []string) map[string]string {
+// only returns the entries with such a key, nil when there is none.
+func only(m map[string]string, keep func(key string) bool) map[string]string {
 	var kept map[string]string
 	for key, value := range m {
-		for _, prefix := range prefixes {
-			if strings.HasPrefix(key, prefix) {
-				if kept == nil {
-					kept = map[string]string{}
-				}
-				kept[key] = value
-				break
+		if keep(key) {
+			if kept == nil {
+				kept = map[string]string{}
 			}
+			kept[key] = value
 		}
 	}
 	return kept
+}
+
+// beginsWith returns a function that reports whether a key begins with one of
+// the prefixes.
+func beginsWith(prefixes ...string) func(key string) bool {
+	return func(key string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	}
 }
 
 // extended returns the resources that are not the node's own cpu, memory and
@@ -117,7 +125,7 @@ func extended(resources corev1.ResourceList) corev1.ResourceList {
 }
 
 func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
-	annotations := only(p.Annotations, podAnnotations)
+	annotations := only(p.Annotations, PodAnnotation)
 	cutMeta(&p.ObjectMeta)
 	p.Annotations = annotations
 	spec, status := p.Spec, p.Status

@@ -29,12 +29,9 @@ const (
 	defaultMaxSeries = 50_000
 	maxMaxSeries     = 10_000_000
 	maxReplicas      = 1000
-
-	// annotationPrefix begins the annotations of users that the cache of pods
-	// keeps; kai are those of KAI among them.
-	annotationPrefix = "gpu-"
 )
 
+// kai are the annotations of KAI, which mean something else.
 var kai = []string{"gpu-memory", "gpu-fraction", "gpu-fraction-container-name", "gpu-fraction-num-devices"}
 
 // Config configures the gpu_budget processor.
@@ -243,8 +240,8 @@ func (c *Config) Validate() error {
 		names[r.Name] = true
 	}
 	key := c.Sources.Annotation.Key
-	check(key == "" || strings.HasPrefix(key, annotationPrefix) && !slices.Contains(kai, key),
-		"sources::annotation::key must begin with %s and not be one of KAI's %s, got %q", annotationPrefix, strings.Join(kai, ", "), key)
+	check(key == "" || kube.PodAnnotation(key) && !slices.Contains(kai, key),
+		"sources::annotation::key must have gpu in it and not be one of KAI's %s, got %q", strings.Join(kai, ", "), key)
 	m := c.Sources.MPS
 	check(m.Limit >= 0, "sources::mps::limit must be 0 or a number of bytes, got %d", m.Limit)
 	check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas must be between 0 and %d, got %d", maxReplicas, m.Replicas)

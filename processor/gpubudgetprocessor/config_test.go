@@ -38,7 +38,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		},
 			`sources::extended_resources must name each resource once, got "a.b/c" twice`},
 		{"an annotation that is not kept", func(c *Config) { c.Sources.Annotation.Key = "example.com/x" },
-			`sources::annotation::key must begin with gpu- and not be one of KAI's gpu-memory, gpu-fraction, gpu-fraction-container-name, gpu-fraction-num-devices, got "example.com/x"`},
+			`sources::annotation::key must have gpu in it and not be one of KAI's gpu-memory, gpu-fraction, gpu-fraction-container-name, gpu-fraction-num-devices, got "example.com/x"`},
 		{"an annotation of KAI", func(c *Config) { c.Sources.Annotation.Key = "gpu-memory" }, `got "gpu-memory"`},
 		{"a negative limit", func(c *Config) { c.Sources.MPS.Limit = -1 }, "sources::mps::limit must be 0 or a number of bytes, got -1"},
 		{"too many replicas", func(c *Config) { c.Sources.MPS.Replicas = 1001 }, "sources::mps::replicas must be between 0 and 1000, got 1001"},
