@@ -1,0 +1,103 @@
+package gpuviewexporter
+
+import (
+	"io"
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The size that the view has to carry: 5,000 devices, each with a holder, over
+// two hours of 60 s windows.
+const (
+	manyDevices = 5000
+	manyWindows = 120
+)
+
+// carry fills an exporter with that and returns what it costs in memory, in MB.
+func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
+	b.Helper()
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	e, base = serve(b, nop(), nil)
+	before := heap()
+	at := now()
+	for i := manyWindows - 1; i >= 0; i-- {
+		consume(b, e, fleet(at.Add(-time.Duration(i)*time.Minute), time.Minute, manyDevices, false))
+	}
+	return e, base, float64(heap()-before) / 1e6
+}
+
+// BenchmarkAllocation asks for the last hour over a socket.
+func BenchmarkAllocation(b *testing.B) {
+	_, base, _ := carry(b)
+	peer := client(b)
+	for _, aggregate := range []string{"container", "namespace", "device"} {
+		b.Run(aggregate, func(b *testing.B) {
+			b.ReportAllocs()
+			var size int64
+			for b.Loop() {
+				size = fetch(b, peer, base+"/allocation?window=1h&aggregate="+aggregate)
+			}
+			b.ReportMetric(float64(size)/1e6, "MB-answer")
+		})
+	}
+	b.Run("page", func(b *testing.B) {
+		b.ReportAllocs()
+		var size int64
+		for b.Loop() {
+			size = fetch(b, peer, base+"/api/devices")
+		}
+		b.ReportMetric(float64(size)/1e6, "MB-answer")
+	})
+}
+
+func fetch(b *testing.B, client *http.Client, url string) int64 {
+	b.Helper()
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(b, err)
+	answer, err := client.Do(request)
+	require.NoError(b, err)
+	defer answer.Body.Close()
+	size, err := io.Copy(io.Discard, answer.Body)
+	require.NoError(b, err)
+	return size
+}
+
+// BenchmarkConsume takes one window of all devices in, with the memory that two
+// hours of them take.
+func BenchmarkConsume(b *testing.B) {
+	e, _, kept := carry(b)
+	at := now()
+	md := fleet(at, time.Minute, manyDevices, false)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		require.NoError(b, e.consume(b.Context(), md))
+	}
+	b.ReportMetric(kept, "MB-kept")
+}
+
+// BenchmarkFirstPaint opens the page of all devices in a new browser each time and
+// reports the browser's own timing since navigation began.
+func BenchmarkFirstPaint(b *testing.B) {
+	_, base, _ := carry(b)
+	var paint, rows float64
+	n := 0
+	for b.Loop() {
+		p := open(b, base)
+		p.until(`performance.getEntriesByName("rows").length && performance.getEntriesByName("first-contentful-paint").length`)
+		paint += eval[float64](p, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
+		rows += eval[float64](p, `performance.getEntriesByName("rows")[0].startTime`)
+		n++
+	}
+	b.ReportMetric(paint/float64(n), "ms-first-paint")
+	b.ReportMetric(rows/float64(n), "ms-rows-shown")
+}

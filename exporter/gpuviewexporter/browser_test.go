@@ -1,0 +1,325 @@
+package gpuviewexporter
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// page is a tab of a headless Chromium.
+type page struct {
+	context.Context
+	t testing.TB
+
+	mu       sync.Mutex
+	errors   []string
+	requests []string
+}
+
+// chromium returns the browser to test with: $OTELCOL_GPU_CHROMIUM, else one of
+// the path. Without a browser the test is skipped, loudly.
+func chromium(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("OTELCOL_GPU_CHROMIUM"); path != "" {
+		return path
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("NOT TESTED: the page, for want of a browser; install chromium or set OTELCOL_GPU_CHROMIUM")
+	return ""
+}
+
+// open opens an address in a tab of a new browser, which ends with the test.
+func open(t testing.TB, address string) *page {
+	t.Helper()
+	// Root cannot have Chromium's sandbox, and there is no GPU to draw with.
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1440, 900))
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	// What the library says of events that it is too old for is no concern of the test.
+	ctx, stop = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
+	t.Cleanup(stop)
+	ctx, stop = context.WithTimeout(ctx, time.Minute)
+	t.Cleanup(stop)
+	p := &page{Context: ctx, t: t}
+	chromedp.ListenTarget(ctx, p.hear)
+	p.do(network.Enable(), log.Enable(), chromedp.Navigate(address))
+	return p
+}
+
+func (p *page) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		p.errors = append(p.errors, e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+			p.errors = append(p.errors, fmt.Sprint(e.Type, e.Args))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning {
+			p.errors = append(p.errors, e.Entry.Text)
+		}
+	case *network.EventRequestWillBeSent:
+		p.requests = append(p.requests, e.Request.URL)
+	}
+}
+
+func (p *page) do(actions ...chromedp.Action) {
+	p.t.Helper()
+	require.NoError(p.t, chromedp.Run(p, actions...))
+}
+
+// input gives a control a value.
+func (p *page) input(id, value string) {
+	p.t.Helper()
+	p.do(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
+}
+
+// until waits until an expression is true.
+func (p *page) until(expression string) {
+	p.t.Helper()
+	ctx, stop := context.WithTimeout(p, 20*time.Second)
+	defer stop()
+	err := chromedp.Run(ctx, chromedp.Poll(expression, nil))
+	if err != nil {
+		var body string
+		_ = chromedp.Run(p, chromedp.Evaluate("document.body.innerText.slice(0, 2000)", &body))
+		require.NoError(p.t, err, "%s\nthe page says:\n%s\nerrors: %v", expression, body, p.errors)
+	}
+}
+
+// eval returns the value of an expression.
+func eval[T any](p *page, expression string) T {
+	p.t.Helper()
+	var out T
+	p.do(chromedp.Evaluate(expression, &out))
+	return out
+}
+
+const (
+	rowsOf      = `[...document.querySelectorAll("tr.row:not([hidden])")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)`
+	firstColumn = rowsOf + `.map(r => r.cells[0].querySelector(".main").firstChild.textContent)`
+)
+
+func cell(row int, column string) string {
+	return fmt.Sprintf(`%s[%d].querySelector('[data-column="%s"]')`, rowsOf, row, column)
+}
+
+func openFleet(t *testing.T, n int, variety bool) (*viewExporter, *page) {
+	t.Helper()
+	e, base := serve(t, nop(), nil)
+	at := now()
+	consume(t, e, fleet(at.Add(-time.Minute), time.Minute, n, variety))
+	consume(t, e, fleet(at, time.Minute, n, variety))
+	p := open(t, base)
+	p.until(`document.querySelectorAll("tr.row:not([hidden])").length > 0`)
+	return e, p
+}
+
+func TestThePageHasARowForEachDeviceWithInstancesUnderTheirBoard(t *testing.T) {
+	_, p := openFleet(t, 8, true)
+	p.input("sort", "node")
+	assert.Equal(t, []string{"nvidia0", "nvidia1", "nvidia2", "nvidia3", "nvidia4", "nvidia5", "3g.40gb", "1g.10gb", "1g.10gb", "nvidia6", "nvidia7"},
+		eval[[]string](p, firstColumn))
+	assert.Equal(t, "12", eval[string](p, `document.getElementById("grid").ariaRowCount`), "rows and the head")
+	assert.Equal(t, "worker-0", eval[string](p, cell(0, "holders")+`.querySelector(".main").textContent`))
+	assert.Equal(t, "inference · main · +1 more", eval[string](p, cell(1, "holders")+`.querySelector(".sub").textContent`))
+	assert.Contains(t, eval[string](p, `document.getElementById("demand").textContent`), "3 pods pending")
+}
+
+func TestWhatIsMissingIsADashWithAReason(t *testing.T) {
+	_, p := openFleet(t, 8, true)
+	p.input("sort", "node")
+	for _, tt := range []struct {
+		row          int
+		column, says string
+	}{
+		{3, "sm", "DCGM_FI_PROF_SM_ACTIVE"},
+		{3, "throttle", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
+		{3, "holders", "Nobody is known to hold"},
+		{5, "memory", "see the instances' rows"},
+		{6, "pcie", "see the board's row"},
+	} {
+		assert.Contains(t, eval[string](p, cell(tt.row, tt.column)+".title"), tt.says, tt.column)
+		text := eval[string](p, cell(tt.row, tt.column)+".innerText")
+		assert.Contains(t, text, "–")
+		assert.Contains(t, text, "not observed", "a screen reader hears it too")
+		assert.NotContains(t, text, "0%")
+	}
+	assert.Equal(t, "0", eval[string](p, cell(0, "xid")+".innerText.trim()"), "a 0 was observed")
+}
+
+func TestANewWindowShowsWithoutMovingAnything(t *testing.T) {
+	e, p := openFleet(t, 8, false)
+	p.input("sort", "node")
+	p.do(chromedp.Evaluate(`window.shifts = 0; new PerformanceObserver(l => l.getEntries().forEach(s => { shifts += s.value; })).observe({type: "layout-shift", buffered: false})`, nil))
+	before := eval[string](p, cell(2, "utilization")+`.querySelector("path").getAttribute("d")`)
+	next := now().Add(time.Minute)
+	b := newBatch(next, time.Minute)
+	b.on("gpu-node-00").device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", 3)).load(0.123, 0.5, 0.77)
+	consume(t, e, b.md)
+	p.until(cell(2, "utilization") + `.innerText.includes("12%")`)
+	assert.Contains(t, eval[string](p, cell(2, "throttle")+".innerText"), "77%")
+	assert.NotEqual(t, before, eval[string](p, cell(2, "utilization")+`.querySelector("path").getAttribute("d")`), "the curve goes on")
+	// Shifts are reported with the next frames.
+	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+	// A number that is set to the right and gets a digit begins further left; that is all.
+	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
+}
+
+func TestDevicesAreFilteredByNodeNamespaceAndModel(t *testing.T) {
+	_, p := openFleet(t, 16, true)
+	count := func() string { return eval[string](p, `document.getElementById("count").value`) }
+	assert.Equal(t, "22 of 22 devices", count())
+	p.input("node", "node-01")
+	assert.Equal(t, "11 of 22 devices", count())
+	p.input("model", "Tesla T4")
+	assert.Equal(t, "1 of 22 devices", count())
+	p.input("model", "")
+	p.input("namespace", "training")
+	nodes := eval[[]string](p, rowsOf+`.map(r => r.cells[1].innerText.split("\n")[0])`)
+	require.NotEmpty(t, nodes)
+	for _, node := range nodes {
+		assert.Equal(t, "gpu-node-01", node)
+	}
+	p.input("node", "nowhere")
+	assert.Equal(t, "0 of 22 devices", count())
+	assert.Contains(t, eval[string](p, `document.getElementById("empty").innerText`), "No device passes the filter")
+	assert.Contains(t, eval[string](p, "location.hash"), "node=nowhere", "the address says what is shown")
+}
+
+func TestDevicesAreSortedByTheSignalThatTheReaderPicks(t *testing.T) {
+	_, p := openFleet(t, 8, false)
+	for _, column := range []string{"memory", "utilization", "dram"} {
+		for _, order := range []string{"descending", "ascending"} {
+			p.do(chromedp.Click(fmt.Sprintf(`th[data-column="%s"] button`, column), chromedp.ByQuery))
+			assert.Equal(t, order, eval[string](p, fmt.Sprintf(`document.querySelector('th[data-column="%s"]').ariaSort`, column)))
+			values := eval[[]float64](p, rowsOf+fmt.Sprintf(`.map(r => parseFloat(r.querySelector('[data-column="%s"] .main').textContent))`, column))
+			require.Len(t, values, 8)
+			for i := 1; i < len(values); i++ {
+				if order == "descending" {
+					assert.LessOrEqual(t, values[i], values[i-1])
+				} else {
+					assert.GreaterOrEqual(t, values[i], values[i-1])
+				}
+			}
+		}
+	}
+}
+
+func TestTheKeyboardChoosesADeviceAndOpensItsDetails(t *testing.T) {
+	_, p := openFleet(t, 8, true)
+	p.do(chromedp.Focus("#grid", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
+	assert.Equal(t, "true", eval[string](p, `document.getElementById(document.getElementById("grid").getAttribute("aria-activedescendant")).ariaSelected`))
+	chosen := eval[string](p, `document.querySelector("tr.active").dataset.device`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`document.getElementById("details").open`)
+	text := eval[string](p, `document.getElementById("details").innerText`)
+	assert.Contains(t, text, chosen)
+	assert.Contains(t, text, "hardware thermal, share of samples")
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.until(`!document.getElementById("details").open`)
+	assert.Equal(t, "grid", eval[string](p, "document.activeElement.id"))
+	p.do(chromedp.KeyEvent(kb.End))
+	assert.Equal(t, eval[string](p, `document.getElementById("grid").ariaRowCount`), eval[string](p, `document.querySelector("tr.active").ariaRowIndex`))
+}
+
+func TestFiveThousandDevicesAreAsManyRowsAsFit(t *testing.T) {
+	_, p := openFleet(t, 5000, false)
+	assert.Equal(t, "5001", eval[string](p, `document.getElementById("grid").ariaRowCount`))
+	assert.Less(t, eval[int](p, `document.querySelectorAll("tr.row").length`), 60)
+	p.do(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e9`, nil))
+	p.until(rowsOf + `.at(-1).ariaRowIndex === "5001"`)
+	assert.Less(t, eval[int](p, `document.querySelectorAll("tr.row").length`), 60)
+}
+
+func TestTheConsoleIsQuietAndNothingLeavesTheOrigin(t *testing.T) {
+	e, p := openFleet(t, 8, true)
+	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 8, true))
+	p.do(chromedp.Evaluate(`document.querySelector("tr.row td").click()`, nil))
+	p.until(`document.getElementById("details").open`)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	assert.Empty(t, p.errors)
+	origin := "http://" + e.address.String() + "/"
+	var seen []string
+	for _, url := range p.requests {
+		path, ours := strings.CutPrefix(url, origin)
+		assert.True(t, ours, url)
+		seen = append(seen, path)
+	}
+	for _, path := range []string{"", "app.css", "app.js", "model.js", "signals.js", "table.js", "api/devices", "events"} {
+		assert.Contains(t, seen, path, "requests are seen at all")
+	}
+}
+
+// contrast returns the visible texts whose contrast with what is behind them is
+// below what WCAG AA wants of text.
+const contrast = `(() => {
+	const parse = (c) => { const [r, g, b, a = 1] = c.match(/[\d.]+/g).map(Number); return {r, g, b, a}; };
+	const channel = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+	const luminance = (c) => 0.2126 * channel(c.r) + 0.7152 * channel(c.g) + 0.0722 * channel(c.b);
+	const behind = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.a === 1) return c; } return {r: 255, g: 255, b: 255}; };
+	const out = [];
+	let texts = 0;
+	for (const e of document.querySelectorAll("body *")) {
+		if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest(".vh, .skip, option")) continue;
+		texts++;
+		const [a, b] = [luminance(parse(getComputedStyle(e).color)), luminance(behind(e))].sort((x, y) => y - x);
+		const ratio = (a + 0.05) / (b + 0.05);
+		if (ratio < 4.5) out.push(e.tagName + "." + e.className + " " + e.textContent.slice(0, 30) + " " + ratio.toFixed(2));
+	}
+	return texts > 100 ? out : ["only " + texts + " texts"];
+})()`
+
+func TestTextHasContrastInBothSchemes(t *testing.T) {
+	_, p := openFleet(t, 16, true)
+	scheme := func(name string) {
+		// Without motion, or colours would be on their way.
+		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}))
+		assert.Empty(t, eval[[]string](p, contrast), name)
+	}
+	scheme("light")
+	scheme("dark")
+	// One row for every step of both scales.
+	p.do(chromedp.Evaluate(rowsOf+`.slice(0, 9).forEach((r, i) => {
+		for (const c of r.cells) if (c.cellIndex > 2) c.className = ["u1", "u2", "u3", "u4", "s1", "s2", "s3", "s4", "error"][i];
+	})`, nil))
+	scheme("dark")
+	scheme("light")
+}
+
+func TestThePageSaysWhenTheConnectionIsLost(t *testing.T) {
+	e, p := openFleet(t, 1, false)
+	p.until(`document.getElementById("connection").textContent === "Live"`)
+	require.NoError(t, e.shutdown(t.Context()))
+	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
+}
+
+func TestAPageWithoutWindowsSaysWhatToLookFor(t *testing.T) {
+	_, base := serve(t, nop(), nil)
+	p := open(t, base)
+	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
+}

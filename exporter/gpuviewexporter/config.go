@@ -1,0 +1,74 @@
+package gpuviewexporter
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/confmap"
+)
+
+const (
+	minRetention = time.Minute
+	maxRetention = 7 * 24 * time.Hour
+	// maxLimit is the greatest limit that makes sense in memory.
+	maxLimit = 1_000_000
+)
+
+// Config is the configuration of the exporter.
+type Config struct {
+	// HTTP is where and how the page and the API are served. The default is
+	// localhost:9411, without TLS, authentication and CORS.
+	HTTP confighttp.ServerConfig `mapstructure:",squash"`
+	// Retention is for how long windows are kept, 1m to 168h.
+	Retention time.Duration `mapstructure:"retention"`
+	// MaxDevices is the most boards and MIG instances that are kept; points of
+	// further ones are refused and counted.
+	MaxDevices int `mapstructure:"max_devices"`
+	// MaxHolders is the most pairs of a container and a device it holds.
+	MaxHolders int `mapstructure:"max_holders"`
+	// MaxClients is the most pages that may be open at a time.
+	MaxClients int `mapstructure:"max_clients"`
+	// StatsSummary serves /stats/summary.
+	StatsSummary bool `mapstructure:"stats_summary"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	http := confighttp.NewDefaultServerConfig()
+	http.NetAddr.Endpoint = "localhost:9411"
+	return &Config{
+		HTTP:       http,
+		Retention:  2 * time.Hour,
+		MaxDevices: 20_000,
+		MaxHolders: 40_000,
+		MaxClients: 32,
+	}
+}
+
+// Validate reports every setting that cannot be used, with its value and what is
+// allowed.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.HTTP.NetAddr.Endpoint != "", "endpoint must be an address to listen on such as localhost:9411, got \"\"")
+	check(c.Retention >= minRetention && c.Retention <= maxRetention,
+		"retention must be between %s and %s, got %s", minRetention, maxRetention, c.Retention)
+	for _, limit := range []struct {
+		name  string
+		value int
+	}{{"max_devices", c.MaxDevices}, {"max_holders", c.MaxHolders}, {"max_clients", c.MaxClients}} {
+		check(limit.value >= 1 && limit.value <= maxLimit, "%s must be between 1 and %d, got %d", limit.name, maxLimit, limit.value)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,47 @@
+package gpuviewexporter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+)
+
+func TestTheDefaultConfigurationIsValidAndOnLoopback(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, confmap.Validate(cfg))
+	assert.Equal(t, "localhost:9411", cfg.HTTP.NetAddr.Endpoint)
+	assert.False(t, cfg.HTTP.CORS.HasValue())
+	assert.False(t, cfg.StatsSummary)
+}
+
+func TestSettingsAreRead(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{
+		"endpoint": "0.0.0.0:80", "retention": "30m", "max_devices": 8, "max_holders": 9, "max_clients": 2, "stats_summary": true,
+	}).Unmarshal(cfg))
+	assert.Equal(t, "0.0.0.0:80", cfg.HTTP.NetAddr.Endpoint)
+	assert.Equal(t, 30*time.Minute, cfg.Retention)
+	assert.Equal(t, []int{8, 9, 2}, []int{cfg.MaxDevices, cfg.MaxHolders, cfg.MaxClients})
+	assert.True(t, cfg.StatsSummary)
+}
+
+func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+	for _, tt := range []struct {
+		with func(*Config)
+		want string
+	}{
+		{func(c *Config) { c.HTTP.NetAddr.Endpoint = "" }, `endpoint must be an address to listen on such as localhost:9411, got ""`},
+		{func(c *Config) { c.Retention = 2 }, "retention must be between 1m0s and 168h0m0s, got 2ns"},
+		{func(c *Config) { c.Retention = 200 * time.Hour }, "retention must be between 1m0s and 168h0m0s, got 200h0m0s"},
+		{func(c *Config) { c.MaxDevices = 0 }, "max_devices must be between 1 and 1000000, got 0"},
+		{func(c *Config) { c.MaxHolders = -1 }, "max_holders must be between 1 and 1000000, got -1"},
+		{func(c *Config) { c.MaxClients = 2_000_000 }, "max_clients must be between 1 and 1000000, got 2000000"},
+	} {
+		cfg := createDefaultConfig().(*Config)
+		tt.with(cfg)
+		assert.ErrorContains(t, confmap.Validate(cfg), tt.want)
+	}
+}

@@ -1,0 +1,152 @@
+package gpuviewexporter
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+)
+
+// viewExporter takes metrics into a store and serves it.
+type viewExporter struct {
+	cfg       *Config
+	settings  component.TelemetrySettings
+	telemetry *metadata.TelemetryBuilder
+	store     *store.Store
+	hub       *hub
+
+	server *http.Server
+	// address is where the server listens.
+	address  net.Addr
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+	shutOnce sync.Once
+}
+
+func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) {
+	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	e := &viewExporter{
+		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
+		store: store.New(store.Settings{Retention: cfg.Retention, MaxDevices: cfg.MaxDevices, MaxHolders: cfg.MaxHolders}),
+	}
+	e.hub = newHub(e.store, cfg.MaxClients)
+	return e, nil
+}
+
+// start listens. An endpoint that cannot be had, certificates that cannot be
+// read and extensions that do not exist fail the start.
+func (e *viewExporter) start(ctx context.Context, host component.Host) error {
+	if err := e.observe(); err != nil {
+		return err
+	}
+	handler, err := e.handler()
+	if err != nil {
+		return err
+	}
+	server, err := e.cfg.HTTP.ToServer(ctx, host.GetExtensions(), e.settings, handler)
+	if err != nil {
+		return err
+	}
+	listener, err := e.cfg.HTTP.ToListener(ctx)
+	if err != nil {
+		return err
+	}
+	e.server, e.address = server, listener.Addr()
+	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
+	e.stop = stop
+	e.running.Go(func() { e.hub.run(loop) })
+	e.running.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			componentstatus.ReportStatus(host, componentstatus.NewPermanentErrorEvent(err))
+		}
+	})
+	scheme := "http"
+	if e.cfg.HTTP.TLS.HasValue() {
+		scheme = "https"
+	}
+	e.settings.Logger.Info("The GPU view is served.", zap.String("url", scheme+"://"+e.address.String()+"/"))
+	return nil
+}
+
+// observe makes the store's and the hub's counts self-metrics.
+func (e *viewExporter) observe() error {
+	with := func(key, value string) metric.MeasurementOption {
+		return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
+	}
+	var outcomes [store.Outcomes]metric.MeasurementOption
+	for o := range outcomes {
+		outcomes[o] = with("outcome", store.Outcome(o).String())
+	}
+	limit, slow := with("reason", "limit"), with("reason", "slow")
+	return errors.Join(
+		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
+			for i, n := range e.store.Stats().Points {
+				o.Observe(int64(n), outcomes[i])
+			}
+			return nil
+		}),
+		e.telemetry.RegisterExporterGpuViewDevicesCallback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(e.store.Stats().Devices))
+			return nil
+		}),
+		e.telemetry.RegisterExporterGpuViewHoldersCallback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(e.store.Stats().Holders))
+			return nil
+		}),
+		e.telemetry.RegisterExporterGpuViewClientsCallback(func(_ context.Context, o metric.Int64Observer) error {
+			open, _, _ := e.hub.counts()
+			o.Observe(open)
+			return nil
+		}),
+		e.telemetry.RegisterExporterGpuViewClientsDroppedCallback(func(_ context.Context, o metric.Int64Observer) error {
+			_, refused, letGo := e.hub.counts()
+			o.Observe(refused, limit)
+			o.Observe(letGo, slow)
+			return nil
+		}),
+	)
+}
+
+// consume takes a batch in. It never fails: what cannot be kept is counted.
+func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
+	in := e.store.Begin(time.Now())
+	read(in, md)
+	if in.End() {
+		e.hub.notify()
+	}
+	return nil
+}
+
+// shutdown lets the pages go and waits for answers under way, as long as ctx
+// lasts.
+func (e *viewExporter) shutdown(ctx context.Context) error {
+	var err error
+	e.shutOnce.Do(func() {
+		defer e.telemetry.Shutdown()
+		if e.server == nil {
+			return
+		}
+		e.stop()
+		if err = e.server.Shutdown(ctx); err != nil {
+			err = errors.Join(err, e.server.Close())
+		}
+		e.running.Wait()
+	})
+	return err
+}

@@ -1,0 +1,285 @@
+package gpuviewexporter
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/configauth"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exportertest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// serve starts an exporter on a free port of loopback; it ends with the test.
+func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExporter, base string) {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	cfg.HTTP.NetAddr.Endpoint = "127.0.0.1:0"
+	if with != nil {
+		with(cfg)
+	}
+	e, err := newViewExporter(set, cfg)
+	require.NoError(t, err)
+	require.NoError(t, e.start(t.Context(), componenttest.NewNopHost()))
+	t.Cleanup(func() { require.NoError(t, e.shutdown(context.Background())) })
+	return e, "http://" + e.address.String()
+}
+
+func nop() exporter.Settings { return exportertest.NewNopSettings(metadata.Type) }
+
+// client is closed down with the test, so that no connection outlives it.
+func client(t testing.TB) *http.Client {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+func get(t testing.TB, url string) (status int, header http.Header, body []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	answer, err := client(t).Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	body, err = io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, answer.Header, body
+}
+
+func consume(t testing.TB, e *viewExporter, md pmetric.Metrics) {
+	t.Helper()
+	md.MarkReadOnly()
+	require.NoError(t, e.consume(t.Context(), md))
+}
+
+// now is the end of a window that has just closed.
+func now() time.Time { return time.Now().Truncate(time.Second) }
+
+func TestAnAllocationIsServed(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	consume(t, e, fleet(now(), time.Minute, 8, true))
+	for aggregate, want := range map[string]int{"container": 10, "pod": 10, "namespace": 3, "node": 1, "device": 11} {
+		status, header, body := get(t, base+"/allocation?window=10m&aggregate="+aggregate)
+		require.Equal(t, http.StatusOK, status)
+		assert.Equal(t, "application/json", header.Get("Content-Type"))
+		assertSchema(t, body)
+		var answer struct{ Data []map[string]any }
+		require.NoError(t, json.Unmarshal(body, &answer))
+		assert.Len(t, answer.Data[0], want, aggregate)
+	}
+}
+
+func TestABadParameterIsNamed(t *testing.T) {
+	_, base := serve(t, nop(), nil)
+	status, _, body := get(t, base+"/allocation?window=3h")
+	assert.Equal(t, http.StatusBadRequest, status)
+	assert.JSONEq(t, `{"code": 400, "message": "window must be a duration such as 10m, from 1s to 2h0m0s, got \"3h\"",
+		"parameter": "window", "value": "3h", "allowed": "a duration such as 10m, from 1s to 2h0m0s"}`, string(body))
+}
+
+func TestTheSummaryIsServedOnRequestOnly(t *testing.T) {
+	_, base := serve(t, nop(), nil)
+	status, _, _ := get(t, base+"/stats/summary")
+	assert.Equal(t, http.StatusNotFound, status)
+	e, base := serve(t, nop(), func(c *Config) { c.StatsSummary = true })
+	consume(t, e, fleet(now(), time.Minute, 16, false))
+	status, _, body := get(t, base+"/stats/summary?node=gpu-node-01")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, string(body), `"nodeName":"gpu-node-01"`)
+	status, _, body = get(t, base+"/stats/summary")
+	assert.Equal(t, http.StatusBadRequest, status)
+	assert.Contains(t, string(body), "node must be")
+}
+
+func TestThePageMayLoadNothingFromElsewhere(t *testing.T) {
+	_, base := serve(t, nop(), nil)
+	for _, path := range []string{"/", "/app.js", "/app.css", "/favicon.svg", "/allocation.schema.json", "/api/devices"} {
+		status, header, body := get(t, base+path)
+		assert.Equal(t, http.StatusOK, status, path)
+		assert.Contains(t, header.Get("Content-Security-Policy"), "default-src 'self'", path)
+		assert.Equal(t, "nosniff", header.Get("X-Content-Type-Options"), path)
+		assert.NotEmpty(t, body, path)
+	}
+}
+
+func TestNothingCanBeWritten(t *testing.T) {
+	_, base := serve(t, nop(), nil)
+	for _, path := range []string{"/", "/allocation", "/api/devices", "/events"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader("{}"))
+		require.NoError(t, err)
+		answer, err := client(t).Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode, path)
+	}
+}
+
+// listen opens the events; next returns the patch after the last one, or false
+// when the stream has ended.
+func listen(t *testing.T, base string) (next func() (live.Snapshot, bool)) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/events", http.NoBody)
+	require.NoError(t, err)
+	answer, err := client(t).Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<24)
+	return func() (live.Snapshot, bool) {
+		for lines.Scan() {
+			text, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok {
+				continue
+			}
+			var patch struct {
+				Seq     uint64
+				Devices []struct{ ID string }
+			}
+			assert.NoError(t, json.Unmarshal([]byte(text), &patch))
+			out := live.Snapshot{Sequence: patch.Seq}
+			for _, d := range patch.Devices {
+				out.Devices = append(out.Devices, live.Device{ID: d.ID})
+			}
+			return out, true
+		}
+		return live.Snapshot{}, false
+	}
+}
+
+func TestAPageGetsAPatchForEachWindow(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	at := now()
+	consume(t, e, fleet(at.Add(-time.Minute), time.Minute, 2, false))
+	next := listen(t, base)
+	first, ok := next()
+	require.True(t, ok)
+	assert.Len(t, first.Devices, 2)
+	consume(t, e, newBatch(at, time.Minute).on("gpu-node-00").put(signal.GPUExporterUp, 1).md)
+	consume(t, e, fleet(at, time.Minute, 1, false))
+	second, ok := next()
+	require.True(t, ok)
+	assert.Equal(t, first.Sequence+1, second.Sequence)
+	assert.Len(t, second.Devices, 1)
+}
+
+func TestShutdownEndsOpenPages(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	next := listen(t, base)
+	require.NoError(t, e.shutdown(t.Context()))
+	_, ok := next()
+	assert.False(t, ok)
+}
+
+func TestPagesAboveTheLimitAreRefusedAndCounted(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
+	set := nop()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	_, base := serve(t, set, func(c *Config) { c.MaxClients = 1 })
+	listen(t, base)
+	status, header, body := get(t, base+"/events")
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.NotEmpty(t, header.Get("Retry-After"))
+	assert.Contains(t, string(body), "max_clients is 1")
+	metadatatest.AssertEqualExporterGpuViewClients(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualExporterGpuViewClientsDropped(t, tel, []metricdata.DataPoint[int64]{
+		{Value: 1, Attributes: attribute.NewSet(attribute.String("reason", "limit"))},
+		{Value: 0, Attributes: attribute.NewSet(attribute.String("reason", "slow"))},
+	}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestAPageThatDoesNotTakeUpdatesIsLetGoAndCounted(t *testing.T) {
+	h := newHub(newTestStore(), 2)
+	slow, ok := h.join()
+	require.True(t, ok)
+	quick, ok := h.join()
+	require.True(t, ok)
+	for range backlog + 1 {
+		h.publish(time.Now())
+		<-quick
+	}
+	clients, refused, letGo := h.counts()
+	assert.Equal(t, []int64{1, 0, 1}, []int64{clients, refused, letGo})
+	for range backlog {
+		_, open := <-slow
+		require.True(t, open, "what it had to take still is there")
+	}
+	_, open := <-slow
+	assert.False(t, open)
+}
+
+func TestEveryPointIsCountedOnce(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
+	set := nop()
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	e, _ := serve(t, set, func(c *Config) { c.MaxDevices = 1 })
+	b := newBatch(now(), time.Minute).on("node-1").
+		device("GPU-a").put(signal.UtilizationAvg, 1).put(signal.GPUPipeActive, 1, "tensor").
+		device("GPU-b").put(signal.UtilizationAvg, 1)
+	ended := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
+	ended.SetName(signal.UtilizationAvg.Name)
+	ended.SetEmptyGauge().DataPoints().AppendEmpty().SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	histogram := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
+	histogram.SetEmptyHistogram().DataPoints().AppendEmpty()
+	consume(t, e, b.md)
+	consume(t, e, newBatch(now().Add(-3*time.Hour), time.Minute).on("node-1").device("GPU-a").put(signal.UtilizationAvg, 1).md)
+	consume(t, e, newBatch(now().Add(time.Hour), time.Minute).on("node-1").device("GPU-a").put(signal.UtilizationAvg, 1).md)
+	var want []metricdata.DataPoint[int64]
+	for outcome, n := range map[string]int64{"accepted": 1, "ignored": 2, "no_value": 1, "refused": 1, "old": 1, "future": 1} {
+		want = append(want, metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("outcome", outcome))})
+	}
+	metadatatest.AssertEqualExporterGpuViewPoints(t, tel, want, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualExporterGpuViewDevices(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualExporterGpuViewHolders(t, tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestAnEndpointThatIsTakenFailsTheStart(t *testing.T) {
+	e, _ := serve(t, nop(), nil)
+	cfg := createDefaultConfig().(*Config)
+	cfg.HTTP.NetAddr.Endpoint = e.address.String()
+	second, err := newViewExporter(nop(), cfg)
+	require.NoError(t, err)
+	require.ErrorContains(t, second.start(t.Context(), componenttest.NewNopHost()), "address already in use")
+	require.NoError(t, second.shutdown(t.Context()))
+}
+
+func TestAnAuthExtensionThatDoesNotExistFailsTheStart(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.HTTP.NetAddr.Endpoint = "127.0.0.1:0"
+	cfg.HTTP.Auth = configoptional.Some(confighttp.AuthConfig{Config: configauth.Config{AuthenticatorID: component.MustNewID("nobody")}})
+	e, err := newViewExporter(nop(), cfg)
+	require.NoError(t, err)
+	require.ErrorContains(t, e.start(t.Context(), componenttest.NewNopHost()), "nobody")
+	require.NoError(t, e.shutdown(t.Context()))
+}
+
+func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
+	e, err := NewFactory().CreateMetrics(t.Context(), nop(), createDefaultConfig())
+	require.NoError(t, err)
+	require.NoError(t, e.Shutdown(t.Context()))
+	require.NoError(t, e.Shutdown(t.Context()))
+}

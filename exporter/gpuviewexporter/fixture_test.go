@@ -1,0 +1,182 @@
+package gpuviewexporter
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// batch builds metrics as they leave the window processor.
+type batch struct {
+	md         pmetric.Metrics
+	rm         pmetric.ResourceMetrics
+	start, end time.Time
+	point      map[string]string
+}
+
+func newBatch(end time.Time, length time.Duration) *batch {
+	return &batch{md: pmetric.NewMetrics(), start: end.Add(-length), end: end}
+}
+
+// on begins a Resource; workload is namespace, pod, container or nothing.
+func (b *batch) on(node string, workload ...string) *batch {
+	b.rm = b.md.ResourceMetrics().AppendEmpty()
+	attributes := b.rm.Resource().Attributes()
+	attributes.PutStr(signal.HostName, node)
+	if len(workload) > 0 {
+		attributes.PutStr(signal.K8sNamespaceName, workload[0])
+		attributes.PutStr(signal.K8sPodName, workload[1])
+		attributes.PutStr(signal.K8sPodUID, "uid-"+workload[1])
+		attributes.PutStr(signal.K8sContainerName, workload[2])
+	}
+	b.rm.ScopeMetrics().AppendEmpty()
+	return b
+}
+
+// device names the device of what follows, with further attributes in pairs.
+func (b *batch) device(id string, pairs ...string) *batch {
+	b.point = map[string]string{signal.HardwareID: id, signal.HardwareVendor: signal.VendorNVIDIA}
+	for i := 0; i < len(pairs); i += 2 {
+		b.point[pairs[i]] = pairs[i+1]
+	}
+	return b
+}
+
+// put adds a point; own is the value of the metric's own attribute.
+func (b *batch) put(m *signal.Metric, value float64, own ...string) *batch {
+	out := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
+	out.SetName(m.Name)
+	dp := out.SetEmptyGauge().DataPoints().AppendEmpty()
+	for k, v := range b.point {
+		dp.Attributes().PutStr(k, v)
+	}
+	if len(own) > 0 {
+		dp.Attributes().PutStr(m.Attributes[0], own[0])
+	}
+	if m.Stage == signal.StageWindow {
+		dp.SetStartTimestamp(pcommon.NewTimestampFromTime(b.start))
+	}
+	dp.SetTimestamp(pcommon.NewTimestampFromTime(b.end))
+	if m.Int {
+		dp.SetIntValue(int64(value))
+	} else {
+		dp.SetDoubleValue(value)
+	}
+	return b
+}
+
+var reasons = []string{"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"}
+
+// load is a busy device's window: everything that a device with profiling gives.
+func (b *batch) load(busy, memory, throttle float64) *batch {
+	b.put(signal.WindowCoverage, 1).put(signal.WindowSamples, 4)
+	b.put(signal.UtilizationAvg, busy).put(signal.UtilizationMax, min(1, busy*1.1))
+	b.memory(memory)
+	b.put(signal.DRAMActiveAvg, busy*0.8).put(signal.DRAMActiveMax, min(1, busy*0.9))
+	b.put(signal.SMActiveAvg, busy*0.9).put(signal.SMOccupancyAvg, busy*0.5)
+	b.put(signal.XIDErrors, 0)
+	return b.board(busy, throttle)
+}
+
+func (b *batch) memory(memory float64) *batch {
+	pressure := 0.0
+	if memory > 0.9 {
+		pressure = (memory - 0.9) * 10
+	}
+	return b.put(signal.MemoryUtilizationAvg, memory).put(signal.MemoryUtilizationMax, min(1, memory+0.03)).put(signal.MemoryPressureRatio, pressure)
+}
+
+// board is what is measured for a whole board.
+func (b *batch) board(busy, throttle float64) *batch {
+	for i, r := range []string{"power", "thermal", "sync_boost", "board_limit"} {
+		b.put(signal.ThrottleViolationRatio, throttle*float64(3-i)/3, r)
+	}
+	for i, r := range reasons {
+		b.put(signal.ThrottleReasonRatio, throttle*float64(5-i)/5, r)
+	}
+	for _, way := range []string{signal.DirectionTransmit, signal.DirectionReceive} {
+		b.put(signal.PCIeThroughputAvg, busy*9e9, way).put(signal.PCIeUtilizationAvg, busy*0.14, way)
+		b.put(signal.NVLinkThroughputAvg, busy*2.1e11, way).put(signal.NVLinkUtilizationAvg, busy*0.46, way)
+	}
+	return b.put(signal.HwPower, 90+busy*560).put(signal.HwTemperature, 35+busy*40, signal.LocationGPU)
+}
+
+// wave is a smooth number in [0, 1] that differs by device and time.
+func wave(device int, at time.Time) float64 {
+	t := float64(at.Unix()) / 60
+	return 0.5 + 0.32*math.Sin(t/9+float64(device)*1.7) + 0.18*math.Sin(t/2.3+float64(device)*0.9)
+}
+
+const gib = 1 << 30
+
+// fleet is one window of n boards, eight a node, each with a holder; with
+// variety every kind of device and of missing data is among them.
+func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Metrics {
+	b := newBatch(end, length)
+	for i := range n {
+		node, name := fmt.Sprintf("gpu-node-%02d", i/8), fmt.Sprintf("nvidia%d", i%8)
+		id := fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", i+1)
+		board := []string{signal.HardwareName, name, signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
+		busy := wave(i, end)
+		throttle := max(0, busy-0.7)
+		container := []string{[]string{"training", "inference", "research"}[i%3], fmt.Sprintf("worker-%d", i), "main"}
+		switch {
+		case variety && i%8 == 3:
+			// No profiling, no event reasons, nobody holds it.
+			b.on(node).device(id, signal.HardwareName, name, signal.HardwareModel, "Tesla T4").
+				put(signal.WindowCoverage, 0.5).put(signal.WindowSamples, 2).put(signal.UtilizationAvg, busy*0.3).memory(busy*0.4).put(signal.HwPower, 40)
+			continue
+		case variety && i%8 == 5:
+			b.on(node).device(id, board...).put(signal.WindowCoverage, 1).put(signal.WindowSamples, 4).board(busy, throttle).
+				put(signal.GPUPowerIdle, 70).put(signal.GPUPowerActive, 20+busy*560)
+			for gi, profile := range map[int]string{7: "1g.10gb", 9: "1g.10gb", 2: "3g.40gb"} {
+				instance := append([]string{signal.HardwareParent, id, signal.MIGProfile, profile}, board...)
+				share := busy * float64(gi) / 9
+				b.on(node).device(fmt.Sprintf("%s/gi%d", id, gi), instance...).
+					put(signal.WindowCoverage, 1).put(signal.WindowSamples, 4).put(signal.UtilizationAvg, share).memory(0.2+share*0.7).
+					put(signal.SMActiveAvg, share).put(signal.SMOccupancyAvg, share/2).put(signal.DRAMActiveAvg, share*0.6).
+					put(signal.XIDErrors, 0).put(signal.GPUInstancePower, share*300)
+				b.on(node, "inference", fmt.Sprintf("ranker-%d-%d", i, gi), "server").
+					device(fmt.Sprintf("%s/gi%d", id, gi), append([]string{signal.SharingStrategy, signal.SharingNone, signal.ResourceClaimName, "ranker-gpu"}, instance...)...).
+					put(signal.WindowCoverage, 1).put(signal.UtilizationAvg, share)
+			}
+			continue
+		}
+		b.on(node).device(id, board...).load(busy, min(1, 0.3+busy*0.75), throttle).
+			put(signal.HwGPUMemoryLimit, 80*gib).put(signal.HwGPUMemoryUsage, busy*80*gib)
+		if variety {
+			b.put(signal.GPUPowerIdle, 70).put(signal.GPUPowerActive, 20+busy*560).put(signal.GPUPowerUnattributed, 12).
+				put(signal.GPUMemoryBudgetDeclared, 60*gib).put(signal.GPUMemoryHeadroom, (1-busy)*80*gib)
+			if i%8 == 6 {
+				b.put(signal.XIDErrors, 2)
+			}
+		}
+		b.on(node, container...).device(id, append([]string{signal.SharingStrategy, signal.SharingNone}, board...)...).
+			load(busy, min(1, 0.3+busy*0.75), throttle)
+		if variety {
+			b.put(signal.K8sContainerGPUPower, 8+busy*560).put(signal.K8sContainerGPUMemoryUsage, busy*79*gib).put(signal.K8sContainerGPUMemoryBudget, 60*gib)
+			if i%8 == 1 {
+				b.on(node, "research", fmt.Sprintf("notebook-%d", i), "jupyter").
+					device(id, append([]string{signal.SharingStrategy, signal.SharingTimeSlicing}, board...)...).put(signal.WindowCoverage, 1).put(signal.UtilizationAvg, busy)
+			}
+		}
+	}
+	if variety {
+		b.on("cluster").device("")
+		b.point = nil
+		b.put(signal.ClusterPendingPodCount, 3, "nvidia.com/gpu").put(signal.ClusterPendingRequestTotal, 12, "nvidia.com/gpu").
+			put(signal.ClusterRequestedAllocatableRatio, 1.19, "nvidia.com/gpu").put(signal.K8sGPUPendingOldestAge, 754, "nvidia.com/gpu")
+		b.put(signal.ClusterPendingPodCount, 0, "nvidia.com/mig-1g.10gb").put(signal.ClusterRequestedAllocatableRatio, 0.75, "nvidia.com/mig-1g.10gb")
+	}
+	return b.md
+}
+
+func newTestStore() *store.Store {
+	return store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 20_000, MaxHolders: 40_000})
+}

@@ -1,0 +1,218 @@
+package gpuviewexporter
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/allocation"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+var update = flag.Bool("update", false, "write the files under testdata/golden")
+
+// noon is the end of the newest window of the goldens.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// minutes returns the window that ends that many minutes before noon.
+func minutesBefore(n int) *batch {
+	return newBatch(noon.Add(-time.Duration(n)*time.Minute), time.Minute)
+}
+
+const (
+	boardA = "GPU-aaaaaaaa-0000-0000-0000-000000000000"
+	boardB = "GPU-bbbbbbbb-0000-0000-0000-000000000000"
+)
+
+// TestGolden feeds a store and compares an answer with the file of its name
+// under testdata/golden. The clock is three seconds past noon.
+func TestGolden(t *testing.T) {
+	h100 := []string{signal.HardwareName, "nvidia0", signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
+	second := []string{signal.HardwareName, "nvidia1", signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
+	exclusive := func(name []string) []string {
+		return append([]string{signal.SharingStrategy, signal.SharingNone}, name...)
+	}
+	for _, tt := range []struct {
+		name      string
+		batches   []*batch
+		aggregate string
+	}{
+		{
+			"windows of a container combine by observed time", []*batch{
+				minutesBefore(1).on("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.2, 0.5, 0.4).put(signal.WindowCoverage, 0.25).put(signal.XIDErrors, 2),
+				minutesBefore(0).on("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.6, 0.95, 0).put(signal.WindowCoverage, 0.75).put(signal.XIDErrors, 1),
+			}, "container",
+		},
+		{
+			"what was not observed is absent and what was is 0", []*batch{
+				minutesBefore(0).on("node-1", "ml", "train-0", "main").device(boardA, h100...).
+					put(signal.WindowCoverage, 1).put(signal.XIDErrors, 0).put(signal.ThrottleReasonRatio, 0, "hw_thermal"),
+			}, "container",
+		},
+		{
+			"a container without any signal of saturation has none", []*batch{
+				minutesBefore(0).on("node-1", "ml", "train-0", "main").device(boardA).put(signal.WindowCoverage, 0.5).put(signal.UtilizationAvg, 0.5),
+			}, "container",
+		},
+		{
+			"a container with two devices is one allocation of both", []*batch{
+				minutesBefore(0).on("node-1", "ml", "train-0", "main").
+					device(boardA, exclusive(h100)...).load(0.9, 0.5, 0.3).put(signal.XIDErrors, 1).
+					device(boardB, exclusive(second)...).load(0.3, 0.7, 0).put(signal.XIDErrors, 2).put(signal.WindowCoverage, 0.5),
+			}, "container",
+		},
+		{
+			"a container on a MIG instance has the board's signals too", []*batch{
+				minutesBefore(0).on("node-1", "ml", "infer-0", "server").
+					device(boardA, append([]string{signal.SharingStrategy, signal.SharingMIG}, h100...)...).board(0.5, 0.3).put(signal.WindowCoverage, 1).
+					device(boardA+"/gi3", append([]string{
+						signal.HardwareParent, boardA, signal.MIGProfile, "1g.10gb", signal.MIGUUID, "MIG-1", signal.SharingStrategy, signal.SharingNone,
+					}, h100...)...).put(signal.WindowCoverage, 1).put(signal.UtilizationAvg, 0.8).memory(0.6).put(signal.XIDErrors, 1),
+			}, "container",
+		},
+		{
+			"a device that two containers of a pod share counts once", []*batch{
+				minutesBefore(0).
+					on("node-1", "ml", "pair", "one").device(boardA, signal.SharingStrategy, signal.SharingTimeSlicing).load(0.5, 0.5, 0).put(signal.XIDErrors, 3).
+					on("node-1", "ml", "pair", "two").device(boardA, signal.SharingStrategy, signal.SharingTimeSlicing).load(0.5, 0.5, 0).put(signal.XIDErrors, 3),
+			}, "pod",
+		},
+		{
+			"a namespace has what its pods have in common", []*batch{
+				minutesBefore(1).on("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.9, 0.5, 0.3),
+				minutesBefore(0).on("node-2", "ml", "train-1", "main").device(boardB, exclusive(second)...).load(0.3, 0.7, 0),
+				minutesBefore(0).on("node-2", "other", "web", "main").device(boardB, exclusive(second)...).load(0.3, 0.7, 0),
+			}, "namespace",
+		},
+		{
+			"nodes are made of device series alone", []*batch{
+				minutesBefore(0).
+					on("node-1").device(boardA, h100...).load(0.5, 0.5, 0).put(signal.GPUSharingClients, 2).
+					on("node-1", "ml", "pair", "one").device(boardA, h100...).load(1, 1, 1),
+			}, "node",
+		},
+		{
+			"windows before the span do not count", []*batch{
+				minutesBefore(10).on("node-1").device(boardA, h100...).load(1, 1, 1),
+				minutesBefore(9).on("node-1").device(boardA, h100...).load(0.5, 0.5, 0),
+				minutesBefore(0).on("node-1").device(boardB, second...).load(0.25, 0.5, 0),
+			}, "device",
+		},
+		{"nothing is an empty set", nil, "container"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 10, MaxHolders: 10})
+			now := noon.Add(3 * time.Second)
+			for _, b := range tt.batches {
+				in := s.Begin(now)
+				read(in, b.md)
+				in.End()
+			}
+			got, err := json.MarshalIndent(allocation.Compute(s, now, 10*time.Minute, tt.aggregate), "", "  ")
+			require.NoError(t, err)
+			path := filepath.Join("testdata", "golden", strings.ReplaceAll(tt.name, " ", "_")+".json")
+			if *update {
+				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+				require.NoError(t, os.WriteFile(path, append(got, '\n'), 0o600))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, strings.TrimSpace(string(want)), string(got))
+			assertSchema(t, got)
+		})
+	}
+}
+
+// assertSchema holds an answer against allocation.schema.json, as far as that
+// schema goes.
+func assertSchema(t *testing.T, answer []byte) {
+	t.Helper()
+	var schema map[string]any
+	var value any
+	require.NoError(t, json.Unmarshal(allocationSchema, &schema))
+	require.NoError(t, json.Unmarshal(answer, &value))
+	assert.Empty(t, violations(schema["$defs"].(map[string]any), schema, value, "$"))
+}
+
+// violations returns where a value breaks a schema made of type, const, minimum,
+// maximum, format date-time, required, properties, additionalProperties, items
+// and $ref to $defs.
+func violations(defs, schema map[string]any, value any, at string) []string {
+	if ref, ok := schema["$ref"].(string); ok {
+		return violations(defs, defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), value, at)
+	}
+	var out []string
+	bad := func(format string, args ...any) { out = append(out, at+": "+fmt.Sprintf(format, args...)) }
+	if want, ok := schema["const"]; ok && want != value {
+		bad("must be %v, is %v", want, value)
+	}
+	kind := map[string]bool{"object": false, "array": false, "string": false, "number": false, "boolean": false}
+	switch v := value.(type) {
+	case map[string]any:
+		kind["object"] = true
+		required, _ := schema["required"].([]any)
+		for _, name := range required {
+			if _, ok := v[name.(string)]; !ok {
+				bad("lacks %v", name)
+			}
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		for name, child := range v {
+			s, ok := properties[name].(map[string]any)
+			if !ok {
+				s, ok = schema["additionalProperties"].(map[string]any)
+			}
+			if !ok {
+				bad("has %s, which the schema does not know", name)
+				continue
+			}
+			out = append(out, violations(defs, s, child, at+"."+name)...)
+		}
+	case []any:
+		kind["array"] = true
+		for i, child := range v {
+			out = append(out, violations(defs, schema["items"].(map[string]any), child, fmt.Sprintf("%s[%d]", at, i))...)
+		}
+	case string:
+		kind["string"] = true
+		if _, err := time.Parse(time.RFC3339, v); schema["format"] == "date-time" && err != nil {
+			bad("is no time: %s", v)
+		}
+	case float64:
+		kind["number"] = true
+		if low, ok := schema["minimum"].(float64); ok && v < low {
+			bad("%v is below %v", v, low)
+		}
+		if high, ok := schema["maximum"].(float64); ok && v > high {
+			bad("%v is above %v", v, high)
+		}
+	case bool:
+		kind["boolean"] = true
+	}
+	if want, ok := schema["type"].(string); ok && !kind[want] {
+		bad("must be %s, is %v", want, value)
+	}
+	return out
+}
+
+func TestTheSchemaRefusesWhatItDoesNotKnow(t *testing.T) {
+	var schema map[string]any
+	require.NoError(t, json.Unmarshal(allocationSchema, &schema))
+	for _, answer := range []string{
+		`{"code": 200}`, `{"code": 400, "data": []}`, `{"code": 200, "data": {}}`, `{"code": 200, "data": [], "costs": 1}`,
+		`{"code": 200, "data": [{"a": {}}]}`,
+	} {
+		var value any
+		require.NoError(t, json.Unmarshal([]byte(answer), &value))
+		assert.NotEmpty(t, violations(schema["$defs"].(map[string]any), schema, value, "$"), answer)
+	}
+}

@@ -1,0 +1,350 @@
+package allocation
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Response is the body of an answer.
+type Response struct {
+	Code int `json:"code"`
+	// Data has one set, whose keys are the allocations' names.
+	Data []map[string]*Allocation `json:"data"`
+}
+
+// Allocation is what a container, a pod, a namespace, a node or a device did in
+// a window of time. Costs are not ours and absent.
+type Allocation struct {
+	Name       string     `json:"name"`
+	Properties Properties `json:"properties"`
+	// Window is the time that was asked for.
+	Window Window `json:"window"`
+	// Start and End bound the windows that were combined, Minutes lie between.
+	Start   string  `json:"start"`
+	End     string  `json:"end"`
+	Minutes float64 `json:"minutes"`
+	// GPUAllocation is all devices as one, GPUDevices each of them.
+	GPUAllocation GPU   `json:"gpuAllocation"`
+	GPUDevices    []GPU `json:"gpuDevices"`
+}
+
+// Properties are what everything in an allocation has in common.
+type Properties struct {
+	Cluster   string `json:"cluster,omitempty"`
+	Node      string `json:"node,omitempty"`
+	Container string `json:"container,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"`
+}
+
+// Window is a time span, RFC 3339 in UTC.
+type Window struct {
+	Start string `json:"start"`
+	End   string `json:"end"`
+}
+
+// GPU is one device, or several as one. What the devices do not agree in, what
+// is not known and what was not observed is absent; a 0 was observed.
+type GPU struct {
+	// ID, Parent, MIGProfile and MIGUUID are on the elements of gpuDevices only:
+	// hw.id, the hw.id of a MIG instance's board, and what is known of the
+	// instance.
+	ID         string `json:"id,omitempty"`
+	Parent     string `json:"parent,omitempty"`
+	MIGProfile string `json:"migProfile,omitempty"`
+	MIGUUID    string `json:"migUUID,omitempty"`
+
+	GPUDevice string `json:"gpuDevice,omitempty"`
+	GPUModel  string `json:"gpuModel,omitempty"`
+	// GPUUUID is the board's UUID, also for a MIG instance.
+	GPUUUID     string `json:"gpuUUID,omitempty"`
+	IsGPUShared *bool  `json:"isGPUShared,omitempty"`
+	// GPUUsageAverage and GPUUsageMax are fractions.
+	GPUUsageAverage *float64 `json:"gpuUsageAverage,omitempty"`
+	GPUUsageMax     *float64 `json:"gpuUsageMax,omitempty"`
+	// Coverage is the observed fraction of the windows that were combined.
+	Coverage   float64     `json:"coverage"`
+	Saturation *Saturation `json:"saturation,omitempty"`
+}
+
+// Saturation has the fields of OpenCost's GPUSaturation: fractions, bytes per
+// second and a count.
+type Saturation struct {
+	ThrottleViolationRatios map[string]float64 `json:"throttleViolationRatios,omitempty"`
+	ThrottleReasonRatios    map[string]float64 `json:"throttleReasonRatios,omitempty"`
+	MemoryUsedRatioAvg      *float64           `json:"memoryUsedRatioAvg,omitempty"`
+	MemoryUsedRatioMax      *float64           `json:"memoryUsedRatioMax,omitempty"`
+	MemoryPressureRatio     *float64           `json:"memoryPressureRatio,omitempty"`
+	XIDErrorCount           *float64           `json:"xidErrorCount,omitempty"`
+	DRAMActiveAvg           *float64           `json:"dramActiveAvg,omitempty"`
+	DRAMActiveMax           *float64           `json:"dramActiveMax,omitempty"`
+	SMActiveAvg             *float64           `json:"smActiveAvg,omitempty"`
+	SMOccupancyAvg          *float64           `json:"smOccupancyAvg,omitempty"`
+	PCIeTxBytesAvg          *float64           `json:"pcieTxBytesAvg,omitempty"`
+	PCIeRxBytesAvg          *float64           `json:"pcieRxBytesAvg,omitempty"`
+	NVLinkTxBytesAvg        *float64           `json:"nvlinkTxBytesAvg,omitempty"`
+	NVLinkRxBytesAvg        *float64           `json:"nvlinkRxBytesAvg,omitempty"`
+}
+
+// Aggregates are what allocations can be made of.
+func Aggregates() []string {
+	return []string{byContainer, "pod", "namespace", byNode, byDevice}
+}
+
+const (
+	byContainer = "container"
+	byNode      = "node"
+	byDevice    = "device"
+)
+
+// member is one series of a group.
+type member struct {
+	place  store.Place
+	device *store.Device
+	series *store.Series
+	// sharing is the strategy on container series.
+	sharing string
+}
+
+// Compute answers a query: the windows that end within the last span before the
+// newest window, or before now where that is longer ago than span. Containers,
+// pods and namespaces are made of container series, nodes and devices of device
+// series. In a pod or namespace a device counts once, however many of its
+// containers hold it.
+func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string) *Response {
+	out := map[string]*Allocation{}
+	s.Read(now, func(v *store.View) {
+		to := now.UnixNano()
+		if newest, _ := v.Newest(); newest > to-int64(span) {
+			to = newest
+		}
+		from := to - int64(span)
+		window := Window{stamp(from), stamp(to)}
+		for name, members := range group(v, aggregate) {
+			if a := allocate(v, members, from, to); a != nil {
+				a.Name, a.Window = name, window
+				out[name] = a
+			}
+		}
+	})
+	return &Response{Code: 200, Data: []map[string]*Allocation{out}}
+}
+
+func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
+
+// group gathers the series of each allocation under its name. Clusters are part
+// of the names where there are several.
+func group(v *store.View, aggregate string) map[string][]member {
+	devices := v.Devices(0)
+	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
+	out := map[string][]member{}
+	add := func(m member, parts ...string) {
+		if several && aggregate != byDevice {
+			parts = append([]string{m.place.Cluster}, parts...)
+		}
+		name := strings.Join(parts, "/")
+		out[name] = append(out[name], m)
+	}
+	for _, d := range devices {
+		switch aggregate {
+		case byDevice:
+			add(member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series}, d.ID)
+			continue
+		case byNode:
+			add(member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series}, d.Node)
+			continue
+		}
+		for _, h := range d.Holders() {
+			m := member{place: h.Place, device: d, series: &h.Series, sharing: h.Sharing}
+			switch aggregate {
+			case byContainer:
+				add(m, h.Namespace, h.Pod, h.Container)
+			case "pod":
+				m.place.Container = ""
+				add(m, h.Namespace, h.Pod)
+			default:
+				m.place.Container, m.place.Pod = "", ""
+				add(m, h.Namespace)
+			}
+		}
+	}
+	return out
+}
+
+// allocate makes an allocation of the windows of its members; nil when there
+// are none.
+func allocate(v *store.View, members []member, from, to int64) *Allocation {
+	a := &Allocation{}
+	total := &store.Summary{}
+	slices.SortStableFunc(members, func(x, y member) int {
+		return cmp.Or(cmp.Compare(x.device.ID, y.device.ID), cmp.Compare(x.device.Number, y.device.Number))
+	})
+	var places []store.Place
+	for len(members) > 0 {
+		d := members[0].device
+		n := slices.IndexFunc(members, func(m member) bool { return m.device != d })
+		if n < 0 {
+			n = len(members)
+		}
+		same := members[:n]
+		members = members[n:]
+		series := make([]*store.Series, len(same))
+		for i, m := range same {
+			series[i] = m.series
+		}
+		sum := store.Summarize(from, to, series...)
+		if sum.Length == 0 {
+			continue
+		}
+		for _, m := range same {
+			places = append(places, m.place)
+		}
+		total.Merge(sum)
+		g := describe(sum)
+		g.ID, g.Parent, g.MIGProfile, g.MIGUUID = d.ID, d.Parent, d.MIGProfile, d.MIGUUID
+		g.GPUDevice, g.GPUModel, g.GPUUUID = d.Name, d.Model, cmp.Or(d.Parent, d.ID)
+		g.IsGPUShared = shared(v, same)
+		a.GPUDevices = append(a.GPUDevices, g)
+	}
+	if total.Length == 0 {
+		return nil
+	}
+	if len(a.GPUDevices) == 1 {
+		a.GPUAllocation = a.GPUDevices[0]
+		a.GPUAllocation.ID, a.GPUAllocation.Parent, a.GPUAllocation.MIGProfile, a.GPUAllocation.MIGUUID = "", "", "", ""
+	} else {
+		a.GPUAllocation = describe(total)
+	}
+	a.GPUAllocation.GPUDevice = common(a.GPUDevices, func(g GPU) string { return g.GPUDevice })
+	a.GPUAllocation.GPUModel = common(a.GPUDevices, func(g GPU) string { return g.GPUModel })
+	a.GPUAllocation.GPUUUID = common(a.GPUDevices, func(g GPU) string { return g.GPUUUID })
+	for _, g := range a.GPUDevices {
+		if g.IsGPUShared != nil && (a.GPUAllocation.IsGPUShared == nil || *g.IsGPUShared) {
+			a.GPUAllocation.IsGPUShared = g.IsGPUShared
+		}
+	}
+	a.Properties = Properties{
+		Cluster:   common(places, func(p store.Place) string { return p.Cluster }),
+		Node:      common(places, func(p store.Place) string { return p.Node }),
+		Namespace: common(places, func(p store.Place) string { return p.Namespace }),
+		Pod:       common(places, func(p store.Place) string { return p.Pod }),
+		Container: common(places, func(p store.Place) string { return p.Container }),
+	}
+	a.Start, a.End = stamp(total.Start), stamp(total.End)
+	a.Minutes = round(float64(total.End-total.Start) / float64(time.Minute))
+	return a
+}
+
+// common returns what all have in common, "" where they differ.
+func common[T any](all []T, of func(T) string) string {
+	first := of(all[0])
+	for _, t := range all[1:] {
+		if of(t) != first {
+			return ""
+		}
+	}
+	return first
+}
+
+// shared says whether the device is shared by containers, by the strategy on
+// its container series or else by the number of its containers; nil when neither
+// says so. A board that a container holds an instance of is not shared by that.
+func shared(v *store.View, members []member) *bool {
+	answer := func(b bool) *bool { return &b }
+	var known *bool
+	for _, m := range members {
+		switch m.sharing {
+		case signal.SharingTimeSlicing, signal.SharingMPS, signal.SharingDRA:
+			return answer(true)
+		case signal.SharingNone:
+			known = answer(false)
+		}
+	}
+	if known == nil && members[0].sharing == "" {
+		if n, ok := v.Gauge(members[0].device, store.SharingClients); ok {
+			return answer(n > 1)
+		}
+	}
+	return known
+}
+
+// describe fills in what was measured.
+func describe(s *store.Summary) GPU {
+	number := func(f store.Field) *float64 {
+		v, ok := s.Value(f)
+		if !ok {
+			return nil
+		}
+		v = round(v)
+		return &v
+	}
+	ratios := func(from, to store.Field) map[string]float64 {
+		var out map[string]float64
+		for f := from; f <= to; f++ {
+			if v := number(f); v != nil {
+				if out == nil {
+					out = map[string]float64{}
+				}
+				out[f.Value()] = *v
+			}
+		}
+		return out
+	}
+	g := GPU{
+		GPUUsageAverage: number(store.UtilizationAvg),
+		GPUUsageMax:     number(store.UtilizationMax),
+		Coverage:        round(s.Observed / s.Length),
+	}
+	sat := Saturation{
+		ThrottleViolationRatios: ratios(store.ViolationPower, store.ViolationBoardLimit),
+		ThrottleReasonRatios:    ratios(store.ReasonSWPowerCap, store.ReasonHWPowerBrake),
+		MemoryUsedRatioAvg:      number(store.MemoryAvg),
+		MemoryUsedRatioMax:      number(store.MemoryMax),
+		MemoryPressureRatio:     number(store.MemoryPressure),
+		XIDErrorCount:           number(store.XIDErrors),
+		DRAMActiveAvg:           number(store.DRAMActiveAvg),
+		DRAMActiveMax:           number(store.DRAMActiveMax),
+		SMActiveAvg:             number(store.SMActiveAvg),
+		SMOccupancyAvg:          number(store.SMOccupancyAvg),
+		PCIeTxBytesAvg:          number(store.PCIeTx),
+		PCIeRxBytesAvg:          number(store.PCIeRx),
+		NVLinkTxBytesAvg:        number(store.NVLinkTx),
+		NVLinkRxBytesAvg:        number(store.NVLinkRx),
+	}
+	if !sat.empty() {
+		g.Saturation = &sat
+	}
+	return g
+}
+
+func (s *Saturation) empty() bool {
+	if len(s.ThrottleViolationRatios) > 0 || len(s.ThrottleReasonRatios) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc([]*float64{
+		s.MemoryUsedRatioAvg, s.MemoryUsedRatioMax, s.MemoryPressureRatio, s.XIDErrorCount, s.DRAMActiveAvg, s.DRAMActiveMax,
+		s.SMActiveAvg, s.SMOccupancyAvg, s.PCIeTxBytesAvg, s.PCIeRxBytesAvg, s.NVLinkTxBytesAvg, s.NVLinkRxBytesAvg,
+	}, func(v *float64) bool { return v != nil })
+}
+
+// round keeps the seven digits that a float32 is good for, so that 0.3 is told
+// as 0.3: an integer divided by, or times, an exact power of ten.
+func round(v float64) float64 {
+	if v == 0 {
+		return 0
+	}
+	shift := 6 - int(math.Floor(math.Log10(math.Abs(v))))
+	if shift < 0 {
+		power := math.Pow10(-shift)
+		return math.Round(v/power) * power
+	}
+	// The power is exact up to 1e22; what is smaller is nothing in any unit here.
+	power := math.Pow10(min(shift, 22))
+	return math.Round(v*power) / power
+}

@@ -1,0 +1,155 @@
+package allocation
+
+import (
+	"encoding/json"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+var epoch = time.Unix(1_800_000_000, 0)
+
+type point struct {
+	node, container, id string
+	metric              *signal.Metric
+	value               float64
+}
+
+func filled(t *testing.T, points ...point) *store.Store {
+	t.Helper()
+	s := store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 10, MaxHolders: 10})
+	b := s.Begin(epoch)
+	for _, p := range points {
+		m, ok := store.Lookup(p.metric.Name)
+		require.True(t, ok)
+		place := store.Place{Node: p.node}
+		if p.container != "" {
+			place.Namespace, place.Pod, place.PodUID, place.Container = "ml", "train", "uid", p.container
+		}
+		b.Add(&place, p.id, &store.Description{Vendor: "NVIDIA", Model: "Tesla T4"}, &store.Hold{},
+			&store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: p.value})
+	}
+	b.End()
+	return s
+}
+
+func TestANumberIsToldWithTheDigitsThatItHas(t *testing.T) {
+	for in, want := range map[float64]string{
+		0: "0", float64(float32(0.3)): "0.3", 1: "1", float64(float32(1.2e9)): "1200000000", float64(float32(2.1e11)): "210000000000",
+		1.0 / 3: "0.3333333", 1e-30: "0", 16777215: "16777220", 3: "3",
+	} {
+		got, err := json.Marshal(round(in))
+		require.NoError(t, err)
+		assert.Equal(t, want, string(got))
+	}
+}
+
+func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
+	for _, tt := range []struct {
+		query string
+		want  Query
+		bad   string
+	}{
+		{"", Query{10 * time.Minute, "container"}, ""},
+		{"window=1h&aggregate=node&accumulate=true", Query{time.Hour, "node"}, ""},
+		{"window=2h", Query{2 * time.Hour, "container"}, ""},
+		{"window=7d", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got "7d"`},
+		{"window=3h", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got "3h"`},
+		{"window=", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got ""`},
+		{"window=-10m", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got "-10m"`},
+		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, namespace, node, device, got "cost"`},
+		{"filter=x", Query{}, `filter must be absent: the parameters are window and aggregate, got "x"`},
+	} {
+		t.Run(tt.query, func(t *testing.T) {
+			values, err := url.ParseQuery(tt.query)
+			require.NoError(t, err)
+			got, bad := ParseQuery(values, 2*time.Hour)
+			if tt.bad != "" {
+				require.NotNil(t, bad)
+				assert.Equal(t, tt.bad, bad.Message)
+				return
+			}
+			require.Nil(t, bad)
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestWhenNothingCameForLongTheSpanReachesBackFromNow(t *testing.T) {
+	s := filled(t, point{"node-1", "", "GPU-a", signal.UtilizationAvg, 0.5})
+	for after, want := range map[time.Duration]int{0: 1, 10*time.Minute - 1: 1, 10 * time.Minute: 0} {
+		got := Compute(s, epoch.Add(after), 10*time.Minute, "device")
+		assert.Len(t, got.Data[0], want, after)
+	}
+}
+
+func TestTheClusterIsPartOfANameWhereThereAreSeveral(t *testing.T) {
+	s := filled(t)
+	m, _ := store.Lookup(signal.UtilizationAvg.Name)
+	b := s.Begin(epoch)
+	for _, cluster := range []string{"east", "west"} {
+		b.Add(&store.Place{Cluster: cluster, Node: "node-1"}, "GPU-"+cluster, &store.Description{}, &store.Hold{},
+			&store.Point{Metric: m, End: epoch.UnixNano(), Value: 1})
+	}
+	b.End()
+	got := Compute(s, epoch, 10*time.Minute, "node").Data[0]
+	require.Contains(t, got, "east/node-1")
+	require.Contains(t, got, "west/node-1")
+	assert.Equal(t, "east", got["east/node-1"].Properties.Cluster)
+	assert.Equal(t, 1.0, got["east/node-1"].Minutes, "a window without a start is a minute")
+}
+
+func TestTheSummaryHasTheAcceleratorsOfEachContainer(t *testing.T) {
+	s := filled(t,
+		point{"node-1", "", "GPU-a", signal.UtilizationAvg, 0.256},
+		point{"node-1", "", "GPU-a", signal.HwGPUMemoryLimit, 16 << 30},
+		point{"node-1", "", "GPU-a", signal.HwGPUMemoryUsage, 0},
+		point{"node-1", "main", "GPU-a", signal.UtilizationAvg, 0.256},
+		point{"node-1", "main", "GPU-b", signal.GPUDeviceHolder, 1},
+		point{"node-1", "other", "GPU-b", signal.GPUDeviceHolder, 1},
+	)
+	summary, bad := Summarize(s, epoch, "")
+	require.Nil(t, bad)
+	got, err := json.Marshal(summary)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{
+		"node": {"nodeName": "node-1"},
+		"pods": [{
+			"podRef": {"name": "train", "namespace": "ml", "uid": "uid"},
+			"containers": [
+				{"name": "main", "accelerators": [
+					{"make": "nvidia", "model": "Tesla T4", "id": "GPU-a", "memoryTotal": 17179869184, "memoryUsed": 0, "dutyCycle": 26},
+					{"make": "nvidia", "model": "Tesla T4", "id": "GPU-b"}
+				]},
+				{"name": "other", "accelerators": [{"make": "nvidia", "model": "Tesla T4", "id": "GPU-b"}]}
+			]
+		}]
+	}`, string(got))
+}
+
+func TestTheSummaryIsOfOneNode(t *testing.T) {
+	s := filled(t,
+		point{"node-1", "main", "GPU-a", signal.GPUDeviceHolder, 1},
+		point{"node-2", "main", "GPU-b", signal.GPUDeviceHolder, 1},
+	)
+	for node, good := range map[string]bool{"node-1": true, "node-2": true, "node-3": false, "": false} {
+		summary, bad := Summarize(s, epoch, node)
+		if !good {
+			require.NotNil(t, bad, node)
+			assert.Contains(t, bad.Message, `node must be the name of a node that has devices here`)
+			continue
+		}
+		require.Nil(t, bad, node)
+		assert.Equal(t, node, summary.Node.NodeName)
+		assert.Len(t, summary.Pods, 1)
+	}
+	empty, bad := Summarize(filled(t), epoch, "")
+	require.Nil(t, bad)
+	assert.Empty(t, empty.Pods)
+}

@@ -1,0 +1,67 @@
+package allocation
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// defaultSpan is how far back an answer looks when the query does not say.
+const defaultSpan = 10 * time.Minute
+
+// Query is what a client asks for.
+type Query struct {
+	// Span is how far back the answer looks.
+	Span time.Duration
+	// Aggregate is one of Aggregates.
+	Aggregate string
+}
+
+// ParameterError says which parameter of a query cannot be used.
+type ParameterError struct {
+	Code      int    `json:"code"`
+	Message   string `json:"message"`
+	Parameter string `json:"parameter"`
+	Value     string `json:"value"`
+	Allowed   string `json:"allowed"`
+}
+
+func (e *ParameterError) Error() string { return e.Message }
+
+// NewParameterError says that a parameter has a value that is not allowed.
+func NewParameterError(parameter, value, allowed string) *ParameterError {
+	return &ParameterError{
+		Code: 400, Message: fmt.Sprintf("%s must be %s, got %q", parameter, allowed, value),
+		Parameter: parameter, Value: value, Allowed: allowed,
+	}
+}
+
+// ParseQuery reads the parameters window and aggregate. OpenCost's accumulate is
+// let pass: an answer is always one set. Any other one is an error, since an
+// answer that ignores a filter would be a wrong one.
+func ParseQuery(values url.Values, retention time.Duration) (Query, *ParameterError) {
+	q := Query{Span: min(defaultSpan, retention), Aggregate: byContainer}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name][0]
+		switch name {
+		case "window":
+			span, err := time.ParseDuration(value)
+			if err != nil || span < time.Second || span > retention {
+				return q, NewParameterError(name, value, fmt.Sprintf("a duration such as 10m, from 1s to %s", retention))
+			}
+			q.Span = span
+		case "aggregate":
+			if !slices.Contains(Aggregates(), value) {
+				return q, NewParameterError(name, value, "one of "+strings.Join(Aggregates(), ", "))
+			}
+			q.Aggregate = value
+		case "accumulate":
+		default:
+			return q, NewParameterError(name, value, "absent: the parameters are window and aggregate")
+		}
+	}
+	return q, nil
+}

@@ -1,0 +1,262 @@
+// Package live tells the store to the page: the newest window of every device
+// with a curve of the kept time, and after that what changed. It is pure.
+package live
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+)
+
+// points is the most points of a curve.
+const points = 60
+
+// Snapshot is all that the page shows, Patch what changed since.
+type Snapshot struct {
+	// Sequence is the number of the last patch that the snapshot contains; a
+	// patch that it contains already can be applied again.
+	Sequence uint64 `json:"seq"`
+	// Now, Newest, Window, Retention and Slot are in seconds: the time of the
+	// answer, the end and length of the newest window, how long windows are kept,
+	// and the time of one point of a curve.
+	Now       float64 `json:"now"`
+	Newest    float64 `json:"newest"`
+	Window    float64 `json:"window"`
+	Retention float64 `json:"retention"`
+	Slot      float64 `json:"slot"`
+	// Points is the length of a curve.
+	Points int `json:"points"`
+	// Fields, Gauges and HolderGauges name the numbers of a device's window, of a
+	// device and of a holder by position; absent in patches.
+	Fields       []Name   `json:"fields,omitempty"`
+	Gauges       []Name   `json:"gauges,omitempty"`
+	HolderGauges []Name   `json:"holderGauges,omitempty"`
+	Devices      []Device `json:"devices"`
+	Demand       []Demand `json:"demand"`
+}
+
+// Name is a metric and the value of its own attribute.
+type Name struct {
+	Metric string `json:"metric"`
+	Value  string `json:"value,omitempty"`
+}
+
+// Device is one row of the page.
+type Device struct {
+	Number  uint64 `json:"n"`
+	ID      string `json:"id"`
+	Parent  string `json:"parent,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	Node    string `json:"node,omitempty"`
+	Profile string `json:"profile,omitempty"`
+	// End and Length are those of the device's newest window in seconds; 0 while
+	// it has none. Values are that window's.
+	End    float64 `json:"end"`
+	Length float64 `json:"len"`
+	Values numbers `json:"v"`
+	Gauges numbers `json:"g"`
+	// Curves are of utilization, memory occupancy and throttling, one character a
+	// point, oldest first; empty in patches.
+	Curves  []string `json:"curves,omitempty"`
+	Holders []Holder `json:"holders,omitempty"`
+}
+
+// Holder is a container that holds the device.
+type Holder struct {
+	Namespace string  `json:"namespace"`
+	Pod       string  `json:"pod"`
+	Container string  `json:"container"`
+	Sharing   string  `json:"sharing,omitempty"`
+	Claim     string  `json:"claim,omitempty"`
+	Class     string  `json:"class,omitempty"`
+	Gauges    numbers `json:"g"`
+}
+
+// Demand is the scheduler's view of one Kubernetes resource; what is absent is
+// null.
+type Demand struct {
+	Cluster  string  `json:"cluster,omitempty"`
+	Resource string  `json:"resource"`
+	Values   numbers `json:"v"`
+}
+
+// numbers are an array of numbers in which NaN is null.
+type numbers []float32
+
+// MarshalJSON writes the six digits that a reader could want.
+func (n numbers) MarshalJSON() ([]byte, error) {
+	out := make([]byte, 0, 2+8*len(n))
+	out = append(out, '[')
+	for i, v := range n {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		switch {
+		case v != v:
+			out = append(out, "null"...)
+		case v == 0:
+			out = append(out, '0')
+		default:
+			out = strconv.AppendFloat(out, float64(v), 'g', 6, 64)
+		}
+	}
+	return append(out, ']'), nil
+}
+
+// name names the numbers of the snapshot.
+func (s *Snapshot) name() {
+	for f := range store.NumFields {
+		s.Fields = append(s.Fields, Name{f.Metric(), f.Value()})
+	}
+	for g := range store.ContainerMemoryUsage {
+		s.Gauges = append(s.Gauges, Name{Metric: g.Metric()})
+	}
+	for g := store.ContainerMemoryUsage; g < store.NumGauges; g++ {
+		s.HolderGauges = append(s.HolderGauges, Name{Metric: g.Metric()})
+	}
+}
+
+// Snap returns everything; sequence is the number of the last patch.
+func Snap(s *store.Store, now time.Time, sequence uint64) *Snapshot {
+	var out *Snapshot
+	s.Read(now, func(v *store.View) {
+		out = build(v, 0)
+		for i, d := range v.Devices(0) {
+			out.Devices[i].Curves = curves(d, out.Newest, out.Slot)
+		}
+	})
+	out.Sequence = sequence
+	out.name()
+	return out
+}
+
+// Patch returns what changed after that batch of the store, and the last batch
+// that it contains.
+func Patch(s *store.Store, now time.Time, sequence, after uint64) (patch *Snapshot, batch uint64) {
+	s.Read(now, func(v *store.View) {
+		patch, batch = build(v, after), v.Batch()
+	})
+	patch.Sequence = sequence
+	return patch, batch
+}
+
+func build(v *store.View, after uint64) *Snapshot {
+	newest, step := v.Newest()
+	out := &Snapshot{
+		Now: seconds(v.Now), Newest: seconds(newest), Window: step.Seconds(), Retention: v.Retention().Seconds(),
+		Slot: slot(v, newest, step), Points: points,
+		Devices: []Device{}, Demand: []Demand{},
+	}
+	for _, d := range v.Devices(after) {
+		out.Devices = append(out.Devices, device(v, d))
+	}
+	for _, r := range v.Demand() {
+		values := make(numbers, store.NumDemands)
+		for i := range values {
+			values[i] = number(v.Value(r, store.Demand(i)))
+		}
+		out.Demand = append(out.Demand, Demand{r.Cluster, r.Resource, values})
+	}
+	return out
+}
+
+func seconds(t int64) float64 { return float64(t) / 1e9 }
+
+func number(x float64, ok bool) float32 {
+	if !ok {
+		return float32(math.NaN())
+	}
+	return float32(x)
+}
+
+func device(v *store.View, d *store.Device) Device {
+	out := Device{
+		Number: d.Number, ID: d.ID, Parent: d.Parent, Name: d.Name, Model: d.Model, Cluster: d.Cluster, Node: d.Node,
+		Profile: d.MIGProfile, Values: numbers{}, Gauges: make(numbers, store.ContainerMemoryUsage),
+	}
+	if n := d.Len(); n > 0 {
+		out.End, out.Length = seconds(d.End(n-1)), float64(d.Length(n-1))
+		out.Values = make(numbers, store.NumFields)
+		for f := range out.Values {
+			out.Values[f] = d.Value(n-1, store.Field(f))
+		}
+	}
+	for g := range out.Gauges {
+		out.Gauges[g] = number(v.Gauge(d, store.Gauge(g)))
+	}
+	for _, h := range d.Holders() {
+		if !v.Holds(d, h) {
+			continue
+		}
+		values := make(numbers, store.NumGauges-store.ContainerMemoryUsage)
+		for g := range values {
+			values[g] = number(v.HolderGauge(h, store.ContainerMemoryUsage+store.Gauge(g)))
+		}
+		out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, values})
+	}
+	return out
+}
+
+// slot returns the seconds of one point: the window's length, doubled until the
+// kept time has room.
+func slot(v *store.View, newest int64, step time.Duration) float64 {
+	oldest := newest
+	for _, d := range v.Devices(0) {
+		if d.Len() > 0 {
+			oldest = min(oldest, d.End(0))
+		}
+	}
+	width := max(step, time.Second)
+	for width*points < time.Duration(newest-oldest) {
+		width *= 2
+	}
+	return width.Seconds()
+}
+
+// alphabet has one character for each of 62 levels of a ratio; a dash is absent.
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// curves returns the greatest values of each slot, the last of which is the one
+// that holds the window which ends at newest.
+func curves(d *store.Device, newest, slot float64) []string {
+	var levels [3][points]float32
+	for c := range levels {
+		for i := range levels[c] {
+			levels[c][i] = -1
+		}
+	}
+	last := math.Ceil(newest / slot)
+	for i := range d.Len() {
+		at := points - 1 - int(last-math.Ceil(seconds(d.End(i))/slot))
+		if at < 0 || at >= points {
+			continue
+		}
+		raise(&levels[0][at], d.Value(i, store.UtilizationAvg))
+		raise(&levels[1][at], d.Value(i, store.MemoryAvg))
+		for f := store.ViolationPower; f <= store.TimeHWPowerBrake; f++ {
+			raise(&levels[2][at], d.Value(i, f))
+		}
+	}
+	out := make([]string, len(levels))
+	for c := range levels {
+		text := make([]byte, points)
+		for i, v := range levels[c] {
+			text[i] = '-'
+			if v >= 0 {
+				text[i] = alphabet[int(min(v, 1)*float32(len(alphabet)-1)+0.5)]
+			}
+		}
+		out[c] = string(text)
+	}
+	return out
+}
+
+func raise(level *float32, v float32) {
+	if v > *level {
+		*level = v
+	}
+}

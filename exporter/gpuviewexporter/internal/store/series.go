@@ -1,0 +1,211 @@
+package store
+
+import (
+	"math"
+	"slices"
+)
+
+var absent = float32(math.NaN())
+
+// Series are the windows of one device, or of one container on one device, in
+// the order of their ends. Columns are nil until a value comes.
+type Series struct {
+	// ends are the ends of the windows in Unix nanoseconds.
+	ends []int64
+	// lengths are their lengths in seconds.
+	lengths []float32
+	columns [NumFields][]float32
+}
+
+// Len returns the number of windows.
+func (s *Series) Len() int { return len(s.ends) }
+
+// End returns the end of window i in Unix nanoseconds.
+func (s *Series) End(i int) int64 { return s.ends[i] }
+
+// Length returns the length of window i in seconds.
+func (s *Series) Length(i int) float32 { return s.lengths[i] }
+
+// Value returns a value of window i, NaN where it is absent.
+func (s *Series) Value(i int, f Field) float32 {
+	if s.columns[f] == nil {
+		return absent
+	}
+	return s.columns[f][i]
+}
+
+// row returns the index of the window that ends at end, which it makes if need
+// be, after it has let go the windows that end at oldest or before.
+func (s *Series) row(end int64, length float32, oldest int64) int {
+	if n := len(s.ends); n > 0 && s.ends[n-1] == end {
+		return n - 1
+	}
+	s.expire(oldest)
+	i, found := slices.BinarySearch(s.ends, end)
+	if found {
+		return i
+	}
+	s.ends = slices.Insert(s.ends, i, end)
+	s.lengths = slices.Insert(s.lengths, i, length)
+	for f, c := range &s.columns {
+		if c != nil {
+			s.columns[f] = slices.Insert(c, i, absent)
+		}
+	}
+	return i
+}
+
+func (s *Series) set(i int, f Field, v float32) {
+	if s.columns[f] == nil {
+		c := make([]float32, len(s.ends), cap(s.ends))
+		for j := range c {
+			c[j] = absent
+		}
+		s.columns[f] = c
+	}
+	s.columns[f][i] = v
+}
+
+// expire lets go the windows that end at oldest or before.
+func (s *Series) expire(oldest int64) {
+	i := s.from(oldest)
+	if i == 0 {
+		return
+	}
+	s.ends = slices.Delete(s.ends, 0, i)
+	s.lengths = slices.Delete(s.lengths, 0, i)
+	for f, c := range &s.columns {
+		if c != nil {
+			s.columns[f] = slices.Delete(c, 0, i)
+		}
+	}
+}
+
+// from returns the index of the first window that ends after t.
+func (s *Series) from(t int64) int {
+	i, _ := slices.BinarySearch(s.ends, t+1)
+	return i
+}
+
+// Summary is several windows, also of several devices, as one.
+type Summary struct {
+	// Start and End are those of the earliest and the latest window in Unix
+	// nanoseconds.
+	Start, End int64
+	// Observed and Length are the observed seconds and all seconds of the
+	// windows, added up over devices.
+	Observed, Length float64
+	acc              [NumFields]accumulator
+}
+
+// accumulator holds a weighted sum and its weight, or a maximum or a plain sum.
+// Nothing was observed while weight is 0.
+type accumulator struct{ value, weight float64 }
+
+func (a *accumulator) add(f Field, value, weight float64) {
+	switch fields[f].fold {
+	case mean:
+		a.value += value * weight
+	case maximum:
+		if a.weight == 0 || value > a.value {
+			a.value = value
+		}
+	case sum:
+		a.value += value
+	}
+	a.weight += weight
+}
+
+// unobserved is the weight of a window in which a device was sampled and no
+// time observed, as a share of its length: next to nothing beside any other
+// window, and enough to count where there is no other.
+const unobserved = 1e-9
+
+// Summarize combines the windows of one device that end after from and not
+// after to, weighted by observed time: coverage times length, the whole length
+// where the coverage is not known. Several series are those of containers that
+// hold the device: each repeats the device's windows, so a window counts once,
+// by the first series that has it.
+func Summarize(from, to int64, series ...*Series) *Summary {
+	out := &Summary{}
+	for n, s := range series {
+		first, last := s.from(from), s.from(to)
+		if first == last {
+			continue
+		}
+		weights := make([]float64, last-first)
+		for i := first; i < last; i++ {
+			if n > 0 && slices.ContainsFunc(series[:n], func(o *Series) bool {
+				_, found := slices.BinarySearch(o.ends, s.ends[i])
+				return found
+			}) {
+				continue
+			}
+			length := float64(s.lengths[i])
+			observed := length
+			if c := float64(s.Value(i, Coverage)); !math.IsNaN(c) {
+				observed *= c
+			}
+			weights[i-first] = max(observed, length*unobserved)
+			out.Observed += observed
+			out.Length += length
+			start := s.ends[i] - int64(length*1e9)
+			if out.End == 0 || start < out.Start {
+				out.Start = start
+			}
+			out.End = max(out.End, s.ends[i])
+		}
+		for f, column := range &s.columns {
+			if column == nil {
+				continue
+			}
+			for i, v := range column[first:last] {
+				if v == v && weights[i] > 0 {
+					out.acc[f].add(Field(f), float64(v), weights[i])
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Merge adds the windows of another device.
+func (s *Summary) Merge(o *Summary) {
+	if o.Length == 0 {
+		return
+	}
+	if s.Length == 0 || o.Start < s.Start {
+		s.Start = o.Start
+	}
+	s.End = max(s.End, o.End)
+	s.Observed += o.Observed
+	s.Length += o.Length
+	for f := range o.acc {
+		a, b := &s.acc[f], &o.acc[f]
+		if b.weight == 0 {
+			continue
+		}
+		switch {
+		case fields[f].fold != maximum:
+			a.value += b.value
+		case a.weight == 0:
+			a.value = b.value
+		default:
+			a.value = max(a.value, b.value)
+		}
+		a.weight += b.weight
+	}
+}
+
+// Value returns the combined value of a field: the mean over observed time, the
+// maximum or the sum. False when no window had one.
+func (s *Summary) Value(f Field) (float64, bool) {
+	a := s.acc[f]
+	if a.weight == 0 {
+		return 0, false
+	}
+	if fields[f].fold == mean {
+		return a.value / a.weight, true
+	}
+	return a.value, true
+}

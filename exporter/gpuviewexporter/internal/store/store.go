@@ -1,0 +1,444 @@
+package store
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// defaultLength is taken for the length of a window without a start.
+	defaultLength = time.Minute
+	// freshness is how old a gauge or the scheduler's view may be before it is
+	// taken for gone, where three windows are not longer, and how far ahead of
+	// the clock a point may be.
+	freshness = 5 * time.Minute
+	// maxResources bounds the Kubernetes resource names that are kept.
+	maxResources = 1000
+)
+
+// Settings bound the store.
+type Settings struct {
+	// Retention is for how long windows are kept.
+	Retention time.Duration
+	// MaxDevices is the most boards and MIG instances.
+	MaxDevices int
+	// MaxHolders is the most pairs of a container and a device it holds.
+	MaxHolders int
+}
+
+// Outcome is what became of a point.
+type Outcome uint8
+
+// Every point has one outcome.
+const (
+	// Accepted points are kept.
+	Accepted Outcome = iota
+	// Ignored points are of a metric, a kind or a device that is not shown.
+	Ignored
+	// NoValue points carry none.
+	NoValue
+	// Old points are beyond the retention.
+	Old
+	// Future points are more than five minutes ahead of the clock.
+	Future
+	// Refused points belong to a device or container above the limit.
+	Refused
+	// Outcomes is the number of outcomes.
+	Outcomes
+)
+
+func (o Outcome) String() string {
+	return [Outcomes]string{"accepted", "ignored", "no_value", "old", "future", "refused"}[o]
+}
+
+// Place is where a point comes from: what its Resource says. Container and what
+// lies above it are empty on device series.
+type Place struct {
+	Cluster, Node, Namespace, Pod, PodUID, Container string
+}
+
+// Description is what is known of a device. Empty is unknown; a value that is
+// known replaces an older one.
+type Description struct {
+	// Parent is the hw.id of the board of a MIG instance.
+	Parent     string
+	Name       string
+	Model      string
+	Vendor     string
+	MIGProfile string
+	MIGUUID    string
+}
+
+// Hold is what is known of a container's hold on a device: the sharing strategy,
+// the ResourceClaim and the DeviceClass.
+type Hold struct{ Sharing, Claim, Class string }
+
+func (d *Description) update(n *Description) {
+	known(&d.Parent, n.Parent)
+	known(&d.Name, n.Name)
+	known(&d.Model, n.Model)
+	known(&d.Vendor, n.Vendor)
+	known(&d.MIGProfile, n.MIGProfile)
+	known(&d.MIGUUID, n.MIGUUID)
+}
+
+func (h *Hold) update(n *Hold) {
+	known(&h.Sharing, n.Sharing)
+	known(&h.Claim, n.Claim)
+	known(&h.Class, n.Class)
+}
+
+// known replaces a text by a newer one that says something.
+func known(text *string, newer string) {
+	if newer != "" && newer != *text {
+		// A copy: it may be part of a whole scrape.
+		*text = strings.Clone(newer)
+	}
+}
+
+// Point is one number of a metric that Lookup knows.
+type Point struct {
+	Metric *Metric
+	// Attribute is the value of the metric's own attribute.
+	Attribute string
+	// Start and End are the point's times in Unix nanoseconds; Start is 0 where
+	// it has none.
+	Start, End int64
+	Value      float64
+}
+
+// Reading is a value and its time in Unix nanoseconds; the time 0 is no value.
+type Reading struct {
+	at    int64
+	value float64
+}
+
+// Device is a board or a MIG instance on one node.
+type Device struct {
+	// Number tells devices apart; it is never given twice.
+	Number uint64
+	// Cluster and Node are where the device is, ID is its hw.id.
+	Cluster, Node, ID string
+	Description
+	Series
+	gauges  [NumGauges]Reading
+	holders map[Place]*Holder
+	// seen is the newest point in Unix nanoseconds, changed the batch it was in.
+	seen    int64
+	changed uint64
+}
+
+// Holder is a container that holds a device.
+type Holder struct {
+	Place
+	Hold
+	Series
+	gauges [NumGauges]Reading
+	seen   int64
+}
+
+type deviceKey struct{ cluster, node, id string }
+
+type resourceKey struct{ cluster, resource string }
+
+// Store keeps windows. It may be used by many goroutines at once.
+type Store struct {
+	settings Settings
+
+	mu      sync.RWMutex
+	devices map[deviceKey]*Device
+	demand  map[resourceKey]*[NumDemands]Reading
+	holders int
+	numbers uint64
+	batch   uint64
+	// newest is the newest end of a window, step its length.
+	newest int64
+	step   time.Duration
+	swept  int64
+	stats  Stats
+}
+
+// Stats are the store's own counts.
+type Stats struct {
+	// Devices and Holders are those that are kept.
+	Devices, Holders int
+	// Points count what came by what became of it.
+	Points [Outcomes]uint64
+}
+
+// New returns an empty store.
+func New(s Settings) *Store {
+	return &Store{settings: s, devices: map[deviceKey]*Device{}, demand: map[resourceKey]*[NumDemands]Reading{}}
+}
+
+// Stats returns the store's counts.
+func (s *Store) Stats() Stats {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := s.stats
+	out.Devices, out.Holders = len(s.devices), s.holders
+	return out
+}
+
+// Batch takes points in. It holds the store until End.
+type Batch struct {
+	s      *Store
+	now    int64
+	oldest int64
+	// changed says that something was accepted.
+	changed bool
+}
+
+// Begin starts a batch at the wall clock time now.
+func (s *Store) Begin(now time.Time) *Batch {
+	s.mu.Lock()
+	s.batch++
+	return &Batch{s: s, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
+}
+
+// End lets the store go and reports whether anything changed.
+func (b *Batch) End() (changed bool) {
+	if b.s.newest > b.s.swept {
+		b.s.swept = b.s.newest
+		b.s.sweep(b.oldest)
+	}
+	b.s.mu.Unlock()
+	return b.changed
+}
+
+// Count counts points that were not for the store.
+func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
+
+// Add takes a point of the device with that hw.id in; an empty id is a point
+// about the cluster. The hold is for points of a container.
+func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
+	outcome := b.add(place, id, d, hold, p)
+	b.s.stats.Points[outcome]++
+	b.changed = b.changed || outcome == Accepted
+}
+
+func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
+	if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+		return NoValue
+	}
+	index, ok := p.Metric.byValue[p.Attribute]
+	switch {
+	case p.End <= b.oldest:
+		return Old
+	case p.End > b.now+int64(freshness):
+		return Future
+	case p.Metric.kind == demanded:
+		return b.addDemand(place.Cluster, p)
+	case id == "" || !ok && p.Metric.kind != held || p.Metric.kind == held && place.Container == "":
+		return Ignored
+	}
+	dev := b.device(place, id)
+	if dev == nil {
+		return Refused
+	}
+	series, readings := &dev.Series, &dev.gauges
+	dev.update(d)
+	if place.Container != "" {
+		h := b.holder(dev, place)
+		if h == nil {
+			return Refused
+		}
+		h.update(hold)
+		h.seen = max(h.seen, p.End)
+		series, readings = &h.Series, &h.gauges
+	}
+	dev.seen, dev.changed = max(dev.seen, p.End), b.s.batch
+	switch p.Metric.kind {
+	case windowed:
+		length := defaultLength
+		if p.Start > 0 && p.Start < p.End {
+			length = time.Duration(p.End - p.Start)
+		}
+		series.set(series.row(p.End, float32(length.Seconds()), b.oldest), Field(index), float32(p.Value))
+		if p.End > b.s.newest {
+			b.s.newest, b.s.step = p.End, length
+		}
+	case gauged:
+		if p.End >= readings[index].at {
+			readings[index] = Reading{p.End, p.Value}
+		}
+	}
+	return Accepted
+}
+
+func (b *Batch) device(place *Place, id string) *Device {
+	key := deviceKey{place.Cluster, place.Node, id}
+	d := b.s.devices[key]
+	if d == nil {
+		if len(b.s.devices) >= b.s.settings.MaxDevices {
+			return nil
+		}
+		key = deviceKey{strings.Clone(key.cluster), strings.Clone(key.node), strings.Clone(id)}
+		b.s.numbers++
+		d = &Device{Number: b.s.numbers, Cluster: key.cluster, Node: key.node, ID: key.id}
+		b.s.devices[key] = d
+	}
+	return d
+}
+
+func (b *Batch) holder(d *Device, place *Place) *Holder {
+	h := d.holders[*place]
+	if h == nil {
+		if b.s.holders >= b.s.settings.MaxHolders {
+			return nil
+		}
+		b.s.holders++
+		h = &Holder{Place: Place{
+			Cluster: d.Cluster, Node: d.Node, Namespace: strings.Clone(place.Namespace), Pod: strings.Clone(place.Pod),
+			PodUID: strings.Clone(place.PodUID), Container: strings.Clone(place.Container),
+		}}
+		if d.holders == nil {
+			d.holders = map[Place]*Holder{}
+		}
+		d.holders[h.Place] = h
+	}
+	return h
+}
+
+func (b *Batch) addDemand(cluster string, p *Point) Outcome {
+	if p.Attribute == "" {
+		return Ignored
+	}
+	key := resourceKey{cluster, p.Attribute}
+	r := b.s.demand[key]
+	if r == nil {
+		if len(b.s.demand) >= maxResources {
+			return Refused
+		}
+		r = &[NumDemands]Reading{}
+		b.s.demand[resourceKey{strings.Clone(cluster), strings.Clone(p.Attribute)}] = r
+	}
+	if p.End >= r[p.Metric.demand].at {
+		r[p.Metric.demand] = Reading{p.End, p.Value}
+	}
+	return Accepted
+}
+
+// sweep forgets what has had no point since oldest.
+func (s *Store) sweep(oldest int64) {
+	for key, d := range s.devices {
+		for place, h := range d.holders {
+			if h.expire(oldest); h.seen <= oldest {
+				delete(d.holders, place)
+				s.holders--
+			}
+		}
+		if d.expire(oldest); d.seen <= oldest {
+			s.holders -= len(d.holders)
+			delete(s.devices, key)
+		}
+	}
+	for key, r := range s.demand {
+		if !slices.ContainsFunc(r[:], func(r Reading) bool { return r.at > oldest }) {
+			delete(s.demand, key)
+		}
+	}
+}
+
+// View is the store at one moment. It and what it returns are valid, and must
+// only be read, within the function that it was handed to.
+type View struct {
+	s *Store
+	// Now is the time of the view in Unix nanoseconds.
+	Now int64
+}
+
+// Read calls f with the store as it is at the wall clock time now.
+func (s *Store) Read(now time.Time, f func(*View)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	f(&View{s: s, Now: now.UnixNano()})
+}
+
+// Retention returns for how long windows are kept.
+func (v *View) Retention() time.Duration { return v.s.settings.Retention }
+
+// Newest returns the end of the newest window in Unix nanoseconds, 0 when there
+// is none, and the length of it.
+func (v *View) Newest() (end int64, step time.Duration) { return v.s.newest, v.s.step }
+
+// Batch returns the number of the last batch.
+func (v *View) Batch() uint64 { return v.s.batch }
+
+// Devices returns the devices that changed after that batch, by their number; 0
+// returns all. Those without a point within the retention are left out.
+func (v *View) Devices(after uint64) []*Device {
+	out := make([]*Device, 0, len(v.s.devices))
+	for _, d := range v.s.devices {
+		if d.changed > after && d.seen > v.Now-int64(v.Retention()) {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Device) int { return cmp.Compare(a.Number, b.Number) })
+	return out
+}
+
+// Holders returns the containers that held the device at some time within the
+// retention, by name.
+func (d *Device) Holders() []*Holder {
+	out := make([]*Holder, 0, len(d.holders))
+	for _, h := range d.holders {
+		out = append(out, h)
+	}
+	slices.SortFunc(out, func(a, b *Holder) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+			cmp.Compare(a.Container, b.Container), cmp.Compare(a.PodUID, b.PodUID))
+	})
+	return out
+}
+
+// stale is how old a value may be before it is taken for gone.
+func (v *View) stale() int64 { return int64(max(freshness, 3*v.s.step)) }
+
+// Gauge returns the last value of a gauge of the device; false when there is
+// none of late.
+func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
+
+// HolderGauge returns the last value of a gauge of the container.
+func (v *View) HolderGauge(h *Holder, g Gauge) (float64, bool) { return v.fresh(h.gauges[g]) }
+
+func (v *View) fresh(r Reading) (float64, bool) {
+	return r.value, r.at != 0 && v.Now-r.at <= v.stale()
+}
+
+// Holds reports whether the container held the device in the device's newest
+// window.
+func (v *View) Holds(d *Device, h *Holder) bool {
+	at := d.seen
+	if n := d.Len(); n > 0 {
+		at = d.End(n-1) - int64(float64(d.Length(n-1))*1e9)
+	}
+	return h.seen > at || h.seen == d.seen
+}
+
+// ResourceDemand is the scheduler's view of one Kubernetes resource.
+type ResourceDemand struct {
+	Cluster, Resource string
+	readings          *[NumDemands]Reading
+}
+
+// Demand returns the scheduler's view by cluster and resource, of late only.
+func (v *View) Demand() []ResourceDemand {
+	var out []ResourceDemand
+	for key, r := range v.s.demand {
+		if slices.ContainsFunc(r[:], func(r Reading) bool { _, ok := v.fresh(r); return ok }) {
+			out = append(out, ResourceDemand{key.cluster, key.resource, r})
+		}
+	}
+	slices.SortFunc(out, func(a, b ResourceDemand) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Resource, b.Resource))
+	})
+	return out
+}
+
+// Value returns a value of the scheduler's view; false when it is absent.
+func (v *View) Value(r ResourceDemand, d Demand) (float64, bool) { return v.fresh(r.readings[d]) }

@@ -1,0 +1,178 @@
+// What is shown: the numbers of a device by name, the columns of the table, and why a number can
+// be missing. Nothing here touches the document.
+
+const sat = "gpu.saturation.";
+const reasons = ["sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"];
+const violations = ["power", "thermal", "sync_boost", "board_limit"];
+const words = {
+  sw_power_cap: "software power cap", hw_slowdown: "hardware slowdown", sync_boost: "sync boost", sw_thermal: "software thermal",
+  hw_thermal: "hardware thermal", hw_power_brake: "power brake", power: "power", thermal: "thermal", board_limit: "board limit",
+};
+const short = {
+  sw_power_cap: "power cap", hw_slowdown: "hw slowdown", sync_boost: "sync boost", sw_thermal: "sw thermal",
+  hw_thermal: "hw thermal", hw_power_brake: "power brake", power: "power", thermal: "thermal", board_limit: "board limit",
+};
+
+// key is how a number is asked for: the metric, and the value of its own attribute.
+export const key = (metric, value = "") => value ? `${metric}{${value}}` : metric;
+
+export const keys = {
+  utilization: "gpu.utilization.avg", utilizationMax: "gpu.utilization.max",
+  memory: sat + "memory.utilization.avg", memoryMax: sat + "memory.utilization.max", pressure: sat + "memory.pressure.ratio",
+  xid: sat + "xid.errors", dram: sat + "dram.active.avg", dramMax: sat + "dram.active.max",
+  sm: sat + "sm.active.avg", occupancy: sat + "sm.occupancy.avg", coverage: "gpu.window.coverage", samples: "gpu.window.samples",
+  power: "hw.power", idle: "gpu.power.idle", active: "gpu.power.active", unattributed: "gpu.power.unattributed",
+  instancePower: "gpu.instance.power", temperature: "hw.temperature", used: "hw.gpu.memory.usage", limit: "hw.gpu.memory.limit",
+  clients: "gpu.sharing.clients", budget: "gpu.memory.budget.declared", headroom: "gpu.memory.headroom",
+  unbudgeted: "gpu.memory.usage.unbudgeted",
+};
+export const holderKeys = {
+  used: "k8s.container.gpu.memory.usage", budget: "k8s.container.gpu.memory.budget", power: "k8s.container.gpu.power",
+  utilization: "k8s.container.gpu.utilization",
+};
+const link = (name, what, direction) => key(`${sat}${name}.${what}.avg`, direction);
+
+export const throttles = [
+  ...violations.map((v) => ({key: key(sat + "throttle.violation.ratio", v), value: v, how: "violation time"})),
+  ...reasons.map((v) => ({key: key(sat + "throttle.time.ratio", v), value: v, how: "exact time"})),
+  ...reasons.map((v) => ({key: key(sat + "throttle.reason.ratio", v), value: v, how: "share of samples"})),
+];
+export const throttleWord = (value) => words[value];
+
+// throttled returns the greatest share of time throttled and what for.
+export function throttled(d) {
+  let best = {ratio: NaN, value: ""};
+  for (const t of throttles) {
+    const v = d.get(t.key);
+    if (!Number.isNaN(v) && !(v <= best.ratio)) best = {ratio: v, value: t.value};
+  }
+  return best;
+}
+
+const greater = (a, b) => Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b);
+
+// Formats: NaN never gets here.
+export const percent = (v) => {
+  const p = v * 100;
+  return (p > 0 && p < 9.95 ? p.toFixed(1) : p.toFixed(0)) + "%";
+};
+export function rate(v) {
+  for (const unit of ["B/s", "kB/s", "MB/s", "GB/s"]) {
+    if (v < 999.5) return `${v < 9.95 && v > 0 ? v.toFixed(1) : v.toFixed(0)} ${unit}`;
+    v /= 1000;
+  }
+  return `${v.toFixed(1)} TB/s`;
+}
+export const bytes = (v) => `${(v / 2 ** 30).toFixed(1)} GiB`;
+export const watts = (v) => `${v.toFixed(0)} W`;
+export const whole = (v) => v.toFixed(0);
+export function duration(s) {
+  if (s < 90) return `${s.toFixed(0)} s`;
+  if (s < 5400) return `${(s / 60).toFixed(0)} min`;
+  if (s < 172800) return `${(s / 3600).toFixed(1)} h`;
+  return `${(s / 86400).toFixed(1)} d`;
+}
+export const clock = (s) => new Date(s * 1000).toLocaleTimeString([], {hour12: false});
+
+// Why a number can be missing, by what it needs. The board of MIG instances and the instances
+// themselves each have what is measured at their level.
+const onBoard = "Measured for the whole board: see the board's row.";
+const onInstances = "Measured for each MIG instance: see the instances' rows.";
+const profiling = (field) => `The exporter does not give ${field}. It needs DCGM's profiling module (Volta or newer, not on every virtual GPU), and the field in the exporter's counters csv.`;
+const plain = (field) => `The exporter does not give ${field}: add it to the exporter's counters csv.`;
+
+const level = {board: onBoard, instance: onInstances};
+const needs = {
+  utilization: ["instance", profiling("DCGM_FI_PROF_GR_ENGINE_ACTIVE") + " Without it DCGM_FI_DEV_GPU_UTIL is taken, which MIG does not have."],
+  memory: ["instance", plain("DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE")],
+  throttle: ["board", plain("DCGM_FI_DEV_*_VIOLATION or DCGM_FI_DEV_CLOCKS_EVENT_REASONS") + " A counter's first window has no increase yet."],
+  sm: ["instance", profiling("DCGM_FI_PROF_SM_ACTIVE")],
+  occupancy: ["instance", profiling("DCGM_FI_PROF_SM_OCCUPANCY")],
+  dram: ["instance", profiling("DCGM_FI_PROF_DRAM_ACTIVE")],
+  pcie: ["board", profiling("DCGM_FI_PROF_PCIE_TX_BYTES and _RX_BYTES")],
+  nvlink: ["board", profiling("DCGM_FI_PROF_NVLINK_TX_BYTES and _RX_BYTES") + " A GPU without NVLink has none."],
+  xid: ["", plain("DCGM_FI_DEV_XID_ERRORS")],
+  power: ["board", plain("DCGM_FI_DEV_POWER_USAGE")],
+  instancePower: ["", "The gpu_power processor is not in the pipeline, or does not know the board's idle power yet."],
+  budget: ["", "Nobody declared a memory budget on this device, or the gpu_budget processor is not in the pipeline."],
+  holders: ["", "Nobody is known to hold this device: it is free, or neither the exporter's pod labels nor the gpu_k8s processor say who does."],
+  coverage: ["", "The window says nothing about how much of it was observed."],
+};
+
+// why returns the reason for which a device has no number of that kind.
+export function why(d, kind) {
+  if (!d.end) return "No window has come for this device yet.";
+  if (d.stale) return `No window since ${clock(d.end)}: the exporter or the device is gone.`;
+  const [measured, reason] = needs[kind];
+  if (measured === "board" && d.parent) return level.board;
+  if (measured === "instance" && d.instances) return level.instance;
+  return reason;
+}
+
+// A link's two directions: coloured by the share of the capacity, where that is known, and sorted
+// by throughput, which does not mix with shares.
+const twoWay = (name) => {
+  const arrow = (sign, v) => `${sign} ${Number.isNaN(v) ? "–" : rate(v)}`;
+  const get = (what, direction) => (d) => d.get(link(name, what, direction));
+  const [tx, rx] = [get("throughput", "transmit"), get("throughput", "receive")];
+  const [txShare, rxShare] = [get("utilization", "transmit"), get("utilization", "receive")];
+  return {
+    value: (d) => greater(tx(d), rx(d)),
+    share: (d) => greater(txShare(d), rxShare(d)),
+    main: (d) => arrow("↑", tx(d)),
+    sub: (d) => arrow("↓", rx(d)),
+  };
+};
+
+const ratio = (id, label, width, scale, explain, more = {}) => ({
+  id, label, width, scale, explain, kind: id, value: (d) => d.get(keys[id]), format: percent, ...more,
+});
+
+// The columns. value is what is sorted by and coloured, format says it, sub is the second line.
+export const columns = [
+  {id: "device", label: "Device", width: 130, text: true, explain: "Board or MIG instance, with its model. Instances are nested under their board."},
+  {id: "node", label: "Node", width: 104, text: true, explain: "Node that the device is on."},
+  {id: "holders", label: "Held by", width: 144, text: true, kind: "holders", explain: "Pod and container that hold the device, how it is shared, and the claim that allocated it."},
+  ratio("utilization", "Utilization", 110, "u", "Mean share of the window in which an engine was busy (U of USE); the curve is the kept time.", {curve: 0}),
+  ratio("memory", "Memory", 132, "s", "Mean memory occupancy: used / (used + free). Below it, the share of samples at or above the pressure threshold.", {
+    curve: 1, steps: [0.5, 0.75, 0.85, 0.93],
+    sub: (d) => Number.isNaN(d.get(keys.pressure)) ? "" : `${percent(d.get(keys.pressure))} press.`,
+  }),
+  {id: "throttle", label: "Throttled", width: 128, scale: "s", kind: "throttle", curve: 2, steps: [0.001, 0.1, 0.3, 0.6], format: percent,
+    explain: "Greatest share of the window for which clocks were held down, and why. All reasons are in the device's details.",
+    value: (d) => throttled(d).ratio, sub: (d) => { const t = throttled(d); return t.ratio > 0 ? short[t.value] : ""; }},
+  ratio("dram", "DRAM", 60, "s", "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", {steps: [0.4, 0.6, 0.75, 0.9]}),
+  ratio("sm", "SM", 52, "u", "SM activity: the share of cycles with at least one warp on an SM."),
+  ratio("occupancy", "Occ.", 56, "u", "SM occupancy: resident warps as a share of the most that the SMs hold."),
+  {id: "pcie", label: "PCIe", width: 88, scale: "u", kind: "pcie", ...twoWay("pcie"), explain: "Mean PCIe throughput sent and received; coloured by the share of the link's capacity where that is known."},
+  {id: "nvlink", label: "NVLink", width: 92, scale: "u", kind: "nvlink", ...twoWay("nvlink"), explain: "Mean throughput over all NVLinks, sent and received; coloured by the share of their capacity where that is known."},
+  {id: "xid", label: "XID", width: 46, scale: "error", kind: "xid", value: (d) => d.get(keys.xid), format: whole, explain: "XID error events in the window; 0 says that none came."},
+  {id: "power", label: "Power", width: 88, kind: "power", format: watts, explain: "Power of the board; of a MIG instance, its share of active power. Below it, what no container is charged with.",
+    value: (d) => d.parent ? d.get(keys.instancePower) : d.get(keys.power),
+    kindOf: (d) => d.parent ? "instancePower" : "power",
+    sub: (d) => Number.isNaN(d.get(keys.unattributed)) ? "" : `${watts(d.get(keys.unattributed))} unattr.`},
+  {id: "budget", label: "Budget", width: 92, kind: "budget", format: bytes, explain: "GPU memory that was promised to containers on the device. Below it, memory that is free.",
+    value: (d) => d.get(keys.budget), sub: (d) => Number.isNaN(d.get(keys.headroom)) ? "" : `${bytes(d.get(keys.headroom))} free`},
+  ratio("coverage", "Seen", 60, "", "Coverage: the share of the window that lies between samples: how much the other numbers are worth."),
+];
+
+// byPlace orders by node and name alone.
+export const byPlace = () => NaN;
+
+// What can be sorted by: the columns, and signals that have none.
+export const orders = [
+  ...columns.filter((c) => !c.text || c.id === "node").map((c) => ({id: c.id, label: c.id === "node" ? "Node and device" : c.label, value: c.value ?? byPlace})),
+  {id: "pressure", label: "Memory pressure", value: (d) => d.get(keys.pressure)},
+  {id: "memorymax", label: "Memory, highest", value: (d) => d.get(keys.memoryMax)},
+  {id: "drammax", label: "DRAM, highest", value: (d) => d.get(keys.dramMax)},
+  ...throttles.map((t) => ({id: `${t.how.split(" ")[0]}-${t.value}`, label: `Throttled: ${words[t.value]} (${t.how})`, value: (d) => d.get(t.key)})),
+];
+
+// step returns the class of a value on its column's scale.
+export function step(column, d, value) {
+  const v = column.share ? column.share(d) : value;
+  if (!column.scale || Number.isNaN(v)) return "";
+  if (column.scale === "error") return v > 0 ? "error" : "";
+  const at = (column.steps ?? [0.05, 0.3, 0.6, 0.85]).filter((s) => v >= s).length;
+  return at ? column.scale + at : "";
+}

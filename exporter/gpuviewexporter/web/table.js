@@ -1,0 +1,277 @@
+// The table: only the rows that can be seen exist, each of one height, so that five thousand
+// devices cost what thirty do.
+import {columns, keys, percent, step, why} from "./signals.js";
+import {level} from "./model.js";
+
+const rowHeight = 46;
+const headHeight = 38;
+// Where there is no room for the column of nodes, the device's cell says the node.
+const narrow = matchMedia("(max-width: 620px)");
+// Rows beyond the edges, so that scrolling does not show blanks.
+const margin = 6;
+
+const element = (tag, className = "", text = "") => {
+  const e = document.createElement(tag);
+  if (className) e.className = className;
+  if (text) e.textContent = text;
+  return e;
+};
+const svg = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
+
+export class Table {
+  rows = [];
+  active = -1;
+  pool = [];
+
+  constructor(model, {onSort, onOpen, onExplain}) {
+    this.model = model;
+    this.scroller = document.getElementById("scroller");
+    this.grid = document.getElementById("grid");
+    this.body = document.getElementById("body");
+    this.above = this.space();
+    this.below = this.space();
+    this.onOpen = onOpen;
+    this.head(onSort, onExplain);
+    this.scroller.addEventListener("scroll", () => this.draw(), {passive: true});
+    narrow.addEventListener("change", () => this.draw());
+    new ResizeObserver(() => this.draw()).observe(this.scroller);
+    this.grid.addEventListener("keydown", (e) => this.press(e));
+    this.body.addEventListener("click", (e) => {
+      const at = e.target.closest("tr.row")?.index;
+      if (at !== undefined) {
+        this.choose(at);
+        this.onOpen(this.rows[at]);
+      }
+    });
+  }
+
+  head(onSort, onExplain) {
+    const [cols, head] = [document.getElementById("columns"), document.getElementById("head")];
+    let width = 0;
+    for (const [i, c] of columns.entries()) {
+      const col = element("col");
+      col.style.width = `${c.width}px`;
+      col.dataset.column = c.id;
+      width += c.width;
+      cols.append(col);
+      const th = element("th", c.text ? "text" : "");
+      th.scope = "col";
+      th.ariaColIndex = i + 1;
+      th.dataset.column = c.id;
+      const button = element("button", "", c.label);
+      button.type = "button";
+      button.setAttribute("aria-description", c.explain);
+      button.addEventListener("click", () => onSort(c));
+      for (const type of ["mouseenter", "focus"]) button.addEventListener(type, () => onExplain(c));
+      for (const type of ["mouseleave", "blur"]) button.addEventListener(type, () => onExplain(null));
+      th.append(button);
+      head.append(th);
+    }
+    this.grid.style.minWidth = `${width}px`;
+    this.grid.ariaColCount = columns.length;
+  }
+
+  space() {
+    const tr = element("tr", "space");
+    tr.setAttribute("aria-hidden", "true");
+    const td = element("td");
+    td.colSpan = columns.length;
+    tr.append(td);
+    this.body.append(tr);
+    return td;
+  }
+
+  // sorted marks the column that is sorted by.
+  sorted(id, descending) {
+    for (const th of document.getElementById("head").children) {
+      if (th.dataset.column === id) th.ariaSort = descending ? "descending" : "ascending";
+      else th.removeAttribute("aria-sort");
+    }
+  }
+
+  // show takes the rows to show. The chosen device stays chosen wherever it moves to.
+  show(rows) {
+    const chosen = this.rows[this.active];
+    this.rows = rows;
+    this.active = chosen ? rows.indexOf(chosen) : -1;
+    this.grid.ariaRowCount = rows.length + 1;
+    this.draw();
+  }
+
+  draw() {
+    const height = this.scroller.clientHeight;
+    const first = Math.max(0, Math.floor(this.scroller.scrollTop / rowHeight) - margin);
+    const last = Math.min(this.rows.length, Math.ceil((this.scroller.scrollTop + height) / rowHeight) + margin);
+    const count = Math.max(0, last - first);
+    while (this.pool.length < count) {
+      const row = new Row(this.pool.length);
+      this.pool.push(row);
+      this.below.parentElement.before(row.tr);
+    }
+    this.pool.forEach((row, i) => {
+      row.tr.hidden = i >= count;
+      if (i < count) row.show(this.model, this.rows[first + i], first + i, first + i === this.active);
+    });
+    this.above.style.height = `${first * rowHeight}px`;
+    this.below.style.height = `${Math.max(0, this.rows.length - last) * rowHeight}px`;
+    const row = this.pool.find((r) => !r.tr.hidden && r.tr.index === this.active);
+    if (row) this.grid.setAttribute("aria-activedescendant", row.tr.id);
+    else this.grid.removeAttribute("aria-activedescendant");
+  }
+
+  choose(at) {
+    this.active = Math.max(0, Math.min(this.rows.length - 1, at));
+    const from = this.active * rowHeight;
+    const room = this.scroller.clientHeight - headHeight - rowHeight;
+    if (from < this.scroller.scrollTop) this.scroller.scrollTop = from;
+    else if (from > this.scroller.scrollTop + room) this.scroller.scrollTop = from - room;
+    this.draw();
+  }
+
+  press(e) {
+    if (e.target !== this.grid || e.altKey || e.ctrlKey || e.metaKey || !this.rows.length) return;
+    const page = Math.max(1, Math.floor((this.scroller.clientHeight - headHeight) / rowHeight) - 1);
+    const to = {ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page, PageUp: this.active - page, Home: 0, End: this.rows.length - 1}[e.key];
+    if (to !== undefined) this.choose(to);
+    else if ((e.key === "Enter" || e.key === " ") && this.active >= 0) this.onOpen(this.rows[this.active]);
+    else if (e.key === "ArrowRight" || e.key === "ArrowLeft") this.scroller.scrollLeft += e.key === "ArrowRight" ? 90 : -90;
+    else return;
+    e.preventDefault();
+  }
+}
+
+class Row {
+  constructor(i) {
+    this.tr = element("tr", "row");
+    this.tr.id = `row-${i}`;
+    this.cells = columns.map((c, at) => {
+      const cell = new Cell(c);
+      cell.td.ariaColIndex = at + 1;
+      this.tr.append(cell.td);
+      return cell;
+    });
+  }
+
+  show(model, d, index, active) {
+    this.tr.index = index;
+    this.tr.ariaRowIndex = index + 2;
+    this.tr.dataset.device = d.id;
+    const name = `row${active ? " active" : ""}${d.board ? " mig" : ""}${d.stale ? " stale" : ""}`;
+    if (this.tr.className !== name) this.tr.className = name;
+    this.tr.ariaSelected = active;
+    for (const cell of this.cells) cell.show(model, d);
+  }
+}
+
+class Cell {
+  constructor(column) {
+    this.column = column;
+    this.td = element("td", column.text ? "text" : "");
+    this.td.dataset.column = column.id;
+    this.main = element("span", "main");
+    this.sub = element("span", "sub");
+    const pair = element("div", column.curve === undefined ? "" : "pair");
+    if (column.curve !== undefined) {
+      this.svg = svg("svg");
+      this.svg.setAttribute("viewBox", "0 0 59 20");
+      this.svg.setAttribute("preserveAspectRatio", "none");
+      this.svg.setAttribute("aria-hidden", "true");
+      if (column.scale === "s") this.svg.classList.add("sat");
+      this.path = svg("path");
+      const base = svg("line");
+      for (const [k, v] of [["x1", 0], ["x2", 59], ["y1", 20], ["y2", 20]]) base.setAttribute(k, v);
+      this.svg.append(base, this.path);
+      const text = element("div", column.sub ? "num wide" : "num");
+      text.append(this.main);
+      pair.append(this.svg, text);
+    } else {
+      pair.append(this.main);
+    }
+    // A column without a second line has its number in the middle.
+    if (column.sub || column.text) this.main.after(this.sub);
+    this.td.append(pair);
+  }
+
+  show(model, d) {
+    const c = this.column;
+    const {main, sub, tags = [], title = "", missing = false} = (texts[c.id] ?? number)(model, d, c);
+    const value = c.value ? c.value(d) : NaN;
+    const name = [c.text ? "text" : "", missing ? "none" : step(c, d, value)].join(" ").trim();
+    if (this.td.className !== name) this.td.className = name;
+    if (this.td.title !== title) this.td.title = title;
+    const said = missing ? `not observed: ${title}` : "";
+    const state = `${main}\n${sub}\n${tags.join("\n")}\n${said}`;
+    if (state !== this.state) {
+      this.state = state;
+      this.main.replaceChildren(missing ? dash(said) : main, ...tags.map((t) => element("span", "tag", t)));
+      this.sub.textContent = sub;
+      this.sub.hidden = missing;
+    }
+    if (this.path) {
+      const line = trace(model.curve(d, c.curve));
+      if (line !== this.line) this.path.setAttribute("d", this.line = line);
+    }
+  }
+}
+
+function dash(said) {
+  const out = document.createDocumentFragment();
+  const mark = element("span", "", "–");
+  mark.setAttribute("aria-hidden", "true");
+  out.append(mark, element("span", "vh", said));
+  return out;
+}
+
+// trace draws a curve; where nothing was observed it is broken.
+function trace(curve) {
+  let out = "";
+  let pen = false;
+  for (let x = 0; x < curve.length; x++) {
+    const v = level(curve[x]);
+    if (Number.isNaN(v)) {
+      pen = false;
+      continue;
+    }
+    const y = (19.3 - v * 18.6).toFixed(1);
+    // A single point is a short line, or it would not show.
+    out += pen ? `L${x} ${y}` : `M${x} ${y}h.01`;
+    pen = true;
+  }
+  return out;
+}
+
+function number(model, d, c) {
+  const v = c.value(d);
+  if (Number.isNaN(v)) return {main: "", sub: "", missing: true, title: why(d, c.kindOf ? c.kindOf(d) : c.kind)};
+  return {main: c.main ? c.main(d) : c.format(v), sub: c.sub ? c.sub(d) : "", title: titles[c.id]?.(d) ?? ""};
+}
+
+const titles = {
+  utilization: (d) => highest(d, keys.utilizationMax),
+  memory: (d) => highest(d, keys.memoryMax),
+  dram: (d) => highest(d, keys.dramMax),
+};
+const highest = (d, name) => Number.isNaN(d.get(name)) ? "" : `highest sample ${percent(d.get(name))}`;
+
+const sharing = {time_slicing: "time-sliced", mps: "MPS", dra_shared: "DRA shared", mig: "MIG"};
+
+// Cells that are text.
+const texts = {
+  device: (model, d) => d.board || d.parent
+    ? {main: d.profile || d.id.split("/").pop(), sub: `${d.name || ""} ${d.id.split("/").pop()}`.trim(), title: d.id}
+    : {main: d.name || d.id, sub: narrow.matches ? d.node : d.model, title: `${d.id}\n${d.model}`, tags: d.instances ? [`${d.instances.length} MIG`] : []},
+  node: (model, d) => ({main: d.node, sub: d.cluster, title: d.node}),
+  holders: (model, d) => {
+    if (!d.holders.length || d.stale) {
+      const reason = d.instances && !d.stale ? "Held by instance: see the instances' rows." : why(d, "holders");
+      return {main: "", sub: "", missing: true, title: reason};
+    }
+    const [h] = d.holders;
+    const tags = sharing[h.sharing] ? [sharing[h.sharing]] : [];
+    if (h.claim) tags.push("claim");
+    return {
+      main: h.pod, sub: `${h.namespace} · ${h.container}${d.holders.length > 1 ? ` · +${d.holders.length - 1} more` : ""}`, tags,
+      title: d.holders.map((o) => `${o.namespace}/${o.pod}/${o.container}${o.claim ? ` (claim ${o.claim})` : ""}`).join("\n"),
+    };
+  },
+};
