@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Simulated GPUs, the collector on quickstart.yaml and a table of its windows; Ctrl-C ends all
-# three. `make run` builds and starts it.
+# Simulated GPUs, the collector on quickstart.yaml with its page, and a table of its windows;
+# Ctrl-C ends all three. `make run` builds and starts it.
 #
 #   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape that exporter instead of simulated GPUs
 #   DCGMSIM_PORT=9400                       loopback port of the simulated exporter
+#   VIEW_PORT=9411                          loopback port of the page
 #   DCGMSIM_FLAGS=...                       another scenario, node count or exporter generation
 #   WINDOW=60s SCRAPE_INTERVAL=15s MAX_GAP=90s   other times; these are those of a real exporter
 #   COLUMNS=100                             length of a line, where it is not the terminal's
@@ -24,6 +25,7 @@ if [[ -t 0 && -z ${QUICKSTART_IN_GROUP:-} ]]; then
 fi
 
 port=${DCGMSIM_PORT:-9400}
+export VIEW_PORT=${VIEW_PORT:-9411}
 log=bin/quickstart.log
 scratch=$(mktemp -d)
 sim='' collector='' view=''
@@ -69,6 +71,9 @@ mkfifo "$scratch/idle"
 exec 3<>"$scratch/idle"
 pause() { read -r -t "$1" <&3 || true; }
 
+if reachable "$VIEW_PORT"; then
+	fail "port $VIEW_PORT is in use; stop what listens there, or choose another for the page with VIEW_PORT"
+fi
 if [[ -n ${DCGM_ENDPOINT:-} ]]; then
 	export WINDOW=${WINDOW:-60s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-15s} MAX_GAP=${MAX_GAP:-90s}
 	# Without user and password.
@@ -94,6 +99,7 @@ bin/gpuwindows <"$scratch/windows" &
 view=$!
 WINDOWS_FILE=$scratch/windows bin/otelcol-gpu --config examples/quickstart.yaml 2>"$log" &
 collector=$!
+echo "Live page: http://localhost:$VIEW_PORT"
 echo "The first window comes within $WINDOW and 2s. Why a scrape fails is in $log. Ctrl-C ends it."
 
 while running "$collector" && running "$view"; do

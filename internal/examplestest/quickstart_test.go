@@ -16,20 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quickstart returns the script with its simulated exporter on a free port.
-func quickstart(t *testing.T) (cmd *exec.Cmd, listen string) {
+// quickstart returns the script with its simulated exporter and its page on free
+// ports.
+func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	t.Helper()
 	binary(t, "otelcol-gpu")
 	listen = freeAddress(t)
-	_, port, err := net.SplitHostPort(listen)
-	require.NoError(t, err)
+	page = freeAddress(t)
 	script, err := filepath.Abs(filepath.Join(examplesDir, "quickstart.sh"))
 	require.NoError(t, err)
 	cmd = exec.Command(script)
-	cmd.Env = environment(map[string]string{"DCGMSIM_PORT": port})
+	cmd.Env = environment(map[string]string{"DCGMSIM_PORT": portOf(t, listen), "VIEW_PORT": portOf(t, page)})
 	// A group of its own stands for the terminal's foreground group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return cmd, listen
+	return cmd, listen, page
 }
 
 // screen is what a started quickstart prints.
@@ -105,9 +105,12 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 		"on Ctrl-C": syscall.SIGINT, "when it is told to end": syscall.SIGTERM, "when the terminal goes": syscall.SIGHUP,
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd, listen := quickstart(t)
+			cmd, listen, page := quickstart(t)
 			screen := show(t, cmd)
 			screen.waitFor(t, " nvidia")
+			assert.Contains(t, screen.seen, "Live page: http://localhost:"+portOf(t, page))
+			assert.Contains(t, get(t, "http://"+page+"/"), "<!doctype html>")
+			assert.Contains(t, get(t, "http://"+page+"/allocation?window=1m"), `"gpuAllocation"`, "labels make containers")
 			windows := len(screen.seen)
 			screen.ends(t, signal)
 			// The windows that were open leave with the collector, and are still shown.
@@ -123,7 +126,7 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 }
 
 func TestQuickstartSaysThatTheExporterDoesNotAnswer(t *testing.T) {
-	cmd, _ := quickstart(t)
+	cmd, _, _ := quickstart(t)
 	endpoint := "http://" + freeAddress(t) + "/metrics"
 	cmd.Env = append(cmd.Env, "DCGM_ENDPOINT="+strings.Replace(endpoint, "//", "//user:secret@", 1), "SCRAPE_INTERVAL=1s")
 	screen := show(t, cmd)
@@ -134,24 +137,37 @@ func TestQuickstartSaysThatTheExporterDoesNotAnswer(t *testing.T) {
 }
 
 func TestQuickstartNamesABusyPort(t *testing.T) {
-	cmd, listen := quickstart(t)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", listen)
-	require.NoError(t, err)
-	defer listener.Close()
+	for name, busy := range map[string]func(listen, page string) string{
+		"of the exporter": func(listen, _ string) string { return listen },
+		"of the page":     func(_, page string) string { return page },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, listen, page := quickstart(t)
+			address := busy(listen, page)
+			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+			require.NoError(t, err)
+			defer listener.Close()
 
-	output, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, 1, exit.ExitCode())
-	_, port, err := net.SplitHostPort(listen)
+			output, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
+			assert.Equal(t, 1, exit.ExitCode())
+			assert.Contains(t, string(output), "port "+portOf(t, address)+" is in use")
+		})
+	}
+}
+
+func portOf(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	assert.Contains(t, string(output), "port "+port+" is in use")
+	return port
 }
 
 // As with `make run | head`: the table's reader goes away and the collector is
 // left with a pipe that nobody empties.
 func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
-	cmd, _ := quickstart(t)
+	cmd, _, _ := quickstart(t)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
