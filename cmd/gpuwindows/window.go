@@ -13,16 +13,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// window is what one window says about one device, or about one container on
-// one device. A value that was not observed is NaN.
+// window is what one window says about one device. A value that was not
+// observed is NaN.
 type window struct {
 	start  time.Time // zero when the window does not say it
 	end    time.Time
 	node   string
 	device string   // nvidia0, nvidia0/gi7
 	holder []string // namespace/pod/container of each holder, sorted
-	// container says that the window is a container's share of the device.
-	container bool
 
 	utilization                          float64 // ratio
 	memoryAvg, memoryMax, memoryPressure float64 // ratios
@@ -62,11 +60,8 @@ func placeOf(resource pcommon.Resource) place {
 	return place{node, text(signal.K8sNamespaceName), text(signal.K8sPodName), text(signal.K8sContainerName)}
 }
 
-// holder returns namespace/pod/container, empty for a device's own series.
+// holder returns namespace/pod/container.
 func (p place) holder() string {
-	if p.pod == "" {
-		return ""
-	}
 	parts := []string{p.namespace, p.pod, p.container}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "/")
 }
@@ -115,7 +110,6 @@ func (r *reader) read(line []byte) (request, error) {
 	ordered := make([]*window, 0, len(windows))
 	for key, w := range windows {
 		w.holder = r.holdersOf(key, w)
-		w.container = key.place.pod != ""
 		ordered = append(ordered, w)
 	}
 	slices.SortFunc(ordered, compare)
@@ -152,7 +146,8 @@ func (r *reader) observe(windows map[windowKey]*window, where place, metric stri
 		r.holders[holding{where.node, id, where.holder()}] = point.Timestamp().AsTime()
 		return
 	}
-	if m, ok := signal.Lookup(metric); !ok || m.Stage != signal.StageWindow {
+	// The series of a holder repeat its device's, whose line names it.
+	if m, ok := signal.Lookup(metric); !ok || m.Stage != signal.StageWindow || where.pod != "" {
 		return
 	}
 	key := windowKey{where, id, point.Timestamp()}
@@ -167,13 +162,10 @@ func (r *reader) observe(windows map[windowKey]*window, where place, metric stri
 	w.set(metric, point)
 }
 
-// holdersOf returns the container itself for a container's window, and for a
-// device's every container that was named since the window before it began: the
-// name may come in another request than the window that it belongs to.
+// holdersOf returns every container that was named since the window before this
+// one began: the name may come in another request than the window that it belongs
+// to.
 func (r *reader) holdersOf(key windowKey, w *window) []string {
-	if h := key.place.holder(); h != "" {
-		return []string{h}
-	}
 	since := w.end.Add(-holderMemory)
 	if !w.start.IsZero() {
 		since = w.start.Add(-w.end.Sub(w.start))
@@ -283,9 +275,8 @@ func deviceName(point pmetric.NumberDataPoint) string {
 	return name
 }
 
-// compare orders windows by time, node and device, a device before the
-// containers on it; numbers within names count as numbers, so that nvidia2
-// precedes nvidia10.
+// compare orders windows by time, node and device; numbers within names count as
+// numbers, so that nvidia2 precedes nvidia10.
 func compare(a, b *window) int {
 	if c := a.end.Compare(b.end); c != 0 {
 		return c
@@ -293,16 +284,7 @@ func compare(a, b *window) int {
 	if c := compareNatural(a.node, b.node); c != 0 {
 		return c
 	}
-	if c := compareNatural(a.device, b.device); c != 0 {
-		return c
-	}
-	if a.container != b.container {
-		if b.container {
-			return -1
-		}
-		return 1
-	}
-	return slices.Compare(a.holder, b.holder)
+	return compareNatural(a.device, b.device)
 }
 
 // compareNatural compares runs of digits by their value, all else by bytes.
