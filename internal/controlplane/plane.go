@@ -137,9 +137,10 @@ func start(binaries string) (_ *Plane, err error) {
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir = filepath.Join(binaries, "kube-apiserver"), filepath.Join(dir, "apiserver")
 	p.env.ControlPlane.Etcd = etcd
-	// A server that is told to end waits for its requests as long as one may take, and for
-	// watches that clients hold open just as long.
+	// A server that is told to end waits for its requests as long as one may take; watches that
+	// clients hold open would count among them.
 	api.Configure().Set("request-timeout", requestTimeout.String())
+	api.Configure().Set("shutdown-send-retry-after", "true")
 	for _, d := range []string{etcd.DataDir, api.CertDir} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return nil, err

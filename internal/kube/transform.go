@@ -19,10 +19,10 @@ import (
 //     containers name, restart policy, claims, requests of extended resources and
 //     limits of those without a request; overhead, scheduling gates, claims;
 //     phase, start time, the PodScheduled condition, claim statuses. With a node
-//     filter also the containers' name and id in the status. With a node filter
-//     or a label selector also IP and ports; else, in a cache of the whole
-//     cluster, a pod that has nothing to do with extended resources or claims
-//     loses its containers.
+//     filter also the containers' name and id in the status and, of a static
+//     pod's mirror, the kubelet's UID. With a node filter or a label selector also
+//     IP and ports; else, in a cache of the whole cluster, a pod that has nothing
+//     to do with extended resources or claims loses its containers.
 //   - node: labels and annotations of GPU vendors and sharing systems, the host
 //     name label; unschedulable; capacity and allocatable of extended resources,
 //     the Ready condition.
@@ -126,6 +126,12 @@ func extended(resources corev1.ResourceList) corev1.ResourceList {
 
 func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 	annotations := only(p.Annotations, PodAnnotation)
+	if mirrored, ok := p.Annotations[corev1.MirrorPodAnnotationKey]; ok && ofNode {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[corev1.MirrorPodAnnotationKey] = mirrored
+	}
 	cutMeta(&p.ObjectMeta)
 	p.Annotations = annotations
 	spec, status := p.Spec, p.Status

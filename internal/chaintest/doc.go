@@ -1,0 +1,3 @@
+// Package chaintest tests the components of an agent together, in one process:
+// receivers, attribution, power and windows.
+package chaintest

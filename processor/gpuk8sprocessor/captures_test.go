@@ -1,0 +1,154 @@
+package gpuk8sprocessor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+)
+
+// Recorded outputs of real exporters lie beside the repository on some machines.
+// By labels alone, every container that they name gets every series of its
+// device, once.
+func TestRecordedOutputs(t *testing.T) {
+	t.Setenv(nodeNameEnv, "")
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "captures", "*.prom"))
+	require.NoError(t, err)
+	if len(files) == 0 {
+		t.Log("NOT CHECKED against recorded exporter outputs: there are none beside the repository")
+		return
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			recorded, err := os.ReadFile(file)
+			require.NoError(t, err)
+			made := synthesized(t, recorded)
+			series := map[string]map[string]bool{} // by device
+			named := map[[2]string]string{}        // Resource and device, and the device's board
+			eachPoint(made, func(resource, attrs pcommon.Map, metric, key string) {
+				id := text(attrs, signal.HardwareID)
+				switch {
+				case metric == signal.GPUDeviceHolder.Name:
+					named[[2]string{attributes(resource), id}] = text(attrs, signal.HardwareParent)
+				case text(resource, signal.K8sPodName) == "":
+					if series[id] == nil {
+						series[id] = map[string]bool{}
+					}
+					series[id][key] = true
+				}
+			})
+
+			p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+			got, err := p.processMetrics(context.Background(), made)
+			require.NoError(t, err)
+			copies := map[[2]string]map[string]int{}
+			holders := 0
+			eachPoint(got, func(resource, attrs pcommon.Map, metric, key string) {
+				if metric == signal.GPUDeviceHolder.Name {
+					holders++
+				}
+				if _, ours := p.series[metric]; ours && text(resource, signal.K8sPodName) != "" {
+					k := [2]string{attributes(resource), text(attrs, signal.HardwareID)}
+					if copies[k] == nil {
+						copies[k] = map[string]int{}
+					}
+					copies[k][key]++
+				}
+			})
+			assert.Len(t, named, holders)
+			for k, board := range named {
+				assert.Len(t, copies[k], len(series[k[1]]), k)
+				if board != "" {
+					assert.Len(t, copies[[2]string{k[0], board}], len(series[board]), "the board of %v", k)
+				}
+			}
+			for k, c := range copies {
+				for key, n := range c {
+					assert.Equal(t, 1, n, "%v %s", k, key)
+				}
+			}
+		})
+	}
+}
+
+// eachPoint calls f with each number point and what tells it apart on its device.
+func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, key string)) {
+	own := map[string]bool{}
+	for _, m := range signal.All() {
+		for _, key := range m.Attributes {
+			own[key] = true
+		}
+	}
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				for _, dp := range points(m).All() {
+					key := m.Name()
+					for k, v := range dp.Attributes().All() {
+						if own[k] {
+							key += " " + k + "=" + v.AsString()
+						}
+					}
+					f(rm.Resource().Attributes(), dp.Attributes(), m.Name(), key)
+				}
+			}
+		}
+	}
+}
+
+// synthesized is what the synthesizer makes of exposition text.
+func synthesized(t *testing.T, recorded []byte) pmetric.Metrics {
+	t.Helper()
+	md := pmetric.NewMetrics()
+	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+	parser := textparse.NewPromParser(append(recorded, '\n'), labels.NewSymbolTable(), false)
+	for {
+		entry, err := parser.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if entry != textparse.EntrySeries {
+			continue
+		}
+		_, _, v := parser.Series()
+		var ls labels.Labels
+		parser.Labels(&ls)
+		m := ms.AppendEmpty()
+		m.SetName(ls.Get(labels.MetricName))
+		dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+		dp.SetTimestamp(10e9)
+		dp.SetDoubleValue(v)
+		ls.Range(func(l labels.Label) {
+			if !strings.HasPrefix(l.Name, "__") {
+				dp.Attributes().PutStr(l.Name, l.Value)
+			}
+		})
+	}
+	f := gpusynthesizerprocessor.NewFactory()
+	sink := &consumertest.MetricsSink{}
+	p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), sink)
+	require.NoError(t, err)
+	require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+	require.NoError(t, p.Shutdown(context.Background()))
+	if len(sink.AllMetrics()) == 0 {
+		t.Skip("no signal is made of this recording")
+	}
+	return sink.AllMetrics()[0]
+}

@@ -1,0 +1,226 @@
+package gpuk8sprocessor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
+const nodeNameEnv = "NODE_NAME"
+
+const (
+	maxWait    = 5 * time.Minute
+	minHistory = time.Second
+	maxHistory = time.Hour
+)
+
+// Config configures the gpu_k8s processor.
+type Config struct {
+	// NodeName is the node whose kubelet and API objects are read. Devices of
+	// other nodes are attributed by labels and processes. Default: the environment
+	// variable NODE_NAME; when that is unset too, no device is of this node.
+	NodeName string `mapstructure:"node_name"`
+	// Sources switches what is asked for holders.
+	Sources SourcesConfig `mapstructure:"sources"`
+	// ResourceNames are the device plugins' resources that are GPUs; a trailing
+	// * stands for any ending.
+	ResourceNames []string `mapstructure:"resource_names"`
+	// Kubernetes says how the API server is reached: for the UIDs of pods,
+	// ResourceSlices, the node's label and, with Claims, ResourceClaims.
+	Kubernetes kube.Config `mapstructure:"kubernetes"`
+	// Claims says that ResourceClaims may be read, which needs a permission of its
+	// own: for the claim's UID, class and request, and for holders where the
+	// kubelet does not tell.
+	Claims bool `mapstructure:"claims"`
+	// WaitForSources bounds how long the start waits for first answers.
+	WaitForSources time.Duration `mapstructure:"wait_for_sources"`
+	// History is how long what was so serves samples that come late.
+	History time.Duration `mapstructure:"history"`
+	// Metrics switches the container series of single metrics, gpu.device.holder,
+	// gpu.sharing.clients and container.accelerator.* by name; all but the last are
+	// enabled by default.
+	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// SourcesConfig switches sources of holders.
+type SourcesConfig struct {
+	// PodResources is the kubelet's PodResources service.
+	PodResources PodResourcesConfig `mapstructure:"pod_resources"`
+	// DRA is what the API server knows of dynamic resource allocation.
+	DRA DRAConfig `mapstructure:"dra"`
+	// Labels are pod labels on the exporter's rows.
+	Labels SwitchConfig `mapstructure:"labels"`
+	// Processes are containers that were seen to use a device that nobody was
+	// given.
+	Processes SwitchConfig `mapstructure:"processes"`
+
+	_ struct{}
+}
+
+// PodResourcesConfig is the source pod_resources.
+type PodResourcesConfig struct {
+	Enabled bool `mapstructure:"enabled"`
+	// Socket is the path of the kubelet's socket, or of one that serves the same
+	// API, such as koordlet's.
+	Socket string `mapstructure:"socket"`
+	// Interval is the time from one question to the next.
+	Interval time.Duration `mapstructure:"interval"`
+	// Timeout bounds the wait for one answer.
+	Timeout time.Duration `mapstructure:"timeout"`
+
+	_ struct{}
+}
+
+// client returns the configuration of the kubelet's client.
+func (c *PodResourcesConfig) client() kube.PodResourcesConfig {
+	return kube.PodResourcesConfig{Socket: c.Socket, Interval: c.Interval, Timeout: c.Timeout}
+}
+
+// Validate reports what the kubelet's client does not allow, where it is used.
+func (c *PodResourcesConfig) Validate() error {
+	if !c.Enabled {
+		return nil
+	}
+	client := c.client()
+	return client.Validate()
+}
+
+// DRAConfig is the source dra.
+type DRAConfig struct {
+	Enabled bool `mapstructure:"enabled"`
+	// Drivers are those whose devices are GPUs.
+	Drivers []string `mapstructure:"drivers"`
+
+	_ struct{}
+}
+
+// SwitchConfig switches a source.
+type SwitchConfig struct {
+	Enabled bool `mapstructure:"enabled"`
+
+	_ struct{}
+}
+
+// MetricConfig switches one metric.
+type MetricConfig struct {
+	// Enabled says whether the metric is emitted.
+	Enabled bool `mapstructure:"enabled"`
+
+	_ struct{}
+}
+
+// Unmarshal leaves a metric on whose enabled is not given.
+func (c *MetricConfig) Unmarshal(conf *confmap.Conf) error {
+	c.Enabled = true
+	return conf.Unmarshal(c)
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	kubelet := kube.NewDefaultPodResourcesConfig()
+	return &Config{
+		NodeName: os.Getenv(nodeNameEnv),
+		Sources: SourcesConfig{
+			PodResources: PodResourcesConfig{
+				Enabled: true, Socket: kubelet.Socket, Interval: kubelet.Interval, Timeout: kubelet.Timeout,
+			},
+			DRA:       DRAConfig{Enabled: true, Drivers: []string{"gpu.nvidia.com"}},
+			Labels:    SwitchConfig{Enabled: true},
+			Processes: SwitchConfig{Enabled: true},
+		},
+		ResourceNames:  []string{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"},
+		Kubernetes:     kube.NewDefaultConfig(),
+		WaitForSources: 10 * time.Second,
+		History:        2 * time.Minute,
+	}
+}
+
+// Validate reports every field whose value is not allowed; kubernetes and
+// sources::pod_resources report their own.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	s := &c.Sources
+	check(s.PodResources.Enabled || s.DRA.Enabled || s.Labels.Enabled || s.Processes.Enabled,
+		"sources: at least one of pod_resources, dra, labels, processes must be enabled")
+	check(!s.PodResources.Enabled || len(c.ResourceNames) > 0,
+		"resource_names must not be empty while sources::pod_resources is enabled")
+	for _, name := range c.ResourceNames {
+		check(strings.Trim(name, "*") != "" && !strings.Contains(strings.TrimSuffix(name, "*"), "*"),
+			"resource_names must be resource names, * only at the end (got %q)", name)
+	}
+	check(!s.DRA.Enabled || len(s.DRA.Drivers) > 0, "sources::dra::drivers must not be empty while sources::dra is enabled")
+	check(!slices.Contains(s.DRA.Drivers, ""), `sources::dra::drivers must be driver names (got "")`)
+	check(!c.Claims || s.DRA.Enabled, "claims must be false while sources::dra is disabled (got true)")
+	check(c.WaitForSources >= 0 && c.WaitForSources <= maxWait, "wait_for_sources must be between 0s and %s (got %s)", maxWait, c.WaitForSources)
+	check(c.History >= minHistory && c.History <= maxHistory, "history must be between %s and %s (got %s)", minHistory, maxHistory, c.History)
+	for name := range c.Metrics {
+		m, ok := signal.Lookup(name)
+		check(ok && emits(m), "metrics has no metric %q; allowed are %s", name, strings.Join(emittedNames(), ", "))
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// emits reports whether this processor makes container series of the metric, or
+// the metric itself.
+func emits(m *signal.Metric) bool {
+	return m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable || m == signal.GPUSharingClients || ofAccelerator(m)
+}
+
+// ofAccelerator reports whether the metric is one of cAdvisor's.
+func ofAccelerator(m *signal.Metric) bool {
+	switch m {
+	case signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle:
+		return true
+	}
+	return false
+}
+
+func emittedNames() []string {
+	var names []string
+	for _, m := range signal.All() {
+		if emits(m) {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// enabled reports whether a metric is switched on.
+func (c *Config) enabled(m *signal.Metric) bool {
+	if mc, ok := c.Metrics[m.Name]; ok {
+		return mc.Enabled
+	}
+	return !ofAccelerator(m) // they say again, under another name, what others say
+}
+
+// isGPU reports whether a resource name is one of ResourceNames.
+func (c *Config) isGPU(resource string) bool {
+	for _, name := range c.ResourceNames {
+		prefix, wild := strings.CutSuffix(name, "*")
+		if resource == name || wild && strings.HasPrefix(resource, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package gpuk8sprocessor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestTheDefaultConfigurationIsValid(t *testing.T) {
+	require.NoError(t, confmap.Validate(createDefaultConfig()))
+}
+
+func TestNodeNameComesFromTheEnvironment(t *testing.T) {
+	t.Setenv(nodeNameEnv, "gpu-node-7")
+	assert.Equal(t, "gpu-node-7", createDefaultConfig().(*Config).NodeName)
+}
+
+func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{
+		"node_name": "n1",
+		"sources": map[string]any{
+			"pod_resources": map[string]any{"socket": "/koordlet.sock", "interval": "30s"},
+			"dra":           map[string]any{"drivers": []any{"gpu.example.com"}},
+			"labels":        map[string]any{"enabled": false},
+		},
+		"resource_names": []any{"example.com/gpu"},
+		"kubernetes":     map[string]any{"auth_type": "none"},
+		"claims":         true,
+		"metrics":        map[string]any{"hw.power": map[string]any{}},
+	}).Unmarshal(cfg))
+	require.NoError(t, confmap.Validate(cfg))
+	assert.Equal(t, "/koordlet.sock", cfg.Sources.PodResources.Socket)
+	assert.Equal(t, 30*time.Second, cfg.Sources.PodResources.Interval)
+	assert.True(t, cfg.Sources.PodResources.Enabled)
+	assert.Equal(t, []string{"gpu.example.com"}, cfg.Sources.DRA.Drivers)
+	assert.False(t, cfg.Sources.Labels.Enabled)
+	assert.Equal(t, "none", cfg.Kubernetes.AuthType)
+	assert.True(t, cfg.enabled(signal.HwPower), "a metric without enabled is on")
+}
+
+func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{
+			"no source", func(c *Config) { c.Sources = SourcesConfig{} },
+			"at least one of pod_resources, dra, labels, processes must be enabled",
+		},
+		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names must not be empty"},
+		{"a resource name of nothing", func(c *Config) { c.ResourceNames = []string{"*"} }, `* only at the end (got "*")`},
+		{"a star within a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `(got "a/*b")`},
+		{"no driver", func(c *Config) { c.Sources.DRA.Drivers = nil }, "sources::dra::drivers must not be empty"},
+		{"an empty driver", func(c *Config) { c.Sources.DRA.Drivers = []string{""} }, `sources::dra::drivers must be driver names (got "")`},
+		{"claims without dra", func(c *Config) { c.Claims, c.Sources.DRA.Enabled = true, false }, "claims must be false while sources::dra is disabled"},
+		{"wait_for_sources", func(c *Config) { c.WaitForSources = -1 }, "wait_for_sources must be between 0s and 5m0s (got -1ns)"},
+		{"history", func(c *Config) { c.History = 120 }, "history must be between 1s and 1h0m0s (got 120ns)"},
+		{"unknown metric", func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.pwoer": {}} }, `metrics has no metric "hw.pwoer"; allowed are container.accelerator.duty_cycle, container.accelerator.memory_total,`},
+		{"a metric of another component", func(c *Config) { c.Metrics = map[string]MetricConfig{signal.XIDErrors.Name: {}} }, `no metric "gpu.saturation.xid.errors"`},
+		{"socket", func(c *Config) { c.Sources.PodResources.Socket = "kubelet.sock" }, `sources::pod_resources: socket is "kubelet.sock"`},
+		{"auth_type", func(c *Config) { c.Kubernetes.AuthType = "magic" }, `kubernetes: auth_type is "magic"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := createDefaultConfig().(*Config)
+			tt.change(cfg)
+			assert.ErrorContains(t, confmap.Validate(cfg), tt.want)
+		})
+	}
+}
+
+func TestOnlyCadvisorsMetricsAreOffUnlessAskedFor(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	for _, m := range signal.All() {
+		if emits(m) {
+			assert.Equal(t, !ofAccelerator(m), cfg.enabled(m), m.Name)
+		}
+	}
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
+		"container.accelerator.memory_total": map[string]any{"enabled": true},
+		"container.accelerator.memory_used":  map[string]any{"enabled": false},
+		"container.accelerator.duty_cycle":   map[string]any{},
+	}}).Unmarshal(cfg))
+	require.NoError(t, confmap.Validate(cfg))
+	assert.True(t, cfg.enabled(signal.ContainerAcceleratorMemoryTotal))
+	assert.False(t, cfg.enabled(signal.ContainerAcceleratorMemoryUsed))
+	assert.True(t, cfg.enabled(signal.ContainerAcceleratorDutyCycle))
+}
+
+func TestResourceNames(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	for name, want := range map[string]bool{
+		"nvidia.com/gpu": true, "nvidia.com/gpu.shared": true, "nvidia.com/mig-1g.10gb": true, "nvidia.com/mig-1g.10gb.shared": true,
+		"nvidia.com/gpumem": false, "cpu": false, "rdma/hca": false,
+	} {
+		assert.Equal(t, want, cfg.isGPU(name), name)
+	}
+}

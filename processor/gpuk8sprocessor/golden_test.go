@@ -1,0 +1,426 @@
+package gpuk8sprocessor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processorhelper"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected outputs")
+
+// Each directory below testdata/golden is a sentence. steps.yaml holds what the
+// sources say and what scrapes show, in order; what a step does not mention stays
+// as it was. output.txt holds what comes out, one line a point, and what the
+// self-metrics count in the end. config.yaml, where it exists, is the
+// configuration. GPU-1 and MIG-1 stand for full UUIDs.
+func TestGolden(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(dir, "steps.yaml"))
+			require.NoError(t, err)
+			var steps []step
+			require.NoError(t, yaml.Unmarshal([]byte(lengthen(string(text))), &steps))
+			got := play(t, dir, steps, false)
+			file := filepath.Join(dir, "output.txt")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), got)
+			for range 5 {
+				assert.Equal(t, got, play(t, dir, steps, true), "order changes nothing")
+			}
+		})
+	}
+}
+
+// step is one moment of a script.
+type step struct {
+	At string
+	// Kubelet is what PodResources lists: ids by namespace/pod/container, and
+	// "claim driver/pool/device [share]" likewise.
+	Kubelet *struct {
+		State   string
+		Devices map[string][]string
+		Claims  map[string][]string
+	}
+	Pods *[]struct {
+		Name, UID, Created string
+		Ended              bool
+		Static             string   // the kubelet's UID of a static pod
+		Claims             []string // container=claim[/request]
+		Containers         []string // container=id
+	}
+	// Slices are "driver/pool generation/count device key=value…", one a device.
+	Slices *[]string
+	Claims *[]struct {
+		Name, UID string
+		Results   []struct {
+			Device, Request, Class, Share string
+			Admin                         bool
+		}
+		For []string // pod=uid
+	}
+	// Instances are "MIG-uuid GPU-uuid gi".
+	Instances *[]string
+	Sharing   string
+	// Scrape has a point a line: [node=] [host=] [pod=namespace/pod/container[/uid]]
+	// hw.id metric=value attribute=value… The node is n1 when it is not said, the
+	// host is named as the node, the time is the step's unless time= says another;
+	// the value stale is the end of a series.
+	Scrape string
+}
+
+var (
+	short = regexp.MustCompile(`\b(GPU|MIG)-(\d)\b`)
+	long  = regexp.MustCompile(`(GPU|MIG)-0{8}-0000-0000-0000-0{11}(\d)`)
+)
+
+func lengthen(s string) string {
+	return short.ReplaceAllString(s, "$1-00000000-0000-0000-0000-00000000000$2")
+}
+
+func shorten(s string) string { return long.ReplaceAllString(s, "$1-$2") }
+
+// newTestProcessor makes a processor whose sources the test plays.
+func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName = "n1"
+	cfg.History = 2 * time.Minute
+	if file := filepath.Join(dir, "config.yaml"); dir != "" {
+		if _, err := os.Stat(file); err == nil {
+			conf, err := confmaptest.LoadConf(file)
+			require.NoError(t, err)
+			require.NoError(t, conf.Unmarshal(cfg))
+		}
+	}
+	require.NoError(t, cfg.Validate())
+	p, err := newProcessor(cfg, set)
+	require.NoError(t, err)
+	return p
+}
+
+// play runs a script and renders what comes out.
+func play(t *testing.T, dir string, steps []step, shuffled bool) string {
+	t.Helper()
+	p := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
+	var says attribution.Sources
+	var b strings.Builder
+	for i := range steps {
+		s := &steps[i]
+		at, err := time.ParseDuration(s.At)
+		require.NoError(t, err)
+		now := time.Unix(0, int64(at))
+		if s.apply(t, &says, now) {
+			copied := says
+			copied.Listing.Containers = slices.Clone(says.Listing.Containers)
+			copied.Pods = slices.Clone(says.Pods)
+			copied.Slices = slices.Clone(says.Slices)
+			copied.Claims = slices.Clone(says.Claims)
+			if shuffled {
+				shuffle(copied.Listing.Containers)
+				shuffle(copied.Pods)
+				shuffle(copied.Slices)
+				shuffle(copied.Claims)
+			}
+			p.tracker.Update(now, copied)
+		}
+		if s.Scrape != "" {
+			lines := strings.Split(strings.TrimSpace(s.Scrape), "\n")
+			if shuffled {
+				shuffle(lines)
+			}
+			md, err := p.processMetrics(context.Background(), parse(t, lines, at))
+			if errors.Is(err, processorhelper.ErrSkipProcessingData) {
+				continue
+			}
+			require.NoError(t, err)
+			b.WriteString(render(md))
+		}
+	}
+	stats := p.tracker.Stats()
+	for r, n := range stats.Unattributed {
+		if n > 0 {
+			fmt.Fprintf(&b, "unattributed %s %d\n", attribution.Reason(r), n)
+		}
+	}
+	if stats.Conflicts > 0 {
+		fmt.Fprintf(&b, "conflicts %d\n", stats.Conflicts)
+	}
+	return shorten(b.String())
+}
+
+func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] }) }
+
+var states = map[string]attribution.State{"": attribution.Current, "current": attribution.Current, "old": attribution.Old, "off": attribution.Off}
+
+// apply changes what the sources say and reports whether they say anything new.
+func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) bool {
+	t.Helper()
+	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil
+	if s.Sharing != "" {
+		says.Sharing = s.Sharing
+	}
+	if k := s.Kubelet; k != nil {
+		says.Listing.State = states[k.State]
+		if k.Devices != nil || k.Claims != nil || k.State == "" {
+			says.Listing.Time = now.UnixNano()
+			says.Listing.Containers = nil
+		}
+		names := slices.Sorted(maps.Keys(k.Devices))
+		names = append(names, slices.Sorted(maps.Keys(k.Claims))...)
+		for _, name := range slices.Compact(names) {
+			n := strings.Split(name, "/")
+			c := attribution.ContainerResources{Namespace: n[0], Pod: n[1], Container: n[2]}
+			for _, id := range k.Devices[name] {
+				c.Devices = append(c.Devices, readDevice(kube.DeviceRef{Resource: "nvidia.com/gpu", ID: id}))
+			}
+			for _, claim := range k.Claims[name] {
+				f := append(strings.Fields(claim), "")
+				c.Claimed = append(c.Claimed, attribution.ClaimedDevice{Namespace: n[0], Claim: f[0], DRADevice: draDevice(f[1]), ShareID: f[2]})
+			}
+			says.Listing.Containers = append(says.Listing.Containers, c)
+		}
+	}
+	if s.Pods != nil {
+		says.PodsState, says.Pods = attribution.Current, nil
+		for _, p := range *s.Pods {
+			created, err := time.ParseDuration(cmp.Or(p.Created, "0s"))
+			require.NoError(t, err)
+			namespace, name, _ := strings.Cut(p.Name, "/")
+			pod := attribution.Pod{Namespace: namespace, Name: name, UID: p.UID, Created: int64(created), Ended: p.Ended}
+			pod.StaticUID = p.Static
+			for _, c := range p.Containers {
+				container, id, _ := strings.Cut(c, "=")
+				pod.Containers = append(pod.Containers, attribution.PodContainer{Name: container, ID: id})
+			}
+			for _, c := range p.Claims {
+				container, claim, _ := strings.Cut(c, "=")
+				claim, request, _ := strings.Cut(claim, "/")
+				pod.Claims = append(pod.Claims, attribution.PodClaim{Container: container, Claim: claim, Request: request})
+			}
+			says.Pods = append(says.Pods, pod)
+		}
+	}
+	if s.Slices != nil {
+		says.Slices = nil
+		for _, line := range *s.Slices {
+			f := strings.Fields(line)
+			driver, pool, _ := strings.Cut(f[0], "/")
+			sl := attribution.Slice{Driver: driver, Pool: pool}
+			_, err := fmt.Sscanf(f[1], "%d/%d", &sl.Generation, &sl.Count)
+			require.NoError(t, err)
+			attributes := map[string]string{}
+			for _, kv := range f[3:] {
+				k, v, _ := strings.Cut(kv, "=")
+				attributes[k] = v
+			}
+			d := attribution.SliceDevice{Name: f[2], Attributes: attributes}
+			// Devices of one pool and generation are one slice unless count says more.
+			if n := len(says.Slices); n > 0 && sl.Count == 1 && says.Slices[n-1].Pool == pool &&
+				says.Slices[n-1].Driver == driver && says.Slices[n-1].Generation == sl.Generation {
+				says.Slices[n-1].Devices = append(says.Slices[n-1].Devices, d)
+				continue
+			}
+			sl.Devices = append(sl.Devices, d)
+			says.Slices = append(says.Slices, sl)
+		}
+	}
+	if s.Claims != nil {
+		says.ClaimsState, says.Claims = attribution.Current, nil
+		for _, c := range *s.Claims {
+			namespace, name, _ := strings.Cut(c.Name, "/")
+			claim := attribution.Claim{Namespace: namespace, Name: name, UID: c.UID}
+			for _, r := range c.Results {
+				claim.Results = append(claim.Results, attribution.ClaimResult{
+					DRADevice: draDevice(r.Device), Request: r.Request, Class: r.Class, ShareID: r.Share, Admin: r.Admin,
+				})
+			}
+			for _, p := range c.For {
+				pod, uid, _ := strings.Cut(p, "=")
+				claim.ReservedFor = append(claim.ReservedFor, attribution.PodRef{Name: pod, UID: uid})
+			}
+			says.Claims = append(says.Claims, claim)
+		}
+	}
+	if s.Instances != nil {
+		says.Instances = nil
+		for _, line := range *s.Instances {
+			f := strings.Fields(line)
+			says.Instances = append(says.Instances, attribution.Instance{MIGUUID: f[0], UUID: f[1], GPUInstance: f[2]})
+		}
+	}
+	return changed
+}
+
+func draDevice(s string) attribution.DRADevice {
+	f := strings.Split(s, "/")
+	return attribution.DRADevice{Driver: f[0], Pool: f[1], Device: f[2]}
+}
+
+// parse makes the batch of a scrape, laid out as the synthesizer does.
+func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
+	t.Helper()
+	md := pmetric.NewMetrics()
+	type group struct {
+		slice  pmetric.MetricSlice
+		byName map[string]pmetric.NumberDataPointSlice
+	}
+	groups := map[string]*group{}
+	for _, line := range lines {
+		fields := strings.Fields(line)
+		node, pod := "n1", ""
+		when := at
+		take := func(key string, into *string) {
+			if v, ok := strings.CutPrefix(fields[0], key+"="); ok {
+				*into, fields = v, fields[1:]
+			}
+		}
+		take("node", &node)
+		host := node
+		take("host", &host)
+		take("pod", &pod)
+		clock := ""
+		if take("time", &clock); clock != "" {
+			var err error
+			when, err = time.ParseDuration(clock)
+			require.NoError(t, err)
+		}
+		key := node + " " + host + " " + pod
+		g := groups[key]
+		if g == nil {
+			rm := md.ResourceMetrics().AppendEmpty()
+			attrs := rm.Resource().Attributes()
+			attrs.PutStr(signal.HostName, host)
+			attrs.PutStr(signal.K8sNodeName, node)
+			n := append(strings.Split(pod, "/"), "", "", "", "")
+			put(attrs, signal.K8sNamespaceName, n[0])
+			put(attrs, signal.K8sPodName, n[1])
+			put(attrs, signal.K8sContainerName, n[2])
+			put(attrs, signal.K8sPodUID, n[3])
+			g = &group{rm.ScopeMetrics().AppendEmpty().Metrics(), map[string]pmetric.NumberDataPointSlice{}}
+			groups[key] = g
+		}
+		name, value, _ := strings.Cut(fields[1], "=")
+		contract, ok := signal.Lookup(name)
+		if !ok {
+			contract = &signal.Metric{Name: name, Unit: "1"}
+		}
+		dps, ok := g.byName[name]
+		if !ok {
+			m := g.slice.AppendEmpty()
+			m.SetName(name)
+			m.SetUnit(contract.Unit)
+			m.SetDescription(contract.Description)
+			if contract.Kind == signal.Gauge {
+				dps = m.SetEmptyGauge().DataPoints()
+			} else {
+				m.SetEmptySum().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+				m.Sum().SetIsMonotonic(contract.Kind == signal.Counter)
+				dps = m.Sum().DataPoints()
+			}
+			g.byName[name] = dps
+		}
+		dp := dps.AppendEmpty()
+		dp.SetTimestamp(pcommon.Timestamp(when))
+		if fields[0] != "-" {
+			dp.Attributes().PutStr(signal.HardwareID, fields[0])
+			if board, instance, ok := strings.Cut(fields[0], "/gi"); ok {
+				dp.Attributes().PutStr(signal.HardwareParent, board)
+				dp.Attributes().PutStr(signal.MIGInstanceID, instance)
+			}
+		}
+		for _, kv := range fields[2:] {
+			k, v, _ := strings.Cut(kv, "=")
+			if k == "since" {
+				d, err := time.ParseDuration(v)
+				require.NoError(t, err)
+				dp.SetStartTimestamp(pcommon.Timestamp(d))
+				continue
+			}
+			dp.Attributes().PutStr(k, v)
+		}
+		switch {
+		case value == "stale":
+			dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+		case contract.Int:
+			i, err := strconv.ParseInt(value, 10, 64)
+			require.NoError(t, err)
+			dp.SetIntValue(i)
+		default:
+			f, err := strconv.ParseFloat(value, 64)
+			require.NoError(t, err)
+			dp.SetDoubleValue(f)
+		}
+	}
+	return md
+}
+
+// render writes one line a point, sorted: time, Resource, metric, attributes,
+// value. Place attributes that say the node's name twice are written once.
+func render(md pmetric.Metrics) string {
+	var lines []string
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				for _, dp := range points(m).All() {
+					v := strconv.FormatFloat(number(dp), 'g', -1, 64)
+					if dp.Flags().NoRecordedValue() {
+						v = "stale"
+					}
+					line := fmt.Sprintf("%4gs %s %s=%s %s", time.Duration(dp.Timestamp()).Seconds(),
+						attributes(rm.Resource().Attributes()), m.Name(), v, attributes(dp.Attributes()))
+					if dp.StartTimestamp() != 0 {
+						line += fmt.Sprintf(" since %gs", time.Duration(dp.StartTimestamp()).Seconds())
+					}
+					lines = append(lines, line)
+				}
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func attributes(m pcommon.Map) string {
+	var parts []string
+	for k, v := range m.All() {
+		if k != signal.HostName {
+			parts = append(parts, k+"="+v.AsString())
+		}
+	}
+	slices.Sort(parts)
+	return "{" + strings.Join(parts, ", ") + "}"
+}

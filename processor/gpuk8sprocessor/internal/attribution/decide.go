@@ -1,0 +1,151 @@
+package attribution
+
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Decision says who holds a device at one time.
+type Decision struct {
+	// Source is who named the Holders; None when nobody holds the device, or
+	// nobody says.
+	Source Source
+	// Known says that an authoritative source speaks of the device, so that no
+	// Holders means nobody.
+	Known bool
+	// Strategy is gpu.sharing.strategy; empty without Holders.
+	Strategy string
+	// Holders are sorted, each container once. They may be shared and must not be
+	// changed.
+	Holders []Holder
+}
+
+// Decide picks the one source that speaks for a device at a time: what the
+// table says, as long as one of the pods that it names exists; else the pods on
+// the exporter's rows; else the containers whose processes use it, also where the
+// table says that nobody was given it. e may be
+// nil. shared says that the labels show a replica of a shared device. It sorts
+// labels and processes in place.
+func Decide(e *Entry, t int64, labels, processes []Holder, shared bool) Decision {
+	var d Decision
+	sharing := ""
+	if e != nil {
+		sharing = e.sharing
+	}
+	if e != nil && e.Source != None {
+		d.Holders = existing(e.Holders, t)
+		// When all pods that it names are gone, it has not been asked since.
+		d.Known = len(d.Holders) > 0 || len(e.Holders) == 0
+		if len(d.Holders) > 0 {
+			d.Source = e.Source
+			d.Strategy, _ = strategy(d.Holders, sharing)
+			return d
+		}
+	}
+	if holders := unique(labels); !d.Known && len(holders) > 0 {
+		d.Source, d.Holders = Labels, holders
+		d.Strategy = labelStrategy(holders, sharing, shared)
+		return d
+	}
+	if holders := unique(processes); len(holders) > 0 {
+		d.Source, d.Holders = Processes, holders
+		d.Strategy = signal.SharingUnknown
+	}
+	return d
+}
+
+// existing returns the holders whose pods exist at a time.
+func existing(holders []Holder, t int64) []Holder {
+	gone := func(h Holder) bool { return !h.At(t) }
+	if !slices.ContainsFunc(holders, gone) {
+		return holders
+	}
+	return slices.DeleteFunc(slices.Clone(holders), gone)
+}
+
+func unique(holders []Holder) []Holder {
+	slices.SortFunc(holders, CompareHolders)
+	return merge(holders)
+}
+
+// strategy tells how holders share a device. conflict says that pods were given
+// a device as if each had it alone.
+func strategy(holders []Holder, sharing string) (s string, conflict bool) {
+	if len(holders) == 0 {
+		return "", false
+	}
+	claimed, replicas, several, pods := 0, 0, false, false
+	first := &holders[0]
+	for i := range holders {
+		h := &holders[i]
+		if h.Allocation.Claim != "" {
+			claimed++
+		}
+		if h.Replica {
+			replicas++
+		}
+		several = several || h.several || h.Allocation.ShareID != ""
+		pods = pods || h.Pod != first.Pod || h.Namespace != first.Namespace
+	}
+	alone := len(holders) == 1
+	switch {
+	case claimed == len(holders):
+		if alone && !several {
+			return signal.SharingNone, false
+		}
+		return signal.SharingDRA, false
+	case claimed > 0:
+		return signal.SharingUnknown, pods
+	case replicas > 0 || !alone && sharing != "":
+		if sharing != "" {
+			return sharing, false
+		}
+		return signal.SharingUnknown, false
+	case alone:
+		return signal.SharingNone, false
+	case distinct(holders):
+		// Each has a compute instance of its own of one GPU instance.
+		return signal.SharingMIG, false
+	}
+	return signal.SharingUnknown, pods
+}
+
+// distinct reports whether each holder was given another id.
+func distinct(holders []Holder) bool {
+	ids := make(map[string]bool, len(holders))
+	for i := range holders {
+		ids[holders[i].raw] = true
+	}
+	return len(ids) == len(holders)
+}
+
+// labelStrategy tells what labels show of sharing.
+func labelStrategy(holders []Holder, sharing string, shared bool) string {
+	if len(holders) == 1 && !shared {
+		return signal.SharingUnknown
+	}
+	claimed := true
+	for i := range holders {
+		claimed = claimed && holders[i].Allocation.Claim != ""
+	}
+	switch {
+	case claimed:
+		return signal.SharingDRA
+	case sharing != "":
+		return sharing
+	}
+	return signal.SharingTimeSlicing
+}
+
+// Exporter reports whether a container is the dcgm-exporter's own, or none at
+// all: it sees every device and holds none.
+func Exporter(namespace, pod, container string) bool {
+	var labels dcgm.Row
+	labels.Set("namespace", namespace)
+	labels.Set("pod", pod)
+	labels.Set("container", container)
+	_, held := labels.Holder()
+	return !held
+}

@@ -1,0 +1,165 @@
+package attribution
+
+import "strings"
+
+// Reason tells why an allocation cannot be joined with a device.
+type Reason uint8
+
+const (
+	// Joined means that there is no reason.
+	Joined Reason = iota
+	// UnknownID is an id in no known spelling.
+	UnknownID
+	// UnknownMIG is a MIG device of which nothing tells the GPU instance.
+	UnknownMIG
+	// UnknownName is a device name that no scrape showed, or two boards at once.
+	UnknownName
+	// NoSlice is a DRA device that no complete pool lists.
+	NoSlice
+	// NoUUID is a DRA device that its driver does not identify.
+	NoUUID
+	// NumReasons is one more than the highest reason.
+	NumReasons
+)
+
+// String returns the reason as the self-metric spells it.
+func (r Reason) String() string {
+	return [...]string{"", "unknown_id", "unknown_mig_device", "unknown_device_name", "no_slice", "no_uuid"}[r]
+}
+
+// joiner finds the hw.id of a device in every way that does not guess.
+type joiner struct {
+	// A name that means two devices at once is there and empty.
+	names    map[string]string    // nvidia0 → board
+	migs     map[string]string    // MIG-<uuid> → instance, as points say
+	written  map[string]string    // MIG-<uuid> → instance, as schedulers wrote it down
+	labelled map[DRADevice]string // DRA device → instance, as the exporter's labels say
+	slices   map[DRADevice]sliceDevice
+	// profiles holds the instances that telemetry shows of a board and profile,
+	// advertised counts those that drivers advertise.
+	profiles   map[profile][]string
+	advertised map[profile]int
+}
+
+type profile struct {
+	board, name string
+}
+
+func newJoiner(devices map[string]Device, listed map[DRADevice]sliceDevice, instances []Instance) *joiner {
+	j := &joiner{
+		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labelled: map[DRADevice]string{},
+		slices: listed, profiles: map[profile][]string{}, advertised: map[profile]int{},
+	}
+	for _, i := range instances {
+		if i.MIGUUID != "" && i.UUID != "" && i.GPUInstance != "" {
+			note(j.written, i.MIGUUID, instanceID(i.UUID, i.GPUInstance))
+		}
+	}
+	for _, d := range devices {
+		board := d.ID
+		if d.Parent != "" {
+			board = d.Parent
+			j.profiles[profile{board, d.Profile}] = append(j.profiles[profile{board, d.Profile}], d.ID)
+			if d.DRA.Device != "" {
+				note(j.labelled, d.DRA, d.ID)
+			}
+		}
+		if d.Name != "" {
+			note(j.names, d.Name, board)
+		}
+		if d.MIGUUID != "" {
+			note(j.migs, d.MIGUUID, d.ID)
+		}
+	}
+	for _, s := range listed {
+		if s.parent != "" && s.profile != "" {
+			j.advertised[profile{s.parent, s.profile}]++
+		}
+	}
+	return j
+}
+
+// note enters what a name means, nothing when it means two things.
+func note[K comparable](m map[K]string, name K, id string) {
+	if other, ok := m[name]; ok && other != id {
+		id = ""
+	}
+	m[name] = id
+}
+
+func instanceID(board, instance string) string { return board + "/gi" + instance }
+
+// ref joins a device plugin's id.
+func (j *joiner) ref(d *DeviceRef) (string, Reason) {
+	board := d.UUID
+	if board == "" && d.Name != "" {
+		board = j.names[d.Name]
+		if board == "" {
+			return "", UnknownName
+		}
+	}
+	switch {
+	case board != "" && d.GPUInstance != "":
+		return instanceID(board, d.GPUInstance), Joined
+	case d.MIGUUID != "":
+		return j.mig(d.MIGUUID)
+	case board != "":
+		return board, Joined
+	}
+	return "", UnknownID
+}
+
+// mig joins a MIG device by its UUID.
+func (j *joiner) mig(uuid string) (string, Reason) {
+	for _, m := range [...]map[string]string{j.migs, j.written} {
+		if id := m[uuid]; id != "" {
+			return id, Joined
+		}
+	}
+	for _, s := range j.slices {
+		if s.uuid == uuid {
+			if id := j.only(s); id != "" {
+				return id, Joined
+			}
+		}
+	}
+	return "", UnknownMIG
+}
+
+// only returns the instance of a slice's board and profile when there is one
+// alone, by telemetry and by the driver. The order of several is no evidence.
+func (j *joiner) only(s sliceDevice) string {
+	k := profile{s.parent, s.profile}
+	if seen := j.profiles[k]; s.profile != "" && len(seen) == 1 && j.advertised[k] == 1 {
+		return seen[0]
+	}
+	return ""
+}
+
+// dra joins a device of a DRA driver.
+func (j *joiner) dra(d DRADevice) (string, Reason) {
+	s, listed := j.slices[d]
+	switch {
+	case strings.HasPrefix(s.uuid, "GPU-"):
+		return s.uuid, Joined
+	case strings.HasPrefix(s.uuid, "MIG-"):
+		if id, reason := j.mig(s.uuid); reason == Joined {
+			return id, Joined
+		}
+	default:
+		if id := j.only(s); id != "" {
+			return id, Joined
+		}
+	}
+	// The exporter asked NVML, which knows better than half a slice.
+	if id := j.labelled[d]; id != "" {
+		return id, Joined
+	}
+	switch {
+	case !listed:
+		return "", NoSlice
+	case s.uuid != "" && s.parent != "":
+		return "", UnknownMIG
+	}
+	return "", NoUUID
+}

@@ -1,0 +1,126 @@
+package attribution
+
+import "math"
+
+// podKey names a pod as the kubelet and the exporter do. Names are used again.
+type podKey struct {
+	namespace, name string
+}
+
+// life is the time in which a name was one pod.
+type life struct {
+	uid string
+	// from and until bound the pod's existence; ended is when all its containers
+	// had ended for good. All in nanoseconds.
+	from, until, ended int64
+	claims             []PodClaim
+	staticUID          string
+	containers         []PodContainer
+}
+
+// holding returns the first moment at which the pod holds nothing any more.
+func (a *life) holding() int64 { return min(a.until, a.ended) }
+
+const forever = math.MaxInt64
+
+// podLog remembers who had a name, for as long as samples of that time may
+// come. It is never changed once it is made.
+type podLog map[podKey][]life // oldest first
+
+// update returns the log with the pods that exist now. Lives that ended before
+// horizon are forgotten.
+func (l podLog) update(now, horizon int64, pods []Pod) podLog {
+	next := make(podLog, len(pods))
+	for i := range pods {
+		p := &pods[i]
+		k := podKey{p.Namespace, p.Name}
+		a := life{
+			uid: p.UID, from: min(p.Created, now), until: forever, ended: forever,
+			claims: p.Claims, staticUID: p.StaticUID, containers: p.Containers,
+		}
+		for _, known := range l[k] {
+			if known.uid == p.UID {
+				a.from, a.ended = known.from, known.ended
+			}
+		}
+		if p.Ended {
+			a.ended = min(a.ended, now)
+		}
+		next[k] = append(next[k], a)
+	}
+	for k, lives := range l {
+		current := next[k]
+		end := now
+		if len(current) > 0 {
+			end = min(end, current[0].from)
+		}
+		var past []life
+		for _, a := range lives {
+			if next.find(k.namespace, k.name, a.uid) != nil {
+				continue
+			}
+			a.until = max(a.from, min(a.until, end))
+			if a.until >= horizon {
+				past = append(past, a)
+			}
+		}
+		if len(past) > 0 {
+			next[k] = append(past, current...)
+		}
+	}
+	return next
+}
+
+// at returns the life that a name had at a time, or nil.
+func (l podLog) at(namespace, name string, t int64) *life {
+	lives := l[podKey{namespace, name}]
+	for i := len(lives) - 1; i >= 0; i-- {
+		if a := &lives[i]; a.from <= t && t < a.until {
+			return a
+		}
+	}
+	return nil
+}
+
+// find returns the life of a pod by its UID, or nil.
+func (l podLog) find(namespace, name, uid string) *life {
+	lives := l[podKey{namespace, name}]
+	for i := range lives {
+		if lives[i].uid == uid {
+			return &lives[i]
+		}
+	}
+	return nil
+}
+
+// user is who a process belongs to.
+type user struct {
+	Identity
+	until int64 // when the pod ceased to hold anything
+}
+
+// userIndex finds users. It is never changed once it is made.
+type userIndex struct {
+	byContainer map[string]user // by the runtime's ID
+	byPod       map[string]user // by the UID that the kubelet uses, without a container
+}
+
+// users returns the users among the pods of the log.
+func (l podLog) users() userIndex {
+	index := userIndex{byContainer: map[string]user{}, byPod: map[string]user{}}
+	for k, lives := range l {
+		for i := range lives {
+			a := &lives[i]
+			u := user{Identity{Namespace: k.namespace, Pod: k.name, UID: a.uid}, a.holding()}
+			index.byPod[a.uid] = u
+			if a.staticUID != "" {
+				index.byPod[a.staticUID] = u
+			}
+			for _, c := range a.containers {
+				u.Container = c.Name
+				index.byContainer[c.ID] = u
+			}
+		}
+	}
+	return index
+}

@@ -1,0 +1,103 @@
+package attribution
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ProcessLog remembers which containers' processes were last seen on which
+// devices: they are listed at other times than devices are sampled. All methods
+// are safe for concurrent use.
+type ProcessLog[Place comparable] struct {
+	hold time.Duration
+
+	mu     sync.Mutex
+	places map[Place]*processLists
+	swept  time.Time
+}
+
+// processLists are the newest list of a place and the one before, for devices
+// whose samples are a little older.
+type processLists struct {
+	lists [2]*ProcessList
+	seen  time.Time // when the newest one came
+}
+
+// ProcessList is who was seen on the devices of a place at one moment: all of
+// them, so that whom a newer list does not name uses nothing any more.
+type ProcessList struct {
+	// Time is in nanoseconds since the epoch.
+	Time int64
+	// Users are the containers with processes, by hw.id.
+	Users map[string][]Holder
+}
+
+// NewProcessLog returns an empty log in which a list serves samples that are
+// up to hold younger.
+func NewProcessLog[Place comparable](hold time.Duration) *ProcessLog[Place] {
+	return &ProcessLog[Place]{hold: hold, places: map[Place]*processLists{}}
+}
+
+// Remember takes over a list, which must not change any more. Lists of one moment
+// are one list: it can come in several batches.
+func (l *ProcessLog[Place]) Remember(now time.Time, place Place, list *ProcessList) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep(now)
+	known := l.places[place]
+	if known == nil {
+		known = &processLists{}
+		l.places[place] = known
+	}
+	known.seen = now
+	for i, old := range known.lists {
+		switch {
+		// One that is far behind comes after a step of the clock backwards.
+		case old == nil || old.Time < list.Time || old.Time-list.Time > int64(l.hold):
+			copy(known.lists[i+1:], known.lists[i:])
+			known.lists[i] = list
+			return
+		case old.Time == list.Time:
+			known.lists[i] = old.with(list)
+			return
+		}
+	}
+}
+
+// with returns a list of both: readers may have the old one.
+func (l *ProcessList) with(more *ProcessList) *ProcessList {
+	users := maps.Clone(l.Users)
+	for id, holders := range more.Users {
+		users[id] = slices.Concat(users[id], holders)
+	}
+	return &ProcessList{l.Time, users}
+}
+
+// On returns the containers that were last seen on a device at a time in
+// nanoseconds. They must not be changed.
+func (l *ProcessLog[Place]) On(place Place, id string, at int64) []Holder {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.places[place]
+	if known == nil {
+		return nil
+	}
+	for _, list := range known.lists {
+		if list != nil && list.Time <= at && at-list.Time <= int64(l.hold) {
+			return list.Users[id]
+		}
+	}
+	return nil
+}
+
+// sweep forgets places of which nothing came for so long that nothing of theirs
+// serves any more; mu is held.
+func (l *ProcessLog[Place]) sweep(now time.Time) {
+	if since := now.Sub(l.swept); since >= 0 && since < l.hold {
+		return
+	}
+	l.swept = now
+	maps.DeleteFunc(l.places, func(_ Place, of *processLists) bool { return now.Sub(of.seen) > 2*l.hold })
+}

@@ -1,0 +1,100 @@
+package attribution
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func listOf(seconds int64, pods ...string) *ProcessList {
+	l := &ProcessList{Time: nanos(seconds), Users: map[string][]Holder{}}
+	for _, pod := range pods {
+		l.Users["GPU-1"] = append(l.Users["GPU-1"], NewHolder(Identity{Namespace: "ns", Pod: pod}, Allocation{}))
+	}
+	return l
+}
+
+func usersOf(l *ProcessLog[string], seconds int64) []string {
+	var pods []string
+	for _, h := range l.On("n1", "GPU-1", nanos(seconds)) {
+		pods = append(pods, h.Pod)
+	}
+	return pods
+}
+
+func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
+	l := NewProcessLog[string](time.Minute)
+	assert.Empty(t, usersOf(l, 10), "nothing was listed")
+	l.Remember(at(10), "n1", listOf(10, "a"))
+	l.Remember(at(20), "n1", listOf(20, "b"))
+	assert.Empty(t, usersOf(l, 9))
+	assert.Equal(t, []string{"a"}, usersOf(l, 19))
+	assert.Equal(t, []string{"b"}, usersOf(l, 20))
+	assert.Equal(t, []string{"b"}, usersOf(l, 80))
+	assert.Empty(t, usersOf(l, 81), "too old")
+	assert.Empty(t, l.On("n2", "GPU-1", nanos(20)), "of another node")
+
+	l.Remember(at(30), "n1", listOf(30))
+	assert.Empty(t, usersOf(l, 30), "the list says that there is none")
+	l.Remember(at(31), "n1", listOf(15, "late"))
+	assert.Equal(t, []string{"b"}, usersOf(l, 25), "two lists are kept")
+}
+
+func TestOneMomentCanComeInSeveralBatches(t *testing.T) {
+	l := NewProcessLog[string](time.Minute)
+	l.Remember(at(10), "n1", listOf(10, "a"))
+	before := l.On("n1", "GPU-1", nanos(10))
+	l.Remember(at(10), "n1", listOf(10, "b"))
+	assert.Equal(t, []string{"a", "b"}, usersOf(l, 10))
+	require.Len(t, before, 1, "what was read does not change")
+}
+
+func TestAfterAStepOfTheClockBackwardsTheNewestListCounts(t *testing.T) {
+	l := NewProcessLog[string](time.Minute)
+	l.Remember(at(3600), "n1", listOf(3600, "a"))
+	l.Remember(at(10), "n1", listOf(10, "b"))
+	assert.Equal(t, []string{"b"}, usersOf(l, 11))
+}
+
+func TestPlacesThatAreSilentAreForgotten(t *testing.T) {
+	l := NewProcessLog[string](time.Minute)
+	l.Remember(at(10), "n1", listOf(10, "a"))
+	l.Remember(at(200), "n2", listOf(200))
+	assert.Len(t, l.places, 1)
+	assert.Contains(t, l.places, "n2")
+}
+
+func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
+	tr := New(Options{History: time.Minute})
+	_, known := tr.Container("", "")
+	assert.False(t, known)
+	tr.Update(at(10), Sources{PodsState: Current, Pods: []Pod{{
+		Namespace: "ns", Name: "a", UID: "uid-a", StaticUID: "hash", Containers: []PodContainer{{Name: "c", ID: "c1"}},
+	}}})
+	pod := Identity{Namespace: "ns", Pod: "a", UID: "uid-a"}
+	container := pod
+	container.Container = "c"
+	expect := func(want Identity, podUID, containerID string) {
+		t.Helper()
+		got, known := tr.Container(podUID, containerID)
+		assert.True(t, known)
+		assert.Equal(t, want, got)
+	}
+	expect(container, "uid-a", "c1")
+	expect(container, "", "c1")
+	expect(pod, "uid-a", "c2")
+	expect(pod, "hash", "")
+	assert.False(t, tr.Gone("uid-a", nanos(1000)))
+	_, known = tr.Container("", "c2")
+	assert.False(t, known)
+
+	tr.Update(at(20), Sources{PodsState: Current})
+	expect(container, "uid-a", "c1")
+	assert.False(t, tr.Gone("uid-a", nanos(19)))
+	assert.True(t, tr.Gone("uid-a", nanos(20)))
+	tr.Update(at(81), Sources{PodsState: Current})
+	_, known = tr.Container("uid-a", "c1")
+	assert.False(t, known)
+}

@@ -1,0 +1,67 @@
+package attribution
+
+import (
+	"slices"
+	"strings"
+)
+
+// sliceDevice is what a driver tells about a device.
+type sliceDevice struct {
+	kind, uuid, parent, profile string
+}
+
+// sliceDevices returns the devices of all complete pools of the given drivers,
+// each pool's highest generation: in a lower one, and in half a pool, a name can
+// mean another device by now.
+func sliceDevices(all []Slice, drivers []string) map[DRADevice]sliceDevice {
+	type pool struct{ driver, name string }
+	type state struct{ generation, have, want int64 }
+	pools := map[pool]*state{}
+	for i := range all {
+		s := &all[i]
+		if !slices.Contains(drivers, s.Driver) {
+			continue
+		}
+		k := pool{s.Driver, s.Pool}
+		p := pools[k]
+		if p == nil || s.Generation > p.generation {
+			p = &state{generation: s.Generation, want: s.Count}
+			pools[k] = p
+		}
+		if s.Generation == p.generation {
+			p.have++
+		}
+	}
+	devices := map[DRADevice]sliceDevice{}
+	for i := range all {
+		s := &all[i]
+		p := pools[pool{s.Driver, s.Pool}]
+		if p == nil || s.Generation != p.generation || p.have != p.want {
+			continue
+		}
+		for _, d := range s.Devices {
+			devices[DRADevice{s.Driver, s.Pool, d.Name}] = sliceDevice{
+				kind:    attribute(d.Attributes, "type"),
+				uuid:    attribute(d.Attributes, "uuid"),
+				parent:  attribute(d.Attributes, "parentUUID"),
+				profile: attribute(d.Attributes, "profile"),
+			}
+		}
+	}
+	return devices
+}
+
+// attribute returns an attribute by its plain name, which is the driver's own
+// domain, else by any qualified name, the first in order.
+func attribute(attributes map[string]string, name string) string {
+	if v, ok := attributes[name]; ok {
+		return v
+	}
+	best := ""
+	for k := range attributes {
+		if _, last, ok := strings.Cut(k, "/"); ok && last == name && (best == "" || k < best) {
+			best = k
+		}
+	}
+	return attributes[best]
+}

@@ -1,0 +1,222 @@
+package attribution
+
+// State tells how far a source can be believed.
+type State uint8
+
+const (
+	// Off sources say nothing: switched off, not there, or not allowed to be read.
+	Off State = iota
+	// Old sources answered once and do not now: what they named stays, but that
+	// they did not name somebody means nothing any more.
+	Old
+	// Current sources say what is so.
+	Current
+)
+
+// Source is who named the holders of a device.
+type Source uint8
+
+const (
+	// None means that no source speaks for the device.
+	None Source = iota
+	// PodResources is the kubelet's PodResources service.
+	PodResources
+	// DRA is the API server's ResourceClaims.
+	DRA
+	// Labels are pod labels on the exporter's rows.
+	Labels
+	// Processes are containers that were seen to use the device.
+	Processes
+)
+
+// Sources is what all sources outside of the telemetry say at one time.
+type Sources struct {
+	// Listing is the kubelet's answer.
+	Listing Listing
+	// Slices are the ResourceSlices of the node, of every pool and generation.
+	Slices []Slice
+	// ClaimsState is Off when ResourceClaims may not be read.
+	ClaimsState State
+	// Claims are the allocated ResourceClaims.
+	Claims []Claim
+	// Sharing is gpu.sharing.strategy as the node's label tells it: time_slicing,
+	// mps or empty.
+	Sharing string
+	// Instances tells which MIG devices are which GPU instances, where
+	// somebody wrote it down.
+	Instances []Instance
+	// PodsState is Off when pods may not be read.
+	PodsState State
+	// Pods are the pods of the node.
+	Pods []Pod
+}
+
+// Listing is one answer of the PodResources service.
+type Listing struct {
+	State State
+	// Time is when the answer came, in nanoseconds since the epoch.
+	Time int64
+	// Containers are those that hold a device of interest.
+	Containers []ContainerResources
+}
+
+// ContainerResources is what the kubelet gave to one container.
+type ContainerResources struct {
+	Namespace, Pod, Container string
+	// Devices came from a device plugin.
+	Devices []DeviceRef
+	// Claimed came from a DRA driver.
+	Claimed []ClaimedDevice
+}
+
+// DeviceRef is a device as a device plugin calls it.
+type DeviceRef struct {
+	// Raw is the id as it was spelled.
+	Raw string
+	// UUID is the board's GPU-<uuid>, MIGUUID the MIG-<uuid>; empty when the id
+	// does not have it.
+	UUID, MIGUUID string
+	// Name is the operating system's name of the board: nvidia0.
+	Name string
+	// GPUInstance is the NVML GPU instance id of a MIG device.
+	GPUInstance string
+	// Replica says that the id is one of several for one device.
+	Replica bool
+}
+
+// DRADevice names a device among all DRA drivers'.
+type DRADevice struct {
+	Driver, Pool, Device string
+}
+
+// ClaimedDevice is a device that a ResourceClaim gave to a container.
+type ClaimedDevice struct {
+	Namespace, Claim string
+	DRADevice
+	ShareID string
+}
+
+// Slice is one ResourceSlice.
+type Slice struct {
+	Driver, Pool string
+	// Generation is the pool's, Count the number of slices that make it complete.
+	Generation, Count int64
+	Devices           []SliceDevice
+}
+
+// SliceDevice is one device of a slice.
+type SliceDevice struct {
+	Name string
+	// Attributes holds those of type string, by the name that the driver gave.
+	Attributes map[string]string
+}
+
+// Claim is an allocated ResourceClaim.
+type Claim struct {
+	Namespace, Name, UID string
+	// Results are the allocated devices.
+	Results []ClaimResult
+	// ReservedFor holds the UIDs of the pods that may use them.
+	ReservedFor []PodRef
+}
+
+// ClaimResult is one allocated device of a claim.
+type ClaimResult struct {
+	DRADevice
+	// Request is the request's name, with a subrequest "main/sub".
+	Request, ShareID string
+	// Class is the DeviceClass of the request; empty when not known.
+	Class string
+	// Admin allocations look at a device and do not hold it.
+	Admin bool
+}
+
+// PodRef names a pod.
+type PodRef struct {
+	Name, UID string
+}
+
+// Pod is a pod of the node.
+type Pod struct {
+	Namespace, Name, UID string
+	// Created is in nanoseconds since the epoch.
+	Created int64
+	// Ended says that all containers ended for good; such a pod holds nothing.
+	Ended bool
+	// Claims says which containers use which ResourceClaim.
+	Claims []PodClaim
+	// StaticUID is the UID by which the kubelet calls a static pod, whose mirror at
+	// the API server has another; empty for all other pods.
+	StaticUID string
+	// Containers are those that were started.
+	Containers []PodContainer
+}
+
+// PodContainer is a container of a pod.
+type PodContainer struct {
+	Name string
+	// ID is the container runtime's, without the runtime's name.
+	ID string
+}
+
+// PodClaim is a container's use of a ResourceClaim.
+type PodClaim struct {
+	Container, Claim string
+	// Request is the one request that the container uses; empty is all.
+	Request string
+}
+
+// Instance says which GPU instance a MIG device is.
+type Instance struct {
+	MIGUUID, UUID, GPUInstance string
+}
+
+// Device is a board or MIG instance of this node as telemetry shows it. Texts
+// that are not known are empty.
+type Device struct {
+	// ID is the hw.id, Parent that of an instance's board.
+	ID, Parent string
+	// Name is the operating system's name of the board.
+	Name string
+	// Profile and MIGUUID are a MIG instance's.
+	Profile, MIGUUID string
+	// DRA is what the exporter's labels say of the allocation.
+	DRA DRADevice
+}
+
+// Allocation is what is known of the ResourceClaim by which a holder has a device.
+type Allocation struct {
+	Claim, ClaimUID, Class, Request, ShareID string
+	DRADevice
+}
+
+// Identity names a container.
+type Identity struct {
+	Namespace, Pod string
+	// UID is the pod's; empty when nobody knows it for sure.
+	UID       string
+	Container string
+}
+
+// Holder is a container that holds a device.
+type Holder struct {
+	Identity
+	// Allocation is zero for devices of device plugins.
+	Allocation Allocation
+	// Replica says that the container has one of several shares of the device.
+	Replica bool
+
+	// several says that the container has the device by more than one allocation.
+	several bool
+	raw     string // the id that it was given
+	// from and until bound the pod's existence, both in nanoseconds.
+	from, until int64
+}
+
+// NewHolder returns a holder that the telemetry itself names.
+func NewHolder(id Identity, a Allocation) Holder {
+	return Holder{Identity: id, Allocation: a, until: forever}
+}
+
+// At reports whether the holder's pod exists at a time, as far as that is known.
+func (h *Holder) At(t int64) bool { return h.from <= t && t < h.until }

@@ -1,0 +1,363 @@
+package attribution
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Facts describe a device; texts that are not known are empty.
+type Facts struct {
+	MIGUUID, Profile string
+	DRA              DRADevice
+}
+
+// Entry is what a table says of one device. It is never changed.
+type Entry struct {
+	Facts Facts
+	// Source is who speaks for the device. Of a device with a Source nobody
+	// else is asked for an allocation, even when there are no Holders.
+	Source Source
+	// Holders are those that the source names, sorted.
+	Holders []Holder
+
+	sharing string // what the node's label says
+}
+
+// Table is what the sources say from one moment on. It is never changed.
+type Table struct {
+	from         int64
+	entries      map[string]*Entry
+	unattributed [NumReasons]int
+	conflicts    int
+}
+
+// doubt tells which devices the allocations that cannot be joined may be about.
+type doubt struct {
+	boards, instances bool
+}
+
+func (d *doubt) add(r Reason, kind string) {
+	if r == UnknownMIG || kind == "mig" {
+		d.instances = true
+		return
+	}
+	d.boards, d.instances = true, true
+}
+
+// builder makes a table.
+type builder struct {
+	sources *Sources
+	pods    podLog
+	devices map[string]Device
+	join    *joiner
+	drivers []string
+	claims  map[podKey]*Claim // by namespace and name
+
+	t    *Table
+	lost map[string]Reason // ids that could not be joined
+}
+
+// build makes the table of what sources say, holders resolved to the pods that
+// had their names when the kubelet answered.
+func build(from int64, s *Sources, pods podLog, devices map[string]Device, drivers []string) *Table {
+	listed := sliceDevices(s.Slices, drivers)
+	b := &builder{
+		sources: s, pods: pods, devices: devices, drivers: drivers,
+		join:   newJoiner(devices, listed, s.Instances),
+		claims: make(map[podKey]*Claim, len(s.Claims)),
+		t:      &Table{from: from, entries: make(map[string]*Entry, len(devices))},
+		lost:   map[string]Reason{},
+	}
+	for i := range s.Claims {
+		b.claims[podKey{s.Claims[i].Namespace, s.Claims[i].Name}] = &s.Claims[i]
+	}
+	b.facts()
+	missing, dynamic := b.listing()
+	b.allocations()
+	b.nobody(missing, dynamic)
+	for _, e := range b.t.entries {
+		b.finish(e)
+	}
+	for _, r := range b.lost {
+		b.t.unattributed[r]++
+	}
+	return b.t
+}
+
+func compareDRA(a, b DRADevice) int {
+	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Device, b.Device))
+}
+
+func (b *builder) entry(id string) *Entry {
+	e := b.t.entries[id]
+	if e == nil {
+		e = &Entry{sharing: b.sources.Sharing}
+		b.t.entries[id] = e
+	}
+	return e
+}
+
+// facts notes what slices and annotations tell about devices.
+func (b *builder) facts() {
+	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
+		id, reason := b.join.dra(d)
+		if reason != Joined {
+			continue
+		}
+		// A board can be listed twice, to be passed through to a machine too.
+		if f := &b.entry(id).Facts; f.DRA.Device == "" {
+			s := b.join.slices[d]
+			f.DRA, f.Profile = d, s.profile
+			if strings.HasPrefix(s.uuid, "MIG-") {
+				f.MIGUUID = s.uuid
+			}
+		}
+	}
+	// An instance of several compute instances has as many MIG devices.
+	only := map[string]string{}
+	for uuid, id := range b.join.written {
+		note(only, id, uuid)
+	}
+	for id, uuid := range only {
+		if f := &b.entry(id).Facts; id != "" && f.MIGUUID == "" {
+			f.MIGUUID = uuid
+		}
+	}
+}
+
+// listing enters the kubelet's answer. It returns which devices an id without a
+// device may mean, and whether the kubelet lists DRA devices at all.
+func (b *builder) listing() (missing doubt, dynamic bool) {
+	l := &b.sources.Listing
+	if l.State == Off {
+		return doubt{}, false
+	}
+	for i := range l.Containers {
+		c := &l.Containers[i]
+		if c.Pod == "" || c.Namespace == "" {
+			continue
+		}
+		h := Holder{Identity: Identity{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}, until: forever}
+		ended := false
+		if a := b.pods.at(c.Namespace, c.Pod, l.Time); a != nil {
+			h.UID, h.from, h.until = a.uid, a.from, a.holding()
+			ended = a.ended <= l.Time // kubelets before 1.34 list pods that ended
+		}
+		for j := range c.Devices {
+			d := &c.Devices[j]
+			id, reason := b.join.ref(d)
+			if reason != Joined {
+				b.lost[d.Raw] = reason
+				missing.add(reason, "")
+				continue
+			}
+			held := h
+			held.Replica, held.raw = d.Replica, d.Raw
+			b.hold(id, PodResources, held, ended)
+		}
+		for j := range c.Claimed {
+			d := &c.Claimed[j]
+			if !slices.Contains(b.drivers, d.Driver) {
+				continue
+			}
+			dynamic = true
+			id, reason := b.join.dra(d.DRADevice)
+			if reason != Joined {
+				b.lost[rawDRA(d.DRADevice)] = reason
+				missing.add(reason, b.join.slices[d.DRADevice].kind)
+				continue
+			}
+			held := h
+			held.raw = rawDRA(d.DRADevice)
+			admin := b.allocation(&held.Allocation, d)
+			b.hold(id, PodResources, held, ended || admin)
+		}
+	}
+	return missing, dynamic
+}
+
+func rawDRA(d DRADevice) string { return d.Driver + "/" + d.Pool + "/" + d.Device }
+
+// allocation fills in what is known of a claimed device and reports whether it
+// is administrative access.
+func (b *builder) allocation(a *Allocation, d *ClaimedDevice) (admin bool) {
+	*a = Allocation{Claim: d.Claim, ShareID: d.ShareID, DRADevice: d.DRADevice}
+	c := b.claims[podKey{d.Namespace, d.Claim}]
+	if c == nil {
+		return false
+	}
+	a.ClaimUID = c.UID
+	for i := range c.Results {
+		if r := &c.Results[i]; r.DRADevice == d.DRADevice && r.ShareID == d.ShareID {
+			a.Class, a.Request = r.Class, r.Request
+			return r.Admin
+		}
+	}
+	return false
+}
+
+// hold enters a holder of a device, or only that the source speaks of it.
+func (b *builder) hold(id string, s Source, h Holder, no bool) {
+	e := b.entry(id)
+	e.Source = s
+	if no || Exporter(h.Namespace, h.Pod, h.Container) {
+		return
+	}
+	e.Holders = append(e.Holders, h)
+}
+
+// allocations enters what the API server says of devices that the kubelet does
+// not speak of.
+func (b *builder) allocations() {
+	if b.sources.ClaimsState == Off {
+		return
+	}
+	mine := map[string]bool{} // devices that this source speaks of
+	for i := range b.sources.Claims {
+		c := &b.sources.Claims[i]
+		for j := range c.Results {
+			r := &c.Results[j]
+			if r.Admin || !slices.Contains(b.drivers, r.Driver) || len(c.ReservedFor) == 0 {
+				continue
+			}
+			id, reason := b.join.dra(r.DRADevice)
+			if reason != Joined {
+				if b.here(c) {
+					b.lost[rawDRA(r.DRADevice)] = reason
+				}
+				continue
+			}
+			if b.entry(id).Source != None && !mine[id] {
+				continue
+			}
+			mine[id] = true
+			for _, p := range c.ReservedFor {
+				h := Holder{
+					Identity: Identity{Namespace: c.Namespace, Pod: p.Name, UID: p.UID}, until: forever, raw: rawDRA(r.DRADevice),
+					Allocation: Allocation{
+						Claim: c.Name, ClaimUID: c.UID, Class: r.Class, Request: r.Request,
+						ShareID: r.ShareID, DRADevice: r.DRADevice,
+					},
+				}
+				pod := b.pods.find(c.Namespace, p.Name, p.UID)
+				if pod == nil {
+					b.hold(id, DRA, h, false)
+					continue
+				}
+				h.from, h.until = pod.from, pod.holding()
+				named := false
+				for k := range pod.claims {
+					u := &pod.claims[k]
+					if u.Claim == c.Name && u.uses(r.Request) {
+						named = true
+						h.Container = u.Container
+						b.hold(id, DRA, h, false)
+					}
+				}
+				if !named {
+					b.hold(id, DRA, h, false)
+				}
+			}
+		}
+	}
+}
+
+// here reports whether a pod of this node uses the claim: the devices of other
+// nodes are no business of ours.
+func (b *builder) here(c *Claim) bool {
+	for _, p := range c.ReservedFor {
+		if b.pods.find(c.Namespace, p.Name, p.UID) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// uses reports whether the container uses the device of a request: a container
+// names the request without the subrequest.
+func (c *PodClaim) uses(request string) bool {
+	main, _, _ := strings.Cut(request, "/")
+	return c.Request == "" || c.Request == main
+}
+
+// nobody enters the devices that are held by nobody for sure.
+func (b *builder) nobody(missing doubt, dynamic bool) {
+	boards := map[string]bool{} // with instances
+	for _, d := range b.devices {
+		if d.Parent != "" {
+			boards[d.Parent] = true
+		}
+	}
+	inSlice := map[string]bool{}
+	for d := range b.join.slices {
+		if id, reason := b.join.dra(d); reason == Joined {
+			inSlice[id] = true
+		}
+	}
+	for id, d := range b.devices {
+		e := b.entry(id)
+		if e.Source != None || boards[id] || !strings.HasPrefix(id, "GPU-") {
+			continue
+		}
+		doubtful := missing.boards
+		if d.Parent != "" {
+			doubtful = missing.instances
+		}
+		listing := b.sources.Listing.State == Current && !doubtful
+		switch {
+		// A kubelet that lists no DRA device at all may not know how to.
+		case listing && (dynamic || !inSlice[id]):
+			e.Source = PodResources
+		case inSlice[id] && b.sources.ClaimsState == Current && (listing || b.sources.Listing.State == Off):
+			e.Source = DRA
+		}
+	}
+}
+
+// finish sorts an entry's holders, makes one of each container and notes
+// devices that two pods were given as if each had it alone.
+func (b *builder) finish(e *Entry) {
+	slices.SortFunc(e.Holders, CompareHolders)
+	e.Holders = merge(e.Holders)
+	if _, conflict := strategy(e.Holders, e.sharing); conflict {
+		b.t.conflicts++
+	}
+}
+
+// CompareHolders orders holders by container, then by allocation.
+func CompareHolders(a, b Holder) int {
+	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container),
+		cmp.Compare(a.UID, b.UID),
+		cmp.Compare(a.Allocation.Claim, b.Allocation.Claim), cmp.Compare(a.Allocation.Request, b.Allocation.Request),
+		cmp.Compare(a.Allocation.ShareID, b.Allocation.ShareID),
+		cmp.Compare(a.raw, b.raw),
+	)
+}
+
+// merge makes one holder of all of a container. Sorted holders stay sorted.
+func merge(sorted []Holder) []Holder {
+	out := sorted[:0]
+	for _, h := range sorted {
+		if n := len(out); n > 0 && out[n-1].SameContainer(&h) {
+			last := &out[n-1]
+			last.Replica = last.Replica || h.Replica
+			last.several = last.several || h.several || last.Allocation != h.Allocation
+			if last.UID == "" { // sorts before a UID
+				last.UID, last.from, last.until = h.UID, h.from, h.until
+			}
+			continue
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// SameContainer reports whether two holders are one container: one of the two
+// may come from somebody who does not know the UID.
+func (h *Holder) SameContainer(o *Holder) bool {
+	return h.Namespace == o.Namespace && h.Pod == o.Pod && h.Container == o.Container &&
+		(h.UID == o.UID || h.UID == "" || o.UID == "")
+}

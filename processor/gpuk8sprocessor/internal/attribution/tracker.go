@@ -1,0 +1,193 @@
+package attribution
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxObservations bounds the history whatever the poll interval is.
+const maxObservations = 128
+
+// Options configures a Tracker.
+type Options struct {
+	// History is how long what was so serves samples that come late.
+	History time.Duration
+	// Drivers are the DRA drivers whose devices are GPUs.
+	Drivers []string
+}
+
+// Tracker keeps who held what for a while. All methods are safe for concurrent
+// use; reading takes no lock.
+type Tracker struct {
+	history int64
+	drivers []string
+
+	mu           sync.Mutex
+	observations []observation // oldest first
+	pods         podLog
+	users        userIndex // of pods
+	devices      map[string]Device
+	seen         map[string]int64 // when telemetry last showed a device
+
+	view atomic.Pointer[view]
+}
+
+// observation is what the sources said from a moment on.
+type observation struct {
+	from    int64
+	sources Sources
+}
+
+// view is what readers see.
+type view struct {
+	tables []*Table // oldest first
+	pods   podLog
+	users  userIndex
+}
+
+// New returns a Tracker that knows nothing.
+func New(o Options) *Tracker {
+	t := &Tracker{history: int64(o.History), drivers: o.Drivers, devices: map[string]Device{}, seen: map[string]int64{}}
+	t.view.Store(&view{})
+	return t
+}
+
+// Update takes over what the sources say now. A kubelet's answer holds from its
+// own time on, everything else from now on. The Tracker keeps what s refers to,
+// which must not change any more.
+func (t *Tracker) Update(now time.Time, s Sources) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := now.UnixNano()
+	if s.PodsState != Off {
+		t.pods = t.pods.update(n, n-t.history, s.Pods)
+		t.users = t.pods.users()
+	}
+	s.Pods = nil // in the log, with their times
+	// After a step of the clock backwards nothing holds from a later time on.
+	for len(t.observations) > 0 && t.observations[len(t.observations)-1].from > n {
+		t.observations = t.observations[:len(t.observations)-1]
+	}
+	from := n
+	switch last := len(t.observations) - 1; {
+	case last < 0:
+		from = n - t.history // the first must do for samples that were under way
+	case reflect.DeepEqual(t.observations[last].sources, s):
+		t.rebuild()
+		return
+	case onlyListing(&t.observations[last].sources, &s) && s.Listing.State == Current:
+		from = max(s.Listing.Time, t.observations[last].from)
+	}
+	t.observations = append(t.observations, observation{from, s})
+	old := max(0, len(t.observations)-maxObservations)
+	for old+1 < len(t.observations) && t.observations[old+1].from <= n-t.history {
+		old++
+	}
+	t.observations = append([]observation(nil), t.observations[old:]...)
+	t.rebuild()
+}
+
+func onlyListing(a, b *Sources) bool {
+	x := *a
+	x.Listing = b.Listing
+	return reflect.DeepEqual(x, *b)
+}
+
+// See takes over which devices of this node telemetry shows now. Devices that
+// it has not shown for the length of the history are forgotten: an instance
+// that is no more must not stand in the way of a new one.
+func (t *Tracker) See(now time.Time, devices []Device) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := now.UnixNano()
+	changed := false
+	for _, d := range devices {
+		if known, ok := t.devices[d.ID]; !ok || known != d {
+			t.devices[d.ID] = d
+			changed = true
+		}
+		t.seen[d.ID] = n
+	}
+	for id, at := range t.seen {
+		if at < n-t.history {
+			delete(t.seen, id)
+			delete(t.devices, id)
+			changed = true
+		}
+	}
+	if changed {
+		t.rebuild()
+	}
+}
+
+// rebuild makes the tables anew; mu is held.
+func (t *Tracker) rebuild() {
+	v := &view{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
+	for i := range t.observations {
+		o := &t.observations[i]
+		v.tables[i] = build(o.from, &o.sources, t.pods, t.devices, t.drivers)
+	}
+	t.view.Store(v)
+}
+
+// Lookup returns what is known of a device at a time in nanoseconds; nil when
+// that is nothing.
+func (t *Tracker) Lookup(id string, at int64) *Entry {
+	tables := t.view.Load().tables
+	for _, table := range slices.Backward(tables) {
+		if table.from <= at {
+			return table.entries[id]
+		}
+	}
+	return nil
+}
+
+// Pod returns the UID of the pod that had a name at a time in nanoseconds, empty
+// when it is not known, and whether its containers had ended for good.
+func (t *Tracker) Pod(namespace, name string, at int64) (uid string, ended bool) {
+	if a := t.view.Load().pods.at(namespace, name, at); a != nil {
+		return a.uid, a.ended <= at
+	}
+	return "", false
+}
+
+// Container returns the container of a process by the container's ID and the
+// pod's UID as control groups spell them, both empty where they are not known. A
+// container that is not known of a pod that is has no name. It reports false when
+// neither is known.
+func (t *Tracker) Container(podUID, containerID string) (Identity, bool) {
+	users := t.view.Load().users
+	u, ok := users.byContainer[containerID]
+	if !ok && podUID != "" {
+		u, ok = users.byPod[podUID]
+	}
+	return u.Identity, ok
+}
+
+// Gone reports whether a pod is known to hold nothing any more at a time in
+// nanoseconds.
+func (t *Tracker) Gone(podUID string, at int64) bool {
+	u, ok := t.view.Load().users.byPod[podUID]
+	return ok && u.until <= at
+}
+
+// Stats counts what the sources' newest state cannot be used for.
+type Stats struct {
+	// Unattributed counts allocated devices that cannot be joined.
+	Unattributed [NumReasons]int
+	// Conflicts counts devices that pods were given as if each had them alone.
+	Conflicts int
+}
+
+// Stats returns the counts of the newest table.
+func (t *Tracker) Stats() Stats {
+	tables := t.view.Load().tables
+	if len(tables) == 0 {
+		return Stats{}
+	}
+	last := tables[len(tables)-1]
+	return Stats{last.unattributed, last.conflicts}
+}

@@ -1,0 +1,357 @@
+package attribution
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func at(seconds int64) time.Time { return time.Unix(seconds, 0) }
+
+func nanos(seconds int64) int64 { return seconds * 1e9 }
+
+func newTestTracker() *Tracker {
+	return New(Options{History: 2 * time.Minute, Drivers: []string{"gpu.nvidia.com"}})
+}
+
+func listing(seconds int64, containers ...ContainerResources) Sources {
+	return Sources{Listing: Listing{State: Current, Time: nanos(seconds), Containers: containers}}
+}
+
+func container(pod string, devices ...DeviceRef) ContainerResources {
+	return ContainerResources{Namespace: "ns", Pod: pod, Container: "c", Devices: devices}
+}
+
+func gpu(uuid string) DeviceRef { return DeviceRef{Raw: uuid, UUID: uuid} }
+
+func mig(uuid string) DeviceRef { return DeviceRef{Raw: uuid, MIGUUID: uuid} }
+
+func pods(t *testing.T, tr *Tracker, id string, seconds int64) []string {
+	t.Helper()
+	var names []string
+	for _, h := range Decide(tr.Lookup(id, nanos(seconds)), nanos(seconds), nil, nil, false).Holders {
+		names = append(names, h.Pod)
+	}
+	return names
+}
+
+func TestADeviceThatNobodyKnowsHasNoEntry(t *testing.T) {
+	tr := newTestTracker()
+	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no source has spoken")
+	tr.Update(at(10), listing(10))
+	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no scrape has shown it")
+	tr.See(at(10), []Device{{ID: "GPU-1"}})
+	assert.Equal(t, PodResources, tr.Lookup("GPU-1", nanos(10)).Source)
+}
+
+func TestAnInstanceThatIsNoMoreDoesNotStandInTheWayOfANewOne(t *testing.T) {
+	tr := newTestTracker()
+	old := Device{ID: "GPU-1/gi7", Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}
+	tr.See(at(0), []Device{old})
+	tr.Update(at(10), listing(10, container("a", mig("MIG-1"))))
+	assert.Equal(t, []string{"a"}, pods(t, tr, old.ID, 10))
+
+	again := Device{ID: "GPU-1/gi7", Parent: "GPU-1", Profile: "2g.20gb", MIGUUID: "MIG-2"}
+	tr.See(at(20), []Device{again})
+	assert.Empty(t, pods(t, tr, old.ID, 20), "the id is another device's by now")
+	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownMIG])
+
+	other := Device{ID: "GPU-1/gi8", Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}
+	tr.See(at(200), []Device{other})
+	assert.Nil(t, tr.Lookup(old.ID, nanos(200)), "not shown for longer than the history")
+	assert.Equal(t, []string{"a"}, pods(t, tr, other.ID, 200))
+	assert.Zero(t, tr.Stats().Unattributed[UnknownMIG])
+}
+
+func TestTheHistoryEndsAfterItsLength(t *testing.T) {
+	tr := newTestTracker()
+	tr.See(at(0), []Device{{ID: "GPU-1"}})
+	for s := int64(10); s <= 1000; s += 10 {
+		tr.Update(at(s), listing(s, container(fmt.Sprint("p", s), gpu("GPU-1"))))
+	}
+	assert.Equal(t, []string{"p1000"}, pods(t, tr, "GPU-1", 1000))
+	assert.Equal(t, []string{"p880"}, pods(t, tr, "GPU-1", 885))
+	assert.Nil(t, tr.Lookup("GPU-1", nanos(875)), "older than the history")
+	assert.LessOrEqual(t, len(tr.observations), 14)
+}
+
+func TestTheHistoryIsBoundedWhateverTheIntervalIs(t *testing.T) {
+	tr := newTestTracker()
+	for i := range int64(3 * maxObservations) {
+		s := listing(0, container(fmt.Sprint("p", i), gpu("GPU-1")))
+		s.Listing.Time = nanos(1000) + i*1e6
+		tr.Update(time.Unix(0, s.Listing.Time), s)
+	}
+	assert.Len(t, tr.observations, maxObservations)
+}
+
+func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
+	tr := newTestTracker()
+	tr.See(at(0), []Device{{ID: "GPU-1"}})
+	for s := int64(500); s <= 1000; s += 10 {
+		tr.Update(at(s), listing(s, container("before", gpu("GPU-1"))))
+	}
+	tr.Update(at(940), listing(940, container("after", gpu("GPU-1"))))
+	assert.Equal(t, []string{"after"}, pods(t, tr, "GPU-1", 945))
+	assert.Equal(t, []string{"before"}, pods(t, tr, "GPU-1", 935))
+}
+
+func TestAPodThatTheCacheLearnsOfAfterTheKubeletIsFoundAllTheSame(t *testing.T) {
+	tr := newTestTracker()
+	s := listing(10, container("web-0", gpu("GPU-1")))
+	s.PodsState, s.Pods = Current, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
+	tr.Update(at(9), Sources{PodsState: Current, Pods: s.Pods})
+	s.Pods = nil // deleted, which the kubelet knew when it answered
+	tr.Update(at(10), s)
+	e := tr.Lookup("GPU-1", nanos(11))
+	require.Len(t, e.Holders, 1)
+	assert.Empty(t, e.Holders[0].UID, "rather none than the wrong one")
+
+	s.Pods = []Pod{{Namespace: "ns", Name: "web-0", UID: "new", Created: nanos(9)}}
+	tr.Update(at(11), s)
+	assert.Equal(t, "new", tr.Lookup("GPU-1", nanos(11)).Holders[0].UID)
+	uid, _ := tr.Pod("ns", "web-0", nanos(5))
+	assert.Equal(t, "old", uid)
+}
+
+func TestWithoutTheRightToReadPodsThereAreHoldersWithoutUIDs(t *testing.T) {
+	tr := newTestTracker()
+	tr.Update(at(10), listing(10, container("a", gpu("GPU-1"))))
+	h := tr.Lookup("GPU-1", nanos(10)).Holders[0]
+	assert.Equal(t, Identity{Namespace: "ns", Pod: "a", Container: "c"}, h.Identity)
+	assert.True(t, h.At(nanos(10)))
+}
+
+func TestWhatMeansTwoDevicesMeansNone(t *testing.T) {
+	tr := newTestTracker()
+	tr.See(at(10), []Device{
+		{ID: "GPU-1", Name: "nvidia0"},
+		{ID: "GPU-2", Name: "nvidia0"},
+		{ID: "GPU-3/gi1", Parent: "GPU-3", MIGUUID: "MIG-1"},
+		{ID: "GPU-3/gi2", Parent: "GPU-3", MIGUUID: "MIG-1"},
+		{ID: "GPU-3/gi7", Parent: "GPU-3"},
+	})
+	s := listing(10, container("a", DeviceRef{Raw: "nvidia0", Name: "nvidia0"}, mig("MIG-1"), mig("MIG-2")))
+	s.Instances = []Instance{{"MIG-2", "GPU-3", "7"}, {"MIG-3", "GPU-3", "7"}, {"MIG-3", "GPU-3", "7"}}
+	tr.Update(at(10), s)
+	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownName])
+	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownMIG])
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-3/gi7", 10), "one of its two compute instances")
+	assert.Empty(t, tr.Lookup("GPU-3/gi7", nanos(10)).Facts.MIGUUID, "it has two")
+}
+
+func TestStrategies(t *testing.T) {
+	own := func(pod string, h Holder) Holder {
+		h.Identity = Identity{Namespace: "ns", Pod: pod, Container: "c"}
+		h.until = forever
+		return h
+	}
+	claim := Allocation{Claim: "claim"}
+	share := Allocation{Claim: "claim", ShareID: "1"}
+	for _, tt := range []struct {
+		name     string
+		sharing  string
+		holders  []Holder
+		want     string
+		conflict bool
+	}{
+		{"nobody", "", nil, "", false},
+		{"alone", "", []Holder{own("a", Holder{raw: "x"})}, signal.SharingNone, false},
+		{"alone on a node that shares others", signal.SharingMPS, []Holder{own("a", Holder{raw: "x"})}, signal.SharingNone, false},
+		{"a replica", "", []Holder{own("a", Holder{raw: "x", Replica: true})}, signal.SharingUnknown, false},
+		{"a replica of MPS", signal.SharingMPS, []Holder{own("a", Holder{raw: "x", Replica: true})}, signal.SharingMPS, false},
+		{"one id of two pods", "", []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "x"})}, signal.SharingUnknown, true},
+		{"one id of two pods where the node shares", signal.SharingTimeSlicing, []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "x"})}, signal.SharingTimeSlicing, false},
+		{"two ids of one instance", "", []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "y"})}, signal.SharingMIG, false},
+		{"a claim", "", []Holder{own("a", Holder{raw: "x", Allocation: claim})}, signal.SharingNone, false},
+		{"a share", "", []Holder{own("a", Holder{raw: "x", Allocation: share})}, signal.SharingDRA, false},
+		{"two claims of one container", "", []Holder{own("a", Holder{raw: "x", Allocation: claim, several: true})}, signal.SharingDRA, false},
+		{"a claim of two pods", "", []Holder{own("a", Holder{raw: "x", Allocation: claim}), own("b", Holder{raw: "x", Allocation: claim})}, signal.SharingDRA, false},
+		{"a claim and a device plugin", "", []Holder{own("a", Holder{raw: "x", Allocation: claim}), own("b", Holder{raw: "y"})}, signal.SharingUnknown, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, conflict := strategy(tt.holders, tt.sharing)
+			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.conflict, conflict)
+		})
+	}
+}
+
+// Whatever the kubelet, the API server and the labels say, the order in which
+// they say it changes nothing, and no container holds a device twice.
+func TestHoldersDoNotDependOnOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		uuid := rapid.SampledFrom([]string{"GPU-1", "GPU-2"})
+		pod := rapid.SampledFrom([]string{"a", "b", "web-0"})
+		name := rapid.SampledFrom([]string{"gpu-0", "gpu-1", "gpu-2"})
+		ref := rapid.Custom(func(rt *rapid.T) DeviceRef {
+			d := DeviceRef{UUID: uuid.Draw(rt, "uuid"), Replica: rapid.Bool().Draw(rt, "replica")}
+			switch rapid.IntRange(0, 4).Draw(rt, "kind") {
+			case 0:
+				d.GPUInstance = "7"
+			case 1:
+				d = DeviceRef{MIGUUID: "MIG-1"}
+			case 2:
+				d = DeviceRef{Name: "nvidia1"}
+			}
+			d.Raw = fmt.Sprint(d, rapid.IntRange(0, 2).Draw(rt, "raw"))
+			return d
+		})
+		dra := rapid.Custom(func(rt *rapid.T) DRADevice {
+			return DRADevice{"gpu.nvidia.com", "n1", name.Draw(rt, "device")}
+		})
+		claimed := rapid.Custom(func(rt *rapid.T) ClaimedDevice {
+			return ClaimedDevice{
+				Namespace: "ns", Claim: rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "claim"),
+				DRADevice: dra.Draw(rt, "dra"), ShareID: rapid.SampledFrom([]string{"", "1"}).Draw(rt, "share"),
+			}
+		})
+		s := Sources{
+			PodsState:   rapid.SampledFrom([]State{Off, Current}).Draw(rt, "pods"),
+			ClaimsState: rapid.SampledFrom([]State{Off, Current}).Draw(rt, "claims"),
+			Listing:     Listing{State: rapid.SampledFrom([]State{Off, Old, Current}).Draw(rt, "listing"), Time: nanos(10)},
+		}
+		for range rapid.IntRange(0, 4).Draw(rt, "containers") {
+			s.Listing.Containers = append(s.Listing.Containers, ContainerResources{
+				Namespace: "ns", Pod: pod.Draw(rt, "pod"), Container: "c",
+				Devices: rapid.SliceOfN(ref, 0, 3).Draw(rt, "devices"),
+				Claimed: rapid.SliceOfN(claimed, 0, 2).Draw(rt, "claimed"),
+			})
+		}
+		for _, p := range []string{"a", "b"} {
+			s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: p, UID: "uid-" + p, Claims: []PodClaim{{"c", "x", ""}, {"d", "y", ""}}})
+		}
+		for i, id := range []string{"GPU-1", "MIG-1", "GPU-2"} {
+			s.Slices = append(s.Slices, Slice{
+				Driver: "gpu.nvidia.com", Pool: "n1", Generation: 1, Count: 3,
+				Devices: []SliceDevice{{fmt.Sprint("gpu-", i), map[string]string{"uuid": id}}},
+			})
+		}
+		for _, c := range []string{"x", "y"} {
+			s.Claims = append(s.Claims, Claim{
+				Namespace: "ns", Name: c, UID: "uid-" + c,
+				Results:     []ClaimResult{{DRADevice: dra.Draw(rt, "result"), Request: "r"}},
+				ReservedFor: []PodRef{{"a", "uid-a"}, {"b", "uid-b"}},
+			})
+		}
+		labels := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) Holder {
+			return NewHolder(Identity{"ns", pod.Draw(rt, "pod"), rapid.SampledFrom([]string{"", "uid-1"}).Draw(rt, "uid"), "c"}, Allocation{})
+		}), 0, 4).Draw(rt, "labels")
+		devices := []Device{
+			{ID: "GPU-1", Name: "nvidia0"},
+			{ID: "GPU-2", Name: "nvidia1"},
+			{ID: "GPU-2/gi7", Parent: "GPU-2", Name: "nvidia1", MIGUUID: "MIG-1"},
+		}
+		decide := func(s Sources, labels []Holder) map[string]Decision {
+			tr := newTestTracker()
+			tr.See(at(10), devices)
+			tr.Update(at(10), s)
+			out := map[string]Decision{}
+			for _, d := range devices {
+				out[d.ID] = Decide(tr.Lookup(d.ID, nanos(10)), nanos(10), slices.Clone(labels), nil, false)
+				seen := map[Identity]bool{}
+				for _, h := range out[d.ID].Holders {
+					if seen[h.Identity] {
+						rt.Fatalf("%v holds %s twice", h.Identity, d.ID)
+					}
+					seen[h.Identity] = true
+				}
+			}
+			return out
+		}
+		want := decide(s, labels)
+		seed := rapid.Uint64().Draw(rt, "seed")
+		r := rand.New(rand.NewPCG(seed, seed))
+		shuffled := s
+		shuffled.Listing.Containers = reordered(r, s.Listing.Containers)
+		for i := range shuffled.Listing.Containers {
+			c := &shuffled.Listing.Containers[i]
+			c.Devices, c.Claimed = reordered(r, c.Devices), reordered(r, c.Claimed)
+		}
+		shuffled.Pods, shuffled.Slices, shuffled.Claims = reordered(r, s.Pods), reordered(r, s.Slices), reordered(r, s.Claims)
+		if got := decide(shuffled, reordered(r, labels)); !assert.ObjectsAreEqual(want, got) {
+			rt.Fatalf("order matters:\n%+v\n%+v", want, got)
+		}
+	})
+}
+
+func reordered[T any](r *rand.Rand, s []T) []T {
+	out := slices.Clone(s)
+	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// nodeOf returns a tracker with 8 boards of 7 instances, one holder each, among
+// that many pods.
+func nodeOf(pods int) (*Tracker, Sources, []Device) {
+	tr := newTestTracker()
+	var devices []Device
+	s := Sources{PodsState: Current, Listing: Listing{State: Current, Time: nanos(10)}}
+	for g := range 8 {
+		board := fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", g)
+		devices = append(devices, Device{ID: board, Name: fmt.Sprint("nvidia", g)})
+		for i := range 7 {
+			gi := fmt.Sprint(7 + i)
+			devices = append(devices, Device{ID: instanceID(board, gi), Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"})
+			s.Listing.Containers = append(s.Listing.Containers, container(fmt.Sprintf("pod-%d", 7*g+i), DeviceRef{UUID: board, GPUInstance: gi}))
+		}
+	}
+	for i := range pods {
+		s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: fmt.Sprintf("pod-%d", i), UID: fmt.Sprintf("uid-%d", i)})
+	}
+	tr.See(at(10), devices)
+	for i := range int64(12) { // a full history
+		s.Listing.Time = nanos(10 + 10*i)
+		tr.Update(at(10+10*i), s)
+	}
+	return tr, s, devices
+}
+
+func BenchmarkLookup(b *testing.B) {
+	for _, pods := range []int{8, 1000} {
+		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
+			tr, _, devices := nodeOf(pods)
+			now := nanos(1000)
+			i, holders := 0, 0
+			b.ReportAllocs()
+			var cpu cpumeter.Meter
+			cpu.Start(b)
+			for b.Loop() {
+				d := Decide(tr.Lookup(devices[i%len(devices)].ID, now), now, nil, nil, false)
+				holders += len(d.Holders)
+				i++
+			}
+			cpu.Stop(b)
+			cpu.Report(b, 1)
+			require.Positive(b, holders)
+		})
+	}
+}
+
+// BenchmarkUpdate is one answer of the kubelet.
+func BenchmarkUpdate(b *testing.B) {
+	for _, pods := range []int{56, 1000} {
+		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
+			tr, s, _ := nodeOf(pods)
+			i := int64(1)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Listing.Time = nanos(130 + 10*i)
+				tr.Update(at(130+10*i), s)
+				i++
+			}
+		})
+	}
+}

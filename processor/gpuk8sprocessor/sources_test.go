@@ -1,0 +1,312 @@
+package gpuk8sprocessor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+)
+
+// statusHost notes what components say of themselves.
+type statusHost struct {
+	component.Host
+	events chan *componentstatus.Event
+}
+
+func newStatusHost() *statusHost {
+	return &statusHost{Host: componenttest.NewNopHost(), events: make(chan *componentstatus.Event, 100)}
+}
+
+func (h *statusHost) Report(e *componentstatus.Event) { h.events <- e }
+
+// asking makes a processor that asks this kubelet and the API server with these
+// objects, and starts it. Either may be nil.
+func asking(t *testing.T, kubelet *kubelettest.Kubelet, host component.Host, set component.TelemetrySettings, claims bool, objects ...runtime.Object) *gpuK8s {
+	t.Helper()
+	settings := processortest.NewNopSettings(metadata.Type)
+	settings.TelemetrySettings = set
+	p := newTestProcessor(t, "", settings)
+	p.cfg.Claims = claims
+	p.cfg.Sources.PodResources.Interval = 10 * time.Millisecond
+	if kubelet != nil {
+		p.cfg.Sources.PodResources.Socket = kubelet.Socket()
+		p.sources.kubelet = kube.NewPodResources(p.cfg.Sources.PodResources.client(), zap.NewNop())
+	}
+	if objects != nil {
+		p.sources.cache = kube.NewCache(kubetest.NewClient(objects...), kube.Options{NodeName: "n1"}, set)
+		p.sources.kinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices}
+		if claims {
+			p.sources.kinds = append(p.sources.kinds, kube.ResourceClaims)
+		}
+	}
+	p.sources.run(t.Context(), host)
+	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
+	return p
+}
+
+func holders(p *gpuK8s, id string) []attribution.Holder {
+	now := time.Now().UnixNano()
+	return attribution.Decide(p.tracker.Lookup(lengthen(id), now), now, nil, nil, false).Holders
+}
+
+func podsOf(p *gpuK8s, id string) string {
+	var names []string
+	for _, h := range holders(p, id) {
+		names = append(names, h.Pod)
+	}
+	return strings.Join(names, " ")
+}
+
+func gives(pod string, ids ...string) kube.ContainerResources {
+	c := kube.ContainerResources{Namespace: "ns", Pod: pod, Container: "c"}
+	for _, id := range ids {
+		resource, id, _ := strings.Cut(id, "=")
+		c.Devices = append(c.Devices, kube.DeviceRef{Resource: resource, ID: lengthen(id)})
+	}
+	return c
+}
+
+func TestTheKubeletIsAskedOverItsSocket(t *testing.T) {
+	kubelet := kubelettest.Start(t)
+	kubelet.Set(
+		gives("a", "nvidia.com/gpu=GPU-1"),
+		gives("b", "nvidia.com/gpu.shared=GPU-2::3", "nvidia.com/mig-1g.10gb=MIG-GPU-3/7/0"),
+		gives("c", "rdma/hca=GPU-4"),
+	)
+	p := asking(t, kubelet, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false)
+	assert.Equal(t, "a", podsOf(p, "GPU-1"), "the first answer is there once the start is over")
+	assert.Equal(t, "b", podsOf(p, "GPU-2"))
+	assert.Equal(t, "b", podsOf(p, "GPU-3/gi7"))
+	assert.Empty(t, podsOf(p, "GPU-4"), "no GPU resource")
+
+	kubelet.Set(gives("d", "nvidia.com/gpu=GPU-1"))
+	require.Eventually(t, func() bool { return podsOf(p, "GPU-1") == "d" }, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestAKubeletThatIsGoneIsSaidAndItsLastWordKept(t *testing.T) {
+	kubelet := kubelettest.Start(t)
+	kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1"))
+	host := newStatusHost()
+	tel := componenttest.NewTelemetry()
+	p := asking(t, kubelet, host, tel.NewTelemetrySettings(), false)
+	require.NoError(t, p.telemetry.RegisterProcessorGpuK8sSourceStateCallback(p.sources.observeStates))
+	require.NoError(t, p.telemetry.RegisterProcessorGpuK8sSourceAgeCallback(p.sources.observeAges))
+	process(t, p, "GPU-2 hw.power=1")
+	require.NotEqual(t, attribution.None, p.tracker.Lookup(lengthen("GPU-2"), time.Now().UnixNano()).Source)
+
+	kubelet.Stop(t)
+	e := <-host.events
+	assert.Equal(t, componentstatus.StatusRecoverableError, e.Status())
+	assert.ErrorContains(t, e.Err(), "pod_resources is stale; the last known state is used")
+	assert.Equal(t, "a", podsOf(p, "GPU-1"))
+	assert.Equal(t, attribution.None, p.tracker.Lookup(lengthen("GPU-2"), time.Now().UnixNano()).Source,
+		"that nobody was named means nothing any more")
+	got, err := tel.GetMetric("otelcol_processor_gpu_k8s_source_age")
+	require.NoError(t, err)
+	require.NotNil(t, got)
+	states := map[string]int64{}
+	got, err = tel.GetMetric("otelcol_processor_gpu_k8s_source_state")
+	require.NoError(t, err)
+	for _, dp := range got.Data.(metricdata.Gauge[int64]).DataPoints {
+		state, _ := dp.Attributes.Value("state")
+		states[state.AsString()] = dp.Value
+	}
+	assert.Equal(t, map[string]int64{"off": 0, "syncing": 0, "synced": 0, "stale": 1, "forbidden": 0, "absent": 0}, states)
+
+	kubelet.Listen(t)
+	assert.Equal(t, componentstatus.StatusOK, (<-host.events).Status())
+	process(t, p, "GPU-2 hw.power=1")
+	assert.Equal(t, attribution.PodResources, p.tracker.Lookup(lengthen("GPU-2"), time.Now().UnixNano()).Source)
+}
+
+func TestWhatIsNotThereIsSaidOnceAndHoldsNothingUp(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName = "n1"
+	cfg.Sources.PodResources.Socket = "/nowhere/kubelet.sock"
+	p, err := newProcessor(cfg, set)
+	require.NoError(t, err)
+	host := newStatusHost()
+	require.NoError(t, p.start(t.Context(), host), "neither a socket nor a cluster")
+	require.NoError(t, p.shutdown(t.Context()))
+	assert.Empty(t, host.events, "the component is well")
+	assert.Len(t, logs.All(), 2, "%v", logs.All())
+}
+
+func TestWithoutANodeNothingIsAsked(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName = ""
+	p, err := newProcessor(cfg, set)
+	require.NoError(t, err)
+	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
+	require.NoError(t, p.shutdown(t.Context()))
+	require.Len(t, logs.All(), 1)
+	assert.Contains(t, logs.All()[0].Message, "node_name")
+}
+
+func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName = "n1"
+	cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: "/nowhere/config"}
+	p, err := newProcessor(cfg, processortest.NewNopSettings(metadata.Type))
+	require.NoError(t, err)
+	require.ErrorContains(t, p.start(t.Context(), componenttest.NewNopHost()), "/nowhere/config")
+	require.NoError(t, p.shutdown(t.Context()))
+}
+
+// Everything that the API server tells of one pod's claim, read from the objects
+// as it serves them.
+func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
+	created := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid-a", CreationTimestamp: created},
+		Spec: corev1.PodSpec{
+			NodeName: "n1",
+			ResourceClaims: []corev1.PodResourceClaim{
+				{Name: "mine", ResourceClaimTemplateName: new("template")},
+				{Name: "shared", ResourceClaimName: new("claim-shared")},
+			},
+			InitContainers: []corev1.Container{{Name: "side", Resources: corev1.ResourceRequirements{
+				Claims: []corev1.ResourceClaim{{Name: "shared"}},
+			}}},
+			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
+				Claims: []corev1.ResourceClaim{{Name: "mine", Request: "gpu"}},
+			}}},
+		},
+		Status: corev1.PodStatus{
+			Phase:                 corev1.PodRunning,
+			ResourceClaimStatuses: []corev1.PodResourceClaimStatus{{Name: "mine", ResourceClaimName: new("a-mine-x7")}},
+			ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{
+				ResourceClaimName: "a-extended",
+				RequestMappings:   []corev1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: "nvidia.com/gpu", RequestName: "container-0-request-0"}},
+			},
+		},
+	}
+	result := func(request, device string) resourcev1.DeviceRequestAllocationResult {
+		return resourcev1.DeviceRequestAllocationResult{Request: request, Driver: "gpu.nvidia.com", Pool: "n1", Device: device}
+	}
+	claim := func(name string, r resourcev1.DeviceRequestAllocationResult, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
+		c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-of-claim"}}
+		c.Spec.Devices.Requests = requests
+		c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+			Results: []resourcev1.DeviceRequestAllocationResult{r},
+		}}
+		c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "uid-a"}}
+		return c
+	}
+	sharedResult := result("gpu", "gpu-1")
+	sharedResult.ShareID = new(pod.UID)
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com", NodeName: new("n1"), Pool: resourcev1.ResourcePool{Name: "n1", Generation: 3, ResourceSliceCount: 1},
+	}}
+	for i, name := range []string{"gpu-0", "gpu-1", "gpu-2"} {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+			"uuid": {StringValue: new(lengthen("GPU-" + string(rune('1'+i))))}, "type": {StringValue: new("gpu")}, "minor": {IntValue: new(int64(i))},
+		}})
+	}
+	p := asking(t, nil, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), true,
+		pod, slice,
+		claim("a-mine-x7", result("gpu/big", "gpu-0"), resourcev1.DeviceRequest{
+			Name: "gpu", FirstAvailable: []resourcev1.DeviceSubRequest{{Name: "big", DeviceClassName: "big.example.com"}},
+		}),
+		claim("claim-shared", sharedResult, resourcev1.DeviceRequest{
+			Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com"},
+		}),
+		claim("a-extended", result("container-0-request-0", "gpu-2"), resourcev1.DeviceRequest{Name: "container-0-request-0"}),
+	)
+	want := func(container, claim, class, request, device, share string) attribution.Holder {
+		return attribution.NewHolder(
+			attribution.Identity{Namespace: "ns", Pod: "a", UID: "uid-a", Container: container},
+			attribution.Allocation{
+				Claim: claim, ClaimUID: "uid-of-claim", Class: class, Request: request, ShareID: share,
+				DRADevice: attribution.DRADevice{Driver: "gpu.nvidia.com", Pool: "n1", Device: device},
+			})
+	}
+	for id, h := range map[string]attribution.Holder{
+		"GPU-1": want("main", "a-mine-x7", "big.example.com", "gpu/big", "gpu-0", ""),
+		"GPU-2": want("side", "claim-shared", "gpu.nvidia.com", "gpu", "gpu-1", "uid-a"),
+		"GPU-3": want("main", "a-extended", "", "container-0-request-0", "gpu-2", ""),
+	} {
+		got := holders(p, id)
+		require.Len(t, got, 1, id)
+		assert.Equal(t, h.Identity, got[0].Identity)
+		assert.Equal(t, h.Allocation, got[0].Allocation)
+		assert.False(t, got[0].At(created.Add(-time.Second).UnixNano()), "before the pod was there")
+	}
+}
+
+func TestContainersAndStaticPodsAreRead(t *testing.T) {
+	pod := readPod(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.mirror": "hash-of-file"}},
+		Status: corev1.PodStatus{
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "side", ContainerID: "cri-o://c1"}},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "main", ContainerID: "containerd://c2"}, {Name: "waiting"}, {Name: "broken", ContainerID: "docker://"},
+			},
+		},
+	})
+	assert.Equal(t, "hash-of-file", pod.StaticUID)
+	assert.Equal(t, []attribution.PodContainer{{Name: "side", ID: "c1"}, {Name: "main", ID: "c2"}}, pod.Containers)
+}
+
+func TestProcessesAreFoundInTheCacheOfPods(t *testing.T) {
+	p := asking(t, nil, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid-a"},
+		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "main"}}},
+		Status: corev1.PodStatus{
+			Phase:             corev1.PodRunning,
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", ContainerID: "containerd://c1"}},
+		},
+	})
+	user, known := p.tracker.Container("uid-a", "c1")
+	assert.True(t, known)
+	assert.Equal(t, attribution.Identity{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "main"}, user)
+}
+
+func TestTheNodesLabelAndSchedulersAnnotationsAreRead(t *testing.T) {
+	kubelet := kubelettest.Start(t)
+	kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1::0", "nvidia.com/mig-1g.10gb=MIG-2"))
+	p := asking(t, kubelet, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false,
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{sharingStrategyLabel: "mps"}}},
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid-a", Annotations: map[string]string{
+				"hami.io/vgpu-mig-allocations": lengthen(`[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-2","profile":"1g.10gb",` +
+					`"placement":{"Start":0,"Size":1},"migUUID":"MIG-2","gpuInstanceID":7,"computeInstanceID":0}]`),
+			}},
+			Spec:   corev1.PodSpec{NodeName: "n1"},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		})
+	md, err := p.processMetrics(t.Context(), parse(t, []string{
+		lengthen("GPU-1 hw.power=1"), lengthen("GPU-2/gi7 gpu.engine.active=1"),
+	}, time.Duration(time.Now().UnixNano())))
+	require.NoError(t, err)
+	text := shorten(render(md))
+	assert.Contains(t, text, "gpu.sharing.strategy=mps, hw.id=GPU-1}")
+	assert.Contains(t, text, "gpu.mig.uuid=MIG-2, gpu.sharing.strategy=none, hw.id=GPU-2/gi7")
+	assert.Contains(t, text, "k8s.pod.uid=uid-a")
+}
