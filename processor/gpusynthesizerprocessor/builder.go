@@ -98,7 +98,11 @@ func (b *builder) add(p *synth.Point) {
 	attrs := dp.Attributes()
 	const extra = 7 // the metric's own attribute, or what a holder adds
 	if p.Holder == nil {
-		attrs.EnsureCapacity(t.attrs.Len() + 1)
+		own := 1
+		if p.Reason != "" {
+			own++
+		}
+		attrs.EnsureCapacity(t.attrs.Len() + own)
 		t.attrs.CopyTo(attrs)
 	} else {
 		attrs.EnsureCapacity(t.attrs.Len() + extra)
@@ -112,6 +116,7 @@ func (b *builder) add(p *synth.Point) {
 	if p.Own != "" {
 		attrs.PutStr(p.Metric.Attributes[0], p.Own)
 	}
+	put(attrs, signal.Reason, p.Reason)
 }
 
 // output returns the Resource that a point belongs to.

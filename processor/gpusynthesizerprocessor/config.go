@@ -59,7 +59,8 @@ type Config struct {
 	// Storage is the storage extension in which XID counting survives a restart;
 	// without one, errors that come while nobody scrapes are not counted.
 	Storage *component.ID `mapstructure:"storage"`
-	// Metrics switches single metrics by name; all are enabled by default.
+	// Metrics switches single metrics by name; all but gpu.signal.available are
+	// enabled by default.
 	Metrics map[string]MetricConfig `mapstructure:"metrics"`
 }
 
@@ -110,11 +111,20 @@ func emittedNames() []string {
 	return names
 }
 
+// enabled reports whether a metric is made. gpu.signal.available has as many
+// points as everything else together, and few want it in a backend.
+func (c *Config) enabled(m *signal.Metric) bool {
+	if mc, ok := c.Metrics[m.Name]; ok {
+		return mc.Enabled
+	}
+	return m != signal.GPUSignalAvailable
+}
+
 // disabled returns the metrics that are switched off.
 func (c *Config) disabled() []*signal.Metric {
 	var out []*signal.Metric
-	for name, mc := range c.Metrics {
-		if m, ok := signal.Lookup(name); ok && !mc.Enabled {
+	for _, m := range signal.All() {
+		if emits(m) && !c.enabled(m) {
 			out = append(out, m)
 		}
 	}

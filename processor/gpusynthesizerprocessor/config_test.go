@@ -29,7 +29,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"max_devices", func(c *Config) { c.MaxDevices = 0 }, "max_devices must be between 1 and 10000000 (got 0)"},
 		{
 			"unknown metric", func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.pwoer": {}} },
-			`metrics has no metric "hw.pwoer"; allowed are hw.gpu.memory.usage,`,
+			`metrics has no metric "hw.pwoer"; allowed are gpu.signal.available, hw.gpu.memory.usage,`,
 		},
 		{
 			"a metric of another component", func(c *Config) { c.Metrics = map[string]MetricConfig{signal.GPUExporterUp.Name: {}} },

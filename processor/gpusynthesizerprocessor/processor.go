@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -240,11 +241,16 @@ func (p *gpuSynthesizer) row(in *input, attrs pcommon.Map) *synth.Row {
 // newRow reads labels. Those of the point go before those of the Resource.
 func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 	var labels dcgm.Row
+	var clues diagnose.Clues
+	diagnosing := p.cfg.enabled(signal.GPUSignalAvailable)
 	for _, m := range []pcommon.Map{attrs, resource} {
 		for k, v := range m.All() {
 			// Labels outlive the batch, whose strings may be part of a larger text.
 			if dcgm.LabelRole(k) != dcgm.NoRole {
 				labels.Set(k, strings.Clone(v.AsString()))
+			}
+			if diagnosing {
+				clues.Label(k, strings.Clone(v.AsString()))
 			}
 		}
 	}
@@ -258,7 +264,9 @@ func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 	if place.Node == "" {
 		place.Node = place.Host
 	}
-	return p.core.Row(&labels, place, text(resource, signal.K8sPodName))
+	row := p.core.Row(&labels, place, text(resource, signal.K8sPodName))
+	row.Clues = clues
+	return row
 }
 
 // text returns a copy of an attribute's text, empty when there is none.

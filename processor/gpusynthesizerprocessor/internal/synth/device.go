@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
 // Place is where a device was seen.
@@ -84,6 +85,10 @@ func set(text *string, by string) bool {
 // may be kept and used for every row with the same labels until the
 // Synthesizer's Epoch changes.
 type Row struct {
+	// Clues are what the labels tell about the exporter. The caller sets them
+	// when gpu.signal.available is made.
+	Clues diagnose.Clues
+
 	device  *Device
 	place   Place
 	name    string

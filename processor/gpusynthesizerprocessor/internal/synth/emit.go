@@ -23,6 +23,8 @@ type Point struct {
 	// Own is the value of the metric's own attribute; empty for metrics and
 	// points without one.
 	Own string
+	// Reason says why the signal of a gpu.signal.available point is missing.
+	Reason string
 	// Start and Time are nanoseconds since the epoch; a Start of 0 is unknown.
 	Start, Time int64
 	// Int is the value of integer metrics, Double that of the others.

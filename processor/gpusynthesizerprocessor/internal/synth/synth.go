@@ -74,11 +74,12 @@ type Synthesizer struct {
 
 	dirty bool // XID state changed since it was last saved
 
-	rows   []observation
-	active []*accumulator
-	pool   []*accumulator
-	stats  Stats
-	emit   func(*Point)
+	rows      []observation
+	diagnosis *diagnosis // nil unless gpu.signal.available is made
+	active    []*accumulator
+	pool      []*accumulator
+	stats     Stats
+	emit      func(*Point)
 }
 
 // observation is one row of the batch at hand.
@@ -101,6 +102,9 @@ func New(o Options) *Synthesizer {
 	}
 	for _, m := range o.Disabled {
 		s.disabled[m] = true
+	}
+	if !s.disabled[signal.GPUSignalAvailable] {
+		s.diagnosis = &diagnosis{}
 	}
 	return s
 }
@@ -160,6 +164,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 	time := rows[0].time
 	targets := scrapeTargets(rows)
 	scales := settleScales(rows)
+	if s.diagnosis != nil {
+		s.diagnosis.begin()
+	}
 	for i := range rows {
 		s.fold(&rows[i], targets, scales)
 	}
@@ -188,6 +195,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 			s.dirty = true
 		}
 	}
+	if s.diagnosis != nil {
+		s.diagnosis.end()
+	}
 	e := emitter{s: s, time: time}
 	for _, a := range s.active {
 		a.count(time)
@@ -197,6 +207,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 			a.device.Version++
 		}
 		e.device()
+		if s.diagnosis != nil {
+			e.signals(s.diagnosis.devices[a.device])
+		}
 	}
 	for _, a := range s.active {
 		a.device.acc = nil
@@ -223,6 +236,9 @@ func (s *Synthesizer) fold(o *observation, targets []dcgm.Holder, scales []place
 		a.fields[o.field.ID].bareRow = true
 	}
 	v, reason := s.value(o, scales)
+	if s.diagnosis != nil {
+		s.diagnosis.see(o, v, reason, a.holder >= 0)
+	}
 	if reason != DropNone {
 		s.stats.Dropped[reason]++
 		return

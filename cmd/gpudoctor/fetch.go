@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+)
+
+const (
+	// maxBody bounds an exposition in bytes.
+	maxBody = 64 << 20
+	// excerptSize is how much of a refusal is shown, in bytes.
+	excerptSize = 200
+)
+
+// source is where an exposition comes from.
+type source struct {
+	// name is what the user called it, without credentials.
+	name string
+	url  *url.URL // nil for a file or standard input
+	path string   // "-" is standard input
+}
+
+// parseSource tells a URL from a file.
+func parseSource(arg string) (source, error) {
+	if !strings.Contains(arg, "://") {
+		if arg == "-" {
+			return source{name: "standard input", path: arg}, nil
+		}
+		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) {
+			return source{}, fmt.Errorf("%q is neither a file nor a URL; want http://HOST:9400/metrics", arg)
+		}
+		return source{name: arg, path: arg}, nil
+	}
+	u, err := url.Parse(arg)
+	if err != nil {
+		return source{}, errors.New("the URL cannot be read; want http://HOST:9400/metrics")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return source{}, fmt.Errorf("%q: want http://HOST:9400/metrics or https://", u.Redacted())
+	}
+	// The exporter's root is a page for people.
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/metrics"
+	}
+	return source{name: u.Redacted(), url: u}, nil
+}
+
+// fetcher gets expositions.
+type fetcher struct {
+	timeout  time.Duration
+	insecure bool
+	header   http.Header
+	stdin    io.Reader
+}
+
+// open returns the exposition's text, which the caller closes.
+func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
+	switch {
+	case s.path == "-":
+		return io.NopCloser(f.stdin), nil
+	case s.url == nil:
+		file, err := os.Open(s.path)
+		if err != nil {
+			return nil, fmt.Errorf("cannot open the file: %w", withoutPath(err))
+		}
+		return file, nil
+	}
+	return f.get(ctx, s.url)
+}
+
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// get asks an exporter once.
+func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return nil, errors.New("the URL cannot be asked for")
+	}
+	maps.Copy(req.Header, f.header)
+	if host := f.header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()            //nolint:forcetypeassert // It is documented to be one.
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // The user asks for it with -insecure.
+	transport.DisableKeepAlives = true
+	client := &http.Client{Transport: transport, CheckRedirect: stayAtHome}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, f.explain(err)
+	}
+	if err := check(resp); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return body{http.MaxBytesReader(nil, resp.Body, maxBody), f}, nil
+}
+
+// stayAtHome keeps the user's headers where they were meant to go.
+func stayAtHome(req *http.Request, via []*http.Request) error {
+	last := via[len(via)-1].URL
+	if len(via) > 5 || req.URL.Hostname() != last.Hostname() || last.Scheme == "https" && req.URL.Scheme != "https" {
+		return errors.New("it redirects elsewhere; ask there if you trust it")
+	}
+	return nil
+}
+
+// body explains the errors that come in the middle of a body.
+type body struct {
+	io.ReadCloser
+	fetcher *fetcher
+}
+
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.fetcher.explain(err)
+	}
+	return n, err
+}
+
+// check refuses answers that are no exposition.
+func check(resp *http.Response) error {
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("HTTP status %s: give credentials with -header 'Authorization: …'", resp.Status)
+	case resp.StatusCode == http.StatusNotFound:
+		return fmt.Errorf("HTTP status %s: does the path end in /metrics?", resp.Status)
+	case resp.StatusCode == http.StatusInternalServerError:
+		return fmt.Errorf("HTTP status %s: exporters since 4.6.0-4.8.3 refuse the whole scrape for one bad row%s", resp.Status, excerpt(resp.Body))
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("HTTP status %s%s", resp.Status, excerpt(resp.Body))
+	case kind == "text/html":
+		return errors.New("the answer is an HTML page: does the path end in /metrics?")
+	}
+	return nil
+}
+
+// excerpt returns the start of a refusal in one line, to be put behind a message.
+func excerpt(r io.Reader) string {
+	text, _ := io.ReadAll(io.LimitReader(r, excerptSize))
+	if line := printable(strings.Join(strings.Fields(string(text)), " ")); line != "" {
+		return ": " + line
+	}
+	return ""
+}
+
+// printable takes out what could speak to a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// explain says why there is no answer, without the URL, which is printed already
+// and may hold a password.
+func (f *fetcher) explain(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	var (
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		record    tls.RecordHeaderError
+		size      *http.MaxBytesError
+	)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no complete answer within %s (-timeout)", f.timeout)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("connection refused: is the exporter running, and is this its port (9400)?")
+	case errors.As(err, &authority), errors.As(err, &hostname):
+		return fmt.Errorf("%w (-insecure does not check it)", err)
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return errors.New("the port does not speak TLS: try http://")
+	case errors.As(err, &size):
+		return fmt.Errorf("the answer is larger than %d MiB", maxBody>>20)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the answer breaks off")
+	}
+	return err
+}

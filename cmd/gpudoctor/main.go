@@ -1,0 +1,177 @@
+// Command gpudoctor reads one dcgm-exporter and says which signals it can give,
+// why each other one is missing, and what turns it on:
+//
+//	gpudoctor http://GPU-NODE:9400/metrics
+//	kubectl exec POD -- curl -s localhost:9400/metrics | gpudoctor -
+//
+// It asks once and reads what is exposed, as the collector would. What an
+// exposition cannot prove is called likely.
+//
+// The exit status is 0 when the devices give every signal that they can give, 1
+// when some are missing, and 2 when there is nothing to read.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+)
+
+// Exit statuses.
+const (
+	exitComplete = 0
+	exitMissing  = 1
+	exitUnread   = 2
+)
+
+const defaultTimeout = 15 * time.Second
+
+const usage = `usage: gpudoctor [flags] URL|FILE|-
+Says which signals a dcgm-exporter can give, why others are missing, and what turns them on.
+URL is http://HOST:9400/metrics; FILE holds the text of such an answer; - reads it from standard input.
+Exit status: 0 every signal is there, 1 some are missing, 2 nothing to read.
+
+Flags:
+`
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// options are the command line.
+type options struct {
+	fetcher fetcher
+	json    bool
+	source  source
+}
+
+// run does everything but leave. It returns the exit status.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	o, err := parseFlags(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitComplete
+	}
+	if err == nil {
+		o.fetcher.stdin = stdin
+		var r *report
+		if r, err = examine(ctx, o); err == nil {
+			if err = r.write(stdout, o.json); err == nil {
+				if r.Complete() {
+					return exitComplete
+				}
+				return exitMissing
+			}
+		}
+	}
+	fmt.Fprintln(stderr, "gpudoctor:", err)
+	return exitUnread
+}
+
+func parseFlags(args []string, stderr io.Writer) (*options, error) {
+	o := &options{fetcher: fetcher{header: http.Header{}}}
+	fs := flag.NewFlagSet("gpudoctor", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // what is wrong is said once, by run
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	fs.BoolVar(&o.fetcher.insecure, "insecure", false, "do not check the server's certificate")
+	fs.DurationVar(&o.fetcher.timeout, "timeout", defaultTimeout, "longest wait for the whole answer")
+	fs.Func("header", "`header` of the request, such as 'Authorization: Bearer TOKEN'; repeat for several", func(value string) error {
+		name, text, ok := strings.Cut(value, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return errors.New("want NAME: VALUE")
+		}
+		o.fetcher.header.Add(strings.TrimSpace(name), strings.TrimSpace(text))
+		return nil
+	})
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stderr, usage)
+			fs.SetOutput(stderr)
+			fs.PrintDefaults()
+		}
+		return nil, err
+	}
+	if fs.NArg() != 1 {
+		return nil, fmt.Errorf("want one URL, FILE or - after the flags (got %d); -h says more", fs.NArg())
+	}
+	if o.fetcher.timeout <= 0 {
+		return nil, fmt.Errorf("-timeout must be positive (got %s)", o.fetcher.timeout)
+	}
+	var err error
+	o.source, err = parseSource(fs.Arg(0))
+	return o, err
+}
+
+// report is a diagnosis and where it was made.
+type report struct {
+	Source string `json:"source"`
+	*diagnose.Report
+}
+
+// examine reads the source once. Its error names the source.
+func examine(ctx context.Context, o *options) (*report, error) {
+	r, err := diagnoseSource(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.source.name, err)
+	}
+	return &report{o.source.name, r}, nil
+}
+
+func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.fetcher.timeout)
+	defer cancel()
+	text, err := o.fetcher.open(ctx, o.source)
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	var e diagnose.Exposition
+	lines, err := read(text, &e)
+	if err != nil {
+		return nil, err
+	}
+	r := e.Report()
+	switch {
+	case lines.samples == 0 && lines.count == 0:
+		return nil, errors.New("the answer is empty; exporters answer so while they reload their csv, and without any GPU")
+	case lines.samples == 0:
+		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
+	case e.Rows() == 0:
+		return nil, fmt.Errorf("%d metrics, none of them dcgm-exporter's", lines.samples)
+	case len(r.Devices) == 0:
+		return nil, errors.New("DCGM metrics, but no row names a GPU by its UUID")
+	}
+	if lines.count > 0 {
+		r.Warnings = append(r.Warnings, diagnose.Warning{
+			Code: "unreadable_lines",
+			Text: fmt.Sprintf("%s cannot be read, line %d first. The collector skips and counts such lines.", counted(lines.count), lines.first),
+		})
+	}
+	return r, nil
+}
+
+func counted(lines int) string {
+	if lines == 1 {
+		return "1 line"
+	}
+	return fmt.Sprintf("%d lines", lines)
+}
+
+// write prints the report.
+func (r *report) write(out io.Writer, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	_, err := io.WriteString(out, r.text())
+	return err
+}

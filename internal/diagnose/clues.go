@@ -1,0 +1,93 @@
+package diagnose
+
+import (
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// Age is the generation of exporters that a text looks like.
+type Age uint8
+
+const (
+	// UnknownAge is a text without any row of a GPU.
+	UnknownAge Age = iota
+	// Before335 is older than exporter 3.3.7-3.5.0, which added pci_bus_id.
+	Before335
+	// Since335 is exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
+	Since335
+	// Since483 is exporter 4.6.0-4.8.3 and later, which write hostname in lower
+	// case.
+	Since483
+)
+
+// String names the generation by the versions of its exporters.
+func (a Age) String() string {
+	return [...]string{"", "before 3.3.7-3.5.0", "3.3.7-3.5.0 to 4.5.3-4.8.2", "4.6.0-4.8.3 or later"}[a]
+}
+
+// branchWithoutInstanceMemory is the driver's branch with which memory fields of
+// MIG instances are known to be missing (dcgm-exporter issues 380, 434, 512).
+const branchWithoutInstanceMemory = "535"
+
+// Clues are what the labels of rows tell beside the device: the exporter's
+// generation, the driver, and whether pods are mapped. The zero value knows
+// nothing.
+type Clues struct {
+	// Driver is the driver's version, where the csv makes it a label.
+	Driver string
+
+	uuid, busID, lowerHost bool
+	emptyPod               bool
+}
+
+// Label notes one label of a row.
+func (c *Clues) Label(name, value string) {
+	switch name {
+	case "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION":
+		c.Driver = value
+	case "UUID", "uuid":
+		c.uuid = true
+	case "pci_bus_id":
+		c.busID = true
+	case "hostname":
+		c.lowerHost = true
+	}
+	// An empty pod_uid stands beside a pod's name.
+	if value == "" && dcgm.LabelRole(name) == dcgm.RolePod {
+		c.emptyPod = true
+	}
+}
+
+// Merge adds the clues of another row.
+func (c *Clues) Merge(o Clues) {
+	if !o.uuid {
+		return // rows of links, switches and CPUs spell labels their own way
+	}
+	if c.Driver == "" {
+		c.Driver = o.Driver
+	}
+	c.uuid = true
+	c.busID = c.busID || o.busID
+	c.lowerHost = c.lowerHost || o.lowerHost
+	c.emptyPod = c.emptyPod || o.emptyPod
+}
+
+// Age returns the generation that the labels look like.
+func (c *Clues) Age() Age {
+	switch {
+	case !c.uuid:
+		return UnknownAge
+	case c.lowerHost:
+		return Since483
+	case c.busID:
+		return Since335
+	}
+	return Before335
+}
+
+// branch returns the driver's branch: 535 of 535.129.03.
+func (c *Clues) branch() string {
+	major, _, _ := strings.Cut(c.Driver, ".")
+	return major
+}

@@ -1,0 +1,272 @@
+package diagnose
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// Label is one label of a row, as exposed.
+type Label struct {
+	Name, Value string
+}
+
+// Exposition collects the rows of one scrape for a [Report]. The zero value is
+// empty.
+type Exposition struct {
+	scrape  Scrape
+	rows    []row
+	devices map[deviceKey]*device
+	order   []*device
+	series  map[string]bool
+	// targets are the pods that a relaying Prometheus scraped. Rows of devices
+	// that nobody holds carry them as if they were holders.
+	targets []dcgm.Holder
+	// typedCounter are rates that # TYPE calls counters, microseconds the fields
+	// whose # HELP says "(in us)".
+	typedCounter, microseconds []string
+	seen                       tally
+}
+
+// tally counts what warnings are made of.
+type tally struct {
+	rows, withoutUUID, blanks, duplicates   int
+	relayed, ownPod, reservation, boardDRA  bool
+	noHost, podAsHost, localhost, baseUnits bool
+}
+
+// row is one row of a known field, until all rows are there and tell the scale
+// of its unit.
+type row struct {
+	device   *device
+	spelling dcgm.Spelling
+	exposed  float64
+	// holder is the container that the row names, held says that it is a holder.
+	holder        dcgm.Holder
+	held, relayed bool
+}
+
+// deviceKey is the identity of a device in one exposition.
+type deviceKey struct {
+	host, uuid, instance string
+}
+
+// device is a board or an instance with what describes it.
+type device struct {
+	*Device
+	key            deviceKey
+	name, profile  string
+	board          *device
+	instanceLabels []string // scrape targets that a Prometheus in between named
+}
+
+// Declare takes a HELP or TYPE line: keyword, metric name, and its text.
+func (e *Exposition) Declare(keyword, name, text string) {
+	sp, ok := dcgm.Lookup(name)
+	if !ok {
+		return
+	}
+	e.scrape.Declare(sp.Field.ID)
+	switch {
+	case keyword == "HELP" && sp.Unit == dcgm.Nanosecond && strings.Contains(text, "(in us)"):
+		e.microseconds = add(e.microseconds, name)
+	case keyword == "TYPE" && text == "counter" && sp.Unit == dcgm.BytePerSecond:
+		e.typedCounter = add(e.typedCounter, name)
+	}
+}
+
+// add appends a text that is not there yet.
+func add(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
+}
+
+// Rows returns the number of rows taken whose names are dcgm-exporter's.
+func (e *Exposition) Rows() int { return e.seen.rows }
+
+// Add takes one row. Names that are not dcgm-exporter's are passed over.
+func (e *Exposition) Add(name string, labels []Label, value float64) {
+	if !dcgm.Owns(name) {
+		return
+	}
+	e.seen.rows++
+	var text dcgm.Row
+	var clues Clues
+	target := ""
+	for _, l := range labels {
+		text.Set(l.Name, l.Value)
+		clues.Label(l.Name, l.Value)
+		if l.Name == "instance" {
+			target = l.Value
+		}
+	}
+	e.scrape.Clues.Merge(clues)
+	sp, known := dcgm.Lookup(name)
+	if !text.IsGPU() {
+		switch {
+		case text.Get(dcgm.RoleLink) == "" && text.Get(dcgm.RoleSwitch) == "" && text.Get(dcgm.RoleCPU) == "":
+			e.seen.withoutUUID++
+		case known:
+			e.scrape.Declare(sp.Field.ID)
+		}
+		return
+	}
+	if e.repeats(name, labels) {
+		e.seen.duplicates++
+	}
+	d := e.device(&text)
+	if target != "" {
+		d.instanceLabels = add(d.instanceLabels, target)
+	}
+	e.noteHost(&text)
+	r := row{device: d, spelling: sp, exposed: value}
+	e.noteHolder(&r, &text)
+	if known {
+		e.seen.baseUnits = e.seen.baseUnits || sp.BaseUnits
+		e.rows = append(e.rows, r)
+	}
+}
+
+// repeats reports whether a series was there before.
+func (e *Exposition) repeats(name string, labels []Label) bool {
+	sorted := slices.SortedFunc(slices.Values(labels), func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
+	var b strings.Builder
+	b.WriteString(name)
+	for _, l := range sorted {
+		b.WriteString("\x00" + l.Name + "\x00" + l.Value)
+	}
+	key := b.String()
+	if e.series[key] {
+		return true
+	}
+	if e.series == nil {
+		e.series = map[string]bool{}
+	}
+	e.series[key] = true
+	return false
+}
+
+// device returns the device that a row is about.
+func (e *Exposition) device(text *dcgm.Row) *device {
+	key := deviceKey{text.Get(dcgm.RoleHost), text.Get(dcgm.RoleUUID), text.Get(dcgm.RoleInstanceID)}
+	board := e.known(deviceKey{key.host, key.uuid, ""}, nil)
+	d := board
+	if key.instance != "" {
+		d = e.known(key, board)
+		if p := text.Get(dcgm.RoleInstanceProfile); p != "" {
+			d.profile = p
+		}
+	} else if text.Get(dcgm.RoleMIGUUID) != "" {
+		e.seen.boardDRA = true
+	}
+	for _, x := range []*device{d, board} {
+		if n := text.Get(dcgm.RoleDevice); n != "" {
+			x.name = n
+		}
+		if m := text.Get(dcgm.RoleModel); m != "" {
+			x.Model = m
+		}
+	}
+	return d
+}
+
+func (e *Exposition) known(key deviceKey, board *device) *device {
+	if d := e.devices[key]; d != nil {
+		return d
+	}
+	if e.devices == nil {
+		e.devices = map[deviceKey]*device{}
+	}
+	d := &device{key: key, board: board}
+	if board == nil {
+		d.Device = e.scrape.Device(nil)
+	} else {
+		d.Device = e.scrape.Device(board.Device)
+	}
+	e.devices[key] = d
+	e.order = append(e.order, d)
+	return d
+}
+
+func (e *Exposition) noteHost(text *dcgm.Row) {
+	switch host := text.Get(dcgm.RoleHost); {
+	case host == "":
+		e.seen.noHost = true
+	case strings.Contains(host, "dcgm-exporter"):
+		e.seen.podAsHost = true
+	case host == "localhost":
+		e.seen.localhost = true
+	}
+}
+
+// noteHolder notes the container that the row names.
+func (e *Exposition) noteHolder(r *row, text *dcgm.Row) {
+	r.holder, r.held = text.Holder()
+	plain, named := text.Plain()
+	if r.relayed = text.Relayed(); r.relayed {
+		e.seen.relayed = true
+		if !slices.Contains(e.targets, plain) {
+			e.targets = append(e.targets, plain)
+		}
+	} else if named && !r.held {
+		e.seen.ownPod = true
+	}
+	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
+}
+
+// settle hands the rows to the scrape, once all are there.
+func (e *Exposition) settle() {
+	scale := e.scale()
+	for i := range e.rows {
+		r := &e.rows[i]
+		if r.held && !r.relayed && slices.Contains(e.targets, r.holder) {
+			r.held, e.seen.ownPod = false, true
+		}
+		r.holder.UID = "" // not every row of a container has it
+		st := stateOf(r.spelling, r.exposed, scale)
+		if st == Blank {
+			e.seen.blanks++
+		}
+		r.device.See(r.spelling.Field.ID, st, r.held)
+	}
+}
+
+// scale tells what the ratio spellings mean, by everything in the exposition.
+func (e *Exposition) scale() dcgm.Scale {
+	settled := dcgm.ScaleUnknown
+	if e.seen.baseUnits {
+		settled = dcgm.ScaleRatio
+	}
+	for _, r := range e.rows {
+		if r.spelling.Unit != dcgm.RatioOrPercent {
+			continue
+		}
+		if s := dcgm.Settle(r.exposed); s == dcgm.ScalePercent || settled == dcgm.ScaleUnknown {
+			settled = s
+		}
+	}
+	return settled
+}
+
+// stateOf returns what an exposed value says.
+func stateOf(sp dcgm.Spelling, exposed float64, scale dcgm.Scale) State {
+	v, verdict := sp.Unit.Value(exposed)
+	switch {
+	case verdict != dcgm.Valid, sp.Field.Kind == dcgm.Code && (v > dcgm.MaxXID || v != math.Trunc(v)):
+		return Blank
+	case sp.Unit == dcgm.RatioOrPercent:
+		if v, ok := scale.Apply(v); !ok {
+			return Ambiguous
+		} else if v == 0 {
+			return Zero
+		}
+	case v == 0:
+		return Zero
+	}
+	return Positive
+}

@@ -1,0 +1,92 @@
+package diagnose
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// labels that most rows of a test have.
+const (
+	l4   = `UUID=GPU-1 pci_bus_id=0 device=nvidia0 modelName=NVIDIA_L4 Hostname=n`
+	h100 = `UUID=GPU-1 pci_bus_id=0 device=nvidia0 modelName=NVIDIA_H100_80GB_HBM3 Hostname=n`
+	mig7 = h100 + ` GPU_I_PROFILE=1g.10gb GPU_I_ID=7`
+	mig8 = h100 + ` GPU_I_PROFILE=1g.10gb GPU_I_ID=8`
+)
+
+// expose adds rows, each written as "FIELD VALUE label=value …", with
+// DCGM_FI_DEV_ before names that have no prefix. Underscores stand for blanks in
+// model names, and "-" is an empty value.
+func expose(t *testing.T, rows ...string) *Exposition {
+	t.Helper()
+	e := &Exposition{}
+	for _, r := range rows {
+		words := strings.Fields(r)
+		if words[0] == "HELP" || words[0] == "TYPE" {
+			e.Declare(words[0], field(words[1]), strings.Join(words[2:], " "))
+			continue
+		}
+		v, err := strconv.ParseFloat(words[1], 64)
+		require.NoError(t, err)
+		var labels []Label
+		for _, w := range words[2:] {
+			name, value, ok := strings.Cut(w, "=")
+			require.True(t, ok, w)
+			if value == "-" {
+				value = ""
+			}
+			if name == "modelName" {
+				value = strings.ReplaceAll(value, "_", " ")
+			}
+			labels = append(labels, Label{name, value})
+		}
+		e.Add(field(words[0]), labels, v)
+	}
+	return e
+}
+
+func field(name string) string {
+	switch {
+	case strings.HasPrefix(name, "DCGM_"), strings.HasPrefix(name, "other_"):
+		return name
+	case strings.HasPrefix(name, "PROF_"):
+		return "DCGM_FI_" + name
+	case strings.HasPrefix(name, "EXP_"):
+		return "DCGM_" + name
+	}
+	return "DCGM_FI_DEV_" + name
+}
+
+// said returns what a report says of a signal: one text a kind of devices.
+func said(t *testing.T, r *Report, name string) string {
+	t.Helper()
+	for _, s := range r.Signals {
+		if s.Signal != name {
+			continue
+		}
+		var out []string
+		for _, k := range s.Kinds {
+			if k.Available > 0 {
+				out = append(out, k.Kind+": yes")
+			}
+			if k.Elsewhere > 0 {
+				out = append(out, k.Kind+": elsewhere")
+			}
+		}
+		for _, m := range s.Missing {
+			text := m.Kind + ": " + m.Reason
+			if m.Likely {
+				text = m.Kind + ": likely " + m.Reason
+			}
+			out = append(out, text)
+		}
+		return strings.Join(out, ", ")
+	}
+	require.Fail(t, "no such signal", name)
+	return ""
+}

@@ -1,0 +1,83 @@
+package diagnose
+
+// Reason says why a signal is missing.
+type Reason uint8
+
+const (
+	// None is the reason of a signal that is there.
+	None Reason = iota
+	// NotInCSV fields are nowhere in the scrape.
+	NotInCSV
+	// NoValue fields are listed, but the exporter has no value: DCGM's sentinel,
+	// NaN, a number that cannot be true, or HELP and TYPE without a row.
+	NoValue
+	// NoEvent is an XID row that has not come; exporters of 4.x show it only
+	// after the first error.
+	NoEvent
+	// NoProfiling means that DCGM's profiling fields do not work.
+	NoProfiling
+	// MIG signals are not measured while the board is cut into instances, or not
+	// on this instance.
+	MIG
+	// VGPU signals are not measured in the guest of a virtual GPU.
+	VGPU
+	// Driver means that the driver does not give the field on MIG instances.
+	Driver
+	// OldExporter means that the exporter is too old.
+	OldExporter
+	// OthersOnly means that only devices of another model or kind show the field.
+	OthersOnly
+	// Sensor means that the board lacks the sensor.
+	Sensor
+	// Link means that the model lacks the link.
+	Link
+	// Capacity means that the link's capacity is unknown.
+	Capacity
+	// Unit means that nothing in the scrape tells a ratio from a percentage.
+	Unit
+	// Free devices have no holder.
+	Free
+	// NoPodLabels means that no row names a pod.
+	NoPodLabels
+	// NoProcessRows means that no pod has rows of its own beside the device's.
+	NoProcessRows
+	// NumReasons is one more than the highest reason.
+	NumReasons
+)
+
+// reasons has the reasons' codes and what they say to a person.
+var reasons = [...]struct{ code, text string }{
+	None:          {"", ""},
+	NotInCSV:      {"not_in_csv", "not in the exporter's csv"},
+	NoValue:       {"no_value", "the exporter has no value: not supported, or not yet"},
+	NoEvent:       {"no_event", "no XID error since the exporter started, or not in its csv"},
+	NoProfiling:   {"no_profiling", "DCGM's profiling does not work on this GPU"},
+	MIG:           {"mig", "not measured under MIG"},
+	VGPU:          {"vgpu", "not measured in a vGPU guest"},
+	Driver:        {"driver", "driver 535 does not give it on MIG instances"},
+	OldExporter:   {"exporter", "the exporter is too old: 4.x has the field"},
+	OthersOnly:    {"others_only", "not supported by this model; others of the exporter show it"},
+	Sensor:        {"sensor", "reads 0: there is no such sensor"},
+	Link:          {"link", "the model has no NVLink"},
+	Capacity:      {"capacity", "the link's capacity is unknown"},
+	Unit:          {"unit", "0 to 1 or 0 to 100? nothing in the scrape tells"},
+	Free:          {"free", "nobody holds the device"},
+	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped"},
+	NoProcessRows: {"no_process_rows", "no rows per process"},
+}
+
+// String returns the reason's code, empty for None.
+func (r Reason) String() string { return reasons[r].code }
+
+// Text says the reason to a person, without a capital and a full stop.
+func (r Reason) Text() string { return reasons[r].text }
+
+// lasting reasons lie in the hardware or in how it is used: nothing about the
+// exporter changes them.
+func (r Reason) lasting() bool {
+	switch r {
+	case MIG, VGPU, OthersOnly, Sensor, Link, Free:
+		return true
+	}
+	return false
+}

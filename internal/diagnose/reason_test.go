@@ -1,0 +1,111 @@
+package diagnose
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Each case is an exposition and what has to be said of one signal.
+func TestReasons(t *testing.T) {
+	const (
+		gpu      = " " + l4
+		boardPod = h100 + " pod=p namespace=ns container=c"
+		geforce  = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_GeForce_RTX_4090 Hostname=n"
+		guest    = " UUID=GPU-1 pci_bus_id=0 modelName=GRID_A100-10C Hostname=n"
+		old      = " UUID=GPU-1 modelName=Tesla_T4 Hostname=n"
+		new483   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100_80GB_HBM3 hostname=n"
+	)
+	for _, tt := range []struct {
+		name   string
+		rows   []string
+		signal string
+		want   string
+	}{
+		{"a value is a signal", []string{"POWER_USAGE 16" + gpu}, "hw.power", "gpu: yes"},
+		{"0 is a value", []string{"POWER_USAGE 0" + gpu}, "hw.power", "gpu: yes"},
+		{"a field that nothing shows is likely not listed", []string{"GPU_TEMP 30" + gpu}, "hw.power", "gpu: likely not_in_csv"},
+		{"a sentinel is no value", []string{"POWER_USAGE 9223372036854775794" + gpu}, "hw.power", "gpu: no_value"},
+		{"NaN is no value", []string{"POWER_USAGE NaN" + gpu}, "hw.power", "gpu: no_value"},
+		{"what cannot be true is no value", []string{"GPU_TEMP 65535" + gpu}, "hw.temperature{gpu}", "gpu: no_value"},
+		{"HELP without a row shows that the field is listed", []string{"HELP POWER_USAGE Power draw (in W).", "GPU_TEMP 30" + gpu}, "hw.power", "gpu: likely no_value"},
+		{"of two GPUs of a model one has no value", []string{"POWER_USAGE 16" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_L4"}, "hw.power", "gpu: yes, gpu: likely no_value"},
+		{"only another model shows the field", []string{"POWER_USAGE 16" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_H100"}, "hw.power", "gpu: yes, gpu: likely others_only"},
+		{"a row of a link shows that the field is listed", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL 0 nvlink=1 gpu_uuid=GPU-1", "GPU_TEMP 30 " + h100}, "hw.errors{nvlink_replay}", "gpu: likely no_value"},
+
+		{"a memory temperature of 0 is no sensor", []string{"MEMORY_TEMP 0" + gpu}, "hw.temperature{memory}", "gpu: sensor"},
+		{"half of a memory makes no ratio", []string{"FB_USED 1" + gpu}, "hw.gpu.memory.utilization", "gpu: likely not_in_csv"},
+		{"half of a memory is usage", []string{"FB_USED 1" + gpu}, "hw.gpu.memory.usage", "gpu: yes"},
+		{"a memory of no size makes no ratio", []string{"FB_USED 0" + gpu, "FB_FREE 0" + gpu}, "hw.gpu.memory.utilization", "gpu: no_value"},
+		{"a total is a limit", []string{"FB_TOTAL 23034" + gpu}, "hw.gpu.memory.limit", "gpu: yes"},
+
+		{"GPU_UTIL stands in for the engine", []string{"GPU_UTIL 5" + gpu}, "hw.gpu.utilization{general}", "gpu: yes"},
+		{"but it is not the engine's activity", []string{"GPU_UTIL 5" + gpu}, "gpu.engine.active", "gpu: likely not_in_csv"},
+		{"a ratio of unknown scale is ambiguous", []string{"GPU_UTIL_RATIO 1" + gpu}, "hw.gpu.utilization{general}", "gpu: likely not_in_csv"},
+		{"and said to be so where it is the only source", []string{"ENC_UTIL_RATIO 1" + gpu}, "hw.gpu.utilization{encoder}", "gpu: unit"},
+		{"another ratio settles the scale", []string{"ENC_UTIL_RATIO 1" + gpu, "DEC_UTIL_RATIO 0.5" + gpu}, "hw.gpu.utilization{encoder}", "gpu: yes"},
+		{"a name in base units settles the scale", []string{"ENC_UTIL_RATIO 1" + gpu, "FB_USED_BYTES 1" + gpu}, "hw.gpu.utilization{encoder}", "gpu: yes"},
+
+		{"some profiling works, so the field is not listed", []string{"PROF_DRAM_ACTIVE 0" + gpu, "FB_RESERVED 1" + gpu}, "gpu.sm.active", "gpu: likely not_in_csv"},
+		{"the list looks like the exporter's own, which has profiling", []string{"GPU_TEMP 30" + gpu, "FB_RESERVED 1" + gpu}, "gpu.dram.active", "gpu: likely no_profiling"},
+		{"a list of one's own may lack profiling", []string{"GPU_TEMP 30" + gpu, "FB_RESERVED 1" + gpu, "POWER_VIOLATION 0" + gpu}, "gpu.dram.active", "gpu: likely not_in_csv"},
+		{"exporters before 4.x list no profiling", []string{"GPU_TEMP 30" + old}, "gpu.dram.active", "gpu: likely not_in_csv"},
+		{"a consumer GPU has no profiling", []string{"POWER_VIOLATION 30" + geforce}, "gpu.dram.active", "gpu: likely no_profiling"},
+		{"without profiling GPU_UTIL is what to ask for", []string{"POWER_VIOLATION 30" + geforce}, "hw.gpu.utilization{general}", "gpu: likely not_in_csv"},
+
+		{"a guest has no power", []string{"GPU_UTIL 5" + guest}, "hw.power", "gpu: likely vgpu"},
+		{"a guest has no profiling", []string{"GPU_UTIL 5" + guest, "FB_RESERVED 1" + guest}, "gpu.dram.active", "gpu: likely vgpu"},
+		{"a guest may have violations", []string{"GPU_UTIL 5" + guest}, "gpu.clock.throttle.time{power}", "gpu: likely not_in_csv"},
+
+		{"an XID row comes with the first error", []string{"GPU_TEMP 30" + gpu}, "hw.errors{xid}", "gpu: likely no_event"},
+		{"old exporters show it at once", []string{"GPU_TEMP 30" + old}, "hw.errors{xid}", "gpu: likely not_in_csv"},
+		{"a sliding count without a code watches XIDs", []string{"EXP_XID_ERRORS_COUNT 0 window_size_in_ms=300000" + gpu}, "hw.errors{xid}", "gpu: yes"},
+		{"a counter of XIDs counts XIDs", []string{"EXP_XID_ERRORS_TOTAL 3 xid=31" + new483}, "hw.errors{xid}", "gpu: yes"},
+		{"what is no code is no value", []string{"XID_ERRORS 31.5" + gpu}, "hw.errors{xid}", "gpu: no_value"},
+
+		{"exact times need a newer exporter", []string{"GPU_TEMP 30" + old}, "gpu.clock.event.time{sw_power_cap}", "gpu: likely exporter"},
+		{"exact times are not listed", []string{"GPU_TEMP 30" + gpu}, "gpu.clock.event.time{sw_power_cap}", "gpu: likely not_in_csv"},
+
+		{"an L4 has no NVLink", []string{"GPU_TEMP 30" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
+		{"an H100 has", []string{"GPU_TEMP 30 " + h100}, "gpu.nvlink.throughput{transmit}", "gpu: likely not_in_csv"},
+		{"an unknown capacity makes no utilization", []string{"PROF_PCIE_TX_BYTES 1" + gpu}, "gpu.pcie.utilization{transmit}", "gpu: capacity"},
+		{"fields tell the capacity", []string{"PROF_PCIE_TX_BYTES 1" + gpu, "PCIE_MAX_LINK_GEN 4" + gpu, "PCIE_MAX_LINK_WIDTH 16" + gpu}, "gpu.pcie.utilization{transmit}", "gpu: yes"},
+		{"a model tells the capacity", []string{"PROF_PCIE_TX_BYTES 1 " + h100}, "gpu.pcie.utilization{transmit}", "gpu: yes"},
+		{"a counter of bytes stands in for a rate", []string{"PROF_PCIE_TX_BYTES_TOTAL 1" + gpu}, "gpu.pcie.throughput{transmit}", "gpu: yes"},
+
+		{"board fields of an instance's row are the board's", []string{"POWER_USAGE 90 " + mig7}, "hw.power", "mig_board: yes, mig_instance: elsewhere"},
+		{"instance fields are the instance's", []string{"PROF_GR_ENGINE_ACTIVE 1 " + mig7}, "hw.gpu.utilization{general}", "mig_board: elsewhere, mig_instance: yes"},
+		{"GPU_UTIL is not used under MIG", []string{"GPU_UTIL 5 " + h100, "POWER_USAGE 90 " + mig7}, "hw.gpu.utilization{general}", "mig_board: elsewhere, mig_instance: likely not_in_csv"},
+		{"encoders are not measured under MIG", []string{"POWER_USAGE 90 " + mig7}, "hw.gpu.utilization{encoder}", "mig_instance: elsewhere, mig_board: mig"},
+		{"of two instances one has no value", []string{"PROF_SM_ACTIVE 1 " + mig7, "PROF_GR_ENGINE_ACTIVE 1 " + mig8}, "gpu.sm.active", "mig_board: elsewhere, mig_instance: yes, mig_instance: likely no_value"},
+		{"only whole GPUs show the field", []string{"PROF_SM_ACTIVE 1 UUID=GPU-2 pci_bus_id=1", "PROF_GR_ENGINE_ACTIVE 1 " + mig7}, "gpu.sm.active", "gpu: yes, mig_board: elsewhere, mig_instance: likely mig"},
+		{"driver 535 has no memory of instances", []string{"PROF_GR_ENGINE_ACTIVE 1 DCGM_FI_DRIVER_VERSION=535.129.03 " + mig7}, "hw.gpu.memory.usage", "mig_board: elsewhere, mig_instance: likely driver"},
+		{"other drivers have", []string{"PROF_GR_ENGINE_ACTIVE 1 DCGM_FI_DRIVER_VERSION=580.105.08 " + mig7}, "hw.gpu.memory.usage", "mig_board: elsewhere, mig_instance: likely not_in_csv"},
+
+		{"a pod's name is a holder", []string{"GPU_TEMP 30 " + boardPod}, "gpu.device.holder", "gpu: yes"},
+		{"no pod anywhere", []string{"GPU_TEMP 30" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"the exporter's own pod is none", []string{"GPU_TEMP 30 pod=nvidia-dcgm-exporter-x7 namespace=gpu-operator" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"an empty pod label is a free device", []string{"GPU_TEMP 30 pod=- namespace=- container=-" + gpu}, "gpu.device.holder", "gpu: likely free"},
+		{"an empty pod uid says nothing", []string{"GPU_TEMP 30 pod_uid=-" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"a free device beside a held one", []string{"GPU_TEMP 30 " + boardPod, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1"}, "gpu.device.holder", "gpu: yes, gpu: likely free"},
+		{"a relaying Prometheus' target is no holder", []string{
+			"GPU_TEMP 30 pod=exp namespace=ns exported_pod=p exported_namespace=ns" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 pod=exp namespace=ns",
+		}, "gpu.device.holder", "gpu: yes, gpu: likely free"},
+		{"a pod's row beside the device's is its own use", []string{"FB_USED 9 " + h100, "FB_USED 4 " + boardPod}, "k8s.container.gpu.memory.usage", "gpu: yes"},
+		{"a pod's row alone is the device's", []string{"FB_USED 9 " + boardPod}, "k8s.container.gpu.memory.usage", "gpu: no_process_rows"},
+		{"the device's row has no value, so there is none", []string{"FB_USED NaN " + h100, "FB_USED 4 " + boardPod}, "hw.gpu.memory.usage", "gpu: no_value"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.want, said(t, expose(t, tt.rows...).Report(), tt.signal))
+		})
+	}
+}
+
+func TestEveryReasonHasACodeAndAText(t *testing.T) {
+	codes := map[string]bool{"": true}
+	for r := None + 1; r < NumReasons; r++ {
+		assert.False(t, codes[r.String()], "%q", r)
+		codes[r.String()] = true
+		assert.NotEmpty(t, r.Text(), r)
+	}
+}

@@ -1,0 +1,363 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// Report is what an Exposition tells a person. Its JSON form is for scripts.
+type Report struct {
+	Exporter Exporter       `json:"exporter"`
+	Devices  []DeviceInfo   `json:"devices"`
+	Signals  []SignalReport `json:"signals"`
+	TurnOn   Advice         `json:"turn_on"`
+	Warnings []Warning      `json:"warnings"`
+}
+
+// Exporter is what the text says about the exporter.
+type Exporter struct {
+	// Version is the range of versions that the text looks like; empty when it
+	// does not say.
+	Version string `json:"version_looks_like,omitempty"`
+	// Driver is the driver's version, where a label says it.
+	Driver string `json:"driver,omitempty"`
+	// Hosts are the host names that rows carry.
+	Hosts []string `json:"hosts,omitempty"`
+}
+
+// DeviceInfo describes a device.
+type DeviceInfo struct {
+	// ID is the hw.id.
+	ID      string `json:"hw.id"`
+	Kind    string `json:"kind"`
+	Name    string `json:"name,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Profile string `json:"mig_profile,omitempty"`
+	Host    string `json:"host,omitempty"`
+}
+
+// SignalReport says which devices give one signal.
+type SignalReport struct {
+	Signal string `json:"signal"`
+	// Metric and Part are the two halves of Signal.
+	Metric string `json:"metric"`
+	Part   string `json:"part,omitempty"`
+	// Feeds are the window metrics that are made of it.
+	Feeds    []string `json:"feeds,omitempty"`
+	Optional bool     `json:"optional,omitempty"`
+	// Kinds says for each kind of devices how many give the signal.
+	Kinds []KindCount `json:"kinds"`
+	// Missing has one entry a kind and reason.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// KindCount counts the devices of one kind.
+type KindCount struct {
+	Kind      string `json:"kind"`
+	Available int    `json:"available"`
+	Missing   int    `json:"missing"`
+	// Elsewhere counts devices that have the signal measured on their board, or
+	// on their instances.
+	Elsewhere int `json:"elsewhere"`
+}
+
+// Missing says why devices of one kind do not give a signal.
+type Missing struct {
+	Kind   string `json:"kind"`
+	Reason string `json:"reason"`
+	Text   string `json:"text"`
+	// Likely says that the scrape alone does not prove it.
+	Likely bool `json:"likely"`
+	// CanTurnOn says that it does not lie in the hardware.
+	CanTurnOn bool     `json:"can_turn_on"`
+	Devices   []string `json:"devices"`
+}
+
+// Complete reports whether the devices give every signal that they can give,
+// optional ones aside.
+func (r *Report) Complete() bool {
+	for _, s := range r.Signals {
+		if s.CanTurnOn() && !s.Optional {
+			return false
+		}
+	}
+	return true
+}
+
+// CanTurnOn reports whether some device misses the signal for a reason that
+// somebody can do something about.
+func (s *SignalReport) CanTurnOn() bool {
+	return slices.ContainsFunc(s.Missing, func(m Missing) bool { return m.CanTurnOn })
+}
+
+// Report says what the rows that were added show. It must be called once, after
+// all of them.
+func (e *Exposition) Report() *Report {
+	e.settle()
+	slices.SortStableFunc(e.order, func(a, b *device) int {
+		return cmp.Or(cmp.Compare(a.key.host, b.key.host), compareNumbered(a.name, b.name),
+			cmp.Compare(a.key.uuid, b.key.uuid), compareNumbered(a.key.instance, b.key.instance))
+	})
+	r := &Report{Exporter: Exporter{Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
+	verdicts := make([][]Verdict, len(e.order))
+	for i, d := range e.order {
+		r.Devices = append(r.Devices, d.info())
+		if d.key.host != "" {
+			r.Exporter.Hosts = add(r.Exporter.Hosts, d.key.host)
+		}
+		verdicts[i] = d.Verdicts()
+	}
+	for i := range signals {
+		r.Signals = append(r.Signals, e.signal(i, verdicts))
+	}
+	r.TurnOn = e.advice(verdicts)
+	r.Warnings = e.warnings()
+	return r
+}
+
+// version returns the versions of exporters that write such a text.
+func (e *Exposition) version() string {
+	if e.seen.baseUnits {
+		return "4.7.0-4.9.0 or later"
+	}
+	return e.scrape.Clues.Age().String()
+}
+
+func (d *device) info() DeviceInfo {
+	return DeviceInfo{
+		ID: d.id(), Kind: d.Kind().String(), Name: d.name, Model: d.Model, Profile: d.profile, Host: d.key.host,
+	}
+}
+
+func (d *device) id() string {
+	id := d.key.uuid
+	if !strings.HasPrefix(id, "GPU-") && !strings.HasPrefix(id, "MIG-") {
+		id = "GPU-" + id
+	}
+	if d.key.instance != "" {
+		id += "/gi" + d.key.instance
+	}
+	return id
+}
+
+// signal sums up what the devices give of one signal.
+func (e *Exposition) signal(i int, verdicts [][]Verdict) SignalReport {
+	s := &signals[i]
+	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Optional: s.Optional}
+	for _, m := range s.Feeds {
+		out.Feeds = append(out.Feeds, m.Name)
+	}
+	for _, kind := range []Kind{GPU, Board, Instance} {
+		count := KindCount{Kind: kind.String()}
+		for n, d := range e.order {
+			if d.Kind() != kind {
+				continue
+			}
+			switch v := &verdicts[n][i]; {
+			case v.Available:
+				count.Available++
+			case v.Elsewhere:
+				count.Elsewhere++
+			default:
+				count.Missing++
+				out.miss(kind, v, d.id())
+			}
+		}
+		if count.Available+count.Missing+count.Elsewhere > 0 {
+			out.Kinds = append(out.Kinds, count)
+		}
+	}
+	return out
+}
+
+// miss adds a device to those that miss the signal for that reason.
+func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
+	for i := range s.Missing {
+		m := &s.Missing[i]
+		if m.Kind == kind.String() && m.Reason == v.Reason.String() && m.Likely == v.Likely {
+			m.Devices = append(m.Devices, id)
+			return
+		}
+	}
+	s.Missing = append(s.Missing, Missing{
+		Kind: kind.String(), Reason: v.Reason.String(), Text: v.Reason.Text(),
+		Likely: v.Likely, CanTurnOn: v.CanTurnOn(), Devices: []string{id},
+	})
+}
+
+// compareNumbered orders names that end in a number by that number.
+func compareNumbered(a, b string) int {
+	stem := func(s string) (string, int) {
+		digits := len(s) - len(strings.TrimRight(s, "0123456789"))
+		n, _ := strconv.Atoi(s[len(s)-digits:])
+		return s[:len(s)-digits], n
+	}
+	as, an := stem(a)
+	bs, bn := stem(b)
+	return cmp.Or(cmp.Compare(as, bs), cmp.Compare(an, bn))
+}
+
+// Advice is what turns missing signals on.
+type Advice struct {
+	// CSV are lines for the exporter's csv, by what they turn on.
+	CSV []Lines `json:"csv"`
+	// Settings are flags, environment variables and conditions.
+	Settings []string `json:"settings"`
+}
+
+// Lines are csv lines that belong together.
+type Lines struct {
+	// For is the metric that they turn on.
+	For string `json:"for"`
+	// Feeds are the window metrics that are made of it.
+	Feeds []string `json:"feeds,omitempty"`
+	Lines []string `json:"lines"`
+}
+
+// companions are fields that go with another one when that is asked for.
+var companions = map[dcgm.ID][]dcgm.ID{
+	dcgm.FBUsed:        {dcgm.FBReserved},
+	dcgm.NVLinkCRCFlit: {dcgm.NVLinkCRCData},
+}
+
+// advice lists the csv lines and settings for what is missing.
+func (e *Exposition) advice(verdicts [][]Verdict) Advice {
+	out := Advice{CSV: []Lines{}, Settings: []string{}}
+	asked := map[dcgm.ID]bool{}
+	var reasons [NumReasons]bool
+	profiling := false
+	for i := range signals {
+		for _, of := range verdicts {
+			v := &of[i]
+			if !v.CanTurnOn() {
+				continue
+			}
+			if !v.Signal.Optional || v.Reason == NoProcessRows {
+				reasons[v.Reason] = true
+			}
+			if v.Signal.Optional {
+				continue
+			}
+			for _, id := range e.lines(v) {
+				if !asked[id] {
+					asked[id] = true
+					out.add(v.Signal, e.line(id))
+					profiling = profiling || isProfiling(id)
+				}
+			}
+		}
+	}
+	with := situation{
+		reasons: &reasons, lines: len(out.CSV) > 0, profiling: profiling,
+		maybe3: e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[dcgm.FBReserved] == Unseen &&
+			(asked[dcgm.ClocksEventReasons] || asked[dcgm.EventTimeSWPowerCap]),
+	}
+	for _, s := range settings {
+		if s.when(with) {
+			out.Settings = append(out.Settings, s.text)
+		}
+	}
+	return out
+}
+
+// line returns a field's line for an exporter of that age.
+func (e *Exposition) line(id dcgm.ID) string {
+	l := csv[id]
+	if id == dcgm.ClocksEventReasons && e.scrape.Clues.Age() == Before335 {
+		l.name = catalogue[id].Name // the name of DCGM 4.0 is unknown to it
+	}
+	return l.String()
+}
+
+// lines returns the fields that a csv has to name for a missing signal.
+func (e *Exposition) lines(v *Verdict) []dcgm.ID {
+	switch v.Reason {
+	case NotInCSV, Capacity:
+	case NoEvent:
+		// The row of the last error comes with the first one only.
+		if e.scrape.Clues.Age() >= Since483 {
+			return []dcgm.ID{dcgm.XIDCount, dcgm.XIDTotal}
+		}
+		return []dcgm.ID{dcgm.XIDCount}
+	default:
+		return nil
+	}
+	var out []dcgm.ID
+	for _, id := range v.Missing {
+		if e.scrape.anywhere[id] >= Blank {
+			continue
+		}
+		out = append(out, id)
+		for _, c := range companions[id] {
+			if e.scrape.anywhere[c] == Unseen {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+func (a *Advice) add(s *Signal, text string) {
+	if n := len(a.CSV); n > 0 && a.CSV[n-1].For == s.Metric.Name {
+		a.CSV[n-1].Lines = append(a.CSV[n-1].Lines, text)
+		return
+	}
+	group := Lines{For: s.Metric.Name, Lines: []string{text}}
+	for _, m := range s.Feeds {
+		group.Feeds = append(group.Feeds, m.Name)
+	}
+	a.CSV = append(a.CSV, group)
+}
+
+// situation is what the choice of settings depends on.
+type situation struct {
+	reasons *[NumReasons]bool
+	// lines and profiling say that csv lines are given, and some of PROF fields.
+	lines, profiling bool
+	// maybe3 says that lines are given which an exporter of 3.x does not know,
+	// and that this may be one.
+	maybe3 bool
+}
+
+// settings are what a csv cannot turn on, and how a csv is given.
+var settings = []struct {
+	when func(situation) bool
+	text string
+}{
+	{
+		func(s situation) bool { return s.lines },
+		"Give the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list: keep the lines that are there.",
+	},
+	{
+		func(s situation) bool { return s.maybe3 },
+		"If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS.",
+	},
+	{
+		func(s situation) bool { return s.profiling || s.reasons[NoProfiling] },
+		"DCGM_FI_PROF fields need a datacenter GPU and DCGM's profiling module, which one exporter at a time can use.",
+	},
+	{
+		func(s situation) bool { return s.reasons[NoPodLabels] },
+		"Pods: DCGM_EXPORTER_KUBERNETES=true and the kubelet's pod-resources socket; for DRA also KUBERNETES_ENABLE_DRA=true (exporter 4.2.3-4.3.0 and later). The gpu_k8s processor finds holders without these labels.",
+	},
+	{
+		func(s situation) bool { return s.reasons[NoProcessRows] },
+		"Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only; before, every pod's row repeats the device's value.",
+	},
+	{
+		func(s situation) bool { return s.reasons[Driver] },
+		"Memory of MIG instances: a driver other than branch 535.",
+	},
+	{
+		func(s situation) bool { return s.reasons[OldExporter] },
+		"Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS): dcgm-exporter 4.x.",
+	},
+	{
+		func(s situation) bool { return s.reasons[Unit] },
+		"Ratios of ambiguous unit settle as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later.",
+	},
+}

@@ -1,0 +1,221 @@
+package diagnose
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// lines returns the names of all csv lines that a report asks for.
+func lines(r *Report) []string {
+	var out []string
+	for _, group := range r.TurnOn.CSV {
+		for _, l := range group.Lines {
+			name, _, _ := strings.Cut(l, ",")
+			out = append(out, strings.TrimPrefix(name, "DCGM_FI_"))
+		}
+	}
+	return out
+}
+
+func TestAdviceNamesEachMissingFieldOnce(t *testing.T) {
+	r := expose(t, "FB_USED 1 "+l4, "PROF_DRAM_ACTIVE 0 "+l4).Report()
+	got := lines(r)
+	seen := map[string]bool{}
+	for _, l := range got {
+		assert.False(t, seen[l], "%s twice", l)
+		seen[l] = true
+	}
+	assert.Subset(t, got, []string{"DEV_FB_FREE", "DEV_POWER_VIOLATION", "PROF_GR_ENGINE_ACTIVE", "DCGM_EXP_XID_ERRORS_COUNT"})
+	assert.NotContains(t, got, "DEV_FB_USED", "it is there")
+	assert.NotContains(t, got, "PROF_DRAM_ACTIVE", "it is there")
+	assert.NotContains(t, got, "PROF_NVLINK_TX_BYTES", "the model has no NVLink")
+	assert.NotContains(t, got, "PROF_PIPE_INT_ACTIVE", "optional")
+}
+
+func TestAdviceGoesByTheExporter(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		row           string
+		lines, absent []string
+		setting       string
+	}{
+		{
+			"an old one knows the mask by its old name, and no exact times",
+			"GPU_TEMP 30 UUID=GPU-1 Hostname=n",
+			[]string{"DEV_CLOCK_THROTTLE_REASONS", "DEV_XID_ERRORS"},
+			[]string{"DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "DCGM_EXP_XID_ERRORS_COUNT"},
+			"dcgm-exporter 4.x",
+		},
+		{
+			"one that may be a 3.x or a 4.x gets both names",
+			"GPU_TEMP 30 UUID=GPU-1 Hostname=n pci_bus_id=0",
+			[]string{"DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "DCGM_EXP_XID_ERRORS_COUNT"},
+			[]string{"DCGM_EXP_XID_ERRORS_TOTAL"},
+			"If the exporter is a 3.x",
+		},
+		{
+			"a new one has exact counts of XIDs",
+			"GPU_TEMP 30 UUID=GPU-1 hostname=n pci_bus_id=0",
+			[]string{"DCGM_EXP_XID_ERRORS_TOTAL", "DCGM_EXP_XID_ERRORS_COUNT"},
+			[]string{"DEV_CLOCK_THROTTLE_REASONS"},
+			"DCGM_EXPORTER_COLLECTORS",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := expose(t, tt.row).Report()
+			assert.Subset(t, lines(r), tt.lines)
+			for _, l := range tt.absent {
+				assert.NotContains(t, lines(r), l)
+			}
+			assert.Contains(t, strings.Join(r.TurnOn.Settings, "\n"), tt.setting)
+		})
+	}
+}
+
+func TestAReportIsCompleteWhenOnlyTheHardwareIsShortOfSomething(t *testing.T) {
+	rows := []string{"MEMORY_TEMP 0 " + l4, "POWER_USAGE 3 pod=p " + l4}
+	for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
+		if l := csv[id]; l.name != "" && id != dcgm.MemoryTemp && !isNVLink(id) {
+			rows = append(rows, l.name+" 1 "+l4)
+		}
+	}
+	r := expose(t, rows...).Report()
+	assert.True(t, r.Complete(), "no NVLink, no memory sensor, no rows per process")
+	assert.Empty(t, r.TurnOn.CSV)
+
+	assert.False(t, expose(t, rows[1:4]...).Report().Complete())
+}
+
+func TestDevicesAreInOrder(t *testing.T) {
+	r := expose(t, "GPU_TEMP 1 UUID=GPU-c device=nvidia10", "GPU_TEMP 1 UUID=GPU-b device=nvidia9",
+		"GPU_TEMP 1 UUID=a device=nvidia1 GPU_I_ID=10", "GPU_TEMP 1 UUID=a device=nvidia1 GPU_I_ID=9 GPU_I_PROFILE=1g.5gb").Report()
+	var ids []string
+	for _, d := range r.Devices {
+		ids = append(ids, d.ID+" "+d.Kind)
+	}
+	assert.Equal(t, []string{"GPU-a mig_board", "GPU-a/gi9 mig_instance", "GPU-a/gi10 mig_instance", "GPU-b gpu", "GPU-c gpu"}, ids)
+	assert.Equal(t, "1g.5gb", r.Devices[1].Profile)
+}
+
+func TestTheExporterIsRecognisedByItsText(t *testing.T) {
+	for row, want := range map[string]string{
+		"GPU_TEMP 1 UUID=1 Hostname=n":                   "before 3.3.7-3.5.0",
+		"GPU_TEMP 1 uuid=1 pci_bus_id=0 Hostname=n":      "3.3.7-3.5.0 to 4.5.3-4.8.2",
+		"GPU_TEMP 1 UUID=1 pci_bus_id=0 hostname=n":      "4.6.0-4.8.3 or later",
+		"FB_USED_BYTES 1 UUID=1 pci_bus_id=0 hostname=n": "4.7.0-4.9.0 or later",
+		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":  "", // links spell their labels their own way
+		"GPU_TEMP 1 gpu=0 Hostname=n":                    "",
+		"other_metric 1 UUID=1 pci_bus_id=0 hostname=n":  "",
+		"GPU_TEMP 1 UUID=1 DCGM_FI_DRIVER_VERSION=535.1": "before 3.3.7-3.5.0",
+		"SOMETHING_NEW 1 UUID=1 pci_bus_id=0 hostname=n": "4.6.0-4.8.3 or later",
+	} {
+		assert.Equal(t, want, expose(t, row).Report().Exporter.Version, row)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	const pod = " pod=p namespace=ns container=c "
+	const other = " pod=q namespace=ns container=c "
+	for _, tt := range []struct {
+		name string
+		rows []string
+		want []string
+	}{
+		{"nothing is odd", []string{"GPU_TEMP 30 " + l4, "HELP POWER_VIOLATION Throttling duration (in ns).", "TYPE PROF_PCIE_TX_BYTES gauge"}, nil},
+		{"HELP says microseconds", []string{"GPU_TEMP 30 " + l4, "HELP POWER_VIOLATION Throttling duration due to power constraints (in us)."}, []string{"nanoseconds"}},
+		{"TYPE says counter", []string{"GPU_TEMP 30 " + l4, "TYPE PROF_PCIE_TX_BYTES counter", "TYPE POWER_VIOLATION counter"}, []string{"rates_typed_counter"}},
+		{"pods repeat a value", []string{"GPU_TEMP 30" + pod + l4, "GPU_TEMP 30" + other + l4}, []string{"repeated_rows"}},
+		{"pods have values of their own", []string{"FB_USED 9 " + l4, "FB_USED 4" + pod + l4, "FB_USED 4" + other + l4}, nil},
+		{"one pod with and without its uid", []string{"GPU_TEMP 30" + pod + l4, "GPU_TEMP 30 pod_uid=u" + pod + l4}, nil},
+		{"activity is 0 under load", []string{"GPU_UTIL 90 " + l4, "PROF_GR_ENGINE_ACTIVE 0 " + l4, "PROF_DRAM_ACTIVE 0 " + l4}, []string{"false_zeros"}},
+		{"activity is 0 under load, as a ratio", []string{"GPU_UTIL_RATIO 0.9 " + l4, "PROF_GR_ENGINE_ACTIVE 0 " + l4}, []string{"false_zeros"}},
+		{"activity is 0 while idle", []string{"GPU_UTIL 9 " + l4, "PROF_GR_ENGINE_ACTIVE 0 " + l4}, nil},
+		{"some activity", []string{"GPU_UTIL 90 " + l4, "PROF_GR_ENGINE_ACTIVE 0.9 " + l4, "PROF_SM_ACTIVE 0 " + l4}, nil},
+		{"PCIe is 0 under load", []string{"PROF_GR_ENGINE_ACTIVE 0.9 " + l4, "PROF_PCIE_TX_BYTES 0 " + l4, "PROF_PCIE_RX_BYTES 0 " + l4}, []string{"false_zeros_pcie"}},
+		{"PCIe is 0 in one direction", []string{"PROF_GR_ENGINE_ACTIVE 0.9 " + l4, "PROF_PCIE_TX_BYTES 0 " + l4, "PROF_PCIE_RX_BYTES 8 " + l4}, nil},
+		{"sentinels leak", []string{"FB_USED 9223372036854775794 " + l4}, []string{"no_values"}},
+		{"a Prometheus in between", []string{"GPU_TEMP 30 exported_pod=p pod=x " + l4}, []string{"relayed"}},
+		{"a Prometheus in between, and a free GPU", []string{"GPU_TEMP 30 exported_pod=p pod=x " + l4, "GPU_TEMP 30 pod=x UUID=GPU-2 Hostname=n"}, []string{"relayed", "exporter_as_holder"}},
+		{"the exporter's own pod", []string{"GPU_TEMP 30 pod=dcgm-exporter-8x " + l4}, []string{"exporter_as_holder"}},
+		{"a placeholder's pod", []string{"GPU_TEMP 30 pod=x namespace=runai-reservation " + l4}, []string{"reservation_as_holder"}},
+		{"the claim of an instance on a board", []string{"GPU_TEMP 30 dra_mig_device_uuid=MIG-1 " + l4}, []string{"claim_on_board"}},
+		{"the claim of an instance on the instance", []string{"GPU_TEMP 30 dra_mig_device_uuid=MIG-1 " + mig7}, nil},
+		{"the host is a pod", []string{"GPU_TEMP 30 UUID=GPU-1 Hostname=nvidia-dcgm-exporter-8x"}, []string{"host_is_a_pod"}},
+		{"the host is localhost", []string{"GPU_TEMP 30 UUID=GPU-1 Hostname=localhost"}, []string{"host_is_localhost"}},
+		{"no host", []string{"GPU_TEMP 30 UUID=GPU-1"}, []string{"no_host"}},
+		{"two exporters by host", []string{"GPU_TEMP 30 UUID=GPU-1 Hostname=a", "GPU_TEMP 30 UUID=GPU-1 Hostname=b"}, []string{"two_exporters"}},
+		{"two exporters by target", []string{"GPU_TEMP 30 instance=a:9400 " + l4, "GPU_TEMP 30 instance=b:9400 " + l4}, []string{"two_exporters"}},
+		{"a series twice", []string{"GPU_TEMP 30 " + l4, "GPU_TEMP 31 " + l4}, []string{"duplicate_series"}},
+		{"no UUID", []string{"GPU_TEMP 30 gpu=0"}, []string{"no_uuid"}},
+		{"rows of CPUs and switches need no UUID", []string{"GPU_TEMP 30 " + l4, "DCGM_FI_DEV_CPU_UTIL_TOTAL 1 cpu=0", "DCGM_FI_DEV_NVSWITCH_X 1 nvswitch=nvswitch0"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, w := range expose(t, tt.rows...).Report().Warnings {
+				got = append(got, w.Code)
+				assert.NotContains(t, w.Text, "%!", "a format that does not fit")
+			}
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestManyDevicesAreNotAllNamed(t *testing.T) {
+	var rows []string
+	for i := range 9 {
+		rows = append(rows, fmt.Sprintf("GPU_TEMP 30 UUID=GPU-%d device=nvidia%d Hostname=a", i, i), fmt.Sprintf("GPU_TEMP 30 UUID=GPU-%d device=nvidia%d Hostname=b", i, i))
+	}
+	warnings := expose(t, rows...).Report().Warnings
+	require.Len(t, warnings, 1)
+	assert.Contains(t, warnings[0].Text, "nvidia0, nvidia1, nvidia2, nvidia3 and 5 more: exposed")
+}
+
+func TestJSONHasListsWhereThereIsNothing(t *testing.T) {
+	text, err := json.Marshal((&Exposition{}).Report())
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"devices":[]`)
+	assert.Contains(t, string(text), `"warnings":[]`)
+	assert.Contains(t, string(text), `"csv":[]`)
+}
+
+// Whatever is exposed, each device has exactly one verdict on each signal, a
+// missing signal has a reason, and a csv line asks for nothing that is there.
+func TestVerdictsAreWhole(t *testing.T) {
+	fields := dcgm.Fields()
+	rapid.Check(t, func(t *rapid.T) {
+		var e Exposition
+		for range rapid.IntRange(0, 40).Draw(t, "rows") {
+			var labels []Label
+			for _, name := range []string{"UUID", "GPU_I_ID", "pod", "Hostname", "modelName", "pci_bus_id", "nvlink"} {
+				if v := rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(t, name); v != "" || name == "UUID" {
+					labels = append(labels, Label{name, v})
+				}
+			}
+			e.Add(rapid.SampledFrom(fields).Draw(t, "field").Name, labels, rapid.Float64().Draw(t, "value"))
+		}
+		r := e.Report()
+		for _, s := range r.Signals {
+			n := 0
+			for _, k := range s.Kinds {
+				n += k.Available + k.Missing + k.Elsewhere
+			}
+			assert.Equal(t, len(r.Devices), n, s.Signal)
+			for _, m := range s.Missing {
+				assert.NotEmpty(t, m.Reason, s.Signal)
+			}
+		}
+		for _, l := range lines(r) {
+			if sp, ok := dcgm.Lookup("DCGM_FI_" + l); ok {
+				assert.Less(t, e.scrape.anywhere[sp.Field.ID], Blank, l)
+			}
+		}
+	})
+}

@@ -1,0 +1,412 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// State is what one scrape shows of one field. Higher states tell more.
+type State uint8
+
+const (
+	// Unseen fields have no row.
+	Unseen State = iota
+	// Declared fields have HELP or TYPE and no row.
+	Declared
+	// Blank fields have a row without a value: a sentinel, NaN, or a number that
+	// cannot be true.
+	Blank
+	// Ambiguous fields have a value in a unit that nothing in the scrape settles.
+	Ambiguous
+	// Zero fields have the value 0.
+	Zero
+	// Positive fields have another value.
+	Positive
+)
+
+// Kind is what a device is to MIG.
+type Kind uint8
+
+const (
+	// GPU is a board that is not cut.
+	GPU Kind = iota
+	// Board is a board whose MIG instances have rows.
+	Board
+	// Instance is a MIG instance.
+	Instance
+)
+
+// String names the kind in JSON.
+func (k Kind) String() string { return [...]string{"gpu", "mig_board", "mig_instance"}[k] }
+
+// states holds a State per field.
+type states [dcgm.NumFields]State
+
+func (s *states) see(id dcgm.ID, st State) { s[id] = max(s[id], st) }
+
+// Scrape is what one exporter showed at one time. The zero value is empty. All
+// rows have to be seen and models set before the first verdict is asked for.
+type Scrape struct {
+	// Clues are what labels of any row tell about the exporter.
+	Clues   Clues
+	devices []*Device
+	// anywhere is the best state of each field over all devices.
+	anywhere states
+	held     bool // some row names a holder
+	// alike holds the best state of each field over the devices of one model and
+	// kind, and processes the fields of which some pod has a row beside a device's
+	// own; both are made with the first verdict.
+	alike     map[likeness]*states
+	processes [dcgm.NumFields]bool
+}
+
+// Device is a board or a MIG instance in a Scrape.
+type Device struct {
+	// Model is the model name as exposed.
+	Model string
+
+	scrape     *Scrape
+	parent     *Device
+	instances  []*Device
+	bare, with states // rows without a holder, and with one
+	held       bool
+}
+
+// Device adds a device to the scrape; parent is the board of a MIG instance.
+func (s *Scrape) Device(parent *Device) *Device {
+	d := &Device{scrape: s, parent: parent}
+	if parent != nil {
+		parent.instances = append(parent.instances, d)
+	}
+	s.devices = append(s.devices, d)
+	return d
+}
+
+// Declare notes that HELP or TYPE name a field.
+func (s *Scrape) Declare(id dcgm.ID) { s.anywhere.see(id, Declared) }
+
+// See notes a row of the device. held says that the row names a holder.
+func (d *Device) See(id dcgm.ID, st State, held bool) {
+	d.scrape.anywhere.see(id, st)
+	if held {
+		d.with.see(id, st)
+		d.held, d.scrape.held = true, true
+		return
+	}
+	d.bare.see(id, st)
+}
+
+// Kind returns what the device is to MIG.
+func (d *Device) Kind() Kind {
+	switch {
+	case d.parent != nil:
+		return Instance
+	case len(d.instances) > 0:
+		return Board
+	}
+	return GPU
+}
+
+// state returns what the scrape shows of a field of the device. A row without a
+// holder is the device's own; the board's fields stand on its instances' rows.
+func (d *Device) state(id dcgm.ID) State {
+	st := d.bare[id]
+	if st == Unseen {
+		st = d.with[id]
+	}
+	if st == Unseen && catalogue[id].Scope == dcgm.Board {
+		for _, in := range d.instances {
+			st = max(st, in.state(id))
+		}
+	}
+	return st
+}
+
+// likeness is what devices have in common that can be expected to show the same
+// fields.
+type likeness struct {
+	model string
+	kind  Kind
+}
+
+func (d *Device) likeness() likeness { return likeness{d.Model, d.Kind()} }
+
+// compare sums up what the devices show.
+func (s *Scrape) compare() {
+	if s.alike != nil {
+		return
+	}
+	s.alike = map[likeness]*states{}
+	for _, d := range s.devices {
+		best := s.alike[d.likeness()]
+		if best == nil {
+			best = &states{}
+			s.alike[d.likeness()] = best
+		}
+		for id := range dcgm.NumFields {
+			if catalogue[id] == nil {
+				continue // the zero ID is no field
+			}
+			best.see(id, d.state(id))
+			s.processes[id] = s.processes[id] || d.processRows(id)
+		}
+	}
+}
+
+// shows reports whether the device has a value of the field that a signal can
+// be made of.
+func (d *Device) shows(id dcgm.ID) bool {
+	switch id {
+	case dcgm.MemoryTemp, dcgm.FBTotal:
+		return d.state(id) == Positive
+	case dcgm.GPUUtil:
+		return d.Kind() == GPU && d.state(id) >= Zero
+	}
+	return d.state(id) >= Zero
+}
+
+// showsAll reports whether the device shows a set of fields.
+func (d *Device) showsAll(set []dcgm.ID) bool {
+	for _, id := range set {
+		if !d.shows(id) {
+			return false
+		}
+	}
+	// A memory without any size is none.
+	return !slices.Contains(set, dcgm.FBFree) || d.state(dcgm.FBUsed) == Positive || d.state(dcgm.FBFree) == Positive
+}
+
+// Verdict says whether one device gives one signal.
+type Verdict struct {
+	Signal *Signal
+	// Available says that the scrape shows what the signal is made of.
+	Available bool
+	// Elsewhere signals are measured on the board of this instance, or on the
+	// instances of this board.
+	Elsewhere bool
+	// Reason says why the signal is missing.
+	Reason Reason
+	// Likely says that the scrape alone does not prove the reason.
+	Likely bool
+	// Missing are the fields that would turn the signal on.
+	Missing []dcgm.ID
+}
+
+// CanTurnOn reports whether the signal is missing for a reason that somebody can
+// do something about.
+func (v *Verdict) CanTurnOn() bool {
+	return !v.Available && !v.Elsewhere && !v.Reason.lasting() && (v.Reason != Capacity || len(v.Missing) > 0)
+}
+
+// Verdicts returns what the device gives of each of [Signals].
+func (d *Device) Verdicts() []Verdict {
+	d.scrape.compare()
+	out := make([]Verdict, len(signals))
+	for i := range signals {
+		out[i] = d.verdict(&signals[i])
+	}
+	return out
+}
+
+func (d *Device) verdict(s *Signal) Verdict {
+	v := Verdict{Signal: s}
+	switch s.Metric {
+	case signal.GPUDeviceHolder:
+		d.judgeHolder(&v)
+		return v
+	case signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization:
+		d.judgeProcesses(&v)
+		return v
+	}
+	if d.Kind() == Instance && s.scope() == dcgm.Board {
+		v.Elsewhere = true // its rows repeat the board's value
+		return v
+	}
+	if slices.ContainsFunc(s.Sources, d.showsAll) {
+		v.Available = true
+		d.judgeCapacity(&v)
+		return v
+	}
+	if d.Kind() == Board && s.scope() == dcgm.Instance {
+		v.Elsewhere = true
+		return v
+	}
+	// The usual source explains most; another one only when the usual one is out
+	// of reach and the other is not.
+	for i, set := range s.Sources {
+		missing, reason, likely := d.why(set)
+		if i == 0 || v.Reason != NotInCSV && reason == NotInCSV && v.Reason.replaceable() {
+			v.Missing, v.Reason, v.Likely = missing, reason, likely
+		}
+	}
+	return v
+}
+
+// replaceable reasons leave room for a signal's second source.
+func (r Reason) replaceable() bool { return r == NoProfiling || r == OldExporter }
+
+// why says why a set of fields is not shown.
+func (d *Device) why(set []dcgm.ID) (missing []dcgm.ID, reason Reason, likely bool) {
+	for _, id := range set {
+		if !d.shows(id) {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) == 0 { // both halves of the memory are 0
+		return set, NoValue, false
+	}
+	reason, likely = d.whyField(missing[0])
+	return missing, reason, likely
+}
+
+// whyField says why a field is not shown. What the row itself says comes first,
+// then what the hardware cannot do, then what the rest of the scrape suggests.
+func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
+	s := d.scrape
+	state := d.state(id)
+	switch {
+	case d.Kind() != GPU && notUnderMIG(id):
+		return MIG, false
+	case state == Ambiguous:
+		return Unit, false
+	case state == Zero && id == dcgm.MemoryTemp:
+		return Sensor, false
+	case state >= Blank:
+		return NoValue, false
+	case isVGPU(d.Model) && notInGuests(id):
+		return VGPU, true
+	case isNVLink(id) && lacksNVLink(d.Model):
+		return Link, true
+	case d.Kind() == Instance && isMemory(id) && s.Clues.branch() == branchWithoutInstanceMemory:
+		return Driver, true
+	case s.alike[d.likeness()][id] >= Zero:
+		return NoValue, true
+	case s.anywhere[id] >= Blank && d.Kind() == Instance:
+		return MIG, true
+	case s.anywhere[id] >= Blank:
+		return OthersOnly, true
+	case isProfiling(id) && s.profilingFails(d.Model):
+		return NoProfiling, true
+	case s.anywhere[id] == Declared:
+		return NoValue, true
+	case id == dcgm.XIDLast && s.Clues.Age() >= Since335:
+		return NoEvent, true
+	case isEventTime(id) && s.Clues.Age() == Before335:
+		return OldExporter, true
+	}
+	return NotInCSV, true
+}
+
+// judgeCapacity makes a link's utilization missing while the link's capacity is
+// unknown.
+func (d *Device) judgeCapacity(v *Verdict) {
+	switch v.Signal.Metric {
+	case signal.GPUPCIeUtilization:
+		if d.shows(dcgm.PCIeMaxLinkGen) && d.shows(dcgm.PCIeMaxLinkWidth) || dcgm.ModelLinks(d.Model).PCIe > 0 {
+			return
+		}
+		v.Missing = []dcgm.ID{dcgm.PCIeMaxLinkGen, dcgm.PCIeMaxLinkWidth}
+	case signal.GPUNVLinkUtilization:
+		if dcgm.ModelLinks(d.Model).NVLink > 0 {
+			return
+		}
+	default:
+		return
+	}
+	v.Available, v.Reason = false, Capacity
+}
+
+// judgeHolder decides on the labels that name pods.
+func (d *Device) judgeHolder(v *Verdict) {
+	switch {
+	case d.held:
+		v.Available = true
+	case d.Kind() == Board:
+		v.Elsewhere = true
+	case d.scrape.held || d.scrape.Clues.emptyPod:
+		v.Reason, v.Likely = Free, true
+	default:
+		v.Reason, v.Likely = NoPodLabels, true
+	}
+}
+
+// judgeProcesses decides on rows of pods beside the device's own row.
+func (d *Device) judgeProcesses(v *Verdict) {
+	id := v.Signal.Sources[0][0]
+	switch {
+	case d.processRows(id):
+		v.Available = true
+	case d.Kind() == Board:
+		v.Elsewhere = true
+	case d.Kind() == Instance && id == dcgm.GPUUtil:
+		v.Reason = MIG
+	case !d.held && d.scrape.processes[id]:
+		v.Reason, v.Likely = Free, true
+	default:
+		v.Reason = NoProcessRows
+	}
+}
+
+// processRows reports whether pods have rows of a field beside the device's own.
+func (d *Device) processRows(id dcgm.ID) bool { return d.bare[id] != Unseen && d.with[id] >= Zero }
+
+// profilingFails reports whether profiling fields are missing although the
+// exporter seems to list them: the lists that exporters of 4.x come with have
+// some, and this one shows nothing that those lists lack.
+func (s *Scrape) profilingFails(model string) bool {
+	ownList := false
+	for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
+		if s.anywhere[id] == Unseen {
+			continue
+		}
+		if isProfiling(id) && s.anywhere[id] >= Blank {
+			return false
+		}
+		ownList = ownList || !csv[id].shipped && id != dcgm.FBTotal
+	}
+	if strings.Contains(strings.ToLower(model), "geforce") {
+		return true
+	}
+	return !ownList && (s.anywhere[dcgm.FBReserved] != Unseen || s.Clues.Age() >= Since483)
+}
+
+// isProfiling reports whether a field comes from DCGM's profiling module.
+func isProfiling(id dcgm.ID) bool { return strings.HasPrefix(catalogue[id].Name, "DCGM_FI_PROF_") }
+
+func isNVLink(id dcgm.ID) bool { return strings.Contains(catalogue[id].Name, "_NVLINK_") }
+
+func isMemory(id dcgm.ID) bool { return id >= dcgm.FBUsed && id <= dcgm.FBReserved }
+
+func isEventTime(id dcgm.ID) bool {
+	return id >= dcgm.EventTimeSWPowerCap && id <= dcgm.EventTimeHWPowerBrake
+}
+
+// notUnderMIG reports whether exporters leave a field out while MIG is on.
+func notUnderMIG(id dcgm.ID) bool {
+	return id == dcgm.GPUUtil || id == dcgm.EncUtil || id == dcgm.DecUtil
+}
+
+// notInGuests reports whether the guest of a virtual GPU lacks a field that the
+// same list gives on hardware.
+func notInGuests(id dcgm.ID) bool {
+	switch id {
+	case dcgm.GPUTemp, dcgm.PowerUsage, dcgm.EnergyConsumption, dcgm.PCIeReplay, dcgm.XIDLast,
+		dcgm.RowRemapUncorrectable, dcgm.RowRemapCorrectable:
+		return true
+	}
+	return isProfiling(id) || isNVLink(id)
+}
+
+// isVGPU recognises the guest's name of a virtual GPU.
+func isVGPU(model string) bool { return strings.HasPrefix(strings.ToUpper(model), "GRID ") }
+
+// withoutNVLink lists models that have no NVLink, by words of the name.
+var withoutNVLink = []string{"t4", "l4", "l40s"}
+
+func lacksNVLink(model string) bool {
+	words := strings.FieldsFunc(strings.ToLower(model), func(r rune) bool { return r == ' ' || r == '-' || r == '_' })
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(withoutNVLink, w) })
+}

@@ -1,0 +1,189 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// Warning is something that makes numbers of the exporter easy to misread.
+type Warning struct {
+	// Code names the warning for scripts.
+	Code string `json:"code"`
+	// Text says it to a person.
+	Text string `json:"text"`
+}
+
+// busy is the GPU_UTIL, in percent, from which activity cannot be 0 throughout.
+const busy = 10
+
+// warnings lists what is easy to misread in the exposition.
+func (e *Exposition) warnings() []Warning {
+	out := []Warning{}
+	warn := func(when bool, code, format string, args ...any) {
+		if when {
+			out = append(out, Warning{code, fmt.Sprintf(format, args...)})
+		}
+	}
+	t := &e.seen
+	warn(len(e.microseconds) > 0, "nanoseconds",
+		"HELP calls %s microseconds. DCGM counts nanoseconds: leave violation_unit: ns, and divide by 1e9 in recording rules.", short(e.microseconds))
+	warn(len(e.typedCounter) > 0, "rates_typed_counter",
+		"TYPE calls %s counters. They are rates in bytes per second: rate() of them in a dashboard is wrong.", short(e.typedCounter))
+	if copied := e.copied(); len(copied) > 0 {
+		warn(true, "repeated_rows",
+			"%s: rows of several pods repeat the device's value. Adding them up counts it more than once; the collector takes it once.", list(copied))
+	}
+	idle, pcie := e.falseZeros()
+	warn(len(idle) > 0, "false_zeros",
+		"%s: every profiling activity is 0 although GPU_UTIL is %d %% or more. Likely stale: restart the exporter, or the hostengine.", list(idle), busy)
+	warn(len(pcie) > 0, "false_zeros_pcie",
+		"%s: PCIe rates are 0 in both directions although the GPU is active. Likely broken in the exporter (dcgm-exporter issue 721).", list(pcie))
+	warn(t.blanks > 0, "no_values",
+		"%s without a value (sentinels, NaN, or numbers that cannot be true). Dashboards on raw metrics show them; the collector drops and counts them.", count(t.blanks, "row"))
+	warn(t.relayed, "relayed",
+		"Labels exported_pod and the like: a Prometheus without honor_labels stands between. The collector reads them; better scrape the exporter itself.")
+	warn(t.ownPod, "exporter_as_holder",
+		"Rows name the exporter's own pod, as a scrape without honor_labels does. It holds no GPU and is never taken for a holder.")
+	warn(t.reservation, "reservation_as_holder",
+		"Rows name pods of a reservation namespace: likely placeholders of a GPU sharing scheduler, not the workloads.")
+	warn(t.boardDRA, "claim_on_board",
+		"Rows of a whole board carry the claim of a MIG device, as exporters up to 4.5.3-4.8.2 print it. The collector does not take it for the board's.")
+	warn(t.podAsHost, "host_is_a_pod",
+		"The host label is the exporter's pod. Set NODE_NAME for the exporter from spec.nodeName, or node_name in gpu_synthesizer.")
+	warn(t.localhost, "host_is_localhost",
+		"The host label is localhost, as with a remote hostengine: set node_name in gpu_synthesizer.")
+	warn(t.noHost, "no_host",
+		"Rows have no host label: set node_name in gpu_synthesizer, or NODE_NAME for the collector.")
+	twice := e.exposedTwice()
+	warn(len(twice) > 0, "two_exporters",
+		"%s: exposed under two hosts or targets. Likely two exporters watch the same GPU: they fight over DCGM's profiling module and every series comes twice.", list(twice))
+	warn(t.duplicates > 0, "duplicate_series",
+		"%s with the name and the labels of an earlier one. Likely two exporters or two texts in one.", count(t.duplicates, "row"))
+	warn(t.withoutUUID > 0, "no_uuid",
+		"%s of DCGM metrics without a GPU's UUID: they cannot be told apart and are dropped.", count(t.withoutUUID, "row"))
+	return out
+}
+
+// copied returns the devices whose rows per pod repeat one value.
+func (e *Exposition) copied() []*device {
+	type key struct {
+		device *device
+		field  dcgm.ID
+	}
+	type seen struct {
+		holder  dcgm.Holder
+		exposed float64
+	}
+	var out []*device
+	first := map[key]seen{}
+	for _, r := range e.rows {
+		if !r.held || r.device.bare[r.spelling.Field.ID] != Unseen {
+			continue
+		}
+		k := key{r.device, r.spelling.Field.ID}
+		f, ok := first[k]
+		switch {
+		case !ok:
+			first[k] = seen{r.holder, r.exposed}
+		case f.holder != r.holder && f.exposed == r.exposed && !slices.Contains(out, r.device):
+			out = append(out, r.device)
+		}
+	}
+	return out
+}
+
+// falseZeros returns the devices whose profiling shows nothing at all, and those
+// whose PCIe rates show nothing, while something else says that they work.
+func (e *Exposition) falseZeros() (idle, pcie []*device) {
+	utilized := map[*device]bool{}
+	scale := e.scale()
+	for _, r := range e.rows {
+		if r.spelling.Field.ID != dcgm.GPUUtil || r.held || stateOf(r.spelling, r.exposed, scale) != Positive {
+			continue
+		}
+		fraction, _ := r.spelling.Unit.Value(r.exposed)
+		if r.spelling.Unit == dcgm.RatioOrPercent {
+			fraction, _ = scale.Apply(r.exposed)
+		}
+		utilized[r.device] = fraction >= busy/100.0
+	}
+	activity := []dcgm.ID{dcgm.GREngineActive, dcgm.SMActive, dcgm.SMOccupancy, dcgm.DRAMActive, dcgm.PipeTensorActive}
+	for _, d := range e.order {
+		zeros, positive := 0, 0
+		for _, id := range activity {
+			switch d.state(id) {
+			case Zero:
+				zeros++
+			case Positive:
+				positive++
+			}
+		}
+		if utilized[d] && zeros > 0 && positive == 0 {
+			idle = append(idle, d)
+		}
+		if (utilized[d] || positive > 0) && d.state(dcgm.PCIeTXRate) == Zero && d.state(dcgm.PCIeRXRate) == Zero {
+			pcie = append(pcie, d)
+		}
+	}
+	return idle, pcie
+}
+
+// exposedTwice returns the boards that stand under two hosts or scrape targets.
+func (e *Exposition) exposedTwice() []*device {
+	var out []*device
+	boards := map[string]bool{}
+	for _, d := range e.order {
+		if d.board != nil {
+			continue
+		}
+		if boards[d.key.uuid] || len(d.instanceLabels) > 1 {
+			out = append(out, d)
+		}
+		boards[d.key.uuid] = true
+	}
+	return out
+}
+
+// mostNames bounds the names in one warning.
+const mostNames = 4
+
+// list names devices as a person knows them.
+func list(devices []*device) string {
+	var names []string
+	for _, d := range devices {
+		name := d.name
+		if name == "" {
+			name = d.id()
+		} else if d.key.instance != "" {
+			name += "/gi" + d.key.instance
+		}
+		names = append(names, name)
+	}
+	return shorten(names)
+}
+
+// short lists fields without their common prefix.
+func short(names []string) string {
+	var out []string
+	for _, n := range names {
+		out = append(out, strings.TrimPrefix(strings.TrimPrefix(n, "DCGM_FI_DEV_"), "DCGM_FI_"))
+	}
+	return shorten(out)
+}
+
+func shorten(names []string) string {
+	if len(names) > mostNames {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
+	}
+	return strings.Join(names, ", ")
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

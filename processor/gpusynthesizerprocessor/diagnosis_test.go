@@ -1,0 +1,187 @@
+package gpusynthesizerprocessor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+)
+
+// deviceSignal is one signal of one device.
+type deviceSignal struct {
+	id, signal string
+}
+
+// What gpu.signal.available says must be so: 1 for what the processor made of
+// the same scrape and 0 for what it did not, with the reason that gpudoctor
+// gives.
+func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
+	bodies := map[string]string{}
+	for _, style := range dcgmsim.Styles() {
+		for _, fields := range []dcgmsim.FieldSet{dcgmsim.FieldsDefault, dcgmsim.FieldsAll} {
+			for _, scenario := range dcgmsim.Scenarios() {
+				config := dcgmsim.NewDefaultConfig()
+				config.Style, config.Fields, config.Scenario = style, fields, scenario
+				if scenario != dcgmsim.ScenarioMixed {
+					config.GPUs = 3
+				}
+				if config.Validate() != nil {
+					continue // no exporter of that style could show it
+				}
+				simulation, err := dcgmsim.New(config)
+				require.NoError(t, err)
+				bodies["simulated "+string(style)+" "+string(fields)+" "+scenario] = string(simulation.AppendBody(nil, 0, 47*time.Second))
+			}
+		}
+	}
+	recorded, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "captures", "*.prom"))
+	require.NoError(t, err)
+	if len(recorded) == 0 {
+		t.Log("NOT CHECKED against recorded exporter outputs: there are none beside the repository")
+	}
+	golden, err := filepath.Glob(filepath.Join("testdata", "golden", "*", "scrapes.prom"))
+	require.NoError(t, err)
+	for _, file := range append(recorded, golden...) {
+		if strings.Contains(file, "one_uuid_on_two_nodes") {
+			continue // a report is about one exporter
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var body strings.Builder
+		scrapes := 0
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if strings.HasPrefix(line, "@ ") {
+				if scrapes++; scrapes > 1 {
+					break // the first scrape, twice
+				}
+			}
+			if strings.HasPrefix(line, "DCGM") && strings.Contains(line, "} ") {
+				body.WriteString(line + "\n")
+			}
+		}
+		bodies[filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file)] = body.String()
+	}
+	for name, body := range bodies {
+		t.Run(name, func(t *testing.T) { checkDiagnosis(t, parse(t, body)) })
+	}
+}
+
+func checkDiagnosis(t *testing.T, rows []row) {
+	t.Helper()
+	md := diagnosed(t, rows)
+	if md == (pmetric.Metrics{}) {
+		return // nothing in it is about a GPU
+	}
+	available, made := map[deviceSignal]string{}, map[deviceSignal]bool{}
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
+			contract, ours := signal.Lookup(m.Name())
+			if !ours {
+				continue
+			}
+			for _, dp := range points(m).All() {
+				id := text(dp.Attributes(), signal.HardwareID)
+				if contract == signal.GPUSignalAvailable {
+					key := deviceSignal{id, text(dp.Attributes(), signal.Signal)}
+					require.NotContains(t, available, key, "said twice")
+					available[key] = text(dp.Attributes(), signal.Reason)
+					assert.Equal(t, available[key] == "", dp.IntValue() == 1, "%v has a reason or is there", key)
+					continue
+				}
+				made[deviceSignal{id, nameOf(contract, dp)}] = true
+			}
+		}
+	}
+	for key, reason := range available {
+		assert.Equal(t, made[key], reason == "", "%v %q", key, reason)
+	}
+	for key := range made {
+		if _, said := available[key]; !said {
+			assert.Equal(t, "hw.errors{xid}", key.signal, "%v is there, and nothing is said of it", key)
+		}
+	}
+	told := doctor(rows)
+	assert.Len(t, told, len(available))
+	for key, reason := range told {
+		assert.Equal(t, reason, available[key], "%v", key)
+	}
+}
+
+// diagnosed returns what comes out of the second of two alike scrapes.
+func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
+	t.Helper()
+	dir := t.TempDir()
+	config := "metrics: {gpu.signal.available: {enabled: true}}"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o600))
+	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
+	var out pmetric.Metrics
+	for _, seconds := range []int64{10, 20} {
+		sink.Reset()
+		require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{seconds, rows})))
+		if all := sink.AllMetrics(); len(all) > 0 {
+			out = all[0]
+		}
+	}
+	return out
+}
+
+// nameOf returns the name of the signal that a point is part of.
+func nameOf(m *signal.Metric, dp pmetric.NumberDataPoint) string {
+	if len(m.Attributes) == 0 || m == signal.GPUClockEventActive {
+		return m.Name
+	}
+	part := text(dp.Attributes(), m.Attributes[0])
+	if m == signal.HwErrors && (part == "" || strings.HasPrefix(part, signal.ErrorTypeXIDPrefix)) {
+		part = "xid"
+	}
+	return m.Name + "{" + part + "}"
+}
+
+// doctor returns what a person is told of the same rows.
+func doctor(rows []row) map[deviceSignal]string {
+	var e diagnose.Exposition
+	for _, r := range rows {
+		var labels []diagnose.Label
+		for _, l := range r.labels {
+			labels = append(labels, diagnose.Label{Name: l.Name, Value: l.Value})
+		}
+		e.Add(r.name, labels, r.value)
+	}
+	report := e.Report()
+	kinds := map[string][]string{}
+	for _, d := range report.Devices {
+		kinds[d.Kind] = append(kinds[d.Kind], d.ID)
+	}
+	out := map[deviceSignal]string{}
+	for _, s := range report.Signals {
+		for _, k := range s.Kinds {
+			if k.Available > 0 {
+				for _, id := range kinds[k.Kind] {
+					out[deviceSignal{id, s.Signal}] = ""
+				}
+			}
+		}
+		for _, m := range s.Missing {
+			for _, id := range m.Devices {
+				out[deviceSignal{id, s.Signal}] = m.Reason
+			}
+		}
+	}
+	return out
+}
+
+func TestSignalsAreSaidToBeAvailableOnRequestOnly(t *testing.T) {
+	assert.NotContains(t, synthesize(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), signal.GPUSignalAvailable.Name)
+}

@@ -1,0 +1,79 @@
+package synth
+
+import (
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// diagnosis collects what one scrape shows of each device, for
+// gpu.signal.available.
+type diagnosis struct {
+	exporters map[Place]*diagnose.Scrape
+	devices   map[*Device]*diagnose.Device
+}
+
+// begin forgets the scrape before.
+func (g *diagnosis) begin() {
+	*g = diagnosis{map[Place]*diagnose.Scrape{}, map[*Device]*diagnose.Device{}}
+}
+
+// see notes a row, the value read from it, or why there is none.
+func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool) {
+	d := g.device(o.row.device)
+	g.exporters[o.row.place].Clues.Merge(o.row.Clues)
+	state := diagnose.Blank
+	switch {
+	case reason == DropAmbiguous:
+		state = diagnose.Ambiguous
+	case reason != DropNone:
+	case v == 0:
+		state = diagnose.Zero
+	default:
+		state = diagnose.Positive
+	}
+	d.See(o.field.ID, state, held)
+}
+
+// device returns what is known of a device in this scrape.
+func (g *diagnosis) device(d *Device) *diagnose.Device {
+	out := g.devices[d]
+	if out == nil {
+		var parent *diagnose.Device
+		if d.Parent != nil {
+			parent = g.device(d.Parent)
+		}
+		exporter := g.exporters[d.Place]
+		if exporter == nil {
+			exporter = &diagnose.Scrape{}
+			g.exporters[d.Place] = exporter
+		}
+		out = exporter.Device(parent)
+		g.devices[d] = out
+	}
+	return out
+}
+
+// end takes over how the devices are described, once all rows are seen.
+func (g *diagnosis) end() {
+	for d, out := range g.devices {
+		out.Model = d.Model
+	}
+}
+
+// signals writes which signals the device gives. What is measured on its board,
+// or on its instances, is said there.
+func (e *emitter) signals(d *diagnose.Device) {
+	for _, v := range d.Verdicts() {
+		if v.Elsewhere {
+			continue
+		}
+		p := Point{
+			Metric: signal.GPUSignalAvailable, Device: e.a.device, Own: v.Signal.Name(),
+			Reason: v.Reason.String(), Time: e.time,
+		}
+		if v.Available {
+			p.Int = 1
+		}
+		e.s.emit(&p)
+	}
+}
