@@ -1,0 +1,369 @@
+package manifeststest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const gpu = "GPU-11111111-2222-3333-4444-555555555555"
+
+// exposition is what an exporter says of a GPU whose holder it does not know.
+const exposition = `# TYPE DCGM_FI_DEV_GPU_UTIL gauge
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="exporter"} 50
+# TYPE DCGM_FI_DEV_FB_USED gauge
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="exporter"} 20480
+# TYPE DCGM_FI_DEV_FB_FREE gauge
+DCGM_FI_DEV_FB_FREE{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="exporter"} 61440
+`
+
+// Each of the agent's configurations, with the permissions of its account, finds the
+// exporter's pod, and the pod that holds the GPU, and is refused nothing.
+func TestTheAgentWorksWithItsPermissions(t *testing.T) {
+	collector := binary(t, "otelcol-gpu")
+	const discovered = "receivers.dcgm.discovery.kubernetes.auth_type=kubeConfig"
+	for name, tc := range map[string]struct {
+		file, option string // option is applied beside the rest
+		set          []string
+		want         map[string]any
+	}{
+		"as installed":        {file: "11-agent-config.yaml", set: []string{discovered}},
+		"with claims":         {file: "11-agent-config.yaml", option: "claims-rbac.yaml", set: []string{discovered, "processors.gpu_k8s.claims=true"}},
+		"by receiver_creator": {file: "receiver-creator.yaml", set: []string{"extensions.k8s_observer.auth_type=kubeConfig"}},
+		"with owners": {
+			file: "k8s-attributes.yaml", set: []string{discovered, "processors.k8s_attributes.auth_type=kubeConfig"},
+			want: map[string]any{"k8s.deployment.name": "trainer"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plane := installed(t)
+			needed := authorizationv1.ResourceAttributes{Verb: "watch", Group: "resource.k8s.io", Resource: "resourceslices"}
+			if tc.option != "" {
+				plane.Apply(t, text(t, filepath.Join(manifestsDir, "options", tc.option)))
+				needed.Resource = "resourceclaims"
+			}
+			waitForGrant(t, plane, agent, needed)
+			plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+			workloads := plane.Namespace(t)
+			createExporter(t, plane, workloads)
+			trainer := createTrainer(t, plane, workloads)
+			kubelet := kubelettest.Start(t)
+			kubelet.Set(kube.ContainerResources{
+				Namespace: workloads, Pod: trainer.Name, Container: "main",
+				Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: gpu}},
+			})
+
+			backend, refused := newSink(t), forbidden(t, plane)
+			running := startCollector(t, collector, plane, agent, tc.file, backend, append(tc.set,
+				"processors.gpu_k8s.kubernetes.auth_type=kubeConfig", "processors.gpu_k8s.sources.pod_resources.socket="+kubelet.Socket(),
+				"processors.gpu_window.window=2s", "processors.gpu_window.grace=1s"))
+			holder := func(resource pcommon.Resource, metric string) bool {
+				uid, ok := resource.Attributes().Get(signal.K8sPodUID)
+				return ok && uid.Str() == string(trainer.UID) && metric == signal.MemoryUtilizationAvg.Name
+			}
+			got := backend.waitFor(t, running, "a window of the pod that holds the GPU", holder).Attributes().AsRaw()
+			want := map[string]any{
+				"host.name": "exporter", "k8s.node.name": node, "k8s.namespace.name": workloads,
+				"k8s.pod.name": trainer.Name, "k8s.pod.uid": string(trainer.UID), "k8s.container.name": "main",
+			}
+			maps.Copy(want, tc.want)
+			assert.Equal(t, want, got)
+			running.stop(t)
+			assert.Equal(t, refused, forbidden(t, plane), "calls that the API server refused")
+		})
+	}
+}
+
+func TestTheClusterCollectorWorksWithItsPermissions(t *testing.T) {
+	collector := binary(t, "otelcol-gpu")
+	plane := installed(t)
+	limits := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Status: corev1.NodeStatus{Capacity: limits}})
+	waiting := pod(plane.Namespace(t), "waiting")
+	waiting.Spec.Containers[0].Resources.Limits = limits
+	plane.Create(t, waiting)
+	plane.Create(t, controlplane.NVIDIAClass())
+	plane.Create(t, controlplane.NVIDIASlice(node, gpu))
+	for _, needed := range []authorizationv1.ResourceAttributes{
+		{Verb: "watch", Group: "resource.k8s.io", Resource: "resourceclaims"},
+		{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace, Name: cluster},
+	} {
+		waitForGrant(t, plane, cluster, needed)
+	}
+
+	backend, refused := newSink(t), forbidden(t, plane)
+	running := startCollector(t, collector, plane, cluster, "21-cluster-config.yaml", backend, []string{
+		"receivers.gpu_cluster.kubernetes.auth_type=kubeConfig", "receivers.gpu_cluster.collection_interval=1s",
+	})
+	for _, wanted := range []*signal.Metric{signal.K8sGPURequested, signal.K8sGPUAllocatable, signal.K8sResourceSliceDevices} {
+		backend.waitFor(t, running, wanted.Name, func(_ pcommon.Resource, metric string) bool { return metric == wanted.Name })
+	}
+	lease, err := plane.Admin().CoordinationV1().Leases(namespace).Get(t.Context(), cluster, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.NotEmpty(t, *lease.Spec.HolderIdentity)
+	running.stop(t)
+	assert.Equal(t, refused, forbidden(t, plane), "calls that the API server refused")
+}
+
+func TestForbiddenCallsAreCounted(t *testing.T) {
+	plane := installed(t)
+	before := forbidden(t, plane)
+	_, err := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, agent)).CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
+	require.Error(t, err)
+	assert.Greater(t, forbidden(t, plane), before)
+}
+
+func pod(in, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/workload"}}},
+	}
+}
+
+// run creates a pod of the node as it is once its kubelet has started it.
+func run(t *testing.T, plane *controlplane.Plane, p *corev1.Pod, ip string) {
+	t.Helper()
+	p.Spec.NodeName = node
+	plane.Create(t, p)
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}}
+	for _, container := range p.Spec.Containers {
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: container.Name, Image: container.Image, Ready: true, ContainerID: "containerd://" + p.Name,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		})
+	}
+	_, err := plane.Admin().CoreV1().Pods(p.Namespace).UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
+
+// createExporter serves a GPU and creates the exporter's pod that the server is.
+func createExporter(t *testing.T, plane *controlplane.Plane, in string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, exposition) }))
+	t.Cleanup(server.Close)
+	at, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	address, err := netip.ParseAddrPort(at.Host)
+	require.NoError(t, err)
+	exporter := pod(in, "nvidia-dcgm-exporter-x")
+	exporter.Labels = map[string]string{"app": "nvidia-dcgm-exporter"}
+	exporter.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: int32(address.Port())}}
+	run(t, plane, exporter, address.Addr().String())
+}
+
+// createTrainer creates a pod of a Deployment.
+func createTrainer(t *testing.T, plane *controlplane.Plane, in string) *corev1.Pod {
+	t.Helper()
+	labels := map[string]string{"pod-template-hash": "5d4f8c9b7"}
+	owner := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "trainer-5d4f8c9b7", Labels: labels},
+		Spec: appsv1.ReplicaSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod(in, "").Spec},
+		},
+	}
+	plane.Create(t, owner)
+	trainer := pod(in, owner.Name+"-abcde")
+	trainer.Labels = labels
+	trainer.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+	run(t, plane, trainer, "10.1.2.3")
+	return trainer
+}
+
+// waitForGrant waits until the API server knows of a binding that was just made.
+func waitForGrant(t *testing.T, plane *controlplane.Plane, account string, needed authorizationv1.ResourceAttributes) {
+	t.Helper()
+	client := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, account))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(context.WithoutCancel(t.Context()),
+			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &needed}}, metav1.CreateOptions{})
+		if assert.NoError(c, err) {
+			assert.True(c, review.Status.Allowed)
+		}
+	}, patience, 50*time.Millisecond)
+}
+
+// forbidden is how many calls the API server has refused for want of a permission.
+func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
+	t.Helper()
+	content, err := plane.Admin().Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	require.NoError(t, err)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(content))
+	require.NoError(t, err)
+	require.Contains(t, families, "authorization_attempts_total")
+	total := 0.0
+	for _, series := range families["authorization_attempts_total"].GetMetric() {
+		for _, label := range series.GetLabel() {
+			// RBAC has no opinion on what it does not grant.
+			if label.GetName() == "result" && label.GetValue() != "allowed" {
+				total += series.GetCounter().GetValue()
+			}
+		}
+	}
+	return total
+}
+
+// collector is a running process.
+type collector struct {
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	ended  chan struct{} // closed when err holds how it ended
+	err    error
+}
+
+// startCollector starts the collector on a configuration of the manifests, as an account.
+func startCollector(t *testing.T, binary string, plane *controlplane.Plane, account, file string, backend *sink, set []string) *collector {
+	t.Helper()
+	var text string
+	for _, config := range configs(t) {
+		if config.file == file {
+			text = strings.ReplaceAll(config.text, "/var/lib/otelcol-gpu", t.TempDir())
+		}
+	}
+	// Not with --set, which cannot reach into lists and receiver_creator's templates. Ports
+	// are any, so that a machine can run this twice.
+	text = strings.NewReplacer("collection_interval: 15s", "collection_interval: 1s", "timeout: 10s", "timeout: 1s",
+		":13133", ":0", "port: 8888", "port: 0").Replace(text)
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+
+	args := []string{"--config", path}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	c := &collector{stderr: &bytes.Buffer{}, ended: make(chan struct{})}
+	c.cmd = exec.CommandContext(t.Context(), binary, args...)
+	c.cmd.Stderr = c.stderr
+	c.cmd.Env = environment(backend.Listener.Addr().String(), map[string]string{
+		clientcmd.RecommendedConfigPathEnvVar: plane.ServiceAccountKubeConfig(t, namespace, account),
+	})
+	require.NoError(t, c.cmd.Start())
+	go func() {
+		defer close(c.ended)
+		c.err = c.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		<-c.ended
+		if t.Failed() {
+			t.Logf("the collector:\n%s", c.stderr)
+		}
+	})
+	return c
+}
+
+// stop ends the collector as the kubelet would. It has to leave in good order, with
+// nothing to complain of.
+func (c *collector) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-c.ended:
+		require.NoError(t, c.err)
+	case <-time.After(patience):
+		require.FailNow(t, "the collector does not end")
+	}
+	for line := range strings.Lines(c.stderr.String()) {
+		assert.NotRegexp(t, `"level":"(warn|error)"|^panic`, line)
+	}
+}
+
+// sink is an OTLP/HTTP backend.
+type sink struct {
+	*httptest.Server
+	arrived chan struct{} // one token per request, dropped when nobody waits
+
+	mu  sync.Mutex
+	all []pmetric.Metrics
+}
+
+func newSink(t *testing.T) *sink {
+	t.Helper()
+	s := &sink{arrived: make(chan struct{}, 1)}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		request := pmetricotlp.NewExportRequest()
+		z, err := gzip.NewReader(r.Body)
+		if err == nil {
+			var body []byte
+			if body, err = io.ReadAll(z); err == nil {
+				err = request.UnmarshalProto(body)
+			}
+		}
+		if !assert.NoError(t, err) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		s.mu.Lock()
+		s.all = append(s.all, request.Metrics())
+		s.mu.Unlock()
+		select {
+		case s.arrived <- struct{}{}:
+		default:
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// waitFor returns the Resource of the first metric that is the wanted one.
+func (s *sink) waitFor(t *testing.T, c *collector, what string, wanted func(pcommon.Resource, string) bool) pcommon.Resource {
+	t.Helper()
+	end := time.After(patience)
+	for {
+		s.mu.Lock()
+		for _, md := range s.all {
+			for _, rm := range md.ResourceMetrics().All() {
+				for _, sm := range rm.ScopeMetrics().All() {
+					for _, m := range sm.Metrics().All() {
+						if wanted(rm.Resource(), m.Name()) {
+							s.mu.Unlock()
+							return rm.Resource()
+						}
+					}
+				}
+			}
+		}
+		s.mu.Unlock()
+		select {
+		case <-s.arrived:
+		case <-c.ended:
+			require.FailNow(t, "the collector ended", "waiting for %s: %v", what, c.err)
+		case <-end:
+			require.FailNow(t, "nothing came", "waiting for %s", what)
+		}
+	}
+}
