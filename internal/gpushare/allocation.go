@@ -2,6 +2,7 @@ package gpushare
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -122,7 +123,7 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 		a.Minor = int(*device.Minor)
 	}
 	if a.UUID == "" && a.Minor < 0 {
-		return Allocation{}, fmt.Errorf("neither id nor minor")
+		return Allocation{}, errors.New("neither id nor minor")
 	}
 	if a.UUID != "" && !uuidForm.MatchString(a.UUID) {
 		return Allocation{}, fmt.Errorf("id %s is no device's", clip(a.UUID))
@@ -297,7 +298,7 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 }
 
 var (
-	fractionForm = regexp.MustCompile(`^(?:0?\.[0-9]{1,9}|1(?:\.0{1,9})?)$`)
+	fractionForm = regexp.MustCompile(`^(?:0?\.\d{1,9}|1(?:\.0{1,9})?)$`)
 	// containerForm is a container's name as Kubernetes allows it.
 	containerForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 )

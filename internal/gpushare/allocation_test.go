@@ -30,30 +30,36 @@ func TestKoordinatorAllocations(t *testing.T) {
 	}{
 		"the documented example": {
 			`{"gpu":[{"minor":3,"resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory":"23034Mi","koordinator.sh/gpu-memory-ratio":"50"},"id":"GPU-1"}]}`,
-			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1", Minor: 3, MemoryBytes: 23034 << 20, MemoryRatio: 0.5, Core: 0.5}}, nil,
+			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1", Minor: 3, MemoryBytes: 23034 << 20, MemoryRatio: 0.5, Core: 0.5}},
+			nil,
 		},
 		"quantities as numbers": {
 			`{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":100,"koordinator.sh/gpu-memory":17179869184,"koordinator.sh/gpu-memory-ratio":100},"id":"GPU-1"}]}`,
-			[]Allocation{whole("GPU-1", 0)}, nil,
+			[]Allocation{whole("GPU-1", 0)},
+			nil,
 		},
 		"older: no id": {
 			`{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory":"16Gi","koordinator.sh/gpu-memory-ratio":"100"}}]}`,
-			[]Allocation{whole("", 1)}, nil,
+			[]Allocation{whole("", 1)},
+			nil,
 		},
 		"an id without a minor": {
 			`{"gpu":[{"id":"GPU-1"}]}`,
-			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1", Minor: -1}}, nil,
+			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1", Minor: -1}},
+			nil,
 		},
 		"two GPUs beside other devices": {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{}},{"minor":1,"id":"GPU-2"}],"rdma":[{"minor":"odd"}],"fpga":7}`,
 			[]Allocation{
 				{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1"},
 				{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-2", Minor: 1},
-			}, nil,
+			},
+			nil,
 		},
 		"extension and unknown resources are passed over": {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{"example.com/x":"what"},"extension":{"vfs":[{"minor":1,"busID":"0000:01:00.2"}]}}]}`,
-			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1"}}, nil,
+			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1"}},
+			nil,
 		},
 		"nothing allocated": {`{}`, nil, nil},
 		"null":              {`null`, nil, nil},
@@ -121,23 +127,28 @@ func TestHAMiAllocations(t *testing.T) {
 	}{
 		"one container, one device": {
 			map[string]string{hamiAllocated: "GPU-1,NVIDIA,3000,30:;"},
-			[]Allocation{hami(0, "GPU-1", 3000, 0.3)}, nil,
+			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
+			nil,
 		},
 		"containers without a device keep their index": {
 			map[string]string{hamiAllocated: ";GPU-1,NVIDIA,3000,30:GPU-2,NVIDIA,3000,30:;;GPU-3,NVIDIA,100,0:;"},
-			[]Allocation{hami(1, "GPU-1", 3000, 0.3), hami(1, "GPU-2", 3000, 0.3), hami(3, "GPU-3", 100, 0)}, nil,
+			[]Allocation{hami(1, "GPU-1", 3000, 0.3), hami(1, "GPU-2", 3000, 0.3), hami(3, "GPU-3", 100, 0)},
+			nil,
 		},
 		"the request stands in for the result": {
 			map[string]string{hamiToAllocate: "GPU-1,NVIDIA,3000,30:;"},
-			[]Allocation{hami(0, "GPU-1", 3000, 0.3)}, nil,
+			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
+			nil,
 		},
 		"the result wins over the request": {
 			map[string]string{hamiAllocated: "GPU-1,NVIDIA,3000,30:;", hamiToAllocate: ";"},
-			[]Allocation{hami(0, "GPU-1", 3000, 0.3)}, nil,
+			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
+			nil,
 		},
 		"later fields are passed over": {
 			map[string]string{hamiAllocated: "GPU-1,NVIDIA,3000,30,more:;"},
-			[]Allocation{hami(0, "GPU-1", 3000, 0.3)}, nil,
+			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
+			nil,
 		},
 		"empty": {map[string]string{hamiAllocated: ""}, nil, nil},
 		"bad entries leave the good ones": {
@@ -154,11 +165,13 @@ func TestHAMiAllocations(t *testing.T) {
 		},
 		"older MIG: a template's slot behind the UUID": {
 			map[string]string{hamiAllocated: "GPU-1[0-1],NVIDIA,10240,0:;"},
-			[]Allocation{with(hami(0, "GPU-1", 10240, 0), MIGInstance{GPUInstance: -1, ComputeInstance: -1})}, nil,
+			[]Allocation{with(hami(0, "GPU-1", 10240, 0), MIGInstance{GPUInstance: -1, ComputeInstance: -1})},
+			nil,
 		},
 		"a MIG device by its own UUID": {
 			map[string]string{hamiAllocated: "MIG-1,NVIDIA,10240,0:;"},
-			[]Allocation{with(hami(0, "", 10240, 0), MIGInstance{UUID: "MIG-1", GPUInstance: -1, ComputeInstance: -1})}, nil,
+			[]Allocation{with(hami(0, "", 10240, 0), MIGInstance{UUID: "MIG-1", GPUInstance: -1, ComputeInstance: -1})},
+			nil,
 		},
 		"MIG instances join by container and device": {
 			map[string]string{
@@ -166,11 +179,13 @@ func TestHAMiAllocations(t *testing.T) {
 				hamiMIG: `[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-1","profile":"1g.10gb","placement":{"start":0,"size":1}},
 					{"containerIndex":0,"deviceIndex":1,"gpuUUID":"GPU-1","profile":"3g.40gb","placement":{"start":4,"size":4},"migUUID":"MIG-1","gpuInstanceID":2,"computeInstanceID":0}]`,
 			},
-			[]Allocation{with(hami(0, "GPU-1", 10240, 0), unmade), with(hami(0, "GPU-1", 40960, 0), made)}, nil,
+			[]Allocation{with(hami(0, "GPU-1", 10240, 0), unmade), with(hami(0, "GPU-1", 40960, 0), made)},
+			nil,
 		},
 		"placement as Go spells it": {
 			map[string]string{hamiMIG: `[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"GPU-1","profile":"1g.10gb","placement":{"Start":0,"Size":1}}]`},
-			[]Allocation{with(hami(0, "GPU-1", 0, 0), unmade)}, nil,
+			[]Allocation{with(hami(0, "GPU-1", 0, 0), unmade)},
+			nil,
 		},
 		"an unreadable device keeps the next one's index": {
 			map[string]string{
@@ -221,22 +236,26 @@ func TestKAIAllocations(t *testing.T) {
 	}{
 		"a fraction": {
 			map[string]string{"gpu-fraction": "0.5"},
-			[]Allocation{{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 0.5, Core: 0.5}}, "",
+			[]Allocation{{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 0.5, Core: 0.5}},
+			"",
 		},
 		"the whole": {
 			map[string]string{"gpu-fraction": "1.0"},
-			[]Allocation{{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 1, Core: 1}}, "",
+			[]Allocation{{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 1, Core: 1}},
+			"",
 		},
 		"memory in MiB, of a named container": {
 			map[string]string{"gpu-memory": "2000", "gpu-fraction-container-name": "worker"},
-			[]Allocation{{Family: KAI, Container: "worker", ContainerIndex: -1, Minor: -1, MemoryBytes: 2000 << 20}}, "",
+			[]Allocation{{Family: KAI, Container: "worker", ContainerIndex: -1, Minor: -1, MemoryBytes: 2000 << 20}},
+			"",
 		},
 		"two devices": {
 			map[string]string{"gpu-fraction": ".25", "gpu-fraction-num-devices": "2"},
 			[]Allocation{
 				{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 0.25, Core: 0.25},
 				{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 0.25, Core: 0.25},
-			}, "",
+			},
+			"",
 		},
 		"a container's name alone": {map[string]string{"gpu-fraction-container-name": "worker"}, nil, ""},
 		"both":                     {map[string]string{"gpu-fraction": "0.5", "gpu-memory": "2000"}, nil, "gpu-fraction and gpu-memory exclude each other"},
@@ -313,6 +332,7 @@ func (a Allocation) check() error {
 }
 
 func fuzz(f *testing.F, key string, seeds ...string) {
+	f.Helper()
 	for _, s := range seeds {
 		f.Add(s)
 	}

@@ -96,25 +96,35 @@ func TestCheckOfPods(t *testing.T) {
 		want       []Rule
 	}{
 		"vendor in one container, share in the other": {
-			[]string{"nvidia=1", "ratio=50 shared=1"}, "nvidia=1 ratio=50 shared=1", []Rule{VendorWithShare}},
+			[]string{"nvidia=1", "ratio=50 shared=1"}, "nvidia=1 ratio=50 shared=1", []Rule{VendorWithShare},
+		},
 		"vendor in an init container": {
-			[]string{"ratio=50 shared=1"}, "nvidia=1 ratio=50 shared=1", []Rule{VendorWithShare}},
+			[]string{"ratio=50 shared=1"}, "nvidia=1 ratio=50 shared=1", []Rule{VendorWithShare},
+		},
 		"memory and ratio in different containers": {
-			[]string{"mem=4Gi shared=1", "ratio=50 shared=1"}, "mem=4Gi ratio=50 shared=2", []Rule{MemoryWithRatio}},
+			[]string{"mem=4Gi shared=1", "ratio=50 shared=1"}, "mem=4Gi ratio=50 shared=2", []Rule{MemoryWithRatio},
+		},
 		"core in one container, memory in the other": {
-			[]string{"core=50 shared=1", "mem=4Gi shared=1"}, "core=50 mem=4Gi shared=2", []Rule{CoreWithoutMemory, SharedWithoutMemory}},
+			[]string{"core=50 shared=1", "mem=4Gi shared=1"}, "core=50 mem=4Gi shared=2", []Rule{CoreWithoutMemory, SharedWithoutMemory},
+		},
 		"equal parts add up": {
-			[]string{"ratio=50 shared=1", "ratio=50 shared=1"}, "ratio=100 shared=2", nil},
+			[]string{"ratio=50 shared=1", "ratio=50 shared=1"}, "ratio=100 shared=2", nil,
+		},
 		"the scheduler divides the sum": {
-			[]string{"ratio=30 shared=1", "ratio=31 shared=1"}, "ratio=61 shared=2", []Rule{RatioNotMultipleOfShared}},
+			[]string{"ratio=30 shared=1", "ratio=31 shared=1"}, "ratio=61 shared=2", []Rule{RatioNotMultipleOfShared},
+		},
 		"two containers break one rule once": {
-			[]string{"core=100", "core=100"}, "core=200", []Rule{CoreWithoutMemory}},
+			[]string{"core=100", "core=100"}, "core=200", []Rule{CoreWithoutMemory},
+		},
 		"halves of gpu that make no whole": {
-			[]string{"gpu=50", "gpu=60"}, "gpu=110", []Rule{GPUNotMultipleOf100}},
+			[]string{"gpu=50", "gpu=60"}, "gpu=110", []Rule{GPUNotMultipleOf100},
+		},
 		"odd cores that make a whole": {
-			[]string{"core=150 mem=1Gi", "core=50 mem=1Gi"}, "core=200 mem=2Gi", []Rule{MemoryWithoutShared}},
+			[]string{"core=150 mem=1Gi", "core=50 mem=1Gi"}, "core=200 mem=2Gi", []Rule{MemoryWithoutShared},
+		},
 		"no effective requests at hand": {
-			[]string{"nvidia=1", "ratio=101 shared=2"}, "", []Rule{RatioNotMultipleOfShared, VendorWithShare}},
+			[]string{"nvidia=1", "ratio=101 shared=2"}, "", []Rule{RatioNotMultipleOfShared, VendorWithShare},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var containers []Requests

@@ -1,6 +1,7 @@
 package gpushare
 
 import (
+	"maps"
 	"math"
 	"testing"
 
@@ -208,9 +209,7 @@ func TestMutatedAndStoredRequestsDemandTheSame(t *testing.T) {
 			return
 		}
 		mutated := Requests{}
-		for name, q := range r {
-			mutated[name] = q
-		}
+		maps.Copy(mutated, r)
 		if gpu, ok := mutated[koordGPU]; ok {
 			mutated[koordCore], mutated[koordRatio] = gpu, gpu
 			delete(mutated, koordGPU)

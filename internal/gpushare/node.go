@@ -3,6 +3,7 @@ package gpushare
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -150,7 +151,7 @@ func hamiDevices(value string, p *problems) []hamiGPU {
 	var out []hamiGPU
 	take := func(entry string, g hamiGPU, err error) {
 		if err == nil && (!uuidForm.MatchString(g.ID) || g.Count < 1 || g.Memory < 0) {
-			err = fmt.Errorf("id, count or memory is impossible")
+			err = errors.New("id, count or memory is impossible")
 		}
 		if err != nil {
 			p.add("%s: %s is no GPU: %w", hamiRegister, clip(entry), err)

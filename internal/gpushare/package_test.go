@@ -21,7 +21,7 @@ var short = map[string]string{
 // requests reads "core=100 mem=4Gi nvidia.com/mig-1g.10gb=1".
 func requests(text string) Requests {
 	r := Requests{}
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		name, quantity, _ := strings.Cut(field, "=")
 		if full, ok := short[name]; ok {
 			name = full

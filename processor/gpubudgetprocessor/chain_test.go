@@ -28,8 +28,10 @@ func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	const gpu = "GPU-00000000-0000-0000-0000-000000000001"
 	kubelet := kubelettest.Start(t)
 	holds := func(pod, id string) kube.ContainerResources {
-		return kube.ContainerResources{Namespace: "ns", Pod: pod, Container: "main",
-			Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: id}}}
+		return kube.ContainerResources{
+			Namespace: "ns", Pod: pod, Container: "main",
+			Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: id}},
+		}
 	}
 	kubelet.Set(holds("a", gpu+"::0"), holds("b", gpu+"::1"))
 

@@ -79,7 +79,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 	}
 	p := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type), componenttest.NewNopHost(), objects)
 	var b strings.Builder
-	for _, batch := range strings.Split(text, "---\n") {
+	for batch := range strings.SplitSeq(text, "---\n") {
 		b.WriteString(feed(t, p, parse(t, batch, backwards)))
 	}
 	return b.String()
@@ -103,7 +103,7 @@ func exists(file string) bool {
 func parseObjects(t testing.TB, text string) []runtime.Object {
 	t.Helper()
 	var objects []runtime.Object
-	for _, document := range strings.Split(text, "---\n") {
+	for document := range strings.SplitSeq(text, "---\n") {
 		object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(document), nil, nil)
 		require.NoError(t, err)
 		objects = append(objects, object)
@@ -204,7 +204,8 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 }
 
 func putAll(t testing.TB, m pcommon.Map, text string) {
-	for _, part := range strings.Split(text, ", ") {
+	t.Helper()
+	for part := range strings.SplitSeq(text, ", ") {
 		if k, v, ok := strings.Cut(part, "="); ok {
 			m.PutStr(k, v)
 		} else {

@@ -106,7 +106,7 @@ func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
 	if err != nil {
 		return err
 	}
-	p.pods.start(cache)
+	p.pods.start(cache) //nolint:contextcheck // the informers outlive the start
 	return p.telemetry.RegisterProcessorGpuBudgetSourceStateCallback(func(_ context.Context, o metric.Int64Observer) error {
 		for _, k := range p.pods.kinds {
 			state := cache.State(k)

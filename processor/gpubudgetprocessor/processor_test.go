@@ -39,7 +39,7 @@ func defaults() *Config {
 func nop() processor.Settings { return processortest.NewNopSettings(metadata.Type) }
 
 // shared is a device of 16 GiB that a and b share, at t.
-func shared(t string, used, a, b string) string {
+func shared(t, used, a, b string) string {
 	return strings.ReplaceAll(fmt.Sprintf(`T {n1} hw.gpu.memory.usage {hw.id=GPU-1} = %s
 T {n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
 T {@a} gpu.device.holder {hw.id=GPU-1, gpu.holder.source=pod_resources, gpu.sharing.strategy=time_slicing} = 1

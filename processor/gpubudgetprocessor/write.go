@@ -139,7 +139,7 @@ func (w *writer) ratio(to target, s *signal.Metric, t int64, v float64, from bud
 // state writes a point for every reason: one that ends must not linger in
 // backends that know no end of a series.
 func (w *writer) state(to target, t int64, holds budget.Reason) {
-	for r := budget.Reason(0); r < budget.NumReasons; r++ {
+	for r := range budget.NumReasons {
 		dp, ok := w.point(to, signal.GPUMemoryAttributionState, t, budget.NoSource)
 		if !ok {
 			return

@@ -103,8 +103,17 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 		source Source
 		bytes  int64
 	}{
-		{KoordinatorAllocation, 1 * gi}, {HAMiAllocation, 2 * gi}, {DRA, 3 * gi}, {Koordinator, 4 * gi}, {HAMi, 5 * gi},
-		{KAI, 6 * gi}, {ExtendedResource, 7 * gi}, {Annotation, 8 * gi}, {Exporter, 9 * gi}, {MPS, 10 * gi}, {WholeGPU, 16 * gi},
+		{KoordinatorAllocation, 1 * gi},
+		{HAMiAllocation, 2 * gi},
+		{DRA, 3 * gi},
+		{Koordinator, 4 * gi},
+		{HAMi, 5 * gi},
+		{KAI, 6 * gi},
+		{ExtendedResource, 7 * gi},
+		{Annotation, 8 * gi},
+		{Exporter, 9 * gi},
+		{MPS, 10 * gi},
+		{WholeGPU, 16 * gi},
 	}
 	sources := &Sources{MPSLimit: 10 * gi}
 	for s := range sources.Enabled {

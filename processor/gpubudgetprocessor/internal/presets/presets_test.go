@@ -10,7 +10,7 @@ import (
 
 func labels(text string) func(string) string {
 	m := map[string]string{}
-	for _, kv := range strings.Fields(text) {
+	for kv := range strings.FieldsSeq(text) {
 		k, v, _ := strings.Cut(kv, "=")
 		m[k] = v
 	}
@@ -53,12 +53,16 @@ func TestEveryForeignMetricIsReadAsItsExporterMeansIt(t *testing.T) {
 		{"gpu_pod_memory_used_bytes", container + " process_name=python pid=7", "gpu_pod_exporter", Process, 1, with(func(r *Row) { r.Slot = "7" })},
 		{"hami_vgpu_memory_used_bytes", container + " vdevice_index=0 device_uuid=GPU-1 zone=vGPU", "hami", Pod, 1, on("0")},
 		{"hami_vgpu_memory_limit_bytes", container + " vdevice_index=0 device_uuid=GPU-1", "hami", Budget, 1, on("0")},
-		{"hami_mig_device_info", container + " device_uuid=GPU-1 mig_uuid=MIG-2 profile=1g.10gb gpu_instance_id=7 compute_instance_id=0", "hami", MIGInfo, 1,
-			Row{GPU: "GPU-1", Index: -1, MIGUUID: "MIG-2", Instance: "7"}},
+		{
+			"hami_mig_device_info", container + " device_uuid=GPU-1 mig_uuid=MIG-2 profile=1g.10gb gpu_instance_id=7 compute_instance_id=0", "hami", MIGInfo, 1,
+			Row{GPU: "GPU-1", Index: -1, MIGUUID: "MIG-2", Instance: "7"},
+		},
 		{"vGPU_device_memory_usage_in_bytes", "podnamespace=ns podname=p ctrname=c vdeviceid=1 deviceuuid=GPU-1", "hami_legacy", Pod, 1, on("1")},
 		{"vGPU_device_memory_limit_in_bytes", "podnamespace=ns podname=p ctrname=c vdeviceid=1 deviceuuid=GPU-1", "hami_legacy", Budget, 1, on("1")},
-		{"hami_vgpu_memory_allocated_bytes", "namespace=ns node=n1 pod=p container_index=1 device_uuid=GPU-1", "hami_scheduler", Budget, 1,
-			Row{Namespace: "ns", Pod: "p", GPU: "GPU-1", Index: -1, Slot: "1"}},
+		{
+			"hami_vgpu_memory_allocated_bytes", "namespace=ns node=n1 pod=p container_index=1 device_uuid=GPU-1", "hami_scheduler", Budget, 1,
+			Row{Namespace: "ns", Pod: "p", GPU: "GPU-1", Index: -1, Slot: "1"},
+		},
 		{"nvidia_smi_compute_app_used_memory_bytes", "uuid=1 pid=7 process_name=python", "nvidia_gpu_exporter", Process, 1, Row{GPU: "GPU-1", Index: -1, Slot: "7"}},
 		{"container_gpu_memory_total", "container_name=c gpu_memory=gpu0 namespace=ns node=n1 pod_name=p", "gpu_manager", Pod, 1 << 20, with(func(r *Row) { r.Index = 0 })},
 		{"container_request_gpu_memory", "container_name=c namespace=ns node=n1 pod_name=p", "gpu_manager", Budget, 1 << 20, of},
