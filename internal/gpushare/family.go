@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Requests are quantities by resource name: one container's requests, a pod's
@@ -170,8 +171,11 @@ func NewFamilies(resources, deviceClasses []string) (Families, error) {
 	f := Families{extra: map[string]bool{}, classes: map[string]bool{}}
 	for _, name := range resources {
 		prefix, isPrefix := strings.CutSuffix(name, "*")
-		domain, rest, ok := strings.Cut(prefix, "/")
-		if !ok || domain == "" || strings.Contains(prefix, "*") || (rest == "" && !isPrefix) {
+		one := prefix // a name that it stands for
+		if isPrefix {
+			one += "x"
+		}
+		if !strings.Contains(prefix, "/") || len(validation.IsQualifiedName(one)) > 0 {
 			return Families{}, fmt.Errorf("resource must be <domain>/<name>, or a prefix <domain>/<start>*, got %q", name)
 		}
 		if isPrefix {

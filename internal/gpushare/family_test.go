@@ -105,6 +105,9 @@ func TestWrongNamesAreRefused(t *testing.T) {
 		"a.b/*/x":    `got "a.b/*/x"`,
 		"a.b/gpu**":  `got "a.b/gpu**"`,
 		"a.*.b/gpu*": `got "a.*.b/gpu*"`,
+		"a b/gpu":    `got "a b/gpu"`,
+		"a.b/x y":    `got "a.b/x y"`,
+		"a.b/c/gpu*": `got "a.b/c/gpu*"`,
 	} {
 		_, err := NewFamilies([]string{name}, nil)
 		assert.ErrorContains(t, err, message)

@@ -1,11 +1,39 @@
 package kube_test
 
 import (
+	"bytes"
+	"io"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc/grpclog"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
+// grpcWarnings is what gRPC says on its own, as the collector has it in its log.
+var grpcWarnings lockedBuffer
+
+func TestMain(m *testing.M) {
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, &grpcWarnings, io.Discard))
+	goleak.VerifyTestMain(controlplane.Main(m))
+}
+
+// lockedBuffer is a buffer that may be written and read at the same time.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

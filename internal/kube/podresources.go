@@ -251,20 +251,24 @@ func (p *PodResources) log() {
 }
 
 // listPodResources asks for everything through a connection of its own: at this
-// rate that costs nothing, and a socket that was made anew needs no care. Where
-// the socket cannot be dialed the error is that of the dial, such as
-// [fs.ErrNotExist].
+// rate that costs nothing, and a socket that was made anew needs no care. It is
+// dialed here and not by gRPC, which logs every socket that is not there; so the
+// error is that of the dial, such as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
-	dialErrors := make(chan error, 1)
-	dial := func(ctx context.Context, _ string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
-		if err != nil {
-			select {
-			case dialErrors <- err:
-			default:
-			}
+	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dialed.Close() }()
+	unused := make(chan net.Conn, 1)
+	unused <- dialed
+	dial := func(context.Context, string) (net.Conn, error) {
+		select {
+		case conn := <-unused:
+			return conn, nil
+		default:
+			return nil, net.ErrClosed // the kubelet hung up
 		}
-		return conn, err
 	}
 	conn, err := grpc.NewClient("passthrough:///kubelet",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -276,10 +280,6 @@ func listPodResources(ctx context.Context, socket string) ([]ContainerResources,
 	defer func() { _ = conn.Close() }()
 	response, err := podresourcesv1.NewPodResourcesListerClient(conn).List(ctx, &podresourcesv1.ListPodResourcesRequest{})
 	if err != nil {
-		select {
-		case err = <-dialErrors:
-		default:
-		}
 		return nil, err
 	}
 	return containersOf(response), nil

@@ -169,6 +169,16 @@ func TestASocketThatDoesNotExistIsAbsent(t *testing.T) {
 	eventually(t, p.Subscribe, func() bool { return phase(p) == kube.Absent })
 }
 
+// What is not there is said once, by the source; gRPC would say it at every poll.
+func TestGRPCDoesNotLogASocketThatDoesNotExist(t *testing.T) {
+	socket := t.TempDir() + "/kubelet.sock"
+	for range 2 {
+		_, err := kube.ListPodResources(t.Context(), socket)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	assert.NotContains(t, grpcWarnings.String(), socket)
+}
+
 func BenchmarkPodResources(b *testing.B) {
 	kubelet := kubelettest.Start(b)
 	var resources []kube.ContainerResources

@@ -42,7 +42,7 @@ func BenchmarkScrape(b *testing.B) {
 	server := httptest.NewServer(serve(string(expositiontest.Node(8, 7))))
 	defer server.Close()
 	cfg := createDefaultConfig().(*Config)
-	cfg.Endpoints = []string{server.URL}
+	cfg.Endpoints = []URL{URL(server.URL)}
 	r, err := newReceiver(receivertest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
 	require.NoError(b, err)
 	require.NoError(b, r.open(b.Context(), componenttest.NewNopHost()))

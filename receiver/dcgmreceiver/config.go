@@ -29,11 +29,27 @@ const (
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
 
+// URL is a URL that may hold a user and a password, which are not shown where it
+// is printed.
+type URL string
+
+// String returns the URL with [REDACTED] in place of user and password.
+func (u URL) String() string {
+	shown := withoutUserInfo(string(u))
+	if scheme, host, found := strings.Cut(shown, "//"); found && shown != string(u) {
+		return scheme + "//[REDACTED]@" + host
+	}
+	return shown
+}
+
+// MarshalText implements encoding.TextMarshaler for those who print configurations.
+func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
 // Config is the configuration of the dcgm receiver.
 type Config struct {
 	// Endpoints are the URLs to scrape. A URL without a path gets /metrics.
 	// Without endpoints the exporters are discovered.
-	Endpoints []string `mapstructure:"endpoints"`
+	Endpoints []URL `mapstructure:"endpoints"`
 
 	// Discovery says how exporters are found; it must not be set together with
 	// endpoints. Its defaults are those of an agent that scrapes its own node.
@@ -86,9 +102,9 @@ func (cfg *Config) Validate() error {
 	}
 	seen := map[string]int{}
 	for i, text := range cfg.Endpoints {
-		u, err := parseEndpoint(text)
+		u, err := parseEndpoint(string(text))
 		if err != nil {
-			errs = append(errs, fmt.Errorf("endpoints[%d] is %q: %w: must be %s", i, withoutUserInfo(text), err, endpointForm))
+			errs = append(errs, fmt.Errorf("endpoints[%d] is %q: %w: must be %s", i, withoutUserInfo(string(text)), err, endpointForm))
 			continue
 		}
 		key := publicURL(u)
@@ -177,10 +193,10 @@ func publicURL(u *url.URL) string {
 }
 
 // withoutUserInfos is withoutUserInfo for each text.
-func withoutUserInfos(texts []string) []string {
+func withoutUserInfos(texts []URL) []string {
 	var public []string
 	for _, text := range texts {
-		public = append(public, withoutUserInfo(text))
+		public = append(public, withoutUserInfo(string(text)))
 	}
 	return public
 }

@@ -80,7 +80,7 @@ func TestTheExampleOfTheReadmeIsValid(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, sub.Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
-	assert.Equal(t, []string{"https://gpu-node-1:9400/metrics", "https://gpu-node-2:9400/metrics"}, cfg.Endpoints)
+	assert.Equal(t, []URL{"https://gpu-node-1:9400/metrics", "https://gpu-node-2:9400/metrics"}, cfg.Endpoints)
 	assert.Equal(t, 30*time.Second, cfg.CollectionInterval)
 	assert.Equal(t, 5*time.Second, cfg.scrapeTimeout())
 	assert.Zero(t, cfg.startJitter())
@@ -151,7 +151,9 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"a selector twice", "discovery: {selectors: ['a=b', 'a=b']}", `selectors[1] is "a=b": must be listed once`},
 		{"a port of a pod that is none", "discovery: {port: 0}", `port is 0: must be between 1 and 65535`},
 		{"another scheme of pods", "discovery: {scheme: ftp}", `scheme is "ftp": must be one of http, https`},
-		{"a path that is none", "discovery: {path: metrics}", `path is "metrics": must begin with /`},
+		{"a path that is none", "discovery: {path: metrics}", `path is "metrics": must begin with / and have no query`},
+		{"a path with a query", "discovery: {path: '/metrics?collect=a'}", `path is "/metrics?collect=a": must begin with / and have no query`},
+		{"a namespace that is none", "discovery: {namespace: 'gpu_operator'}", `namespace is "gpu_operator": must be a namespace`},
 		{"a fallback that is no URL", "discovery: {fallback: 'user:secret@host'}", `fallback is "host": not a`},
 		{"an unknown way to the API server", "discovery: {kubernetes: {auth_type: tls}}", `discovery: kubernetes: auth_type is "tls": must be one of serviceAccount, kubeConfig, none`},
 	} {

@@ -252,7 +252,7 @@ func (d *discovery) endpointsOf(t target, u *url.URL) []*endpoint {
 		}
 	}
 	if d.cfg.Fallback != "" {
-		service, err := parseEndpoint(d.cfg.Fallback)
+		service, err := parseEndpoint(string(d.cfg.Fallback))
 		if err == nil { // as Validate saw
 			endpoints = append(endpoints, newEndpoint(d.receiver, service))
 		}

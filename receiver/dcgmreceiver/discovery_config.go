@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
@@ -40,7 +41,7 @@ type DiscoveryConfig struct {
 	Selectors []string `mapstructure:"selectors"`
 
 	// PortName is the name of the container port to scrape; Port is scraped where
-	// a pod has none of that name.
+	// a pod has none of that name, and of all pods when it is empty.
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
@@ -51,7 +52,7 @@ type DiscoveryConfig struct {
 	// Fallback is a URL, such as a service's, that is scraped where no pod is
 	// found. With scope node it comes after localhost and is scraped when that
 	// fails.
-	Fallback string `mapstructure:"fallback"`
+	Fallback URL `mapstructure:"fallback"`
 
 	// Kubernetes says how the API server is reached. auth_type none: no pod is
 	// looked for.
@@ -81,6 +82,9 @@ func (cfg *DiscoveryConfig) Validate() error {
 	if cfg.Scope != scopeNode && cfg.Scope != scopeCluster {
 		errs = append(errs, fmt.Errorf("scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster))
 	}
+	if cfg.Namespace != "" && len(validation.IsDNS1123Label(cfg.Namespace)) > 0 {
+		errs = append(errs, fmt.Errorf("namespace is %q: must be a namespace, or empty for all", cfg.Namespace))
+	}
 	if len(cfg.Selectors) == 0 {
 		errs = append(errs, errors.New("selectors is empty: at least one label selector is required"))
 	}
@@ -101,12 +105,12 @@ func (cfg *DiscoveryConfig) Validate() error {
 	if cfg.Scheme != "http" && cfg.Scheme != "https" {
 		errs = append(errs, fmt.Errorf("scheme is %q: must be one of http, https", cfg.Scheme))
 	}
-	if !strings.HasPrefix(cfg.Path, "/") {
-		errs = append(errs, fmt.Errorf("path is %q: must begin with /", cfg.Path))
+	if !strings.HasPrefix(cfg.Path, "/") || strings.ContainsAny(cfg.Path, "?#") {
+		errs = append(errs, fmt.Errorf("path is %q: must begin with / and have no query", cfg.Path))
 	}
 	if cfg.Fallback != "" {
-		if _, err := parseEndpoint(cfg.Fallback); err != nil {
-			errs = append(errs, fmt.Errorf("fallback is %q: %w: must be %s", withoutUserInfo(cfg.Fallback), err, endpointForm))
+		if _, err := parseEndpoint(string(cfg.Fallback)); err != nil {
+			errs = append(errs, fmt.Errorf("fallback is %q: %w: must be %s", withoutUserInfo(string(cfg.Fallback)), err, endpointForm))
 		}
 	}
 	return errors.Join(errs...)
@@ -121,7 +125,7 @@ func (cfg *DiscoveryConfig) urlOf(host string, port int) *url.URL {
 func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	for i := range pod.Spec.Containers {
 		for _, port := range pod.Spec.Containers[i].Ports {
-			if port.Name == cfg.PortName {
+			if port.Name == cfg.PortName && port.Name != "" {
 				return int(port.ContainerPort)
 			}
 		}

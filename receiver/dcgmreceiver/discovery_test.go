@@ -184,10 +184,13 @@ func TestWhichPodsAreExporters(t *testing.T) {
 
 func TestTheURLOfAnExporter(t *testing.T) {
 	for want, change := range map[string]func(*corev1.Pod, *DiscoveryConfig){
-		"http://10.0.0.7:9401/metrics":  func(*corev1.Pod, *DiscoveryConfig) {},
-		"http://10.0.0.7:9400/metrics":  func(p *corev1.Pod, _ *DiscoveryConfig) { p.Spec.Containers = nil },
-		"http://10.0.0.7:8080/metrics":  func(_ *corev1.Pod, d *DiscoveryConfig) { d.PortName = "http" },
-		"http://10.0.0.7:9500/metrics":  func(_ *corev1.Pod, d *DiscoveryConfig) { d.PortName, d.Port = "other", 9500 },
+		"http://10.0.0.7:9401/metrics": func(*corev1.Pod, *DiscoveryConfig) {},
+		"http://10.0.0.7:9400/metrics": func(p *corev1.Pod, _ *DiscoveryConfig) { p.Spec.Containers = nil },
+		"http://10.0.0.7:8080/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.PortName = "http" },
+		"http://10.0.0.7:9500/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.PortName, d.Port = "other", 9500 },
+		"http://10.0.0.7:9600/metrics": func(p *corev1.Pod, d *DiscoveryConfig) { // no name is no port's name
+			p.Spec.Containers[0].Ports[0].Name, d.PortName, d.Port = "", "", 9600
+		},
 		"https://10.0.0.7:9401/dcgm":    func(_ *corev1.Pod, d *DiscoveryConfig) { d.Scheme, d.Path = "https", "/dcgm" },
 		"http://[fd00::7]:9401/metrics": func(p *corev1.Pod, _ *DiscoveryConfig) { p.Status.PodIP = "fd00::7" },
 		"https://[fd00::7]:9400/metrics": func(p *corev1.Pod, d *DiscoveryConfig) {

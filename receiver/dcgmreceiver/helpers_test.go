@@ -84,7 +84,9 @@ func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture
 	f.logs = logs
 
 	cfg := createDefaultConfig().(*Config)
-	cfg.Endpoints = endpoints
+	for _, endpoint := range endpoints {
+		cfg.Endpoints = append(cfg.Endpoints, URL(endpoint))
+	}
 	if change != nil {
 		change(cfg)
 	}

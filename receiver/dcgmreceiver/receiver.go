@@ -69,7 +69,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		metrics:   newSelfMetrics(telemetry),
 	}
 	for i, text := range cfg.Endpoints {
-		u, err := parseEndpoint(text)
+		u, err := parseEndpoint(string(text))
 		if err != nil {
 			return nil, fmt.Errorf("endpoints[%d]: %w", i, err)
 		}

@@ -3,7 +3,6 @@ package gpuclusterreceiver
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
@@ -77,7 +75,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	for name, q := range effective {
 		whole[string(name)] = q
 		if isExtended(name) {
-			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: units(q), Regular: regular[name]})
+			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: gpushare.Units(q), Regular: regular[name]})
 		}
 	}
 	slices.SortFunc(out.Requests, func(a, b demand.Request) int { return cmp.Compare(a.Resource, b.Resource) })
@@ -153,21 +151,12 @@ func convertNode(n *corev1.Node) *demand.Node {
 	}
 }
 
-// units rounds a quantity up to whole units. What is too large for an int64,
-// which a stored 1e30 is, counts as the largest.
-func units(q resource.Quantity) int64 {
-	if q.CmpInt64(math.MaxInt64) > 0 {
-		return math.MaxInt64
-	}
-	return q.Value()
-}
-
 // quantities returns the extended resources of a list, sorted.
 func quantities(list corev1.ResourceList) []demand.Quantity {
 	var out []demand.Quantity
 	for name, q := range list {
 		if isExtended(name) {
-			out = append(out, demand.Quantity{Name: string(name), Value: units(q)})
+			out = append(out, demand.Quantity{Name: string(name), Value: gpushare.Units(q)})
 		}
 	}
 	slices.SortFunc(out, func(a, b demand.Quantity) int { return cmp.Compare(a.Name, b.Name) })
@@ -282,7 +271,7 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 	out = demand.Device{
 		Name:       d.Name,
 		Type:       text(driver, d, "type"),
-		UUID:       uuid(d),
+		UUID:       uuid(driver, d),
 		ParentUUID: text(driver, d, "parentUUID"),
 		Profile:    text(driver, d, "profile"),
 		Model:      text(driver, d, "productName"),
@@ -334,14 +323,14 @@ func text(driver string, d *resourcev1.Device, name string) string {
 	return attributeText(a)
 }
 
-// uuid returns the device's identity: the attribute uuid, else one that ends in
-// /uuid, of several the first by name.
-func uuid(d *resourcev1.Device) string {
-	if a, ok := d.Attributes["uuid"]; ok {
-		return attributeText(a)
-	}
+// uuid returns the device's identity: the driver's attribute uuid, else one that
+// ends in /uuid, of several the first by name.
+func uuid(driver string, d *resourcev1.Device) string {
 	first := resourcev1.QualifiedName("")
 	for name := range d.Attributes {
+		if shortName(driver, name) == "uuid" {
+			return text(driver, d, "uuid")
+		}
 		if strings.HasSuffix(string(name), "/uuid") && (first == "" || name < first) {
 			first = name
 		}

@@ -1,11 +1,11 @@
 package gpuclusterreceiver
 
 import (
-	"math"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,12 +37,22 @@ func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
 	}, got.Requests)
 }
 
+// What nobody can have counts as 2^50, so that sums over a cluster stay numbers.
 func TestQuantitiesAreWholeUnits(t *testing.T) {
 	for text, want := range map[string]int64{
-		"1": 1, "5k": 5000, "4Gi": 4 << 30, "100m": 1, "0": 0, "-1": -1,
-		"9223372036854775807": math.MaxInt64, "1e30": math.MaxInt64,
+		"1": 1, "5k": 5000, "4Gi": 4 << 30, "100m": 1, "0": 0, "-1": 0,
+		"9223372036854775807": 1 << 50, "1e30": 1 << 50,
 	} {
-		assert.Equal(t, want, units(resource.MustParse(text)), text)
+		amount := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(text)}
+		n := convertNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: amount, Capacity: amount}})
+		assert.Equal(t, []demand.Quantity{{Name: "nvidia.com/gpu", Value: want}}, n.Allocatable, text)
+		assert.Equal(t, n.Allocatable, n.Capacity, text)
+
+		p := convertPod(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Resources: corev1.ResourceRequirements{Requests: amount}},
+		}}}, gpushare.Families{})
+		require.Len(t, p.Requests, 1)
+		assert.Equal(t, want, p.Requests[0].Effective, text)
 	}
 }
 

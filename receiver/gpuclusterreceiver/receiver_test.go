@@ -3,10 +3,12 @@ package gpuclusterreceiver
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -423,6 +425,26 @@ func TestAReplicaThatCannotRenewStopsBeforeAnotherMayStart(t *testing.T) {
 		after(5 * time.Second)
 		assert.NotEmpty(t, r.taken())
 		assert.Equal(t, "StatusOK", r.host.last())
+	})
+}
+
+// A leader that cannot renew asks in two ways at each attempt, which fail alike.
+func TestAnAPIServerThatIsAwayIsSaidOnceByTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubetest.NewClient(gpuNode("a"))
+		var away atomic.Bool
+		client.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return away.Load(), nil, &url.Error{Op: action.GetVerb(), URL: "https://10.0.0.1:6443/apis", Err: syscall.ECONNREFUSED}
+		})
+		r := startReplica(t, client, elected, nop(), nil)
+		defer r.stop()
+		after(time.Minute)
+		before := len(r.host.events)
+		away.Store(true)
+		after(5 * time.Minute)
+		require.Len(t, r.host.events, before+1)
+		assert.Contains(t, r.host.last(), "lease monitoring/otelcol-gpu-cluster: ")
+		assert.Contains(t, r.host.last(), "connection refused")
 	})
 }
 

@@ -1,0 +1,31 @@
+package dcgmreceiver
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+	"go.yaml.in/yaml/v3"
+)
+
+// The collector's print-config, and whatever else reports the configuration.
+func TestAPrintedConfigurationHasNoCredentials(t *testing.T) {
+	for text, shown := range map[string]string{
+		"{endpoints: ['http://user:secret@localhost:9400', 'http://gpu-node-1:9400/metrics'], http: {headers: {X-Key: secret}}}": "http://[REDACTED]@localhost:9400",
+		"discovery: {fallback: 'https://secret@dcgm-exporter:9400'}":                                                             "https://[REDACTED]@dcgm-exporter:9400",
+	} {
+		cfg, err := load(t, text)
+		require.NoError(t, err)
+		conf := confmap.New()
+		require.NoError(t, conf.Marshal(cfg))
+		printed, err := yaml.Marshal(conf.ToStringMap())
+		require.NoError(t, err)
+		assert.NotContains(t, string(printed), "secret")
+		assert.Contains(t, string(printed), shown)
+		assert.Contains(t, string(printed), "collection_interval: 15s")
+	}
+	assert.Equal(t, "http://[REDACTED]@host", URL("http://user:p@ss@host").String())
+	assert.Equal(t, "http://host/metrics", URL("http://host/metrics").String())
+	assert.Equal(t, "host", URL("user:secret@host").String())
+}
