@@ -15,6 +15,7 @@ GOLANGCI_LINT := $(TOOL_CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)-$(shell go
 # A real Prometheus for `make examples`, built once as well; the version is in its go.mod.
 PROMETHEUS_VERSION := $(shell sed -n 's/^.*prometheus\/prometheus \(v[^ ]*\).*/\1/p' internal/tools/prometheus/go.mod)
 PROMETHEUS := $(TOOL_CACHE)/prometheus-$(PROMETHEUS_VERSION)-$(shell go env GOVERSION)/prometheus
+PROMTOOL := $(dir $(PROMETHEUS))promtool
 # A real Kubernetes control plane for the packages' tests, likewise.
 KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' test/controlplane/go.mod)
 CONTROLPLANE := $(TOOL_CACHE)/kubernetes-$(KUBERNETES_VERSION)-$(shell go env GOVERSION)
@@ -22,6 +23,16 @@ CONTROLPLANE_BINARIES := $(addprefix $(CONTROLPLANE)/,etcd kube-apiserver kube-s
 
 # builder-config.yaml is the one place for the version and the build tags.
 TAGS := $(shell sed -n 's/^  build_tags: *//p' builder-config.yaml)
+# Of the release: the version is that of the distribution.
+VERSION := $(shell sed -n 's/^  version: *//p' builder-config.yaml)
+# What releases write, and the name of the image.
+DIST := dist
+IMAGE ?= otelcol-gpu
+# Without NVML, which takes glibc: one program that needs no other file.
+STATIC_TAGS := $(TAGS) otelcol_gpu_no_nvml
+# Renders and lints the chart in tests.
+HELM_VERSION := $(shell sed -n 's/^.*helm.sh\/helm\/v4 \(v[^ ]*\).*/\1/p' test/helm/go.mod)
+HELM := $(TOOL_CACHE)/helm-$(HELM_VERSION)-$(shell go env GOVERSION)/helm
 # Reproducible: no paths, no VCS state, no symbols; a VCS that git refuses to read cannot fail it.
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "-s -w"
 TEST_TIMEOUT ?= 30m
@@ -41,15 +52,15 @@ build: ## Build bin/otelcol-gpu and the other commands
 	$(GO_BUILD) -o $(BIN)/ ./cmd/...
 
 .PHONY: run
-run: build ## Simulated GPUs through the collector: one line per device and window, Ctrl-C ends it
+run: build ## Simulated GPUs through the collector: a live page and a line per device and window, Ctrl-C ends it
 	@exec examples/quickstart.sh
 
 .PHONY: test
 test: unit examples ## Run every test: packages under the race detector, then the examples as processes
 
 .PHONY: unit
-unit: $(CONTROLPLANE_BINARIES) ## Run the packages' tests under the race detector, some against a real control plane
-	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" go test -race -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./...
+unit: $(CONTROLPLANE_BINARIES) $(HELM) ## Run the packages' tests under the race detector, some against a real control plane
+	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" go test -race -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./...
 
 # Scrapes and agents run by the clock, so they get a number of scrapes; the rest gets a second.
 COMPARISON := ./receiver/dcgmreceiver/internal/comparison
@@ -70,9 +81,11 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: examples
-examples: build $(PROMETHEUS) $(CONTROLPLANE_BINARIES) ## Validate every file under examples/ and run each for some seconds
-	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" \
-		go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest ./internal/manifeststest
+examples: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) ## Validate every file under examples/ and run each for some seconds
+	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_PROMTOOL="$(PROMTOOL)" \
+		OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BIN)/static/otelcol-gpu" \
+		go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest ./internal/manifeststest ./internal/charttest \
+		./internal/dashboardtest
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run golangci-lint; LINT_FLAGS=--fix repairs what it can
@@ -97,14 +110,45 @@ check-tidy: ## Fail when any go.mod or go.sum of this repository is not tidy
 	go -C internal/tools mod tidy -diff
 	go -C internal/tools/prometheus mod tidy -diff
 	go -C test/controlplane mod tidy -diff
+	go -C test/helm mod tidy -diff
+	go -C internal/tools/sbom mod tidy -diff
 
 .PHONY: ocb-classic
 ocb-classic: build $(BIN)/ocb ## Build the manifest as a module of its own, outside this checkout
 	@.ci/ocb-classic $(CURDIR)/$(BIN)/ocb $(CURDIR)/$(BIN)/otelcol-gpu
 
+.PHONY: static
+static: ## Build bin/static/otelcol-gpu, the collector without NVML, which needs no other file
+	@mkdir -p $(BIN)/static
+	$(GO_BUILD) -tags "$(STATIC_TAGS)" -o $(BIN)/static/ ./cmd/otelcol-gpu
+
+.PHONY: release
+release: $(BIN)/cyclonedx-gomod $(HELM) ## Both forms for amd64 and arm64 into dist/, with SBOMs, the chart and checksums
+	rm -rf $(DIST)
+	@mkdir -p $(DIST)
+	@for arch in amd64 arm64; do for form in static nvml; do \
+		name=otelcol-gpu_$(VERSION)_linux_$$arch tags="$(STATIC_TAGS)"; \
+		if [[ $$form == nvml ]]; then name+=_nvml tags="$(TAGS)"; fi; \
+		echo "$(DIST)/$$name"; \
+		GOOS=linux GOARCH=$$arch $(GO_BUILD) -tags "$$tags" -o $(DIST)/$$name ./cmd/otelcol-gpu; \
+		$(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version v$(VERSION) \
+			-output $(DIST)/$$name.cdx.json $(DIST)/$$name; \
+	done; done
+	$(HELM) package charts/otelcol-gpu --destination $(DIST)
+	cd $(DIST) && sha256sum * >SHA256SUMS
+
+.PHONY: image
+image: ## Build the image $(IMAGE) for amd64 and arm64, both forms; needs docker buildx, IMAGE_FLAGS=--push publishes
+	for form in static nvml; do \
+		tag=$(IMAGE):$(VERSION); if [[ $$form == nvml ]]; then tag+=-nvml; fi; \
+		docker buildx build --platform linux/amd64,linux/arm64 --tag "$$tag" --build-arg FORM=$$form \
+			--build-arg VERSION=$(VERSION) --build-arg REVISION="$$(git rev-parse HEAD)" \
+			--build-arg CREATED="$$(git log -1 --format=%cI)" $(IMAGE_FLAGS) .; \
+	done
+
 .PHONY: clean
 clean: ## Remove what was built; the tool cache stays
-	rm -rf $(BIN)
+	rm -rf $(BIN) $(DIST)
 
 $(BIN)/ocb: internal/tools/go.mod internal/tools/go.sum
 	go -C internal/tools build -trimpath -buildvcs=false -o $(CURDIR)/$@ go.opentelemetry.io/collector/cmd/builder
@@ -116,9 +160,9 @@ $(BIN)/mdatagen: internal/tools/go.mod internal/tools/go.sum
 $(GOLANGCI_LINT):
 	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -ldflags "-s -w" github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 
-$(PROMETHEUS):
+$(PROMETHEUS) $(PROMTOOL):
 	CGO_ENABLED=0 go -C internal/tools/prometheus build -trimpath -buildvcs=false -tags remove_all_sd -ldflags "-s -w" \
-		-o $@ github.com/prometheus/prometheus/cmd/prometheus
+		-o $@ github.com/prometheus/prometheus/cmd/$(@F)
 
 # The version is what the API server and the scheduler say of themselves.
 $(CONTROLPLANE)/kube-%:
@@ -127,3 +171,9 @@ $(CONTROLPLANE)/kube-%:
 
 $(CONTROLPLANE)/etcd:
 	CGO_ENABLED=0 go -C test/controlplane build -trimpath -buildvcs=false -ldflags "-s -w" -o $@ go.etcd.io/etcd/server/v3
+
+$(BIN)/cyclonedx-gomod: internal/tools/sbom/go.mod internal/tools/sbom/go.sum
+	CGO_ENABLED=0 go -C internal/tools/sbom build -trimpath -buildvcs=false -o $(CURDIR)/$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+$(HELM):
+	CGO_ENABLED=0 go -C test/helm build -trimpath -buildvcs=false -ldflags "-s -w" -o $@ helm.sh/helm/v4/cmd/helm

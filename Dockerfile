@@ -1,0 +1,54 @@
+# The collector as an image, cross-compiled: no emulation builds a foreign architecture.
+#
+#   docker buildx build --platform linux/amd64,linux/arm64 -t NAME:VERSION .
+#   docker buildx build --platform linux/amd64,linux/arm64 --build-arg FORM=nvml -t NAME:VERSION-nvml .
+#
+# FORM is static, one program and nothing else in the image, or nvml, which can load the
+# driver's library and therefore needs glibc around it.
+ARG GO_VERSION=1.26
+ARG FORM=static
+
+FROM --platform=$BUILDPLATFORM golang:${GO_VERSION} AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+COPY . .
+ARG TARGETOS TARGETARCH FORM
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    case "$FORM" in \
+        static) form=otelcol_gpu_no_nvml ;; \
+        nvml) form= ;; \
+        *) echo "FORM is \"$FORM\": must be static or nvml" >&2; exit 1 ;; \
+    esac && \
+    tags=$(sed -n 's/^  build_tags: *//p' builder-config.yaml) && \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+        -tags "$tags $form" -ldflags "-s -w" -o /out/otelcol-gpu ./cmd/otelcol-gpu && \
+    mkdir /out/state
+
+FROM scratch AS base-static
+FROM debian:trixie-slim AS base-nvml
+
+FROM base-${FORM}
+# For backends with TLS.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /out/otelcol-gpu /otelcol-gpu
+# One agent per node; the environment variables at its head are its settings.
+COPY --from=build /src/examples/agent.yaml /etc/otelcol-gpu/config.yaml
+COPY --from=build --chown=10001:10001 /out/state /var/lib/otelcol-gpu
+# Whoever probes the container does it from outside.
+ENV HEALTH_ENDPOINT=:13133
+USER 10001:10001
+EXPOSE 13133
+ENTRYPOINT ["/otelcol-gpu"]
+CMD ["--config=/etc/otelcol-gpu/config.yaml"]
+
+ARG VERSION=0.1.0
+ARG REVISION=
+ARG CREATED=
+LABEL org.opencontainers.image.title="otelcol-gpu" \
+      org.opencontainers.image.description="OpenTelemetry Collector that turns GPU exporter metrics into saturation windows" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="https://github.com/otelcol-gpu/otelcol-gpu" \
+      org.opencontainers.image.licenses="Apache-2.0"

@@ -1,0 +1,329 @@
+{{/* Collector configurations. Each is YAML text, over which the user's map is laid last. */}}
+
+{{/*
+Lays a map over another one, in place: a list of the lower and the upper map. Maps are merged,
+null removes a key, anything else replaces. (mergeOverwrite knows no null.)
+*/}}
+{{- define "otelcol-gpu.overlay" -}}
+{{- $lower := index . 0 }}
+{{- range $key, $value := index . 1 }}
+{{- if kindIs "invalid" $value }}
+{{- $_ := unset $lower $key }}
+{{- else if and (kindIs "map" $value) (kindIs "map" (get $lower $key)) }}
+{{- include "otelcol-gpu.overlay" (list (get $lower $key) $value) }}
+{{- else }}
+{{- $_ := set $lower $key $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The same as YAML: a list of the lower map as YAML text, and the upper map. */}}
+{{- define "otelcol-gpu.merged" -}}
+{{- $lower := fromYaml (index . 0) }}
+{{- if hasKey $lower "Error" }}
+{{- fail $lower.Error }}
+{{- end }}
+{{- include "otelcol-gpu.overlay" (list $lower (index . 1)) }}
+{{- toYaml $lower }}
+{{- end }}
+
+{{/* What does not fit together, said before anything is made of it. */}}
+{{- define "otelcol-gpu.check" -}}
+{{- $v := .Values }}
+{{- if not (or $v.backend.endpoint $v.view.enabled) }}
+{{- fail "backend.endpoint is empty and view.enabled is false: nothing would be seen; set backend.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or view.enabled to true" }}
+{{- end }}
+{{- if not (or $v.dcgm.enabled $v.nvml.enabled) }}
+{{- fail "dcgm.enabled and nvml.enabled are false: nothing would be read; set one of them to true" }}
+{{- end }}
+{{- if and $v.watchdog.enabled (not $v.budget.enabled) }}
+{{- fail "watchdog.enabled is true and budget.enabled is false: the watchdog acts on what the budget says; set budget.enabled to true" }}
+{{- end }}
+{{- if and $v.watchdog.enabled (not $v.watchdog.dryRun) (not $v.watchdog.namespaces) }}
+{{- fail "watchdog.dryRun is false and watchdog.namespaces is empty: no pod could be evicted; list the namespaces whose pods may be" }}
+{{- end }}
+{{- if and $v.attribution.claims (not $v.attribution.dra) }}
+{{- fail "attribution.claims is true and attribution.dra is false: claims name devices of ResourceSlices; set attribution.dra to true" }}
+{{- end }}
+{{- end }}
+
+{{- define "otelcol-gpu.config.extensions" -}}
+health_check:
+  # The kubelet probes the pod's address. The brackets are for IPv6 and harmless else.
+  endpoint: "[${env:POD_IP}]:13133"
+{{- end }}
+
+{{/* First in every pipeline: refuses data before the kernel ends the process. */}}
+{{- define "otelcol-gpu.config.memoryLimiter" -}}
+memory_limiter:
+  check_interval: 1s
+  limit_percentage: 75
+  spike_limit_percentage: 15
+{{- end }}
+
+{{- define "otelcol-gpu.config.telemetry" -}}
+logs: {level: {{ .Values.logLevel }}, encoding: json}
+metrics:
+  level: normal
+  readers:
+    - pull: {exporter: {prometheus: {host: "${env:POD_IP}", port: 8888}}}
+{{- end }}
+
+{{- define "otelcol-gpu.config.otlpReceiver" -}}
+otlp:
+  protocols:
+    grpc:
+      endpoint: "[${env:POD_IP}]:4317"
+{{- end }}
+
+{{- define "otelcol-gpu.backendType" -}}
+{{- ternary "otlp_grpc" "otlp_http" (eq .Values.backend.protocol "grpc") }}
+{{- end }}
+
+{{/* The exporters of a collector: a list of root, a storage extension or "", and for how long a
+batch is worth sending. */}}
+{{- define "otelcol-gpu.config.exporters" -}}
+{{- $root := index . 0 }}
+{{- $storage := index . 1 }}
+{{- with $root.Values.backend }}
+{{- if .endpoint }}
+{{- $base := dict "endpoint" .endpoint "compression" "gzip" "retry_on_failure" (dict "max_elapsed_time" (index $ 2)) }}
+{{- if .headers }}
+{{- $_ := set $base "headers" .headers }}
+{{- end }}
+{{- if $storage }}
+{{- /* Batches are made where what waits is not lost, so no batch processor is needed. */}}
+{{- $_ := set $base "sending_queue" (dict "storage" $storage "sizer" "items" "queue_size" 500000
+  "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 8192)) }}
+{{- end }}
+{{ include "otelcol-gpu.backendType" $root }}:
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) .settings) | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- if $root.Values.view.enabled }}
+otlp_grpc/view:
+  endpoint: {{ include "otelcol-gpu.fullname" $root }}-view.{{ $root.Release.Namespace }}.svc:4317
+  tls: {insecure: true}
+  compression: gzip
+  # The page shows the last hours; what it missed meanwhile is not worth keeping for long.
+  retry_on_failure: {max_elapsed_time: 1m}
+{{- end }}
+{{- end }}
+
+{{- define "otelcol-gpu.exporterNames" -}}
+{{- $names := list }}
+{{- if .Values.backend.endpoint }}
+{{- $names = append $names (include "otelcol-gpu.backendType" .) }}
+{{- end }}
+{{- if .Values.view.enabled }}
+{{- $names = append $names "otlp_grpc/view" }}
+{{- end }}
+{{- join ", " $names }}
+{{- end }}
+
+{{/* The exporter on this node in; windows, or samples for the gateway, out. */}}
+{{- define "otelcol-gpu.config.agent" -}}
+{{- $v := .Values }}
+{{- $storage := "storage: file_storage" }}
+{{- $receivers := list }}
+{{- $processors := list "memory_limiter" }}
+{{- $exporters := ternary "load_balancing" (include "otelcol-gpu.exporterNames" .) $v.gateway.enabled }}
+extensions:
+  {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
+  # Open windows and the sending queue survive a restart.
+  file_storage:
+    directory: /var/lib/otelcol-gpu
+receivers:
+  {{- if $v.dcgm.enabled }}
+  {{- $receivers = append $receivers "dcgm" }}
+  dcgm:
+    {{- toYaml $v.dcgm.settings | nindent 4 }}
+  {{- end }}
+  {{- if $v.nvml.enabled }}
+  {{- $receivers = append $receivers "nvml" }}
+  nvml:
+    {{- /* Beside dcgm-exporter only processes, so that no series has two sources. */}}
+    {{- $base := dict "processes_only" $v.dcgm.enabled "cluster_name" $v.clusterName }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.nvml.settings) | nindent 4 }}
+  {{- end }}
+processors:
+  {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
+  {{- if $v.dcgm.enabled }}
+  {{- $processors = append $processors "gpu_synthesizer" }}
+  gpu_synthesizer:
+    cluster_name: {{ $v.clusterName | quote }}
+    storage: file_storage
+  {{- end }}
+  {{- if $v.attribution.enabled }}
+  {{- $processors = append $processors "gpu_k8s" }}
+  gpu_k8s:
+    {{- $base := dict "claims" $v.attribution.claims "sources" (dict
+      "pod_resources" (dict "enabled" $v.attribution.podResources)
+      "dra" (dict "enabled" $v.attribution.dra)) }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.attribution.settings) | nindent 4 }}
+  {{- end }}
+  {{- if $v.power.enabled }}
+  {{- $processors = append $processors "gpu_power" }}
+  gpu_power:
+    {{- include "otelcol-gpu.merged" (list $storage $v.power.settings) | nindent 4 }}
+  {{- end }}
+  {{- if $v.budget.enabled }}
+  {{- $processors = append $processors "gpu_budget" }}
+  gpu_budget:
+    {{- $base := dict "storage" "file_storage" "sources" (dict "dra" (dict "enabled" $v.attribution.claims)) }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.budget.settings) | nindent 4 }}
+  {{- end }}
+  {{- if not $v.gateway.enabled }}
+  gpu_window:
+    {{- include "otelcol-gpu.merged" (list $storage $v.window.settings) | nindent 4 }}
+  {{- end }}
+exporters:
+  {{- if $v.gateway.enabled }}
+  # By node, so that all samples of a device come to the same window. Names and not addresses:
+  # a gateway that restarts keeps its nodes.
+  load_balancing:
+    routing_key: attributes
+    routing_attributes: [k8s.node.name]
+    resolver:
+      static:
+        hostnames:
+          {{- range $i := until (int $v.gateway.replicas) }}
+          {{- $name := printf "%s-gateway" (include "otelcol-gpu.fullname" $) }}
+          - {{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:4317
+          {{- end }}
+    protocol:
+      otlp:
+        tls: {insecure: true}
+        compression: gzip
+        # What comes after the window's grace is late and counted there.
+        retry_on_failure: {initial_interval: 1s, max_interval: 1s, max_elapsed_time: {{ $v.gateway.grace }}}
+  {{- else }}
+  {{- include "otelcol-gpu.config.exporters" (list . "file_storage" "1h") | nindent 2 }}
+  {{- end }}
+  {{- if $v.watchdog.enabled }}
+  gpu_watchdog:
+    {{- /* A lease for each node, as each agent watches the devices of its own. */}}
+    {{- $lease := printf "%s-watchdog-${env:NODE_NAME}" (include "otelcol-gpu.fullname" .) }}
+    {{- $base := dict "dry_run" $v.watchdog.dryRun "namespaces" $v.watchdog.namespaces "storage" "file_storage"
+      "leader_election" (dict "name" $lease) }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.watchdog.settings) | nindent 4 }}
+  {{- end }}
+{{- if $v.watchdog.enabled }}
+connectors:
+  # The watchdog acts on samples, backends get windows.
+  forward: {}
+{{- end }}
+service:
+  extensions: [health_check, file_storage]
+  pipelines:
+    {{- $tail := ternary (list) (list "gpu_window") $v.gateway.enabled }}
+    {{- if $v.watchdog.enabled }}
+    metrics/samples:
+      receivers: [{{ join ", " $receivers }}]
+      processors: [{{ join ", " $processors }}]
+      exporters: [gpu_watchdog, forward]
+    metrics:
+      receivers: [forward]
+      processors: [{{ join ", " $tail }}]
+      exporters: [{{ $exporters }}]
+    {{- else }}
+    metrics:
+      receivers: [{{ join ", " $receivers }}]
+      processors: [{{ join ", " (concat $processors $tail) }}]
+      exporters: [{{ $exporters }}]
+    {{- end }}
+  telemetry:
+    {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
+{{- end }}
+
+{{/* What waits at the scheduler's door, and what nodes and DRA drivers offer. */}}
+{{- define "otelcol-gpu.config.cluster" -}}
+extensions:
+  {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
+receivers:
+  gpu_cluster:
+    {{- $base := dict "cluster_name" .Values.clusterName
+      "leader_election" (dict "name" (printf "%s-cluster" (include "otelcol-gpu.fullname" .))) }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.cluster.settings) | nindent 4 }}
+processors:
+  {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
+exporters:
+  # These are the states of a moment: what is minutes old is not sent any more.
+  {{- include "otelcol-gpu.config.exporters" (list . "" "5m") | nindent 2 }}
+service:
+  extensions: [health_check]
+  pipelines:
+    metrics:
+      receivers: [gpu_cluster]
+      processors: [memory_limiter]
+      exporters: [{{ include "otelcol-gpu.exporterNames" . }}]
+  telemetry:
+    {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
+{{- end }}
+
+{{/* Samples of the nodes that are routed to it in, windows out. */}}
+{{- define "otelcol-gpu.config.gateway" -}}
+extensions:
+  {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
+  file_storage:
+    directory: /var/lib/otelcol-gpu
+receivers:
+  {{- include "otelcol-gpu.config.otlpReceiver" . | nindent 2 }}
+processors:
+  {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
+  gpu_window:
+    {{- $base := merge (dict "storage" "file_storage" "grace" .Values.gateway.grace) .Values.window.settings }}
+    {{- toYaml $base | nindent 4 }}
+exporters:
+  {{- include "otelcol-gpu.config.exporters" (list . "file_storage" "1h") | nindent 2 }}
+service:
+  extensions: [health_check, file_storage]
+  pipelines:
+    metrics:
+      receivers: [otlp]
+      processors: [memory_limiter, gpu_window]
+      exporters: [{{ include "otelcol-gpu.exporterNames" . }}]
+  telemetry:
+    {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
+{{- end }}
+
+{{/* Windows of all nodes in, a page out. */}}
+{{- define "otelcol-gpu.config.view" -}}
+extensions:
+  {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
+receivers:
+  {{- include "otelcol-gpu.config.otlpReceiver" . | nindent 2 }}
+processors:
+  {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
+exporters:
+  gpu_view:
+    {{- $base := dict "endpoint" (ternary ":9411" "localhost:9411" .Values.view.expose) }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.view.settings) | nindent 4 }}
+service:
+  extensions: [health_check]
+  pipelines:
+    metrics:
+      receivers: [otlp]
+      processors: [memory_limiter]
+      exporters: [gpu_view]
+  telemetry:
+    {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
+{{- end }}
+
+{{/* The configuration of a component, with the user's map merged last. */}}
+{{- define "otelcol-gpu.config" -}}
+{{- $root := index . 0 }}
+{{- $name := index . 1 }}
+{{- include "otelcol-gpu.check" $root }}
+{{- include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values $name).config) }}
+{{- end }}
+
+{{- define "otelcol-gpu.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "otelcol-gpu.metadata" . | nindent 2 }}
+data:
+  {{ index . 1 }}.yaml: |
+    {{- include "otelcol-gpu.config" . | nindent 4 }}
+{{- end }}

@@ -1,0 +1,55 @@
+{{/* Names and labels, each of the root context or of a list of it and a component. */}}
+
+{{- define "otelcol-gpu.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 44 | trimSuffix "-" }}
+{{- end }}
+
+{{/* A StatefulSet's name may have 52 characters: 8 less leave room for -gateway. */}}
+{{- define "otelcol-gpu.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if .Values.fullnameOverride }}
+{{- $name = .Values.fullnameOverride }}
+{{- else if not (contains $name .Release.Name) }}
+{{- $name = printf "%s-%s" .Release.Name $name }}
+{{- else }}
+{{- $name = .Release.Name }}
+{{- end }}
+{{- trunc 44 $name | trimSuffix "-" }}
+{{- end }}
+
+{{/* Label values: a name, an instance, and where there is one a component. */}}
+{{- define "otelcol-gpu.selectorLabels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "otelcol-gpu.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+{{- if gt (len .) 1 }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+{{- end }}
+
+{{- define "otelcol-gpu.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "otelcol-gpu.selectorLabels" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "otelcol-gpu.metadata" -}}
+{{- $root := index . 0 -}}
+name: {{ include "otelcol-gpu.fullname" $root }}-{{ index . 1 }}
+namespace: {{ $root.Release.Namespace }}
+labels:
+  {{- include "otelcol-gpu.labels" . | nindent 2 }}
+{{- end }}
+
+{{/* The service account of the agent or the cluster collector. */}}
+{{- define "otelcol-gpu.serviceAccount" -}}
+{{- $root := index . 0 }}
+{{- $account := (index $root.Values (index . 1)).serviceAccount }}
+{{- if $account.name }}
+{{- $account.name }}
+{{- else if $account.create }}
+{{- include "otelcol-gpu.fullname" $root }}-{{ index . 1 }}
+{{- else }}default{{ end }}
+{{- end }}

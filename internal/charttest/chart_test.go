@@ -1,0 +1,271 @@
+package charttest
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+)
+
+var update = flag.Bool("update", false, "rewrite the rendered manifests of the golden directories")
+
+const (
+	// Paths are relative to this package, where go test runs it.
+	root     = "../.."
+	chartDir = root + "/charts/otelcol-gpu"
+
+	release   = "otelcol-gpu"
+	namespace = "otelcol-gpu"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
+
+// variants are the golden directories.
+func variants(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("testdata/*/values.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	var dirs []string
+	for _, file := range found {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	return dirs
+}
+
+// helm runs the helm command and returns what it wrote, or skips the test.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	path := os.Getenv("OTELCOL_GPU_HELM")
+	if path == "" {
+		t.Skip("OTELCOL_GPU_HELM does not name a helm command: `make unit` builds it and runs this")
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	home := t.TempDir()
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+// render returns the manifests of the chart, of a file of values or of single ones.
+func render(t *testing.T, values string, set ...string) string {
+	t.Helper()
+	output, err := helm(t, renderArgs(values, set)...)
+	require.NoError(t, err, "%s", output)
+	return output
+}
+
+func renderArgs(values string, set []string) []string {
+	args := []string{"template", release, chartDir, "--namespace", namespace}
+	if values != "" {
+		args = append(args, "--values", values)
+	}
+	for _, s := range set {
+		args = append(args, "--set-json", s)
+	}
+	return args
+}
+
+func renderVariant(t *testing.T, dir string) string {
+	t.Helper()
+	return render(t, filepath.Join(dir, "values.yaml"))
+}
+
+// decode returns the objects of rendered manifests.
+func decode(t *testing.T, manifests string) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := controlplane.Decode(manifests)
+	require.NoError(t, err)
+	require.NotEmpty(t, objects)
+	return objects
+}
+
+// podTemplates returns the pods that manifests make, by component.
+func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
+	t.Helper()
+	found := map[string]corev1.PodTemplateSpec{}
+	for _, obj := range objects {
+		content, ok, err := unstructured.NestedMap(obj.Object, "spec", "template")
+		require.NoError(t, err)
+		if !ok {
+			continue
+		}
+		var template corev1.PodTemplateSpec
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template))
+		found[template.Labels["app.kubernetes.io/component"]] = template
+	}
+	return found
+}
+
+// configMaps returns the collector configurations of manifests, by component.
+func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, obj := range objects {
+		if obj.GetKind() == "ConfigMap" {
+			data, _, err := unstructured.NestedStringMap(obj.Object, "data")
+			require.NoError(t, err)
+			require.Len(t, data, 1)
+			for key, text := range data {
+				found[strings.TrimSuffix(key, ".yaml")] = text
+			}
+		}
+	}
+	return found
+}
+
+// at returns what is at a path of a YAML text, nil where there is nothing.
+func at(t *testing.T, text string, path ...string) any {
+	t.Helper()
+	var value any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &value))
+	for _, key := range path {
+		m, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		value = m[key]
+	}
+	return value
+}
+
+func TestTheChartRendersToTheseManifests(t *testing.T) {
+	for _, dir := range variants(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			got := renderVariant(t, dir)
+			file := filepath.Join(dir, "manifests.yaml")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), got, "go test ./internal/charttest -update rewrites it")
+		})
+	}
+}
+
+func TestTheChartIsInOrder(t *testing.T) {
+	for _, dir := range variants(t) {
+		output, err := helm(t, "lint", "--strict", chartDir, "--values", filepath.Join(dir, "values.yaml"))
+		assert.NoError(t, err, "%s: %s", dir, output)
+	}
+}
+
+func TestWhatCannotWorkIsRefused(t *testing.T) {
+	const backend = `backend.endpoint="http://backend"`
+	for name, tc := range map[string]struct {
+		set  []string
+		want string
+	}{
+		"nowhere to send":        {nil, "set backend.endpoint to an OTLP URL"},
+		"nothing to read":        {[]string{backend, "dcgm.enabled=false"}, "dcgm.enabled and nvml.enabled are false"},
+		"a watchdog alone":       {[]string{backend, "watchdog.enabled=true"}, "set budget.enabled to true"},
+		"claims without slices":  {[]string{backend, "attribution.dra=false", "attribution.claims=true"}, "set attribution.dra to true"},
+		"a value with a typo":    {[]string{backend, "agent.nodeselector={}"}, "additional properties 'nodeselector' not allowed"},
+		"a part without a name":  {[]string{backend, `agent.config={"pipelines":{}}`}, "additional properties 'pipelines' not allowed"},
+		"a number as a duration": {[]string{backend, "gateway.grace=30"}, "got number, want string"},
+		"a duration of no unit":  {[]string{backend, `gateway.grace="30"`}, "does not match pattern"},
+		"no replica":             {[]string{backend, "cluster.replicas=0"}, "minimum: got 0, want 1"},
+		"an armed watchdog that may evict nowhere": {
+			[]string{backend, "budget.enabled=true", "watchdog.enabled=true", "watchdog.dryRun=false"},
+			"list the namespaces whose pods may be",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, err := helm(t, renderArgs("", tc.set)...)
+			require.Error(t, err)
+			assert.Contains(t, output, tc.want)
+		})
+	}
+}
+
+func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config string // agent.config
+		path   []string
+		want   any
+	}{
+		"maps are merged":   {`{"processors":{"batch":{}}}`, []string{"processors", "gpu_window", "window"}, "60s"},
+		"a value replaces":  {`{"processors":{"gpu_window":{"window":"10s"}}}`, []string{"processors", "gpu_window", "window"}, "10s"},
+		"false replaces":    {`{"processors":{"gpu_k8s":{"sources":{"dra":{"enabled":false}}}}}`, []string{"processors", "gpu_k8s", "sources", "dra", "enabled"}, false},
+		"zero replaces":     {`{"processors":{"memory_limiter":{"limit_percentage":0}}}`, []string{"processors", "memory_limiter", "limit_percentage"}, 0},
+		"empty replaces":    {`{"exporters":{"otlp_http":{"endpoint":""}}}`, []string{"exporters", "otlp_http", "endpoint"}, ""},
+		"null removes":      {`{"processors":{"gpu_power":null}}`, []string{"processors", "gpu_power"}, nil},
+		"a list replaces":   {`{"service":{"pipelines":{"metrics":{"processors":["gpu_window"]}}}}`, []string{"service", "pipelines", "metrics", "processors"}, []any{"gpu_window"}},
+		"what is new stays": {`{"exporters":{"debug":{"verbosity":"basic"}}}`, []string{"exporters", "debug", "verbosity"}, "basic"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "agent.config="+tc.config)))["agent"]
+			assert.Equal(t, tc.want, at(t, text, tc.path...))
+		})
+	}
+}
+
+// A volume, an account or a variable that does not exist is no error to the API server.
+func TestWhatAPodRefersToExists(t *testing.T) {
+	for _, dir := range variants(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			objects := decode(t, renderVariant(t, dir))
+			exists := func(kind, name string) bool {
+				return slices.ContainsFunc(objects, func(obj *unstructured.Unstructured) bool {
+					return obj.GetKind() == kind && obj.GetName() == name
+				})
+			}
+			configs := configMaps(t, objects)
+			for component, template := range podTemplates(t, objects) {
+				spec := template.Spec
+				container := spec.Containers[0]
+				if spec.ServiceAccountName != "" {
+					assert.True(t, exists("ServiceAccount", spec.ServiceAccountName), "%s: account %s", component, spec.ServiceAccountName)
+				}
+				assert.Equal(t, []string{"--config=/etc/otelcol-gpu/" + component + ".yaml"}, container.Args)
+				assert.True(t, slices.ContainsFunc(spec.Volumes, func(volume corev1.Volume) bool {
+					return volume.ConfigMap != nil && exists("ConfigMap", volume.ConfigMap.Name)
+				}), component)
+				if len(container.EnvFrom) == 0 {
+					for _, name := range variables(configs[component]) {
+						assert.True(t, slices.ContainsFunc(container.Env, func(env corev1.EnvVar) bool { return env.Name == name }),
+							"%s uses %s", component, name)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestEveryValueIsDescribed(t *testing.T) {
+	var values map[string]any
+	content, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(content, &values))
+	readme, err := os.ReadFile(filepath.Join(chartDir, "README.md"))
+	require.NoError(t, err)
+
+	for section, value := range values {
+		keys, ok := value.(map[string]any)
+		if !ok {
+			assert.Contains(t, string(readme), "`"+section+"`")
+			continue
+		}
+		for key := range keys {
+			name := section + "." + key
+			described := slices.ContainsFunc([]string{name, name + ".*", "<collector>." + key}, func(name string) bool {
+				return strings.Contains(string(readme), "`"+name+"`")
+			})
+			assert.True(t, described, "README.md does not describe %s", name)
+		}
+	}
+}

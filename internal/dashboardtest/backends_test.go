@@ -1,0 +1,174 @@
+package dashboardtest
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// settings are the parts of a pipeline file that a backend changes.
+type settings struct {
+	Exporters map[string]struct {
+		Headers map[string]string
+	}
+	Extensions map[string]any
+	Service    struct {
+		Pipelines map[string]struct{ Processors []string }
+	}
+}
+
+func backends(t *testing.T) map[string]settings {
+	t.Helper()
+	files, err := filepath.Glob(examplesDir + "/backends/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, 8)
+	all := map[string]settings{}
+	for _, file := range files {
+		all[file] = load(t, file)
+	}
+	return all
+}
+
+func load(t *testing.T, file string) settings {
+	t.Helper()
+	var s settings
+	require.NoError(t, yaml.Unmarshal(read(t, file), &s), file)
+	return s
+}
+
+func TestBackendsAreValidOverTheAgent(t *testing.T) {
+	collector := tool(t, "OTELCOL_GPU_BIN", "otelcol-gpu")
+	for file := range backends(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), collector, "validate", "--config", examplesDir+"/agent.yaml", "--config", file)
+			cmd.Env = environment(nil)
+			output, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", output)
+		})
+	}
+}
+
+// A list replaces the agent's, so a processor that the agent has would be lost.
+func TestBackendsOnlyAddBehindTheAgentsProcessors(t *testing.T) {
+	agents := load(t, examplesDir+"/agent.yaml").Service.Pipelines["metrics"].Processors
+	for file, s := range backends(t) {
+		if processors := s.Service.Pipelines["metrics"].Processors; processors != nil {
+			require.Greater(t, len(processors), len(agents), file)
+			assert.Equal(t, agents, processors[:len(agents)], file)
+		}
+	}
+}
+
+func TestSecretsComeFromTheEnvironment(t *testing.T) {
+	secret := regexp.MustCompile(`(?i)key|token|team|authorization|password`)
+	for file, s := range backends(t) {
+		for _, exporter := range s.Exporters {
+			for name, value := range exporter.Headers {
+				if secret.MatchString(name) {
+					assert.Regexp(t, `\$\{env:[A-Z_]+\}$`, value, "%s %s", file, name)
+				}
+			}
+		}
+		walk(s.Extensions, func(key, value string) {
+			assert.Contains(t, value, "${env:", "%s %s", file, key)
+		})
+	}
+}
+
+// TestDatadogGetsDifferences runs the file of a backend that refuses cumulative
+// counters, with the backend replaced by one that keeps what it gets.
+func TestDatadogGetsDifferences(t *testing.T) {
+	collector, simulator := tool(t, "OTELCOL_GPU_BIN", "otelcol-gpu"), tool(t, "OTELCOL_GPU_BIN", "dcgmsim")
+	got := newSink(t)
+	exporter := freeAddress(t)
+	start(t, nil, simulator, "--listen", exporter, "--scenario", "mixed", "--gpus", "2")
+	agent := start(t, map[string]string{
+		"DCGM_ENDPOINT": "http://" + exporter + "/metrics", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": freeAddress(t), "DD_API_KEY": "a-key",
+	}, collector, "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/datadog.yaml",
+		"--set", "receivers.dcgm.collection_interval=1s", "--set", "receivers.dcgm.timeout=1s",
+		"--set", "processors.gpu_window.window=2s", "--set", "processors.gpu_window.grace=1s",
+		"--set", "exporters.otlp_http.endpoint="+got.URL, "--set", "service.telemetry.metrics={level: none}")
+
+	poll(t, agent, patience, "differences and windows", func() bool { return got.count(signal.HwEnergy.Name) > 0 })
+	assert.Positive(t, got.count(signal.UtilizationAvg.Name))
+	assert.Empty(t, got.cumulative(), "Datadog refuses them")
+	assert.Equal(t, "a-key", got.headers.Get("dd-api-key"))
+	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, got.headers.Get("dd-otel-metric-config"))
+}
+
+// sink is an OTLP/HTTP backend that keeps what it gets.
+type sink struct {
+	*httptest.Server
+	mu      sync.Mutex
+	headers http.Header
+	metrics []pmetric.Metric
+}
+
+func newSink(t *testing.T) *sink {
+	t.Helper()
+	s := &sink{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		reader, err := gzip.NewReader(r.Body)
+		if !assert.NoError(t, err) {
+			return
+		}
+		body, err := io.ReadAll(reader)
+		request := pmetricotlp.NewExportRequest()
+		if !assert.NoError(t, err) || !assert.NoError(t, request.UnmarshalProto(body)) {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.headers = r.Header.Clone()
+		for _, rm := range request.Metrics().ResourceMetrics().All() {
+			for _, sm := range rm.ScopeMetrics().All() {
+				for _, m := range sm.Metrics().All() {
+					s.metrics = append(s.metrics, m)
+				}
+			}
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *sink) count(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, m := range s.metrics {
+		if m.Name() == name {
+			n++
+		}
+	}
+	return n
+}
+
+// cumulative returns the names of counters that are no differences.
+func (s *sink) cumulative() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for _, m := range s.metrics {
+		if m.Type() == pmetric.MetricTypeSum && m.Sum().IsMonotonic() &&
+			m.Sum().AggregationTemporality() != pmetric.AggregationTemporalityDelta && !slices.Contains(names, m.Name()) {
+			names = append(names, m.Name())
+		}
+	}
+	return names
+}

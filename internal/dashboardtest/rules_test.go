@@ -1,0 +1,25 @@
+package dashboardtest
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRulesFireWhenTheyShould runs the tests that stand beside the rules.
+func TestRulesFireWhenTheyShould(t *testing.T) {
+	promtool := tool(t, "OTELCOL_GPU_PROMTOOL")
+	for _, args := range [][]string{
+		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/prometheus/alerts.yaml"},
+		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/keda/gate-rules.yaml"},
+		{"test", "rules", examplesDir + "/prometheus/alerts_test.yaml"},
+		{"test", "rules", examplesDir + "/keda/gate-rules_test.yaml"},
+	} {
+		t.Run(args[0]+" "+filepath.Base(args[len(args)-1]), func(t *testing.T) {
+			output, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
+			require.NoError(t, err, "%s", output)
+		})
+	}
+}
