@@ -111,12 +111,19 @@ func (r *clusterReceiver) nudge() {
 	}
 }
 
-// Start implements component.Component. It fails when a kubeconfig cannot be
-// read; that the API server cannot be reached is no reason to fail.
+// Start implements component.Component. It fails when nothing says where the API
+// server is: outside of a cluster, or with a kubeconfig that cannot be read. That
+// the API server cannot be reached is no reason to fail.
 func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
 	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
+	}
+	// Any kind tells, for without a server all of them are off.
+	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
+	if state := c.State(kube.Pods); state.Phase == kube.Off {
+		c.Release()
+		return fmt.Errorf("kubernetes: the API server is the only source and not known: %w", state.Err)
 	}
 	r.cache = c
 	r.status.host = host
@@ -127,8 +134,6 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 
 	r.unsubscribe = append(r.unsubscribe, r.store.subscribe(c))
-	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
-	// Not before: kinds that nobody needs yet are off, which would be an error.
 	for _, k := range kinds {
 		r.unsubscribe = append(r.unsubscribe, c.Subscribe(k, r.stateChanged))
 	}
@@ -311,7 +316,7 @@ func (r *clusterReceiver) stateChanged() {
 	var errs []error
 	for _, k := range kinds {
 		switch state := r.cache.State(k); state.Phase {
-		case kube.Off, kube.Forbidden, kube.Stale:
+		case kube.Forbidden, kube.Stale:
 			err := fmt.Errorf("%s: %s", k, state.Phase)
 			if state.Err != nil {
 				err = fmt.Errorf("%w: %w", err, state.Err)

@@ -276,16 +276,13 @@ func TestAKindThatDoesNotComeHoldsBackWhatItWouldChange(t *testing.T) {
 	})
 }
 
-func TestOutsideOfAClusterNothingIsEmittedAndTheStatusSaysWhy(t *testing.T) {
+func TestOutsideOfAClusterItDoesNotStart(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.LeaderElection.Namespace = "monitoring"
-	host, sink := &statusHost{}, &consumertest.MetricsSink{}
-	r, err := newReceiver(nop(), cfg, sink)
+	r, err := newReceiver(nop(), cfg, consumertest.NewNop())
 	require.NoError(t, err)
-	require.NoError(t, r.Start(t.Context(), host))
-	assert.Contains(t, host.last(), "StatusRecoverableError: pods: off")
+	require.ErrorContains(t, r.Start(t.Context(), componenttest.NewNopHost()), `the only source and not known: auth_type is "serviceAccount"`)
 	require.NoError(t, r.Shutdown(t.Context()))
-	assert.Empty(t, sink.AllMetrics())
 }
 
 func TestAKubeconfigThatCannotBeReadFailsAtStart(t *testing.T) {
