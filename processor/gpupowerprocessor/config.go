@@ -48,11 +48,11 @@ type IdleConfig struct {
 	// Watts is that of every board; learned when unset.
 	Watts *float64 `mapstructure:"watts"`
 	// ByUUID goes by the board's hw.id, such as GPU-5fd4….
-	ByUUID map[string]float64 `mapstructure:"by_uuid"`
+	ByUUID map[string]*float64 `mapstructure:"by_uuid"`
 	// ByModel goes by hw.model. Case, and blanks against dashes, do not matter.
-	ByModel map[string]float64 `mapstructure:"by_model"`
+	ByModel map[string]*float64 `mapstructure:"by_model"`
 	// ByMIGLayout goes by the MIG profiles in use, such as 1g.10gb*4,3g.40gb*1.
-	ByMIGLayout map[string]float64 `mapstructure:"by_mig_layout"`
+	ByMIGLayout map[string]*float64 `mapstructure:"by_mig_layout"`
 	// Learn takes the lowest power that was seen while nothing ran.
 	Learn bool `mapstructure:"learn"`
 	// Expire is how long a learned baseline counts after nothing ran last.
@@ -99,17 +99,20 @@ var emitted = []*signal.Metric{
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
 	var errs []error
-	watts := func(field string, w float64) {
-		if !(w >= 0 && w <= maxWatts) {
-			errs = append(errs, fmt.Errorf("%s must be between 0 and %d watts, got %v", field, maxWatts, w))
+	watts := func(field string, w *float64) {
+		switch {
+		case w == nil: // a key that was left empty, which is not 0
+			errs = append(errs, fmt.Errorf("%s must be between 0 and %d watts, got nothing", field, maxWatts))
+		case !(*w >= 0 && *w <= maxWatts):
+			errs = append(errs, fmt.Errorf("%s must be between 0 and %d watts, got %v", field, maxWatts, *w))
 		}
 	}
 	if c.Idle.Watts != nil {
-		watts("idle::watts", *c.Idle.Watts)
+		watts("idle::watts", c.Idle.Watts)
 	}
 	for uuid, w := range c.Idle.ByUUID {
-		if uuid == "" {
-			errs = append(errs, errors.New(`idle::by_uuid must be by the hw.id of boards, got ""`))
+		if uuid == "" || strings.Contains(uuid, "/") { // GPU-<uuid>/gi<id> is an instance
+			errs = append(errs, fmt.Errorf("idle::by_uuid must be by the hw.id of boards, got %q", uuid))
 		}
 		watts("idle::by_uuid::"+uuid, w)
 	}
@@ -167,18 +170,21 @@ func emittedNames() []string {
 // table returns the configured baselines. The Config must be valid.
 func (c *IdleConfig) table() idle.Table {
 	t := idle.Table{
-		ByUUID:   c.ByUUID,
+		ByUUID:   map[string]float64{},
 		ByLayout: map[idle.Layout]float64{},
 		ByModel:  map[string]float64{},
 		All:      c.Watts,
 	}
+	for uuid, w := range c.ByUUID {
+		t.ByUUID[uuid] = *w
+	}
 	for text, w := range c.ByMIGLayout {
 		if layout, err := idle.ParseLayout(text); err == nil {
-			t.ByLayout[layout] = w
+			t.ByLayout[layout] = *w
 		}
 	}
 	for model, w := range c.ByModel {
-		t.ByModel[idle.FoldModel(model)] = w
+		t.ByModel[idle.FoldModel(model)] = *w
 	}
 	return t
 }

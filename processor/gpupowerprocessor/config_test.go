@@ -25,14 +25,20 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 	}{
 		{"negative watts", func(c *Config) { w := -1.0; c.Idle.Watts = &w }, "idle::watts must be between 0 and 100000 watts, got -1"},
 		{"watts that are no number", func(c *Config) { w := math.NaN(); c.Idle.Watts = &w }, "idle::watts must be between 0 and 100000 watts, got NaN"},
-		{"milliwatts", func(c *Config) { c.Idle.ByUUID = map[string]float64{"GPU-1": 700_000} }, "idle::by_uuid::GPU-1 must be between 0 and 100000 watts, got 700000"},
-		{"no board", func(c *Config) { c.Idle.ByUUID = map[string]float64{"": 1} }, `idle::by_uuid must be by the hw.id of boards, got ""`},
-		{"negative watts of a model", func(c *Config) { c.Idle.ByModel = map[string]float64{"H100": -2} }, "idle::by_model::H100 must be between 0 and 100000 watts, got -2"},
-		{"no model", func(c *Config) { c.Idle.ByModel = map[string]float64{" - ": 1} }, `idle::by_model must be by the names of models, got " - "`},
-		{"one model twice", func(c *Config) { c.Idle.ByModel = map[string]float64{"NVIDIA H100": 1, "nvidia-h100": 2} }, `idle::by_model must name each model once, got "NVIDIA H100" and "nvidia-h100"`},
-		{"infinite watts of a layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]float64{"1g.10gb": math.Inf(1)} }, "idle::by_mig_layout::1g.10gb must be between 0 and 100000 watts, got +Inf"},
-		{"no layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]float64{"7x1g.10gb": 1} }, `idle::by_mig_layout must be by profiles and their numbers such as "1g.10gb*4,3g.40gb*1", got "7x1g.10gb": "7x1g.10gb" is not a MIG profile`},
-		{"one layout twice", func(c *Config) { c.Idle.ByMIGLayout = map[string]float64{"1g.10gb": 1, "1g.10gb*1": 2} }, `idle::by_mig_layout must name each layout once, got "1g.10gb" and "1g.10gb*1"`},
+		{"milliwatts", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1": new(700_000.0)} }, "idle::by_uuid::GPU-1 must be between 0 and 100000 watts, got 700000"},
+		{"a board without watts", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1": nil} }, "idle::by_uuid::GPU-1 must be between 0 and 100000 watts, got nothing"},
+		{"a model without watts", func(c *Config) { c.Idle.ByModel = map[string]*float64{"H100": nil} }, "idle::by_model::H100 must be between 0 and 100000 watts, got nothing"},
+		{"a layout without watts", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": nil} }, "idle::by_mig_layout::1g.10gb must be between 0 and 100000 watts, got nothing"},
+		{"a MIG instance", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1/gi3": new(20.0)} }, `idle::by_uuid must be by the hw.id of boards, got "GPU-1/gi3"`},
+		{"no board", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"": new(1.0)} }, `idle::by_uuid must be by the hw.id of boards, got ""`},
+		{"negative watts of a model", func(c *Config) { c.Idle.ByModel = map[string]*float64{"H100": new(-2.0)} }, "idle::by_model::H100 must be between 0 and 100000 watts, got -2"},
+		{"no model", func(c *Config) { c.Idle.ByModel = map[string]*float64{" - ": new(1.0)} }, `idle::by_model must be by the names of models, got " - "`},
+		{"one model twice", func(c *Config) {
+			c.Idle.ByModel = map[string]*float64{"NVIDIA H100": new(1.0), "nvidia-h100": new(2.0)}
+		}, `idle::by_model must name each model once, got "NVIDIA H100" and "nvidia-h100"`},
+		{"infinite watts of a layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": new(math.Inf(1))} }, "idle::by_mig_layout::1g.10gb must be between 0 and 100000 watts, got +Inf"},
+		{"no layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"7x1g.10gb": new(1.0)} }, `idle::by_mig_layout must be by profiles and their numbers such as "1g.10gb*4,3g.40gb*1", got "7x1g.10gb": "7x1g.10gb" is not a MIG profile`},
+		{"one layout twice", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": new(1.0), "1g.10gb*1": new(2.0)} }, `idle::by_mig_layout must name each layout once, got "1g.10gb" and "1g.10gb*1"`},
 		{"a baseline that expires at once", func(c *Config) { c.Idle.Expire = time.Second }, "idle::expire must be between 1m0s and 8760h0m0s, got 1s"},
 		{"an unknown weighting", func(c *Config) { c.Weighting = "memory" }, `weighting must be "slices" or "none", got "memory"`},
 		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap must be between 100ms and 24h0m0s, got 0s"},
@@ -59,6 +65,15 @@ func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{"watt": 40}})
 	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "watt")
+}
+
+func TestABaselineThatIsLeftEmptyIsNotZero(t *testing.T) {
+	for _, by := range []string{"by_uuid", "by_model", "by_mig_layout"} {
+		cfg := createDefaultConfig()
+		conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{by: map[string]any{"1g.10gb": nil}}})
+		require.NoError(t, conf.Unmarshal(cfg))
+		require.ErrorContains(t, confmap.Validate(cfg), by+"::1g.10gb must be between 0 and 100000 watts, got nothing")
+	}
 }
 
 // This processor makes the contract's power metrics, all of them.

@@ -37,6 +37,9 @@ type gpuPower struct {
 	read   reader
 	write  writer
 	places map[string]*place
+	// shared are the devices of the frame that somebody holds and whose power was
+	// shared out.
+	shared map[string]bool
 	// placesChanged and gone say what the storage has not got.
 	placesChanged bool
 	gone          []string
@@ -62,6 +65,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		split:  split.Options{WeighSlices: cfg.Weighting == weightingSlices},
 		write:  writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		places: map[string]*place{},
+		shared: map[string]bool{},
 	}
 	for name, mc := range cfg.Metrics {
 		if m, ok := signal.Lookup(name); ok {
@@ -115,6 +119,10 @@ func (p *gpuPower) frame(f *frame, now time.Time) {
 			p.share(pl, b, processes, f.time, now)
 		}
 	}
+	if pl != nil {
+		pl.release(p.shared, f.time, p.cfg.MaxGap)
+	}
+	clear(p.shared)
 }
 
 // share shares out the power of a board.
@@ -171,6 +179,9 @@ func (p *gpuPower) users(pl *place, b *board, d *device, s *split.Device, proces
 		if e, ok := p.count(pl, d.id, h, t, now); ok {
 			p.write.energy(d.holders[k], e.Start, t, e.Joules)
 		}
+	}
+	if len(s.Holders) > 0 {
+		p.shared[d.id] = true
 	}
 	for k, pr := range processes {
 		pr.Process = s.Processes[k]

@@ -44,7 +44,7 @@ func by(key, value string, n int64) metricdata.DataPoint[int64] {
 func TestBoardsAreCountedByWhereTheirBaselineComesFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
-		cfg.Idle.ByUUID = map[string]float64{"GPU-3": 40}
+		cfg.Idle.ByUUID = map[string]*float64{"GPU-3": new(40.0)}
 		send, _, tel := observed(t, cfg)
 		expect := func(configured, learned, unknown int64) {
 			t.Helper()

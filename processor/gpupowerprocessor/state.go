@@ -226,6 +226,20 @@ func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now
 	return e, true
 }
 
+// release ends at time t the power of containers on devices that others hold then:
+// held until they come back it would be counted twice.
+func (pl *place) release(shared map[string]bool, t int64, maxGap time.Duration) {
+	if len(shared) == 0 {
+		return
+	}
+	for key, e := range pl.energy {
+		if e.Last < t && e.Watts > 0 && shared[key.device] {
+			e.Add(t, 0, maxGap)
+			pl.dirty = true
+		}
+	}
+}
+
 // clone returns a key that does not keep the batch in memory.
 func (k energyKey) clone() energyKey {
 	c := k.container

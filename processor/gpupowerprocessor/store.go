@@ -159,7 +159,7 @@ func (s *storedPlace) valid() error {
 	for _, e := range s.Energy {
 		key := e
 		key.Counter = energy.Counter{}
-		if e.Device == "" || !e.Valid() || counters[key] {
+		if e.Device == "" || !e.Valid(maxWatts) || counters[key] {
 			return fmt.Errorf("%w: energy on %q", errStored, e.Device)
 		}
 		counters[key] = true

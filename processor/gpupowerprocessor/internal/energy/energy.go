@@ -34,7 +34,13 @@ func (c *Counter) Add(t int64, watts float64, hold time.Duration) bool {
 	return true
 }
 
-// Valid reports whether the counter can be one that Add made.
-func (c *Counter) Valid() bool {
-	return c.Start > 0 && c.Last >= c.Start && c.Watts >= 0 && c.Joules >= 0
+// Valid reports whether the counter can be one that Add made of samples up to a
+// highest power in watts.
+func (c *Counter) Valid(highest float64) bool {
+	if c.Start <= 0 || c.Last < c.Start || !(c.Watts >= 0 && c.Watts <= highest) {
+		return false
+	}
+	// A millionth for the rounding of many additions.
+	most := highest * time.Duration(c.Last-c.Start).Seconds() * (1 + 1e-6)
+	return c.Joules >= 0 && c.Joules <= most
 }

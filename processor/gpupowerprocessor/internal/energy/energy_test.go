@@ -57,11 +57,15 @@ func TestTimeThatRunsBackwardsBeginsAnew(t *testing.T) {
 }
 
 func TestWhatAddCannotMakeIsNotValid(t *testing.T) {
-	good := Counter{Start: 1, Last: 2, Watts: 3, Joules: 4}
-	assert.True(t, good.Valid())
+	const highest = 1000
+	for _, good := range []Counter{{Start: s(1), Last: s(3), Watts: 3, Joules: 4}, {Start: 1, Last: 1, Watts: highest}, {Start: s(1), Last: s(2), Joules: highest}} {
+		assert.True(t, good.Valid(highest), "%+v", good)
+	}
 	for _, bad := range []Counter{
 		{}, {Start: 2, Last: 1}, {Start: 1, Last: 1, Watts: -1}, {Start: 1, Last: 1, Joules: math.NaN()},
+		// Whoever takes these on ends at infinity.
+		{Start: 1, Last: 1, Watts: math.MaxFloat64}, {Start: s(1), Last: s(2), Joules: highest + 1}, {Start: 1, Last: 1, Joules: 1},
 	} {
-		assert.False(t, bad.Valid(), "%+v", bad)
+		assert.False(t, bad.Valid(highest), "%+v", bad)
 	}
 }

@@ -186,7 +186,8 @@ func (l *Library) string(s symbol, d Device) (string, error) {
 	return strings.ToValidUTF8(string(text), "?"), nil
 }
 
-// Query returns one number.
+// Query returns one number. One that NVML has no value for
+// (NVML_VALUE_NOT_AVAILABLE, all ones) is ErrNotSupported.
 func (l *Library) Query(d Device, q Query) (uint64, error) {
 	l.out = [2]uint64{}
 	spec := &queries[q]
@@ -200,17 +201,22 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	default:
 		err = l.call(fn, uintptr(d), spec.args[0], spec.args[1], out, second)
 	}
+	var v, none uint64
 	switch spec.result {
 	case uint64Result:
-		return l.out[0], err
+		v, none = l.out[0], math.MaxUint64
 	case secondResult:
-		return l.out[1], err
+		v, none = l.out[1], math.MaxUint64
 	default:
 		// It is in the half that comes first in memory.
 		var word [8]byte
 		binary.NativeEndian.PutUint64(word[:], l.out[0])
-		return uint64(binary.NativeEndian.Uint32(word[:])), err
+		v, none = uint64(binary.NativeEndian.Uint32(word[:])), math.MaxUint32
 	}
+	if err == nil && v == none {
+		return 0, ErrNotSupported
+	}
+	return v, err
 }
 
 // Memory returns the memory of a board or a MIG device.

@@ -110,6 +110,19 @@ func TestQueries(t *testing.T) {
 	assert.Equal(t, Memory{Total: 1000, Free: 600, Used: 300}, m)
 }
 
+func TestANumberThatIsNotAvailableIsNotSupported(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t), "gpu uuid=GPU-1 util=0xffffffff power=0xfffffffe tx=0xffffffff energy=0xffffffffffffffff reasons=0xffffffff\n")
+	for _, q := range []Query{GPUUtilization, PCIeTransmit, TotalEnergy} {
+		_, err := l.Query(d, q)
+		require.ErrorIs(t, err, ErrNotSupported, "query %d", q)
+	}
+	for q, want := range map[Query]uint64{PowerUsage: 0xfffffffe, ClockEventReasons: 0xffffffff} {
+		got, err := l.Query(d, q)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, "all ones in the width of another number are a value")
+	}
+}
+
 func TestFieldValuesAreReadAsTheirTypeSays(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t), h100+`
 field id=1 type=0 value=1.5

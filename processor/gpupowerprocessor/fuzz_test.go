@@ -1,0 +1,47 @@
+package gpupowerprocessor
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
+)
+
+// Whatever the storage holds, the processor starts, power and energy are numbers
+// of 0 or more, and what it stores can be read again.
+func FuzzStoredState(f *testing.F) {
+	f.Add(`{"version":1,"places":["/n1"]}`,
+		`{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":50,"lowest":1,"quiet":1}}}],
+		"energy":[{"device":"GPU-1","pod":"a","watts":1e308,"joules":1e308,"start":1,"last":1}]}`)
+	f.Add(`{"version":1,"places":["/n1","/n1",""]}`, `{"version":1,"boards":[{"id":"","baselines":{}}]}`)
+	f.Add(`{"version":2}`, `null`)
+	f.Add(``, `{"version":1,"energy":[{"device":"GPU-1","pod":"a"}]}`)
+	m := &memoryStorage{values: map[string]string{}}
+	f.Fuzz(func(t *testing.T, places, place string) {
+		m.values = map[string]string{placesKey: places, placeKey("/n1"): place}
+		p, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+		for _, text := range []string{quietBoard, busyAt20, busyAt30, busyAt500} {
+			feed(t, p, text)
+		}
+		for _, md := range sink.AllMetrics() {
+			for _, rm := range md.ResourceMetrics().All() {
+				for _, sm := range rm.ScopeMetrics().All() {
+					for _, metric := range sm.Metrics().All() {
+						for _, dp := range numbers(metric).All() {
+							if v := dp.DoubleValue(); math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+								t.Fatalf("%s is %v", metric.Name(), v)
+							}
+						}
+					}
+				}
+			}
+		}
+		var stored storedPlace
+		require.NoError(t, json.Unmarshal([]byte(m.values[placeKey("/n1")]), &stored))
+		require.NoError(t, stored.valid())
+	})
+}
