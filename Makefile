@@ -12,6 +12,8 @@ BIN := bin
 GOLANGCI_LINT_VERSION := v2.15.0
 TOOL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelcol-gpu/tools
 GOLANGCI_LINT := $(TOOL_CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)-$(shell go env GOVERSION)/golangci-lint
+GOVULNCHECK_VERSION := v1.8.0
+GOVULNCHECK := $(TOOL_CACHE)/govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env GOVERSION)/govulncheck
 # A real Prometheus for `make examples`, built once as well; the version is in its go.mod.
 PROMETHEUS_VERSION := $(shell sed -n 's/^.*prometheus\/prometheus \(v[^ ]*\).*/\1/p' internal/tools/prometheus/go.mod)
 PROMETHEUS := $(TOOL_CACHE)/prometheus-$(PROMETHEUS_VERSION)-$(shell go env GOVERSION)/prometheus
@@ -85,7 +87,7 @@ examples: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM
 	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_PROMTOOL="$(PROMTOOL)" \
 		OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BIN)/static/otelcol-gpu" \
 		go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest ./internal/manifeststest ./internal/charttest \
-		./internal/dashboardtest
+		./internal/dashboardtest ./test/security
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run golangci-lint; LINT_FLAGS=--fix repairs what it can
@@ -112,6 +114,10 @@ check-tidy: ## Fail when any go.mod or go.sum of this repository is not tidy
 	go -C test/controlplane mod tidy -diff
 	go -C test/helm mod tidy -diff
 	go -C internal/tools/sbom mod tidy -diff
+
+.PHONY: vulncheck
+vulncheck: $(GOVULNCHECK) ## Fail on known vulnerabilities that the commands call; says so where the database cannot be reached
+	@.ci/govulncheck $(GOVULNCHECK) "$(TAGS)"
 
 .PHONY: ocb-classic
 ocb-classic: build $(BIN)/ocb ## Build the manifest as a module of its own, outside this checkout
@@ -159,6 +165,9 @@ $(BIN)/mdatagen: internal/tools/go.mod internal/tools/go.sum
 # GOFLAGS of the caller are meant for this module, not for a tool's.
 $(GOLANGCI_LINT):
 	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -ldflags "-s -w" github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+$(GOVULNCHECK):
+	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -ldflags "-s -w" golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 
 $(PROMETHEUS) $(PROMTOOL):
 	CGO_ENABLED=0 go -C internal/tools/prometheus build -trimpath -buildvcs=false -tags remove_all_sd -ldflags "-s -w" \

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the output of golden tests to the
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // simulated returns what an exporter exposes 47 seconds after its start.
-func simulated(t *testing.T, change func(*dcgmsim.Config)) string {
+func simulated(t testing.TB, change func(*dcgmsim.Config)) string {
 	t.Helper()
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.GPUs = dcgmsim.ScenarioHealthy, 1

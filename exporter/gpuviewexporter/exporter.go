@@ -59,13 +59,16 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err != nil {
 		return err
 	}
-	server, err := e.cfg.HTTP.ToServer(ctx, host.GetExtensions(), e.settings, handler)
-	if err != nil {
-		return err
-	}
 	listener, err := e.cfg.HTTP.ToListener(ctx)
 	if err != nil {
 		return err
+	}
+	if isLoopback(listener.Addr()) && !e.cfg.HTTP.TLS.HasValue() && !e.cfg.HTTP.Auth.HasValue() {
+		handler = e.localOnly(handler)
+	}
+	server, err := e.cfg.HTTP.ToServer(ctx, host.GetExtensions(), e.settings, handler)
+	if err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	e.server, e.address = server, listener.Addr()
 	loop, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -120,6 +121,39 @@ func TestThePageMayLoadNothingFromElsewhere(t *testing.T) {
 		assert.Contains(t, header.Get("Content-Security-Policy"), "default-src 'self'", path)
 		assert.Equal(t, "nosniff", header.Get("X-Content-Type-Options"), path)
 		assert.NotEmpty(t, body, path)
+	}
+}
+
+// A page from elsewhere whose name resolves to loopback (DNS rebinding) is of the
+// browser's own origin: only the Host header tells.
+func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
+	ask := func(base, host string) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/devices", http.NoBody)
+		require.NoError(t, err)
+		request.Host = host
+		answer, err := client(t).Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return answer.StatusCode
+	}
+	for endpoint, hosts := range map[string]map[string]int{
+		"127.0.0.1:0": {
+			"localhost": http.StatusOK, "LOCALHOST:9411": http.StatusOK, "localhost.:9411": http.StatusOK,
+			"127.0.0.1:9411": http.StatusOK, "127.9.9.9": http.StatusOK, "[::1]:9411": http.StatusOK, "[::1]": http.StatusOK,
+			"[::ffff:127.0.0.1]:9411": http.StatusOK,
+			"rebound.example":         http.StatusMisdirectedRequest, "rebound.example:9411": http.StatusMisdirectedRequest,
+			"localhost.example:9411": http.StatusMisdirectedRequest, "127.0.0.1.example": http.StatusMisdirectedRequest,
+			"192.168.0.1:9411": http.StatusMisdirectedRequest, "0.0.0.0:9411": http.StatusMisdirectedRequest,
+		},
+		// Whoever listens on more is known by names that are not ours to guess.
+		"0.0.0.0:0": {"gpu-view.monitoring.svc:9411": http.StatusOK},
+	} {
+		e, _ := serve(t, nop(), func(c *Config) { c.HTTP.NetAddr.Endpoint = endpoint })
+		_, port, err := net.SplitHostPort(e.address.String())
+		require.NoError(t, err)
+		for host, want := range hosts {
+			assert.Equal(t, want, ask("http://127.0.0.1:"+port, host), "%s asked of %s", host, endpoint)
+		}
 	}
 }
 

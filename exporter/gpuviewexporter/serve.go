@@ -4,8 +4,11 @@ import (
 	"embed"
 	"encoding/json"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/allocation"
@@ -55,6 +58,38 @@ func secure(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-cache")
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isLoopback says whether only processes of the same host can reach an address.
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// localOnly serves requests to localhost, a loopback address, or the name in the
+// configuration. Any other Host comes from a page whose name was made to resolve
+// to loopback (DNS rebinding), which the browser lets read the answer: TLS and
+// authentication stop that, and without them only the Host tells.
+func (e *viewExporter) localOnly(next http.Handler) http.Handler {
+	configured := hostName(e.cfg.HTTP.NetAddr.Endpoint)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := hostName(r.Host)
+		ip, err := netip.ParseAddr(name)
+		if name != "localhost" && name != configured && (err != nil || !ip.Unmap().IsLoopback()) {
+			http.Error(w, "the Host must be localhost or a loopback address", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostName returns the host of host or host:port, in lower case and without
+// brackets and a final dot.
+func hostName(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
+	}
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(address, "[]")), ".")
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

@@ -233,7 +233,7 @@ func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...ch
 		factory := dcgmreceiver.NewFactory()
 		cfg, ok := factory.CreateDefaultConfig().(*dcgmreceiver.Config)
 		require.True(t, ok)
-		cfg.Endpoints = []string{"http://gpu-node-1:9400/metrics"}
+		cfg.Endpoints = []dcgmreceiver.URL{"http://gpu-node-1:9400/metrics"}
 		cfg.CollectionInterval = step
 		cfg.StartJitter = new(time.Duration)
 		id := component.MustNewID("memory")

@@ -136,6 +136,7 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
+	p.rows.age(time.Now())
 	unknown := int64(0)
 	keep := p.cfg.Raw == rawKeep
 	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
@@ -302,11 +303,18 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64) {
 // prepare two label sets with one key.
 type rowKey [2]uint64
 
+// rowAge is how long a label set that no scrape names is remembered, and at most
+// twice that. Every job has label sets of its own: without an end they add up to
+// more than the samples.
+const rowAge = 10 * time.Minute
+
 // rowCache remembers what label sets say: they repeat from scrape to scrape.
 type rowCache struct {
 	seeds [2]maphash.Seed
-	rows  map[rowKey]*synth.Row
-	limit int
+	rows  map[rowKey]*synth.Row // read since begun
+	old   map[rowKey]*synth.Row // read before, and not since
+	begun time.Time
+	limit int // of each
 	epoch uint64
 	buf   []byte
 }
@@ -335,12 +343,29 @@ func (c *rowCache) hash(m pcommon.Map, chain rowKey) rowKey {
 	return rowKey{maphash.Bytes(c.seeds[0], b), maphash.Bytes(c.seeds[1], b)}
 }
 
+// age forgets what was not read for rowAge.
+func (c *rowCache) age(now time.Time) {
+	if now.Sub(c.begun) >= rowAge {
+		c.rows, c.old = map[rowKey]*synth.Row{}, c.rows
+		c.begun = now
+	}
+}
+
+func (c *rowCache) len() int { return len(c.rows) + len(c.old) }
+
 func (c *rowCache) get(k rowKey, epoch uint64) (*synth.Row, bool) {
 	if c.epoch != epoch {
 		clear(c.rows)
+		clear(c.old)
 		c.epoch = epoch
 	}
 	r, ok := c.rows[k]
+	if !ok {
+		if r, ok = c.old[k]; ok {
+			delete(c.old, k)
+			c.put(k, r)
+		}
+	}
 	return r, ok
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -174,6 +176,25 @@ func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
 		c.put(c.hash(m, rowKey{}), nil)
 		require.LessOrEqual(t, len(c.rows), 100)
 	}
+}
+
+// Jobs come and go on a node for weeks: what is remembered of their labels is that of
+// the last minutes, not of all.
+func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, ok := createDefaultConfig().(*Config)
+		require.True(t, ok)
+		p, err := newProcessor(cfg, processortest.NewNopSettings(metadata.Type))
+		require.NoError(t, err)
+		for minute := range 24 * 60 {
+			text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",pod=\"job-%d\"} 1\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-2\"} 1", minute)
+			_, err := p.processMetrics(t.Context(), onPoints(scrape{int64(60 * minute), parse(t, text)}))
+			require.NoError(t, err)
+			require.LessOrEqual(t, p.rows.len(), int(2*rowAge/time.Minute)+2, "after %d minutes", minute)
+			time.Sleep(time.Minute)
+		}
+		require.NoError(t, p.shutdown(t.Context()))
+	})
 }
 
 func TestTheRowKeyKeepsBoundariesBetweenTexts(t *testing.T) {

@@ -62,9 +62,14 @@ func TestWhatAddCannotMakeIsNotValid(t *testing.T) {
 		assert.True(t, good.Valid(highest), "%+v", good)
 	}
 	for _, bad := range []Counter{
-		{}, {Start: 2, Last: 1}, {Start: 1, Last: 1, Watts: -1}, {Start: 1, Last: 1, Joules: math.NaN()},
+		{},
+		{Start: 2, Last: 1},
+		{Start: 1, Last: 1, Watts: -1},
+		{Start: 1, Last: 1, Joules: math.NaN()},
 		// Whoever takes these on ends at infinity.
-		{Start: 1, Last: 1, Watts: math.MaxFloat64}, {Start: s(1), Last: s(2), Joules: highest + 1}, {Start: 1, Last: 1, Joules: 1},
+		{Start: 1, Last: 1, Watts: math.MaxFloat64},
+		{Start: s(1), Last: s(2), Joules: highest + 1},
+		{Start: 1, Last: 1, Joules: 1},
 	} {
 		assert.False(t, bad.Valid(highest), "%+v", bad)
 	}

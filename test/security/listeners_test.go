@@ -1,0 +1,192 @@
+package security
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// podIP stands for a pod's address: it is neither loopback's usual one nor all.
+const podIP = "127.0.0.9"
+
+// Every example as it is, but for the log, which tells when all has started.
+func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
+	requireNamespaces(t)
+	const defaults = "testdata/defaults.yaml"
+	want := map[string][]string{
+		"agent.yaml":                   {"127.0.0.1:13133", "127.0.0.1:8888"},
+		"otlp-to-prometheus.yaml":      nil,
+		"prometheus-exporter.yaml":     {"127.0.0.1:9464"},
+		"prometheus-receiver.yaml":     nil,
+		"prometheus-remote-write.yaml": nil,
+		"quickstart.yaml":              {"127.0.0.1:9411"},
+		defaults: {
+			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:55679", "127.0.0.1:8888", "127.0.0.1:9411",
+		},
+	}
+	files, err := filepath.Glob(filepath.Join(root, "examples", "*.yaml"))
+	require.NoError(t, err)
+	require.Len(t, files, len(want)-1, "a file under examples/ is not listed here")
+	for _, file := range append(files, defaults) {
+		name := file
+		if file != defaults {
+			name = filepath.Base(file)
+		}
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, want, name)
+			assert.ElementsMatch(t, want[name], listening(t, []string{"--config", file}, nil))
+		})
+	}
+}
+
+// What runs in a pod listens on the pod's address, which the kubelet and Prometheus
+// reach, and on nothing else.
+func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
+	requireNamespaces(t)
+	kubeconfig, err := filepath.Abs("testdata/kubeconfig.yaml")
+	require.NoError(t, err)
+	agent := []string{podIP + ":13133", podIP + ":8888"}
+	receiving := append([]string{podIP + ":4317"}, agent...)
+	for _, tc := range []struct {
+		file string
+		path []string
+		want []string
+	}{
+		{"examples/kubernetes/11-agent-config.yaml", []string{"data", "agent.yaml"}, agent},
+		{"examples/kubernetes/21-cluster-config.yaml", []string{"data", "cluster.yaml"}, agent},
+		{"examples/kubernetes/options/k8s-attributes.yaml", []string{"data", "agent.yaml"}, agent},
+		{"examples/kubernetes/options/receiver-creator.yaml", []string{"data", "agent.yaml"}, agent},
+		{"examples/operator/opentelemetrycollector.yaml", []string{"spec", "config"}, agent},
+		{"examples/helm/opentelemetry-collector.yaml", []string{"alternateConfig"}, agent},
+		{"internal/charttest/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "agent.yaml"}, agent},
+		{"internal/charttest/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "cluster.yaml"}, agent},
+		{"internal/charttest/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "gateway.yaml"}, receiving},
+		{"internal/charttest/testdata/an_armed_watchdog_may_evict_in_its_namespaces/manifests.yaml", []string{"data", "agent.yaml"}, agent},
+		// The one exception: these values have view.expose.
+		{
+			"internal/charttest/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml",
+			[]string{"data", "view.yaml"},
+			append([]string{"[::]:9411"}, receiving...),
+		},
+	} {
+		t.Run(filepath.Join(tc.file, tc.path[len(tc.path)-1]), func(t *testing.T) {
+			content, text := configuration(t, filepath.Join(root, tc.file), tc.path)
+			config := filepath.Join(t.TempDir(), "config.yaml")
+			require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
+			args := []string{"--config", config, "--set", "extensions.file_storage.directory=" + t.TempDir()}
+			// No cluster is there to answer, and no volume is mounted.
+			for _, component := range []struct{ kind, name, setting string }{
+				{"extensions", "k8s_observer", "auth_type=none"},
+				{"processors", "k8s_attributes", "auth_type=none"},
+				{"receivers", "gpu_cluster", "kubernetes.auth_type=kubeConfig"},
+				{"receivers", "gpu_cluster", "kubernetes.kubeconfig=" + kubeconfig},
+				{"exporters", "gpu_watchdog", "kubernetes.auth_type=kubeConfig"},
+				{"exporters", "gpu_watchdog", "kubernetes.kubeconfig=" + kubeconfig},
+				{"exporters", "otlp_grpc", "tls.ca_file="}, // of a volume that is not there
+			} {
+				if section, _ := content[component.kind].(map[string]any); section != nil {
+					if _, used := section[component.name]; used {
+						args = append(args, "--set", component.kind+"."+component.name+"."+component.setting)
+					}
+				}
+			}
+			assert.ElementsMatch(t, tc.want, listening(t, args, map[string]string{
+				"POD_IP": podIP, "MY_POD_IP": podIP, "POD_NAMESPACE": "otelcol-gpu", "NODE_NAME": "gpu-node", "CLUSTER_NAME": "",
+				"OTLP_ENDPOINT": "http://127.0.0.1:1",
+				// As in a pod whose API server does not answer.
+				"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1",
+			}))
+		})
+	}
+}
+
+// configuration returns the collector configuration at a path of one of the documents
+// in a file, also as text.
+func configuration(t *testing.T, file string, path []string) (map[string]any, string) {
+	t.Helper()
+	content, err := os.Open(file)
+	require.NoError(t, err)
+	defer content.Close()
+	documents := yaml.NewDecoder(content)
+	for {
+		var value any
+		require.NoError(t, documents.Decode(&value), "%s has no %s", file, path)
+		for _, key := range path {
+			m, _ := value.(map[string]any)
+			value = m[key]
+		}
+		if text, ok := value.(string); ok {
+			var parsed map[string]any
+			require.NoError(t, yaml.Unmarshal([]byte(text), &parsed))
+			return parsed, text
+		}
+		if parsed, ok := value.(map[string]any); ok {
+			text, err := yaml.Marshal(parsed)
+			require.NoError(t, err)
+			return parsed, string(text)
+		}
+	}
+}
+
+// listening runs a collector in a network of its own and returns where it listens.
+func listening(t *testing.T, args []string, env map[string]string) []string {
+	t.Helper()
+	all := map[string]string{"STORAGE_DIR": t.TempDir()}
+	maps.Copy(all, env)
+	cmd := command(t, all, append(args, "--set", "service.telemetry.logs.level=info")...)
+	isolated(t, cmd)
+	c := start(t, cmd)
+	addresses := sockets(t, c.cmd.Process.Pid)
+	c.stop(t)
+	return addresses
+}
+
+// sockets returns the addresses on which TCP is listened for in the network of a
+// process.
+func sockets(t *testing.T, pid int) []string {
+	t.Helper()
+	var addresses []string
+	for _, table := range []string{"tcp", "tcp6"} {
+		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(content)) {
+			fields := strings.Fields(line)
+			const local, state, listen = 1, 3, "0A"
+			if fields[state] != listen {
+				continue
+			}
+			ip, port, _ := strings.Cut(fields[local], ":")
+			number, err := strconv.ParseUint(port, 16, 16)
+			require.NoError(t, err)
+			addresses = append(addresses, netip.AddrPortFrom(address(t, ip), uint16(number)).String())
+		}
+	}
+	slices.Sort(addresses)
+	return addresses
+}
+
+// address reads an address as the kernel prints it: words of four bytes in the order
+// of the machine.
+func address(t *testing.T, text string) netip.Addr {
+	t.Helper()
+	raw, err := hex.DecodeString(text)
+	require.NoError(t, err)
+	for i := 0; i < len(raw); i += 4 {
+		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
+	}
+	ip, ok := netip.AddrFromSlice(raw)
+	require.True(t, ok, text)
+	return ip.Unmap()
+}
