@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -158,6 +159,10 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	if c.NodeName != "" {
+		reasons := validation.IsDNS1123Subdomain(c.NodeName)
+		check(len(reasons) == 0, "node_name must be empty or a DNS subdomain name (got %q): %s", c.NodeName, strings.Join(reasons, "; "))
+	}
 	s := &c.Sources
 	check(s.PodResources.Enabled || s.DRA.Enabled || s.Labels.Enabled || s.Processes.Enabled,
 		"sources: at least one of pod_resources, dra, labels, processes must be enabled")
@@ -170,6 +175,7 @@ func (c *Config) Validate() error {
 	check(!s.DRA.Enabled || len(s.DRA.Drivers) > 0, "sources::dra::drivers must not be empty while sources::dra is enabled")
 	check(!slices.Contains(s.DRA.Drivers, ""), `sources::dra::drivers must be driver names (got "")`)
 	check(!c.Claims || s.DRA.Enabled, "claims must be false while sources::dra is disabled (got true)")
+	check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims must be false while kubernetes::auth_type is none (got true)")
 	check(c.WaitForSources >= 0 && c.WaitForSources <= maxWait, "wait_for_sources must be between 0s and %s (got %s)", maxWait, c.WaitForSources)
 	check(c.History >= minHistory && c.History <= maxHistory, "history must be between %s and %s (got %s)", minHistory, maxHistory, c.History)
 	for name := range c.Metrics {
@@ -212,6 +218,12 @@ func (c *Config) enabled(m *signal.Metric) bool {
 		return mc.Enabled
 	}
 	return !ofAccelerator(m) // they say again, under another name, what others say
+}
+
+// grace returns how long nobody stays nobody after the kubelet's last answer: a
+// few failures, or its restart, change nothing.
+func (c *Config) grace() time.Duration {
+	return max(3*c.Sources.PodResources.Interval, c.History)
 }
 
 // isGPU reports whether a resource name is one of ResourceNames.

@@ -30,7 +30,7 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 			"labels":        map[string]any{"enabled": false},
 		},
 		"resource_names": []any{"example.com/gpu"},
-		"kubernetes":     map[string]any{"auth_type": "none"},
+		"kubernetes":     map[string]any{"auth_type": "kubeConfig", "kubeconfig": "/agent.conf"},
 		"claims":         true,
 		"metrics":        map[string]any{"hw.power": map[string]any{}},
 	}).Unmarshal(cfg))
@@ -40,7 +40,7 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 	assert.True(t, cfg.Sources.PodResources.Enabled)
 	assert.Equal(t, []string{"gpu.example.com"}, cfg.Sources.DRA.Drivers)
 	assert.False(t, cfg.Sources.Labels.Enabled)
-	assert.Equal(t, "none", cfg.Kubernetes.AuthType)
+	assert.Equal(t, "kubeConfig", cfg.Kubernetes.AuthType)
 	assert.True(t, cfg.enabled(signal.HwPower), "a metric without enabled is on")
 }
 
@@ -60,6 +60,12 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"no driver", func(c *Config) { c.Sources.DRA.Drivers = nil }, "sources::dra::drivers must not be empty"},
 		{"an empty driver", func(c *Config) { c.Sources.DRA.Drivers = []string{""} }, `sources::dra::drivers must be driver names (got "")`},
 		{"claims without dra", func(c *Config) { c.Claims, c.Sources.DRA.Enabled = true, false }, "claims must be false while sources::dra is disabled"},
+		{
+			"claims without an API server", func(c *Config) { c.Claims, c.Kubernetes.AuthType = true, "none" },
+			"claims must be false while kubernetes::auth_type is none (got true)",
+		},
+		{"a node of no such name", func(c *Config) { c.NodeName = "Node_1" }, `node_name must be empty or a DNS subdomain name (got "Node_1"): `},
+		{"a node name that nobody filled in", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `(got "$(NODE_NAME)")`},
 		{"wait_for_sources", func(c *Config) { c.WaitForSources = -1 }, "wait_for_sources must be between 0s and 5m0s (got -1ns)"},
 		{"history", func(c *Config) { c.History = 120 }, "history must be between 1s and 1h0m0s (got 120ns)"},
 		{"unknown metric", func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.pwoer": {}} }, `metrics has no metric "hw.pwoer"; allowed are container.accelerator.duty_cycle, container.accelerator.memory_total,`},

@@ -84,7 +84,9 @@ type step struct {
 	}
 	// Slices are "driver/pool generation/count device key=value…", one a device.
 	Slices *[]string
-	Claims *[]struct {
+	// SlicesHidden says that slices may not be read.
+	SlicesHidden *bool `yaml:"slices_hidden"`
+	Claims       *[]struct {
 		Name, UID string
 		Results   []struct {
 			Device, Request, Class, Share string
@@ -189,7 +191,10 @@ var states = map[string]attribution.State{"": attribution.Current, "current": at
 // apply changes what the sources say and reports whether they say anything new.
 func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) bool {
 	t.Helper()
-	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil
+	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil
+	if s.SlicesHidden != nil {
+		says.SlicesHidden = *s.SlicesHidden
+	}
 	if s.Sharing != "" {
 		says.Sharing = s.Sharing
 	}

@@ -44,6 +44,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		telemetry: tb,
 		tracker: attribution.New(attribution.Options{
 			History: cfg.History,
+			Grace:   cfg.grace(),
 			Drivers: cfg.Sources.DRA.Drivers,
 		}),
 		processes:    attribution.NewProcessLog[nodeKey](cfg.History),

@@ -186,6 +186,7 @@ func TestEveryDropAndEveryDoubtIsCounted(t *testing.T) {
 	}})
 	metadatatest.AssertEqualProcessorGpuK8sUnattributed(t, tel, []metricdata.DataPoint[int64]{
 		reason("unknown_id", 1), reason("unknown_mig_device", 1), reason("unknown_device_name", 1), reason("no_slice", 0), reason("no_uuid", 0),
+		reason("not_scraped", 1),
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuK8sConflicts(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 	require.NoError(t, p.shutdown(t.Context()))

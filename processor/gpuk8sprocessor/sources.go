@@ -238,6 +238,8 @@ func (s *sources) readCache(a *attribution.Sources) {
 		for _, slice := range s.cache.ResourceSlices() {
 			a.Slices = append(a.Slices, readSlice(slice))
 		}
+		phase := s.cache.State(kube.ResourceSlices).Phase
+		a.SlicesHidden = phase == kube.Syncing || phase == kube.Forbidden
 	}
 	if s.cfg.Claims {
 		a.ClaimsState = believe(s.cache.State(kube.ResourceClaims))

@@ -17,8 +17,11 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
@@ -112,15 +115,19 @@ func TestAKubeletThatIsGoneIsSaidAndItsLastWordKept(t *testing.T) {
 	require.NoError(t, p.telemetry.RegisterProcessorGpuK8sSourceStateCallback(p.sources.observeStates))
 	require.NoError(t, p.telemetry.RegisterProcessorGpuK8sSourceAgeCallback(p.sources.observeAges))
 	process(t, p, "GPU-2 hw.power=1")
-	require.NotEqual(t, attribution.None, p.tracker.Lookup(lengthen("GPU-2"), time.Now().UnixNano()).Source)
+	nobody := func(at time.Time) bool {
+		n := at.UnixNano()
+		return attribution.Decide(p.tracker.Lookup(lengthen("GPU-2"), n), n, nil, nil, false).Known
+	}
+	require.True(t, nobody(time.Now().Add(time.Hour)))
 
 	kubelet.Stop(t)
 	e := <-host.events
 	assert.Equal(t, componentstatus.StatusRecoverableError, e.Status())
 	assert.ErrorContains(t, e.Err(), "pod_resources is stale; the last known state is used")
 	assert.Equal(t, "a", podsOf(p, "GPU-1"))
-	assert.Equal(t, attribution.None, p.tracker.Lookup(lengthen("GPU-2"), time.Now().UnixNano()).Source,
-		"that nobody was named means nothing any more")
+	assert.True(t, nobody(time.Now()), "one poll failed")
+	assert.False(t, nobody(time.Now().Add(p.cfg.History)), "that nobody was named means nothing any more")
 	got, err := tel.GetMetric("otelcol_processor_gpu_k8s_source_age")
 	require.NoError(t, err)
 	require.NotNil(t, got)
@@ -136,7 +143,60 @@ func TestAKubeletThatIsGoneIsSaidAndItsLastWordKept(t *testing.T) {
 	kubelet.Listen(t)
 	assert.Equal(t, componentstatus.StatusOK, (<-host.events).Status())
 	process(t, p, "GPU-2 hw.power=1")
-	assert.Equal(t, attribution.PodResources, p.tracker.Lookup(lengthen("GPU-2"), time.Now().UnixNano()).Source)
+	assert.True(t, nobody(time.Now().Add(time.Hour)))
+}
+
+func TestNobodyStaysNobodyForThreePollsOrTheHistory(t *testing.T) {
+	for interval, want := range map[time.Duration]time.Duration{
+		10 * time.Second: 2 * time.Minute,
+		time.Minute:      3 * time.Minute,
+	} {
+		cfg := createDefaultConfig().(*Config)
+		cfg.Sources.PodResources.Interval = interval
+		assert.Equal(t, want, cfg.grace())
+	}
+}
+
+func TestSlicesThatCannotBeReadLeaveNobodyUnknown(t *testing.T) {
+	failing := func(err error) func(*fake.Clientset) {
+		return func(c *fake.Clientset) {
+			c.PrependReactor("list", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		prepare func(*fake.Clientset)
+		phase   kube.Phase
+		known   bool
+	}{
+		{"read", func(*fake.Clientset) {}, kube.Synced, true},
+		{"no dynamic resource allocation", func(c *fake.Clientset) { c.Resources = nil }, kube.Absent, true},
+		{"forbidden", failing(apierrors.NewForbidden(resourcev1.Resource("resourceslices"), "", nil)), kube.Forbidden, false},
+		{"not there yet", failing(apierrors.NewTimeoutError("later", 0)), kube.Syncing, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kubelet := kubelettest.Start(t)
+			kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1"))
+			p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+			p.cfg.WaitForSources = time.Second
+			p.cfg.Sources.PodResources.Socket = kubelet.Socket()
+			p.sources.kubelet = kube.NewPodResources(p.cfg.Sources.PodResources.client(), zap.NewNop())
+			client := kubetest.NewClient()
+			tt.prepare(client)
+			p.sources.cache = kube.NewCache(client, kube.Options{NodeName: "n1"}, componenttest.NewNopTelemetrySettings())
+			p.sources.kinds = []kube.Kind{kube.ResourceSlices}
+			p.sources.run(t.Context(), componenttest.NewNopHost())
+			t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
+			require.Eventually(t, func() bool {
+				_, _, state := p.sources.kubelet.Snapshot()
+				return p.sources.cache.State(kube.ResourceSlices).Phase == tt.phase && state.Settled()
+			}, 10*time.Second, 10*time.Millisecond)
+			p.sources.update(time.Now())
+			process(t, p, "GPU-2 hw.power=1")
+			now := time.Now().UnixNano()
+			assert.Equal(t, tt.known, attribution.Decide(p.tracker.Lookup(lengthen("GPU-2"), now), now, nil, nil, false).Known)
+		})
+	}
 }
 
 func TestWhatIsNotThereIsSaidOnceAndHoldsNothingUp(t *testing.T) {

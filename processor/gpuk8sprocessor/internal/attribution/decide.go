@@ -37,7 +37,7 @@ func Decide(e *Entry, t int64, labels, processes []Holder, shared bool) Decision
 	if e != nil && e.Source != None {
 		d.Holders = existing(e.Holders, t)
 		// When all pods that it names are gone, it has not been asked since.
-		d.Known = len(d.Holders) > 0 || len(e.Holders) == 0
+		d.Known = len(d.Holders) > 0 || len(e.Holders) == 0 && t < e.until
 		if len(d.Holders) > 0 {
 			d.Source = e.Source
 			d.Strategy, _ = strategy(d.Holders, sharing)
@@ -98,7 +98,7 @@ func strategy(holders []Holder, sharing string) (s string, conflict bool) {
 		return signal.SharingDRA, false
 	case claimed > 0:
 		return signal.SharingUnknown, pods
-	case replicas > 0 || !alone && sharing != "":
+	case replicas > 0:
 		if sharing != "" {
 			return sharing, false
 		}

@@ -2,7 +2,8 @@ package attribution
 
 import "strings"
 
-// Reason tells why an allocation cannot be joined with a device.
+// Reason tells why an allocation cannot be joined with a device that telemetry
+// shows.
 type Reason uint8
 
 const (
@@ -18,13 +19,15 @@ const (
 	NoSlice
 	// NoUUID is a DRA device that its driver does not identify.
 	NoUUID
+	// NotScraped is a device that is well known and that no scrape shows.
+	NotScraped
 	// NumReasons is one more than the highest reason.
 	NumReasons
 )
 
 // String returns the reason as the self-metric spells it.
 func (r Reason) String() string {
-	return [...]string{"", "unknown_id", "unknown_mig_device", "unknown_device_name", "no_slice", "no_uuid"}[r]
+	return [...]string{"", "unknown_id", "unknown_mig_device", "unknown_device_name", "no_slice", "no_uuid", "not_scraped"}[r]
 }
 
 // joiner finds the hw.id of a device in every way that does not guess.

@@ -12,8 +12,8 @@ type sliceDevice struct {
 
 // sliceDevices returns the devices of all complete pools of the given drivers,
 // each pool's highest generation: in a lower one, and in half a pool, a name can
-// mean another device by now.
-func sliceDevices(all []Slice, drivers []string) map[DRADevice]sliceDevice {
+// mean another device by now. whole says that there is no half a pool.
+func sliceDevices(all []Slice, drivers []string) (devices map[DRADevice]sliceDevice, whole bool) {
 	type pool struct{ driver, name string }
 	type state struct{ generation, have, want int64 }
 	pools := map[pool]*state{}
@@ -32,7 +32,11 @@ func sliceDevices(all []Slice, drivers []string) map[DRADevice]sliceDevice {
 			p.have++
 		}
 	}
-	devices := map[DRADevice]sliceDevice{}
+	whole = true
+	for _, p := range pools {
+		whole = whole && p.have == p.want
+	}
+	devices = map[DRADevice]sliceDevice{}
 	for i := range all {
 		s := &all[i]
 		p := pools[pool{s.Driver, s.Pool}]
@@ -48,7 +52,7 @@ func sliceDevices(all []Slice, drivers []string) map[DRADevice]sliceDevice {
 			}
 		}
 	}
-	return devices
+	return devices, whole
 }
 
 // attribute returns an attribute by its plain name, which is the driver's own

@@ -7,7 +7,8 @@ const (
 	// Off sources say nothing: switched off, not there, or not allowed to be read.
 	Off State = iota
 	// Old sources answered once and do not now: what they named stays, but that
-	// they did not name somebody means nothing any more.
+	// they did not name somebody means nothing any more. The kubelet's word for it
+	// lasts for the grace.
 	Old
 	// Current sources say what is so.
 	Current
@@ -35,6 +36,8 @@ type Sources struct {
 	Listing Listing
 	// Slices are the ResourceSlices of the node, of every pool and generation.
 	Slices []Slice
+	// SlicesHidden says that there may be more that cannot be read, or not yet.
+	SlicesHidden bool
 	// ClaimsState is Off when ResourceClaims may not be read.
 	ClaimsState State
 	// Claims are the allocated ResourceClaims.

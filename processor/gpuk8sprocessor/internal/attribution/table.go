@@ -17,12 +17,14 @@ type Facts struct {
 type Entry struct {
 	Facts Facts
 	// Source is who speaks for the device. Of a device with a Source nobody
-	// else is asked for an allocation, even when there are no Holders.
+	// else is asked for an allocation, even when there are no Holders, unless the
+	// source's last word is too old for that.
 	Source Source
 	// Holders are those that the source names, sorted.
 	Holders []Holder
 
 	sharing string // what the node's label says
+	until   int64  // when the right to say nobody ends, in nanoseconds
 }
 
 // Table is what the sources say from one moment on. It is never changed.
@@ -37,6 +39,8 @@ type Table struct {
 type doubt struct {
 	boards, instances bool
 }
+
+func (d doubt) about(instance bool) bool { return d.boards && !instance || d.instances && instance }
 
 func (d *doubt) add(r Reason, kind string) {
 	if r == UnknownMIG || kind == "mig" {
@@ -54,29 +58,41 @@ type builder struct {
 	join    *joiner
 	drivers []string
 	claims  map[podKey]*Claim // by namespace and name
+	until   int64             // when the right to say nobody ends
 
 	t    *Table
 	lost map[string]Reason // ids that could not be joined
 }
 
 // build makes the table of what sources say, holders resolved to the pods that
-// had their names when the kubelet answered.
-func build(from int64, s *Sources, pods podLog, devices map[string]Device, drivers []string) *Table {
-	listed := sliceDevices(s.Slices, drivers)
+// had their names when the kubelet answered. grace is how long that it names
+// nobody outlasts a kubelet that answers no more, in nanoseconds.
+func build(from int64, s *Sources, pods podLog, devices map[string]Device, drivers []string, grace int64) *Table {
+	listed, whole := sliceDevices(s.Slices, drivers)
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
 		join:   newJoiner(devices, listed, s.Instances),
 		claims: make(map[podKey]*Claim, len(s.Claims)),
 		t:      &Table{from: from, entries: make(map[string]*Entry, len(devices))},
+		until:  forever,
 		lost:   map[string]Reason{},
+	}
+	if s.Listing.State == Old {
+		b.until = s.Listing.Time + grace
 	}
 	for i := range s.Claims {
 		b.claims[podKey{s.Claims[i].Namespace, s.Claims[i].Name}] = &s.Claims[i]
 	}
-	b.facts()
+	unseen := b.facts()
+	if !whole || s.SlicesHidden {
+		unseen = doubt{true, true}
+	}
 	missing, dynamic := b.listing()
-	b.allocations()
-	b.nobody(missing, dynamic)
+	claimed := b.allocations()
+	if dynamic {
+		claimed = doubt{} // a claim that the kubelet does not list nobody uses yet
+	}
+	b.nobody(dynamic, missing, claimed, unseen)
 	for _, e := range b.t.entries {
 		b.finish(e)
 	}
@@ -93,17 +109,19 @@ func compareDRA(a, b DRADevice) int {
 func (b *builder) entry(id string) *Entry {
 	e := b.t.entries[id]
 	if e == nil {
-		e = &Entry{sharing: b.sources.Sharing}
+		e = &Entry{sharing: b.sources.Sharing, until: b.until}
 		b.t.entries[id] = e
 	}
 	return e
 }
 
-// facts notes what slices and annotations tell about devices.
-func (b *builder) facts() {
+// facts notes what slices and annotations tell about devices. It returns which
+// devices those of slices without a device may be.
+func (b *builder) facts() (unseen doubt) {
 	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
 		id, reason := b.join.dra(d)
 		if reason != Joined {
+			unseen.add(reason, b.join.slices[d].kind)
 			continue
 		}
 		// A board can be listed twice, to be passed through to a machine too.
@@ -125,6 +143,7 @@ func (b *builder) facts() {
 			f.MIGUUID = uuid
 		}
 	}
+	return unseen
 }
 
 // listing enters the kubelet's answer. It returns which devices an id without a
@@ -198,7 +217,8 @@ func (b *builder) allocation(a *Allocation, d *ClaimedDevice) (admin bool) {
 	return false
 }
 
-// hold enters a holder of a device, or only that the source speaks of it.
+// hold enters a holder of a device, or only that the source speaks of it. Before
+// the first scrape nobody knows which devices scrapes show.
 func (b *builder) hold(id string, s Source, h Holder, no bool) {
 	e := b.entry(id)
 	e.Source = s
@@ -206,13 +226,16 @@ func (b *builder) hold(id string, s Source, h Holder, no bool) {
 		return
 	}
 	e.Holders = append(e.Holders, h)
+	if _, shown := b.devices[id]; !shown && len(b.devices) > 0 {
+		b.lost[id] = NotScraped
+	}
 }
 
 // allocations enters what the API server says of devices that the kubelet does
-// not speak of.
-func (b *builder) allocations() {
+// not speak of. It returns which devices an allocated one without a device may be.
+func (b *builder) allocations() (missing doubt) {
 	if b.sources.ClaimsState == Off {
-		return
+		return doubt{}
 	}
 	mine := map[string]bool{} // devices that this source speaks of
 	for i := range b.sources.Claims {
@@ -226,6 +249,7 @@ func (b *builder) allocations() {
 			if reason != Joined {
 				if b.here(c) {
 					b.lost[rawDRA(r.DRADevice)] = reason
+					missing.add(reason, b.join.slices[r.DRADevice].kind)
 				}
 				continue
 			}
@@ -262,6 +286,7 @@ func (b *builder) allocations() {
 			}
 		}
 	}
+	return missing
 }
 
 // here reports whether a pod of this node uses the claim: the devices of other
@@ -282,8 +307,11 @@ func (c *PodClaim) uses(request string) bool {
 	return c.Request == "" || c.Request == main
 }
 
-// nobody enters the devices that are held by nobody for sure.
-func (b *builder) nobody(missing doubt, dynamic bool) {
+// nobody enters the devices that are held by nobody for sure. dynamic says that
+// the kubelet lists DRA devices. missing are the devices that its ids without a
+// device may mean, claimed those that such claims may mean, and unseen those that
+// may be a DRA driver's though no slice says so.
+func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	boards := map[string]bool{} // with instances
 	for _, d := range b.devices {
 		if d.Parent != "" {
@@ -301,16 +329,17 @@ func (b *builder) nobody(missing doubt, dynamic bool) {
 		if e.Source != None || boards[id] || !strings.HasPrefix(id, "GPU-") {
 			continue
 		}
-		doubtful := missing.boards
-		if d.Parent != "" {
-			doubtful = missing.instances
+		instance := d.Parent != ""
+		if claimed.about(instance) {
+			continue
 		}
-		listing := b.sources.Listing.State == Current && !doubtful
+		off := b.sources.Listing.State == Off
+		listing := !off && !missing.about(instance)
 		switch {
 		// A kubelet that lists no DRA device at all may not know how to.
-		case listing && (dynamic || !inSlice[id]):
+		case listing && (dynamic || !inSlice[id] && !unseen.about(instance)):
 			e.Source = PodResources
-		case inSlice[id] && b.sources.ClaimsState == Current && (listing || b.sources.Listing.State == Off):
+		case inSlice[id] && b.sources.ClaimsState == Current && (listing || off):
 			e.Source = DRA
 		}
 	}

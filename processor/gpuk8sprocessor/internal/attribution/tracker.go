@@ -15,6 +15,9 @@ const maxObservations = 128
 type Options struct {
 	// History is how long what was so serves samples that come late.
 	History time.Duration
+	// Grace is how long after the kubelet's last answer a device that it did not
+	// name is held by nobody, while it gives no newer one.
+	Grace time.Duration
 	// Drivers are the DRA drivers whose devices are GPUs.
 	Drivers []string
 }
@@ -23,6 +26,7 @@ type Options struct {
 // use; reading takes no lock.
 type Tracker struct {
 	history int64
+	grace   int64
 	drivers []string
 
 	mu           sync.Mutex
@@ -50,7 +54,10 @@ type view struct {
 
 // New returns a Tracker that knows nothing.
 func New(o Options) *Tracker {
-	t := &Tracker{history: int64(o.History), drivers: o.Drivers, devices: map[string]Device{}, seen: map[string]int64{}}
+	t := &Tracker{
+		history: int64(o.History), grace: int64(o.Grace), drivers: o.Drivers,
+		devices: map[string]Device{}, seen: map[string]int64{},
+	}
 	t.view.Store(&view{})
 	return t
 }
@@ -128,7 +135,7 @@ func (t *Tracker) rebuild() {
 	v := &view{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
 	for i := range t.observations {
 		o := &t.observations[i]
-		v.tables[i] = build(o.from, &o.sources, t.pods, t.devices, t.drivers)
+		v.tables[i] = build(o.from, &o.sources, t.pods, t.devices, t.drivers, t.grace)
 	}
 	t.view.Store(v)
 }
@@ -176,7 +183,8 @@ func (t *Tracker) Gone(podUID string, at int64) bool {
 
 // Stats counts what the sources' newest state cannot be used for.
 type Stats struct {
-	// Unattributed counts allocated devices that cannot be joined.
+	// Unattributed counts allocated devices that cannot be joined with one that
+	// telemetry shows.
 	Unattributed [NumReasons]int
 	// Conflicts counts devices that pods were given as if each had them alone.
 	Conflicts int

@@ -23,7 +23,7 @@ func at(seconds int64) time.Time { return time.Unix(seconds, 0) }
 func nanos(seconds int64) int64 { return seconds * 1e9 }
 
 func newTestTracker() *Tracker {
-	return New(Options{History: 2 * time.Minute, Drivers: []string{"gpu.nvidia.com"}})
+	return New(Options{History: 2 * time.Minute, Grace: 3 * time.Minute, Drivers: []string{"gpu.nvidia.com"}})
 }
 
 func listing(seconds int64, containers ...ContainerResources) Sources {
@@ -73,6 +73,42 @@ func TestAnInstanceThatIsNoMoreDoesNotStandInTheWayOfANewOne(t *testing.T) {
 	assert.Nil(t, tr.Lookup(old.ID, nanos(200)), "not shown for longer than the history")
 	assert.Equal(t, []string{"a"}, pods(t, tr, other.ID, 200))
 	assert.Zero(t, tr.Stats().Unattributed[UnknownMIG])
+}
+
+func TestADeviceThatNoScrapeShowsIsCountedWhileThatIsSo(t *testing.T) {
+	tr := newTestTracker()
+	tr.Update(at(10), listing(10, container("a", gpu("GPU-1"), gpu("GPU-2")),
+		container("b", DeviceRef{Raw: "GPU-1::1", UUID: "GPU-1", Replica: true})))
+	notScraped := func() int { return tr.Stats().Unattributed[NotScraped] }
+	assert.Zero(t, notScraped(), "no scrape has come")
+	tr.See(at(20), []Device{{ID: "GPU-1"}})
+	assert.Equal(t, 1, notScraped())
+	tr.See(at(30), []Device{{ID: "GPU-2"}})
+	assert.Zero(t, notScraped())
+	tr.See(at(145), []Device{{ID: "GPU-2"}})
+	assert.Equal(t, 1, notScraped(), "GPU-1 fell off the bus: one device, whoever has it")
+	tr.Update(at(150), listing(150, container("b", gpu("GPU-2"))))
+	assert.Zero(t, notScraped(), "nobody was given it any more")
+}
+
+func TestNobodyStaysNobodyForTheGraceAfterTheLastAnswer(t *testing.T) {
+	tr := newTestTracker()
+	tr.See(at(5), []Device{{ID: "GPU-1"}, {ID: "GPU-2"}})
+	s := listing(10, container("a", gpu("GPU-1")))
+	tr.Update(at(10), s)
+	known := func(seconds int64) bool {
+		return Decide(tr.Lookup("GPU-2", nanos(seconds)), nanos(seconds), nil, nil, false).Known
+	}
+	assert.True(t, known(1000), "every poll succeeds with the same answer")
+	s.Listing.State = Old
+	tr.Update(at(20), s)
+	assert.True(t, known(189))
+	assert.False(t, known(190))
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 1000), "named holders stay")
+	s.Listing.State, s.Listing.Time = Current, nanos(200)
+	tr.Update(at(200), s)
+	assert.False(t, known(195))
+	assert.True(t, known(200))
 }
 
 func TestTheHistoryEndsAfterItsLength(t *testing.T) {
@@ -173,7 +209,10 @@ func TestStrategies(t *testing.T) {
 		{"a replica", "", []Holder{own("a", Holder{raw: "x", Replica: true})}, signal.SharingUnknown, false},
 		{"a replica of MPS", signal.SharingMPS, []Holder{own("a", Holder{raw: "x", Replica: true})}, signal.SharingMPS, false},
 		{"one id of two pods", "", []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "x"})}, signal.SharingUnknown, true},
-		{"one id of two pods where the node shares", signal.SharingTimeSlicing, []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "x"})}, signal.SharingTimeSlicing, false},
+		{"one id of two pods where the node shares", signal.SharingTimeSlicing, []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "x"})}, signal.SharingUnknown, true},
+		{"two replicas where the node shares", signal.SharingTimeSlicing, []Holder{own("a", Holder{raw: "x::0", Replica: true}), own("b", Holder{raw: "x::1", Replica: true})}, signal.SharingTimeSlicing, false},
+		{"one id of two containers of a pod where the node shares", signal.SharingMPS, []Holder{own("a", Holder{raw: "x"}), own("a", Holder{raw: "x"})}, signal.SharingUnknown, false},
+		{"two ids of one instance where the node shares others", signal.SharingTimeSlicing, []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "y"})}, signal.SharingMIG, false},
 		{"two ids of one instance", "", []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "y"})}, signal.SharingMIG, false},
 		{"a claim", "", []Holder{own("a", Holder{raw: "x", Allocation: claim})}, signal.SharingNone, false},
 		{"a share", "", []Holder{own("a", Holder{raw: "x", Allocation: share})}, signal.SharingDRA, false},
