@@ -1,0 +1,80 @@
+package gpuwatchdogexporter
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+)
+
+// What the gpu_budget processor emits is what the watchdog reads: HAMi's use and
+// limits of two pods that share a GPU.
+func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := gpubudgetprocessor.NewFactory(), &consumertest.MetricsSink{}
+		cfg := f.CreateDefaultConfig()
+		require.NoError(t, confmap.NewFromStringMap(map[string]any{"kubernetes": map[string]any{"auth_type": "none"}}).Unmarshal(cfg))
+		p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), cfg, sink)
+		require.NoError(t, err)
+		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+		defer func() { require.NoError(t, p.Shutdown(context.WithoutCancel(t.Context()))) }()
+
+		md := pmetric.NewMetrics()
+		gauge := func(place, attributes map[string]any, name string, value int64) {
+			rm := md.ResourceMetrics().AppendEmpty()
+			require.NoError(t, rm.Resource().Attributes().FromRaw(place))
+			m := rm.ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+			m.SetName(name)
+			dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+			require.NoError(t, dp.Attributes().FromRaw(attributes))
+			dp.SetTimestamp(pcommon.NewTimestampFromTime(time.Now()))
+			dp.SetIntValue(value)
+		}
+		node := map[string]any{signal.K8sNodeName: "gpu-1"}
+		device := map[string]any{signal.HardwareID: "GPU-0"}
+		gauge(node, device, signal.HwGPUMemoryUsage.Name, 14204*mib)
+		gauge(node, device, signal.HwGPUMemoryLimit.Name, 15360*mib)
+		gauge(node, device, signal.GPUSharingClients.Name, 2)
+		for pod, bytes := range map[string][2]int64{"a": {10004 * mib, 3000 * mib}, "b": {4000 * mib, 4500 * mib}} {
+			gauge(map[string]any{
+				signal.K8sNodeName: "gpu-1", signal.K8sNamespaceName: "ai", signal.K8sPodName: pod,
+				signal.K8sPodUID: "uid-" + pod, signal.K8sContainerName: "main",
+			}, map[string]any{
+				signal.HardwareID: "GPU-0", signal.HolderSource: signal.HolderSourcePodResources, signal.SharingStrategy: signal.SharingTimeSlicing,
+			}, signal.GPUDeviceHolder.Name, 1)
+			labels := map[string]any{"namespace": "ai", "pod": pod, "container": "main", "device_uuid": "GPU-0", "vdevice_index": "0"}
+			gauge(node, labels, "hami_vgpu_memory_used_bytes", bytes[0])
+			gauge(node, labels, "hami_vgpu_memory_limit_bytes", bytes[1])
+		}
+		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+
+		c := newCollection(90 * time.Second)
+		for _, out := range sink.AllMetrics() {
+			c.take(out, time.Now())
+		}
+		s := only(t, c, time.Now())
+		require.NotNil(t, s)
+		assert.Equal(t, decide.Valid, s.Attribution)
+		assert.EqualValues(t, 1156*mib, s.Headroom)
+		assert.Equal(t, map[string][2]int64{"ai/a/main uid-a": {10004, 3000}, "ai/b/main uid-b": {4000, 4500}}, holders(s))
+
+		key := decide.Device{Node: "gpu-1", ID: "GPU-0"}
+		policy := newConfig(armed, func(cfg *Config) { cfg.Breaches = 1 }).policy()
+		_, d := decide.Evaluate(decide.State{}, decide.Input{Device: key, Sample: s}, policy, time.Now())
+		assert.Equal(t, decide.PodUnknown, d.Reason)
+		assert.Equal(t, "a", d.Victim.Pod)
+	})
+}

@@ -1,0 +1,439 @@
+package gpuwatchdogexporter
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	// maxDevices is the most devices that are kept; new ones beyond it are refused.
+	maxDevices = 50_000
+	// maxHolders is the most containers that are kept of one device.
+	maxHolders = 1_000
+	// maxSpare bounds what counts as unused of one budget, so that sums do not overflow.
+	maxSpare = 1 << 45
+	// contradicted is the value of a reading that was told in two ways: one that the
+	// decision finds impossible.
+	contradicted = -1
+	// forgetAfter is how many times max_data_age a device is missed before it is
+	// taken to be gone.
+	forgetAfter = 5
+)
+
+// outcome is what became of a point.
+type outcome int
+
+const (
+	accepted outcome = iota
+	ignored          // of a metric, or a series of it, that is not looked at
+	noValue          // without a value; a series that ended is one
+	old              // older than one that was taken
+	future           // sampled after now
+	refused          // of a device or container beyond the limits
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{"accepted", "ignored", "no_value", "old", "future", "refused"}
+
+// Parts of a frame.
+const (
+	hasHeadroom = 1 << iota
+	hasUsage
+	hasLimit
+	hasState
+	complete = hasHeadroom | hasUsage | hasLimit | hasState
+)
+
+// frame is what was told of a device at one time.
+type frame struct {
+	at                     time.Time
+	has                    int
+	headroom, usage, limit int64
+	state                  decide.Attribution
+	reason                 string // of the state
+	conflict               bool
+}
+
+// set takes a value. The first one of a series counts, a second one that differs
+// is a conflict.
+func (f *frame) set(part int, field *int64, value int64) {
+	if f.has&part != 0 {
+		f.conflict = f.conflict || *field != value
+		return
+	}
+	f.has |= part
+	*field = value
+}
+
+// setState takes a state that holds.
+func (f *frame) setState(state decide.Attribution, reason string) {
+	if f.has&hasState != 0 {
+		f.conflict = f.conflict || f.state != state
+		return
+	}
+	f.has |= hasState
+	f.state, f.reason = state, reason
+}
+
+type holderKey struct{ uid, namespace, pod, container string }
+
+type holder struct {
+	usage, budget decide.Reading
+	// shared says that the budget is a share of one for several devices.
+	shared bool
+}
+
+// sharedSources are the sources whose budgets name no device: the budget processor
+// splits them evenly.
+var sharedSources = map[string]bool{"extended_resource": true, "annotation": true}
+
+// device is what is known of a device. Parts of a frame may come in several
+// batches, so the frame before is kept until the current one is complete.
+type device struct {
+	current, last frame
+	holders       map[holderKey]*holder
+	// watched is set by the series that the budget processor makes of every device
+	// that it can judge. Boards whose memory is given out as MIG instances have none.
+	watched bool
+}
+
+// collection is the newest samples of all devices. Its methods are safe for
+// concurrent use.
+type collection struct {
+	maxAge time.Duration
+
+	mu      sync.Mutex
+	devices map[decide.Device]*device
+}
+
+func newCollection(maxAge time.Duration) *collection {
+	return &collection{maxAge: maxAge, devices: map[decide.Device]*device{}}
+}
+
+// take takes a batch in and returns how many points had which outcome.
+func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, rm := range md.ResourceMetrics().All() {
+		place := readPlace(rm.Resource().Attributes())
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				var points pmetric.NumberDataPointSlice
+				switch m.Type() {
+				case pmetric.MetricTypeGauge:
+					points = m.Gauge().DataPoints()
+				case pmetric.MetricTypeSum:
+					points = m.Sum().DataPoints()
+				default:
+					counts[ignored]++
+					continue
+				}
+				for _, dp := range points.All() {
+					counts[c.point(place, m.Name(), dp, now)]++
+				}
+			}
+		}
+	}
+	return counts
+}
+
+// place is what a Resource says: the node, and for container series the container.
+type place struct {
+	node   string
+	holder holderKey
+}
+
+func readPlace(attributes pcommon.Map) place {
+	return place{
+		node: cmp.Or(text(attributes, signal.K8sNodeName), text(attributes, signal.HostName)),
+		holder: holderKey{
+			uid: text(attributes, signal.K8sPodUID), namespace: text(attributes, signal.K8sNamespaceName),
+			pod: text(attributes, signal.K8sPodName), container: text(attributes, signal.K8sContainerName),
+		},
+	}
+}
+
+// text returns an attribute, empty when it is not there.
+func text(attributes pcommon.Map, key string) string {
+	v, ok := attributes.Get(key)
+	if !ok {
+		return ""
+	}
+	return v.AsString()
+}
+
+func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, now time.Time) outcome {
+	ofContainer := at.holder != holderKey{}
+	switch name {
+	case signal.GPUMemoryHeadroom.Name, signal.HwGPUMemoryUsage.Name, signal.HwGPUMemoryLimit.Name, signal.GPUMemoryAttributionState.Name:
+		if ofContainer {
+			return ignored // the device's, repeated for its holder
+		}
+	case signal.K8sContainerGPUMemoryUsage.Name, signal.K8sContainerGPUMemoryBudget.Name:
+		if !ofContainer {
+			return ignored
+		}
+	default:
+		return ignored
+	}
+	key := decide.Device{Node: at.node, ID: text(dp.Attributes(), signal.HardwareID)}
+	if key.Node == "" || key.ID == "" {
+		return ignored
+	}
+	if dp.Flags().NoRecordedValue() || dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty {
+		c.end(key, at.holder, name)
+		return noValue
+	}
+	sampled := dp.Timestamp().AsTime()
+	switch {
+	case sampled.Sub(now) > decide.FutureTolerance:
+		return future
+	case now.Sub(sampled) > forgetAfter*c.maxAge:
+		return old
+	}
+	d := c.devices[key]
+	if d == nil {
+		if len(c.devices) >= maxDevices {
+			return refused
+		}
+		d = &device{holders: map[holderKey]*holder{}}
+		c.devices[key] = d
+	}
+	if ofContainer {
+		return d.takeHolder(at.holder, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
+	}
+	return d.take(name, dp, sampled)
+}
+
+// bytes returns a point's value; what is no number of bytes is below zero, which
+// the decision finds impossible.
+func bytes(dp pmetric.NumberDataPoint) int64 {
+	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
+		return dp.IntValue()
+	}
+	v := dp.DoubleValue()
+	if math.IsNaN(v) || math.Abs(v) >= 1<<62 {
+		return -1
+	}
+	return int64(v)
+}
+
+func (d *device) take(name string, dp pmetric.NumberDataPoint, at time.Time) outcome {
+	f := d.frame(at)
+	if f == nil {
+		return old
+	}
+	switch name {
+	case signal.GPUMemoryHeadroom.Name:
+		d.watched = true
+		f.set(hasHeadroom, &f.headroom, bytes(dp))
+	case signal.HwGPUMemoryUsage.Name:
+		f.set(hasUsage, &f.usage, bytes(dp))
+	case signal.HwGPUMemoryLimit.Name:
+		f.set(hasLimit, &f.limit, bytes(dp))
+	default:
+		d.watched = true
+		if bytes(dp) != 1 {
+			return accepted // a state that does not hold
+		}
+		f.setState(attribution(text(dp.Attributes(), signal.State)), text(dp.Attributes(), signal.Reason))
+	}
+	return accepted
+}
+
+// attribution returns a state by its name; one that is not known allows nothing.
+func attribution(state string) decide.Attribution {
+	switch state {
+	case "valid":
+		return decide.Valid
+	case "partial":
+		return decide.Partial
+	default:
+		return decide.Invalid
+	}
+}
+
+// frame returns the frame for a sample time, nil when newer ones came before.
+func (d *device) frame(at time.Time) *frame {
+	switch {
+	case at.Equal(d.current.at):
+		return &d.current
+	case at.After(d.current.at):
+		if d.current.has == complete {
+			d.last = d.current
+		}
+		d.current = frame{at: at}
+		return &d.current
+	case at.Equal(d.last.at):
+		return &d.last
+	default:
+		return nil
+	}
+}
+
+func (d *device) takeHolder(key holderKey, name string, dp pmetric.NumberDataPoint, r decide.Reading) outcome {
+	h := d.holders[key]
+	if h == nil {
+		if len(d.holders) >= maxHolders {
+			return refused
+		}
+		h = &holder{}
+		d.holders[key] = h
+	}
+	reading := &h.usage
+	if name == signal.K8sContainerGPUMemoryBudget.Name {
+		reading = &h.budget
+		h.shared = sharedSources[text(dp.Attributes(), signal.BudgetSource)]
+	}
+	if r.At.Before(reading.At) {
+		return old
+	}
+	if r.At.Equal(reading.At) && r.Bytes != reading.Bytes {
+		r.Bytes = contradicted
+	}
+	*reading = r
+	return accepted
+}
+
+// end forgets a series that was said to have ended.
+func (c *collection) end(key decide.Device, container holderKey, name string) {
+	d := c.devices[key]
+	if d == nil {
+		return
+	}
+	switch name {
+	case signal.K8sContainerGPUMemoryUsage.Name:
+		if h := d.holders[container]; h != nil {
+			h.usage = decide.Reading{}
+		}
+	case signal.K8sContainerGPUMemoryBudget.Name:
+		if h := d.holders[container]; h != nil {
+			h.budget = decide.Reading{}
+		}
+	case signal.GPUMemoryHeadroom.Name:
+		delete(c.devices, key)
+	}
+}
+
+// observed is a device and its newest sample, which is nil while there is none.
+type observed struct {
+	device decide.Device
+	sample *decide.Sample
+	reason string // of the attribution's state
+}
+
+// samples returns all devices in a fixed order. Those that were missed for long
+// are forgotten.
+func (c *collection) samples(now time.Time) []observed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]observed, 0, len(c.devices))
+	spare := map[string]int64{} // by pod UID, on all devices
+	for key, d := range c.devices {
+		newest := d.current.at
+		for k, h := range d.holders {
+			if h.usage.At.After(newest) {
+				newest = h.usage.At
+			}
+			if now.Sub(h.usage.At) > c.maxAge && now.Sub(h.budget.At) > c.maxAge {
+				delete(d.holders, k)
+			}
+		}
+		if now.Sub(newest) > forgetAfter*c.maxAge {
+			delete(c.devices, key)
+			continue
+		}
+		if !d.watched {
+			continue
+		}
+		o := observed{device: key}
+		o.sample, o.reason = d.sample()
+		all = append(all, o)
+		for k, h := range d.holders {
+			spare[k.uid] += h.spare()
+		}
+	}
+	for _, o := range all {
+		c.putSpare(o, spare)
+	}
+	slices.SortFunc(all, func(a, b observed) int {
+		return cmp.Or(cmp.Compare(a.device.Node, b.device.Node), cmp.Compare(a.device.ID, b.device.ID))
+	})
+	return all
+}
+
+// spare is what a container leaves unused of a budget for several devices. What it
+// uses is nothing where that is not known.
+func (h *holder) spare() int64 {
+	if !h.shared || h.budget.Bytes <= 0 {
+		return 0
+	}
+	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
+}
+
+// putSpare tells a device's sample what its pods leave unused on other devices.
+func (c *collection) putSpare(o observed, all map[string]int64) {
+	if o.sample == nil {
+		return
+	}
+	elsewhere := map[string]int64{}
+	for k, h := range c.devices[o.device].holders {
+		if !h.shared {
+			continue
+		}
+		if _, seen := elsewhere[k.uid]; !seen {
+			elsewhere[k.uid] = all[k.uid]
+		}
+		elsewhere[k.uid] -= h.spare()
+	}
+	o.sample.Spare = elsewhere
+}
+
+func (d *device) sample() (*decide.Sample, string) {
+	f := &d.current
+	if f.has != complete {
+		f = &d.last
+	}
+	if f.has != complete {
+		return nil, ""
+	}
+	s := &decide.Sample{
+		At: f.at, Headroom: f.headroom, Usage: f.usage, Limit: f.limit, Attribution: f.state, Conflict: f.conflict,
+	}
+	for k, h := range d.holders {
+		s.Holders = append(s.Holders, decide.Holder{
+			Namespace: k.namespace, Pod: k.pod, UID: k.uid, Container: k.container, Usage: h.usage, Budget: h.budget,
+		})
+	}
+	return s, f.reason
+}
+
+// count returns how many devices are watched.
+func (c *collection) count() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := int64(0)
+	for _, d := range c.devices {
+		if d.watched {
+			n++
+		}
+	}
+	return n
+}
+
+// clear forgets everything: the times of samples mean nothing after the clock was
+// set.
+func (c *collection) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.devices)
+}

@@ -1,0 +1,193 @@
+package gpuwatchdogexporter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
+)
+
+// Values of action.
+const (
+	actionEvict  = "evict"  // the Eviction API, which heeds PodDisruptionBudgets
+	actionDelete = "delete" // a plain delete, which does not
+)
+
+const (
+	minInterval = time.Second
+	// maxActionsLimit is the greatest max_actions_per_hour that makes sense.
+	maxActionsLimit = 20
+	// maxDuration is the longest cool-down or age that makes sense. With the limit
+	// of actions it bounds what is noted on the lease.
+	maxDuration = 24 * time.Hour
+)
+
+// namespaceName is what names of namespaces look like.
+var namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// Bytes is an amount of memory: a number of bytes, or a quantity such as 1536Mi.
+type Bytes int64
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (b *Bytes) UnmarshalText(text []byte) error {
+	q, err := resource.ParseQuantity(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 1536Mi", text)
+	}
+	*b = Bytes(q.Value())
+	return nil
+}
+
+// String returns the amount as a quantity.
+func (b Bytes) String() string { return resource.NewQuantity(int64(b), resource.BinarySI).String() }
+
+// CooldownConfig says how long is waited after an action.
+type CooldownConfig struct {
+	// Device is the time until the next action on the same device.
+	Device time.Duration `mapstructure:"device"`
+	// Owner is the time until the next action on a pod of the same owner.
+	Owner time.Duration `mapstructure:"owner"`
+}
+
+// OvershootConfig says by how much a pod must be over its budget. Both count.
+type OvershootConfig struct {
+	// Bytes is the overshoot itself. It should be larger than what telemetry
+	// cannot explain of a device's memory.
+	Bytes Bytes `mapstructure:"bytes"`
+	// Ratio is the overshoot over the budget.
+	Ratio float64 `mapstructure:"ratio"`
+}
+
+// Config configures the gpu_watchdog exporter.
+type Config struct {
+	// DryRun says what would be done, and does not do it.
+	DryRun bool `mapstructure:"dry_run"`
+	// Interval is the time between two evaluations.
+	Interval time.Duration `mapstructure:"interval"`
+	// Floor is the free memory of a device below which an evaluation is a breach.
+	Floor Bytes `mapstructure:"floor"`
+	// ClearFloor is the free memory from which on a breach is over.
+	ClearFloor Bytes `mapstructure:"clear_floor"`
+	// Breaches is how many evaluations must be a breach in a row.
+	Breaches int `mapstructure:"breaches"`
+	// Cooldown is the time after an action in which there is no other.
+	Cooldown CooldownConfig `mapstructure:"cooldown"`
+	// MaxActionsPerHour is the most actions of this watchdog within an hour.
+	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
+	// MinPodAge is how long a pod must have run.
+	MinPodAge time.Duration `mapstructure:"min_pod_age"`
+	// Namespaces are those whose pods may be evicted. Empty: none.
+	Namespaces []string `mapstructure:"namespaces"`
+	// MaxPriority is the highest priority of pods that may be evicted.
+	MaxPriority int32 `mapstructure:"max_priority"`
+	// MaxDataAge is the age from which on a sample is not acted on.
+	MaxDataAge time.Duration `mapstructure:"max_data_age"`
+	// MinOvershoot is by how much a pod must be over its budget.
+	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
+	// Action is evict or delete.
+	Action string `mapstructure:"action"`
+	// LeaderElection chooses the replica that acts.
+	LeaderElection lease.Config `mapstructure:"leader_election"`
+	// Storage is the storage extension in which breach counts, cool-downs and the
+	// hourly cap survive a restart.
+	Storage *component.ID `mapstructure:"storage"`
+	// Kubernetes says how the API server is reached.
+	Kubernetes kube.Config `mapstructure:"kubernetes"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		DryRun:            true,
+		Interval:          time.Minute,
+		Floor:             1536 << 20,
+		ClearFloor:        2 << 30,
+		Breaches:          3,
+		Cooldown:          CooldownConfig{Device: 10 * time.Minute, Owner: 30 * time.Minute},
+		MaxActionsPerHour: 2,
+		MinPodAge:         5 * time.Minute,
+		MaxPriority:       1_000_000_000, // the highest that users can give; those of the system are above
+		MaxDataAge:        90 * time.Second,
+		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
+		Action:            actionEvict,
+		LeaderElection:    lease.NewDefaultConfig("otelcol-gpu-watchdog"),
+		Kubernetes:        kube.NewDefaultConfig(),
+	}
+}
+
+// Validate implements confmap.Validator. Each error names the field, its value
+// and what is allowed.
+func (cfg *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
+		"interval is %s: must be %s to 1h; write the unit, as in 60s", cfg.Interval, minInterval)
+	check(cfg.Floor > 0, "floor is %s: must be above 0, as in 1536Mi", cfg.Floor)
+	check(cfg.ClearFloor >= cfg.Floor, "clear_floor is %s: must be at least floor, %s", cfg.ClearFloor, cfg.Floor)
+	check(cfg.Breaches >= 1 && cfg.Breaches <= 100, "breaches is %d: must be 1 to 100", cfg.Breaches)
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"cooldown::device", cfg.Cooldown.Device}, {"cooldown::owner", cfg.Cooldown.Owner}, {"min_pod_age", cfg.MinPodAge},
+	} {
+		// A duration without its unit is one in nanoseconds.
+		check(d.value == 0 || d.value >= time.Second && d.value <= maxDuration,
+			"%s is %s: must be 0s, or 1s to %s; write the unit, as in 10m", d.field, d.value, maxDuration)
+	}
+	check(cfg.MaxActionsPerHour >= 1 && cfg.MaxActionsPerHour <= maxActionsLimit,
+		"max_actions_per_hour is %d: must be 1 to %d; to act never, set dry_run", cfg.MaxActionsPerHour, maxActionsLimit)
+	check(cfg.DryRun || len(cfg.Namespaces) > 0,
+		"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted; without any, nothing ever is")
+	for i, name := range cfg.Namespaces {
+		check(namespaceName.MatchString(name), "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
+	}
+	check(cfg.MaxDataAge >= time.Second && cfg.MaxDataAge <= time.Hour,
+		"max_data_age is %s: must be 1s to 1h; write the unit, as in 90s", cfg.MaxDataAge)
+	check(cfg.MinOvershoot.Bytes >= 0, "min_overshoot::bytes is %s: must not be negative", cfg.MinOvershoot.Bytes)
+	check(cfg.MinOvershoot.Ratio >= 0 && cfg.MinOvershoot.Ratio <= math.MaxFloat32,
+		"min_overshoot::ratio is %g: must be 0 or more, as in 0.05", cfg.MinOvershoot.Ratio)
+	check(cfg.Action == actionEvict || cfg.Action == actionDelete,
+		"action is %q: must be %s or %s", cfg.Action, actionEvict, actionDelete)
+	check(cfg.Kubernetes.AuthType != kube.AuthNone,
+		"kubernetes::auth_type is %q: must be %s or %s, pods are judged by what the API server says of them",
+		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
+	return errors.Join(errs...)
+}
+
+// policy returns the rules of the decision.
+func (cfg *Config) policy() decide.Policy {
+	return decide.Policy{
+		DryRun:            cfg.DryRun,
+		Interval:          cfg.Interval,
+		Floor:             int64(cfg.Floor),
+		ClearFloor:        int64(cfg.ClearFloor),
+		Breaches:          cfg.Breaches,
+		DeviceCooldown:    cfg.Cooldown.Device,
+		OwnerCooldown:     cfg.Cooldown.Owner,
+		MaxActionsPerHour: cfg.MaxActionsPerHour,
+		MinPodAge:         cfg.MinPodAge,
+		Namespaces:        cfg.Namespaces,
+		MaxPriority:       cfg.MaxPriority,
+		MaxDataAge:        cfg.MaxDataAge,
+		MinOvershoot:      int64(cfg.MinOvershoot.Bytes),
+		MinOvershootRatio: cfg.MinOvershoot.Ratio,
+	}
+}

@@ -1,0 +1,70 @@
+package gpuwatchdogexporter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+func TestTheDefaultsDoNothingByThemselves(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.LeaderElection.Namespace = "monitoring"
+	require.NoError(t, confmap.Validate(cfg))
+	assert.True(t, cfg.DryRun)
+	assert.Empty(t, cfg.Namespaces)
+	assert.Equal(t, actionEvict, cfg.Action)
+}
+
+func TestSizesAreNumbersOrQuantities(t *testing.T) {
+	for name, tc := range map[string]struct {
+		value any
+		want  Bytes
+	}{
+		"bytes": {1610612736, 1536 << 20}, "quantity": {"1536Mi", 1536 << 20}, "decimal": {"2G", 2_000_000_000}, "text of bytes": {"1024", 1024},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := createDefaultConfig().(*Config)
+			require.NoError(t, confmap.NewFromStringMap(map[string]any{"floor": tc.value}).Unmarshal(cfg))
+			assert.Equal(t, tc.want, cfg.Floor)
+		})
+	}
+	err := confmap.NewFromStringMap(map[string]any{"floor": "1.5 GiB"}).Unmarshal(createDefaultConfig())
+	require.ErrorContains(t, err, `"1.5 GiB" is no amount of memory`)
+}
+
+func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"armed without namespaces": {
+			func(c *Config) { c.DryRun, c.Namespaces = false, nil },
+			"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted; without any, nothing ever is",
+		},
+		"interval":        {func(c *Config) { c.Interval = 60 }, "interval is 60ns: must be 1s to 1h; write the unit, as in 60s"},
+		"floor":           {func(c *Config) { c.Floor = 0 }, "floor is 0: must be above 0, as in 1536Mi"},
+		"clear floor":     {func(c *Config) { c.ClearFloor = 1 << 30 }, "clear_floor is 1Gi: must be at least floor, 1536Mi"},
+		"breaches":        {func(c *Config) { c.Breaches = 0 }, "breaches is 0: must be 1 to 100"},
+		"device cooldown": {func(c *Config) { c.Cooldown.Device = 10 }, "cooldown::device is 10ns: must be 0s, or 1s to 24h0m0s; write the unit, as in 10m"},
+		"owner cooldown":  {func(c *Config) { c.Cooldown.Owner = -time.Second }, "cooldown::owner is -1s"},
+		"pod age":         {func(c *Config) { c.MinPodAge = 1000 * time.Hour }, "min_pod_age is 1000h0m0s"},
+		"cap":             {func(c *Config) { c.MaxActionsPerHour = 0 }, "max_actions_per_hour is 0: must be 1 to 20; to act never, set dry_run"},
+		"a pattern":       {func(c *Config) { c.Namespaces = []string{"team-*"} }, `namespaces[0] is "team-*": must be a namespace's name, in full`},
+		"data age":        {func(c *Config) { c.MaxDataAge = 90 }, "max_data_age is 90ns: must be 1s to 1h; write the unit, as in 90s"},
+		"overshoot":       {func(c *Config) { c.MinOvershoot.Bytes = -1 }, "min_overshoot::bytes is -1: must not be negative"},
+		"ratio":           {func(c *Config) { c.MinOvershoot.Ratio = -0.1 }, "min_overshoot::ratio is -0.1: must be 0 or more, as in 0.05"},
+		"action":          {func(c *Config) { c.Action = "kill" }, `action is "kill": must be evict or delete`},
+		"no API server":   {func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone }, `kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`},
+		"lease":           {func(c *Config) { c.LeaderElection.Enabled, c.LeaderElection.Name = true, "Watch Dog" }, `leader_election: name is "Watch Dog"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := newConfig(tc.change)
+			require.ErrorContains(t, confmap.Validate(cfg), tc.want)
+		})
+	}
+}

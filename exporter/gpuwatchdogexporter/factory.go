@@ -1,0 +1,35 @@
+package gpuwatchdogexporter
+
+import (
+	"context"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
+)
+
+// NewFactory returns the factory of the gpu_watchdog exporter.
+func NewFactory() exporter.Factory {
+	return exporter.NewFactory(
+		metadata.Type,
+		createDefaultConfig,
+		exporter.WithMetrics(createMetrics, metadata.MetricsStability),
+	)
+}
+
+func createMetrics(ctx context.Context, set exporter.Settings, cfg component.Config) (exporter.Metrics, error) {
+	w, err := newWatchdog(set, cfg.(*Config))
+	if err != nil {
+		return nil, err
+	}
+	// Memory takes everything at once: neither a queue nor a timeout is needed.
+	return exporterhelper.NewMetrics(ctx, set, cfg, w.consume,
+		exporterhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}),
+		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{Timeout: 0}),
+		exporterhelper.WithStart(w.start),
+		exporterhelper.WithShutdown(w.shutdown),
+	)
+}

@@ -1,0 +1,50 @@
+package gpuwatchdogexporter
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+)
+
+// Whatever the storage and the lease hold: it is refused, or it can be judged and
+// written down again, and never makes a pod a victim that was not asked about.
+func FuzzMemory(f *testing.F) {
+	state := newMemory()
+	at := time.Unix(1_700_000_000, 0).UTC()
+	device := decide.Device{Node: "n1", ID: "GPU-1"}
+	state.breaches[device] = decide.Breach{Count: 3, LastAt: at, Over: map[string]int{"uid": 3}}
+	state.actions = []decide.Action{{At: at, Device: device, Namespace: "a", Pod: "p", UID: "uid", Owner: "a/ReplicaSet/r"}}
+	note, err := json.Marshal(state.actions)
+	require.NoError(f, err)
+	f.Add(state.encode(), note)
+	f.Add([]byte(`{"version":1,"breaches":[{"node":"n1","id":"GPU-1","count":-9223372036854775808}],"actions":null}`), []byte(`null`))
+	f.Add([]byte(`{"version":1,"breaches":[{"node":"n1","id":"GPU-1","count":9223372036854775807,"last_at":"9999-12-31T23:59:59Z"}]}`),
+		[]byte(`[{"at":"0000-01-01T00:00:00Z"},{"at":"9999-12-31T23:59:59Z"}]`))
+	f.Add([]byte(`{"version":2}`), []byte(`{}`))
+	policy := createDefaultConfig().(*Config).policy()
+	policy.Namespaces = []string{"a"}
+	f.Fuzz(func(t *testing.T, text, note []byte) {
+		m, err := decodeMemory(text)
+		if err != nil {
+			require.ErrorIs(t, err, errMemory)
+			require.Empty(t, m.breaches)
+			require.Empty(t, m.actions)
+		}
+		var actions []decide.Action
+		if json.Unmarshal(note, &actions) == nil {
+			m.actions = decide.Merge(m.actions, actions)
+		}
+		sample := &decide.Sample{At: at, Headroom: 1 << 30, Usage: 79 << 30, Limit: 80 << 30, Attribution: decide.Valid}
+		after, d := decide.Evaluate(decide.State{Breach: m.breaches[device], Actions: m.actions},
+			decide.Input{Device: device, Sample: sample}, policy, at)
+		require.Nil(t, d.Action, "no pod is over its budget")
+		m.breaches[device], m.actions = after.Breach, after.Actions
+		again, err := decodeMemory(m.encode())
+		require.NoError(t, err)
+		require.Len(t, again.actions, len(m.actions))
+	})
+}

@@ -1,0 +1,383 @@
+package gpuwatchdogexporter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/cluster"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+var storageID = component.MustNewID("memory_storage")
+
+// memoryStorage is a host with one storage extension.
+type memoryStorage struct {
+	component.StartFunc
+	component.ShutdownFunc
+	mu     sync.Mutex
+	values map[string][]byte
+	broken bool
+}
+
+func newStorage() *memoryStorage { return &memoryStorage{values: map[string][]byte{}} }
+
+func (m *memoryStorage) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
+	return map[component.ID]component.Component{storageID: m}
+}
+
+func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
+	return memoryClient{storage.NewNopClient(), m}, nil
+}
+
+type memoryClient struct {
+	storage.Client
+	m *memoryStorage
+}
+
+var errBroken = errors.New("no space left on device")
+
+func (c memoryClient) Get(_ context.Context, key string) ([]byte, error) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	if c.m.broken {
+		return nil, errBroken
+	}
+	return c.m.values[key], nil
+}
+
+func (c memoryClient) Set(_ context.Context, key string, value []byte) error {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	if c.m.broken {
+		return errBroken
+	}
+	c.m.values[key] = slices.Clone(value)
+	return nil
+}
+
+// host notes the status that the exporter tells, and has extensions.
+type host struct {
+	component.Host
+	mu     sync.Mutex
+	events []*componentstatus.Event
+}
+
+func (h *host) Report(e *componentstatus.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// last returns the status, and what is wrong.
+func (h *host) last() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.events) == 0 {
+		return ""
+	}
+	e := h.events[len(h.events)-1]
+	if e.Err() != nil {
+		return e.Err().Error()
+	}
+	return e.Status().String()
+}
+
+// api is a fake API server with pods.
+type api struct {
+	*fake.Clientset
+	mu      sync.Mutex
+	denied  map[string]bool // permissions, as "create pods/eviction"
+	evicted []policyv1.Eviction
+	refusal error            // of evictions
+	failing map[string]error // of requests, as "get pods" or "* leases"
+}
+
+func newAPI(pods ...*corev1.Pod) *api {
+	a := &api{Clientset: fake.NewClientset(), denied: map[string]bool{}, failing: map[string]error{}}
+	for _, p := range pods {
+		if err := a.Tracker().Add(p); err != nil {
+			panic(err)
+		}
+	}
+	a.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+		r := review.Spec.ResourceAttributes
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		review.Status.Allowed = !a.denied[strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")]
+		return true, review, nil
+	})
+	a.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		resource := action.GetResource().Resource
+		err := cmp.Or(a.failing[action.GetVerb()+" "+resource], a.failing["* "+resource])
+		return err != nil, nil, err
+	})
+	return a
+}
+
+func (a *api) evict(_ context.Context, e *policyv1.Eviction) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.evicted = append(a.evicted, *e)
+	return a.refusal
+}
+
+func (a *api) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// evictions returns the pods of the evictions that were asked for.
+func (a *api) evictions() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var names []string
+	for _, e := range a.evicted {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// events returns the reasons and messages of the Events on a pod.
+func (a *api) events(t *testing.T, pod string) []string {
+	t.Helper()
+	all, err := a.CoreV1().Events("ai").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var texts []string
+	for _, e := range all.Items {
+		if e.InvolvedObject.Name == pod {
+			require.Equal(t, types.UID("uid-"+pod), e.InvolvedObject.UID)
+			texts = append(texts, e.Reason+": "+e.Message)
+		}
+	}
+	return texts
+}
+
+// runningPod is a pod of a Deployment that has run for long.
+func runningPod(name string, started time.Time) *corev1.Pod {
+	yes, since := true, metav1.NewTime(started)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ai", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"pod-template-hash": "5d4f"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name + "-5d4f", Controller: &yes}},
+		},
+		Spec:   corev1.PodSpec{NodeName: "gpu-1"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &since},
+	}
+}
+
+// guard is a watchdog on a fake API server.
+type guard struct {
+	*watchdog
+	t         *testing.T
+	host      *host
+	api       *api
+	telemetry *componenttest.Telemetry
+	logs      *observer.ObservedLogs
+	offset    atomic.Int64 // of its clock
+}
+
+func armed(cfg *Config) {
+	cfg.DryRun = false
+	cfg.Namespaces = []string{"ai"}
+}
+
+func newConfig(change ...func(*Config)) *Config {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Namespaces = []string{"ai"}
+	cfg.LeaderElection.Namespace = "monitoring"
+	cfg.LeaderElection.Enabled = false
+	for _, c := range change {
+		c(cfg)
+	}
+	return cfg
+}
+
+func startGuard(t *testing.T, a *api, on component.Host, change ...func(*Config)) *guard {
+	t.Helper()
+	g := &guard{t: t, host: &host{Host: on}, api: a, telemetry: componenttest.NewTelemetry()}
+	cfg := newConfig(change...)
+	require.NoError(t, cfg.Validate())
+	set := metadatatest.NewSettings(g.telemetry)
+	core, logs := observer.New(zap.InfoLevel)
+	set.Logger, g.logs = zap.New(core), logs
+	var err error
+	g.watchdog, err = newWatchdog(set, cfg)
+	require.NoError(t, err)
+	g.newCache = func(o kube.Options, set component.TelemetrySettings) (*kube.Cache, error) {
+		return kube.NewCache(a.Clientset, o, set), nil
+	}
+	g.newCluster = func(client kubernetes.Interface, o cluster.Options) *cluster.Cluster {
+		c := cluster.New(client, o)
+		c.Evict = a.evict
+		return c
+	}
+	g.clock = func() time.Time { return time.Now().Add(time.Duration(g.offset.Load())) }
+	require.NoError(t, g.start(t.Context(), g.host))
+	return g
+}
+
+func (g *guard) stop() {
+	g.t.Helper()
+	ctx := context.WithoutCancel(g.t.Context())
+	require.NoError(g.t, g.shutdown(ctx))
+	require.NoError(g.t, g.telemetry.Shutdown(ctx))
+}
+
+// counted returns the counts of evaluations by reason.
+func (g *guard) counted() map[string]int64 {
+	g.t.Helper()
+	counts := map[string]int64{}
+	m, err := g.telemetry.GetMetric("otelcol_gpu_watchdog_evaluations")
+	if err != nil {
+		return counts
+	}
+	for _, dp := range m.Data.(metricdata.Sum[int64]).DataPoints {
+		reason, _ := dp.Attributes.Value(attribute.Key("reason"))
+		counts[reason.AsString()] = dp.Value
+	}
+	return counts
+}
+
+// heartbeat returns the time of the last complete evaluation, zero if there was none.
+func (g *guard) heartbeat() time.Time {
+	m, err := g.telemetry.GetMetric("otelcol_gpu_watchdog_last_success")
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value * 1000))
+}
+
+// card is what telemetry says of a device of 15360 MiB, in MiB.
+type card struct {
+	free        int64
+	attribution string
+	used        map[string]int64 // by pod
+	budget      map[string]int64
+}
+
+func (c card) metrics(at time.Time) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	resource := func(pod string) pmetric.MetricSlice {
+		rm := md.ResourceMetrics().AppendEmpty()
+		attributes := rm.Resource().Attributes()
+		attributes.PutStr(signal.HostName, "gpu-1")
+		attributes.PutStr(signal.K8sNodeName, "gpu-1")
+		if pod != "" {
+			attributes.PutStr(signal.K8sNamespaceName, "ai")
+			attributes.PutStr(signal.K8sPodName, pod)
+			attributes.PutStr(signal.K8sPodUID, "uid-"+pod)
+			attributes.PutStr(signal.K8sContainerName, "main")
+		}
+		return rm.ScopeMetrics().AppendEmpty().Metrics()
+	}
+	add := func(ms pmetric.MetricSlice, of *signal.Metric, value int64, attributes ...string) {
+		m := ms.AppendEmpty()
+		m.SetName(of.Name)
+		dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+		dp.SetTimestamp(pcommon.NewTimestampFromTime(at))
+		dp.SetIntValue(value)
+		dp.Attributes().PutStr(signal.HardwareID, "GPU-0")
+		for i := 0; i < len(attributes); i += 2 {
+			dp.Attributes().PutStr(attributes[i], attributes[i+1])
+		}
+	}
+	board := resource("")
+	add(board, signal.HwGPUMemoryLimit, 15360*mib)
+	add(board, signal.HwGPUMemoryUsage, (15360-256-c.free)*mib)
+	add(board, signal.GPUMemoryHeadroom, c.free*mib)
+	state := c.attribution
+	if state == "" {
+		state = "valid"
+	}
+	states := []string{"valid", "partial", "invalid"}
+	if !slices.Contains(states, state) {
+		states = append(states, state)
+	}
+	for _, s := range states {
+		value := int64(0)
+		if s == state {
+			value = 1
+		}
+		add(board, signal.GPUMemoryAttributionState, value, signal.State, s, signal.Reason, "of "+s)
+	}
+	for _, pod := range slices.Sorted(maps.Keys(c.used)) {
+		ms := resource(pod)
+		add(ms, signal.HwGPUMemoryUsage, 1) // the device's, repeated for its holder
+		add(ms, signal.K8sContainerGPUMemoryUsage, c.used[pod]*mib)
+		if b, ok := c.budget[pod]; ok {
+			add(ms, signal.K8sContainerGPUMemoryBudget, b*mib, signal.BudgetSource, "koordinator")
+		}
+	}
+	return md
+}
+
+// pressed is a device on which a is far over its budget, and b is not.
+var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
+
+// relaxed is the same device with enough memory.
+var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
+
+// live lets time of the bubble pass, with a sample every ten seconds.
+func live(d time.Duration, c card, guards ...*guard) {
+	for range int(d / (10 * time.Second)) {
+		for _, g := range guards {
+			if err := g.consume(g.t.Context(), c.metrics(g.clock())); err != nil {
+				panic(err)
+			}
+		}
+		pass(10 * time.Second)
+	}
+}
+
+// pass lets time of the bubble pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

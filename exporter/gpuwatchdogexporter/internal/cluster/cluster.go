@@ -1,0 +1,233 @@
+// Package cluster is what the watchdog asks of the API server, and does there: the
+// permissions it has, what a pod is, the eviction and the Event about it.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+)
+
+// ProtectedLabel on a pod, with any value, keeps it from being evicted.
+const ProtectedLabel = "otelcol-gpu/protected"
+
+// hashLabel is the label whose value a ReplicaSet of a Deployment has at the end
+// of its name.
+const hashLabel = "pod-template-hash"
+
+// CallTimeout bounds one request to the API server.
+const CallTimeout = 10 * time.Second
+
+// eventSource is the component that Events come from.
+const eventSource = "otelcol-gpu-watchdog"
+
+// Options say what is to be done.
+type Options struct {
+	// Namespaces are those in which permissions are needed; empty: none are.
+	Namespaces []string
+	// DryRun says that nothing will be done.
+	DryRun bool
+	// Delete pods instead of evicting them.
+	Delete bool
+}
+
+// Cluster speaks to the API server. It reads pods when they are about to be judged,
+// by name: a cache of all of them would be older, and need the permission to list.
+type Cluster struct {
+	client  kubernetes.Interface
+	options Options
+
+	// Evict posts an eviction once. It is a field for tests with a fake client,
+	// which cannot take what it posts.
+	Evict func(ctx context.Context, e *policyv1.Eviction) error
+}
+
+// New returns a Cluster that uses the client.
+func New(client kubernetes.Interface, o Options) *Cluster {
+	return &Cluster{client: client, options: o, Evict: evictOnce(client)}
+}
+
+// evictOnce returns a request for an eviction that is not repeated: client-go
+// would wait and ask again for minutes where the API server says Retry-After.
+func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Eviction) error {
+	return func(ctx context.Context, e *policyv1.Eviction) error {
+		return client.CoreV1().RESTClient().Post().Namespace(e.Namespace).Resource("pods").Name(e.Name).SubResource("eviction").
+			Body(e).MaxRetries(0).Do(ctx).Error()
+	}
+}
+
+// permission is one that the options need.
+type permission struct{ group, resource, subresource, verb string }
+
+func (p permission) String() string {
+	name := p.resource
+	if p.subresource != "" {
+		name += "/" + p.subresource
+	}
+	return p.verb + " " + name
+}
+
+func (o *Options) permissions() []permission {
+	needed := []permission{{"", "pods", "", "get"}}
+	switch {
+	case o.DryRun: // what is not done needs no permission
+	case o.Delete:
+		needed = append(needed, permission{"", "pods", "", "delete"})
+	default:
+		needed = append(needed, permission{"", "pods", "eviction", "create"})
+	}
+	return needed
+}
+
+// Missing returns the first permission that is not granted in one of the
+// namespaces, as in "create pods/eviction in namespace ai", and "" when all are.
+func (c *Cluster) Missing(ctx context.Context) (string, error) {
+	if len(c.options.Namespaces) == 0 {
+		return "", nil // no pod is ever asked for
+	}
+	for _, p := range c.options.permissions() {
+		everywhere, err := c.allowed(ctx, p, metav1.NamespaceAll)
+		if err != nil {
+			return "", err
+		}
+		if everywhere {
+			continue
+		}
+		for _, namespace := range c.options.Namespaces {
+			ok, err := c.allowed(ctx, p, namespace)
+			if err != nil {
+				return "", err
+			}
+			if !ok {
+				return fmt.Sprintf("%s in namespace %s", p, namespace), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func (c *Cluster) allowed(ctx context.Context, p permission, namespace string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Group: p.group, Resource: p.resource, Subresource: p.subresource, Verb: p.verb,
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed, nil
+}
+
+// Pod asks what a pod is. One that does not exist is no error.
+func (c *Cluster) Pod(ctx context.Context, namespace, name string) (decide.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return decide.Pod{}, nil
+	case err != nil:
+		return decide.Pod{}, err
+	}
+	return podFacts(pod), nil
+}
+
+func podFacts(pod *corev1.Pod) decide.Pod {
+	facts := decide.Pod{
+		Found: true, UID: string(pod.UID), Node: pod.Spec.NodeName,
+		Running:     pod.Status.Phase == corev1.PodRunning,
+		Terminating: pod.DeletionTimestamp != nil,
+		Owner:       owner(pod),
+	}
+	if pod.Status.StartTime != nil {
+		facts.Started = pod.Status.StartTime.Time
+	}
+	_, facts.Mirror = pod.Annotations[corev1.MirrorPodAnnotationKey]
+	_, facts.Protected = pod.Labels[ProtectedLabel]
+	if pod.Spec.Priority != nil {
+		facts.Priority = *pod.Spec.Priority
+	}
+	return facts
+}
+
+// owner returns the controller that replaces the pod, empty when there is none. A
+// Deployment's ReplicaSets change with each roll-out, so the Deployment is it.
+func owner(pod *corev1.Pod) string {
+	i := slices.IndexFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
+	if i < 0 {
+		return ""
+	}
+	kind, name := pod.OwnerReferences[i].Kind, pod.OwnerReferences[i].Name
+	if hash := pod.Labels[hashLabel]; kind == "ReplicaSet" && hash != "" {
+		if deployment, ok := strings.CutSuffix(name, "-"+hash); ok {
+			kind, name = "Deployment", deployment
+		}
+	}
+	return pod.Namespace + "/" + kind + "/" + name
+}
+
+// Act evicts or deletes the pod, if it still is the one with that UID. It tells
+// how that ended, and the error if it did not succeed.
+func (c *Cluster) Act(ctx context.Context, a *decide.Action) (decide.Reason, decide.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	uid := types.UID(a.UID)
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
+	var err error
+	if c.options.Delete {
+		err = c.client.CoreV1().Pods(a.Namespace).Delete(ctx, a.Pod, options)
+	} else {
+		err = c.Evict(ctx, &policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Pod},
+			DeleteOptions: &options,
+		})
+	}
+	switch {
+	case err == nil:
+		return decide.Evicted, decide.Done, nil
+	case apierrors.IsTooManyRequests(err):
+		return decide.Refused, decide.NotDone, err
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return decide.Forbidden, decide.NotDone, err
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return decide.PodGone, decide.NotDone, err
+	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
+		return decide.ActionFailed, decide.NotDone, err
+	default: // nobody knows whether it was done
+		return decide.ActionFailed, decide.Done, err
+	}
+}
+
+// Event tells of a decision at the pod.
+func (c *Cluster) Event(ctx context.Context, v *decide.Victim, node, reason, message string, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	at := metav1.NewTime(now)
+	_, err := c.client.CoreV1().Events(v.Namespace).Create(ctx, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: v.Namespace,
+			Name:      fmt.Sprintf("%s.%x", v.Pod, now.UnixNano()),
+		},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: v.Namespace, Name: v.Pod, UID: types.UID(v.UID),
+		},
+		Reason: reason, Message: message, Type: corev1.EventTypeWarning,
+		Source:         corev1.EventSource{Component: eventSource, Host: node},
+		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+	}, metav1.CreateOptions{})
+	return err
+}

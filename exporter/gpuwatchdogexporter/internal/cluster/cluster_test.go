@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
+
+// runningPod is a pod of a Deployment.
+func runningPod(name string, started time.Time) *corev1.Pod {
+	yes, since := true, metav1.NewTime(started)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ai", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{hashLabel: "5d4f"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name + "-5d4f", UID: "uid-rs", Controller: &yes}},
+		},
+		Spec:   corev1.PodSpec{NodeName: "gpu-1"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &since},
+	}
+}
+
+func TestFactsOfPods(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	base := decide.Pod{Found: true, UID: "uid-a", Node: "gpu-1", Running: true, Started: now, Owner: "ai/Deployment/a"}
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   func(*decide.Pod)
+	}{
+		"of a Deployment": {func(*corev1.Pod) {}, func(*decide.Pod) {}},
+		"of a ReplicaSet": {
+			func(p *corev1.Pod) { p.Labels = nil }, func(d *decide.Pod) { d.Owner = "ai/ReplicaSet/a-5d4f" },
+		},
+		"of a StatefulSet": {
+			func(p *corev1.Pod) { p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = "StatefulSet", "db" },
+			func(d *decide.Pod) { d.Owner = "ai/StatefulSet/db" },
+		},
+		"of an owner that does not control it": {
+			func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, func(d *decide.Pod) { d.Owner = "" },
+		},
+		"protected": {
+			func(p *corev1.Pod) { p.Labels[ProtectedLabel] = "" }, func(d *decide.Pod) { d.Protected = true },
+		},
+		"a mirror pod": {
+			func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }, func(d *decide.Pod) { d.Mirror = true },
+		},
+		"of a priority": {
+			func(p *corev1.Pod) { p.Spec.Priority = new(int32(7)) }, func(d *decide.Pod) { d.Priority = 7 },
+		},
+		"terminating": {
+			func(p *corev1.Pod) { p.DeletionTimestamp = p.Status.StartTime }, func(d *decide.Pod) { d.Terminating = true },
+		},
+		"that has not started": {
+			func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} },
+			func(d *decide.Pod) { d.Running, d.Started = false, time.Time{} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, want := runningPod("a", now), base
+			tc.change(pod)
+			tc.want(&want)
+			assert.Equal(t, want, podFacts(pod))
+		})
+	}
+}

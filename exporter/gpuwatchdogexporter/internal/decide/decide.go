@@ -1,0 +1,347 @@
+package decide
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// FutureTolerance is how far the clocks of nodes may be apart.
+	FutureTolerance = 15 * time.Second
+
+	// rounding is how much used, free and total memory may disagree: each is
+	// rounded to MiB, and they are not read in the same instant.
+	rounding = 64 << 20
+	// minReserve is the memory that a driver may keep to itself at least.
+	minReserve = 1 << 30
+	// maxBytes is more memory than any device has.
+	maxBytes = 1 << 50
+	// minBudget is the least that a budget can mean: all sources count in MiB or
+	// larger, and a smaller one is a number whose unit was lost.
+	minBudget = 1 << 20
+)
+
+// Evaluate judges one device. A decision with an Action asks for it to be done;
+// the new state has the action in it already, so that it can be written down
+// before, and [Settle] says then how it ended. With the reason PodUnknown it could
+// be judged further if in.Pods had the Victim: ask for that pod and evaluate again,
+// from the same state.
+func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
+	s, d, over := judge(s, in, p, now)
+	if d.Reason != "" {
+		return s, d
+	}
+	for i := range over {
+		v := &over[i]
+		pod, known := in.Pods[v.UID]
+		reason := exclude(s, in.Device, v, pod, known, p, now)
+		if reason == "" {
+			d.Victim, d.Reason = v, Evicted
+			if p.DryRun {
+				d.Reason = WouldEvict
+			}
+			d.Action = &Action{
+				At: now, Device: in.Device, Namespace: v.Namespace, Pod: v.Pod, UID: v.UID, Owner: pod.Owner, DryRun: p.DryRun,
+			}
+			s.Actions = append(slices.Clone(s.Actions), *d.Action)
+			return s, d
+		}
+		if d.Victim == nil {
+			d.Victim, d.Reason = v, reason
+		}
+		// Memory is about to come free, or nobody knows whether it is.
+		if reason == Terminating || reason == PodGone || reason == PodUnknown {
+			d.Victim, d.Reason = v, reason
+			return s, d
+		}
+	}
+	return s, d
+}
+
+// Outcome says how an action ended.
+type Outcome uint8
+
+const (
+	// NotDone: certainly nothing happened.
+	NotDone Outcome = iota
+	// Done: it was done, or it may have been.
+	Done
+)
+
+// Settle returns the state after a decision's action. One that was done ends the
+// breach: the next needs Breaches evaluations anew. One that was not done leaves
+// no trace, so that the next evaluation may try again.
+func Settle(s State, a Action, o Outcome) State {
+	if o == Done {
+		s.Breach.Count, s.Breach.Over = 0, nil
+		return s
+	}
+	s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(b Action) bool { return b == a })
+	return s
+}
+
+// Shift returns the actions as if they had been written down by a clock that was
+// set by step, so that cool-downs last as long as they should.
+func Shift(actions []Action, step time.Duration) []Action {
+	shifted := slices.Clone(actions)
+	for i := range shifted {
+		shifted[i].At = shifted[i].At.Add(step)
+	}
+	return shifted
+}
+
+// Merge returns the actions of both, each once, in the order of time.
+func Merge(a, b []Action) []Action {
+	type key struct {
+		uid string
+		at  int64
+	}
+	seen := map[key]bool{}
+	merged := slices.Concat(a, b)
+	merged = slices.DeleteFunc(merged, func(x Action) bool {
+		k := key{x.UID, x.At.UnixNano()}
+		defer func() { seen[k] = true }()
+		return seen[k]
+	})
+	slices.SortStableFunc(merged, func(x, y Action) int { return x.At.Compare(y.At) })
+	return merged
+}
+
+// judge does all that needs no facts of pods. Without a reason in the decision it
+// returns the pods over their budget, in the order in which they are tried.
+func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victim) {
+	s.Actions = remember(s.Actions, p, now)
+	d := Decision{Device: in.Device}
+	s.Breach, d = follow(s.Breach, d, in.Sample, p, now)
+	d.Breaches = s.Breach.Count
+	if d.Reason != "" {
+		return s, d, nil
+	}
+
+	over, unbudgeted := overBudget(in.Sample, p)
+	d.Unbudgeted = unbudgeted
+	enough := slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
+		return v.Overshoot <= p.MinOvershoot || float64(v.Overshoot) <= p.MinOvershootRatio*float64(v.Budget)
+	})
+	switch {
+	case s.Breach.Count < p.Breaches:
+		d.Reason = BreachPending
+	case len(over) == 0 && unbudgeted > 0:
+		d.Reason = Unbudgeted
+	case len(over) == 0:
+		d.Reason = WithinBudget
+	case len(enough) == 0:
+		d.Reason = BelowMinOvershoot
+	case since(s.Actions, p, now, p.DeviceCooldown, func(a Action) bool { return a.Device == in.Device }) > 0:
+		d.Reason = DeviceCooldown
+	case since(s.Actions, p, now, time.Hour, func(Action) bool { return true }) >= p.MaxActionsPerHour:
+		d.Reason = HourlyCap
+	}
+	if d.Reason != "" && len(over) > 0 {
+		d.Victim = &over[0]
+	}
+	return s, d, enough
+}
+
+// follow takes a sample into the device's breach. It gives no reason only when
+// the sample is a breach that may be judged further.
+func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
+	if b.LastAt.After(now.Add(FutureTolerance)) { // the clock was set back over a restart
+		b = Breach{}
+	}
+	if sample == nil {
+		d.Reason = TelemetryMissing
+		return b, d
+	}
+	switch age := now.Sub(sample.At); {
+	case age > p.MaxDataAge:
+		d.Reason = TelemetryStale
+	case age < -FutureTolerance:
+		d.Reason = TelemetryFuture
+	case !b.LastAt.IsZero() && sample.At.Sub(b.LastAt) < p.Interval/2:
+		d.Reason = cmp.Or(b.Doubt, NoNewSample)
+	}
+	if d.Reason != "" {
+		return b, d
+	}
+
+	if sample.At.Sub(b.LastAt) > p.Interval+p.MaxDataAge { // nobody knows what was in between
+		b = Breach{}
+	}
+	b.LastAt, b.Doubt = sample.At, ""
+	// Whatever is no breach beyond doubt ends the count.
+	ended := Breach{LastAt: sample.At, Doubt: doubt(sample, p)}
+	if ended.Doubt != TelemetryImpossible {
+		d.Headroom, d.Usage, d.Limit = sample.Headroom, sample.Usage, sample.Limit
+	}
+	switch {
+	case ended.Doubt != "":
+		d.Reason = ended.Doubt
+		return ended, d
+	case sample.Headroom >= p.ClearFloor, sample.Headroom >= p.Floor && b.Count == 0:
+		d.Reason = AboveFloor
+		return ended, d
+	case sample.Headroom >= p.Floor:
+		d.Reason = BetweenFloors
+		return b, d
+	}
+
+	b.Count = min(b.Count+1, p.Breaches)
+	before := b.Over
+	b.Over = map[string]int{}
+	over, _ := overBudget(sample, p)
+	for _, v := range over {
+		b.Over[v.UID] = min(before[v.UID]+1, p.Breaches)
+	}
+	return b, d
+}
+
+// doubt returns why a sample suspends the decision, empty when it does not.
+func doubt(s *Sample, p Policy) Reason {
+	switch {
+	case impossible(s, p):
+		return TelemetryImpossible
+	case s.Attribution == Invalid:
+		return AttributionInvalid
+	case s.Attribution == Partial:
+		return AttributionPartial
+	}
+	return ""
+}
+
+// impossible reports whether a sample contradicts itself. Telemetry that is wrong
+// in one series is found out here, because the series bind each other: used, free
+// and total memory by the little that a driver reserves, containers' memory by the
+// device's.
+func impossible(s *Sample, p Policy) bool {
+	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
+		return true
+	}
+	reserved := s.Limit - s.Usage - s.Headroom
+	if reserved < -rounding || reserved >= max(p.Floor, minReserve) {
+		return true
+	}
+	var sum int64
+	for _, h := range s.Holders {
+		if usage, ok := current(h.Usage, s, p); ok {
+			if usage < 0 || usage > s.Limit {
+				return true
+			}
+			sum += usage
+		}
+		if budget, ok := current(h.Budget, s, p); ok && (budget < 0 || budget > maxBytes || budget > 0 && budget < minBudget) {
+			return true
+		}
+	}
+	// What is let pass here stays below the least overshoot.
+	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
+}
+
+// current returns a container's reading if it belongs to the same time as the
+// device's sample.
+func current(r Reading, s *Sample, p Policy) (int64, bool) {
+	return r.Bytes, !r.At.IsZero() && s.At.Sub(r.At).Abs() <= p.MaxDataAge/3
+}
+
+// overBudget returns the pods that use more than was declared for them, largest
+// overshoot first, and what containers without a budget use. Of a pod those
+// containers count for which a budget was declared; one whose use is unknown uses
+// nothing, so that doubt speaks for the pod.
+func overBudget(s *Sample, p Policy) (over []Victim, unbudgeted int64) {
+	pods := map[string]*Victim{}
+	for _, h := range s.Holders {
+		usage, observed := current(h.Usage, s, p)
+		if !observed {
+			usage = 0
+		}
+		budget, declared := current(h.Budget, s, p)
+		if !declared || budget == 0 || h.UID == "" {
+			unbudgeted += usage
+			continue
+		}
+		v := pods[h.UID]
+		if v == nil {
+			v = &Victim{Namespace: h.Namespace, Pod: h.Pod, UID: h.UID}
+			pods[h.UID] = v
+		}
+		v.Usage += usage
+		v.Budget += budget
+	}
+	for v := range maps.Values(pods) {
+		if v.Overshoot = v.Usage - v.Budget - s.Spare[v.UID]; v.Overshoot > 0 {
+			over = append(over, *v)
+		}
+	}
+	slices.SortFunc(over, func(a, b Victim) int {
+		return cmp.Or(
+			-cmp.Compare(a.Overshoot, b.Overshoot),
+			cmp.Compare(a.Budget, b.Budget), // of equal overshoots the relatively larger
+			strings.Compare(a.UID, b.UID),
+		)
+	})
+	return over, unbudgeted
+}
+
+// exclude returns why the pod is not to be acted on, empty when it may.
+func exclude(s State, device Device, v *Victim, pod Pod, known bool, p Policy, now time.Time) Reason {
+	switch {
+	case !slices.Contains(p.Namespaces, v.Namespace):
+		return NamespaceNotAllowed
+	case !known:
+		return PodUnknown
+	case !pod.Found, pod.UID != v.UID, pod.Node != device.Node:
+		return PodGone
+	case pod.Terminating:
+		return Terminating
+	case !pod.Running:
+		return NotRunning
+	case pod.Mirror:
+		return MirrorPod
+	case pod.Owner == "":
+		return NoOwner
+	case pod.Protected:
+		return Protected
+	case pod.Priority > p.MaxPriority:
+		return HighPriority
+	case pod.Started.IsZero(), now.Sub(pod.Started) < p.MinPodAge:
+		return PodTooYoung
+	case s.Breach.Over[v.UID] < p.Breaches:
+		return OverBudgetPending
+	case since(s.Actions, p, now, p.OwnerCooldown, func(a Action) bool { return a.Owner == pod.Owner }) > 0:
+		return OwnerCooldown
+	}
+	return ""
+}
+
+// since counts the actions within the last d. Those of dry run and real ones do
+// not count against each other.
+func since(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
+	n := 0
+	for _, a := range actions {
+		if a.DryRun == p.DryRun && now.Sub(a.At) < d && match(a) {
+			n++
+		}
+	}
+	return n
+}
+
+// remember drops what no rule asks for any more. What a clock wrote down that ran
+// ahead counts from now on.
+func remember(actions []Action, p Policy, now time.Time) []Action {
+	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
+	dropped := func(a Action) bool { return now.Sub(a.At) >= longest }
+	ahead := func(a Action) bool { return a.At.After(now) }
+	if !slices.ContainsFunc(actions, dropped) && !slices.ContainsFunc(actions, ahead) {
+		return actions
+	}
+	kept := slices.DeleteFunc(slices.Clone(actions), dropped)
+	for i := range kept {
+		if ahead(kept[i]) {
+			kept[i].At = now
+		}
+	}
+	return kept
+}

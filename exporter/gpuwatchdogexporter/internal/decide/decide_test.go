@@ -1,0 +1,549 @@
+package decide
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// t0 is the time of the first evaluation.
+var t0 = time.Date(2026, 6, 2, 8, 0, 0, 0, time.UTC)
+
+func policy(change ...func(*Policy)) Policy {
+	p := Policy{
+		Interval: time.Minute, Floor: 1536 * mib, ClearFloor: 2 * gib, Breaches: 1,
+		DeviceCooldown: 10 * time.Minute, OwnerCooldown: 30 * time.Minute, MaxActionsPerHour: 2,
+		MinPodAge: 5 * time.Minute, Namespaces: []string{"ai"}, MaxPriority: 1_000_000_000,
+		MaxDataAge: 90 * time.Second, MinOvershoot: 512 * mib, MinOvershootRatio: 0.05,
+	}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+var device = Device{Node: "gpu-1", ID: "GPU-0"}
+
+// card is a device of 15360 MiB with that much free.
+func card(at time.Time, free int64, holders ...Holder) *Sample {
+	const total, reserved = 15360 * mib, 256 * mib
+	for i := range holders {
+		holders[i].Usage.At, holders[i].Budget.At = at, at
+	}
+	return &Sample{At: at, Headroom: free, Usage: total - reserved - free, Limit: total, Attribution: Valid, Holders: holders}
+}
+
+// holds is a container of the pod that uses and declared so many MiB; below zero
+// is not observed.
+func holds(pod string, used, declared int64) Holder {
+	return Holder{
+		Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main",
+		Usage: Reading{Bytes: used * mib}, Budget: Reading{Bytes: declared * mib},
+	}
+}
+
+// unseen takes the use of a container away.
+func unseen(s *Sample, pod string) *Sample {
+	for i := range s.Holders {
+		if s.Holders[i].Pod == pod {
+			s.Holders[i].Usage = Reading{}
+		}
+	}
+	return s
+}
+
+// undeclared takes the budget of a container away.
+func undeclared(s *Sample, pod string) *Sample {
+	for i := range s.Holders {
+		if s.Holders[i].Pod == pod {
+			s.Holders[i].Budget = Reading{}
+		}
+	}
+	return s
+}
+
+func running(pod string) Pod {
+	return Pod{Found: true, UID: "uid-" + pod, Node: "gpu-1", Running: true, Started: t0.Add(-time.Hour), Owner: "ai/Deployment/" + pod}
+}
+
+func runningPods(pods ...string) map[string]Pod {
+	facts := map[string]Pod{}
+	for _, pod := range pods {
+		facts["uid-"+pod] = running(pod)
+	}
+	return facts
+}
+
+var everyone = runningPods("immich-ml", "llama-swap", "frigate", "a", "b", "c")
+
+func victim(d Decision) string {
+	if d.Victim == nil {
+		return ""
+	}
+	return d.Victim.Pod
+}
+
+// budget is what gpushare reads from a container's limit of the resource.
+func budget(t *testing.T, quantity string) int64 {
+	t.Helper()
+	q, err := resource.ParseQuantity(quantity)
+	if err != nil {
+		return 0 // no API server stores it
+	}
+	budgets, err := gpushare.Budgets(
+		[]gpushare.ContainerSpec{{Name: "main", Requests: gpushare.Requests{"example.com/gpumem": q}}}, nil,
+		gpushare.BudgetOptions{Resources: map[string]int64{"example.com/gpumem": mib}})
+	require.NoError(t, err)
+	if len(budgets) == 0 {
+		return 0
+	}
+	return budgets[0].MemoryBytes / mib
+}
+
+// The rows of the tests of the system that this watchdog's rules come from.
+func TestTheEightRows(t *testing.T) {
+	evict := func(s *Sample) Decision {
+		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
+		return d
+	}
+	for quantity, want := range map[string]int64{
+		"3000": 3000, "14000": 14000, // 1. plain integers
+		"5k": 5000, "3k": 3000, "2k": 2000, "14k": 14000, // 2. as Kubernetes writes them
+		"1Ki": 1024, "2Ki": 2048, // 3. binary suffixes
+		"": 0, "abc": 0, "5x": 0, // 4. malformed
+	} {
+		t.Run("a budget of "+quantity, func(t *testing.T) {
+			declared := budget(t, quantity)
+			assert.Equal(t, want, declared)
+			d := evict(card(t0, 300*mib, holds("a", want+800, declared)))
+			if want == 0 {
+				assert.Equal(t, Unbudgeted, d.Reason)
+				return
+			}
+			assert.Equal(t, Evicted, d.Reason)
+			d = evict(card(t0, 300*mib, holds("a", want, declared)))
+			assert.Equal(t, WithinBudget, d.Reason)
+		})
+	}
+	for name, tc := range map[string]struct {
+		free    int64
+		holders []Holder
+		reason  Reason
+		victim  string
+	}{
+		"5. above the floor nothing is done": {
+			1537 * mib, []Holder{holds("immich-ml", 6750, 2500)}, AboveFloor, "",
+		},
+		"5. at the floor nothing is done": {
+			1536 * mib, []Holder{holds("immich-ml", 6750, 2500)}, AboveFloor, "",
+		},
+		"6. the one over its budget is chosen, not the other large one": {
+			900 * mib, []Holder{holds("llama-swap", 4400, 4500), holds("immich-ml", 6750, 2500)}, Evicted, "immich-ml",
+		},
+		"7. all within their budgets: nobody": {
+			900 * mib, []Holder{holds("llama-swap", 4400, 4500), holds("immich-ml", 2400, 2500)}, WithinBudget, "",
+		},
+		"8. of two the larger overshoot": {
+			900 * mib, []Holder{holds("a", 4000, 2000), holds("b", 6000, 3000)}, Evicted, "b",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := evict(card(t0, tc.free, tc.holders...))
+			assert.Equal(t, tc.reason, d.Reason)
+			assert.Equal(t, tc.victim, victim(d))
+			assert.Equal(t, tc.reason == Evicted, d.Action != nil)
+		})
+	}
+}
+
+// What went wrong in the life of that system.
+func TestTheFourteenFailures(t *testing.T) {
+	over := func() Holder { return holds("a", 9000, 3000) }
+	evaluate := func(s *Sample, pods map[string]Pod, change ...func(*Policy)) Decision {
+		_, d := Evaluate(State{}, Input{device, s, pods}, policy(change...), t0)
+		return d
+	}
+	t.Run("1. a budget of 5k is no reason to overlook a tenant", func(t *testing.T) {
+		d := evaluate(card(t0, gib, holds("a", 9000, budget(t, "5k"))), everyone)
+		assert.Equal(t, Evicted, d.Reason)
+		assert.EqualValues(t, 5000*mib, d.Victim.Budget)
+	})
+	t.Run("2. what the API server refuses to tell is no complete evaluation", func(t *testing.T) {
+		d := evaluate(card(t0, gib, over()), nil)
+		assert.Equal(t, PodUnknown, d.Reason)
+		assert.False(t, d.Reason.Complete())
+		assert.False(t, NoPermission.Complete())
+		assert.Nil(t, d.Action)
+	})
+	t.Run("3. empty telemetry is not an empty device", func(t *testing.T) {
+		d := evaluate(nil, everyone)
+		assert.Equal(t, TelemetryMissing, d.Reason)
+		assert.False(t, d.Reason.Complete())
+	})
+	t.Run("4. a device is judged by its own memory and size", func(t *testing.T) {
+		other := card(t0, 14*gib)
+		p := policy()
+		s, d := Evaluate(State{}, Input{Device{"gpu-1", "GPU-1"}, other, everyone}, p, t0)
+		assert.Equal(t, AboveFloor, d.Reason)
+		_, d = Evaluate(State{Actions: s.Actions}, Input{device, card(t0, gib, over()), everyone}, p, t0)
+		assert.Equal(t, Evicted, d.Reason)
+	})
+	t.Run("5. free is what the device has free, not what pods leave", func(t *testing.T) {
+		d := evaluate(card(t0, gib, holds("a", 100, 3000)), everyone)
+		assert.Equal(t, WithinBudget, d.Reason, "a breach, although pods use 100 MiB of 15 GiB")
+	})
+	t.Run("6. tenants without a budget are named as the cause", func(t *testing.T) {
+		d := evaluate(undeclared(card(t0, gib, holds("b", 1000, 3000), over()), "a"), everyone)
+		assert.Equal(t, Unbudgeted, d.Reason)
+		assert.EqualValues(t, 9000*mib, d.Unbudgeted)
+	})
+	t.Run("7. a budget that is a little wrong kills nobody, one that is very wrong shows in dry run", func(t *testing.T) {
+		d := evaluate(card(t0, gib, holds("a", 5200, 5000)), everyone)
+		assert.Equal(t, BelowMinOvershoot, d.Reason)
+		d = evaluate(card(t0, gib, holds("a", 7000, 5000)), everyone, func(p *Policy) { p.DryRun = true })
+		assert.Equal(t, WouldEvict, d.Reason)
+		assert.True(t, d.Action.DryRun)
+	})
+	t.Run("8. the pod that comes after the evicted one is left alone for a while", func(t *testing.T) {
+		p := policy()
+		s, d := Evaluate(State{}, Input{device, card(t0, gib, over()), everyone}, p, t0)
+		require.Equal(t, Evicted, d.Reason)
+		s = Settle(s, *d.Action, Done)
+		again, pod := over(), running("a")
+		again.UID, pod.UID = "uid-a2", "uid-a2"
+		pods := map[string]Pod{"uid-a2": pod}
+		for minute, want := range map[int]Reason{1: DeviceCooldown, 9: DeviceCooldown, 11: OwnerCooldown, 29: OwnerCooldown, 31: Evicted} {
+			at := t0.Add(time.Duration(minute) * time.Minute)
+			_, d = Evaluate(s, Input{device, card(at, gib, again), pods}, p, at)
+			assert.Equal(t, want, d.Reason, "after %d min", minute)
+		}
+	})
+	t.Run("9. all containers of a pod count together, and a pod that has ended is no victim", func(t *testing.T) {
+		side := holds("a", 100, 7000)
+		side.Container = "sidecar"
+		assert.Equal(t, WithinBudget, evaluate(card(t0, gib, over(), side), everyone).Reason)
+		ended := running("a")
+		ended.Running = false
+		assert.Equal(t, NotRunning, evaluate(card(t0, gib, over()), map[string]Pod{"uid-a": ended}).Reason)
+	})
+	t.Run("10. a budget that is lost makes a tenant without one, not one over it", func(t *testing.T) {
+		assert.Equal(t, Unbudgeted, evaluate(undeclared(card(t0, gib, over()), "a"), everyone).Reason)
+		assert.Equal(t, Unbudgeted, evaluate(card(t0, gib, holds("a", 9000, 0)), everyone).Reason)
+	})
+	t.Run("11. two exporters that contradict each other are no telemetry", func(t *testing.T) {
+		s := card(t0, gib, over())
+		s.Conflict = true
+		assert.Equal(t, TelemetryImpossible, evaluate(s, everyone).Reason)
+	})
+	t.Run("12. processes that cannot be seen are no free memory", func(t *testing.T) {
+		s := card(t0, gib, holds("a", 0, 3000), holds("b", 0, 3000))
+		s.Attribution = Invalid
+		d := evaluate(s, everyone)
+		assert.Equal(t, AttributionInvalid, d.Reason)
+		assert.False(t, d.Reason.Complete())
+	})
+	t.Run("13. one value that cannot be had does not take the others along", func(t *testing.T) {
+		d := evaluate(unseen(card(t0, gib, holds("b", 9000, 3000), over()), "b"), everyone)
+		assert.Equal(t, Evicted, d.Reason)
+		assert.Equal(t, "a", victim(d))
+	})
+	t.Run("14. around the floor the count neither runs nor starts anew", func(t *testing.T) {
+		p := policy(func(p *Policy) { p.Breaches = 3 })
+		var s State
+		var reasons []Reason
+		for i, free := range []int64{1500, 1600, 1500, 1900, 1500, 1500} {
+			at := t0.Add(time.Duration(i) * time.Minute)
+			var d Decision
+			s, d = Evaluate(s, Input{device, card(at, free*mib, over()), everyone}, p, at)
+			reasons = append(reasons, d.Reason)
+			if d.Action != nil {
+				s = Settle(s, *d.Action, Done)
+			}
+		}
+		assert.Equal(t, []Reason{BreachPending, BetweenFloors, BreachPending, BetweenFloors, Evicted, BreachPending}, reasons)
+	})
+}
+
+func TestASampleThatCannotBeBelievedSuspends(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Sample)
+		want   Reason
+	}{
+		"stale":                             {func(s *Sample) { s.At = t0.Add(-91 * time.Second) }, TelemetryStale},
+		"from the future":                   {func(s *Sample) { s.At = t0.Add(16 * time.Second) }, TelemetryFuture},
+		"negative free":                     {func(s *Sample) { s.Headroom = -1 }, TelemetryImpossible},
+		"free above the size":               {func(s *Sample) { s.Headroom = 16 * gib }, TelemetryImpossible},
+		"no free, although most is unused":  {func(s *Sample) { s.Headroom, s.Usage = 0, 5*gib }, TelemetryImpossible},
+		"used doubled":                      {func(s *Sample) { s.Usage *= 2 }, TelemetryImpossible},
+		"size doubled":                      {func(s *Sample) { s.Limit *= 2 }, TelemetryImpossible},
+		"no size":                           {func(s *Sample) { s.Limit = 0 }, TelemetryImpossible},
+		"17 TB in a container":              {func(s *Sample) { s.Holders[0].Usage.Bytes = 17 << 40 }, TelemetryImpossible},
+		"a container doubled":               {func(s *Sample) { s.Holders[0].Usage.Bytes *= 2 }, TelemetryImpossible},
+		"a negative container":              {func(s *Sample) { s.Holders[0].Usage.Bytes = -1 }, TelemetryImpossible},
+		"a negative budget":                 {func(s *Sample) { s.Holders[0].Budget.Bytes = -1 }, TelemetryImpossible},
+		"a budget whose unit was lost":      {func(s *Sample) { s.Holders[0].Budget.Bytes = 3000 }, TelemetryImpossible},
+		"a budget beyond any device":        {func(s *Sample) { s.Holders[0].Budget.Bytes = 1 << 62 }, TelemetryImpossible},
+		"attribution invalid":               {func(s *Sample) { s.Attribution = Invalid }, AttributionInvalid},
+		"attribution partial":               {func(s *Sample) { s.Attribution = Partial }, AttributionPartial},
+		"use of the pod from another time":  {func(s *Sample) { s.Holders[0].Usage.At = t0.Add(-31 * time.Second) }, WithinBudget},
+		"nothing of that: the pod is taken": {func(*Sample) {}, Evicted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := card(t0, gib, holds("a", 9000, 3000))
+			tc.change(s)
+			_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
+			assert.Equal(t, tc.want, d.Reason)
+			assert.Equal(t, tc.want == Evicted, d.Action != nil)
+		})
+	}
+}
+
+func TestAPodThatMayNotBeEvictedGivesWayToTheNextOrMakesItWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Pod)
+		want   Reason
+		waits  bool // the next one is not taken either
+	}{
+		"protected":          {func(p *Pod) { p.Protected = true }, Protected, false},
+		"a mirror pod":       {func(p *Pod) { p.Mirror = true }, MirrorPod, false},
+		"of high priority":   {func(p *Pod) { p.Priority = 2_000_000_000 }, HighPriority, false},
+		"without an owner":   {func(p *Pod) { p.Owner = "" }, NoOwner, false},
+		"too young":          {func(p *Pod) { p.Started = t0.Add(-4 * time.Minute) }, PodTooYoung, false},
+		"of unknown age":     {func(p *Pod) { p.Started = time.Time{} }, PodTooYoung, false},
+		"not running":        {func(p *Pod) { p.Running = false }, NotRunning, false},
+		"terminating":        {func(p *Pod) { p.Terminating = true }, Terminating, true},
+		"gone":               {func(p *Pod) { p.Found = false }, PodGone, true},
+		"another pod by now": {func(p *Pod) { p.UID = "uid-new" }, PodGone, true},
+		"on another node":    {func(p *Pod) { p.Node = "gpu-2" }, PodGone, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := running("a")
+			tc.change(&pod)
+			pods := map[string]Pod{"uid-a": pod, "uid-b": running("b")}
+
+			_, d := Evaluate(State{}, Input{device, card(t0, gib, holds("a", 6000, 3000)), pods}, policy(), t0)
+			assert.Equal(t, tc.want, d.Reason)
+			assert.Nil(t, d.Action)
+
+			_, d = Evaluate(State{}, Input{device, card(t0, gib, holds("a", 6000, 3000), holds("b", 4000, 3000)), pods}, policy(), t0)
+			if tc.waits {
+				assert.Equal(t, tc.want, d.Reason)
+				assert.Nil(t, d.Action)
+				return
+			}
+			assert.Equal(t, Evicted, d.Reason)
+			assert.Equal(t, "b", victim(d))
+		})
+	}
+}
+
+func TestABudgetForSeveralDevicesIsOverdrawnAllInAll(t *testing.T) {
+	for spare, want := range map[int64]Reason{0: Evicted, 2 * gib: Evicted, 2800 * mib: BelowMinOvershoot, 3 * gib: WithinBudget} {
+		s := card(t0, gib, holds("a", 6*1024, 3*1024))
+		s.Spare = map[string]int64{"uid-a": spare}
+		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
+		assert.Equal(t, want, d.Reason, "with %d MiB unused on the other device", spare/mib)
+	}
+}
+
+func TestANamespaceThatIsNotListedIsLeftAloneWithoutAskingForThePod(t *testing.T) {
+	h := holds("a", 6000, 3000)
+	h.Namespace = "kube-system"
+	_, d := Evaluate(State{}, Input{device, card(t0, gib, h, holds("b", 4000, 3000)), runningPods("b")}, policy(), t0)
+	assert.Equal(t, "b", victim(d))
+	_, d = Evaluate(State{}, Input{device, card(t0, gib, h), nil}, policy(func(p *Policy) { p.Namespaces = nil }), t0)
+	assert.Equal(t, NamespaceNotAllowed, d.Reason)
+	assert.Equal(t, "a", victim(d))
+}
+
+// step is an evaluation after some minutes.
+type step struct {
+	minute int
+	sample func(at time.Time) *Sample
+	want   Reason
+}
+
+func walk(t *testing.T, s State, p Policy, steps []step) State {
+	t.Helper()
+	for _, st := range steps {
+		at := t0.Add(time.Duration(st.minute) * time.Minute)
+		var d Decision
+		s, d = Evaluate(s, Input{device, st.sample(at), everyone}, p, at)
+		require.Equal(t, st.want, d.Reason, "minute %d", st.minute)
+		if d.Action != nil {
+			s = Settle(s, *d.Action, Done)
+		}
+	}
+	return s
+}
+
+func TestBreachesAreCountedAsLongAsTheyFollowEachOther(t *testing.T) {
+	breach := func(at time.Time) *Sample { return card(at, gib, holds("a", 9000, 3000)) }
+	relaxed := func(at time.Time) *Sample { return card(at, 3*gib, holds("a", 9000, 3000)) }
+	none := func(time.Time) *Sample { return nil }
+	wrong := func(at time.Time) *Sample {
+		s := breach(at)
+		s.Usage *= 2
+		return s
+	}
+	first := func(time.Time) *Sample { return breach(t0) }
+	later := func(time.Time) *Sample { return breach(t0.Add(29 * time.Second)) }
+	within := func(at time.Time) *Sample { return card(at, gib, holds("a", 2000, 3000)) }
+	three := policy(func(p *Policy) { p.Breaches = 3 })
+	for name, steps := range map[string][]step{
+		"three in a row": {
+			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, breach, Evicted}, {3, breach, BreachPending},
+		},
+		"free memory ends them": {
+			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, relaxed, AboveFloor}, {3, breach, BreachPending},
+		},
+		"wrong data ends them": {
+			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, wrong, TelemetryImpossible}, {3, breach, BreachPending},
+		},
+		"what was wrong with a sample stays so until the next one": {
+			{0, wrong, TelemetryImpossible}, {1, func(time.Time) *Sample { return wrong(t0) }, TelemetryImpossible}, {2, breach, BreachPending},
+		},
+		"one that is missing does not": {
+			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, none, TelemetryMissing}, {3, breach, Evicted},
+		},
+		"a long silence does": {
+			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, none, TelemetryMissing}, {3, none, TelemetryMissing}, {4, breach, BreachPending},
+		},
+		"a sample counts once": {
+			{0, first, BreachPending}, {1, first, NoNewSample}, {2, breach, BreachPending}, {3, breach, Evicted},
+		},
+		"samples that lie close together count as one": {
+			{0, first, BreachPending}, {1, later, NoNewSample}, {2, breach, BreachPending},
+		},
+		"the pod must have been over its budget in each": {
+			{0, within, BreachPending}, {1, within, BreachPending}, {2, breach, OverBudgetPending}, {3, breach, OverBudgetPending}, {4, breach, Evicted},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { walk(t, State{}, three, steps) })
+	}
+}
+
+func TestBreachesSurviveARestart(t *testing.T) {
+	breach := func(at time.Time) *Sample { return card(at, gib, holds("a", 9000, 3000)) }
+	three := policy(func(p *Policy) { p.Breaches = 3 })
+	s := walk(t, State{}, three, []step{{0, breach, BreachPending}, {1, breach, BreachPending}})
+	text, err := json.Marshal(s)
+	require.NoError(t, err)
+	var restored State
+	require.NoError(t, json.Unmarshal(text, &restored))
+	walk(t, restored, three, []step{{2, breach, Evicted}})
+}
+
+func TestNoMoreThanTheHourlyCap(t *testing.T) {
+	var s State
+	p := policy()
+	for i, want := range []Reason{Evicted, Evicted, HourlyCap} {
+		at := t0.Add(time.Duration(i) * time.Minute)
+		pod := string(rune('a' + i))
+		var d Decision
+		in := Input{Device{"gpu-1", pod}, card(at, gib, holds(pod, 9000, 3000)), everyone}
+		s, d = Evaluate(State{Actions: s.Actions}, in, p, at)
+		assert.Equal(t, want, d.Reason)
+	}
+	assert.Len(t, s.Actions, 2)
+}
+
+func TestDryRunAndRealActionsDoNotCountAgainstEachOther(t *testing.T) {
+	in := Input{device, card(t0, gib, holds("a", 9000, 3000)), everyone}
+	s, d := Evaluate(State{}, in, policy(func(p *Policy) { p.DryRun = true }), t0)
+	require.Equal(t, WouldEvict, d.Reason)
+	_, d = Evaluate(State{Actions: s.Actions}, in, policy(), t0)
+	assert.Equal(t, Evicted, d.Reason)
+}
+
+func TestAnActionThatWasNotDoneIsTriedAgain(t *testing.T) {
+	p := policy(func(p *Policy) { p.Breaches = 2 })
+	breach := func(at time.Time) *Sample { return card(at, gib, holds("a", 9000, 3000)) }
+	s := walk(t, State{}, p, []step{{0, breach, BreachPending}})
+	at := t0.Add(time.Minute)
+	s, d := Evaluate(s, Input{device, breach(at), everyone}, p, at)
+	require.Equal(t, Evicted, d.Reason)
+	require.Len(t, s.Actions, 1, "written down before it is done")
+	s = Settle(s, *d.Action, NotDone)
+	assert.Empty(t, s.Actions)
+	walk(t, s, p, []step{{2, breach, Evicted}, {3, breach, BreachPending}})
+}
+
+func TestCooldownsLastWhateverTheClockDoes(t *testing.T) {
+	breach := func(at time.Time) *Sample { return card(at, gib, holds("a", 9000, 3000)) }
+	acted := State{Actions: []Action{{At: t0, Device: device, UID: "uid-x", Owner: "ai/Deployment/a"}}}
+	reason := func(s State, at time.Time) Reason {
+		_, d := Evaluate(s, Input{device, breach(at), everyone}, policy(), at)
+		return d.Reason
+	}
+	t.Run("set forward by a day while it runs", func(t *testing.T) {
+		s := State{Actions: Shift(acted.Actions, 24*time.Hour)}
+		assert.Equal(t, DeviceCooldown, reason(s, t0.Add(24*time.Hour+5*time.Minute)))
+		assert.Equal(t, Evicted, reason(s, t0.Add(24*time.Hour+31*time.Minute)))
+	})
+	t.Run("set back by a day over a restart", func(t *testing.T) {
+		back := t0.Add(-24 * time.Hour)
+		s, d := Evaluate(acted, Input{device, breach(back), everyone}, policy(), back)
+		assert.Equal(t, DeviceCooldown, d.Reason)
+		later := back.Add(31 * time.Minute)
+		pods := runningPods("a")
+		_, d = Evaluate(s, Input{device, breach(later), pods}, policy(func(p *Policy) { p.MinPodAge = -100 * time.Hour }), later)
+		assert.Equal(t, Evicted, d.Reason, "the cool-down counts from the restart, not for a day")
+	})
+	t.Run("a breach from after now is none", func(t *testing.T) {
+		s := State{Breach: Breach{Count: 2, LastAt: t0.Add(time.Hour), Over: map[string]int{"uid-a": 2}}}
+		three := policy(func(p *Policy) { p.Breaches = 3 })
+		_, d := Evaluate(s, Input{device, breach(t0), everyone}, three, t0)
+		assert.Equal(t, BreachPending, d.Reason)
+		assert.Equal(t, 1, d.Breaches)
+	})
+}
+
+func TestEvaluateChangesNothingOfWhatItWasGiven(t *testing.T) {
+	s := State{
+		Breach:  Breach{Count: 2, LastAt: t0, Over: map[string]int{"uid-a": 2}},
+		Actions: []Action{{At: t0.Add(-2 * time.Hour), UID: "old"}, {At: t0.Add(time.Hour), UID: "ahead"}},
+	}
+	before, err := json.Marshal(s)
+	require.NoError(t, err)
+	at := t0.Add(time.Minute)
+	in := Input{device, card(at, gib, holds("a", 9000, 3000)), everyone}
+	after, d := Evaluate(s, in, policy(), at)
+	require.NotNil(t, d.Action)
+	Settle(after, *d.Action, NotDone)
+	Merge(s.Actions, after.Actions)
+	Shift(s.Actions, time.Hour)
+	unchanged, err := json.Marshal(s)
+	require.NoError(t, err)
+	assert.Equal(t, string(before), string(unchanged))
+	again, same := Evaluate(s, in, policy(), at)
+	assert.Equal(t, d, same)
+	assert.Equal(t, after, again)
+}
+
+func TestMergeKeepsEachActionOnce(t *testing.T) {
+	a := Action{At: t0, UID: "a"}
+	b := Action{At: t0.Add(time.Minute), UID: "b"}
+	assert.Equal(t, []Action{a, b}, Merge([]Action{b}, []Action{a, b}))
+	assert.Empty(t, Merge(nil, nil))
+}
+
+func BenchmarkEvaluate(b *testing.B) {
+	in := Input{device, card(t0, gib, holds("a", 6000, 3000), holds("b", 4000, 3000), holds("c", 2000, 3000)), everyone}
+	p := policy()
+	b.ReportAllocs()
+	for b.Loop() {
+		Evaluate(State{}, in, p, t0)
+	}
+}

@@ -1,0 +1,446 @@
+package decide
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// histories is how many random histories are lived through.
+const histories = 120_000
+
+// truth is a device as it really was when it was sampled.
+type truth struct {
+	at       time.Time // by the clock of that moment
+	headroom int64
+	over     map[string]bool // by pod UID
+	sample   *Sample         // without any fault
+}
+
+// tenant is a pod on the device.
+type tenant struct {
+	pod                 Pod
+	name                string
+	used, budget, drift int64
+	context             int64 // memory that the device counts and the pod does not
+}
+
+// evaluation is what the history remembers of one evaluation of the device.
+type evaluation struct {
+	origin *truth    // of the sample that was delivered; nil: none
+	sound  bool      // in time and without a fault
+	wall   time.Time // what the clock showed
+}
+
+// history is one life of a device under a watchdog whose telemetry, API server,
+// clock and process fail now and then. The world keeps its own books: what it
+// expects is computed from the truth, never from what the watchdog remembers.
+type history struct {
+	r       *rand.Rand
+	p       Policy
+	faults  bool
+	tenants []*tenant
+	limit   int64
+	reserve int64
+	wall    time.Time     // what the clock shows
+	real    time.Duration // time that has really gone by
+
+	state       State
+	evaluations []evaluation // since the device's breach was reset by the world
+	past        []*truth
+	done        []realAction
+	blind       bool // the state was lost, or the clock was set while nobody watched
+	evictions   int
+}
+
+type realAction struct {
+	at    time.Duration
+	owner string
+}
+
+func newHistory(seed uint64, faults bool) *history {
+	r := rand.New(rand.NewPCG(seed, 1))
+	h := &history{
+		r: r, faults: faults, wall: t0,
+		limit:   int64(16+r.IntN(65)) * gib,
+		reserve: r.Int64N(900 * mib),
+	}
+	h.p = policy(func(p *Policy) {
+		p.Breaches = 1 + r.IntN(3)
+		p.Floor = gib + r.Int64N(2*gib)
+		p.ClearFloor = p.Floor + r.Int64N(gib)
+		p.MaxActionsPerHour = 1 + r.IntN(3)
+		p.DeviceCooldown = time.Duration(r.IntN(15)) * time.Minute
+		p.OwnerCooldown = time.Duration(r.IntN(30)) * time.Minute
+	})
+	for i := range 1 + r.IntN(4) {
+		h.tenants = append(h.tenants, h.newTenant(i))
+	}
+	return h
+}
+
+func (h *history) newTenant(i int) *tenant {
+	share := h.limit / 5
+	t := &tenant{
+		name:    fmt.Sprint("pod-", i),
+		budget:  gib/4 + h.r.Int64N(share)*h.r.Int64N(3),
+		used:    h.r.Int64N(share),
+		context: h.r.Int64N(60 * mib),
+		drift:   h.r.Int64N(3*gib) - gib/2,
+	}
+	t.pod = Pod{
+		Found: true, UID: fmt.Sprintf("uid-%d-%d", i, h.r.Uint64()), Node: device.Node, Running: true,
+		Started: h.wall.Add(-time.Hour), Owner: "ai/Deployment/" + t.name,
+	}
+	return t
+}
+
+// live lets a minute pass: tenants grow and shrink within the device.
+func (h *history) live() *truth {
+	h.wall, h.real = h.wall.Add(time.Minute), h.real+time.Minute
+	free := h.limit - h.reserve
+	for _, t := range h.tenants {
+		free -= t.used + t.context
+	}
+	for i, t := range h.tenants {
+		if h.chance(0.05) {
+			*t = *h.newTenant(i)
+			t.used, t.context, t.drift, t.pod.Started = 0, 0, 0, h.wall.Add(-time.Hour*time.Duration(h.r.IntN(2)))
+			return h.live()
+		}
+		if h.chance(0.2) {
+			t.drift = h.r.Int64N(4*gib) - 2*gib
+		}
+		grow := min(max(t.drift, -t.used), max(free, 0))
+		t.used += grow
+		free -= grow
+	}
+	if free < 0 { // the first moment of a history
+		h.tenants[0].used = max(0, h.tenants[0].used+free)
+		return h.live()
+	}
+	now := &truth{at: h.wall.Add(-time.Duration(h.r.IntN(10)) * time.Second), headroom: free, over: map[string]bool{}}
+	now.sample = &Sample{At: now.at, Headroom: free, Usage: h.limit - h.reserve - free, Limit: h.limit, Attribution: Valid}
+	for _, t := range h.tenants {
+		now.over[t.pod.UID] = t.used > t.budget
+		now.sample.Holders = append(now.sample.Holders, Holder{
+			Namespace: "ai", Pod: t.name, UID: t.pod.UID, Container: "main",
+			Usage: Reading{t.used, now.at}, Budget: Reading{t.budget, now.at},
+		})
+	}
+	h.past = append(h.past, now)
+	return now
+}
+
+func (h *history) chance(p float64) bool { return h.r.Float64() < p }
+
+// tell is what telemetry makes of the truth.
+func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
+	if !h.faults || h.chance(0.5) {
+		return now.sample, evaluation{origin: now, sound: true}
+	}
+	told := *now.sample
+	told.Holders = slices.Clone(told.Holders)
+	one := &told.Holders[h.r.IntN(len(told.Holders))]
+	e = evaluation{origin: now}
+	switch h.r.IntN(20) {
+	case 0: // missing
+		return nil, evaluation{}
+	case 1: // stale
+		old := h.past[h.r.IntN(len(h.past))]
+		return old.sample, evaluation{origin: old}
+	case 2: // doubled: the sample comes again
+		if len(h.past) > 1 {
+			old := h.past[len(h.past)-2]
+			return old.sample, evaluation{origin: old}
+		}
+	case 3:
+		told.At = told.At.Add(time.Duration(h.r.IntN(3600)) * time.Second)
+		for i := range told.Holders {
+			told.Holders[i].Usage.At, told.Holders[i].Budget.At = told.At, told.At
+		}
+		if told.At.Sub(h.wall) <= FutureTolerance { // a clock that is a little off is none of the faults
+			return now.sample, evaluation{origin: now, sound: true}
+		}
+	case 4:
+		one.Usage = Reading{}
+	case 5:
+		one.Budget = Reading{}
+	case 6:
+		told.Holders = slices.Delete(told.Holders, 0, 1)
+	case 7: // doubled
+		told.Usage *= 2
+	case 8: // doubled where free is computed from it
+		told.Usage *= 2
+		told.Headroom = told.Limit - told.Usage
+		h.attribute(&told)
+	case 9:
+		told.Headroom *= 2
+	case 10:
+		told.Limit *= 2
+	case 11:
+		one.Usage.Bytes *= 2
+	case 12:
+		for i := range told.Holders {
+			told.Holders[i].Usage.Bytes *= 2
+		}
+		told.Usage *= 2
+	case 13: // impossible
+		one.Usage.Bytes = []int64{-1, 17 << 40, -1 << 63, 1<<63 - 1}[h.r.IntN(4)]
+	case 14:
+		one.Budget.Bytes = []int64{-1, 0, 1, 5000, 1<<63 - 1}[h.r.IntN(5)]
+	case 15:
+		told.Headroom = []int64{0, -1, 17 << 40, -1 << 63, 1<<63 - 1}[h.r.IntN(5)]
+	case 16: // false zeros
+		for i := range told.Holders {
+			told.Holders[i].Usage.Bytes = 0
+		}
+		h.attribute(&told)
+	case 17: // one container's series stands still
+		one.Usage = h.before(one.UID, one.Usage)
+	case 18: // a source stands still, which who joined it has noticed
+		for i := range told.Holders {
+			told.Holders[i].Usage.Bytes = h.before(told.Holders[i].UID, told.Holders[i].Usage).Bytes
+		}
+		told.Attribution = Invalid
+	case 19: // two sources that contradict each other
+		told.Headroom, told.Conflict = told.Headroom/2, true
+	}
+	return &told, e
+}
+
+// before returns what a container used minutes ago, or now if it did not exist.
+func (h *history) before(uid string, now Reading) Reading {
+	for _, holder := range h.past[max(0, len(h.past)-5)].sample.Holders {
+		if holder.UID == uid {
+			return holder.Usage
+		}
+	}
+	return now
+}
+
+// attribute does what the budget processor does with values that came to it wrong.
+func (h *history) attribute(s *Sample) {
+	sum := int64(0)
+	for _, holder := range s.Holders {
+		sum += holder.Usage.Bytes
+	}
+	switch {
+	case sum > s.Usage+s.Usage/20:
+		s.Attribution = Invalid
+	case s.Usage-sum > int64(len(s.Holders))*512*mib:
+		s.Attribution = Partial
+	}
+}
+
+// facts is what the API server says of the pods.
+func (h *history) facts() map[string]Pod {
+	if h.faults && h.chance(0.05) {
+		return nil
+	}
+	facts := map[string]Pod{}
+	for _, t := range h.tenants {
+		pod := t.pod
+		if h.faults && h.chance(0.1) {
+			switch h.r.IntN(7) {
+			case 0:
+				pod.Found = false
+			case 1:
+				pod.UID = "another"
+			case 2:
+				pod.Terminating = true
+			case 3:
+				pod.Protected = true
+			case 4:
+				pod.Owner = ""
+			case 5:
+				pod.Mirror = true
+			case 6:
+				pod.Started = h.wall
+			}
+		}
+		facts[t.pod.UID] = pod
+	}
+	return facts
+}
+
+// disturb restarts the process or sets the clock now and then.
+func (h *history) disturb() error {
+	if !h.faults {
+		return nil
+	}
+	if h.chance(0.05) { // a restart with a snapshot
+		text, err := json.Marshal(h.state)
+		if err != nil {
+			return err
+		}
+		h.state = State{}
+		if err := json.Unmarshal(text, &h.state); err != nil {
+			return err
+		}
+		if h.chance(0.2) {
+			h.wall = h.wall.Add(time.Duration(h.r.Int64N(int64(4*time.Hour))) - 2*time.Hour)
+			h.blind = true
+		}
+	}
+	if h.chance(0.01) { // a restart without one
+		h.state, h.evaluations, h.blind = State{}, nil, true
+	}
+	if h.chance(0.03) { // the clock is set while the process sees it
+		step := time.Duration(h.r.Int64N(int64(4*time.Hour))) - 2*time.Hour
+		h.wall = h.wall.Add(step)
+		h.state = State{Actions: Shift(h.state.Actions, step)}
+		h.evaluations = nil
+	}
+	return nil
+}
+
+// minute lets one evaluation happen, and says what is wrong with it.
+func (h *history) minute() error {
+	now := h.live()
+	if err := h.disturb(); err != nil {
+		return err
+	}
+	sample, e := h.tell(now)
+	e.wall = h.wall
+	h.evaluations = append(h.evaluations, e)
+	facts := h.facts()
+	state, d := Evaluate(h.state, Input{device, sample, facts}, h.p, h.wall)
+	h.state = state
+	if d.Action == nil {
+		return nil
+	}
+	h.evictions++
+	if err := h.judge(d, facts); err != nil {
+		return err
+	}
+	outcome := Done
+	if h.chance(0.2) {
+		outcome = NotDone
+	}
+	h.state = Settle(h.state, *d.Action, outcome)
+	if outcome == NotDone {
+		return nil
+	}
+	h.evaluations = nil
+	h.done = append(h.done, realAction{h.real, d.Action.Owner})
+	for i, tenant := range h.tenants {
+		if tenant.pod.UID == d.Action.UID {
+			h.tenants[i] = h.newTenant(i)
+			h.tenants[i].used, h.tenants[i].pod.Started = 0, h.wall
+		}
+	}
+	return nil
+}
+
+// judge checks an eviction against what was really so.
+func (h *history) judge(d Decision, facts map[string]Pod) error {
+	last := h.evaluations[len(h.evaluations)-1].origin
+	if !last.over[d.Action.UID] {
+		return fmt.Errorf("%s was not over its budget", d.Action.Pod)
+	}
+	pod := facts[d.Action.UID]
+	if !pod.Found || pod.UID != d.Action.UID || pod.Terminating || pod.Protected || pod.Mirror || pod.Owner == "" ||
+		h.wall.Sub(pod.Started) < h.p.MinPodAge {
+		return fmt.Errorf("%s may not be evicted: %+v", d.Action.Pod, pod)
+	}
+
+	// Going back in time there must be as many fresh samples, each its own, at which
+	// the device was below the floor, before one that tells of enough free memory
+	// and without a hole.
+	var low []*truth
+	for i := len(h.evaluations) - 1; i >= 0 && len(low) < h.p.Breaches; i-- {
+		e := h.evaluations[i]
+		switch {
+		case e.origin == nil || slices.Contains(low, e.origin):
+		case e.sound && e.origin.headroom >= h.p.ClearFloor:
+			return fmt.Errorf("the device had %d MiB free between the breaches", e.origin.headroom/mib)
+		case e.origin.headroom < h.p.Floor && e.wall.Sub(e.origin.at) <= h.p.MaxDataAge:
+			low = append(low, e.origin)
+		}
+	}
+	if len(low) < h.p.Breaches {
+		return fmt.Errorf("the device was below the floor in %d evaluations of %d", len(low), h.p.Breaches)
+	}
+
+	if h.blind {
+		return nil // nobody can know how long ago the last action was
+	}
+	hour := 0
+	for _, a := range h.done {
+		ago := h.real - a.at
+		if ago < h.p.DeviceCooldown || a.owner == d.Action.Owner && ago < h.p.OwnerCooldown {
+			return fmt.Errorf("the last action was %s ago", ago)
+		}
+		if ago < time.Hour {
+			hour++
+		}
+	}
+	if hour >= h.p.MaxActionsPerHour {
+		return fmt.Errorf("%d actions within the hour", hour)
+	}
+	return nil
+}
+
+// An eviction happens only if the device was really below the floor for N
+// evaluations and the pod really over its budget, whatever telemetry, the API
+// server, the clock and restarts do. Telemetry may be wrong in any one of its
+// series, and in all those that follow from it; a lie that all series tell alike
+// cannot be told from the truth.
+func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
+	n := uint64(histories)
+	if testing.Short() {
+		n /= 20
+	}
+	const workers = 4
+	var evictions atomic.Int64
+	var running sync.WaitGroup
+	for worker := range uint64(workers) {
+		running.Go(func() {
+			for seed := worker; seed < n; seed += workers {
+				h := newHistory(seed, true)
+				for minute := range 30 {
+					if err := h.minute(); err != nil {
+						t.Errorf("seed %d, minute %d: %v", seed, minute, err)
+						return
+					}
+				}
+				evictions.Add(int64(h.evictions))
+			}
+		})
+	}
+	running.Wait()
+	t.Logf("%d histories, %d evictions", n, evictions.Load())
+	assert.Greater(t, evictions.Load(), int64(n/10), "histories in which nothing happens prove nothing")
+}
+
+// Where nothing fails, a device that stays below the floor because of a pod over
+// its budget is relieved of it in the N-th evaluation.
+func TestARunawayTenantIsTakenInTheNthEvaluation(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		p := policy(func(p *Policy) { p.Breaches = n })
+		var s State
+		var decisions []Reason
+		used := int64(3 * gib) // grows by 1 GiB/s until the device is full
+		for i := range n + 1 {
+			at := t0.Add(time.Duration(i) * time.Minute)
+			sample := card(at, 15360*mib-256*mib-used-4*gib, holds("a", used/mib, 3000), holds("b", 4096, 4096))
+			var d Decision
+			s, d = Evaluate(s, Input{device, sample, everyone}, p, at)
+			decisions = append(decisions, d.Reason)
+			used = min(used+60*gib, 15360*mib-256*mib-4*gib)
+		}
+		assert.Equal(t, AboveFloor, decisions[0])
+		for _, d := range decisions[1:n] {
+			assert.Equal(t, BreachPending, d, "reported at the first evaluation below the floor")
+		}
+		assert.Equal(t, Evicted, decisions[n])
+	}
+}

@@ -1,0 +1,79 @@
+package decide
+
+// Reason is the outcome of an evaluation. The list is closed.
+type Reason string
+
+// Nothing to do.
+const (
+	AboveFloor    Reason = "above_floor"    // enough memory is free
+	BetweenFloors Reason = "between_floors" // was below the floor, and is not above the clear floor yet
+	NoNewSample   Reason = "no_new_sample"  // the sample was evaluated before, or lies too close behind that one
+)
+
+// Below the floor, and nobody is acted on.
+const (
+	BreachPending       Reason = "breach_pending"        // not for enough evaluations
+	WithinBudget        Reason = "within_budget"         // every pod is within its budget
+	Unbudgeted          Reason = "unbudgeted"            // so is every pod that has one; others use memory without
+	BelowMinOvershoot   Reason = "below_min_overshoot"   // pods are over their budget, but not by enough
+	OverBudgetPending   Reason = "over_budget_pending"   // the pod was not over its budget in enough evaluations
+	DeviceCooldown      Reason = "device_cooldown"       // the device was acted on lately
+	OwnerCooldown       Reason = "owner_cooldown"        // the pod's owner was acted on lately
+	HourlyCap           Reason = "hourly_cap"            // as many actions as allowed within the last hour
+	NamespaceNotAllowed Reason = "namespace_not_allowed" // not in the allow list
+	Protected           Reason = "protected"             // by its label
+	HighPriority        Reason = "high_priority"         // above max_priority
+	MirrorPod           Reason = "mirror_pod"            // a static pod of the kubelet
+	NoOwner             Reason = "no_owner"              // nobody would replace it
+	PodTooYoung         Reason = "pod_too_young"         // min_pod_age
+	NotRunning          Reason = "not_running"           // in another phase than Running
+	Terminating         Reason = "terminating"           // is going away already: wait for it
+	PodGone             Reason = "pod_gone"              // the pod that telemetry names is gone, replaced or elsewhere: wait
+)
+
+// Suspended: the data does not allow a decision.
+const (
+	TelemetryMissing    Reason = "telemetry_missing"    // some of the device's series, or all
+	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
+	TelemetryFuture     Reason = "telemetry_future"     // sampled after now
+	TelemetryImpossible Reason = "telemetry_impossible" // values contradict each other or the device's size
+	AttributionInvalid  Reason = "attribution_invalid"  // containers' memory cannot be believed
+	AttributionPartial  Reason = "attribution_partial"  // it does not explain the device's
+	PodUnknown          Reason = "pod_unknown"          // the API server did not tell what the pod is
+	ClockStep           Reason = "clock_step"           // the wall clock was set; breach counts start anew
+)
+
+// A pod was chosen.
+const (
+	WouldEvict   Reason = "would_evict"   // dry run
+	Evicted      Reason = "evicted"       // the API server took it
+	Refused      Reason = "refused"       // a PodDisruptionBudget allows it not now (429); tried again
+	Forbidden    Reason = "forbidden"     // the permission is missing (403); tried again
+	ActionFailed Reason = "action_failed" // any other error; it counts as an action if it may have been one
+	StateUnsaved Reason = "state_unsaved" // the action could not be written down before, so it was not done
+)
+
+// No device was evaluated.
+const (
+	NotLeader      Reason = "not_leader"      // another replica acts, or no lease can be had
+	NoTelemetry    Reason = "no_telemetry"    // no device is known
+	NoPermission   Reason = "no_permission"   // what the configured action needs is not granted
+	APIUnavailable Reason = "api_unavailable" // the API server did not answer
+)
+
+// complete are the reasons of evaluations in which the watchdog was able to judge
+// the device and, had it found a pod to evict, to evict it.
+var complete = map[Reason]bool{
+	AboveFloor: true, BetweenFloors: true, NoNewSample: true,
+	BreachPending: true, WithinBudget: true, Unbudgeted: true, BelowMinOvershoot: true, OverBudgetPending: true,
+	DeviceCooldown: true, OwnerCooldown: true, HourlyCap: true,
+	NamespaceNotAllowed: true, Protected: true, HighPriority: true, MirrorPod: true, NoOwner: true,
+	PodTooYoung: true, NotRunning: true, Terminating: true, PodGone: true,
+	AttributionPartial: true,
+	WouldEvict:         true, Evicted: true, Refused: true,
+}
+
+// Complete reports whether the evaluation was one: data was there and fresh, and
+// nothing that acting needs was missing. AttributionPartial is complete: the data
+// is there and says of itself that part of the memory is nobody's.
+func (r Reason) Complete() bool { return complete[r] }

@@ -1,0 +1,125 @@
+package decide
+
+import "time"
+
+// Device identifies a device: a board or a MIG instance on a node.
+type Device struct {
+	Node string `json:"node"`
+	ID   string `json:"id"` // hw.id
+}
+
+// Reading is a number of bytes and the time it was sampled at. The zero Reading
+// is one that was not observed.
+type Reading struct {
+	Bytes int64
+	At    time.Time
+}
+
+// Holder is what telemetry says of one container on the device.
+type Holder struct {
+	Namespace, Pod, UID, Container string
+	Usage, Budget                  Reading
+}
+
+// Attribution says whether the containers' memory adds up to the device's.
+type Attribution uint8
+
+// The states of gpu.memory.attribution.state.
+const (
+	Invalid Attribution = iota
+	Partial
+	Valid
+)
+
+// Sample is what telemetry says of a device at one time.
+type Sample struct {
+	At                     time.Time
+	Headroom, Usage, Limit int64 // bytes: free, used, and the size
+	Attribution            Attribution
+	Conflict               bool // two different values were told for one series and time
+	Holders                []Holder
+	// Spare is, by pod UID, what the pod leaves unused on other devices of a budget
+	// that was declared for all of them together.
+	Spare map[string]int64
+}
+
+// Pod is what the API server says of a pod, now.
+type Pod struct {
+	Found       bool // a pod of that name is there
+	UID, Node   string
+	Running     bool // phase Running
+	Started     time.Time
+	Terminating bool // has a deletion timestamp
+	Mirror      bool // a static pod's
+	Protected   bool // has the label that protects
+	Priority    int32
+	Owner       string // namespace/kind/name of what replaces it; empty: nobody
+}
+
+// Policy are the rules. Sizes are in bytes.
+type Policy struct {
+	DryRun            bool
+	Interval          time.Duration // between evaluations
+	Floor, ClearFloor int64         // headroom: below the floor is a breach, from the clear floor on it is over
+	Breaches          int           // consecutive breaching evaluations before an action
+	DeviceCooldown    time.Duration
+	OwnerCooldown     time.Duration
+	MaxActionsPerHour int
+	MinPodAge         time.Duration
+	Namespaces        []string // whose pods may be evicted
+	MaxPriority       int32    // of pods that may be evicted
+	MaxDataAge        time.Duration
+	MinOvershoot      int64   // a pod must be over its budget by more than that
+	MinOvershootRatio float64 // and by more than that share of it
+}
+
+// Breach is what is remembered of one device.
+type Breach struct {
+	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
+	LastAt time.Time      `json:"last_at,omitzero"` // of the sample evaluated last
+	Over   map[string]int `json:"over,omitempty"`   // by pod UID, in how many of these the pod was over its budget
+	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision; empty: it did not
+}
+
+// Action is one eviction, or one that dry run left out.
+type Action struct {
+	At        time.Time `json:"at"`
+	Device    Device    `json:"device"`
+	Namespace string    `json:"namespace"`
+	Pod       string    `json:"pod"`
+	UID       string    `json:"uid"`
+	Owner     string    `json:"owner"`
+	DryRun    bool      `json:"dry_run,omitempty"`
+}
+
+// State is what one evaluation leaves to the next: the device's breach and the
+// actions on all devices. Neither is changed in place.
+type State struct {
+	Breach  Breach
+	Actions []Action
+}
+
+// Input is what one evaluation of a device knows.
+type Input struct {
+	Device Device
+	Sample *Sample        // nil: there is none
+	Pods   map[string]Pod // by UID as in telemetry, those that the API server was asked for
+}
+
+// Victim is a pod over its budget, summed over its containers on the device that
+// have one. What it left unused of the same budget elsewhere is not overshoot.
+type Victim struct {
+	Namespace, Pod, UID      string
+	Usage, Budget, Overshoot int64
+}
+
+// Decision is the outcome of an evaluation, with its numbers.
+type Decision struct {
+	Device                 Device
+	Reason                 Reason
+	Headroom, Usage, Limit int64   // bytes, 0 without a usable sample
+	Breaches               int     // consecutive breaching evaluations so far
+	Unbudgeted             int64   // bytes used by containers without a budget
+	Victim                 *Victim // whom Reason speaks of; nil: no pod
+	Action                 *Action // to be done, already in the new state's actions; nil: none
+}

@@ -1,0 +1,101 @@
+package gpuwatchdogexporter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+)
+
+const (
+	// stateKey is the one key in the storage.
+	stateKey = "state"
+	// memoryVersion is that of the stored form.
+	memoryVersion = 1
+	// noteKey is the annotation of the lease that holds the actions, so that they
+	// count for whoever leads next.
+	noteKey = "otelcol-gpu/watchdog-actions"
+)
+
+var errMemory = errors.New("stored state is damaged or of another version")
+
+// memory is what outlives an evaluation.
+type memory struct {
+	breaches    map[decide.Device]decide.Breach
+	actions     []decide.Action
+	lastSuccess time.Time
+}
+
+func newMemory() *memory { return &memory{breaches: map[decide.Device]decide.Breach{}} }
+
+type storedBreach struct {
+	decide.Device
+	decide.Breach
+}
+
+type storedMemory struct {
+	Version     int             `json:"version"`
+	LastSuccess time.Time       `json:"last_success,omitzero"`
+	Breaches    []storedBreach  `json:"breaches"`
+	Actions     []decide.Action `json:"actions"`
+}
+
+// encode returns the stored form. Devices without a breach are left out.
+func (m *memory) encode() []byte {
+	s := storedMemory{Version: memoryVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
+	for device, breach := range m.breaches {
+		if breach.Count > 0 {
+			s.Breaches = append(s.Breaches, storedBreach{device, breach})
+		}
+	}
+	slices.SortFunc(s.Breaches, func(a, b storedBreach) int {
+		return strings.Compare(a.Node+" "+a.ID, b.Node+" "+b.ID)
+	})
+	text, _ := json.Marshal(s) // it holds nothing that JSON cannot tell
+	return text
+}
+
+func decodeMemory(text []byte) (*memory, error) {
+	m := newMemory()
+	if text == nil {
+		return m, nil
+	}
+	var s storedMemory
+	if err := json.Unmarshal(text, &s); err != nil {
+		return m, fmt.Errorf("%w: %w", errMemory, err)
+	}
+	if s.Version != memoryVersion {
+		return m, fmt.Errorf("%w: version %d", errMemory, s.Version)
+	}
+	for _, b := range s.Breaches {
+		m.breaches[b.Device] = b.Breach
+	}
+	m.actions, m.lastSuccess = s.Actions, s.LastSuccess
+	return m, nil
+}
+
+// openStorage returns a client of the storage extension. The error names the
+// extension and what is wrong with it.
+func openStorage(ctx context.Context, host component.Host, ext, id component.ID) (storage.Client, error) {
+	found, ok := host.GetExtensions()[ext]
+	if !ok {
+		return nil, fmt.Errorf("storage must be an extension of the service, got %q", ext)
+	}
+	s, ok := found.(storage.Extension)
+	if !ok {
+		return nil, fmt.Errorf("storage must be a storage extension, got %q", ext)
+	}
+	client, err := s.GetClient(ctx, component.KindExporter, id, "")
+	if err != nil {
+		return nil, fmt.Errorf("storage %q: %w", ext, err)
+	}
+	return client, nil
+}

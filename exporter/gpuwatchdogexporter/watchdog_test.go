@@ -1,0 +1,458 @@
+package gpuwatchdogexporter
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/exporter/exportertest"
+	"go.uber.org/zap/zaptest/observer"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+func ownPods() *api {
+	long := time.Now().Add(-time.Hour)
+	return newAPI(runningPod("a", long), runningPod("b", long))
+}
+
+// decisions returns the log records of decisions, by their reason.
+func decisions(logs *observer.ObservedLogs) (reasons []string) {
+	for _, entry := range logs.FilterMessage("GPU memory was judged.").All() {
+		reasons = append(reasons, entry.ContextMap()["reason"].(string))
+	}
+	return reasons
+}
+
+func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		defer g.stop()
+		live(2*time.Minute, relaxed, g)
+		live(2*time.Minute, pressed, g)
+		assert.Empty(t, a.evictions())
+		assert.Equal(t, map[string]int64{"above_floor": 2, "breach_pending": 2}, g.counted())
+		live(time.Minute, pressed, g)
+		require.Equal(t, []string{"a"}, a.evictions())
+		assert.EqualValues(t, "uid-a", *a.evicted[0].DeleteOptions.Preconditions.UID)
+		assert.Equal(t, "ai", a.evicted[0].Namespace)
+		require.Len(t, a.events(t, "a"), 1)
+		assert.Equal(t, "GPUMemoryEviction: The pod is evicted: it uses 9000Mi of GPU memory, declared are 3000Mi, "+
+			"and device GPU-0 has 900Mi free, the floor is 1536Mi", a.events(t, "a")[0])
+		assert.Empty(t, a.events(t, "b"))
+
+		live(9*time.Minute, pressed, g)
+		assert.Len(t, a.evictions(), 1, "the device cools down")
+		live(11*time.Minute, pressed, g)
+		assert.Len(t, a.evictions(), 1, "and so does the owner")
+		assert.Contains(t, g.counted(), "device_cooldown")
+		assert.Contains(t, g.counted(), "owner_cooldown")
+		assert.Equal(t, time.Now(), g.heartbeat())
+
+		record := g.logs.FilterMessage("GPU memory was judged.").All()[2].ContextMap()
+		for key, want := range map[string]any{
+			"reason": "evicted", "dry_run": false, "node": "gpu-1", "device": "GPU-0", "headroom": int64(900 * mib),
+			"floor": int64(1536 * mib), "used": int64((15360 - 256 - 900) * mib), "limit": int64(15360 * mib), "breaches": int64(3),
+			"namespace": "ai", "pod": "a", "pod_uid": "uid-a", "pod_used": int64(9000 * mib), "pod_budget": int64(3000 * mib),
+			"pod_overshoot": int64(6000 * mib), "unbudgeted": int64(0), "attribution": "of valid",
+		} {
+			assert.Equal(t, want, record[key], key)
+		}
+	})
+}
+
+func TestInDryRunNothingIsEvictedAndEverythingIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		a.denied["create pods/eviction"] = true // what is not done needs no permission
+		g := startGuard(t, a, componenttest.NewNopHost())
+		defer g.stop()
+		live(4*time.Minute, pressed, g)
+		assert.Empty(t, a.evictions())
+		assert.Equal(t, map[string]int64{"breach_pending": 3, "would_evict": 1}, g.counted())
+		require.Len(t, a.events(t, "a"), 1)
+		assert.Contains(t, a.events(t, "a")[0], "GPUMemoryEvictionDryRun: The pod would be evicted")
+		assert.Equal(t, time.Now(), g.heartbeat())
+		assert.Equal(t, []string{"breach_pending", "breach_pending", "would_evict", "breach_pending"}, decisions(g.logs))
+	})
+}
+
+func TestWithoutNamespacesNoPodIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		g := startGuard(t, a, componenttest.NewNopHost(), func(cfg *Config) { cfg.Namespaces = nil })
+		defer g.stop()
+		live(4*time.Minute, pressed, g)
+		assert.Equal(t, map[string]int64{"breach_pending": 2, "namespace_not_allowed": 2}, g.counted())
+		assert.Empty(t, a.Actions())
+		assert.Equal(t, time.Now(), g.heartbeat())
+	})
+}
+
+func TestWhatTheAPIServerAnswersToAnEviction(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, tc := range map[string]struct {
+		refusal   error
+		reason    string
+		again     bool // at the next evaluation
+		event     string
+		heartbeat bool
+	}{
+		"a PodDisruptionBudget allows it not now": {
+			apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0),
+			"refused", true, "GPUMemoryEvictionRefused", true,
+		},
+		"the permission is missing": {
+			apierrors.NewForbidden(pods, "a", errors.New("no")), "forbidden", true, "GPUMemoryEvictionRefused", false,
+		},
+		"the pod is another by now": {
+			apierrors.NewConflict(pods, "a", errors.New("Precondition failed: UID in precondition: uid-a")), "pod_gone", true, "", true,
+		},
+		"the pod is gone": {apierrors.NewNotFound(pods, "a"), "pod_gone", true, "", true},
+		"nobody knows":    {context.DeadlineExceeded, "action_failed", false, "GPUMemoryEvictionRefused", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := ownPods()
+				a.refusal = tc.refusal
+				g := startGuard(t, a, componenttest.NewNopHost(), armed)
+				defer g.stop()
+				live(2*time.Minute, pressed, g)
+				before := g.heartbeat()
+				live(time.Minute, pressed, g)
+				assert.EqualValues(t, 1, g.counted()[tc.reason])
+				assert.Equal(t, tc.heartbeat, g.heartbeat() != before)
+				if tc.event == "" {
+					assert.Empty(t, a.events(t, "a"))
+				} else {
+					require.Len(t, a.events(t, "a"), 1)
+					assert.Contains(t, a.events(t, "a")[0], tc.event)
+				}
+
+				live(time.Minute, pressed, g)
+				if !tc.again {
+					assert.Len(t, a.evictions(), 1)
+					return
+				}
+				assert.Len(t, a.evictions(), 2)
+				a.set(func() { a.refusal = nil })
+				live(2*time.Minute, pressed, g)
+				assert.Len(t, a.evictions(), 3)
+				assert.EqualValues(t, 1, g.counted()["evicted"])
+			})
+		})
+	}
+}
+
+func TestDeleteIsAskedForWithTheUID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.Action = actionDelete })
+		defer g.stop()
+		live(3*time.Minute, pressed, g)
+		assert.Empty(t, a.evictions())
+		assert.EqualValues(t, 1, g.counted()["evicted"])
+		var deletes []clienttesting.DeleteActionImpl
+		for _, action := range a.Actions() {
+			if d, ok := action.(clienttesting.DeleteActionImpl); ok {
+				deletes = append(deletes, d)
+			}
+		}
+		require.Len(t, deletes, 1)
+		assert.Equal(t, "a", deletes[0].Name)
+		assert.EqualValues(t, "uid-a", *deletes[0].DeleteOptions.Preconditions.UID)
+	})
+}
+
+func TestTheHeartbeatStandsStillWhileSomethingIsMissing(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))
+	for name, tc := range map[string]struct {
+		missing func(*api)
+		card    *card // nil: no telemetry at all
+		reason  string
+		status  string
+	}{
+		"the permission to evict": {
+			func(a *api) { a.denied["create pods/eviction"] = true }, &pressed, "no_permission",
+			"permission is missing: create pods/eviction in namespace ai",
+		},
+		"the permission to read pods": {
+			func(a *api) { a.denied["get pods"] = true }, &relaxed, "no_permission", "permission is missing: get pods in namespace ai",
+		},
+		"the API server, where permissions are asked for": {
+			func(a *api) { a.failing["create selfsubjectaccessreviews"] = errors.New("connection refused") }, &pressed, "api_unavailable",
+			"permissions: connection refused",
+		},
+		"the pod, which nobody tells of": {
+			func(a *api) { a.failing["get pods"] = forbidden }, &pressed, "pod_unknown", "pod ai/a",
+		},
+		"telemetry":             {func(*api) {}, nil, "telemetry_stale", ""},
+		"a state of the device": {func(*api) {}, &card{free: 900, attribution: "unheard_of"}, "attribution_invalid", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := ownPods()
+				g := startGuard(t, a, componenttest.NewNopHost(), armed)
+				defer g.stop()
+				live(2*time.Minute, pressed, g)
+				last := g.heartbeat()
+				assert.Equal(t, time.Now(), last)
+				a.set(func() { tc.missing(a) })
+				if tc.card != nil {
+					live(3*time.Minute, *tc.card, g)
+				} else {
+					pass(3 * time.Minute)
+				}
+				assert.Contains(t, g.counted(), tc.reason)
+				if tc.card == nil { // one more evaluation had a fresh sample
+					last = last.Add(time.Minute)
+				}
+				assert.Equal(t, last, g.heartbeat())
+				assert.Empty(t, a.evictions())
+				if tc.status != "" {
+					assert.Contains(t, g.host.last(), tc.status)
+				}
+			})
+		})
+	}
+}
+
+func TestItRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		a.denied["create pods/eviction"] = true
+		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		defer g.stop()
+		live(3*time.Minute, pressed, g)
+		assert.Contains(t, g.host.last(), "permission is missing")
+		assert.True(t, g.heartbeat().IsZero())
+		a.set(func() { a.denied = map[string]bool{} })
+		live(3*time.Minute, pressed, g)
+		assert.Equal(t, []string{"a"}, a.evictions())
+		assert.Equal(t, "StatusOK", g.host.last())
+		assert.Len(t, g.host.events, 2, "said once each")
+	})
+}
+
+// Data that stops is noticed after max_data_age, and a device that does not come
+// back is forgotten, so that a node that was taken away is no alarm for ever.
+func TestADeviceThatIsGoneIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		defer g.stop()
+		live(2*time.Minute, pressed, g)
+		pass(10 * time.Minute)
+		assert.Equal(t, map[string]int64{
+			"breach_pending": 2, "no_new_sample": 1, "telemetry_stale": 6, "no_telemetry": 3,
+		}, g.counted())
+		assert.Contains(t, g.host.last(), "no device is known")
+		assert.Empty(t, a.evictions())
+		live(2*time.Minute, pressed, g)
+		assert.Empty(t, a.evictions(), "nobody knows what was in between")
+		live(time.Minute, pressed, g)
+		assert.Len(t, a.evictions(), 1)
+	})
+}
+
+func TestOneOfTwoReplicasActsAndTheOtherTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		elected := func(cfg *Config) { cfg.LeaderElection.Enabled = true }
+		first := startGuard(t, a, componenttest.NewNopHost(), armed, elected)
+		pass(time.Second)
+		second := startGuard(t, a, componenttest.NewNopHost(), armed, elected)
+		defer second.stop()
+		live(3*time.Minute, pressed, first, second)
+		assert.Equal(t, []string{"a"}, a.evictions())
+		assert.Contains(t, first.counted(), "evicted")
+		assert.Equal(t, map[string]int64{"not_leader": 3}, second.counted())
+		assert.True(t, second.heartbeat().IsZero())
+
+		first.stop()
+		live(2*time.Minute, relaxed, second)
+		assert.Contains(t, second.counted(), "above_floor")
+		assert.False(t, second.heartbeat().IsZero())
+	})
+}
+
+func TestALeaderThatCannotRenewDoesNotAct(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.LeaderElection.Enabled = true })
+		defer g.stop()
+		live(2*time.Minute, pressed, g)
+		a.set(func() { a.failing["* leases"] = errors.New("no quorum") })
+		live(3*time.Minute, pressed, g)
+		assert.Empty(t, a.evictions())
+		assert.Contains(t, g.counted(), "not_leader")
+		assert.Contains(t, g.host.last(), "no quorum")
+	})
+}
+
+func TestBreachesCooldownsAndCapsSurviveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		m := newStorage()
+		stored := func(cfg *Config) { cfg.Storage = &storageID }
+		first := startGuard(t, a, m, armed, stored)
+		live(2*time.Minute, pressed, first)
+		heartbeat := first.heartbeat()
+		first.stop()
+
+		second := startGuard(t, a, m, armed, stored)
+		assert.Equal(t, heartbeat, second.heartbeat())
+		live(time.Minute, pressed, second)
+		assert.Equal(t, []string{"a"}, a.evictions(), "two breaches before the restart and one after it")
+		second.stop()
+
+		third := startGuard(t, a, m, armed, stored)
+		defer third.stop()
+		live(9*time.Minute, pressed, third)
+		assert.Len(t, a.evictions(), 1)
+		assert.Contains(t, third.counted(), "device_cooldown")
+	})
+}
+
+func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		m := newStorage()
+		g := startGuard(t, a, m, armed, func(cfg *Config) { cfg.Storage = &storageID })
+		defer g.stop()
+		live(2*time.Minute, pressed, g)
+		m.set(func() { m.broken = true })
+		live(time.Minute, pressed, g)
+		assert.Empty(t, a.evictions())
+		assert.Contains(t, g.counted(), "state_unsaved")
+		assert.Contains(t, g.host.last(), errBroken.Error())
+		m.set(func() { m.broken = false })
+		live(time.Minute, pressed, g)
+		assert.Len(t, a.evictions(), 1)
+	})
+}
+
+func TestAStoredStateThatCannotBeReadIsSaidAndLeft(t *testing.T) {
+	for name, text := range map[string]string{"damaged": `{"version":1,`, "of another version": `{"version":2}`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &memoryStorage{values: map[string][]byte{stateKey: []byte(text)}}
+				g := startGuard(t, ownPods(), m, armed, func(cfg *Config) { cfg.Storage = &storageID })
+				defer g.stop()
+				assert.Len(t, g.logs.FilterMessage("The stored state cannot be used. Breaches and cool-downs start anew.").All(), 1)
+				live(time.Minute, pressed, g)
+				assert.Equal(t, map[string]int64{"breach_pending": 1}, g.counted())
+				m.set(func() {
+					_, err := decodeMemory(m.values[stateKey])
+					require.NoError(t, err)
+				})
+			})
+		})
+	}
+}
+
+func TestAfterTheClockWasSetBreachesCountAnewAndCooldownsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		defer g.stop()
+		live(3*time.Minute, pressed, g)
+		require.Len(t, a.evictions(), 1)
+
+		const day = 24 * time.Hour
+		g.offset.Store(int64(day))
+		live(5*time.Minute, pressed, g)
+		assert.EqualValues(t, 1, g.counted()["clock_step"])
+		assert.Len(t, a.evictions(), 1)
+		assert.Contains(t, g.counted(), "device_cooldown", "a day later by the clock, and minutes in truth")
+		live(30*time.Minute, pressed, g)
+		assert.Len(t, a.evictions(), 2, "the owner has cooled down")
+	})
+}
+
+func TestAnEventThatFailsIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		a.failing["create events"] = errors.New("namespace is terminating")
+		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		defer g.stop()
+		live(3*time.Minute, pressed, g)
+		assert.Len(t, a.evictions(), 1)
+		_, err := g.telemetry.GetMetric("otelcol_exporter_gpu_watchdog_events_failed")
+		require.NoError(t, err)
+		assert.Equal(t, time.Now(), g.heartbeat())
+	})
+}
+
+func TestStartFailsForWhatIsNotThere(t *testing.T) {
+	set := metadatatest.NewSettings(componenttest.NewTelemetry())
+	start := func(host component.Host, change ...func(*Config)) error {
+		w, err := newWatchdog(set, newConfig(change...))
+		require.NoError(t, err)
+		err = w.start(t.Context(), host)
+		require.NoError(t, w.shutdown(t.Context()))
+		return err
+	}
+	stored := func(cfg *Config) { cfg.Storage = &storageID }
+	require.ErrorContains(t, start(componenttest.NewNopHost(), stored), `storage must be an extension of the service, got "memory_storage"`)
+	require.ErrorContains(t, start(newStorage(), stored, func(cfg *Config) {
+		cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: "/no/such/file"}
+	}), "/no/such/file")
+}
+
+func TestOutsideOfAClusterNothingIsDoneAndTheStatusSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		telemetry := componenttest.NewTelemetry()
+		w, err := newWatchdog(metadatatest.NewSettings(telemetry), newConfig())
+		require.NoError(t, err)
+		h := &host{Host: componenttest.NewNopHost()}
+		require.NoError(t, w.start(t.Context(), h))
+		pass(time.Minute)
+		assert.Contains(t, h.last(), "the API server is not used")
+		require.NoError(t, w.shutdown(t.Context()))
+		require.NoError(t, telemetry.Shutdown(t.Context()))
+	})
+}
+
+func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
+	w, err := newWatchdog(exportertest.NewNopSettings(metadata.Type), newConfig())
+	require.NoError(t, err)
+	require.NoError(t, w.shutdown(t.Context()))
+	require.NoError(t, w.shutdown(t.Context()))
+	synctest.Test(t, func(t *testing.T) {
+		g := startGuard(t, ownPods(), componenttest.NewNopHost())
+		require.NoError(t, g.shutdown(t.Context()))
+		g.stop()
+	})
+}
+
+func TestShutdownHonoursItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		release := make(chan struct{})
+		a.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			<-release // heeds no context
+			return true, nil, errors.New("late")
+		})
+		g := startGuard(t, a, componenttest.NewNopHost(), armed)
+		live(3*time.Minute, pressed, g)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, g.shutdown(ctx), context.DeadlineExceeded)
+		close(release)
+		g.stop()
+	})
+}

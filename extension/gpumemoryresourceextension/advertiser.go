@@ -1,0 +1,319 @@
+package gpumemoryresourceextension
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/extension"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// Labels that GPU feature discovery and the GPU operator give to nodes.
+const (
+	presentLabel = "nvidia.com/gpu.present" // "true": the node has GPUs
+	memoryLabel  = "nvidia.com/gpu.memory"  // of one GPU, in MiB
+	countLabel   = "nvidia.com/gpu.count"   // GPUs of the node
+)
+
+const (
+	mib = 1 << 20
+
+	// callTimeout bounds one request to the API server.
+	callTimeout = 10 * time.Second
+	// patchGap is the least time between two requests for one node: a refusal, or
+	// somebody who sets another amount, makes no storm of them.
+	patchGap = 10 * time.Second
+)
+
+// nodeState is what is so of a node.
+type nodeState int
+
+const (
+	asWanted nodeState = iota
+	notYet
+	unknown // how much memory its GPUs have
+	nodeStates
+)
+
+var stateNames = [nodeStates]string{"as_wanted", "not_yet", "unknown"}
+
+// request is one that changed a node, or failed to.
+type request struct {
+	at  time.Time
+	err error
+}
+
+// advertiser keeps a resource of GPU nodes as the configuration wants it.
+type advertiser struct {
+	cfg       *Config
+	settings  component.TelemetrySettings
+	telemetry *metadata.TelemetryBuilder
+
+	// newCache is kube.Acquire; tests put a cache with a fake client here.
+	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
+
+	host        component.Host
+	cache       *kube.Cache
+	unsubscribe func()
+	changed     chan struct{} // holds a notice when nodes changed
+	cancel      context.CancelFunc
+	running     sync.WaitGroup
+	stop        sync.Once
+	ended       chan struct{} // closed when everything has stopped
+
+	// Of the running goroutine alone.
+	patched map[string]request // the last one for each node
+	status  string             // the error that was told last
+
+	mu    sync.Mutex
+	nodes [nodeStates]int64
+}
+
+var _ extension.Extension = (*advertiser)(nil)
+
+func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
+	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	return &advertiser{
+		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
+		newCache: kube.Acquire,
+		changed:  make(chan struct{}, 1),
+		ended:    make(chan struct{}),
+		patched:  map[string]request{},
+	}, nil
+}
+
+// Start implements component.Component. It fails when a kubeconfig cannot be
+// read; that the API server cannot be reached is no reason to fail.
+func (a *advertiser) Start(ctx context.Context, host component.Host) error {
+	cache, err := a.newCache(kube.Options{Config: a.cfg.Kubernetes, NodeName: a.cfg.NodeName}, a.settings)
+	if err != nil {
+		return fmt.Errorf("kubernetes: %w", err)
+	}
+	err = a.telemetry.RegisterExtensionGpuMemoryResourceNodesCallback(func(_ context.Context, o metric.Int64Observer) error {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for state, n := range a.nodes {
+			o.Observe(n, metric.WithAttributeSet(attribute.NewSet(attribute.String("state", stateNames[state]))))
+		}
+		return nil
+	})
+	if err != nil {
+		cache.Release()
+		return err
+	}
+	a.cache, a.host = cache, host
+	a.unsubscribe = cache.Subscribe(kube.Nodes, a.notice)
+	cache.Need(kube.Nodes) //nolint:contextcheck // the informers outlive Start
+	a.notice()
+	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx ends with Start
+	a.cancel = cancel
+	a.running.Go(func() { a.run(loop) })
+	return nil
+}
+
+func (a *advertiser) notice() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run looks at the nodes after every change, and again while one is not as wanted.
+func (a *advertiser) run(ctx context.Context) {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-a.changed:
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+		if !a.reconcile(ctx) {
+			again.Reset(patchGap)
+		}
+	}
+}
+
+// reconcile makes every node as wanted, and reports whether all are.
+func (a *advertiser) reconcile(ctx context.Context) bool {
+	var problems []error
+	if state := a.cache.State(kube.Nodes); state.Phase == kube.Off || state.Phase == kube.Forbidden {
+		problems = append(problems, fmt.Errorf("nodes: %s: %w", state.Phase, state.Err))
+	}
+	var states [nodeStates]int64
+	present := map[string]bool{}
+	for _, node := range a.cache.Nodes() {
+		if node.Labels[presentLabel] != "true" {
+			continue
+		}
+		present[node.Name] = true
+		state, err := a.adjust(ctx, node)
+		states[state]++
+		if err != nil {
+			problems = append(problems, fmt.Errorf("node %s: %w", node.Name, err))
+		}
+	}
+	for name := range a.patched {
+		if !present[name] {
+			delete(a.patched, name)
+		}
+	}
+	a.mu.Lock()
+	a.nodes = states
+	a.mu.Unlock()
+	if ctx.Err() == nil {
+		slices.SortFunc(problems, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
+		a.report(errors.Join(problems...))
+	}
+	return states[notYet] == 0
+}
+
+// adjust makes one node as wanted.
+func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, error) {
+	name := corev1.ResourceName(a.cfg.Resource)
+	has, advertised := node.Status.Capacity[name]
+	var patch any
+	path := "/status/capacity/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(a.cfg.Resource)
+	if a.cfg.Remove {
+		if !advertised {
+			return asWanted, nil
+		}
+		patch = []map[string]any{{"op": "remove", "path": path}}
+	} else {
+		units, err := a.capacity(node)
+		if err != nil {
+			return unknown, err // what was advertised stays: nobody says that it is wrong
+		}
+		wanted := resource.NewQuantity(units, resource.DecimalSI)
+		if advertised && has.Cmp(*wanted) == 0 {
+			return asWanted, nil
+		}
+		patch = []map[string]any{{"op": "add", "path": path, "value": wanted.String()}}
+	}
+	if last := a.patched[node.Name]; time.Since(last.at) < patchGap {
+		return notYet, last.err
+	}
+	err := a.patch(ctx, node.Name, patch)
+	a.patched[node.Name] = request{time.Now(), err}
+	outcome := "success"
+	if err != nil {
+		outcome = "error"
+	} else {
+		a.settings.Logger.Info("The node's resource was changed.", zap.String("node", node.Name),
+			zap.String("resource", a.cfg.Resource), zap.Any("patch", patch))
+	}
+	a.telemetry.ExtensionGpuMemoryResourcePatches.Add(ctx, 1,
+		metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", outcome))))
+	return notYet, err // the watch tells when it is
+}
+
+// patch changes a node's status. The kubelet makes allocatable from capacity.
+func (a *advertiser) patch(ctx context.Context, node string, patch any) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err = a.cache.Client().CoreV1().Nodes().Patch(ctx, node, types.JSONPatchType, data, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// capacity returns what the node is to advertise, in units of the resource.
+func (a *advertiser) capacity(node *corev1.Node) (int64, error) {
+	memory := int64(a.cfg.Amount)
+	if memory == 0 {
+		each, err := number(node, memoryLabel)
+		if err != nil {
+			return 0, err
+		}
+		gpus, err := number(node, countLabel)
+		if err != nil {
+			return 0, err
+		}
+		memory = max(0, each*mib-int64(a.cfg.Reserve)) * gpus
+	}
+	if a.cfg.Unit == unitMiB {
+		return memory / mib, nil
+	}
+	return memory, nil
+}
+
+// number returns a label's value: more than 0, and less than any product of two of
+// them could overflow.
+func number(node *corev1.Node, label string) (int64, error) {
+	text := node.Labels[label]
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 || n > maxBytes/mib/1024 {
+		return 0, fmt.Errorf("label %s is %q: must be a number above 0, or amount be set", label, text)
+	}
+	return n, nil
+}
+
+// report tells the host and the log what is wrong, once each time that it changes.
+func (a *advertiser) report(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == a.status {
+		return
+	}
+	a.status = text
+	if err == nil {
+		componentstatus.ReportStatus(a.host, componentstatus.NewEvent(componentstatus.StatusOK))
+		return
+	}
+	a.settings.Logger.Warn("Nodes do not advertise their GPU memory as they should.", zap.Error(err))
+	componentstatus.ReportStatus(a.host, componentstatus.NewRecoverableErrorEvent(err))
+}
+
+// Shutdown implements component.Component. Nodes keep what they advertise. When
+// ctx ends before everything has stopped, it returns the error of ctx.
+func (a *advertiser) Shutdown(ctx context.Context) error {
+	defer a.telemetry.Shutdown()
+	if a.cache == nil {
+		return nil
+	}
+	a.stop.Do(func() {
+		go func() {
+			defer close(a.ended)
+			a.cancel()
+			a.running.Wait()
+			a.unsubscribe()
+			a.cache.Release()
+		}()
+	})
+	select {
+	case <-a.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,308 @@
+package gpumemoryresourceextension
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+const gpumem = "example.com/gpumem"
+
+// gpuNode is a node with four GPUs of 15360 MiB.
+func gpuNode(name string, advertised ...string) *corev1.Node {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{presentLabel: "true", memoryLabel: "15360", countLabel: "4"}},
+		Status:     corev1.NodeStatus{Capacity: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}},
+	}
+	for _, amount := range advertised {
+		node.Status.Capacity[gpumem] = resource.MustParse(amount)
+	}
+	return node
+}
+
+func newConfig(change ...func(*Config)) *Config {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Resource = gpumem
+	for _, c := range change {
+		c(cfg)
+	}
+	return cfg
+}
+
+// host notes the status that the extension tells.
+type host struct {
+	component.Host
+	mu     sync.Mutex
+	status []string
+}
+
+func (h *host) Report(e *componentstatus.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	text := e.Status().String()
+	if e.Err() != nil {
+		text = e.Err().Error()
+	}
+	h.status = append(h.status, text)
+}
+
+func (h *host) last() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.status) == 0 {
+		return ""
+	}
+	return h.status[len(h.status)-1]
+}
+
+// running is an extension on a fake API server.
+type running struct {
+	*advertiser
+	t         *testing.T
+	client    *fake.Clientset
+	host      *host
+	telemetry *componenttest.Telemetry
+}
+
+func start(t *testing.T, client *fake.Clientset, change ...func(*Config)) *running {
+	t.Helper()
+	r := &running{t: t, client: client, host: &host{Host: componenttest.NewNopHost()}, telemetry: componenttest.NewTelemetry()}
+	cfg := newConfig(change...)
+	require.NoError(t, cfg.Validate())
+	var err error
+	r.advertiser, err = newAdvertiser(metadatatest.NewSettings(r.telemetry), cfg)
+	require.NoError(t, err)
+	r.newCache = func(o kube.Options, set component.TelemetrySettings) (*kube.Cache, error) {
+		return kube.NewCache(client, o, set), nil
+	}
+	require.NoError(t, r.Start(t.Context(), r.host))
+	pass(time.Second)
+	return r
+}
+
+func (r *running) end() {
+	ctx := context.WithoutCancel(r.t.Context())
+	require.NoError(r.t, r.Shutdown(ctx))
+	require.NoError(r.t, r.telemetry.Shutdown(ctx))
+}
+
+// advertised returns what a node advertises, empty for nothing.
+func (r *running) advertised(name string) string {
+	r.t.Helper()
+	node, err := r.client.CoreV1().Nodes().Get(r.t.Context(), name, metav1.GetOptions{})
+	require.NoError(r.t, err)
+	if amount, ok := node.Status.Capacity[gpumem]; ok {
+		return amount.String()
+	}
+	return ""
+}
+
+func (r *running) patches() int {
+	n := 0
+	for _, a := range r.client.Actions() {
+		if a.Matches("patch", "nodes") && a.GetSubresource() == "status" {
+			n++
+		}
+	}
+	return n
+}
+
+// counted returns the number of nodes in each state.
+func (r *running) counted() map[string]int64 {
+	m, err := r.telemetry.GetMetric("otelcol_extension_gpu_memory_resource_nodes")
+	require.NoError(r.t, err)
+	counts := map[string]int64{}
+	for _, dp := range m.Data.(metricdata.Gauge[int64]).DataPoints {
+		state, _ := dp.Attributes.Value(attribute.Key("state"))
+		counts[state.AsString()] = dp.Value
+	}
+	return counts
+}
+
+// pass lets time of the bubble pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestWhatANodeAdvertises(t *testing.T) {
+	label := func(key, value string) func(*corev1.Node) { return func(n *corev1.Node) { n.Labels[key] = value } }
+	for name, tc := range map[string]struct {
+		node   func(*corev1.Node)
+		change func(*Config)
+		want   string
+		state  string
+	}{
+		"memory of its GPUs less the reserve of each": {nil, nil, "57344", "as_wanted"},
+		"in bytes":           {nil, func(c *Config) { c.Unit = unitBytes }, "60129542144", "as_wanted"},
+		"what is configured": {nil, func(c *Config) { c.Amount = 14000 << 20 }, "14k", "as_wanted"},
+		"nothing of GPUs that are smaller than the reserve": {label(memoryLabel, "512"), nil, "0", "as_wanted"},
+		"nothing where nobody says how large they are":      {label(memoryLabel, ""), nil, "", "unknown"},
+		"nothing where nobody says how many there are":      {label(countLabel, "many"), nil, "", "unknown"},
+		"what is configured, whatever labels say":           {label(memoryLabel, ""), func(c *Config) { c.Amount = 8 << 30 }, "8192", "as_wanted"},
+		"nothing without GPUs":                              {label(presentLabel, "false"), nil, "", ""},
+		"the right amount instead of another": {
+			func(n *corev1.Node) { n.Status.Capacity[gpumem] = resource.MustParse("1") }, nil, "57344", "as_wanted",
+		},
+		"no more what it did, where it is to be removed": {
+			func(n *corev1.Node) { n.Status.Capacity[gpumem] = resource.MustParse("57344") }, func(c *Config) { c.Remove = true }, "", "as_wanted",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				node := gpuNode("gpu-1")
+				if tc.node != nil {
+					tc.node(node)
+				}
+				var changes []func(*Config)
+				if tc.change != nil {
+					changes = append(changes, tc.change)
+				}
+				r := start(t, fake.NewClientset(node), changes...)
+				defer r.end()
+				assert.Equal(t, tc.want, r.advertised("gpu-1"))
+				for state, n := range r.counted() {
+					assert.Equal(t, state == tc.state, n == 1, state)
+				}
+			})
+		})
+	}
+}
+
+func TestANodeThatIsAsWantedIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, fake.NewClientset(gpuNode("gpu-1", "57344")))
+		defer r.end()
+		pass(time.Hour)
+		assert.Zero(t, r.patches())
+		remover := start(t, fake.NewClientset(gpuNode("gpu-1")), func(c *Config) { c.Remove = true })
+		defer remover.end()
+		pass(time.Hour)
+		assert.Zero(t, remover.patches())
+	})
+}
+
+func TestANodeThatRegistersAgainAdvertisesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, fake.NewClientset(gpuNode("gpu-1")))
+		defer r.end()
+		require.Equal(t, "57344", r.advertised("gpu-1"))
+		pass(time.Hour)
+		_, err := r.client.CoreV1().Nodes().UpdateStatus(t.Context(), gpuNode("gpu-1"), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		pass(time.Second)
+		assert.Equal(t, "57344", r.advertised("gpu-1"))
+		_, err = r.client.CoreV1().Nodes().Create(t.Context(), gpuNode("gpu-2"), metav1.CreateOptions{})
+		require.NoError(t, err)
+		pass(time.Second)
+		assert.Equal(t, "57344", r.advertised("gpu-2"))
+		assert.Equal(t, 3, r.patches())
+	})
+}
+
+// Two that want different amounts must not keep the API server busy.
+func TestANodeThatSomebodyElseChangesIsNotPatchedWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(gpuNode("gpu-1"))
+		one := start(t, client)
+		defer one.end()
+		other := start(t, client, func(c *Config) { c.Amount = 1 << 30 })
+		defer other.end()
+		pass(time.Minute)
+		assert.LessOrEqual(t, one.patches(), 16)
+	})
+}
+
+func TestARefusalIsSaidAndTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		refused := true
+		client := fake.NewClientset(gpuNode("gpu-1"))
+		client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return refused, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes/status"}, "gpu-1", errors.New("no RBAC policy matched"))
+		})
+		r := start(t, client)
+		defer r.end()
+		assert.Contains(t, r.host.last(), "node gpu-1: ")
+		assert.EqualValues(t, 1, r.counted()["not_yet"])
+		node := gpuNode("gpu-1")
+		node.Labels["nvidia.com/driver"] = "600"
+		_, err := client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		pass(time.Minute)
+		assert.Len(t, r.host.status, 1, "said once, and not taken back when the node is looked at before the next request")
+		mu.Lock()
+		refused = false
+		mu.Unlock()
+		pass(patchGap)
+		assert.Equal(t, "57344", r.advertised("gpu-1"))
+		assert.Equal(t, "StatusOK", r.host.last())
+		assert.EqualValues(t, 1, r.counted()["as_wanted"])
+	})
+}
+
+func TestOutsideOfAClusterTheStatusSaysWhyNothingIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		telemetry := componenttest.NewTelemetry()
+		a, err := newAdvertiser(metadatatest.NewSettings(telemetry), newConfig())
+		require.NoError(t, err)
+		h := &host{Host: componenttest.NewNopHost()}
+		require.NoError(t, a.Start(t.Context(), h))
+		pass(time.Second)
+		assert.Contains(t, h.last(), "nodes: off")
+		require.NoError(t, a.Shutdown(t.Context()))
+		require.NoError(t, a.Shutdown(t.Context()))
+		require.NoError(t, telemetry.Shutdown(t.Context()))
+	})
+}
+
+func TestAKubeconfigThatCannotBeReadFailsAtStart(t *testing.T) {
+	a, err := newAdvertiser(metadatatest.NewSettings(componenttest.NewTelemetry()), newConfig(func(c *Config) {
+		c.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: "/no/such/file"}
+	}))
+	require.NoError(t, err)
+	require.ErrorContains(t, a.Start(t.Context(), componenttest.NewNopHost()), "/no/such/file")
+	require.NoError(t, a.Shutdown(t.Context()))
+}
+
+func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
+	require.NoError(t, confmap.Validate(newConfig()))
+	for want, change := range map[string]func(*Config){
+		`resource is "": must be a name with a domain of your own`:              func(c *Config) { c.Resource = "" },
+		`resource is "gpumem": must be a name`:                                  func(c *Config) { c.Resource = "gpumem" },
+		`resource is "kubernetes.io/gpumem": must`:                              func(c *Config) { c.Resource = "kubernetes.io/gpumem" },
+		`resource is "x.kubernetes.io/gpumem": must`:                            func(c *Config) { c.Resource = "x.kubernetes.io/gpumem" },
+		`resource is "example.com/a b": must`:                                   func(c *Config) { c.Resource = "example.com/a b" },
+		`unit is "GiB": must be MiB or bytes`:                                   func(c *Config) { c.Unit = "GiB" },
+		"amount is -1: must be 0 to 1Pi":                                        func(c *Config) { c.Amount = -1 },
+		"reserve is -1: must be 0 to 1Pi":                                       func(c *Config) { c.Reserve = -1 },
+		`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`: func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone },
+	} {
+		require.ErrorContains(t, confmap.Validate(newConfig(change)), want)
+	}
+}

@@ -1,0 +1,93 @@
+package gpumemoryresourceextension
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// Values of unit.
+const (
+	unitMiB   = "MiB"
+	unitBytes = "bytes"
+)
+
+// nativeDomain is Kubernetes' own, which extended resources must not have.
+const nativeDomain = "kubernetes.io"
+
+// maxBytes is more memory than the GPUs of any node have.
+const maxBytes = 1 << 50
+
+// Bytes is an amount of memory: a number of bytes, or a quantity such as 14000Mi.
+type Bytes int64
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (b *Bytes) UnmarshalText(text []byte) error {
+	q, err := resource.ParseQuantity(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 14000Mi", text)
+	}
+	*b = Bytes(q.Value())
+	return nil
+}
+
+// String returns the amount as a quantity.
+func (b Bytes) String() string { return resource.NewQuantity(int64(b), resource.BinarySI).String() }
+
+// Config configures the gpu_memory_resource extension.
+type Config struct {
+	// Resource is the name of the extended resource, with a domain.
+	Resource string `mapstructure:"resource"`
+	// Unit is what one of the resource is: MiB or bytes.
+	Unit string `mapstructure:"unit"`
+	// Amount is the memory that each node advertises. 0: what its labels say that
+	// its GPUs have, less the reserve.
+	Amount Bytes `mapstructure:"amount"`
+	// Reserve is the memory of each GPU that is not advertised: the driver's and
+	// that of CUDA contexts. It does not count for Amount.
+	Reserve Bytes `mapstructure:"reserve"`
+	// NodeName restricts the extension to one node; empty: all GPU nodes.
+	NodeName string `mapstructure:"node_name"`
+	// Remove takes the resource away instead.
+	Remove bool `mapstructure:"remove"`
+	// Kubernetes says how the API server is reached.
+	Kubernetes kube.Config `mapstructure:"kubernetes"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+var _ confmap.Validator = (*Config)(nil)
+
+func createDefaultConfig() component.Config {
+	return &Config{Unit: unitMiB, Reserve: 1 << 30, Kubernetes: kube.NewDefaultConfig()}
+}
+
+// Validate implements confmap.Validator. Each error names the field, its value
+// and what is allowed.
+func (cfg *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	domain, _, qualified := strings.Cut(cfg.Resource, "/")
+	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
+	check(qualified && !native && len(validation.IsQualifiedName(cfg.Resource)) == 0,
+		"resource is %q: must be a name with a domain of your own, as in example.com/gpumem", cfg.Resource)
+	check(cfg.Unit == unitMiB || cfg.Unit == unitBytes, "unit is %q: must be %s or %s", cfg.Unit, unitMiB, unitBytes)
+	check(cfg.Amount >= 0 && cfg.Amount <= maxBytes, "amount is %s: must be 0 to 1Pi; 0 takes what the node's labels say", cfg.Amount)
+	check(cfg.Reserve >= 0 && cfg.Reserve <= maxBytes, "reserve is %s: must be 0 to 1Pi, as in 1Gi", cfg.Reserve)
+	check(cfg.Kubernetes.AuthType != kube.AuthNone,
+		"kubernetes::auth_type is %q: must be %s or %s, nodes are objects of the API server",
+		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
+	return errors.Join(errs...)
+}
