@@ -1,16 +1,12 @@
 package gpuwatchdogexporter
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
@@ -80,22 +76,4 @@ func decodeMemory(text []byte) (*memory, error) {
 	}
 	m.actions, m.lastSuccess = s.Actions, s.LastSuccess
 	return m, nil
-}
-
-// openStorage returns a client of the storage extension. The error names the
-// extension and what is wrong with it.
-func openStorage(ctx context.Context, host component.Host, ext, id component.ID) (storage.Client, error) {
-	found, ok := host.GetExtensions()[ext]
-	if !ok {
-		return nil, fmt.Errorf("storage must be an extension of the service, got %q", ext)
-	}
-	s, ok := found.(storage.Extension)
-	if !ok {
-		return nil, fmt.Errorf("storage must be a storage extension, got %q", ext)
-	}
-	client, err := s.GetClient(ctx, component.KindExporter, id, "")
-	if err != nil {
-		return nil, fmt.Errorf("storage %q: %w", ext, err)
-	}
-	return client, nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 )
 
 // Kubernetes Events about a decision.
@@ -109,7 +110,7 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	w.host = host
 	if w.cfg.Storage != nil {
-		client, err := openStorage(ctx, host, *w.cfg.Storage, w.settings.ID)
+		client, err := storageclient.Open(ctx, host, *w.cfg.Storage, component.KindExporter, w.settings.ID)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-// Package storageclient finds the storage extension that a processor's
+// Package storageclient finds the storage extension that a component's
 // configuration names.
 package storageclient
 
@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/collector/extension/xextension/storage"
 )
 
-// Open returns a client of the storage extension ext for the processor id. The
-// error names the extension and what is wrong with it.
-func Open(ctx context.Context, host component.Host, ext, id component.ID) (storage.Client, error) {
+// Open returns a client of the storage extension ext for the component id of that
+// kind. The error names the extension and what is wrong with it.
+func Open(ctx context.Context, host component.Host, ext component.ID, kind component.Kind, id component.ID) (storage.Client, error) {
 	found, ok := host.GetExtensions()[ext]
 	if !ok {
 		return nil, fmt.Errorf("storage must be an extension of the service, got %q", ext)
@@ -21,7 +21,7 @@ func Open(ctx context.Context, host component.Host, ext, id component.ID) (stora
 	if !ok {
 		return nil, fmt.Errorf("storage must be a storage extension, got %q", ext)
 	}
-	client, err := s.GetClient(ctx, component.KindProcessor, id, "")
+	client, err := s.GetClient(ctx, kind, id, "")
 	if err != nil {
 		return nil, fmt.Errorf("storage %q: %w", ext, err)
 	}

@@ -79,7 +79,7 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	if p.cfg.Storage == nil {
 		return nil
 	}
-	client, err := storageclient.Open(ctx, host, *p.cfg.Storage, p.id)
+	client, err := storageclient.Open(ctx, host, *p.cfg.Storage, component.KindProcessor, p.id)
 	if err != nil {
 		return err
 	}

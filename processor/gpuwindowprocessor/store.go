@@ -59,7 +59,7 @@ type store struct {
 func openStore(
 	ctx context.Context, host component.Host, ext, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
 ) (*store, error) {
-	client, err := storageclient.Open(ctx, host, ext, id)
+	client, err := storageclient.Open(ctx, host, ext, component.KindProcessor, id)
 	if err != nil {
 		return nil, err
 	}
