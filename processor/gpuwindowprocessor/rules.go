@@ -62,6 +62,7 @@ func defaultIdentity() IdentityConfig {
 			signal.HardwareParent, signal.HardwareName, signal.HardwareModel, signal.HardwareVendor, signal.HardwareType,
 			"gpu.mig.*", signal.SharingStrategy, signal.HolderSource,
 			"k8s.resourceclaim.*", signal.DeviceClassName, "dra.*",
+			signal.PowerSource, signal.PowerEstimated, signal.BudgetSource,
 		},
 	}
 }
