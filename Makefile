@@ -75,6 +75,12 @@ bench: build ## Run the benchmarks, peers beside them, and print the ratios; BEN
 		$(BENCHMARK) $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u | grep -vx '$(COMPARISON)'); \
 	} | go run ./internal/benchtable
 
+# Nodes that are scraped; 100k-instances is one more scale.
+SCALES ?= 1,10,100,1000
+.PHONY: bench-compare
+bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver and a real Prometheus; SCALES=1,10 narrows it
+	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -prometheus "$(PROMETHEUS)" -scales $(SCALES)
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | sort | while IFS=: read -r file name; do \
@@ -87,7 +93,16 @@ examples: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM
 	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_PROMTOOL="$(PROMTOOL)" \
 		OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BIN)/static/otelcol-gpu" \
 		go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest ./internal/manifeststest ./internal/charttest \
-		./internal/dashboardtest ./test/security
+		./internal/dashboardtest ./test/security ./test/faults
+
+.PHONY: faults
+faults: build $(CONTROLPLANE_BINARIES) ## Run the long form of the fault tests and write their table into docs/reliability.md
+	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_FAULTS_LONG=1 \
+		go test -count=1 -timeout 15m -tags "$(TAGS)" ./test/faults -update
+
+.PHONY: soak
+soak: build ## 100,000 scrapes with churn in some minutes: memory, goroutines and files have to stay flat
+	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_SOAK=1 go test -count=1 -v -run Soak -timeout 30m -tags "$(TAGS)" ./test/faults
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run golangci-lint; LINT_FLAGS=--fix repairs what it can

@@ -153,6 +153,7 @@ processors:
   gpu_synthesizer:
     cluster_name: {{ $v.clusterName | quote }}
     storage: file_storage
+    max_devices: 2000
   {{- end }}
   {{- if $v.attribution.enabled }}
   {{- $processors = append $processors "gpu_k8s" }}

@@ -1,0 +1,290 @@
+package docstest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// root is the repository's, seen from this package.
+const root = "../.."
+
+// upstream are the collector's own self-metrics that the documentation speaks of.
+var upstream = []string{
+	"otelcol_exporter_enqueue_failed_metric_points", "otelcol_exporter_queue_capacity", "otelcol_exporter_queue_size",
+	"otelcol_exporter_send_failed_metric_points", "otelcol_process_cpu_seconds", "otelcol_process_memory_rss",
+	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
+}
+
+// foreign are names of the same looks that belong to others.
+var foreign = []string{
+	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
+	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
+	"gpu_pod_exporter", "gpu_pod_memory_used_bytes", "gpu_manager", "gpu_process_memory_used_bytes", // presets of gpu_budget
+	"gpu_uuid", "gpu_name", // labels of exporters and Kepler
+	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
+	"gpu.nvidia.com",                 // a DRA driver
+	"otelcol_gpu_no_nvml",            // a build tag
+	"k8s_attributes", "k8s_observer", // components of OpenTelemetry
+	"k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.job.name", "k8s.cronjob.name",
+}
+
+var (
+	fence   = regexp.MustCompile("(?ms)^[ \t]*```(\\w*)[^\n]*\n((?:.*?\n)??)[ \t]*```[ \t]*$")
+	span    = regexp.MustCompile("`([^`\n]+)`")
+	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	// A name that has to be one of ours, or the beginning of one where it ends in _ or a
+	// dot. Behind a slash it is of a Kubernetes resource.
+	ours = regexp.MustCompile(`(?:^|[^\w./-])((?:otelcol_|DCGM_(?:FI|EXP)_|gpu[._]|hw[._]|k8s[._]|cluster[._]gpu[._]|process[._]gpu[._]|container[._]accelerator[._])[\w.]*)`)
+)
+
+// document is one Markdown file of the repository.
+type document struct {
+	// path is relative to the root, with slashes.
+	path string
+	// text is what stands outside of fences, blocks what stands in them by language.
+	text   string
+	blocks map[string][]string
+}
+
+func documents(t *testing.T) []document {
+	t.Helper()
+	var all []document
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{".git", "bin", "dist"}, d.Name()):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".md":
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		doc := document{path: filepath.ToSlash(relative), blocks: map[string][]string{}}
+		for _, m := range fence.FindAllStringSubmatch(string(content), -1) {
+			doc.blocks[m[1]] = append(doc.blocks[m[1]], m[2])
+		}
+		doc.text = fence.ReplaceAllString(string(content), "")
+		all = append(all, doc)
+		return nil
+	}))
+	require.NotEmpty(t, all)
+	return all
+}
+
+func find(t *testing.T, docs []document, path string) document {
+	t.Helper()
+	i := slices.IndexFunc(docs, func(d document) bool { return d.path == path })
+	require.GreaterOrEqual(t, i, 0, path)
+	return docs[i]
+}
+
+// generated reports whether a file is made from code and so needs no check against it.
+func generated(d document) bool { return strings.HasSuffix(d.path, "/documentation.md") }
+
+// selfMetrics returns the self-metrics of all components, by what mdatagen wrote.
+func selfMetrics(docs []document) []string {
+	var names []string
+	for _, d := range docs {
+		if !generated(d) {
+			continue
+		}
+		for _, m := range heading.FindAllStringSubmatch(d.text, -1) {
+			if strings.HasPrefix(m[1], "otelcol_") {
+				names = append(names, m[1])
+			}
+		}
+	}
+	return names
+}
+
+// vocabulary returns every name that docs/signals.md, which is generated from the
+// code, has in code spans, with attributes as Prometheus' labels too; the names of
+// self-metrics; and the types of components.
+func vocabulary(t *testing.T, docs []document) map[string]bool {
+	t.Helper()
+	known := map[string]bool{}
+	for _, m := range span.FindAllStringSubmatch(find(t, docs, "docs/signals.md").text, -1) {
+		known[m[1]] = true
+		known[strings.ReplaceAll(m[1], ".", "_")] = true
+	}
+	for _, name := range slices.Concat(selfMetrics(docs), upstream, foreign) {
+		known[name] = true
+	}
+	types, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, types)
+	for _, file := range types {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var metadata struct{ Type string }
+		require.NoError(t, yaml.Unmarshal(content, &metadata), file)
+		known[metadata.Type] = true
+	}
+	return known
+}
+
+func knows(known map[string]bool, name string) bool {
+	if !strings.HasSuffix(name, "_") && !strings.HasSuffix(name, ".") {
+		return known[name]
+	}
+	for k := range known {
+		if strings.HasPrefix(k, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEveryNameOfAMetricIsOneThatTheCodeEmits(t *testing.T) {
+	docs := documents(t)
+	known := vocabulary(t, docs)
+	for _, d := range docs {
+		if generated(d) {
+			continue
+		}
+		t.Run(d.path, func(t *testing.T) {
+			for _, s := range span.FindAllStringSubmatch(d.text, -1) {
+				for _, m := range ours.FindAllStringSubmatch(s[1], -1) {
+					assert.True(t, knows(known, m[1]), "`%s`: no metric, attribute, label or component is called %s", s[1], m[1])
+				}
+			}
+		})
+	}
+}
+
+func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
+	docs := documents(t)
+	anchors := map[string][]string{}
+	for _, d := range docs {
+		for _, m := range heading.FindAllStringSubmatch(d.text, -1) {
+			anchors[d.path] = append(anchors[d.path], anchor(m[1]))
+		}
+	}
+	for _, d := range docs {
+		t.Run(d.path, func(t *testing.T) {
+			for _, m := range link.FindAllStringSubmatch(d.text, -1) {
+				target, section, _ := strings.Cut(m[1], "#")
+				if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+					continue
+				}
+				path := d.path
+				if target != "" {
+					path = filepath.ToSlash(filepath.Join(filepath.Dir(d.path), target))
+					if _, err := os.Stat(filepath.Join(root, path)); !assert.NoError(t, err, m[1]) {
+						continue
+					}
+				}
+				if section != "" && strings.HasSuffix(path, ".md") {
+					assert.Contains(t, anchors[path], section, "%s has no such heading", path)
+				}
+			}
+		})
+	}
+}
+
+// anchor is what a heading is called in a link: its letters, digits, underscores
+// and hyphens in lower case, blanks as hyphens.
+func anchor(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', r >= '0' && r <= '9', r >= 'a' && r <= 'z', r > 0x7f:
+			return r
+		}
+		return -1
+	}, strings.ToLower(title))
+}
+
+func TestEveryQueryIsPromQLOverMetricsThatExist(t *testing.T) {
+	docs := documents(t)
+	known := vocabulary(t, docs)
+	queries := 0
+	for _, d := range docs {
+		for _, query := range d.blocks["promql"] {
+			queries++
+			expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+			require.NoError(t, err, "%s: %s", d.path, query)
+			parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+				if v, ok := node.(*parser.VectorSelector); ok {
+					assert.True(t, known[v.Name], "%s: no metric is called %s", d.path, v.Name)
+					for _, m := range v.LabelMatchers {
+						assert.True(t, m.Name == labels.MetricName || known[m.Name], "%s: no label is called %s", d.path, m.Name)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	assert.NotZero(t, queries)
+}
+
+func TestEveryConfigurationIsYAML(t *testing.T) {
+	for _, d := range documents(t) {
+		for _, block := range d.blocks["yaml"] {
+			decoder := yaml.NewDecoder(strings.NewReader(block))
+			for {
+				var content any
+				if err := decoder.Decode(&content); err != nil {
+					assert.ErrorContains(t, err, "EOF", "%s:\n%s", d.path, block)
+					break
+				}
+			}
+		}
+	}
+}
+
+func TestTheIndexLeadsToEveryPage(t *testing.T) {
+	docs := documents(t)
+	index := find(t, docs, "docs/README.md")
+	for _, d := range docs {
+		if page, ok := strings.CutPrefix(d.path, "docs/"); ok && d.path != index.path {
+			assert.Contains(t, index.text, "("+page+")")
+		}
+	}
+}
+
+func TestTroubleshootingKnowsEverySelfMetric(t *testing.T) {
+	docs := documents(t)
+	text := find(t, docs, "docs/troubleshooting.md").text
+	for _, name := range selfMetrics(docs) {
+		assert.Contains(t, text, "`"+name+"`")
+	}
+}
+
+func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
+	lines := strings.Split(find(t, documents(t), "docs/from-opencost.md").text, "\n")
+	for _, m := range signal.All() {
+		if m.OpenCost == "" {
+			continue
+		}
+		for field := range strings.SplitSeq(m.OpenCost, ", ") {
+			// The scheduler's metrics have the same name there, which is Prometheus' here.
+			same := field == strings.ReplaceAll(m.Name, ".", "_")
+			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
+				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
+			}), "%s is %s", field, m.Name)
+		}
+	}
+}

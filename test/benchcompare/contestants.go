@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A contestant is one way to turn exporters into GPU signals.
+type contestant struct {
+	// name heads its column.
+	name string
+	// sends says whether it sends to a backend what bytes can be counted of.
+	sends bool
+	// prepare writes its configuration into a directory and returns the command,
+	// and the URL that answers 200 once it is up.
+	prepare func(dir string, s setting) (command []string, ready string, err error)
+	// verify, where it is not nil, fails when the contestant at that host:port did not
+	// do what it is measured for.
+	verify func(ctx context.Context, own string) error
+}
+
+// setting is what a contestant has to know to be configured.
+type setting struct {
+	collector, prometheus string
+	// exporters is the host:port that serves nodes, backend the URL that takes OTLP,
+	// own the host:port that the contestant may listen on.
+	exporters, backend, own string
+	nodes                   int
+	interval, window        time.Duration
+}
+
+// The columns, ours first.
+var contestants = []contestant{
+	{name: "agent", sends: true, prepare: prepareAgent},
+	{name: "prometheus receiver", sends: true, prepare: prepareReceiver},
+	{name: "Prometheus", prepare: preparePrometheus, verify: verifyPrometheus},
+}
+
+// prepareAgent configures dcgm, gpu_synthesizer and gpu_window: device series, a
+// window at a time.
+func prepareAgent(dir string, s setting) ([]string, string, error) {
+	var endpoints strings.Builder
+	for i := range s.nodes {
+		fmt.Fprintf(&endpoints, "      - http://%s%s\n", s.exporters, path(i))
+	}
+	return prepareCollector(dir, s, fmt.Sprintf(`
+receivers:
+  dcgm:
+    collection_interval: %[1]s
+    timeout: %[1]s
+    endpoints:
+%[2]sprocessors:
+  gpu_synthesizer:
+  gpu_window: {window: %[3]s, grace: %[4]s, emit_jitter: %[4]s}
+`, s.interval, &endpoints, s.window, s.window/12), `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`)
+}
+
+// prepareReceiver configures the prometheus receiver, which sends what it scraped.
+func prepareReceiver(dir string, s setting) ([]string, string, error) {
+	return prepareCollector(dir, s, `
+receivers:
+  prometheus:
+    config:
+`+indent(scrapeConfig(s), "      "), `{receivers: [prometheus], exporters: [otlp_http]}`)
+}
+
+func prepareCollector(dir string, s setting, input, pipeline string) ([]string, string, error) {
+	config := filepath.Join(dir, "config.yaml")
+	err := os.WriteFile(config, fmt.Appendf(nil, `extensions:
+  health_check: {endpoint: %q}
+%s
+exporters:
+  otlp_http: {endpoint: %q, compression: gzip}
+service:
+  extensions: [health_check]
+  pipelines: {metrics: %s}
+  telemetry: {metrics: {level: none}, logs: {level: warn}}
+`, s.own, input, s.backend, pipeline), 0o600)
+	return []string{s.collector, "--config", config}, "http://" + s.own + "/", err
+}
+
+// preparePrometheus configures a Prometheus that scrapes, stores, and evaluates
+// OpenCost's queries once a window.
+func preparePrometheus(dir string, s setting) ([]string, string, error) {
+	config, rules := filepath.Join(dir, "prometheus.yaml"), filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(config, []byte(scrapeConfig(s)+"rule_files: [rules.yaml]\n"), 0o600); err != nil {
+		return nil, "", err
+	}
+	if err := os.WriteFile(rules, []byte(recordingRules(s.interval, s.window)), 0o600); err != nil {
+		return nil, "", err
+	}
+	return []string{
+		s.prometheus, "--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
+		"--web.listen-address=" + s.own, "--log.level=warn",
+	}, "http://" + s.own + "/-/ready", nil
+}
+
+// verifyPrometheus asks whether every rule has a value for each device that a
+// container holds; OpenCost's queries leave the others out.
+func verifyPrometheus(ctx context.Context, own string) error {
+	query := url.Values{"query": {`min(count by (__name__) ({__name__=~"opencost:.*",__name__!~"opencost:(throttle|xid).*"}))
+		== on () count(DCGM_FI_PROF_DRAM_ACTIVE{container!=""})`}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+own+"/api/v1/query?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Data struct {
+			Result []any
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if len(answer.Data.Result) != 1 {
+		return errors.New("some recording rule lacks devices")
+	}
+	return nil
+}
+
+// scrapeConfig is Prometheus' configuration, and that of the receiver made of it. A
+// node is a target of its own, told apart by path and instance.
+func scrapeConfig(s setting) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `global: {scrape_interval: %[1]s, scrape_timeout: %[1]s, evaluation_interval: %[2]s}
+scrape_configs:
+  - job_name: dcgm
+    honor_labels: true
+    static_configs:
+`, prometheusDuration(s.interval), prometheusDuration(s.window))
+	for i := range s.nodes {
+		fmt.Fprintf(&b, "      - {targets: [%q], labels: {__metrics_path__: %q, instance: \"node-%d:9400\"}}\n", s.exporters, path(i), i)
+	}
+	return b.String()
+}
+
+// recordingRules are the queries of OpenCost's Prometheus source for the signals that
+// the agent makes too, one window long, with subqueries at the scrape interval (at
+// its own five minutes a window of one would have no sample).
+func recordingRules(interval, window time.Duration) string {
+	by := "by (container, pod, namespace, device, modelName, UUID, GPU_I_PROFILE, GPU_I_ID, pod_uid)"
+	of := `{container!=""}`
+	over, sub := "["+prometheusDuration(window)+"]", "["+prometheusDuration(window)+":"+prometheusDuration(interval)+"]"
+	var b strings.Builder
+	b.WriteString("groups:\n  - name: opencost\n    rules:\n")
+	rule := func(name, expr string) { fmt.Fprintf(&b, "      - {record: %q, expr: %q}\n", "opencost:"+name, expr) }
+	mean := func(metric string) string { return "avg(avg_over_time(" + metric + of + over + ")) " + by }
+	highest := func(metric string) string { return "max(max_over_time(" + metric + of + over + ")) " + by }
+	labelled := func(expr, label string) string {
+		return fmt.Sprintf(`label_replace(%s, "reason", %q, "", "")`, expr, label)
+	}
+
+	var violations, reasons []string
+	for _, policy := range []string{"power", "thermal", "sync_boost", "board_limit"} {
+		violations = append(violations, labelled(fmt.Sprintf("avg(increase(DCGM_FI_DEV_%s_VIOLATION%s%s)) %s / %g",
+			strings.ToUpper(policy), of, over, by, float64(window.Microseconds())), policy))
+	}
+	rule("throttle_violation", strings.Join(violations, " or "))
+	for _, reason := range []struct {
+		name string
+		bit  int
+	}{{"sw_power_cap", 4}, {"hw_slowdown", 8}, {"sync_boost", 16}, {"sw_thermal", 32}, {"hw_thermal", 64}, {"hw_power_brake", 128}} {
+		reasons = append(reasons, labelled(fmt.Sprintf(
+			"avg(avg_over_time(((floor((DCGM_FI_DEV_CLOCK_THROTTLE_REASONS%[1]s or DCGM_FI_DEV_CLOCKS_EVENT_REASONS%[1]s) / %[2]d)) %% 2)%[3]s)) %[4]s",
+			of, reason.bit, sub, by), reason.name))
+	}
+	rule("throttle_reason", strings.Join(reasons, " or "))
+
+	const used, free = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
+	total := "(" + mean(used) + " + " + mean(free) + ")"
+	rule("memory_avg", mean(used)+" / "+total)
+	rule("memory_max", highest(used)+" / "+total)
+	rule("memory_pressure", fmt.Sprintf("avg(avg_over_time(((%[1]s%[3]s / (%[1]s%[3]s + %[2]s%[3]s)) >= bool 0.9)%[4]s)) %[5]s", used, free, of, sub, by))
+	rule("xid", "sum(changes(DCGM_FI_DEV_XID_ERRORS"+of+over+")) "+by)
+	rule("usage_avg", mean("DCGM_FI_PROF_GR_ENGINE_ACTIVE"))
+	rule("dram_avg", mean("DCGM_FI_PROF_DRAM_ACTIVE"))
+	rule("dram_max", highest("DCGM_FI_PROF_DRAM_ACTIVE"))
+	rule("sm_active", mean("DCGM_FI_PROF_SM_ACTIVE"))
+	rule("sm_occupancy", mean("DCGM_FI_PROF_SM_OCCUPANCY"))
+	for _, link := range []string{"PCIE_TX", "PCIE_RX", "NVLINK_TX", "NVLINK_RX"} {
+		rule(strings.ToLower(link), "avg(rate(DCGM_FI_PROF_"+link+"_BYTES"+of+over+")) "+by)
+	}
+	return b.String()
+}
+
+// prometheusDuration writes a duration as Prometheus reads it.
+func prometheusDuration(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
+
+func indent(text, by string) string {
+	return by + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+by) + "\n"
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
+)
+
+// load serves the exporters of many nodes at /node/<n>/metrics. Their bodies are
+// rendered once; a scrape costs a copy and the digits of the values that change, so
+// that the exporters take next to nothing of the machine from what is measured.
+type load struct {
+	nodes []*node
+	// scrapes and samples that were served since the last reset.
+	scrapes, samples atomic.Int64
+}
+
+// node is one exporter's body, cut at the values.
+type node struct {
+	mu     sync.Mutex
+	served int64
+	// pieces[i] stands before values[i]; the last piece ends the body.
+	pieces [][]byte
+	values []value
+	buffer []byte
+}
+
+// value is a sample's value from scrape to scrape.
+type value struct {
+	// first is what the first scrape shows, and step what a counter gains with each
+	// further one, or how far a gauge swings.
+	first, step float64
+	counter     bool
+	// decimals are what the exporter prints of this value.
+	decimals int
+}
+
+// swing is the number of scrapes after which a gauge begins anew.
+const swing = 8
+
+// newLoad renders nodes of eight GPUs with every simulated field on, each GPU in mig
+// instances (0: none), for scrapes that are interval apart. Counters gain with each
+// scrape what they gain in that time, so that none outruns the clock.
+func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
+	config := dcgmsim.NewDefaultConfig()
+	config.Scenario, config.Style = dcgmsim.ScenarioPowerCapped, dcgmsim.Style45
+	config.Nodes, config.MIG = nodes, mig
+	config.CollectInterval = 0
+	simulation, err := dcgmsim.New(config)
+	if err != nil {
+		return nil, err
+	}
+	// Within the story: GPUs are at their limit, with clocks that go up and down.
+	const at = 25 * time.Second
+	l := &load{}
+	for i := range nodes {
+		body := simulation.AppendBody(nil, i, at)
+		n, err := cut(body, simulation.AppendBody(nil, i, at+interval))
+		if err != nil {
+			return nil, fmt.Errorf("node %d: %w", i, err)
+		}
+		l.nodes = append(l.nodes, n)
+	}
+	return l, nil
+}
+
+// cut finds the values of a body and how each changes until the next one.
+func cut(body, next []byte) (*node, error) {
+	counters, later := map[string]bool{}, map[string]string{}
+	for line := range bytes.Lines(next) {
+		if series, text, ok := sample(line); ok {
+			later[series] = text
+		}
+	}
+	n := &node{}
+	start, at := 0, 0
+	for line := range bytes.Lines(body) {
+		if fields := strings.Fields(string(line)); len(fields) == 4 && fields[1] == "TYPE" {
+			counters[fields[2]] = fields[3] == "counter"
+		}
+		if series, text, ok := sample(line); ok {
+			v, err := change(text, later[series])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", series, err)
+			}
+			name, _, _ := strings.Cut(series, "{")
+			v.counter = counters[name]
+			from := at + len(series) + 1
+			n.pieces = append(n.pieces, body[start:from])
+			n.values = append(n.values, v)
+			start = from + len(text)
+		}
+		at += len(line)
+	}
+	n.pieces = append(n.pieces, body[start:])
+	return n, nil
+}
+
+// sample parts a line into its series and its value. Label values of the simulated
+// exporter hold blanks, the value holds none.
+func sample(line []byte) (series, text string, ok bool) {
+	s := strings.TrimSuffix(string(line), "\n")
+	if s == "" || s[0] == '#' {
+		return "", "", false
+	}
+	end := strings.LastIndexByte(s, ' ')
+	if end < 0 {
+		return "", "", false
+	}
+	return s[:end], s[end+1:], true
+}
+
+// change says how a value goes on that has the next text after one scrape; one that
+// has none stays.
+func change(text, next string) (value, error) {
+	v := value{}
+	_, fraction, _ := strings.Cut(text, ".")
+	v.decimals = len(fraction)
+	var err error
+	if v.first, err = strconv.ParseFloat(text, 64); err != nil {
+		return v, err
+	}
+	if next == "" {
+		return v, nil
+	}
+	after, err := strconv.ParseFloat(next, 64)
+	v.step = after - v.first
+	return v, err
+}
+
+// at returns the value in the scrape with that number, from 0.
+func (v value) at(scrape int64) float64 {
+	if v.counter {
+		return v.first + v.step*float64(scrape)
+	}
+	return v.first + v.step*float64(scrape%swing)/(swing-1)
+}
+
+// body returns the text of the node's next scrape, good until the one after it.
+func (n *node) body() []byte {
+	n.buffer = n.buffer[:0]
+	for i, v := range n.values {
+		n.buffer = append(n.buffer, n.pieces[i]...)
+		n.buffer = strconv.AppendFloat(n.buffer, v.at(n.served), 'f', v.decimals, 64)
+	}
+	n.buffer = append(n.buffer, n.pieces[len(n.values)]...)
+	n.served++
+	return n.buffer
+}
+
+// path returns where a node is served.
+func path(node int) string { return fmt.Sprintf("/node/%d/metrics", node) }
+
+func (l *load) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /node/{node}/metrics", func(w http.ResponseWriter, r *http.Request) {
+		i, err := strconv.Atoi(r.PathValue("node"))
+		if err != nil || i < 0 || i >= len(l.nodes) {
+			http.NotFound(w, r)
+			return
+		}
+		n := l.nodes[i]
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		if _, err := w.Write(n.body()); err != nil {
+			return // the peer went away: not a scrape
+		}
+		l.scrapes.Add(1)
+		l.samples.Add(int64(len(n.values)))
+	})
+	return mux
+}

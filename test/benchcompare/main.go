@@ -1,0 +1,154 @@
+// Command benchcompare puts the agent beside what a user would take instead, at
+// several sizes of fleet: the same binary with the prometheus receiver to OTLP, and a
+// real Prometheus that scrapes and evaluates OpenCost's queries as recording rules.
+// All of them run as processes, one after the other, against the same simulated
+// exporters, and a Markdown table with ratios and targets comes out.
+//
+// CPU is CPU time of the process alone, so that other work on the machine moves it
+// little; the load of the machine is printed beside each run all the same. To end in
+// minutes, intervals and windows are shortened together, by a factor that each section
+// names. That leaves the cost of a sample and the bytes of a window as they are. It
+// makes everything but the agent's and the receiver's scrape loops look a little
+// cheaper, as caches stay warm, and it leaves out what only hours bring: above all a
+// Prometheus' head block, whose memory is shown as it is after these minutes.
+//
+// A target that is missed is printed as missed and the exit status stays 0. It is 1
+// when something could not be measured, and 2 for wrong flags.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The sizes, by the name that -scales takes.
+var scales = []scale{
+	{name: "1", nodes: 1, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 15},
+	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 5},
+	{name: "100", nodes: 100, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 3},
+	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6},
+	// 100,016 MIG instances in one process: the end of the agent's curve.
+	{name: "100k-instances", nodes: 1786, mig: 7, interval: time.Minute, window: 2 * time.Minute, speed: 2, alone: true},
+}
+
+// enough is the share of due scrapes below which a run is not to be believed: CPU
+// that went into scrapes that were given up is charged to the others.
+const enough = 0.9
+
+func main() {
+	var names []string
+	for _, s := range scales {
+		names = append(names, s.name)
+	}
+	h := harness{}
+	flag.StringVar(&h.collector, "collector", "bin/otelcol-gpu", "the built collector")
+	flag.StringVar(&h.prometheus, "prometheus", "", "a built Prometheus")
+	flag.IntVar(&h.windows, "windows", 6, "windows to measure, after three that warm up")
+	chosen := flag.String("scales", strings.Join(names, ","), "fleets to measure at")
+	speed := flag.Float64("speed", 0, "factor by which times are shortened, 1 for production's; 0: as each scale has it")
+	flag.Parse()
+	picked, err := pick(*chosen)
+	switch {
+	case err != nil:
+	case h.windows < 1:
+		err = fmt.Errorf("-windows %d: has to be 1 or more", h.windows)
+	case *speed < 0 || *speed > 60:
+		err = fmt.Errorf("-speed %g: has to be from 0 to 60", *speed)
+	case h.prometheus == "" || flag.NArg() > 0:
+		err = errors.New("-prometheus has to name a file, and there are no arguments beside flags")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchcompare:", err)
+		os.Exit(2)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	for i := range picked {
+		if *speed != 0 {
+			picked[i].speed = *speed
+		}
+		if err := h.run(ctx, picked[i], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "benchcompare:", err)
+			cancel()
+			os.Exit(1) //nolint:gocritic // cancel ran
+		}
+	}
+}
+
+// pick returns the scales with these names, in the order of the names.
+func pick(names string) ([]scale, error) {
+	var picked []scale
+	for name := range strings.SplitSeq(names, ",") {
+		found := false
+		for _, s := range scales {
+			if s.name == name {
+				picked, found = append(picked, s), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("-scales %q: no such scale", name)
+		}
+	}
+	return picked, nil
+}
+
+// run measures all contestants at one scale and prints their table.
+func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
+	interval, window := s.shortened()
+	l, err := newLoad(s.nodes, s.mig, interval)
+	if err != nil {
+		return err
+	}
+	samples := 0
+	for _, n := range l.nodes {
+		samples += len(n.values)
+	}
+	fleet := fmt.Sprintf("%d nodes of 8 GPUs", s.nodes)
+	if s.nodes == 1 {
+		fleet = "A node of 8 GPUs"
+	}
+	if s.mig > 0 {
+		fleet += fmt.Sprintf(" in %d MIG instances each", s.mig)
+	}
+	fmt.Fprintf(out, "\n## %s\n\n%d samples a scrape; each %s into windows of %s, run as %s and %s, %d windows; %d CPUs.\n",
+		fleet, samples, s.interval, s.window, interval, window, h.windows, runtime.NumCPU())
+	measured := make([]*figures, len(contestants))
+	for i, c := range contestants {
+		if s.alone && i > 0 {
+			continue
+		}
+		before := loadAverage()
+		f, err := h.measure(ctx, c, s, l)
+		if err != nil {
+			return fmt.Errorf("%d nodes, %s: %w", s.nodes, c.name, err)
+		}
+		measured[i] = &f
+		fmt.Fprintf(out, "\n- %s: %.0f %% of the scrapes that were due; load average %s before, %s after", c.name, 100*f.kept, before, loadAverage())
+		if f.kept < enough {
+			fmt.Fprint(out, ". **Too few: the machine was too busy, or the times too short; its figures prove nothing.**")
+		}
+		// What one run left behind is not the next one's.
+		runtime.GC()
+	}
+	fmt.Fprint(out, "\n\n"+table(s, measured))
+	return nil
+}
+
+// loadAverage returns the machine's load of the last minute.
+func loadAverage() string {
+	content, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	minute, _, _ := strings.Cut(string(content), " ")
+	return minute
+}

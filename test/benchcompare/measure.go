@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A scale is a fleet to measure at.
+type scale struct {
+	name       string
+	nodes, mig int
+	// interval and window are those of production, speed is by how much they are
+	// shortened for the measurement.
+	interval, window time.Duration
+	speed            float64
+	// alone says that only the agent runs.
+	alone bool
+}
+
+func (s scale) devices() int { return s.nodes * 8 * max(s.mig, 1) }
+
+// figures are what a contestant cost.
+type figures struct {
+	// cpu is in seconds per 1,000 samples, memory in MiB, sent in compressed bytes per
+	// device and window, start in seconds until it was up.
+	cpu, resident, peak, sent, start float64
+	// kept is the share of the scrapes that were due and were made.
+	kept float64
+}
+
+// harness is what contestants are measured with.
+type harness struct {
+	collector, prometheus string
+	// windows is the number of windows that are measured, after three that warm up.
+	windows int
+}
+
+// measure runs one contestant at one scale.
+func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (figures, error) {
+	dir, err := os.MkdirTemp("", "benchcompare-")
+	if err != nil {
+		return figures{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+
+	var sent atomic.Int64
+	exporters, err := serve(ctx, l.handler())
+	if err != nil {
+		return figures{}, err
+	}
+	defer exporters.stop()
+	backend, err := serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		sent.Add(n)
+	}))
+	if err != nil {
+		return figures{}, err
+	}
+	defer backend.stop()
+	own, err := freeAddress(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	interval, window := s.shortened()
+	command, ready, err := c.prepare(dir, setting{
+		collector: h.collector, prometheus: h.prometheus, exporters: exporters.address, backend: "http://" + backend.address, own: own,
+		nodes: s.nodes, interval: interval, window: window,
+	})
+	if err != nil {
+		return figures{}, err
+	}
+
+	p, err := start(ctx, dir, command)
+	if err != nil {
+		return figures{}, err
+	}
+	defer p.kill()
+	var f figures
+	if f.start, err = p.awaitReady(ctx, ready); err != nil {
+		return f, err
+	}
+	// Windows end at multiples of their length since the epoch and are sent soon after,
+	// so between two moments late in a window whole windows are sent.
+	since := time.Duration(time.Now().UnixNano() % int64(window))
+	if err := p.wait(ctx, 3*window+window*3/4-since); err != nil {
+		return f, err
+	}
+	cpu, err := cpuTime(p.cmd.Process.Pid)
+	if err != nil {
+		return f, err
+	}
+	bytesBefore, samples, scrapes := sent.Load(), l.samples.Load(), l.scrapes.Load()
+	if err := p.wait(ctx, time.Duration(h.windows)*window); err != nil {
+		return f, err
+	}
+	after, err := cpuTime(p.cmd.Process.Pid)
+	if err != nil {
+		return f, err
+	}
+	samples, scrapes = l.samples.Load()-samples, l.scrapes.Load()-scrapes
+	if samples == 0 {
+		return f, fmt.Errorf("nothing was scraped: %s", p.output())
+	}
+	due := float64(s.nodes) * float64(h.windows) * float64(window/interval)
+	f.kept = float64(scrapes) / due
+	f.cpu = (after - cpu).Seconds() / float64(samples) * 1000
+	f.sent = float64(sent.Load()-bytesBefore) / float64(s.devices()) / float64(h.windows)
+	if f.resident, err = p.status("VmRSS"); err != nil {
+		return f, err
+	}
+	if f.peak, err = p.status("VmHWM"); err != nil {
+		return f, err
+	}
+	if c.sends && f.sent == 0 {
+		return f, fmt.Errorf("nothing was sent: %s", p.output())
+	}
+	if c.verify != nil {
+		if err := c.verify(ctx, own); err != nil {
+			return f, fmt.Errorf("%w: %s", err, p.output())
+		}
+	}
+	return f, nil
+}
+
+// shortened returns the interval and the window of the measurement.
+func (s scale) shortened() (interval, window time.Duration) {
+	interval = time.Duration(float64(s.interval) / s.speed).Round(time.Millisecond)
+	return interval, time.Duration(int64(s.window/s.interval) * int64(interval))
+}
+
+// server is a listener on loopback.
+type server struct {
+	http    *http.Server
+	address string
+}
+
+func serve(ctx context.Context, handler http.Handler) (*server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{http: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}, address: listener.Addr().String()}
+	go func() { _ = s.http.Serve(listener) }()
+	return s, nil
+}
+
+func (s *server) stop() { _ = s.http.Close() }
+
+// freeAddress returns a host:port that was free a moment ago.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// process is a contestant under measurement.
+type process struct {
+	cmd   *exec.Cmd
+	begun time.Time
+	log   string
+	ended chan struct{}
+}
+
+func start(ctx context.Context, dir string, command []string) (*process, error) {
+	p := &process{log: filepath.Join(dir, "log"), ended: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	p.cmd = exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // a contestant
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.begun = time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// awaitReady returns the seconds from the start until the URL answered 200.
+func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
+	client := &http.Client{Timeout: time.Second}
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return 0, err
+		}
+		if response, err := client.Do(request); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return time.Since(p.begun).Seconds(), nil
+			}
+		}
+		if time.Since(p.begun) > time.Minute {
+			return 0, fmt.Errorf("not up after a minute: %s", p.output())
+		}
+		if err := p.wait(ctx, 5*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// wait waits that long, and fails when the process ends meanwhile.
+func (p *process) wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-p.ended:
+		return fmt.Errorf("it ended: %s", p.output())
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *process) kill() {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err == nil || errors.Is(err, os.ErrProcessDone) {
+		select {
+		case <-p.ended:
+			return
+		case <-time.After(30 * time.Second):
+		}
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// output returns the end of what the process printed.
+func (p *process) output() string {
+	content, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content[max(0, len(content)-2000):])
+}
+
+// status returns a figure of /proc/<pid>/status in MiB.
+func (p *process) status(key string) (float64, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(content) {
+		if text, ok := bytes.CutPrefix(line, []byte(key+":")); ok {
+			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(string(text)), "kB")), 64)
+			return kib / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("no %s in /proc/%d/status", key, p.cmd.Process.Pid)
+}
+
+// cpuTime returns the CPU time that a process has had, of all threads, the kernel's
+// work for them and garbage collection included.
+func cpuTime(pid int) (time.Duration, error) {
+	// The clock of a whole process, numbered as clock_getcpuclockid(3) does; /proc
+	// would give ticks of 10ms.
+	const sched = 2
+	var ts unix.Timespec
+	err := unix.ClockGettime(int32(^pid<<3|sched), &ts)
+	return time.Duration(ts.Nano()), err
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+func TestTheTableHasRatiosAndTargets(t *testing.T) {
+	measured := []*figures{
+		{cpu: 0.002, resident: 90, peak: 100, sent: 600, start: 0.4},
+		{cpu: 0.010, resident: 120, peak: 200, sent: 900, start: 0.5},
+		{cpu: 0.004, resident: 300, peak: 300, start: 0.2},
+	}
+	assert.Equal(t, strings.TrimPrefix(`
+| | agent | prometheus receiver | Prometheus | to the receiver | to Prometheus | targets |
+|---|--:|--:|--:|--:|--:|---|
+| CPU, s per 1,000 samples | 0.002 | 0.01 | 0.004 | 0.2 | 0.5 | ≤ 0.25, met; ≤ 0.25, **missed** |
+| resident memory, MiB | 90 | 120 | 300 | 0.75 | 0.3 | ≤ 0.6, **missed** |
+| highest resident memory, MiB | 100 | 200 | 300 | 0.5 | 0.333 |  |
+| bytes out per device and window | 600 | 900 |  | 0.667 |  | ≤ 0.6, **missed** |
+| start, s | 0.4 | 0.5 | 0.2 | 0.8 | 2 |  |
+`, "\n"), table(scale{nodes: 10, interval: 15 * time.Second}, measured))
+}
+
+func TestTargetsAreForFleetsAndForTheirInterval(t *testing.T) {
+	f := &figures{cpu: 1, resident: 1, peak: 1, sent: 1, start: 1}
+	one := table(scale{nodes: 1, interval: 15 * time.Second}, []*figures{f, f, f})
+	assert.Equal(t, 1, strings.Count(one, "missed"), "of one node only the bytes have a target:\n%s", one)
+	slow := table(scale{nodes: 1000, interval: time.Minute}, []*figures{f, f, f})
+	assert.Equal(t, 3, strings.Count(slow, "missed"), "bytes have none at 60s:\n%s", slow)
+	alone := table(scale{nodes: 1000, interval: time.Minute}, []*figures{f, nil, nil})
+	assert.NotContains(t, alone, "≤")
+}
+
+func TestScalesArePickedByName(t *testing.T) {
+	picked, err := pick("10,1")
+	require.NoError(t, err)
+	require.Len(t, picked, 2)
+	assert.Equal(t, 10, picked[0].nodes)
+	_, err = pick("10,7")
+	assert.EqualError(t, err, `-scales "7": no such scale`)
+}
+
+func TestTimesAreShortenedTogether(t *testing.T) {
+	for _, s := range scales {
+		interval, window := s.shortened()
+		assert.Equal(t, s.window/s.interval, window/interval, s.name)
+		assert.GreaterOrEqual(t, window, time.Second, "%s: the shortest window", s.name)
+	}
+}
+
+func TestEveryRecordingRuleIsPromQL(t *testing.T) {
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Record, Expr string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(recordingRules(time.Second, 4*time.Second)), &rules))
+	require.Len(t, rules.Groups, 1)
+	require.Len(t, rules.Groups[0].Rules, 15)
+	for _, r := range rules.Groups[0].Rules {
+		_, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+		assert.NoError(t, err, r.Record)
+	}
+}

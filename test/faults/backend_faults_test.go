@@ -1,0 +1,107 @@
+package faults
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// backendFaults are backends that do not take what they get, and what becomes of it.
+var backendFaults = []struct {
+	fault, held string
+	begin       func(t *testing.T, b *backend)
+	allow       tolerance
+	set         []string
+}{
+	{
+		fault: "down for several windows", held: "each window arrives, once, from the queue on disk",
+		begin: func(_ *testing.T, b *backend) { b.down() },
+	},
+	{
+		fault: "429 with Retry-After", held: "each window arrives, once, after the time that was asked for",
+		begin: func(_ *testing.T, b *backend) {
+			b.breaks(func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(http.StatusTooManyRequests)
+				return true
+			})
+		},
+	},
+	{
+		fault: "slower than the timeout: takes it and does not answer", held: "each window arrives; what was taken without an answer arrives again, as it was",
+		begin: func(_ *testing.T, b *backend) {
+			b.breaks(func(_ http.ResponseWriter, r *http.Request) bool {
+				<-r.Context().Done()
+				return false
+			})
+		},
+		allow: tolerance{repeats: true}, set: []string{"exporters.otlp_http.timeout=1s"},
+	},
+	{
+		fault: "rejecting: 400", held: "what it rejects is dropped, counted and not sent again",
+		begin: func(_ *testing.T, b *backend) {
+			b.breaks(func(w http.ResponseWriter, _ *http.Request) bool {
+				w.WriteHeader(http.StatusBadRequest)
+				return true
+			})
+		},
+		allow: tolerance{missing: 1 << 20, dropped: true},
+	},
+}
+
+// A backend that fails costs what it was told and nothing else: windows wait for it
+// on disk, while scraping goes on.
+func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
+	t.Parallel()
+	for _, f := range backendFaults {
+		t.Run(f.fault, func(t *testing.T) {
+			t.Parallel()
+			tr := newTrial(t, setting{set: f.set})
+			broke, served := time.Now(), len(tr.exporter.served())
+			f.begin(t, tr.backend)
+			pass(t, tr.agent, broke.Add(outage))
+			scraped := len(tr.exporter.served()) - served
+			refused := tr.backend.refusals()
+			mended := time.Now()
+			if f.fault == "down for several windows" {
+				tr.backend.up(t)
+			}
+			tr.backend.breaks(nil)
+			// Recovered is a backend that has every window that ended before.
+			wait(t, tr.agent, "the windows that waited", func() bool {
+				have := map[int64]bool{}
+				for _, p := range tr.backend.all() {
+					if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) {
+						have[p.end.UnixNano()] = true
+					}
+				}
+				last := mended.Truncate(window)
+				if f.allow.dropped {
+					return have[last.Add(window).UnixNano()]
+				}
+				for end := broke.Truncate(window).Add(window); !end.After(last); end = end.Add(window) {
+					if !have[end.UnixNano()] {
+						return false
+					}
+				}
+				return true
+			})
+			took := time.Since(mended).Seconds()
+			tr.wholeWindow(t, mended)
+			assert.Greater(t, scraped, int(outage/interval)/4, "scraping went on")
+			if f.allow.dropped {
+				assert.Positive(t, refused)
+				assert.LessOrEqual(t, refused, 2*scraped+10, "a rejected batch is not sent again")
+				assert.Positive(t, tr.agent.metric(t, "otelcol_exporter_send_failed_metric_points", ""))
+			} else {
+				assert.Zero(t, tr.agent.metric(t, "otelcol_exporter_send_failed_metric_points", ""))
+				assert.Zero(t, tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", ""))
+			}
+			tr.finish(t, result{group: "backend", fault: f.fault, held: f.held, recovery: took}, f.allow)
+		})
+	}
+}

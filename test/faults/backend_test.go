@@ -1,0 +1,179 @@
+package faults
+
+import (
+	"compress/gzip"
+	"io"
+	"log"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// point is one number that arrived, with what the oracle needs of its place.
+type point struct {
+	metric, node, device, pod, uid, url string
+	end                                 time.Time
+	value                               float64
+	ended                               bool // NoRecordedValue
+}
+
+// backend is an OTLP/HTTP backend that keeps what it accepts.
+type backend struct {
+	address string
+	server  *http.Server
+	done    chan struct{}
+
+	keepsNothing bool // what arrives is thrown away
+
+	mu      sync.Mutex
+	points  []point
+	refused int
+	// fault may answer before a request is accepted, and then returns true.
+	fault func(w http.ResponseWriter, r *http.Request) bool
+}
+
+// newBackend starts a backend, which ends with the test.
+func newBackend(t *testing.T) *backend {
+	t.Helper()
+	b := &backend{}
+	b.up(t)
+	t.Cleanup(b.down)
+	return b
+}
+
+func (b *backend) url() string { return "http://" + b.address }
+
+// up listens, again at the same address after down.
+func (b *backend) up(t *testing.T) {
+	t.Helper()
+	listener := listen(t, b.address)
+	b.address = listener.Addr().String()
+	b.server = &http.Server{Handler: b, ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0)}
+	b.done = make(chan struct{})
+	go func(server *http.Server, done chan struct{}) {
+		defer close(done)
+		assert.ErrorIs(t, server.Serve(listener), http.ErrServerClosed)
+	}(b.server, b.done)
+}
+
+func (b *backend) down() {
+	_ = b.server.Close()
+	<-b.done
+}
+
+func (b *backend) breaks(fault func(w http.ResponseWriter, r *http.Request) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = fault
+}
+
+// ServeHTTP implements http.Handler.
+func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	fault := b.fault
+	b.mu.Unlock()
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		z, err := gzip.NewReader(body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		body = z
+	}
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return // the sender was killed
+	}
+	if fault != nil && fault(w, r) {
+		b.mu.Lock()
+		b.refused++
+		b.mu.Unlock()
+		return
+	}
+	if b.keepsNothing {
+		return
+	}
+	request := pmetricotlp.NewExportRequest()
+	if err := request.UnmarshalProto(content); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	points := flatten(request.Metrics())
+	b.mu.Lock()
+	b.points = append(b.points, points...)
+	b.mu.Unlock()
+}
+
+// all returns what arrived until now; it must not be changed.
+func (b *backend) all() []point {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clip(b.points)
+}
+
+// refusals returns how many requests a fault answered.
+func (b *backend) refusals() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused
+}
+
+func flatten(metrics pmetric.Metrics) []point {
+	var points []point
+	text := func(attributes pcommon.Map, key string) string {
+		if v, ok := attributes.Get(key); ok {
+			return v.AsString()
+		}
+		return ""
+	}
+	for _, resource := range metrics.ResourceMetrics().All() {
+		place := resource.Resource().Attributes()
+		for _, scope := range resource.ScopeMetrics().All() {
+			for _, metric := range scope.Metrics().All() {
+				var list pmetric.NumberDataPointSlice
+				switch metric.Type() {
+				case pmetric.MetricTypeGauge:
+					list = metric.Gauge().DataPoints()
+				case pmetric.MetricTypeSum:
+					list = metric.Sum().DataPoints()
+				default:
+					continue
+				}
+				name := metric.Name()
+				for _, dp := range list.All() {
+					if name == signal.ThrottleViolationRatio.Name && text(dp.Attributes(), signal.ClockViolation) != "power" {
+						continue
+					}
+					points = append(points, point{
+						metric: name, node: text(place, signal.K8sNodeName), pod: text(place, signal.K8sPodName), uid: text(place, signal.K8sPodUID),
+						device: text(dp.Attributes(), signal.HardwareID), url: text(dp.Attributes(), signal.URLFull),
+						end: dp.Timestamp().AsTime(), value: dp.DoubleValue() + float64(dp.IntValue()), ended: dp.Flags().NoRecordedValue(),
+					})
+				}
+			}
+		}
+	}
+	return points
+}
+
+// ups returns the outcomes of the scrapes since a time, in order.
+func ups(points []point, url string, since time.Time) []point {
+	var found []point
+	for _, p := range points {
+		if p.metric == signal.GPUExporterUp.Name && p.end.After(since) && (url == "" || p.url == url) {
+			found = append(found, p)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b point) int { return a.end.Compare(b.end) })
+	return found
+}

@@ -1,0 +1,389 @@
+package faults
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// memoryBound is the most that an agent may ever have resident, in MiB: the 256 of
+// its memory limiter, which counts the heap, and the 64 of the program's own pages.
+const memoryBound = 320
+
+// outage is how long a fault lasts.
+var outage = either(3*window, 20*window)
+
+type handler = func(w http.ResponseWriter, r *http.Request, rows string)
+
+// exporterFaults are answers that give no sample, with the outcome that the scrape has.
+var exporterFaults = []struct {
+	fault, outcome string
+	answer         handler
+}{
+	{"slow drip: a byte each 5 ms", "timeout", func(w http.ResponseWriter, r *http.Request, rows string) {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for i := range len(rows) {
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
+				return
+			}
+			_, _ = io.WriteString(w, rows[i:i+1])
+			w.(http.Flusher).Flush()
+		}
+	}},
+	{"hang: no answer at all", "timeout", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }},
+	{"500", "http_status", func(w http.ResponseWriter, _ *http.Request, rows string) {
+		http.Error(w, rows, http.StatusInternalServerError)
+	}},
+	{"200 with an empty body", "empty", func(http.ResponseWriter, *http.Request, string) {}},
+	{"body cut in its middle", "truncated", func(w http.ResponseWriter, _ *http.Request, rows string) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(rows)))
+		_, _ = io.WriteString(w, rows[:len(rows)/2])
+	}},
+	{"body of 1 GB", "too_large", func(w http.ResponseWriter, _ *http.Request, _ string) {
+		chunk := strings.Repeat("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-flood\"} 1\n", 1<<14)
+		for sent := 0; sent < 1<<30; sent += len(chunk) {
+			if _, err := io.WriteString(w, chunk); err != nil {
+				return
+			}
+		}
+	}},
+	{"gzip bomb: 1 GB of text in 1 MB", "too_large", func(w http.ResponseWriter, _ *http.Request, _ string) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(bomb())
+	}},
+	{"random bytes", "not_text", func(w http.ResponseWriter, _ *http.Request, _ string) {
+		garbage := make([]byte, 64<<10)
+		for i := range garbage {
+			garbage[i] = byte(mathrand.IntN(256))
+		}
+		_, _ = w.Write(garbage)
+	}},
+	{"HTML of a proxy", "not_text", func(w http.ResponseWriter, _ *http.Request, _ string) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html><body>Please log in</body></html>")
+	}},
+	{"300,000 series in one answer", "too_large", func(w http.ResponseWriter, _ *http.Request, rows string) {
+		var b strings.Builder
+		b.WriteString(rows)
+		for i := range 300_000 {
+			fmt.Fprintf(&b, "X{i=\"%d\"} 1\n", i)
+		}
+		_, _ = io.WriteString(w, b.String())
+	}},
+}
+
+// bomb is 1 GB of samples, compressed.
+var bomb = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	chunk := []byte(strings.Repeat("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-bomb\"} 1\n", 1<<14))
+	for sent := 0; sent < 1<<30; sent += len(chunk) {
+		_, _ = z.Write(chunk)
+	}
+	_ = z.Close()
+	return b.Bytes()
+})
+
+// trial is an agent between an exporter and a backend.
+type trial struct {
+	exporter *exporter
+	backend  *backend
+	agent    *collector
+	setting  setting
+}
+
+// newTrial starts one and waits for a whole window, so that what comes later is
+// compared with something that worked.
+func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
+	t.Helper()
+	binary(t, "otelcol-gpu")
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, filepath.Base(t.Name()))
+	e := newExporter(t, name, prepare...)
+	tr := &trial{exporter: e, backend: newBackend(t), setting: s}
+	env := map[string]string{"DCGM_ENDPOINT": e.url(), "OTLP_ENDPOINT": tr.backend.url(), "STORAGE_DIR": t.TempDir()}
+	maps.Copy(env, s.env)
+	tr.setting.env = env
+	tr.setting.set = append(append([]string(nil), fast...), s.set...)
+	tr.agent = startCollector(t, tr.setting)
+	tr.wholeWindow(t, time.Time{})
+	return tr
+}
+
+// wholeWindow waits for a window that began after a time and was observed.
+func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
+	t.Helper()
+	wait(t, tr.agent, "a whole window", func() bool {
+		for _, p := range tr.backend.all() {
+			if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) && p.value >= 0.8 && p.end.Add(-window).After(after) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// pass waits until a time.
+func pass(t *testing.T, c *collector, until time.Time) {
+	t.Helper()
+	wait(t, c, "time to pass", func() bool { return time.Now().After(until) })
+}
+
+// recovered waits for the first scrape that succeeds after a time and returns how
+// long it took.
+func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
+	t.Helper()
+	var took time.Duration
+	wait(t, tr.agent, "a scrape that succeeds", func() bool {
+		for _, p := range ups(tr.backend.all(), url, since) {
+			if p.value == 1 {
+				took = p.end.Sub(since)
+				return true
+			}
+		}
+		return false
+	})
+	return took.Seconds()
+}
+
+// finish ends the agent and judges everything.
+func (tr *trial) finish(t *testing.T, r result, allow tolerance) {
+	t.Helper()
+	tr.agent.stop(t)
+	v := judge(t, tr.exporter, tr.backend.all(), allow)
+	assert.LessOrEqual(t, tr.agent.peak, float64(memoryBound), "highest resident memory in MiB")
+	r.windows, r.lost, r.doubled, r.peak = v.windows, strconv.Itoa(v.lost), strconv.Itoa(v.doubled), tr.agent.peak
+	report(t, r)
+}
+
+// gaps checks that no window has samples of a time in which none was served.
+func (tr *trial) gaps(t *testing.T, from, to time.Time) {
+	t.Helper()
+	for _, p := range tr.backend.all() {
+		if p.device == tr.exporter.device(0) && p.metric == signal.WindowSamples.Name {
+			assert.False(t, p.end.Add(-window).After(from) && p.end.Before(to), "a window to %s, when the exporter gave nothing", p.end)
+		}
+	}
+}
+
+// An exporter that gives nothing right gives nothing: no sample, no zero, no crash,
+// and the first right answer after it counts.
+func TestAnExporterThatFailsIsAGapAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for _, f := range exporterFaults {
+		t.Run(f.fault, func(t *testing.T) {
+			t.Parallel()
+			var set []string
+			if f.outcome == "too_large" { // what is large takes its time, and must not end by the time
+				bomb()
+				set = []string{"receivers.dcgm.collection_interval=500ms", "receivers.dcgm.timeout=500ms"}
+			}
+			tr := newTrial(t, setting{set: set})
+			broke := time.Now()
+			tr.exporter.breaks(f.answer)
+			pass(t, tr.agent, broke.Add(outage))
+			wait(t, tr.agent, "the outcome "+f.outcome, func() bool {
+				return tr.agent.metric(t, "otelcol_receiver_dcgm_scrapes", `outcome="`+f.outcome+`"`) >= 3
+			})
+			mended := time.Now()
+			tr.exporter.breaks(nil)
+			took := tr.recovered(t, mended, "")
+			tr.wholeWindow(t, mended)
+			for _, p := range ups(tr.backend.all(), "", broke) {
+				if p.end.Before(mended.Add(-window)) {
+					assert.Zero(t, p.value, "up %s after the fault began", p.end.Sub(broke))
+				}
+			}
+			tr.gaps(t, broke.Add(interval), mended)
+			tr.finish(t, result{
+				group: "exporter", fault: f.fault, recovery: took,
+				held: "`gpu.exporter.up` 0, outcome `" + f.outcome + "`, no window without samples",
+			}, tolerance{})
+		})
+	}
+}
+
+// Rows of new devices in every answer, and of pods that come and go, cost the real
+// devices nothing.
+func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
+	t.Parallel()
+	devices := either(200, 1000)
+	for name, churn := range map[string]func(e *exporter){
+		"label churn: every answer names another pod": func(e *exporter) {
+			e.adds(func(n int) string {
+				return fmt.Sprintf(`,namespace="ml",pod="job-%d",container="main"`, n)
+			}, nil)
+		},
+		fmt.Sprintf("cardinality explosion: %d new devices in every answer", devices): func(e *exporter) {
+			e.adds(nil, func(n int) string {
+				var b strings.Builder
+				for i := range devices {
+					fmt.Fprintf(&b, "DCGM_FI_DEV_FB_USED{gpu=\"9\",UUID=\"GPU-%d-%d\"} 1\nDCGM_FI_DEV_FB_FREE{gpu=\"9\",UUID=\"GPU-%d-%d\"} 1\n", n, i, n, i)
+				}
+				return b.String()
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// Limits of a node's size. The defaults are those of a central collector, of which
+			// a flood of devices takes more than the memory limiter of an agent gives.
+			tr := newTrial(t, setting{set: []string{"processors.gpu_synthesizer.max_devices=2000", "processors.gpu_window.max_series=2000"}})
+			churn(tr.exporter)
+			pass(t, tr.agent, time.Now().Add(outage))
+			pods := map[string]bool{}
+			var refused float64
+			wait(t, tr.agent, "churn that is felt", func() bool {
+				for _, p := range tr.backend.all() {
+					pods[p.pod] = true
+				}
+				refused = tr.agent.metric(t, "otelcol_processor_gpu_window_samples", "refused")
+				return len(pods) > 10 || refused > 1000
+			})
+			mended := time.Now()
+			tr.exporter.adds(nil, nil)
+			tr.wholeWindow(t, mended)
+			held := fmt.Sprintf("%d holders came and went, device series did not move", len(pods)-1)
+			if refused > 0 {
+				held = fmt.Sprintf("with `max_devices` and `max_series` at 2000: %.0f samples of new series refused, none of live ones", refused)
+			}
+			tr.finish(t, result{group: "exporter", fault: name, held: held, recovery: -1}, tolerance{})
+		})
+	}
+}
+
+func TestAnExporterThatRestartsBeginsItsCountersAnew(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, setting{})
+	var mended time.Time
+	for range either(2, 10) {
+		tr.exporter.restart(t)
+		mended = time.Now()
+		tr.wholeWindow(t, mended)
+	}
+	tr.finish(t, result{
+		group: "exporter", fault: "restart with counters reset", held: "no negative, no giant step; XID errors exact",
+		recovery: tr.recovered(t, mended, ""),
+	}, tolerance{})
+}
+
+func TestANameThatIsGoneIsAGap(t *testing.T) {
+	t.Parallel()
+	binary(t, "otelcol-gpu")
+	requireMounts(t)
+	dir := t.TempDir()
+	hosts, resolver := filepath.Join(dir, "hosts"), filepath.Join(dir, "resolv.conf")
+	const known = "127.0.0.1 localhost dcgm.test\n"
+	require.NoError(t, os.WriteFile(hosts, []byte(known), 0o600))
+	require.NoError(t, os.WriteFile(resolver, []byte("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"), 0o600))
+	tr := newTrial(t, setting{
+		mounts: fmt.Sprintf("mount --bind %s /etc/hosts; mount --bind %s /etc/resolv.conf", hosts, resolver),
+		set:    []string{"receivers.dcgm.http.disable_keep_alives=true"}, // a connection that is kept needs no name
+	}, func(e *exporter) { e.host = "dcgm.test" })
+
+	// The file is read again every 5 s.
+	require.NoError(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o600))
+	wait(t, tr.agent, "the name to be gone", func() bool {
+		found := ups(tr.backend.all(), "", time.Time{})
+		return len(found) > 5 && found[len(found)-1].value == 0
+	})
+	pass(t, tr.agent, time.Now().Add(outage))
+	assert.Positive(t, tr.agent.metric(t, "otelcol_receiver_dcgm_scrapes", `outcome="connect"`))
+	mended := time.Now()
+	require.NoError(t, os.WriteFile(hosts, []byte(known), 0o600))
+	took := tr.recovered(t, mended, "")
+	tr.wholeWindow(t, mended)
+	tr.finish(t, result{
+		group: "exporter", fault: "DNS gone", recovery: took,
+		held: "`gpu.exporter.up` 0, outcome `connect`; recovery waits up to 5 s for the hosts file to be read again",
+	}, tolerance{})
+}
+
+func TestACertificateThatExpiresIsAGap(t *testing.T) {
+	t.Parallel()
+	ca, issue := certificates(t)
+	valid, expired := issue(time.Now().Add(time.Hour)), issue(time.Now().Add(-time.Minute))
+	var current atomic.Pointer[tls.Certificate]
+	current.Store(valid)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(file, ca, 0o600))
+	tr := newTrial(t, setting{set: []string{
+		"receivers.dcgm.http.disable_keep_alives=true", // a connection that is kept needs no certificate
+		"receivers.dcgm.http.tls.ca_file=" + file,
+	}}, func(e *exporter) {
+		e.scheme = "https"
+		e.wrap = func(l net.Listener) net.Listener {
+			return tls.NewListener(l, &tls.Config{
+				MinVersion:     tls.VersionTLS12,
+				GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return current.Load(), nil },
+			})
+		}
+	})
+	broke := time.Now()
+	current.Store(expired)
+	pass(t, tr.agent, broke.Add(outage))
+	assert.Positive(t, tr.agent.metric(t, "otelcol_receiver_dcgm_scrapes", `outcome="tls"`))
+	mended := time.Now()
+	current.Store(valid)
+	took := tr.recovered(t, mended, "")
+	tr.wholeWindow(t, mended)
+	tr.gaps(t, broke.Add(interval), mended)
+	tr.finish(t, result{
+		group: "exporter", fault: "TLS certificate expired", held: "`gpu.exporter.up` 0, outcome `tls`", recovery: took,
+	}, tolerance{})
+}
+
+// certificates returns a CA's PEM and a function that issues a server certificate
+// which ends at a time.
+func certificates(t *testing.T) (ca []byte, issue func(notAfter time.Time) *tls.Certificate) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, authority, authority, key.Public(), key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), func(notAfter time.Time) *tls.Certificate {
+		leaf := &x509.Certificate{
+			SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter,
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		}
+		der, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), key)
+		require.NoError(t, err)
+		return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	}
+}

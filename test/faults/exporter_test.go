@@ -1,0 +1,176 @@
+package faults
+
+import (
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// gpus is how many GPUs each scripted exporter shows.
+const gpus = 2
+
+// answer is a complete and right answer of an exporter: what the oracle knows.
+type answer struct {
+	at          time.Time // when the exporter read its values
+	utilization float64   // of every GPU
+	xids        int       // what the exporter's own counter of XID errors says
+	throttled   float64   // what its counter of throttled time says, in seconds
+}
+
+// exporter is a dcgm-exporter whose truth is known: each GPU has a fixed occupancy,
+// is throttled half of the time, has one XID error between two answers and a
+// utilization that tells answers apart.
+type exporter struct {
+	node    string
+	address string                          // "127.0.0.1:<port>", kept over restarts
+	scheme  string                          // of its URL
+	host    string                          // of its URL, where not the address'
+	wrap    func(net.Listener) net.Listener // makes TLS of connections
+
+	server *http.Server
+	done   chan struct{} // closed when server has ended
+
+	keepsNothing bool // answers are not remembered
+
+	mu      sync.Mutex
+	answers []answer
+	n       int       // answers begun, right or not
+	started time.Time // of the counters
+	xids    int
+	// fault answers instead of the exporter; rows are what a right answer is.
+	fault func(w http.ResponseWriter, r *http.Request, rows string)
+	// extra is put behind the rows of a right answer, labels into each row.
+	extra  func(n int) string
+	labels func(n int) string
+}
+
+// newExporter starts an exporter of that node, which ends with the test.
+func newExporter(t *testing.T, node string, prepare ...func(*exporter)) *exporter {
+	t.Helper()
+	e := &exporter{node: node, scheme: "http", host: "127.0.0.1", started: time.Now()}
+	for _, p := range prepare {
+		p(e)
+	}
+	e.up(t)
+	t.Cleanup(func() { e.down() })
+	return e
+}
+
+// url is where the exporter is scraped.
+func (e *exporter) url() string {
+	_, port, _ := net.SplitHostPort(e.address)
+	return e.scheme + "://" + net.JoinHostPort(e.host, port) + "/metrics"
+}
+
+// up listens, again at the same address after down.
+func (e *exporter) up(t *testing.T) {
+	t.Helper()
+	listener := listen(t, e.address)
+	e.address = listener.Addr().String()
+	if e.wrap != nil {
+		listener = e.wrap(listener)
+	}
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0)}
+	e.done = make(chan struct{})
+	go func(server *http.Server, done chan struct{}) {
+		defer close(done)
+		assert.ErrorIs(t, server.Serve(listener), http.ErrServerClosed)
+	}(e.server, e.done)
+}
+
+// down ends the exporter and its connections.
+func (e *exporter) down() {
+	_ = e.server.Close()
+	<-e.done
+}
+
+// restart is a restart of exporter and driver: counters begin at zero.
+func (e *exporter) restart(t *testing.T) {
+	t.Helper()
+	e.down()
+	e.mu.Lock()
+	e.started, e.xids = time.Now(), 0
+	e.mu.Unlock()
+	e.up(t)
+}
+
+// breaks sets what answers instead; nil ends that.
+func (e *exporter) breaks(fault func(w http.ResponseWriter, r *http.Request, rows string)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fault = fault
+}
+
+// adds sets what right answers have beside their rows.
+func (e *exporter) adds(labels, extra func(n int) string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.labels, e.extra = labels, extra
+}
+
+func (e *exporter) served() []answer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]answer(nil), e.answers...)
+}
+
+// device is the hw.id of a GPU, which no two exporters share.
+func (e *exporter) device(gpu int) string {
+	return fmt.Sprintf("GPU-%08x-0000-0000-0000-%012d", crc32.ChecksumIEEE([]byte(e.node)), gpu)
+}
+
+// occupancy is that of every sample of a GPU.
+func occupancy(gpu int) float64 { return float64(gpu+1) / 10 }
+
+// utilization is that of the n-th answer in percent: random, so that no two choices of
+// answers have the same mean.
+func utilization(n int) float64 {
+	return math.Round(rand.New(rand.NewPCG(uint64(n), 1)).Float64()*1e8) / 1e6
+}
+
+// ServeHTTP implements http.Handler.
+func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	now := time.Now()
+	e.n++
+	e.xids++
+	a := answer{at: now, utilization: utilization(e.n), xids: e.xids, throttled: now.Sub(e.started).Seconds() / 2}
+	labels, fault := "", e.fault
+	if e.labels != nil {
+		labels = e.labels(e.n)
+	}
+	var b strings.Builder
+	b.WriteString("# TYPE DCGM_FI_DEV_POWER_VIOLATION counter\n# TYPE DCGM_EXP_XID_ERRORS_TOTAL counter\n")
+	for gpu := range gpus {
+		id := fmt.Sprintf(`gpu="%d",UUID="%s",device="nvidia%d",modelName="NVIDIA L4",Hostname="%s"%s`, gpu, e.device(gpu), gpu, e.node, labels)
+		fmt.Fprintf(&b, "DCGM_FI_DEV_POWER_VIOLATION{%s} %d\n", id, now.Sub(e.started).Nanoseconds()/2)
+		fmt.Fprintf(&b, "DCGM_FI_DEV_FB_USED{%s} %d\nDCGM_FI_DEV_FB_FREE{%s} %d\n", id, 100*(gpu+1), id, 1000-100*(gpu+1))
+		fmt.Fprintf(&b, "DCGM_FI_DEV_GPU_UTIL{%s} %v\n", id, a.utilization)
+		fmt.Fprintf(&b, "DCGM_EXP_XID_ERRORS_TOTAL{%s,xid=\"31\"} %d\n", id, a.xids)
+	}
+	if e.extra != nil {
+		b.WriteString(e.extra(e.n))
+	}
+	if fault == nil && !e.keepsNothing {
+		e.answers = append(e.answers, a)
+	}
+	e.mu.Unlock()
+
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	if fault != nil {
+		fault(w, r, b.String())
+		return
+	}
+	_, _ = io.WriteString(w, b.String())
+}

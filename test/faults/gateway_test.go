@@ -1,0 +1,310 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	// gatewayWindow is long enough for a change to fall inside of one window.
+	gatewayWindow   = 3 * time.Second
+	gatewayInterval = 200 * time.Millisecond
+	agents          = 2
+	nodesPerAgent   = 6
+)
+
+// tier is a number of agents in front of window collectors, each of which has a
+// backend of its own, so that it is known who sent what.
+type tier struct {
+	hosts     string
+	port      string
+	exporters []*exporter
+	agents    []*collector
+	gateways  map[string]*gateway // by address
+}
+
+type gateway struct {
+	*collector
+	backend *backend
+}
+
+// members says to the agents which collectors there are.
+func (tr *tier) members(t *testing.T, addresses ...string) {
+	t.Helper()
+	lines := "127.0.0.1 localhost\n"
+	for _, a := range addresses {
+		lines += a + " windows.test\n"
+	}
+	require.NoError(t, os.WriteFile(tr.hosts, []byte(lines), 0o600))
+}
+
+// add starts a window collector and waits until it is ready.
+func (tr *tier) add(t *testing.T, address string) {
+	t.Helper()
+	b := newBackend(t)
+	tr.gateways[address] = &gateway{backend: b, collector: startCollector(t, setting{
+		file: "testdata/gateway.yaml",
+		env:  map[string]string{"GRPC_ENDPOINT": address + ":" + tr.port, "OTLP_ENDPOINT": b.url(), "WINDOW": gatewayWindow.String()},
+	})}
+	wait(t, tr.gateways[address].collector, "a window collector", func() bool {
+		return strings.Contains(tr.gateways[address].output.String(), "Everything is ready")
+	})
+}
+
+// owners returns which collectors have windows of a node that end after a time.
+func (tr *tier) owners(node string, after time.Time) []string {
+	var found []string
+	for address, g := range tr.gateways {
+		for _, p := range g.backend.all() {
+			if p.metric == signal.WindowSamples.Name && p.node == node && p.end.After(after) {
+				found = append(found, address)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// settled waits until each node has had whole windows for a while, of one collector.
+func (tr *tier) settled(t *testing.T, after time.Time) map[string]string {
+	t.Helper()
+	owner := map[string]string{}
+	wait(t, nil, "each node to have a collector", func() bool {
+		for _, e := range tr.exporters {
+			owners := tr.owners(e.node, after.Add(2*gatewayWindow))
+			if len(owners) != 1 {
+				return false
+			}
+			owner[e.node] = owners[0]
+		}
+		return true
+	})
+	return owner
+}
+
+// part is what one collector says of a window.
+type part struct {
+	gateway           string
+	samples, coverage float64
+}
+
+// parts returns the parts of each window of a node's first device.
+func (tr *tier) parts(e *exporter) map[time.Time][]part {
+	all := map[time.Time][]part{}
+	for address, g := range tr.gateways {
+		found := map[time.Time]*part{}
+		for _, p := range g.backend.all() {
+			if p.node != e.node || p.device != e.device(0) {
+				continue
+			}
+			if found[p.end] == nil {
+				found[p.end] = &part{gateway: address}
+			}
+			switch p.metric {
+			case signal.WindowSamples.Name:
+				found[p.end].samples += p.value
+			case signal.WindowCoverage.Name:
+				found[p.end].coverage += p.value
+			}
+		}
+		for end, p := range found {
+			if p.samples > 0 {
+				all[end] = append(all[end], *p)
+			}
+		}
+	}
+	return all
+}
+
+// A node's samples all go to one window collector. When the tier changes, the nodes
+// that move, and only those, have one open window that leaves in two parts: together
+// they have every sample, and the coverage of each says that it is a part. A collector
+// that dies takes with it what it had not sent; the others' nodes do not notice.
+func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T) {
+	t.Parallel()
+	binary(t, "otelcol-gpu")
+	requireMounts(t)
+	// Which node goes where is a hash of addresses and names: all are fixed.
+	const port = "19317"
+	tr := &tier{hosts: filepath.Join(t.TempDir(), "hosts"), port: port, gateways: map[string]*gateway{}}
+	all := []string{"127.77.0.2", "127.77.0.3", "127.77.0.4", "127.77.0.5"}
+	for _, address := range all[:3] {
+		tr.add(t, address)
+	}
+	tr.members(t, all[:3]...)
+	for a := range agents {
+		var endpoints []string
+		for n := range nodesPerAgent {
+			e := newExporter(t, fmt.Sprintf("node-%d-%d", a, n))
+			tr.exporters = append(tr.exporters, e)
+			endpoints = append(endpoints, e.url())
+		}
+		tr.agents = append(tr.agents, startCollector(t, setting{
+			file:   "testdata/agents.yaml",
+			set:    []string{"receivers.dcgm.endpoints=[" + strings.Join(endpoints, ",") + "]"},
+			env:    map[string]string{"GATEWAY_PORT": port},
+			mounts: "mount --bind " + tr.hosts + " /etc/hosts",
+		}))
+	}
+	before := tr.settled(t, time.Now())
+	used := map[string]bool{}
+	for _, address := range before {
+		used[address] = true
+	}
+	assert.Len(t, used, 3, "the nodes are spread over the tier")
+
+	// One more collector: known once it is ready.
+	tr.add(t, all[3])
+	added := time.Now()
+	tr.members(t, all...)
+	wait(t, nil, "a node to move", func() bool { return len(tr.gateways[all[3]].backend.all()) > 0 })
+	joined := tr.settled(t, time.Now())
+	moved := 0
+	for node, address := range joined {
+		if address != before[node] {
+			moved++
+			assert.Equal(t, all[3], address, "what moves goes to the new one")
+		}
+	}
+	t.Logf("%d of %d nodes moved to the new collector", moved, len(joined))
+	assert.Positive(t, moved)
+	assert.Less(t, moved, len(joined))
+
+	// One collector less, in good order: first its name goes, then its nodes, then it.
+	leaving := joined[tr.exporters[0].node]
+	left := time.Now()
+	staying := slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == leaving })
+	tr.members(t, staying...)
+	pass(t, tr.gateways[leaving].collector, left.Add(6*time.Second)) // hosts are remembered for 5 s
+	tr.gateways[leaving].stop(t)
+	drained := tr.settled(t, time.Now())
+	for node, address := range drained {
+		if joined[node] != leaving {
+			assert.Equal(t, joined[node], address, "%s does not move", node)
+		}
+	}
+
+	// One collector dies.
+	dying := drained[tr.exporters[0].node]
+	tr.gateways[dying].kill(t)
+	died := time.Now()
+	var rest []string
+	for _, address := range staying {
+		if address != dying {
+			rest = append(rest, address)
+		}
+	}
+	tr.members(t, rest...)
+	final := tr.settled(t, time.Now())
+	for _, a := range tr.agents {
+		a.stop(t)
+	}
+	for _, address := range rest {
+		tr.gateways[address].stop(t)
+	}
+
+	compared, split, lost, orphans := 0, 0, 0, 0
+	for _, e := range tr.exporters {
+		answers := e.served()
+		for end, parts := range tr.parts(e) {
+			// The first window began before the first sample, the last one ends after the
+			// last; who died took what it had.
+			whole := end.Add(-gatewayWindow).After(answers[0].at.Add(gatewayWindow)) && end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)) &&
+				(drained[e.node] != dying || end.Before(died.Add(-gatewayWindow)))
+			served := servedIn(answers, end)
+			samples, coverage := 0.0, 0.0
+			for _, p := range parts {
+				samples += p.samples
+				coverage += p.coverage
+			}
+			assert.LessOrEqual(t, coverage, 1.0+1e-9, "parts do not overlap: %v", parts)
+			if whole {
+				compared++
+				// A scrape at the edge of a window, and those that were too slow.
+				assert.InDelta(t, served, samples, float64(1+failures(tr, e, end)), "samples of the window to %s: %v", end, parts)
+			}
+			switch {
+			case len(parts) == 1 && whole && int(samples) >= served-1:
+				assert.GreaterOrEqual(t, coverage, 1-3*gatewayInterval.Seconds()/gatewayWindow.Seconds(), "%v", parts)
+			case len(parts) > 1:
+				split++
+				assert.Len(t, parts, 2)
+				moves := before[e.node] != joined[e.node] || joined[e.node] != drained[e.node] || drained[e.node] != final[e.node]
+				assert.True(t, moves, "%s never moved: %v", e.node, parts)
+				assert.True(t, end.After(added), "nothing had changed yet")
+				for _, p := range parts {
+					assert.Less(t, p.coverage, 1.0)
+				}
+			}
+		}
+		// Who had the collector that died lacks what that had not sent and what was sent to
+		// it until the agents knew; nobody else lacks a window.
+		known := tr.parts(e)
+		for end := answers[0].at.Truncate(gatewayWindow).Add(2 * gatewayWindow); end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)); end = end.Add(gatewayWindow) {
+			samples := 0
+			for _, p := range known[end.UTC()] {
+				samples += int(p.samples)
+			}
+			if drained[e.node] != dying {
+				assert.GreaterOrEqual(t, samples, servedIn(answers, end)-1-failures(tr, e, end), "%s has too little of the window to %s", e.node, end)
+			} else {
+				lost += max(0, servedIn(answers, end)-samples-1-failures(tr, e, end))
+			}
+		}
+		if drained[e.node] == dying {
+			orphans++
+		}
+	}
+	assert.Positive(t, lost, "the one that died had a window open")
+	// The open window, its grace, and as long as a hosts file is remembered.
+	assert.LessOrEqual(t, lost, orphans*int((gatewayWindow+2*time.Second+6*time.Second)/gatewayInterval))
+	peak := 0.0
+	for _, g := range tr.gateways {
+		peak = max(peak, g.peak)
+		for _, p := range g.backend.all() {
+			assert.False(t, p.ended, "a node that moved has not ended")
+		}
+	}
+	assert.Positive(t, split)
+	report(t, result{
+		group: "gateway", fault: fmt.Sprintf("%d nodes on 3 window collectors; one is added, one drained, one killed", len(tr.exporters)),
+		held: fmt.Sprintf("only nodes that move have a window in two parts (%d, counted as doubled), whose samples add up and whose coverage is together at most 1; "+
+			"only the %d nodes of the one killed lose samples, until the agents know", split, orphans),
+		windows: compared, lost: strconv.Itoa(lost), doubled: strconv.Itoa(split), peak: peak, recovery: -1,
+	})
+}
+
+// servedIn counts the answers in the window to a time.
+func servedIn(answers []answer, end time.Time) int {
+	n := 0
+	for _, a := range answers {
+		if a.at.After(end.Add(-gatewayWindow)) && !a.at.After(end) {
+			n++
+		}
+	}
+	return n
+}
+
+// failures counts the scrapes of an exporter that failed around a window.
+func failures(tr *tier, e *exporter, end time.Time) int {
+	n := 0
+	for _, g := range tr.gateways {
+		for _, p := range ups(g.backend.all(), e.url(), end.Add(-gatewayWindow-gatewayInterval)) {
+			if p.value == 0 && p.end.Before(end.Add(gatewayInterval)) {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,104 @@
+package faults
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+)
+
+var update = flag.Bool("update", false, "write the results into docs/reliability.md")
+
+// results are what the tests of this run found, for the table.
+var results struct {
+	mu   sync.Mutex
+	rows []result
+}
+
+// result is a line of the table.
+type result struct {
+	group, fault, held string
+	windows            int
+	lost, doubled      string
+	peak               float64 // MiB; 0 where it was not measured
+	recovery           float64 // seconds; below 0 where there is nothing to recover from
+}
+
+// report records a result, of a test that did not fail.
+func report(t *testing.T, r result) {
+	t.Helper()
+	t.Logf("%+v", r)
+	if t.Failed() {
+		return
+	}
+	results.mu.Lock()
+	defer results.mu.Unlock()
+	results.rows = append(results.rows, r)
+}
+
+type runner struct{ tests interface{ Run() int } }
+
+func (r runner) Run() int {
+	code := r.tests.Run()
+	if code == 0 && *update {
+		if err := writeResults(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests wait far more than they compute.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(runner{controlplane.Main(m)})
+}
+
+const (
+	page  = "../../docs/reliability.md"
+	begin = "<!-- results: begin -->\n"
+	end   = "<!-- results: end -->\n"
+)
+
+// writeResults replaces the table in the page, group by group.
+func writeResults() error {
+	content, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := bytes.Cut(content, []byte(begin))
+	_, after, ok2 := bytes.Cut(rest, []byte(end))
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no place for the results", page)
+	}
+	groups := []string{"exporter", "backend", "Kubernetes", "process", "gateway"}
+	slices.SortStableFunc(results.rows, func(a, b result) int {
+		if by := slices.Index(groups, a.group) - slices.Index(groups, b.group); by != 0 {
+			return by
+		}
+		return strings.Compare(a.fault, b.fault)
+	})
+	var table strings.Builder
+	table.WriteString("\n| | fault | what was seen to hold beside | windows compared | samples lost | windows doubled | peak MiB | recovery |\n|---|---|---|--:|--:|--:|--:|--:|\n")
+	for _, r := range results.rows {
+		recovery := ""
+		if r.recovery >= 0 {
+			recovery = fmt.Sprintf("%.1f s", r.recovery)
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %d | %s | %s | %.0f | %s |\n", r.group, r.fault, r.held, r.windows, r.lost, r.doubled, r.peak, recovery)
+	}
+	table.WriteString("\n")
+	return os.WriteFile(page, slices.Concat(before, []byte(begin), []byte(table.String()), []byte(end), after), 0o600)
+}

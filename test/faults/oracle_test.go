@@ -1,0 +1,181 @@
+package faults
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// verdict is what the oracle found of one exporter.
+type verdict struct {
+	windows int // that were compared
+	lost    int // right answers between the first and the last window that no window counts
+	doubled int // windows that arrived more than once, all times alike
+}
+
+// tolerance is what a fault may do to the numbers; the zero value: nothing.
+type tolerance struct {
+	// missing is how many answers may be in no window.
+	missing int
+	// repeats allows that a window arrives again, as it was.
+	repeats bool
+	// baseline allows a counter to begin anew without its step over a gap.
+	baseline bool
+	// dropped says that what is missing was lost behind the windows, so that it is
+	// missing in whole windows and the counters of those that came know of it.
+	dropped bool
+}
+
+// row is one window of one device.
+type row map[string]float64
+
+// windowsOf returns the windows of a device by their end, and how many arrived
+// again. Two that differ are a wrong number.
+func windowsOf(t *testing.T, points []point, node, device string) (rows map[time.Time]row, doubled int) {
+	t.Helper()
+	rows = map[time.Time]row{}
+	for _, p := range points {
+		contract, ok := signal.Lookup(p.metric)
+		if !ok || contract.Stage != signal.StageWindow || p.device != device || p.node != node || p.pod != "" || p.ended {
+			continue
+		}
+		if rows[p.end] == nil {
+			rows[p.end] = row{}
+		}
+		if v, again := rows[p.end][p.metric]; again {
+			assert.InDelta(t, v, p.value, 0, "%s of %s at %s arrived with two values", p.metric, device, p.end)
+			if p.metric == signal.WindowCoverage.Name {
+				doubled++
+			}
+		}
+		rows[p.end][p.metric] = p.value
+	}
+	return rows, doubled
+}
+
+// judge compares every window that arrived with what the exporter served. Each right
+// answer that was taken is one sample: which answers made a window is known, and with
+// them each of its numbers.
+func judge(t *testing.T, e *exporter, points []point, allow tolerance) verdict {
+	t.Helper()
+	answers := e.served()
+	// An answer that came too late for its scrape is none; the receiver says so.
+	failed := 0
+	for _, p := range ups(points, e.url(), time.Time{}) {
+		if p.value == 0 {
+			failed++
+		}
+	}
+	var v verdict
+	for gpu := range gpus {
+		rows, doubled := windowsOf(t, points, e.node, e.device(gpu))
+		if !allow.repeats {
+			assert.Zero(t, doubled, "windows arrived more than once")
+		}
+		var ends []time.Time
+		for end := range rows {
+			ends = append(ends, end)
+		}
+		slices.SortFunc(ends, time.Time.Compare)
+		before, lost := -1, 0 // the last answer that a window had
+		for i, end := range ends {
+			got := rows[end]
+			took := find(answers, before+1, end, got)
+			if !assert.NotEmpty(t, took, "the window to %s of %s is of no answers that the exporter gave: %v", end, e.device(gpu), got) {
+				return v
+			}
+			if i > 0 {
+				lost += took[0] - before - 1
+			}
+			lost += took[len(took)-1] - took[0] + 1 - len(took)
+			assert.InDelta(t, occupancy(gpu), got[signal.MemoryUtilizationAvg.Name], 1e-9)
+			assert.InDelta(t, occupancy(gpu), got[signal.MemoryUtilizationMax.Name], 1e-9)
+			coverage, ok := got[signal.WindowCoverage.Name]
+			assert.True(t, ok && coverage >= 0 && coverage <= 1, "coverage %v", coverage)
+			// What counters did between a window that was lost on its way and this one is
+			// not known here.
+			if i == 0 {
+				checkCounters(t, answers, took, got, allow)
+			} else if !allow.dropped || ends[i-1].Equal(end.Add(-window)) {
+				checkCounters(t, answers, append([]int{before}, took...), got, allow)
+			}
+			before = took[len(took)-1]
+		}
+		v.windows += len(ends)
+		v.doubled += doubled
+		v.lost = max(v.lost, lost)
+	}
+	require.Positive(t, v.windows, "no window to judge")
+	assert.LessOrEqual(t, v.lost, allow.missing+failed, "right answers in no window, %d scrapes failed", failed)
+	return v
+}
+
+// find returns the indices of the answers, from one on, that have the window's number of
+// samples and its mean and highest utilization; none when there are none. Not every
+// answer is taken in time, so it looks at all choices among those of that time.
+func find(answers []answer, from int, end time.Time, got row) []int {
+	var near []int
+	for i := from; i < len(answers); i++ {
+		// A sample has the time at which its scrape began, which the exporter's is after.
+		if at := answers[i].at; at.After(end.Add(-window)) && at.Before(end.Add(2*interval)) {
+			near = append(near, i)
+		}
+	}
+	n := int(got[signal.WindowSamples.Name])
+	var chosen []int
+	var choose func(next int, sum, highest float64) bool
+	choose = func(next int, sum, highest float64) bool {
+		if len(chosen) == n {
+			return n > 0 && math.Abs(sum/float64(n)-got[signal.UtilizationAvg.Name]) < 1e-10 &&
+				math.Abs(highest-got[signal.UtilizationMax.Name]) < 1e-10
+		}
+		for i := next; len(near)-i >= n-len(chosen); i++ {
+			u := answers[near[i]].utilization / 100
+			chosen = append(chosen, near[i])
+			if choose(i+1, sum+u, max(highest, u)) {
+				return true
+			}
+			chosen = chosen[:len(chosen)-1]
+		}
+		return false
+	}
+	choose(0, 0, 0)
+	return chosen
+}
+
+// checkCounters compares what a window made of counters between these answers: the XID
+// errors exactly, the throttled share within the time that a scrape may take, for the
+// exporter reads its clock that much later than the collector.
+func checkCounters(t *testing.T, answers []answer, between []int, got row, allow tolerance) {
+	t.Helper()
+	xids, throttled, last := 0, 0.0, answers[between[0]]
+	for _, at := range between[1:] {
+		now := answers[at]
+		since := last
+		if now.throttled < last.throttled { // the exporter began anew
+			since.xids, since.throttled = 0, 0
+		}
+		xids += now.xids - since.xids
+		throttled += now.throttled - since.throttled
+		last = now
+	}
+	if seen, ok := got[signal.XIDErrors.Name]; allow.baseline {
+		assert.LessOrEqual(t, seen, float64(xids), "XID errors")
+	} else if ok {
+		assert.InDelta(t, xids, seen, 0, "XID errors of %d answers", len(between))
+	}
+	if ratio, ok := got[signal.ThrottleViolationRatio.Name]; ok {
+		assert.True(t, ratio >= 0 && ratio <= 1, "ratio %v", ratio)
+		observed := last.at.Sub(answers[between[0]].at)
+		if observed >= window/2 && !allow.baseline {
+			want, slack := throttled/observed.Seconds(), 0.02+float64(interval)/float64(observed-interval)
+			assert.InDelta(t, want, ratio, slack, "throttled share, observed %s", observed)
+		}
+	}
+}

@@ -1,0 +1,346 @@
+package faults
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/extension/extensiontest"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// A collector that is killed, whenever that is, sends no window twice and none that is
+// wrong; what it loses is what came after its last snapshot.
+func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
+	t.Parallel()
+	kills := either(3, 20)
+	tr := newTrial(t, setting{})
+	var slowest, peak float64
+	for range kills {
+		pass(t, tr.agent, time.Now().Add(rand.N(window)))
+		tr.agent.kill(t)
+		peak = max(peak, tr.agent.peak)
+		began := time.Now()
+		tr.agent = startCollector(t, tr.setting)
+		slowest = max(slowest, tr.recovered(t, began, ""))
+		tr.wholeWindow(t, began)
+	}
+	tr.agent.peak = max(peak, tr.agent.peak)
+	// Of each kill: a snapshot interval, the scrape under way, and all that was served
+	// in between, which is nothing while nobody scrapes. What else was lost is what the
+	// queue had handed out: the exporter's batch in flight arrives at least once.
+	perKill := int(200*time.Millisecond/interval) + 3
+	tr.finish(t, result{
+		group: "process", fault: fmt.Sprintf("kill -9 at random moments, %d times", kills), recovery: slowest,
+		held: fmt.Sprintf("no wrong number, at most %d scrapes lost each; recovery is start to first scrape", perKill),
+	}, tolerance{missing: kills * perKill, baseline: true, repeats: true})
+}
+
+func TestSIGTERMUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	stops := either(2, 10)
+	tr := newTrial(t, setting{})
+	var slowest, peak float64
+	for range stops {
+		pass(t, tr.agent, time.Now().Add(rand.N(window)))
+		began := time.Now()
+		tr.agent.stop(t)
+		slowest = max(slowest, time.Since(began).Seconds())
+		peak = max(peak, tr.agent.peak)
+		began = time.Now()
+		tr.agent = startCollector(t, tr.setting)
+		tr.wholeWindow(t, began)
+	}
+	tr.agent.peak = max(peak, tr.agent.peak)
+	tr.finish(t, result{
+		group: "process", fault: fmt.Sprintf("SIGTERM under load, %d times", stops), recovery: slowest,
+		held: "exit status 0, nothing lost but a scrape under way; recovery is the time to end",
+	}, tolerance{missing: stops})
+}
+
+func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
+	t.Parallel()
+	binary(t, "otelcol-gpu")
+	requireMounts(t)
+	dir := t.TempDir()
+	// The file system is small; what fills it is another's, as on a node.
+	tr := newTrial(t, setting{
+		mounts: fmt.Sprintf("mount -t tmpfs -o size=8m none %s", dir),
+		env:    map[string]string{"STORAGE_DIR": dir},
+	})
+	// The process' own view of its file system.
+	filler := fmt.Sprintf("/proc/%d/root%s/filler", tr.agent.cmd.Process.Pid, dir)
+	full, err := os.Create(filler)
+	require.NoError(t, err)
+	chunk := make([]byte, 4096)
+	for err == nil {
+		_, err = full.Write(chunk)
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, full.Close())
+	// Pages that were once in use are used again: only what grows needs room.
+	tr.exporter.adds(nil, func(int) string {
+		var b strings.Builder
+		for i := range 400 {
+			fmt.Fprintf(&b, "DCGM_FI_DEV_FB_USED{gpu=\"9\",UUID=\"GPU-other-%d\"} 1\nDCGM_FI_DEV_FB_FREE{gpu=\"9\",UUID=\"GPU-other-%d\"} 1\n", i, i)
+		}
+		return b.String()
+	})
+	wait(t, tr.agent, "a write that fails", func() bool {
+		return tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")+
+			tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "") > 0
+	})
+	pass(t, tr.agent, time.Now().Add(outage))
+	snapshots := tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")
+	points := tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "")
+	tr.exporter.adds(nil, nil)
+	require.NoError(t, os.Remove(filler))
+	mended := time.Now()
+	tr.wholeWindow(t, mended)
+	took := time.Since(mended).Seconds()
+	tr.finish(t, result{
+		group: "process", fault: "disk full under file_storage", recovery: took,
+		held: fmt.Sprintf("no crash, right windows again once there is room; meanwhile windows are lost, counted: %.0f snapshots failed, %.0f points found no place in the queue", snapshots, points),
+	}, tolerance{missing: 1 << 20, dropped: true})
+}
+
+// damage overwrites what the window processor has stored.
+func damage(t *testing.T, dir, key string, content []byte) {
+	t.Helper()
+	factory := filestorage.NewFactory()
+	config, ok := factory.CreateDefaultConfig().(*filestorage.Config)
+	require.True(t, ok)
+	config.Directory = dir
+	ext, err := factory.Create(t.Context(), extensiontest.NewNopSettings(factory.Type()), config)
+	require.NoError(t, err)
+	require.NoError(t, ext.Start(t.Context(), componenttest.NewNopHost()))
+	client, err := ext.(storage.Extension).GetClient(t.Context(), component.KindProcessor, component.MustNewID("gpu_window"), "")
+	require.NoError(t, err)
+	old, err := client.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.NotEmpty(t, old, "%s is stored", key)
+	require.NoError(t, client.Set(t.Context(), key, content))
+	require.NoError(t, client.Close(t.Context()))
+	require.NoError(t, ext.Shutdown(t.Context()))
+}
+
+// overwrite puts noise into the window processor's storage file from an offset on and
+// returns its path.
+func overwrite(t *testing.T, dir string, from int) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*gpu_window*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	content, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	for i := from; i < len(content); i++ {
+		content[i] = byte(rand.IntN(256))
+	}
+	require.NoError(t, os.WriteFile(files[0], content, 0o600))
+	return files[0]
+}
+
+func TestADamagedSnapshotIsDroppedAndSaid(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(t *testing.T, dir string){
+		"damaged snapshot": func(t *testing.T, dir string) {
+			t.Helper()
+			damage(t, dir, "head", []byte("not a head"))
+		},
+		"snapshot without its chunks": func(t *testing.T, dir string) {
+			t.Helper()
+			damage(t, dir, "head", []byte{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			tr := newTrial(t, setting{
+				env: map[string]string{"STORAGE_DIR": dir},
+			})
+			tr.agent.kill(t)
+			peak := tr.agent.peak
+			spoil(t, dir)
+			began := time.Now()
+			tr.agent = startCollector(t, tr.setting)
+			took := tr.recovered(t, began, "")
+			tr.wholeWindow(t, began)
+			assert.InDelta(t, 1, tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", ""), 0)
+			tr.agent.peak = max(peak, tr.agent.peak)
+			tr.finish(t, result{
+				group: "process", fault: name, recovery: took,
+				held: "starts, says so, windows begin anew; recovery is start to first scrape",
+			}, tolerance{missing: int(2 * window / interval), baseline: true, repeats: true})
+		})
+	}
+}
+
+// A storage file that is no database any more is beyond the storage extension, whose
+// recreate does not help: the start fails with the reason, until the file is gone.
+func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
+	t.Parallel()
+	for name, destroyed := range map[string]struct {
+		from int // offset of the first byte that is noise
+		says string
+	}{
+		"storage file overwritten":          {0, `failed to start "gpu_window" processor: storage "file_storage": invalid database`},
+		"pages of the storage file damaged": {2 * os.Getpagesize(), "panic: assertion failed: Page expected to be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			tr := newTrial(t, setting{
+				set: []string{"extensions.file_storage.recreate=true"},
+				env: map[string]string{"STORAGE_DIR": dir},
+			})
+			tr.agent.kill(t)
+			peak := tr.agent.peak
+			file := overwrite(t, dir, destroyed.from)
+			tr.agent = startCollector(t, tr.setting)
+			select {
+			case <-tr.agent.ended:
+			case <-time.After(patience):
+				require.Fail(t, "it runs")
+			}
+			require.Error(t, tr.agent.err)
+			assert.Contains(t, tr.agent.output.String(), destroyed.says)
+
+			require.NoError(t, os.Remove(file))
+			began := time.Now()
+			tr.agent = startCollector(t, tr.setting)
+			took := tr.recovered(t, began, "")
+			tr.wholeWindow(t, began)
+			tr.agent.peak = max(peak, tr.agent.peak)
+			tr.finish(t, result{
+				group: "process", fault: name, recovery: took,
+				held: "the start fails, with the reason; recovery is the first start without the file to the first scrape",
+			}, tolerance{missing: int(2 * window / interval), baseline: true, repeats: true})
+		})
+	}
+}
+
+// A memory limit that is always exceeded refuses samples; the process stays and says so.
+func TestAMemoryLimitRefusesAndDoesNotCrash(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, setting{set: []string{
+		"processors.memory_limiter.check_interval=50ms",
+		"processors.memory_limiter.limit_mib=48",
+		"processors.memory_limiter.spike_limit_mib=16",
+		"receivers.dcgm.collection_interval=200ms", "receivers.dcgm.timeout=200ms",
+		"processors.gpu_window.max_series=1000000",
+	}})
+	tr.exporter.adds(nil, func(n int) string {
+		var b strings.Builder
+		for i := range 4000 {
+			fmt.Fprintf(&b, "DCGM_FI_DEV_FB_USED{gpu=\"9\",UUID=\"GPU-%d-%d\"} 1\nDCGM_FI_DEV_FB_FREE{gpu=\"9\",UUID=\"GPU-%d-%d\"} 1\n", n, i, n, i)
+		}
+		return b.String()
+	})
+	wait(t, tr.agent, "refusals", func() bool {
+		return tr.agent.metric(t, "otelcol_receiver_refused_metric_points", "dcgm") > 0
+	})
+	pass(t, tr.agent, time.Now().Add(outage))
+	tr.exporter.adds(nil, nil)
+	refused := tr.agent.metric(t, "otelcol_receiver_refused_metric_points", "dcgm")
+	tr.finish(t, result{
+		group: "process", fault: "memory limit reached", recovery: -1,
+		held: fmt.Sprintf("no crash; %.0f points refused, counted", refused),
+	}, tolerance{missing: 1 << 20})
+}
+
+// The clock of a sender steps an hour forth and back: what it says of another hour makes
+// no window, and the windows of this hour are right. (How a collector's own clock may
+// step is in testdata/spec of the window processor: a process cannot be given another.)
+func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	in := freeAddress(t)
+	c := startCollector(t, setting{file: "testdata/gateway.yaml", env: map[string]string{
+		"HTTP_ENDPOINT": in, "OTLP_ENDPOINT": b.url(),
+	}})
+	wait(t, c, "the receiver", func() bool { return send(t, in, time.Now()) })
+	steps := []time.Duration{0, time.Hour, 0, -time.Hour, 0}
+	began := time.Now()
+	for _, step := range steps {
+		until := time.Now().Add(either(window, 5*window))
+		wait(t, c, "samples sent", func() bool {
+			now := time.Now()
+			require.True(t, send(t, in, now.Add(step)))
+			return now.After(until)
+		})
+	}
+	future := c.metric(t, "otelcol_processor_gpu_window_samples", "future")
+	late := c.metric(t, "otelcol_processor_gpu_window_samples", "late")
+	assert.Positive(t, future)
+	assert.Positive(t, late)
+	c.stop(t)
+	windows := 0
+	for _, p := range b.all() {
+		if p.metric == signal.MemoryUtilizationAvg.Name {
+			windows++
+			assert.WithinRange(t, p.end, began.Add(-2*window), time.Now().Add(window))
+			assert.InDelta(t, occupancy(0), p.value, 1e-9)
+		}
+		if p.metric == signal.ThrottleViolationRatio.Name {
+			assert.InDelta(t, 0.5, p.value, 1e-3)
+		}
+	}
+	assert.Positive(t, windows)
+	report(t, result{
+		group: "process", fault: "clock of the sender steps an hour forth and back", windows: windows, peak: c.peak, recovery: -1,
+		held: fmt.Sprintf("%.0f samples of the future and %.0f late ones dropped, counted; this hour's windows are right", future, late),
+	})
+}
+
+// send sends a sample of one device, throttled half of the time, over OTLP.
+func send(t *testing.T, address string, at time.Time) bool {
+	t.Helper()
+	metrics := pmetric.NewMetrics()
+	rm := metrics.ResourceMetrics().AppendEmpty()
+	rm.Resource().Attributes().PutStr(signal.K8sNodeName, "sender")
+	list := rm.ScopeMetrics().AppendEmpty().Metrics()
+	gauge := list.AppendEmpty()
+	gauge.SetName(signal.HwGPUMemoryUtilization.Name)
+	used := gauge.SetEmptyGauge().DataPoints().AppendEmpty()
+	used.SetDoubleValue(occupancy(0))
+	sum := list.AppendEmpty()
+	sum.SetName(signal.GPUClockThrottleTime.Name)
+	sum.SetEmptySum().SetIsMonotonic(true)
+	sum.Sum().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	throttled := sum.Sum().DataPoints().AppendEmpty()
+	throttled.SetDoubleValue(float64(at.UnixNano()%int64(24*time.Hour)) / 2e9)
+	throttled.Attributes().PutStr(signal.ClockViolation, "power")
+	for _, dp := range []pmetric.NumberDataPoint{used, throttled} {
+		dp.SetTimestamp(pcommon.NewTimestampFromTime(at))
+		dp.Attributes().PutStr(signal.HardwareID, "GPU-sender")
+	}
+	body, err := pmetricotlp.NewExportRequestFromMetrics(metrics).MarshalProto()
+	require.NoError(t, err)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/v1/metrics", bytes.NewReader(body))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/x-protobuf")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode == http.StatusOK
+}
