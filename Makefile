@@ -93,7 +93,7 @@ examples: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM
 	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_PROMTOOL="$(PROMTOOL)" \
 		OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BIN)/static/otelcol-gpu" \
 		go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest ./internal/manifeststest ./internal/charttest \
-		./internal/dashboardtest ./test/security ./test/faults
+		./internal/dashboardtest ./internal/rehearsaltest ./test/security ./test/faults
 
 .PHONY: faults
 faults: build $(CONTROLPLANE_BINARIES) ## Run the long form of the fault tests and write their table into docs/reliability.md
