@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,6 +107,19 @@ type device struct {
 	watched bool
 }
 
+// counter is the energy counter of a board, which moves as long as the board has
+// power and somebody reads it.
+type counter struct {
+	joules    float64
+	at, moved time.Time // of the newest sample, and of the first one with that value
+}
+
+// boardOf returns the board that a MIG instance belongs to, and a board itself.
+func boardOf(d decide.Device) decide.Device {
+	d.ID, _, _ = strings.Cut(d.ID, "/")
+	return d
+}
+
 // collection is the newest samples of all devices. Its methods are safe for
 // concurrent use.
 type collection struct {
@@ -113,10 +127,11 @@ type collection struct {
 
 	mu      sync.Mutex
 	devices map[decide.Device]*device
+	energy  map[decide.Device]*counter // by board
 }
 
 func newCollection(maxAge time.Duration) *collection {
-	return &collection{maxAge: maxAge, devices: map[decide.Device]*device{}}
+	return &collection{maxAge: maxAge, devices: map[decide.Device]*device{}, energy: map[decide.Device]*counter{}}
 }
 
 // take takes a batch in and returns how many points had which outcome.
@@ -174,7 +189,8 @@ func text(attributes pcommon.Map, key string) string {
 func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, now time.Time) outcome {
 	ofContainer := at.holder != holderKey{}
 	switch name {
-	case signal.GPUMemoryHeadroom.Name, signal.HwGPUMemoryUsage.Name, signal.HwGPUMemoryLimit.Name, signal.GPUMemoryAttributionState.Name:
+	case signal.GPUMemoryHeadroom.Name, signal.HwGPUMemoryUsage.Name, signal.HwGPUMemoryLimit.Name, signal.GPUMemoryAttributionState.Name,
+		signal.HwEnergy.Name:
 		if ofContainer {
 			return ignored // the device's, repeated for its holder
 		}
@@ -192,6 +208,9 @@ func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, no
 	if dp.Flags().NoRecordedValue() || dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty {
 		c.end(key, at.holder, name)
 		return noValue
+	}
+	if name == signal.HwEnergy.Name {
+		return c.takeEnergy(boardOf(key), dp, now)
 	}
 	sampled := dp.Timestamp().AsTime()
 	switch {
@@ -212,6 +231,30 @@ func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, no
 		return d.takeHolder(at.holder, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
 	}
 	return d.take(name, dp, sampled)
+}
+
+func (c *collection) takeEnergy(board decide.Device, dp pmetric.NumberDataPoint, now time.Time) outcome {
+	sampled, joules := dp.Timestamp().AsTime(), dp.DoubleValue()
+	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
+		joules = float64(dp.IntValue())
+	}
+	if sampled.Sub(now) > decide.FutureTolerance {
+		return future
+	}
+	e := c.energy[board]
+	switch {
+	case e == nil && len(c.energy) >= maxDevices:
+		return refused
+	case e == nil:
+		c.energy[board] = &counter{joules: joules, at: sampled, moved: sampled}
+		return accepted
+	case sampled.Before(e.at):
+		return old
+	case joules != e.joules:
+		e.joules, e.moved = joules, sampled
+	}
+	e.at = sampled
+	return accepted
 }
 
 // bytes returns a point's value; what is no number of bytes is below zero, which
@@ -338,6 +381,11 @@ func (c *collection) samples(now time.Time) []observed {
 	defer c.mu.Unlock()
 	all := make([]observed, 0, len(c.devices))
 	spare := map[string]int64{} // by pod UID, on all devices
+	for board, e := range c.energy {
+		if now.Sub(e.at) > forgetAfter*c.maxAge {
+			delete(c.energy, board)
+		}
+	}
 	for key, d := range c.devices {
 		newest := d.current.at
 		for k, h := range d.holders {
@@ -357,6 +405,9 @@ func (c *collection) samples(now time.Time) []observed {
 		}
 		o := observed{device: key}
 		o.sample, o.reason = d.sample()
+		if e := c.energy[boardOf(key)]; e != nil && o.sample != nil && now.Sub(e.at) <= c.maxAge {
+			o.sample.Moved = e.moved
+		}
 		all = append(all, o)
 		for k, h := range d.holders {
 			spare[k.uid] += h.spare()
@@ -436,4 +487,5 @@ func (c *collection) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.devices)
+	clear(c.energy)
 }

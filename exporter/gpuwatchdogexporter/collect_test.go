@@ -47,6 +47,45 @@ func holders(s *decide.Sample) map[string][2]int64 {
 	return found
 }
 
+// The counter is the board's, for its MIG instances as well.
+func TestASampleIsAsOldAsTheLastMoveOfTheEnergyCounter(t *testing.T) {
+	c := newCollection(90 * time.Second)
+	energy := func(at time.Time, joules float64, node, pod string) {
+		md := pmetric.NewMetrics()
+		rm := md.ResourceMetrics().AppendEmpty()
+		rm.Resource().Attributes().PutStr(signal.K8sNodeName, node)
+		if pod != "" {
+			rm.Resource().Attributes().PutStr(signal.K8sPodName, pod)
+		}
+		m := rm.ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+		m.SetName(signal.HwEnergy.Name)
+		dp := m.SetEmptySum().DataPoints().AppendEmpty()
+		dp.SetTimestamp(pcommon.NewTimestampFromTime(at))
+		dp.SetDoubleValue(joules)
+		dp.Attributes().PutStr(signal.HardwareID, "GPU-0")
+		c.take(md, at)
+	}
+	moved := func(at time.Time) time.Time {
+		c.take(pressed.metrics(at), at)
+		return only(t, c, at).Moved
+	}
+	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
+
+	assert.Zero(t, moved(at(0)), "no counter is known")
+	energy(at(10), 5, "gpu-1", "")
+	assert.Equal(t, at(10), moved(at(10)))
+	energy(at(20), 5, "gpu-1", "")
+	energy(at(20), 6, "gpu-2", "")
+	energy(at(20), 7, "gpu-1", "a")
+	assert.Equal(t, at(10), moved(at(20)), "another node's, and one repeated for a holder, do not count")
+	energy(at(30), 4, "gpu-1", "")
+	assert.Equal(t, at(30), moved(at(30)), "a reset is a move")
+	energy(at(25), 9, "gpu-1", "")
+	assert.Equal(t, at(30), moved(at(40)), "late")
+	assert.Zero(t, moved(at(121)), "not told any more")
+	assert.Equal(t, boardOf(decide.Device{Node: "n", ID: "GPU-0/gi7"}), boardOf(decide.Device{Node: "n", ID: "GPU-0"}))
+}
+
 func TestABatchIsOneSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	counts := c.take(pressed.metrics(t0), t0)

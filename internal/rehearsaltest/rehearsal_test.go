@@ -92,21 +92,31 @@ func TestWithoutPermissionNothingIsDoneAndTheHeartbeatStops(t *testing.T) {
 }
 
 func TestOnFrozenTelemetryNothingIsDoneAndTheHeartbeatStops(t *testing.T) {
-	s := begin(t, false)
-	s.faintBelowFloor()
-	s.grow()
-	s.more("telemetry_stale", 1)
-	breach, _ := s.first("breach_pending")
-	assert.Equal(t, 1, breach.Breaches, "the one sample below the floor was seen")
-	last := s.heartbeat()
-	s.more("telemetry_stale", 5)
-	assert.InDelta(t, last, s.heartbeat(), 0, "the heartbeat")
-	s.assertEvicted()
+	for name, tc := range map[string]struct {
+		freeze func(*arena)
+		reason string
+	}{
+		"the exporter does not answer": {(*arena).faintBelowFloor, "telemetry_stale"},
+		"the exporter repeats itself":  {(*arena).stickBelowFloor, "telemetry_frozen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, false)
+			tc.freeze(s.arena)
+			s.grow()
+			s.more(tc.reason, 1)
+			breach, _ := s.first("breach_pending")
+			assert.Equal(t, 1, breach.Breaches, "the one sample below the floor was seen")
+			last := s.heartbeat()
+			s.more(tc.reason, 5)
+			assert.InDelta(t, last, s.heartbeat(), 0, "the heartbeat")
+			s.assertEvicted()
 
-	s.recover()
-	s.more("evicted", 1)
-	s.assertEvicted(s.runaway)
-	eviction, _ := s.first("evicted")
-	assert.Equal(t, 3, eviction.Breaches, "counted anew")
-	assert.Greater(t, s.heartbeat(), last)
+			s.recover()
+			s.more("evicted", 1)
+			s.assertEvicted(s.runaway)
+			eviction, _ := s.first("evicted")
+			assert.Equal(t, 3, eviction.Breaches, "counted anew")
+			assert.Greater(t, s.heartbeat(), last)
+		})
+	}
 }

@@ -156,24 +156,30 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 		d.Reason = TelemetryMissing
 		return b, d
 	}
+	at := sample.At
+	if !sample.Moved.IsZero() && sample.Moved.Before(at) {
+		at = sample.Moved
+	}
 	switch age := now.Sub(sample.At); {
 	case age > p.MaxDataAge:
 		d.Reason = TelemetryStale
 	case age < -FutureTolerance:
 		d.Reason = TelemetryFuture
-	case !b.LastAt.IsZero() && sample.At.Sub(b.LastAt) < p.Interval/2:
+	case now.Sub(at) > p.MaxDataAge:
+		d.Reason = TelemetryFrozen
+	case !b.LastAt.IsZero() && at.Sub(b.LastAt) < p.Interval/2:
 		d.Reason = cmp.Or(b.Doubt, NoNewSample)
 	}
 	if d.Reason != "" {
 		return b, d
 	}
 
-	if sample.At.Sub(b.LastAt) > p.Interval+p.MaxDataAge { // nobody knows what was in between
+	if at.Sub(b.LastAt) > p.Interval+p.MaxDataAge { // nobody knows what was in between
 		b = Breach{}
 	}
-	b.LastAt, b.Doubt = sample.At, ""
+	b.LastAt, b.Doubt = at, ""
 	// Whatever is no breach beyond doubt ends the count.
-	ended := Breach{LastAt: sample.At, Doubt: doubt(sample, p)}
+	ended := Breach{LastAt: at, Doubt: doubt(sample, p)}
 	if ended.Doubt != TelemetryImpossible {
 		d.Headroom, d.Usage, d.Limit = sample.Headroom, sample.Usage, sample.Limit
 	}

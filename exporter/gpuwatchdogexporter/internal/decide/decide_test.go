@@ -281,6 +281,8 @@ func TestASampleThatCannotBeBelievedSuspends(t *testing.T) {
 		want   Reason
 	}{
 		"stale":                             {func(s *Sample) { s.At = t0.Add(-91 * time.Second) }, TelemetryStale},
+		"of a counter that stands still":    {func(s *Sample) { s.Moved = t0.Add(-91 * time.Second) }, TelemetryFrozen},
+		"of a counter that moved lately":    {func(s *Sample) { s.Moved = t0.Add(-30 * time.Second) }, Evicted},
 		"from the future":                   {func(s *Sample) { s.At = t0.Add(16 * time.Second) }, TelemetryFuture},
 		"negative free":                     {func(s *Sample) { s.Headroom = -1 }, TelemetryImpossible},
 		"free above the size":               {func(s *Sample) { s.Headroom = 16 * gib }, TelemetryImpossible},
@@ -399,6 +401,13 @@ func TestBreachesAreCountedAsLongAsTheyFollowEachOther(t *testing.T) {
 	}
 	first := func(time.Time) *Sample { return breach(t0) }
 	later := func(time.Time) *Sample { return breach(t0.Add(29 * time.Second)) }
+	// An exporter that answers with what it said a while ago: the board's energy
+	// counter stands where it stood.
+	frozen := func(at time.Time) *Sample {
+		s := breach(at)
+		s.Moved = t0
+		return s
+	}
 	within := func(at time.Time) *Sample { return card(at, gib, holds("a", 2000, 3000)) }
 	three := policy(func(p *Policy) { p.Breaches = 3 })
 	for name, steps := range map[string][]step{
@@ -425,6 +434,9 @@ func TestBreachesAreCountedAsLongAsTheyFollowEachOther(t *testing.T) {
 		},
 		"samples that lie close together count as one": {
 			{0, first, BreachPending}, {1, later, NoNewSample}, {2, breach, BreachPending},
+		},
+		"one answer repeated counts once": {
+			{0, frozen, BreachPending}, {1, frozen, NoNewSample}, {2, frozen, TelemetryFrozen}, {3, frozen, TelemetryFrozen},
 		},
 		"the pod must have been over its budget in each": {
 			{0, within, BreachPending}, {1, within, BreachPending}, {2, breach, OverBudgetPending}, {3, breach, OverBudgetPending}, {4, breach, Evicted},

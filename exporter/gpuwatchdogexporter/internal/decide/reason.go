@@ -35,6 +35,7 @@ const (
 const (
 	TelemetryMissing    Reason = "telemetry_missing"    // some of the device's series, or all
 	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
+	TelemetryFrozen     Reason = "telemetry_frozen"     // answers keep coming, but the board's energy counter has not moved for max_data_age
 	TelemetryFuture     Reason = "telemetry_future"     // sampled after now
 	TelemetryImpossible Reason = "telemetry_impossible" // values contradict each other or the device's size
 	AttributionInvalid  Reason = "attribution_invalid"  // containers' memory cannot be believed

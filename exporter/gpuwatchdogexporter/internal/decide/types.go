@@ -38,6 +38,10 @@ type Sample struct {
 	Attribution            Attribution
 	Conflict               bool // two different values were told for one series and time
 	Holders                []Holder
+	// Moved is when the board's energy counter was first seen with the value that it
+	// had at At: what the sample says is of that time at the latest. Zero where no
+	// counter is known.
+	Moved time.Time
 	// Spare is, by pod UID, what the pod leaves unused on other devices of a budget
 	// that was declared for all of them together.
 	Spare map[string]int64
@@ -76,7 +80,7 @@ type Policy struct {
 // Breach is what is remembered of one device.
 type Breach struct {
 	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
-	LastAt time.Time      `json:"last_at,omitzero"` // of the sample evaluated last
+	LastAt time.Time      `json:"last_at,omitzero"` // of what the sample evaluated last says
 	Over   map[string]int `json:"over,omitempty"`   // by pod UID, in how many of these the pod was over its budget
 	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision; empty: it did not
 }
