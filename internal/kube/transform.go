@@ -22,7 +22,8 @@ import (
 //     filter also the containers' name and id in the status and, of a static
 //     pod's mirror, the kubelet's UID. With a node filter or a label selector also
 //     IP and ports; else, in a cache of the whole cluster, a pod that has nothing
-//     to do with extended resources or claims loses its containers.
+//     to do with extended resources or claims loses its containers, and one that
+//     asks for extended resources alone those behind the last that does.
 //   - node: labels and annotations of GPU vendors and sharing systems, the host
 //     name label; unschedulable; capacity and allocatable of extended resources,
 //     the Ready condition.
@@ -138,8 +139,13 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 
 	initContainers, uses := cutContainers(spec.InitContainers, !wholeCluster)
 	containers, used := cutContainers(spec.Containers, !wholeCluster)
-	if wholeCluster && !uses && !used && annotations == nil && len(spec.ResourceClaims) == 0 {
-		initContainers, containers = nil, nil
+	if wholeCluster && annotations == nil && len(spec.ResourceClaims) == 0 {
+		switch {
+		case !uses && !used:
+			initContainers, containers = nil, nil
+		case used:
+			containers = withoutTail(containers)
+		}
 	}
 	p.Spec = corev1.PodSpec{
 		NodeName:        spec.NodeName,
@@ -168,6 +174,17 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 		p.Status.InitContainerStatuses = cutContainerStatuses(status.InitContainerStatuses)
 		p.Status.ContainerStatuses = cutContainerStatuses(status.ContainerStatuses)
 	}
+}
+
+// withoutTail returns a copy without the containers behind the last one that asks
+// for a device: nothing counts containers from the end, and each takes some 700
+// bytes.
+func withoutTail(containers []corev1.Container) []corev1.Container {
+	n := len(containers)
+	for n > 0 && containers[n-1].Resources.Requests == nil && containers[n-1].Resources.Limits == nil {
+		n--
+	}
+	return append(make([]corev1.Container, 0, n), containers[:n]...)
 }
 
 // cutContainers also says whether one of them asks for an extended resource or

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -70,6 +71,35 @@ func TestAPodThatUsesNoDeviceKeepsItsContainersWhereTheyAreNeeded(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pod()
+			_, err := transform(test.options)(p)
+			require.NoError(t, err)
+			assert.Len(t, p.Spec.Containers, test.want)
+		})
+	}
+}
+
+func TestInTheWholeClusterContainersBehindTheLastThatAsksForADeviceAreDropped(t *testing.T) {
+	gpu := corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": apiresource.MustParse("1")}}
+	pod := func() *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
+			{Name: "proxy"}, {Name: "main", Resources: gpu}, {Name: "sidecar"}, {Name: "logs"},
+		}}}
+	}
+	for name, test := range map[string]struct {
+		options Options
+		change  func(*corev1.Pod)
+		want    int
+	}{
+		"whole cluster": {Options{}, func(*corev1.Pod) {}, 2},
+		"a node":        {Options{NodeName: "a"}, func(*corev1.Pod) {}, 4},
+		"an annotation": {Options{}, func(p *corev1.Pod) { p.Annotations = map[string]string{"gpu-memory": "1"} }, 4},
+		"a claim": {Options{}, func(p *corev1.Pod) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+		}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod()
+			test.change(p)
 			_, err := transform(test.options)(p)
 			require.NoError(t, err)
 			assert.Len(t, p.Spec.Containers, test.want)
