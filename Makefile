@@ -84,8 +84,7 @@ bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver a
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | sort | while IFS=: read -r file name; do \
-		echo "fuzz $$(dirname "$$file") $$name for $(FUZZTIME)"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -tags "$(TAGS)" "$$(dirname "$$file")" </dev/null; \
+		.ci/fuzz "$$(dirname "$$file")" "$$name" "$(FUZZTIME)" "$(TAGS)" </dev/null; \
 	done
 
 .PHONY: examples
