@@ -31,8 +31,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	consume(f, e, fleet(now(), time.Minute, 8, true))
 	f.Fuzz(func(t *testing.T, path, query string) {
-		if path == "/events" {
-			t.Skip("it lasts")
+		if strings.TrimPrefix(path, "/") == "events" {
+			return // the stream of events does not end
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, &http.Request{

@@ -39,6 +39,12 @@ func TestRecordedOutputs(t *testing.T) {
 			recorded, err := os.ReadFile(file)
 			require.NoError(t, err)
 			made := synthesized(t, recorded)
+			// One recording shows nothing that a signal is made of.
+			if filepath.Base(file) == "dra_gh200_mig.prom" {
+				assert.Zero(t, made.DataPointCount())
+				return
+			}
+			require.NotZero(t, made.DataPointCount())
 			series := map[string]map[string]bool{} // by device
 			named := map[[2]string]string{}        // Resource and device, and the device's board
 			eachPoint(made, func(resource, attrs pcommon.Map, metric, key string) {
@@ -148,7 +154,7 @@ func synthesized(t *testing.T, recorded []byte) pmetric.Metrics {
 	require.NoError(t, p.ConsumeMetrics(t.Context(), md))
 	require.NoError(t, p.Shutdown(context.Background()))
 	if len(sink.AllMetrics()) == 0 {
-		t.Skip("no signal is made of this recording")
+		return pmetric.NewMetrics()
 	}
 	return sink.AllMetrics()[0]
 }
