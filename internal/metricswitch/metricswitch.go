@@ -1,0 +1,98 @@
+// Package metricswitch is the section metrics of the components' configurations,
+// which switches single metrics on and off by name:
+//
+//	metrics:
+//	  hw.energy:
+//	    enabled: false
+//
+// An entry without enabled ({}, or nothing) leaves the metric as it is by default.
+package metricswitch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Config holds the switches by metric name.
+type Config map[string]Switch
+
+// Switch switches one metric.
+type Switch struct {
+	// Enabled says whether the metric is emitted; when unset, its default counts.
+	Enabled *bool `mapstructure:"enabled"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// Check returns an error for each name that is none of those of the component's
+// metrics, of which there is at least one. The errors are in the order of names.
+func (c Config) Check(names []string) []error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if !slices.Contains(names, name) {
+			errs = append(errs, fmt.Errorf("metrics has the key %q: must be one of %s; the nearest is %s",
+				name, strings.Join(names, ", "), nearest(name, names)))
+		}
+	}
+	return errs
+}
+
+// Enabled reports whether a metric is on, which it is by default or not.
+func (c Config) Enabled(name string, byDefault bool) bool {
+	if enabled := c[name].Enabled; enabled != nil {
+		return *enabled
+	}
+	return byDefault
+}
+
+// Disabled returns those of the metrics that are off, where all are on by default.
+func (c Config) Disabled(metrics []*signal.Metric) []*signal.Metric {
+	var off []*signal.Metric
+	for _, m := range metrics {
+		if !c.Enabled(m.Name, true) {
+			off = append(off, m)
+		}
+	}
+	return off
+}
+
+// Names returns the metrics' names in their order.
+func Names(metrics []*signal.Metric) []string {
+	names := make([]string, len(metrics))
+	for i, m := range metrics {
+		names[i] = m.Name
+	}
+	return names
+}
+
+// nearest returns the name that the fewest changes of a letter make of this one,
+// the first of several.
+func nearest(name string, names []string) string {
+	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+}
+
+// distance returns Levenshtein's distance of two names, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // of the part of a so far to each start of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,106 @@
+package metricswitch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// load reads the section as a component's configuration does.
+func load(t *testing.T, yaml string) (Config, error) {
+	t.Helper()
+	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))
+	require.NoError(t, err)
+	conf, err := retrieved.AsConf()
+	require.NoError(t, err)
+	var of struct {
+		Metrics Config `mapstructure:"metrics"`
+	}
+	err = conf.Unmarshal(&of)
+	return of.Metrics, err
+}
+
+func TestOnlyWhatIsSaidChangesAMetric(t *testing.T) {
+	for yaml, want := range map[string]struct{ usuallyOn, usuallyOff bool }{
+		"{}":                                     {true, false},
+		"metrics:":                               {true, false},
+		"metrics: {}":                            {true, false},
+		"metrics: {hw.energy: {enabled: false}}": {true, false},
+		"metrics: {hw.power: }":                  {true, false},
+		"metrics: {hw.power: {}}":                {true, false},
+		"metrics: {hw.power: {enabled: }}":       {true, false},
+		"metrics: {hw.power: {enabled: true}}":   {true, true},
+		"metrics: {hw.power: {enabled: false}}":  {false, false},
+	} {
+		t.Run(yaml, func(t *testing.T) {
+			c, err := load(t, yaml)
+			require.NoError(t, err)
+			assert.Equal(t, want.usuallyOn, c.Enabled("hw.power", true))
+			assert.Equal(t, want.usuallyOff, c.Enabled("hw.power", false))
+		})
+	}
+}
+
+func TestWhatIsNoSwitchIsAnError(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"metrics: {hw.power: {enable: false}}":  "enable",
+		"metrics: {hw.power: false}":            "hw.power",
+		"metrics: {hw.power: {enabled: maybe}}": "enabled",
+		`metrics: {hw.power: {enabled: "no"}}`:  "enabled",
+		"metrics: [hw.power]":                   "metrics",
+	} {
+		t.Run(yaml, func(t *testing.T) {
+			_, err := load(t, yaml)
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+func TestAnUnknownNameIsToldWithWhatIsAllowedAndTheNearest(t *testing.T) {
+	c := Config{"hw.pwoer": {}, "hw.energy": {}, "HW.Energy": {}}
+	var said []string
+	for _, err := range c.Check([]string{"hw.temperature", "hw.power", "hw.energy"}) {
+		said = append(said, err.Error())
+	}
+	assert.Equal(t, []string{
+		`metrics has the key "HW.Energy": must be one of hw.temperature, hw.power, hw.energy; the nearest is hw.energy`,
+		`metrics has the key "hw.pwoer": must be one of hw.temperature, hw.power, hw.energy; the nearest is hw.power`,
+	}, said)
+	assert.Empty(t, Config{"hw.power": {}}.Check([]string{"hw.power"}))
+}
+
+func TestDisabledAreThoseThatAreSwitchedOff(t *testing.T) {
+	c := Config{"hw.power": {Enabled: new(false)}, "hw.energy": {Enabled: new(true)}, "hw.temperature": {}}
+	all := []*signal.Metric{signal.HwEnergy, signal.HwPower, signal.HwTemperature}
+	assert.Equal(t, []*signal.Metric{signal.HwPower}, c.Disabled(all))
+	assert.Empty(t, Config(nil).Disabled(all))
+	assert.Equal(t, []string{"hw.energy", "hw.power", "hw.temperature"}, Names(all))
+}
+
+// The distance is the metric of that name: nothing between equals, the same there
+// and back, and no way round is shorter.
+func TestTheDistanceIsAMetric(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "abc", 3},
+		{"hw.power", "hw.pwoer", 2},
+		{"hw.power", "hw.powers", 1},
+		{"kitten", "sitting", 3},
+	} {
+		assert.Equal(t, tt.want, distance(tt.a, tt.b), "%q to %q", tt.a, tt.b)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[ab.]{0,6}`)
+		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
+		assert.Equal(t, a == b, distance(a, b) == 0)
+		assert.Equal(t, distance(a, b), distance(b, a))
+		assert.LessOrEqual(t, distance(a, c), distance(a, b)+distance(b, c))
+	})
+}

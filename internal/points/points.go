@@ -1,0 +1,67 @@
+// Package points walks the number points of metrics.
+package points
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+)
+
+// Of returns the number points of a gauge or a sum; other types have none.
+func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {
+	switch m.Type() {
+	case pmetric.MetricTypeGauge:
+		return m.Gauge().DataPoints()
+	case pmetric.MetricTypeSum:
+		return m.Sum().DataPoints()
+	}
+	return pmetric.NewNumberDataPointSlice()
+}
+
+// Value returns the value of a point, which may be an integer.
+func Value(dp pmetric.NumberDataPoint) float64 {
+	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
+		return float64(dp.IntValue())
+	}
+	return dp.DoubleValue()
+}
+
+// Point is a number point and where it stands.
+type Point struct {
+	pmetric.NumberDataPoint
+	Resource pcommon.Resource
+	Scope    pcommon.InstrumentationScope
+	Metric   pmetric.Metric
+}
+
+// All ranges over the number points of all metrics.
+func All(md pmetric.Metrics) iter.Seq[Point] {
+	return func(yield func(Point) bool) {
+		for _, rm := range md.ResourceMetrics().All() {
+			for _, sm := range rm.ScopeMetrics().All() {
+				for _, m := range sm.Metrics().All() {
+					for _, dp := range Of(m).All() {
+						if !yield(Point{dp, rm.Resource(), sm.Scope(), m}) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Text writes attributes as {key=value, key=value}, sorted, but for some keys.
+func Text(attributes pcommon.Map, without ...string) string {
+	var parts []string
+	for k, v := range attributes.All() {
+		if !slices.Contains(without, k) {
+			parts = append(parts, k+"="+v.AsString())
+		}
+	}
+	slices.Sort(parts)
+	return "{" + strings.Join(parts, ", ") + "}"
+}

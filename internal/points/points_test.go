@@ -1,0 +1,60 @@
+package points
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+)
+
+// three returns a gauge of two points in one Resource and a sum of one in another,
+// and a histogram, which has no number points.
+func three() pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	first := md.ResourceMetrics().AppendEmpty()
+	first.Resource().Attributes().PutStr("k8s.node.name", "n1")
+	scope := first.ScopeMetrics().AppendEmpty()
+	scope.Scope().SetName("scope")
+	gauge := scope.Metrics().AppendEmpty()
+	gauge.SetName("gauge")
+	dps := gauge.SetEmptyGauge().DataPoints()
+	dps.AppendEmpty().SetDoubleValue(0.5)
+	dps.AppendEmpty().SetIntValue(2)
+	scope.Metrics().AppendEmpty().SetEmptyHistogram().DataPoints().AppendEmpty()
+	sum := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+	sum.SetName("sum")
+	sum.SetEmptySum().DataPoints().AppendEmpty().SetIntValue(3)
+	return md
+}
+
+func TestEveryNumberPointComesOnceWithWhereItStands(t *testing.T) {
+	type seen struct {
+		resource, scope, metric string
+		value                   float64
+	}
+	var got []seen
+	for p := range All(three()) {
+		got = append(got, seen{Text(p.Resource.Attributes()), p.Scope.Name(), p.Metric.Name(), Value(p.NumberDataPoint)})
+	}
+	assert.Equal(t, []seen{{"{k8s.node.name=n1}", "scope", "gauge", 0.5}, {"{k8s.node.name=n1}", "scope", "gauge", 2}, {"{}", "", "sum", 3}}, got)
+}
+
+func TestTheRangeEndsWhereItIsLeft(t *testing.T) {
+	n := 0
+	for range All(three()) {
+		n++
+		break
+	}
+	assert.Equal(t, 1, n)
+}
+
+func TestAttributesAreWrittenSorted(t *testing.T) {
+	m := pcommon.NewMap()
+	assert.Equal(t, "{}", Text(m))
+	m.PutStr("hw.id", "GPU-1")
+	m.PutInt("gpu.mig.gpu_instance.id", 7)
+	m.PutStr("host.name", "n1")
+	assert.Equal(t, "{gpu.mig.gpu_instance.id=7, host.name=n1, hw.id=GPU-1}", Text(m))
+	assert.Equal(t, "{gpu.mig.gpu_instance.id=7, hw.id=GPU-1}", Text(m, "host.name"))
+}

@@ -1,0 +1,86 @@
+package processtest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+)
+
+// Backend is an OTLP/HTTP backend that keeps the metrics it gets.
+type Backend struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	requests []pmetric.Metrics
+}
+
+// StartBackend starts a backend, which ends with the test. Every request also goes
+// through next, whose answer is the backend's answer; nil accepts everything.
+func StartBackend(t testing.TB, next http.Handler) *Backend {
+	t.Helper()
+	b := &Backend{}
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/v1/metrics") {
+			http.NotFound(w, r)
+			return
+		}
+		body, err := readBody(r)
+		request := pmetricotlp.NewExportRequest()
+		if err == nil {
+			err = request.UnmarshalProto(body)
+		}
+		if !assert.NoError(t, err) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		b.mu.Lock()
+		b.requests = append(b.requests, request.Metrics())
+		b.mu.Unlock()
+		if next != nil {
+			r.Header.Del("Content-Encoding")
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			next.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Header.Get("Content-Encoding") != "gzip" {
+		return io.ReadAll(r.Body)
+	}
+	z, err := gzip.NewReader(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
+// All returns a copy of everything that arrived until now.
+func (b *Backend) All() pmetric.Metrics {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := pmetric.NewMetrics()
+	for _, request := range b.requests {
+		for _, resource := range request.ResourceMetrics().All() {
+			resource.CopyTo(all.ResourceMetrics().AppendEmpty())
+		}
+	}
+	return all
+}
+
+// Until returns once enough says so of what arrived from a process.
+func (b *Backend) Until(t testing.TB, from *Process, what string, enough func(pmetric.Metrics) bool) {
+	t.Helper()
+	Until(t, what, func() bool { return enough(b.All()) }, from)
+}

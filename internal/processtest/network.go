@@ -1,0 +1,60 @@
+package processtest
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// nextPort counts through ports below those that the kernel gives to whoever asks
+// for any, so that nobody gets one while its owner is down.
+var nextPort atomic.Uint32
+
+func init() { nextPort.Store(20_000 + rand.Uint32N(8_000)) }
+
+// FreeAddress returns a loopback address on which nobody listens, and which it
+// returns only once.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", nextPort.Add(1))
+		if listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
+			require.NoError(t, listener.Close())
+			return address
+		}
+	}
+}
+
+// Port returns the port of an address.
+func Port(t testing.TB, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	return port
+}
+
+// client keeps no connection, and so no goroutine, behind.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Patience}
+
+// Get returns a page, empty while nobody answers.
+func Get(t testing.TB, url string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	response, err := client.Do(request)
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "" // whoever answered has ended
+	}
+	return string(body)
+}

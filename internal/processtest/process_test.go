@@ -1,0 +1,98 @@
+package processtest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAProcessIsWaitedForReadAndStopped(t *testing.T) {
+	p := Start(t, exec.Command("/bin/sh", "-c", `trap 'echo leaving >&2; exit 0' TERM; echo ready; while :; do sleep 0.01; done`))
+	Until(t, "the first line", func() bool { return strings.Contains(p.Output.String(), "ready\n") }, p)
+	select {
+	case <-p.Ended:
+		require.Fail(t, "it has ended by itself", p.Output.String())
+	default:
+	}
+	p.Stop(t)
+	assert.Equal(t, "ready\nleaving\n", p.Output.String())
+	p.Kill() // changes nothing any more
+	require.NoError(t, p.Err)
+}
+
+func TestAKilledProcessHasEndedWithItsError(t *testing.T) {
+	p := Start(t, exec.Command("/bin/sh", "-c", "while :; do sleep 0.01; done"))
+	p.Kill()
+	require.EqualError(t, p.Err, "signal: killed")
+}
+
+func TestACommandSeesNoSettingOfTheCaller(t *testing.T) {
+	t.Setenv("DCGM_ENDPOINT", "http://elsewhere:9400/metrics")
+	cmd := exec.Command("/usr/bin/env")
+	cmd.Env = Environment(map[string]string{"NODE_NAME": "n1"})
+	p := Start(t, cmd)
+	<-p.Ended
+	assert.Contains(t, p.Output.String(), "NODE_NAME=n1\n")
+	assert.Contains(t, p.Output.String(), "PATH=")
+	assert.NotContains(t, p.Output.String(), "DCGM_ENDPOINT")
+}
+
+func TestAnAddressIsFreeAndGivenOnce(t *testing.T) {
+	given := map[string]bool{}
+	for range 100 {
+		address := FreeAddress(t)
+		assert.False(t, given[address], address)
+		given[address] = true
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		require.NoError(t, err)
+		assert.Equal(t, "127.0.0.1:"+Port(t, address), listener.Addr().String())
+		require.NoError(t, listener.Close())
+	}
+}
+
+func TestAPageOfNobodyIsEmpty(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("page")) }))
+	assert.Equal(t, "page", Get(t, server.URL))
+	server.Close()
+	assert.Empty(t, Get(t, server.URL))
+}
+
+func TestABackendKeepsWhatItGetsAndHandsItOn(t *testing.T) {
+	var passed []byte
+	backend := StartBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		passed, _ = io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	sent := pmetric.NewMetrics()
+	sent.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty().SetName("hw.power")
+	body, err := pmetricotlp.NewExportRequestFromMetrics(sent).MarshalProto()
+	require.NoError(t, err)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err = z.Write(body)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, backend.URL+"/v1/metrics", &packed)
+	require.NoError(t, err)
+	request.Header.Set("Content-Encoding", "gzip")
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, http.StatusTeapot, response.StatusCode)
+	assert.Equal(t, body, passed)
+	assert.Equal(t, sent, backend.All())
+}

@@ -1,0 +1,54 @@
+package processtest
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// StartSimulator starts a simulated exporter at an address, and returns when it
+// answers at /metrics.
+func StartSimulator(t testing.TB, address string) *Process {
+	t.Helper()
+	p := Start(t, exec.Command(Binary(t, "dcgmsim"), "--listen", address, "--scenario", "mixed", "--gpus", "8"))
+	Until(t, "the simulated exporter", func() bool { return Get(t, "http://"+address+"/metrics") != "" }, p)
+	return p
+}
+
+// Prometheus is a running Prometheus.
+type Prometheus struct {
+	*Process
+	URL string
+}
+
+// StartPrometheus starts a Prometheus with a configuration file of this content,
+// which takes what is sent by OTLP and by remote write, or skips the test. It returns
+// when Prometheus is ready.
+func StartPrometheus(t testing.TB, config string) *Prometheus {
+	t.Helper()
+	path, dir, address := Tool(t, "OTELCOL_GPU_PROMETHEUS"), t.TempDir(), FreeAddress(t)
+	file := filepath.Join(dir, "prometheus.yml")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	p := &Prometheus{URL: "http://" + address}
+	p.Process = Start(t, exec.Command(path, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address, "--web.enable-otlp-receiver", "--web.enable-remote-write-receiver", "--log.level=warn"))
+	Until(t, "Prometheus", func() bool { return strings.Contains(Get(t, p.URL+"/-/ready"), "Ready") }, p.Process)
+	return p
+}
+
+// API reads the data of an answer of the HTTP API, at a path below /api/v1/.
+func (p *Prometheus) API(t testing.TB, path string, data any) {
+	t.Helper()
+	body := Get(t, p.URL+"/api/v1/"+path)
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	require.NoError(t, json.Unmarshal([]byte(body), &answer), body)
+	require.Equal(t, "success", answer.Status, "%s: %s", path, answer.Error)
+}
