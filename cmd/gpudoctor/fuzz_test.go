@@ -6,6 +6,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
 // Whatever an exporter sends, every line is read, passed over or counted, and a
@@ -21,7 +22,7 @@ func FuzzRead(f *testing.F) {
 		if u.count+u.samples > lines || u.first > lines || (u.count > 0) != (u.first > 0) {
 			t.Fatalf("%d lines: %+v", lines, u)
 		}
-		if err != nil && len(text) <= maxLine {
+		if err != nil && len(text) <= exposition.MaxLine {
 			t.Fatal(err)
 		}
 		if e.Rows() > u.samples {

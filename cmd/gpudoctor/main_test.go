@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
 var update = flag.Bool("update", false, "write the output of golden tests to their files")
@@ -248,7 +249,7 @@ func TestAnswersThatAreNoExposition(t *testing.T) {
 		"2 metrics, none of them dcgm-exporter's":                                        status(http.StatusOK, "up 1\nnode_load1{a=\"b\"} 0.5\n"),
 		"DCGM metrics, but no row names a GPU by its UUID":                               status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
 		"it redirects elsewhere; ask there if you trust it":                              http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
-		"line 2 is longer than 1 MiB":                                                    status(http.StatusOK, "up 1\n"+strings.Repeat("x", maxLine+1)),
+		"line 2 is longer than 1 MiB":                                                    status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
 	} {
 		server := httptest.NewServer(answer)
 		code, out, errs := gpudoctor(t, "", server.URL+"/metrics")

@@ -209,7 +209,7 @@ func why(s *diagnose.SignalReport) string {
 
 // turnOn prints what to change.
 func (r *report) turnOn(b *strings.Builder) {
-	if len(r.TurnOn.CSV) == 0 && len(r.TurnOn.Settings) == 0 {
+	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer)+len(r.TurnOn.Settings) == 0 {
 		return
 	}
 	if r.Complete() {
@@ -217,24 +217,31 @@ func (r *report) turnOn(b *strings.Builder) {
 	} else {
 		b.WriteString("To turn these on\n")
 	}
-	if len(r.TurnOn.CSV) > 0 {
+	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer) > 0 {
 		b.WriteString("\n")
-		for _, group := range r.TurnOn.CSV {
-			b.WriteString("# " + group.For)
-			if len(group.Feeds) > 0 {
-				b.WriteString(", of which " + strings.Join(group.Feeds, ", "))
-				if len(group.Feeds) == 1 {
-					b.WriteString(" is made")
-				} else {
-					b.WriteString(" are made")
-				}
-			}
-			b.WriteString("\n" + strings.Join(group.Lines, "\n") + "\n")
-		}
+		csv(b, "", r.TurnOn.CSV)
+		csv(b, "from dcgm-exporter 4.x on: ", r.TurnOn.Newer)
 		b.WriteString("\n")
 	}
 	bullets(b, r.TurnOn.Settings)
 	b.WriteString("\n")
+}
+
+// csv prints lines for the exporter's csv under comments that say what they are
+// for.
+func csv(b *strings.Builder, condition string, groups []diagnose.Lines) {
+	for _, group := range groups {
+		b.WriteString("# " + condition + group.For)
+		if len(group.Feeds) > 0 {
+			b.WriteString(", of which " + strings.Join(group.Feeds, ", "))
+			if len(group.Feeds) == 1 {
+				b.WriteString(" is made")
+			} else {
+				b.WriteString(" are made")
+			}
+		}
+		b.WriteString("\n" + strings.Join(group.Lines, "\n") + "\n")
+	}
 }
 
 func (r *report) warnings(b *strings.Builder) {

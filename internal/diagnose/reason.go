@@ -72,9 +72,19 @@ func (r Reason) String() string { return reasons[r].code }
 // Text says the reason to a person, without a capital and a full stop.
 func (r Reason) Text() string { return reasons[r].text }
 
-// lasting reasons lie in the hardware or in how it is used: nothing about the
+// ParseReason returns the reason with that code; false when there is none.
+func ParseReason(code string) (Reason, bool) {
+	for r := None + 1; r < NumReasons; r++ {
+		if reasons[r].code == code {
+			return r, true
+		}
+	}
+	return None, false
+}
+
+// Lasting reasons lie in the hardware or in how it is used: nothing about the
 // exporter changes them.
-func (r Reason) lasting() bool {
+func (r Reason) Lasting() bool {
 	switch r {
 	case MIG, VGPU, OthersOnly, Sensor, Link, Free:
 		return true

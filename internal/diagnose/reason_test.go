@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Each case is an exposition and what has to be said of one signal.
@@ -107,5 +108,28 @@ func TestEveryReasonHasACodeAndAText(t *testing.T) {
 		assert.False(t, codes[r.String()], "%q", r)
 		codes[r.String()] = true
 		assert.NotEmpty(t, r.Text(), r)
+		got, ok := ParseReason(r.String())
+		assert.True(t, ok, r)
+		assert.Equal(t, r, got)
+	}
+	for _, code := range []string{"", "bored"} {
+		_, ok := ParseReason(code)
+		assert.False(t, ok, code)
+	}
+}
+
+func TestASignalNamesTheFieldsItIsUsuallyMadeOf(t *testing.T) {
+	for _, s := range Signals() {
+		switch s.Name() {
+		case "hw.gpu.utilization{general}":
+			assert.Equal(t, []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}, s.Fields())
+		case "hw.gpu.memory.utilization":
+			assert.Equal(t, []string{"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"}, s.Fields())
+		case "gpu.device.holder":
+			assert.Empty(t, s.Fields(), "labels")
+		default:
+			require.NotEmpty(t, s.Fields(), s.Name())
+			assert.NotContains(t, s.Fields(), "", s.Name())
+		}
 	}
 }

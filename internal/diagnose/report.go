@@ -205,6 +205,8 @@ func compareNumbered(a, b string) int {
 type Advice struct {
 	// CSV are lines for the exporter's csv, by what they turn on.
 	CSV []Lines `json:"csv"`
+	// Newer are lines of fields that only a newer exporter knows.
+	Newer []Lines `json:"newer_csv"`
 	// Settings are flags, environment variables and conditions.
 	Settings []string `json:"settings"`
 }
@@ -226,7 +228,7 @@ var companions = map[dcgm.ID][]dcgm.ID{
 
 // advice lists the csv lines and settings for what is missing.
 func (e *Exposition) advice(verdicts [][]Verdict) Advice {
-	out := Advice{CSV: []Lines{}, Settings: []string{}}
+	out := Advice{CSV: []Lines{}, Newer: []Lines{}, Settings: []string{}}
 	asked := map[dcgm.ID]bool{}
 	var reasons [NumReasons]bool
 	profiling := false
@@ -242,17 +244,21 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 			if v.Signal.Optional {
 				continue
 			}
+			to := &out.CSV
+			if v.Reason == OldExporter {
+				to = &out.Newer
+			}
 			for _, id := range e.lines(v) {
 				if !asked[id] {
 					asked[id] = true
-					out.add(v.Signal, e.line(id))
+					addLine(to, v.Signal, e.line(id))
 					profiling = profiling || isProfiling(id)
 				}
 			}
 		}
 	}
 	with := situation{
-		reasons: &reasons, lines: len(out.CSV) > 0, profiling: profiling,
+		reasons: &reasons, lines: len(out.CSV)+len(out.Newer) > 0, profiling: profiling,
 		maybe3: e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[dcgm.FBReserved] == Unseen &&
 			(asked[dcgm.ClocksEventReasons] || asked[dcgm.EventTimeSWPowerCap]),
 	}
@@ -276,7 +282,7 @@ func (e *Exposition) line(id dcgm.ID) string {
 // lines returns the fields that a csv has to name for a missing signal.
 func (e *Exposition) lines(v *Verdict) []dcgm.ID {
 	switch v.Reason {
-	case NotInCSV, Capacity:
+	case NotInCSV, Capacity, OldExporter:
 	case NoEvent:
 		// The row of the last error comes with the first one only.
 		if e.scrape.Clues.Age() >= Since483 {
@@ -301,16 +307,17 @@ func (e *Exposition) lines(v *Verdict) []dcgm.ID {
 	return out
 }
 
-func (a *Advice) add(s *Signal, text string) {
-	if n := len(a.CSV); n > 0 && a.CSV[n-1].For == s.Metric.Name {
-		a.CSV[n-1].Lines = append(a.CSV[n-1].Lines, text)
+// addLine adds a line to what turns on the signal's metric.
+func addLine(to *[]Lines, s *Signal, text string) {
+	if n := len(*to); n > 0 && (*to)[n-1].For == s.Metric.Name {
+		(*to)[n-1].Lines = append((*to)[n-1].Lines, text)
 		return
 	}
 	group := Lines{For: s.Metric.Name, Lines: []string{text}}
 	for _, m := range s.Feeds {
 		group.Feeds = append(group.Feeds, m.Name)
 	}
-	a.CSV = append(a.CSV, group)
+	*to = append(*to, group)
 }
 
 // situation is what the choice of settings depends on.
@@ -355,6 +362,10 @@ var settings = []struct {
 	{
 		func(s situation) bool { return s.reasons[OldExporter] },
 		"Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS): dcgm-exporter 4.x.",
+	},
+	{
+		func(s situation) bool { return s.reasons[NoValue] },
+		"Fields that are listed and have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own answer.",
 	},
 	{
 		func(s situation) bool { return s.reasons[Unit] },

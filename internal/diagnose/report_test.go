@@ -80,6 +80,26 @@ func TestAdviceGoesByTheExporter(t *testing.T) {
 	}
 }
 
+// Everything else is there: there still has to be something to do.
+func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
+	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
+	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not know the field")
+	require.Len(t, r.TurnOn.Newer, 1)
+	newer := r.TurnOn.Newer[0]
+	assert.Equal(t, "gpu.clock.event.time", newer.For)
+	assert.Equal(t, []string{"gpu.saturation.throttle.time.ratio"}, newer.Feeds)
+	assert.Len(t, newer.Lines, 5)
+	assert.Contains(t, newer.Lines[0], "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, counter, ")
+
+	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "one that may be a 4.x gets them as its own")
+}
+
+func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
+	with := func(rows ...string) string { return strings.Join(expose(t, rows...).Report().TurnOn.Settings, "\n") }
+	assert.Contains(t, with("UNCORRECTABLE_REMAPPED_ROWS 9223372036854775794 "+h100), "dcgmi dmon")
+	assert.NotContains(t, with("UNCORRECTABLE_REMAPPED_ROWS 0 "+h100), "dcgmi dmon")
+}
+
 func TestAReportIsCompleteWhenOnlyTheHardwareIsShortOfSomething(t *testing.T) {
 	rows := []string{"MEMORY_TEMP 0 " + l4, "POWER_USAGE 3 pod=p " + l4}
 	for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
@@ -184,6 +204,7 @@ func TestJSONHasListsWhereThereIsNothing(t *testing.T) {
 	assert.Contains(t, string(text), `"devices":[]`)
 	assert.Contains(t, string(text), `"warnings":[]`)
 	assert.Contains(t, string(text), `"csv":[]`)
+	assert.Contains(t, string(text), `"newer_csv":[]`)
 }
 
 // Whatever is exposed, each device has exactly one verdict on each signal, a

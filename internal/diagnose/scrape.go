@@ -198,7 +198,7 @@ type Verdict struct {
 // CanTurnOn reports whether the signal is missing for a reason that somebody can
 // do something about.
 func (v *Verdict) CanTurnOn() bool {
-	return !v.Available && !v.Elsewhere && !v.Reason.lasting() && (v.Reason != Capacity || len(v.Missing) > 0)
+	return !v.Available && !v.Elsewhere && !v.Reason.Lasting() && (v.Reason != Capacity || len(v.Missing) > 0)
 }
 
 // Verdicts returns what the device gives of each of [Signals].

@@ -30,6 +30,19 @@ func (s *Signal) Name() string {
 	return s.Metric.Name + "{" + s.Part + "}"
 }
 
+// Fields returns the fields that the signal is usually made of, by the names that
+// a csv of exporter 4.x has; none for one that is made of labels.
+func (s *Signal) Fields() []string {
+	if len(s.Sources) == 0 {
+		return nil
+	}
+	var out []string
+	for _, id := range s.Sources[0] {
+		out = append(out, csv[id].name)
+	}
+	return out
+}
+
 // scope is what the signal measures when the board is cut into MIG instances.
 func (s *Signal) scope() dcgm.Scope {
 	if len(s.Sources) == 0 {

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.uber.org/zap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
 // obsFormat names the format of what is received in spans and self-metrics.

@@ -1,7 +1,6 @@
 package comparison
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,16 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
-	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 // BenchmarkAgent runs the built collector as an agent at node scale: the
@@ -86,76 +83,36 @@ service:
   pipelines: {metrics: `+agent.pipeline+`}
   telemetry: {metrics: {level: none}, logs: {level: warn}}
 `, exporter.Listener.Addr(), backend.URL), 0o600))
-			p := startProcess(b, filepath.Join(dir, "otelcol-gpu"), "--config", config)
+			p := processtest.Start(b, exec.Command(filepath.Join(dir, "otelcol-gpu"), "--config", config))
 
 			const warmUp = 10
 			for range warmUp {
-				p.await(b, scrapes)
+				await(b, p, scrapes)
 			}
-			p.await(b, received)
-			cpu := cpumeter.Of(b, p.cmd.Process.Pid)
+			await(b, p, received)
+			cpu := cpumeter.Of(b, p.Cmd.Process.Pid)
 			for b.Loop() {
-				p.await(b, scrapes)
+				await(b, p, scrapes)
 			}
-			cpu = cpumeter.Of(b, p.cmd.Process.Pid) - cpu
-			p.await(b, received)
+			cpu = cpumeter.Of(b, p.Cmd.Process.Pid) - cpu
+			await(b, p, received)
 			b.ReportMetric(float64(cpu.Microseconds())/float64(b.N), "cpu-µs/scrape")
-			b.ReportMetric(p.status(b, "VmRSS")/1024, "MiB-resident")
-			b.ReportMetric(p.status(b, "VmHWM")/1024, "MiB-peak")
-			p.stop(b)
+			b.ReportMetric(p.Status(b, "VmRSS")/1024, "MiB-resident")
+			b.ReportMetric(p.Status(b, "VmHWM")/1024, "MiB-peak")
+			p.Stop(b)
+			require.Empty(b, p.Output.String(), "the collector complained")
 		})
 	}
 }
 
-// process is a collector under measurement.
-type process struct {
-	cmd    *exec.Cmd
-	output bytes.Buffer
-	ended  chan struct{}
-}
-
-func startProcess(b *testing.B, path string, args ...string) *process {
-	b.Helper()
-	p := &process{cmd: exec.CommandContext(b.Context(), path, args...), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
-	require.NoError(b, p.cmd.Start())
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.ended)
-	}()
-	return p
-}
-
-func (p *process) await(b *testing.B, event <-chan struct{}) {
+// await waits for an event that a collector under measurement causes.
+func await(b *testing.B, p *processtest.Process, event <-chan struct{}) {
 	b.Helper()
 	select {
 	case <-event:
-	case <-p.ended:
-		b.Fatalf("the collector ended: %s", &p.output)
-	case <-time.After(time.Minute):
+	case <-p.Ended:
+		b.Fatalf("the collector ended: %v", p.Err)
+	case <-time.After(processtest.Patience):
 		b.Fatal("the collector scrapes or sends nothing")
 	}
-}
-
-func (p *process) stop(b *testing.B) {
-	b.Helper()
-	require.NoError(b, p.cmd.Process.Signal(syscall.SIGTERM))
-	<-p.ended
-	require.Empty(b, p.output.String(), "the collector complained")
-}
-
-// status returns a figure of /proc/<pid>/status in KiB.
-func (p *process) status(b *testing.B, key string) float64 {
-	b.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	require.NoError(b, err)
-	for line := range strings.Lines(string(content)) {
-		if value, ok := strings.CutPrefix(line, key+":"); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 64)
-			require.NoError(b, err)
-			return kib
-		}
-	}
-	b.Fatalf("no %s", key)
-	return 0
 }

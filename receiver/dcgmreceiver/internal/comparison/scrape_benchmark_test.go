@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/prometheusreceiver"
 	"github.com/stretchr/testify/require"
@@ -25,10 +26,10 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
-	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
 )
 
 const (
@@ -48,22 +49,16 @@ var samplesPerScrape = gpus * instances * expositiontest.FieldCount
 // scrape. The receivers scrape in their own time, so ns/op is the interval: the
 // figures to compare are those for each sample that was exposed. They are of the
 // whole process, garbage collection and server included; "http" is what the
-// server and a client that throws the body away cost alone.
+// server and a client that throws the body away cost alone, "http-at-intervals"
+// what they cost at the receivers' interval.
 func BenchmarkScrape(b *testing.B) {
 	server := serveNode(b)
 
-	b.Run("http", func(b *testing.B) {
-		perSample(b, func() {
-			for b.Loop() {
-				req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, server.URL, http.NoBody)
-				require.NoError(b, err)
-				resp, err := server.Client().Do(req)
-				require.NoError(b, err)
-				_, err = io.Copy(io.Discard, resp.Body)
-				require.NoError(b, err)
-				require.NoError(b, resp.Body.Close())
-			}
-		})
+	b.Run("http", func(b *testing.B) { fetches(b, server, 0) })
+	b.Run("http-at-intervals", func(b *testing.B) {
+		between, err := time.ParseDuration(interval)
+		require.NoError(b, err)
+		fetches(b, server, between)
 	})
 	dcgm := `
 endpoints: ["` + server.URL + `/metrics"]
@@ -161,6 +156,24 @@ func scrapes(b *testing.B, factory receiver.Factory, config string, processors [
 	close(done)
 	stopReceiver()
 	stopProcessors()
+}
+
+// fetches measures the server and a client that throws the body away, with a
+// pause before each fetch.
+func fetches(b *testing.B, server *httptest.Server, pause time.Duration) {
+	b.Helper()
+	perSample(b, func() {
+		for b.Loop() {
+			time.Sleep(pause)
+			req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, server.URL, http.NoBody)
+			require.NoError(b, err)
+			resp, err := server.Client().Do(req)
+			require.NoError(b, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			require.NoError(b, err)
+			require.NoError(b, resp.Body.Close())
+		}
+	})
 }
 
 // serveNode serves the reference load until the benchmark ends.

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 )
 
 // oracle is what Prometheus' own parser reads in a body.
@@ -180,7 +180,29 @@ func FuzzParse(f *testing.F) {
 		if want := askOracle(second); want != nil {
 			assertAgrees(t, want, p.Parse(second))
 		}
+		for line := range bytes.SplitSeq(second, []byte{'\n'}) {
+			assertReadAlone(t, line)
+		}
 	})
+}
+
+// assertReadAlone reads a line by itself, as a Parser does.
+func assertReadAlone(t testing.TB, line []byte) {
+	t.Helper()
+	if text := trim(line); len(text) == 0 || text[0] == '#' {
+		return
+	}
+	want := NewParser().Parse(line)
+	got, reason, ok := ReadLine(line)
+	require.Equal(t, want.Samples == 1, ok, "%q", line)
+	if !ok {
+		require.Equal(t, map[Reason]int{reason: 1}, skipped(want), "%q", line)
+		return
+	}
+	sample := want.Sets[0].Samples[0]
+	require.Equal(t, sample.Metric.Name, got.Name, "%q", line)
+	require.Equal(t, want.Sets[0].Labels, got.Labels, "%q", line)
+	require.Equal(t, math.Float64bits(sample.Value), math.Float64bits(got.Value), "%q", line)
 }
 
 // canonical renders a scrape without the order in which a set names its labels:

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 )
 
 func TestMain(m *testing.M) {
@@ -310,6 +310,9 @@ func TestWhatIsTolerated(t *testing.T) {
 				}
 				assert.Equal(t, total, sc.BadLines(), state)
 				assert.False(t, sc.TooLarge)
+			}
+			for line := range strings.SplitSeq(tt.body, "\n") {
+				assertReadAlone(t, []byte(line))
 			}
 		})
 	}

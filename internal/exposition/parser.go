@@ -261,8 +261,7 @@ func (p *Parser) line(line []byte) *series {
 		p.scrape.Skipped[ReasonLineTooLong]++
 		return nil
 	}
-	line = bytes.TrimSuffix(line, []byte{'\r'})
-	line = line[skipBlanks(line, 0):]
+	line = trim(line)
 	if len(line) == 0 {
 		return nil
 	}
@@ -438,17 +437,7 @@ func (p *Parser) metric(name []byte) *Metric {
 // offset start on. Labels share the memory of tail where nothing had to be
 // decoded.
 func (p *Parser) set(tail string, start int) (set *LabelSet, ok bool) {
-	labels := make([]Label, len(p.spans))
-	for i, sp := range p.spans {
-		value := tail[sp.valueStart-start : sp.valueEnd-start]
-		if sp.escaped {
-			value = unescape(value)
-		}
-		labels[i] = Label{
-			Name:  tail[sp.nameStart-start : sp.nameEnd-start],
-			Value: strings.ToValidUTF8(value, "\uFFFD"),
-		}
-	}
+	labels := decode(tail, start, p.spans)
 	p.sorted = append(p.sorted[:0], labels...)
 	defer clear(p.sorted)
 	slices.SortFunc(p.sorted, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })

@@ -6,6 +6,46 @@ import (
 	"strings"
 )
 
+// Line is one sample line, as a Parser reads it.
+type Line struct {
+	// Name is the metric's name as exposed.
+	Name string
+	// Labels are in the line's order, their values decoded and valid UTF-8.
+	Labels []Label
+	Value  float64
+}
+
+// ReadLine reads one sample line, without its newline, by itself: for those who
+// read a body once. When the line has no reading, ok is false and reason says why.
+func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
+	if len(line) > MaxLine {
+		return out, ReasonLineTooLong, false
+	}
+	line = trim(line)
+	r, spans, reason, ok := readLine(line, nil)
+	if !ok {
+		return out, reason, false
+	}
+	if len(spans) > MaxLabels {
+		return out, ReasonTooManyLabels, false
+	}
+	labels := decode(string(line), 0, spans)
+	seen := make(map[string]bool, len(labels))
+	for _, l := range labels {
+		if seen[l.Name] {
+			return out, ReasonDuplicateLabel, false
+		}
+		seen[l.Name] = true
+	}
+	return Line{Name: string(line[:r.nameEnd]), Labels: labels, Value: r.value}, 0, true
+}
+
+// trim cuts off what is around a line.
+func trim(line []byte) []byte {
+	line = bytes.TrimSuffix(line, []byte{'\r'})
+	return line[skipBlanks(line, 0):]
+}
+
 // reading says where the parts of one sample line lie. Offsets count bytes from
 // the start of the line.
 type reading struct {
@@ -155,6 +195,24 @@ func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	}
 	s.valueStart = i + 1
 	return s, true
+}
+
+// decode returns the labels at spans, which are offsets into a line of which text
+// is the part from offset start on. Labels share the memory of text where nothing
+// had to be decoded.
+func decode(text string, start int, spans []labelSpan) []Label {
+	labels := make([]Label, len(spans))
+	for i, sp := range spans {
+		value := text[sp.valueStart-start : sp.valueEnd-start]
+		if sp.escaped {
+			value = unescape(value)
+		}
+		labels[i] = Label{
+			Name:  text[sp.nameStart-start : sp.nameEnd-start],
+			Value: strings.ToValidUTF8(value, "\uFFFD"),
+		}
+	}
+	return labels
 }
 
 // readRest reads what follows a series text: a value, perhaps a timestamp,

@@ -1,3 +1,3 @@
 // Package expositiontest makes the exposition bodies that tests and benchmarks
-// of the receiver share.
+// of the dcgm receiver and its parser share.
 package expositiontest
