@@ -9,6 +9,10 @@ import (
 // oldest exporters print.
 const notSupported = 0x7ffffffffffffff2
 
+// idlePCIeTx and idlePCIeRx are what a GPU sends and receives in bytes per second
+// while nothing runs, as idle ones were recorded: the driver's own traffic.
+const idlePCIeTx, idlePCIeRx = 110e3, 18e3
+
 // reading holds the values of one entity at one moment; a quantity that was not
 // observed is not valid.
 type reading [quantities]number
@@ -32,7 +36,8 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[eventReasons] = integer(int64(mask))
 	celsius := st.temperature.at(u)
 	r[gpuTemp] = integer(int64(math.Round(celsius)))
-	r[memTemp] = integer(int64(math.Round(celsius + 8)))
+	// HBM is as warm as the GPU while nothing runs, and warmer under load.
+	r[memTemp] = integer(int64(math.Round(celsius + 12*st.power.at(u))))
 	r[enforcedLimit] = double(hw.limitWatts)
 	millijoules := (g.joules(t) - g.joules(since)) * 1000
 	if since == 0 {
@@ -40,11 +45,9 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	}
 	r[energy] = integer(int64(millijoules))
 
-	tx, rx := .02+.15*load, .03+.4*load
-	r[profPCIeTx] = integer(int64(tx * hw.pcieBytes))
-	r[profPCIeRx] = integer(int64(rx * hw.pcieBytes))
-	r[pcieTxKB] = integer(int64(tx * hw.pcieBytes / 1000))
-	r[pcieRxKB] = integer(int64(rx * hw.pcieBytes / 1000))
+	tx, rx := idlePCIeTx+.17*load*hw.pcieBytes, idlePCIeRx+.43*load*hw.pcieBytes
+	r[profPCIeTx], r[profPCIeRx] = integer(int64(tx)), integer(int64(rx))
+	r[pcieTxKB], r[pcieRxKB] = integer(int64(tx/1000)), integer(int64(rx/1000))
 	r[pcieReplay] = integer(0)
 	r[pcieMaxGen] = integer(hw.pcieGen)
 	r[pcieMaxWidth] = integer(16)

@@ -178,6 +178,29 @@ func isRate(name string) bool {
 	return false
 }
 
+// The bounds are around what idle GPUs were recorded with: an A100, an L4, an
+// L40S and seven H100s.
+func TestAnIdleGPUIsIdle(t *testing.T) {
+	for style, power := range map[Style]float64{Style3: 58, Style45: 68} {
+		s := newSimulation(t, func(c *Config) { c.Style, c.Scenario, c.GPUs = style, ScenarioIdle, 1 })
+		for _, at := range []time.Duration{0, 17 * time.Second, time.Minute} {
+			e := parse(t, s.AppendBody(nil, 0, at))
+			for name, bounds := range map[string][2]float64{
+				"PROF_PCIE_TX_BYTES": {1e4, 2e5}, "PROF_PCIE_RX_BYTES": {1e4, 2e4},
+				"PROF_NVLINK_TX_BYTES": {0, 0}, "PROF_NVLINK_RX_BYTES": {0, 0}, "DEV_NVLINK_BANDWIDTH_TOTAL": {0, 0},
+				"PROF_GR_ENGINE_ACTIVE": {0, 0}, "PROF_SM_ACTIVE": {0, 0}, "PROF_DRAM_ACTIVE": {0, 0}, "PROF_PIPE_TENSOR_ACTIVE": {0, 0},
+				"DEV_GPU_UTIL": {0, 0}, "DEV_MEM_COPY_UTIL": {0, 0}, "DEV_FB_USED": {0, 0},
+				"DEV_SM_CLOCK": {210, 345}, "DEV_GPU_TEMP": {26, 32}, "DEV_MEMORY_TEMP": {25, 33},
+				"DEV_POWER_USAGE": {power - 5, power + 5},
+			} {
+				got := e.only(t, "DCGM_FI_"+name).number
+				assert.GreaterOrEqual(t, got, bounds[0], "%s %s at %s", style, name, at)
+				assert.LessOrEqual(t, got, bounds[1], "%s %s at %s", style, name, at)
+			}
+		}
+	}
+}
+
 func TestARestartSetsEveryCounterToZeroAndForgetsTheXID(t *testing.T) {
 	s := newSimulation(t, func(c *Config) {
 		c.Scenario, c.RestartInterval, c.GPUs = ScenarioXIDBurst, 2*time.Minute, 1
