@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -33,12 +34,6 @@ const (
 	maxMaxDevices     = 10_000_000
 )
 
-// MetricConfig switches one metric.
-type MetricConfig struct {
-	// Enabled says whether the metric is emitted.
-	Enabled bool `mapstructure:"enabled"`
-}
-
 // Config configures the gpu_synthesizer processor.
 type Config struct {
 	// Raw says what becomes of the DCGM metrics that signals were made of, and
@@ -61,7 +56,7 @@ type Config struct {
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all but gpu.signal.available are
 	// enabled by default.
-	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+	Metrics metricswitch.Config `mapstructure:"metrics"`
 }
 
 var _ confmap.Validator = (*Config)(nil)
@@ -79,54 +74,33 @@ func createDefaultConfig() component.Config {
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Raw != rawDrop && c.Raw != rawKeep {
-		errs = append(errs, fmt.Errorf("raw must be %q or %q (got %q)", rawDrop, rawKeep, c.Raw))
+		errs = append(errs, fmt.Errorf("raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep))
 	}
 	if c.ViolationUnit != unitNanoseconds && c.ViolationUnit != unitMicroseconds {
-		errs = append(errs, fmt.Errorf("violation_unit must be %q or %q (got %q)", unitNanoseconds, unitMicroseconds, c.ViolationUnit))
+		errs = append(errs, fmt.Errorf("violation_unit is %q: must be %q or %q", c.ViolationUnit, unitNanoseconds, unitMicroseconds))
 	}
 	if c.MaxDevices < 1 || c.MaxDevices > maxMaxDevices {
-		errs = append(errs, fmt.Errorf("max_devices must be between 1 and %d (got %d)", maxMaxDevices, c.MaxDevices))
+		errs = append(errs, fmt.Errorf("max_devices is %d: must be between 1 and %d", c.MaxDevices, maxMaxDevices))
 	}
-	for name := range c.Metrics {
-		if m, ok := signal.Lookup(name); !ok || !emits(m) {
-			errs = append(errs, fmt.Errorf("metrics has no metric %q; allowed are %s", name, strings.Join(emittedNames(), ", ")))
-		}
-	}
+	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted()))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
-// emits reports whether this processor makes the metric.
-func emits(m *signal.Metric) bool {
-	return m.Stage == signal.StageSample && m != signal.GPUExporterUp
-}
-
-func emittedNames() []string {
-	var names []string
-	for _, m := range signal.All() {
-		if emits(m) {
-			names = append(names, m.Name)
-		}
-	}
-	return names
+// emitted returns the metrics that this processor makes.
+func emitted() []*signal.Metric {
+	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
+		return m.Stage != signal.StageSample || m == signal.GPUExporterUp
+	})
 }
 
 // enabled reports whether a metric is made. gpu.signal.available has as many
 // points as everything else together, and few want it in a backend.
 func (c *Config) enabled(m *signal.Metric) bool {
-	if mc, ok := c.Metrics[m.Name]; ok {
-		return mc.Enabled
-	}
-	return m != signal.GPUSignalAvailable
+	return c.Metrics.Enabled(m.Name, m != signal.GPUSignalAvailable)
 }
 
 // disabled returns the metrics that are switched off.
 func (c *Config) disabled() []*signal.Metric {
-	var out []*signal.Metric
-	for _, m := range signal.All() {
-		if emits(m) && !c.enabled(m) {
-			out = append(out, m)
-		}
-	}
-	return out
+	return slices.DeleteFunc(emitted(), c.enabled)
 }

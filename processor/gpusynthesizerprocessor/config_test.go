@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -24,20 +26,20 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{"raw", func(c *Config) { c.Raw = "yes" }, `raw must be "drop" or "keep" (got "yes")`},
-		{"violation_unit", func(c *Config) { c.ViolationUnit = "ms" }, `violation_unit must be "ns" or "us" (got "ms")`},
-		{"max_devices", func(c *Config) { c.MaxDevices = 0 }, "max_devices must be between 1 and 10000000 (got 0)"},
+		{"raw", func(c *Config) { c.Raw = "yes" }, `raw is "yes": must be "drop" or "keep"`},
+		{"violation_unit", func(c *Config) { c.ViolationUnit = "ms" }, `violation_unit is "ms": must be "ns" or "us"`},
+		{"max_devices", func(c *Config) { c.MaxDevices = 0 }, "max_devices is 0: must be between 1 and 10000000"},
 		{
-			"unknown metric", func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.pwoer": {}} },
-			`metrics has no metric "hw.pwoer"; allowed are gpu.signal.available, hw.gpu.memory.usage,`,
+			"unknown metric", func(c *Config) { c.Metrics = metricswitch.Config{"hw.pwoer": {}} },
+			`metrics has the key "hw.pwoer": must be one of gpu.signal.available, hw.gpu.memory.usage,`,
 		},
 		{
-			"a metric of another component", func(c *Config) { c.Metrics = map[string]MetricConfig{signal.GPUExporterUp.Name: {}} },
-			`metrics has no metric "gpu.exporter.up"`,
+			"a metric of another component", func(c *Config) { c.Metrics = metricswitch.Config{signal.GPUExporterUp.Name: {}} },
+			`metrics has the key "gpu.exporter.up"`,
 		},
 		{
-			"a window", func(c *Config) { c.Metrics = map[string]MetricConfig{signal.XIDErrors.Name: {}} },
-			`metrics has no metric "gpu.saturation.xid.errors"`,
+			"a window", func(c *Config) { c.Metrics = metricswitch.Config{signal.XIDErrors.Name: {}} },
+			`metrics has the key "gpu.saturation.xid.errors"`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,4 +55,12 @@ func TestAllErrorsAreReportedAtOnce(t *testing.T) {
 	for _, field := range []string{"raw", "violation_unit", "max_devices"} {
 		assert.ErrorContains(t, err, field)
 	}
+}
+
+func TestAnEntryThatSaysNothingLeavesItsMetricAsItIsByDefault(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
+		signal.HwPower.Name: map[string]any{}, signal.HwEnergy.Name: nil, signal.GPUSignalAvailable.Name: map[string]any{},
+	}}).Unmarshal(cfg))
+	assert.Equal(t, []*signal.Metric{signal.GPUSignalAvailable}, cfg.disabled())
 }

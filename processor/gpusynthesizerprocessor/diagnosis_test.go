@@ -15,6 +15,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
@@ -91,7 +92,7 @@ func checkDiagnosis(t *testing.T, rows []row) {
 			if !ours {
 				continue
 			}
-			for _, dp := range points(m).All() {
+			for _, dp := range points.Of(m).All() {
 				id := text(dp.Attributes(), signal.HardwareID)
 				if contract == signal.GPUSignalAvailable {
 					key := deviceSignal{id, text(dp.Attributes(), signal.Signal)}

@@ -3,7 +3,6 @@ package gpusynthesizerprocessor
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -26,11 +25,11 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected outputs")
 
 // Each directory below testdata/golden is a sentence. scrapes.prom holds the
 // exposition text of one or more scrapes, each after a line "@ <seconds>s".
@@ -38,21 +37,10 @@ var update = flag.Bool("update", false, "rewrite the expected outputs")
 // where it exists, is the configuration of the processor.
 func TestGolden(t *testing.T) {
 	t.Setenv(nodeNameEnv, "")
-	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, dirs)
-	for _, dir := range dirs {
+	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			scrapes := readScrapes(t, filepath.Join(dir, "scrapes.prom"))
-			want := filepath.Join(dir, "output.txt")
 			got := run(t, dir, scrapes, onResources)
-			if *update {
-				require.NoError(t, os.WriteFile(want, []byte(got), 0o600))
-			}
-			text, err := os.ReadFile(want)
-			require.NoError(t, err)
-			assert.Equal(t, string(text), got)
-
 			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points say the same as labels on Resources")
 			for i := range scrapes {
 				rand.Shuffle(len(scrapes[i].rows), func(a, b int) {
@@ -60,6 +48,7 @@ func TestGolden(t *testing.T) {
 				})
 			}
 			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "the order of rows changes nothing")
+			goldentest.Compare(t, dir, got)
 		})
 	}
 }
@@ -221,29 +210,23 @@ func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric
 // same everywhere, are left out.
 func render(md pmetric.Metrics) string {
 	var lines []string
-	for _, rm := range md.ResourceMetrics().All() {
-		resource := attributes(rm.Resource().Attributes())
-		for _, sm := range rm.ScopeMetrics().All() {
-			for _, m := range sm.Metrics().All() {
-				kind := "gauge"
-				if m.Type() == pmetric.MetricTypeSum {
-					kind = "sum"
-					if m.Sum().IsMonotonic() {
-						kind = "counter"
-					}
-				}
-				_, ours := signal.Lookup(m.Name())
-				for _, dp := range points(m).All() {
-					where, what := resource, attributes(dp.Attributes())
-					if !ours { // labels stand where the receiver put them
-						where, what = "{}", strings.ReplaceAll(where+what, "{}", "")
-					}
-					lines = append(lines, strings.TrimRight(fmt.Sprintf("%4ds %s %s %s %s = %s %s%s",
-						int64(dp.Timestamp())/1e9, where, kind, m.Name(), what,
-						value(dp), m.Unit(), start(dp)), " "))
-				}
+	same := []string{signal.HardwareVendor, signal.HardwareType, "server.address", "service.instance.id", "service.name"}
+	for p := range points.All(md) {
+		m := p.Metric
+		kind := "gauge"
+		if m.Type() == pmetric.MetricTypeSum {
+			kind = "sum"
+			if m.Sum().IsMonotonic() {
+				kind = "counter"
 			}
 		}
+		where, what := points.Text(p.Resource.Attributes(), same...), points.Text(p.Attributes(), same...)
+		if _, ours := signal.Lookup(m.Name()); !ours { // labels stand where the receiver put them
+			where, what = "{}", strings.ReplaceAll(where+what, "{}", "")
+		}
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%4ds %s %s %s %s = %s %s%s",
+			int64(p.Timestamp())/1e9, where, kind, m.Name(), what,
+			value(p.NumberDataPoint), m.Unit(), start(p.NumberDataPoint)), " "))
 	}
 	slices.SortFunc(lines, cmp.Compare[string])
 	return strings.Join(lines, "\n") + "\n"
@@ -265,17 +248,4 @@ func start(dp pmetric.NumberDataPoint) string {
 		return ""
 	}
 	return fmt.Sprintf(" since %ds", int64(dp.StartTimestamp())/1e9)
-}
-
-func attributes(m pcommon.Map) string {
-	var parts []string
-	for k, v := range m.All() {
-		switch k {
-		case signal.HardwareVendor, signal.HardwareType, "server.address", "service.instance.id", "service.name":
-			continue
-		}
-		parts = append(parts, k+"="+v.AsString())
-	}
-	slices.Sort(parts)
-	return "{" + strings.Join(parts, ", ") + "}"
 }

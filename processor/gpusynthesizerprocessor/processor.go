@@ -20,6 +20,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -38,6 +39,7 @@ type gpuSynthesizer struct {
 	rows  rowCache
 	out   builder
 	known int64 // devices last reported
+	began time.Time
 
 	id      component.ID
 	logger  *zap.Logger
@@ -61,7 +63,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 			MaxDevices:            cfg.MaxDevices,
 			Disabled:              cfg.disabled(),
 		}),
-		rows: newRowCache(2*cfg.MaxDevices + 1024),
+		rows:  newRowCache(2*cfg.MaxDevices + 1024),
+		began: time.Now(),
 	}
 	for r := range p.reasons {
 		p.reasons[r] = metric.WithAttributeSet(attribute.NewSet(
@@ -136,7 +139,9 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	p.rows.age(time.Now())
+	now := time.Now()
+	p.rows.age(now)
+	p.core.Arrived(now.Sub(p.began))
 	unknown := int64(0)
 	keep := p.cfg.Raw == rawKeep
 	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
@@ -148,7 +153,7 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 				case ok:
 					p.read(&in, spelling, m)
 				case dcgm.Owns(m.Name()):
-					unknown += int64(points(m).Len())
+					unknown += int64(points.Of(m).Len())
 				default:
 					return false
 				}
@@ -170,18 +175,6 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 	return md, nil
 }
 
-// points returns the number points of a gauge or a sum; of other types none,
-// because no exporter exposes a field as one.
-func points(m pmetric.Metric) pmetric.NumberDataPointSlice {
-	switch m.Type() {
-	case pmetric.MetricTypeGauge:
-		return m.Gauge().DataPoints()
-	case pmetric.MetricTypeSum:
-		return m.Sum().DataPoints()
-	}
-	return pmetric.NewNumberDataPointSlice()
-}
-
 // input is one Resource of a batch while it is read.
 type input struct {
 	resource pcommon.Resource
@@ -192,7 +185,7 @@ type input struct {
 
 // read hands the points of a known field to the core.
 func (p *gpuSynthesizer) read(in *input, spelling dcgm.Spelling, m pmetric.Metric) {
-	dps := points(m)
+	dps := points.Of(m)
 	for i := range dps.Len() {
 		dp := dps.At(i)
 		// The flag comes first: a point with it has no value, and reads as 0.

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
@@ -265,7 +266,7 @@ func checkContract(t *testing.T, md pmetric.Metrics) {
 				if !ok {
 					t.Fatalf("%s is not in the contract", m.Name())
 				}
-				for _, dp := range points(m).All() {
+				for _, dp := range points.Of(m).All() {
 					if id, ok := dp.Attributes().Get(signal.HardwareID); !ok || id.Str() == "" {
 						t.Fatalf("%s without a device", m.Name())
 					}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
 )
@@ -40,7 +41,7 @@ func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
 }
 
 func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return memoryClient{storage.NewNopClient(), m}, nil
+	return storagetest.Plain(memoryClient{storage.NewNopClient(), m}), nil
 }
 
 type memoryClient struct {
@@ -196,7 +197,7 @@ func TestAStorageThatIsNoneFailsTheStart(t *testing.T) {
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
 	require.NoError(t, err)
 	assert.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()),
-		`storage must be an extension of the service, got "memory_storage"`)
+		`storage is "memory_storage": must be an extension of the service`)
 }
 
 func TestTheStorageIsClosedOnce(t *testing.T) {

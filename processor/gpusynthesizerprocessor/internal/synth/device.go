@@ -2,6 +2,7 @@ package synth
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
@@ -41,6 +42,8 @@ type Device struct {
 
 	// last is the newest sample time, prev the one before it; 0 is none.
 	last, prev int64
+	// arrived is when last came, by the Synthesizer's own clock.
+	arrived time.Duration
 
 	xid   xidState
 	bytes [numByteCounters]byteCounter
@@ -48,15 +51,19 @@ type Device struct {
 	acc *accumulator // this scrape's rows, nil between scrapes
 }
 
-// seen notes a sample time and returns the sample time strictly before it, or
-// 0 when there is none.
-func (d *Device) seen(t int64) int64 {
+// seen notes a sample time and when it arrived, and returns the sample time strictly
+// before it, or 0 when there is none.
+func (d *Device) seen(t int64, arrived time.Duration) int64 {
 	switch {
 	case t > d.last:
-		d.prev, d.last = d.last, t
+		d.prev, d.last, d.arrived = d.last, t, arrived
 		return d.prev
 	case t == d.last:
 		return d.prev
+	case arrived-d.arrived > lateLimit:
+		// A clock was set back: what came last is what counts on.
+		d.prev, d.last, d.arrived = 0, t, arrived
+		d.xid.time, d.bytes = 0, [numByteCounters]byteCounter{}
 	}
 	return 0
 }

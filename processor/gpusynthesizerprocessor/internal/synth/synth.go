@@ -3,6 +3,7 @@ package synth
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -62,6 +63,10 @@ type Options struct {
 // idleLimit is the time after which a device that no scrape names is forgotten.
 const idleLimit = int64(3600e9)
 
+// lateLimit is for how long after a device's newest sample an older one is late. It is
+// more than the time between two scrapes.
+const lateLimit = 5 * time.Minute
+
 // Synthesizer makes samples of rows. It is not safe for concurrent use.
 type Synthesizer struct {
 	microseconds bool
@@ -70,7 +75,8 @@ type Synthesizer struct {
 
 	devices map[deviceKey]*Device
 	epoch   uint64
-	swept   int64 // newest sample time at the last sweep
+	swept   int64         // newest sample time at the last sweep
+	arrived time.Duration // when the batch at hand came
 
 	dirty bool // XID state changed since it was last saved
 
@@ -123,18 +129,23 @@ func (s *Synthesizer) TakeStats() Stats {
 	return out
 }
 
-// Add takes one row's value for the batch at hand. time is in nanoseconds since
+// Add takes one row's value for the batch at hand. at is its time in nanoseconds since
 // the epoch.
-func (s *Synthesizer) Add(row *Row, spelling dcgm.Spelling, time int64, exposed float64) {
+func (s *Synthesizer) Add(row *Row, spelling dcgm.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
 		s.stats.Dropped[row.drop]++
 		return
 	}
-	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, time, exposed})
+	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, at, exposed})
 }
 
 // Drop counts a value that the caller recognised as no observation.
 func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
+
+// Arrived says when the batch at hand came, by a clock that nobody sets: the time since
+// any moment that stays the same. Without it samples that are older than others are
+// late for ever.
+func (s *Synthesizer) Arrived(at time.Duration) { s.arrived = at }
 
 // Flush makes the samples of the batch at hand and hands them to emit. Points
 // and what they refer to are valid during the call only, Devices beyond it.
@@ -161,7 +172,7 @@ func byTime(a, b observation) int { return cmp.Compare(a.time, b.time) }
 
 // scrape makes the samples of rows of one sample time.
 func (s *Synthesizer) scrape(rows []observation) {
-	time := rows[0].time
+	at := rows[0].time
 	targets := scrapeTargets(rows)
 	scales := settleScales(rows)
 	if s.diagnosis != nil {
@@ -172,7 +183,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 	}
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
 		a := s.active[i]
-		a.prev = a.device.seen(time)
+		a.prev = a.device.seen(at, s.arrived)
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
 			board.mig = true
@@ -186,7 +197,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 		if len(a.instances) > 0 {
 			a.foldBoard()
 		}
-		if a.readXID(time) {
+		if a.readXID(at) {
 			s.dirty = true
 		}
 	}
@@ -198,9 +209,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 	if s.diagnosis != nil {
 		s.diagnosis.end()
 	}
-	e := emitter{s: s, time: time}
+	e := emitter{s: s, time: at}
 	for _, a := range s.active {
-		a.count(time)
+		a.count(at)
 		e.a = a
 		if a.device.DRA != a.dra {
 			a.device.DRA = a.dra
@@ -216,7 +227,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 	}
 	s.pool = append(s.pool, s.active...)
 	s.active = s.active[:0]
-	s.sweep(time)
+	s.sweep(at)
 }
 
 // describeBoard gives a board that no row names its name and model.
@@ -364,14 +375,14 @@ func scaleOf(scales []placeScale, p Place) dcgm.Scale {
 
 // sweep forgets devices that no scrape has named for long. Rows refer to
 // devices, so forgetting begins a new epoch.
-func (s *Synthesizer) sweep(time int64) {
-	if time-s.swept < idleLimit/4 {
+func (s *Synthesizer) sweep(at int64) {
+	if since := at - s.swept; since >= 0 && since < idleLimit/4 {
 		return
 	}
-	s.swept = time
+	s.swept = at
 	before := len(s.devices)
 	for k, d := range s.devices {
-		if time-d.last > idleLimit {
+		if at-d.last > idleLimit {
 			delete(s.devices, k)
 			s.dirty = s.dirty || d.xid.since != 0
 		}
