@@ -5,6 +5,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -48,9 +49,9 @@ func (b *batch) accelerate(out pmetric.Metrics, d *device, m *signal.Metric, dp 
 		switch {
 		case dp.Flags().NoRecordedValue():
 		case m.Int:
-			c.SetIntValue(int64(number(dp)))
+			c.SetIntValue(int64(points.Value(dp)))
 		default:
-			c.SetDoubleValue(100 * number(dp)) // a ratio becomes percent
+			c.SetDoubleValue(100 * points.Value(dp)) // a ratio becomes percent
 		}
 		c.Attributes().PutStr(signal.HardwareID, d.id)
 		c.Attributes().PutStr(signal.SharingStrategy, s.strategy)

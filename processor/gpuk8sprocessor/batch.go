@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
@@ -136,22 +137,10 @@ type usage struct {
 
 func (u *usage) ended() bool { return u.point.Flags().NoRecordedValue() }
 
-func (u *usage) value() float64 { return number(u.point) }
+func (u *usage) value() float64 { return points.Value(u.point) }
 
 func newBatch(p *gpuK8s) *batch {
 	return &batch{p: p, places: map[placeKey]*place{}, lists: map[moment]*attribution.ProcessList{}}
-}
-
-// points returns the number points of a gauge or a sum; no other type is
-// attributed.
-func points(m pmetric.Metric) pmetric.NumberDataPointSlice {
-	switch m.Type() {
-	case pmetric.MetricTypeGauge:
-		return m.Gauge().DataPoints()
-	case pmetric.MetricTypeSum:
-		return m.Sum().DataPoints()
-	}
-	return pmetric.NewNumberDataPointSlice()
 }
 
 func text(m pcommon.Map, key string) string {
@@ -176,7 +165,7 @@ func (b *batch) read(md pmetric.Metrics) {
 				if m.Name() != signal.GPUDeviceHolder.Name && usageMetric(m.Name()) == nil {
 					return false
 				}
-				dps := points(m)
+				dps := points.Of(m)
 				before := dps.Len()
 				dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool { return b.take(pl, resource, m, dp) })
 				taken = taken || dps.Len() < before
@@ -252,7 +241,7 @@ func (b *batch) readDevices(pl *place, resource pcommon.Map, rm pmetric.Resource
 			if _, ok := b.p.series[m.Name()]; !ok {
 				continue
 			}
-			for _, dp := range points(m).All() {
+			for _, dp := range points.Of(m).All() {
 				d := b.device(pl, dp, true)
 				b.order = append(b.order, d)
 				if d == nil {
@@ -267,24 +256,17 @@ func (b *batch) readDevices(pl *place, resource pcommon.Map, rm pmetric.Resource
 				d.observed = true
 				switch m.Name() {
 				case signal.HwGPUMemoryUsage.Name:
-					d.used, d.hasUsed = number(dp), true
+					d.used, d.hasUsed = points.Value(dp), true
 				case signal.HwGPUMemoryLimit.Name:
-					d.limit, d.hasLimit = number(dp), true
+					d.limit, d.hasLimit = points.Value(dp), true
 				case signal.HwGPUUtilization.Name:
 					if text(dp.Attributes(), signal.GPUTask) == signal.TaskGeneral {
-						d.busy, d.hasBusy = number(dp), true
+						d.busy, d.hasBusy = points.Value(dp), true
 					}
 				}
 			}
 		}
 	}
-}
-
-func number(dp pmetric.NumberDataPoint) float64 {
-	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
-		return float64(dp.IntValue())
-	}
-	return dp.DoubleValue()
 }
 
 // take takes over a point that names a holder, or that is a holder's usage.

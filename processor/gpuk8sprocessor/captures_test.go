@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
@@ -51,7 +52,7 @@ func TestRecordedOutputs(t *testing.T) {
 				id := text(attrs, signal.HardwareID)
 				switch {
 				case metric == signal.GPUDeviceHolder.Name:
-					named[[2]string{attributes(resource), id}] = text(attrs, signal.HardwareParent)
+					named[[2]string{points.Text(resource, signal.HostName), id}] = text(attrs, signal.HardwareParent)
 				case text(resource, signal.K8sPodName) == "":
 					if series[id] == nil {
 						series[id] = map[string]bool{}
@@ -70,7 +71,7 @@ func TestRecordedOutputs(t *testing.T) {
 					holders++
 				}
 				if _, ours := p.series[metric]; ours && text(resource, signal.K8sPodName) != "" {
-					k := [2]string{attributes(resource), text(attrs, signal.HardwareID)}
+					k := [2]string{points.Text(resource, signal.HostName), text(attrs, signal.HardwareID)}
 					if copies[k] == nil {
 						copies[k] = map[string]int{}
 					}
@@ -101,20 +102,14 @@ func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, k
 			own[key] = true
 		}
 	}
-	for _, rm := range md.ResourceMetrics().All() {
-		for _, sm := range rm.ScopeMetrics().All() {
-			for _, m := range sm.Metrics().All() {
-				for _, dp := range points(m).All() {
-					key := m.Name()
-					for k, v := range dp.Attributes().All() {
-						if own[k] {
-							key += " " + k + "=" + v.AsString()
-						}
-					}
-					f(rm.Resource().Attributes(), dp.Attributes(), m.Name(), key)
-				}
+	for p := range points.All(md) {
+		key := p.Metric.Name()
+		for k, v := range p.Attributes().All() {
+			if own[k] {
+				key += " " + k + "=" + v.AsString()
 			}
 		}
+		f(p.Resource.Attributes(), p.Attributes(), p.Metric.Name(), key)
 	}
 }
 

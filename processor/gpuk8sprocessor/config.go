@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -50,7 +51,7 @@ type Config struct {
 	// Metrics switches the container series of single metrics, gpu.device.holder,
 	// gpu.sharing.clients and container.accelerator.* by name; all but the last are
 	// enabled by default.
-	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+	Metrics metricswitch.Config `mapstructure:"metrics"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -115,20 +116,6 @@ type SwitchConfig struct {
 	_ struct{}
 }
 
-// MetricConfig switches one metric.
-type MetricConfig struct {
-	// Enabled says whether the metric is emitted.
-	Enabled bool `mapstructure:"enabled"`
-
-	_ struct{}
-}
-
-// Unmarshal leaves a metric on whose enabled is not given.
-func (c *MetricConfig) Unmarshal(conf *confmap.Conf) error {
-	c.Enabled = true
-	return conf.Unmarshal(c)
-}
-
 var _ confmap.Validator = (*Config)(nil)
 
 func createDefaultConfig() component.Config {
@@ -161,33 +148,36 @@ func (c *Config) Validate() error {
 	}
 	if c.NodeName != "" {
 		reasons := validation.IsDNS1123Subdomain(c.NodeName)
-		check(len(reasons) == 0, "node_name must be empty or a DNS subdomain name (got %q): %s", c.NodeName, strings.Join(reasons, "; "))
+		check(len(reasons) == 0, "node_name is %q: must be empty or a DNS subdomain name: %s", c.NodeName, strings.Join(reasons, "; "))
 	}
 	s := &c.Sources
 	check(s.PodResources.Enabled || s.DRA.Enabled || s.Labels.Enabled || s.Processes.Enabled,
-		"sources: at least one of pod_resources, dra, labels, processes must be enabled")
+		"sources is without an enabled one: must be at least one of pod_resources, dra, labels, processes")
 	check(!s.PodResources.Enabled || len(c.ResourceNames) > 0,
-		"resource_names must not be empty while sources::pod_resources is enabled")
-	for _, name := range c.ResourceNames {
+		"resource_names is []: must have a name while sources::pod_resources is enabled")
+	for i, name := range c.ResourceNames {
 		check(strings.Trim(name, "*") != "" && !strings.Contains(strings.TrimSuffix(name, "*"), "*"),
-			"resource_names must be resource names, * only at the end (got %q)", name)
+			"resource_names[%d] is %q: must be a resource name, with * only at its end", i, name)
 	}
-	check(!s.DRA.Enabled || len(s.DRA.Drivers) > 0, "sources::dra::drivers must not be empty while sources::dra is enabled")
-	check(!slices.Contains(s.DRA.Drivers, ""), `sources::dra::drivers must be driver names (got "")`)
-	check(!c.Claims || s.DRA.Enabled, "claims must be false while sources::dra is disabled (got true)")
-	check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims must be false while kubernetes::auth_type is none (got true)")
-	check(c.WaitForSources >= 0 && c.WaitForSources <= maxWait, "wait_for_sources must be between 0s and %s (got %s)", maxWait, c.WaitForSources)
-	check(c.History >= minHistory && c.History <= maxHistory, "history must be between %s and %s (got %s)", minHistory, maxHistory, c.History)
-	for name := range c.Metrics {
-		m, ok := signal.Lookup(name)
-		check(ok && emits(m), "metrics has no metric %q; allowed are %s", name, strings.Join(emittedNames(), ", "))
+	check(!s.DRA.Enabled || len(s.DRA.Drivers) > 0, "sources::dra::drivers is []: must have a driver's name while sources::dra is enabled")
+	for i, name := range s.DRA.Drivers {
+		check(name != "", "sources::dra::drivers[%d] is \"\": must be a driver's name", i)
 	}
+	check(!c.Claims || s.DRA.Enabled, "claims is true: must be false while sources::dra is disabled")
+	check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims is true: must be false while kubernetes::auth_type is none")
+	check(c.WaitForSources >= 0 && c.WaitForSources <= maxWait, "wait_for_sources is %s: must be between 0s and %s", c.WaitForSources, maxWait)
+	check(c.History >= minHistory && c.History <= maxHistory, "history is %s: must be between %s and %s", c.History, minHistory, maxHistory)
+	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted()))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
-// emits reports whether this processor makes container series of the metric, or
-// the metric itself.
+// emitted returns the metrics that this processor makes, or makes container series
+// of.
+func emitted() []*signal.Metric {
+	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return !emits(m) })
+}
+
 func emits(m *signal.Metric) bool {
 	return m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable || m == signal.GPUSharingClients || ofAccelerator(m)
 }
@@ -201,23 +191,10 @@ func ofAccelerator(m *signal.Metric) bool {
 	return false
 }
 
-func emittedNames() []string {
-	var names []string
-	for _, m := range signal.All() {
-		if emits(m) {
-			names = append(names, m.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // enabled reports whether a metric is switched on.
 func (c *Config) enabled(m *signal.Metric) bool {
-	if mc, ok := c.Metrics[m.Name]; ok {
-		return mc.Enabled
-	}
-	return !ofAccelerator(m) // they say again, under another name, what others say
+	// cAdvisor's say again, under another name, what others say.
+	return c.Metrics.Enabled(m.Name, !ofAccelerator(m))
 }
 
 // grace returns how long nobody stays nobody after the kubelet's last answer: a

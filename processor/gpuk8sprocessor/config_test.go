@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -52,24 +53,24 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 	}{
 		{
 			"no source", func(c *Config) { c.Sources = SourcesConfig{} },
-			"at least one of pod_resources, dra, labels, processes must be enabled",
+			"sources is without an enabled one: must be at least one of pod_resources, dra, labels, processes",
 		},
-		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names must not be empty"},
-		{"a resource name of nothing", func(c *Config) { c.ResourceNames = []string{"*"} }, `* only at the end (got "*")`},
-		{"a star within a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `(got "a/*b")`},
-		{"no driver", func(c *Config) { c.Sources.DRA.Drivers = nil }, "sources::dra::drivers must not be empty"},
-		{"an empty driver", func(c *Config) { c.Sources.DRA.Drivers = []string{""} }, `sources::dra::drivers must be driver names (got "")`},
-		{"claims without dra", func(c *Config) { c.Claims, c.Sources.DRA.Enabled = true, false }, "claims must be false while sources::dra is disabled"},
+		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names is []: must have a name while sources::pod_resources is enabled"},
+		{"a resource name of nothing", func(c *Config) { c.ResourceNames = []string{"*"} }, `resource_names[0] is "*": must be a resource name, with * only at its end`},
+		{"a star within a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `resource_names[0] is "a/*b": must be`},
+		{"no driver", func(c *Config) { c.Sources.DRA.Drivers = nil }, "sources::dra::drivers is []: must have"},
+		{"an empty driver", func(c *Config) { c.Sources.DRA.Drivers = []string{""} }, `sources::dra::drivers[0] is "": must be a driver's name`},
+		{"claims without dra", func(c *Config) { c.Claims, c.Sources.DRA.Enabled = true, false }, "claims is true: must be false while sources::dra is disabled"},
 		{
 			"claims without an API server", func(c *Config) { c.Claims, c.Kubernetes.AuthType = true, "none" },
-			"claims must be false while kubernetes::auth_type is none (got true)",
+			"claims is true: must be false while kubernetes::auth_type is none",
 		},
-		{"a node of no such name", func(c *Config) { c.NodeName = "Node_1" }, `node_name must be empty or a DNS subdomain name (got "Node_1"): `},
-		{"a node name that nobody filled in", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `(got "$(NODE_NAME)")`},
-		{"wait_for_sources", func(c *Config) { c.WaitForSources = -1 }, "wait_for_sources must be between 0s and 5m0s (got -1ns)"},
-		{"history", func(c *Config) { c.History = 120 }, "history must be between 1s and 1h0m0s (got 120ns)"},
-		{"unknown metric", func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.pwoer": {}} }, `metrics has no metric "hw.pwoer"; allowed are container.accelerator.duty_cycle, container.accelerator.memory_total,`},
-		{"a metric of another component", func(c *Config) { c.Metrics = map[string]MetricConfig{signal.XIDErrors.Name: {}} }, `no metric "gpu.saturation.xid.errors"`},
+		{"a node of no such name", func(c *Config) { c.NodeName = "Node_1" }, `node_name is "Node_1": must be empty or a DNS subdomain name`},
+		{"a node name that nobody filled in", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `node_name is "$(NODE_NAME)": must be`},
+		{"wait_for_sources", func(c *Config) { c.WaitForSources = -1 }, "wait_for_sources is -1ns: must be between 0s and 5m0s"},
+		{"history", func(c *Config) { c.History = 120 }, "history is 120ns: must be between 1s and 1h0m0s"},
+		{"unknown metric", func(c *Config) { c.Metrics = metricswitch.Config{"hw.pwoer": {}} }, `metrics has the key "hw.pwoer": must be one of container.accelerator.memory_total, `},
+		{"a metric of another component", func(c *Config) { c.Metrics = metricswitch.Config{signal.XIDErrors.Name: {}} }, `metrics has the key "gpu.saturation.xid.errors": must be one of`},
 		{"socket", func(c *Config) { c.Sources.PodResources.Socket = "kubelet.sock" }, `sources::pod_resources: socket is "kubelet.sock"`},
 		{"auth_type", func(c *Config) { c.Kubernetes.AuthType = "magic" }, `kubernetes: auth_type is "magic"`},
 	} {
@@ -92,11 +93,13 @@ func TestOnlyCadvisorsMetricsAreOffUnlessAskedFor(t *testing.T) {
 		"container.accelerator.memory_total": map[string]any{"enabled": true},
 		"container.accelerator.memory_used":  map[string]any{"enabled": false},
 		"container.accelerator.duty_cycle":   map[string]any{},
+		"hw.energy":                          nil,
 	}}).Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
 	assert.True(t, cfg.enabled(signal.ContainerAcceleratorMemoryTotal))
 	assert.False(t, cfg.enabled(signal.ContainerAcceleratorMemoryUsed))
-	assert.True(t, cfg.enabled(signal.ContainerAcceleratorDutyCycle))
+	assert.False(t, cfg.enabled(signal.ContainerAcceleratorDutyCycle), "an entry that says nothing asks for nothing")
+	assert.True(t, cfg.enabled(signal.HwEnergy))
 }
 
 func TestResourceNames(t *testing.T) {

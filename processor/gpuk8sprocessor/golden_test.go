@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -27,13 +26,13 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected outputs")
 
 // Each directory below testdata/golden is a sentence. steps.yaml holds what the
 // sources say and what scrapes show, in order; what a step does not mention stays
@@ -41,26 +40,17 @@ var update = flag.Bool("update", false, "rewrite the expected outputs")
 // self-metrics count in the end. config.yaml, where it exists, is the
 // configuration. GPU-1 and MIG-1 stand for full UUIDs.
 func TestGolden(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, dirs)
-	for _, dir := range dirs {
+	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, "steps.yaml"))
 			require.NoError(t, err)
 			var steps []step
 			require.NoError(t, yaml.Unmarshal([]byte(lengthen(string(text))), &steps))
 			got := play(t, dir, steps, false)
-			file := filepath.Join(dir, "output.txt")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), got)
 			for range 5 {
 				assert.Equal(t, got, play(t, dir, steps, true), "order changes nothing")
 			}
+			goldentest.Compare(t, dir, got)
 		})
 	}
 }
@@ -397,35 +387,18 @@ func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 // value. Place attributes that say the node's name twice are written once.
 func render(md pmetric.Metrics) string {
 	var lines []string
-	for _, rm := range md.ResourceMetrics().All() {
-		for _, sm := range rm.ScopeMetrics().All() {
-			for _, m := range sm.Metrics().All() {
-				for _, dp := range points(m).All() {
-					v := strconv.FormatFloat(number(dp), 'g', -1, 64)
-					if dp.Flags().NoRecordedValue() {
-						v = "stale"
-					}
-					line := fmt.Sprintf("%4gs %s %s=%s %s", time.Duration(dp.Timestamp()).Seconds(),
-						attributes(rm.Resource().Attributes()), m.Name(), v, attributes(dp.Attributes()))
-					if dp.StartTimestamp() != 0 {
-						line += fmt.Sprintf(" since %gs", time.Duration(dp.StartTimestamp()).Seconds())
-					}
-					lines = append(lines, line)
-				}
-			}
+	for p := range points.All(md) {
+		v := strconv.FormatFloat(points.Value(p.NumberDataPoint), 'g', -1, 64)
+		if p.Flags().NoRecordedValue() {
+			v = "stale"
 		}
+		line := fmt.Sprintf("%4gs %s %s=%s %s", time.Duration(p.Timestamp()).Seconds(),
+			points.Text(p.Resource.Attributes(), signal.HostName), p.Metric.Name(), v, points.Text(p.Attributes(), signal.HostName))
+		if p.StartTimestamp() != 0 {
+			line += fmt.Sprintf(" since %gs", time.Duration(p.StartTimestamp()).Seconds())
+		}
+		lines = append(lines, line)
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n") + "\n"
-}
-
-func attributes(m pcommon.Map) string {
-	var parts []string
-	for k, v := range m.All() {
-		if k != signal.HostName {
-			parts = append(parts, k+"="+v.AsString())
-		}
-	}
-	slices.Sort(parts)
-	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
@@ -56,9 +57,15 @@ func (b *batch) readProcesses(pl *place, resource pcommon.Map, rm pmetric.Resour
 		sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
 			of := processMetric(m.Name())
 			if of == nil {
+				if m.Name() == signal.GPUProcessCount.Name {
+					// A list without processes has no other point.
+					for _, dp := range points.Of(m).All() {
+						b.list(pl, dp, attribution.Identity{}, false)
+					}
+				}
 				return false
 			}
-			dps := points(m)
+			dps := points.Of(m)
 			before := dps.Len()
 			dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
 				user, known := b.p.tracker.Container(pod, text(dp.Attributes(), signal.ContainerID))
@@ -97,6 +104,9 @@ func (b *batch) list(pl *place, dp pmetric.NumberDataPoint, user attribution.Ide
 	if l == nil {
 		l = &attribution.ProcessList{Time: k.time, Users: map[string][]attribution.Holder{}}
 		b.lists[k] = l
+	}
+	if _, listed := l.Users[id]; !listed {
+		l.Users[id] = nil
 	}
 	if known && !attribution.Exporter(user.Namespace, user.Pod, user.Container) {
 		l.Users[id] = append(l.Users[id], attribution.NewHolder(user, attribution.Allocation{}))

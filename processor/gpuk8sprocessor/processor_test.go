@@ -22,6 +22,8 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
@@ -113,7 +115,7 @@ func TestAcceleratorsRenderAsCadvisorsDid(t *testing.T) {
 			assert.Equal(t, map[string]string{
 				"make": "nvidia", "model": "NVIDIA-H100-80GB-HBM3", "acc_id": "GPU-1", "hw_id": "GPU-1", "gpu_sharing_strategy": "none",
 			}, rendered)
-			got[name] = number(dp)
+			got[name] = points.Value(dp)
 		}
 	}
 	assert.Equal(t, map[string]float64{
@@ -143,7 +145,7 @@ func TestABatchWithoutDevicesLeavesAsItCame(t *testing.T) {
 func TestAnEmptiedBatchIsNotHandedOn(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Sources.Processes.Enabled = false
-	cfg.Metrics = map[string]MetricConfig{signal.K8sContainerGPUMemoryUsage.Name: {}}
+	cfg.Metrics = metricswitch.Config{signal.K8sContainerGPUMemoryUsage.Name: {Enabled: new(false)}}
 	cfg.Kubernetes.AuthType = kube.AuthNone
 	sink := &consumertest.MetricsSink{}
 	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, sink)
@@ -214,8 +216,8 @@ func TestBatchesMayComeFromSeveralReceiversAtOnce(t *testing.T) {
 func TestNothingComesTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-		p.accelerators = accelerators(&Config{Metrics: map[string]MetricConfig{
-			signal.ContainerAcceleratorMemoryUsed.Name: {Enabled: true}, signal.ContainerAcceleratorDutyCycle.Name: {Enabled: true},
+		p.accelerators = accelerators(&Config{Metrics: metricswitch.Config{
+			signal.ContainerAcceleratorMemoryUsed.Name: {Enabled: new(true)}, signal.ContainerAcceleratorDutyCycle.Name: {Enabled: new(true)},
 		}})
 		ids := []string{"GPU-1", "GPU-2", "GPU-2/gi7", "GPU-2/gi8"}
 		containers := map[string]attribution.ContainerResources{}
@@ -285,14 +287,14 @@ func TestNothingComesTwice(t *testing.T) {
 			}
 			for _, sm := range rm.ScopeMetrics().All() {
 				for _, m := range sm.Metrics().All() {
-					for _, dp := range points(m).All() {
+					for _, dp := range points.Of(m).All() {
 						own := ""
 						for k, v := range dp.Attributes().All() {
 							if !descriptive[k] {
 								own += k + "=" + v.AsString() + ","
 							}
 						}
-						key := attributes(attrs) + m.Name() + own
+						key := points.Text(attrs, signal.HostName) + m.Name() + own
 						if seen[key] {
 							rt.Fatalf("twice: %s\n%s", key, render(md))
 						}

@@ -4,6 +4,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
@@ -61,7 +62,7 @@ func (b *batch) write(md pmetric.Metrics) {
 					continue
 				}
 				key := keyOf(m)
-				for _, dp := range points(m).All() {
+				for _, dp := range points.Of(m).All() {
 					d := b.order[next]
 					next++
 					if d == nil {

@@ -3,7 +3,6 @@ package gpuwindowprocessor
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -68,7 +68,7 @@ type Config struct {
 	// MaxBatchPoints is the most points that leave in one batch.
 	MaxBatchPoints int `mapstructure:"max_batch_points"`
 	// Metrics switches metrics of the windows off by name.
-	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+	Metrics metricswitch.Config `mapstructure:"metrics"`
 	// Identity says which attributes make a series.
 	Identity IdentityConfig `mapstructure:"identity"`
 	// Rules replace the default rules.
@@ -76,19 +76,6 @@ type Config struct {
 
 	// prevent unkeyed literal initialization
 	_ struct{}
-}
-
-// MetricConfig switches a metric on or off.
-type MetricConfig struct {
-	Enabled bool `mapstructure:"enabled"`
-
-	_ struct{}
-}
-
-// Unmarshal leaves a metric on whose enabled is not given.
-func (c *MetricConfig) Unmarshal(conf *confmap.Conf) error {
-	c.Enabled = true
-	return conf.Unmarshal(c)
 }
 
 // IdentityConfig says which attributes make a series.
@@ -144,10 +131,7 @@ type FilterConfig struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Validator   = (*Config)(nil)
-	_ confmap.Unmarshaler = (*MetricConfig)(nil)
-)
+var _ confmap.Validator = (*Config)(nil)
 
 func createDefaultConfig() component.Config {
 	return &Config{
@@ -176,18 +160,18 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.Window >= time.Second && c.Window <= maxWindow, "window must be between 1s and %s, got %s", maxWindow, c.Window)
-	check(c.Grace >= 0 && c.Grace <= 10*c.Window, "grace must be between 0s and ten times window, got %s", c.Grace)
-	check(c.MaxGap >= minDuration, "max_gap must be at least 100ms, got %s", c.MaxGap)
+	check(c.Window >= time.Second && c.Window <= maxWindow, "window is %s: must be between 1s and %s", c.Window, maxWindow)
+	check(c.Grace >= 0 && c.Grace <= 10*c.Window, "grace is %s: must be between 0s and ten times window", c.Grace)
+	check(c.MaxGap >= minDuration, "max_gap is %s: must be at least 100ms", c.MaxGap)
 	check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
-		"memory_pressure_threshold must be above 0 and at most 1, got %v", c.MemoryPressureThreshold)
-	check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series must be between 1 and %d, got %d", maxSeriesLimit, c.MaxSeries)
-	check(c.IdleTimeout >= minDuration, "idle_timeout must be at least 100ms, got %s", c.IdleTimeout)
+		"memory_pressure_threshold is %v: must be above 0 and at most 1", c.MemoryPressureThreshold)
+	check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxSeriesLimit)
+	check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms", c.IdleTimeout)
 	check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
-		"passthrough must be one of last, all, none, got %q", c.Passthrough)
-	check(c.SnapshotInterval >= minDuration, "snapshot_interval must be at least 100ms, got %s", c.SnapshotInterval)
-	check(c.EmitJitter >= 0 && c.EmitJitter <= c.Window, "emit_jitter must be between 0s and window, got %s", c.EmitJitter)
-	check(c.MaxBatchPoints >= 1, "max_batch_points must be at least 1, got %d", c.MaxBatchPoints)
+		"passthrough is %q: must be one of last, all, none", c.Passthrough)
+	check(c.SnapshotInterval >= minDuration, "snapshot_interval is %s: must be at least 100ms", c.SnapshotInterval)
+	check(c.EmitJitter >= 0 && c.EmitJitter <= c.Window, "emit_jitter is %s: must be between 0s and window", c.EmitJitter)
+	check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
 	errs = append(errs, c.Identity.validate()...)
 	outputs := map[string]int{}
 	for i := range c.Rules {
@@ -196,30 +180,26 @@ func (c *Config) Validate() error {
 		}
 		name := c.Rules[i].Metric
 		first, twice := outputs[name]
-		check(!twice || name == "", "rules[%d]: metric must be made by one rule, got %q, which rules[%d] makes", i, name, first)
+		check(!twice || name == "", "rules[%d]: metric is %q: must be made by one rule, and rules[%d] makes it", i, name, first)
 		if !twice {
 			outputs[name] = i
 		}
 	}
-	known := c.metricNames()
-	for _, name := range slices.Sorted(maps.Keys(c.Metrics)) {
-		check(slices.Contains(known, name), "metrics must be names of metrics of the windows, one of %s, got %q",
-			strings.Join(known, ", "), name)
-	}
+	errs = append(errs, c.Metrics.Check(c.metricNames())...)
 	return errors.Join(errs...)
 }
 
 func (c *IdentityConfig) validate() []error {
 	var errs []error
 	if c.Device == "" {
-		errs = append(errs, errors.New("identity::device must be an attribute key, got \"\""))
+		errs = append(errs, errors.New("identity::device is \"\": must be an attribute key"))
 	}
 	if len(c.Resource) == 0 {
-		errs = append(errs, errors.New("identity::resource must name at least one attribute, got []"))
+		errs = append(errs, errors.New("identity::resource is []: must name at least one attribute"))
 	}
 	for i, names := range c.Resource {
 		if slices.Contains(strings.Split(names, "|"), "") {
-			errs = append(errs, fmt.Errorf("identity::resource[%d] must be attribute keys separated by |, got %q", i, names))
+			errs = append(errs, fmt.Errorf("identity::resource[%d] is %q: must be attribute keys separated by |", i, names))
 		}
 	}
 	for i, pattern := range c.Descriptive {
@@ -227,7 +207,7 @@ func (c *IdentityConfig) validate() []error {
 			errs = append(errs, fmt.Errorf("identity::descriptive[%d] %w", i, err))
 		}
 		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == c.Device || ok && strings.HasPrefix(c.Device, prefix) {
-			errs = append(errs, fmt.Errorf("identity::descriptive[%d] must not be identity::device, got %q", i, pattern))
+			errs = append(errs, fmt.Errorf("identity::descriptive[%d] is %q: must not be identity::device", i, pattern))
 		}
 	}
 	return errs
@@ -236,7 +216,7 @@ func (c *IdentityConfig) validate() []error {
 // validatePattern checks a value that may end in * to be a prefix.
 func validatePattern(pattern string) error {
 	if at := strings.Index(pattern, "*"); pattern == "" || at >= 0 && at != len(pattern)-1 {
-		return fmt.Errorf("must be text that may end in * to be a prefix, got %q", pattern)
+		return fmt.Errorf("is %q: must be text that may end in * to be a prefix", pattern)
 	}
 	return nil
 }
@@ -248,30 +228,30 @@ func (c *RuleConfig) validate(identity *IdentityConfig) []error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.Source != "", "source must be a metric name, got \"\"")
-	check(c.Source != signal.GPUExporterUp.Name, "source must not be a metric that passes untouched, got %q", c.Source)
-	check(c.Metric != "", "metric must be a metric name, got \"\"")
-	check(c.Metric == "" || c.Metric != c.Source, "metric must be another one than source, got %q", c.Metric)
+	check(c.Source != "", "source is \"\": must be a metric name")
+	check(c.Source != signal.GPUExporterUp.Name, "source is %q: must not be a metric that passes untouched", c.Source)
+	check(c.Metric != "", "metric is \"\": must be a metric name")
+	check(c.Metric == "" || c.Metric != c.Source, "metric is %q: must be another one than source", c.Metric)
 	check(c.Metric != signal.WindowCoverage.Name && c.Metric != signal.WindowSamples.Name,
-		"metric must not be one that every window has, got %q", c.Metric)
+		"metric is %q: must not be one that every window has", c.Metric)
 	function, ok := window.ParseFunction(c.Function)
-	check(ok, "function must be one of %s, got %q", strings.Join(window.Functions(), ", "), c.Function)
+	check(ok, "function is %q: must be one of %s", c.Function, strings.Join(window.Functions(), ", "))
 	if ok && function == window.ShareAtLeast {
-		check(c.Threshold != nil, "threshold must be set for share_at_least")
-		check(c.Threshold == nil || finite(*c.Threshold), "threshold must be a finite number, got %v", c.threshold())
+		check(c.Threshold != nil, "threshold is unset: must be set for share_at_least")
+		check(c.Threshold == nil || finite(*c.Threshold), "threshold is %v: must be a finite number", c.threshold())
 	} else {
-		check(c.Threshold == nil, "threshold must be absent but for share_at_least, got %v", c.threshold())
+		check(c.Threshold == nil, "threshold is %v: must be absent but for share_at_least", c.threshold())
 	}
-	check(c.Scale == nil || finite(*c.Scale) && *c.Scale != 0, "scale must be a finite number other than 0, got %v", c.scale())
+	check(c.Scale == nil || finite(*c.Scale) && *c.Scale != 0, "scale is %v: must be a finite number other than 0", c.scale())
 	for i, a := range c.Attributes {
 		check(a != "" && !identity.describes(a) && !slices.Contains(c.Attributes[:i], a),
-			"attributes[%d] must be an attribute that neither identifies a device nor describes it, named once, got %q", i, a)
+			"attributes[%d] is %q: must be an attribute that neither identifies a device nor describes it, named once", i, a)
 	}
 	for i := range c.Where {
 		f := &c.Where[i]
 		check(f.Attribute != "" && !identity.describes(f.Attribute),
-			"where[%d]: attribute must be an attribute that neither identifies a device nor describes it, got %q", i, f.Attribute)
-		check(len(f.Values) > 0 || f.Absent, "where[%d]: values must not be empty unless absent is true, got []", i)
+			"where[%d]: attribute is %q: must be an attribute that neither identifies a device nor describes it", i, f.Attribute)
+		check(len(f.Values) > 0 || f.Absent, "where[%d]: values is []: must not be empty unless absent is true", i)
 		for j, v := range f.Values {
 			err := validatePattern(v)
 			check(err == nil, "where[%d]: values[%d] %w", i, j, err)
@@ -329,8 +309,7 @@ func (c *Config) metricNames() []string {
 
 // disabled reports whether a metric of the windows is switched off.
 func (c *Config) disabled(name string) bool {
-	m, ok := c.Metrics[name]
-	return ok && !m.Enabled
+	return !c.Metrics.Enabled(name, true)
 }
 
 // settings returns the engine's settings.

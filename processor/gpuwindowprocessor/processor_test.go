@@ -31,6 +31,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadatatest"
 )
@@ -506,7 +507,7 @@ type memory struct {
 }
 
 func (m *memory) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return m, nil
+	return storagetest.Plain(m), nil
 }
 
 func (m *memory) fail(err error) {

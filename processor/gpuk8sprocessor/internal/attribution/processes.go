@@ -25,12 +25,14 @@ type processLists struct {
 	seen  time.Time // when the newest one came
 }
 
-// ProcessList is who was seen on the devices of a place at one moment: all of
-// them, so that whom a newer list does not name uses nothing any more.
+// ProcessList is who was seen on the devices of a place at one moment: all that are
+// on the devices that it names, so that whom a newer list of a device does not name
+// uses it no more.
 type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64
-	// Users are the containers with processes, by hw.id.
+	// Users are the containers with processes, by hw.id; none for a device on which
+	// there is no process of a container.
 	Users map[string][]Holder
 }
 
@@ -86,7 +88,9 @@ func (l *ProcessLog[Place]) On(place Place, id string, at int64) []Holder {
 	}
 	for _, list := range known.lists {
 		if list != nil && list.Time <= at && at-list.Time <= int64(l.hold) {
-			return list.Users[id]
+			if users, listed := list.Users[id]; listed {
+				return users
+			}
 		}
 	}
 	return nil

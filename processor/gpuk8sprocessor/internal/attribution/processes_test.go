@@ -9,7 +9,7 @@ import (
 )
 
 func listOf(seconds int64, pods ...string) *ProcessList {
-	l := &ProcessList{Time: nanos(seconds), Users: map[string][]Holder{}}
+	l := &ProcessList{Time: nanos(seconds), Users: map[string][]Holder{"GPU-1": nil}}
 	for _, pod := range pods {
 		l.Users["GPU-1"] = append(l.Users["GPU-1"], NewHolder(Identity{Namespace: "ns", Pod: pod}, Allocation{}))
 	}
@@ -40,6 +40,13 @@ func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
 	assert.Empty(t, usersOf(l, 30), "the list says that there is none")
 	l.Remember(at(31), "n1", listOf(15, "late"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 25), "two lists are kept")
+}
+
+func TestAListOfOtherDevicesSaysNothingOfThisOne(t *testing.T) {
+	l := NewProcessLog[string](time.Minute)
+	l.Remember(at(10), "n1", listOf(10, "a"))
+	l.Remember(at(20), "n1", &ProcessList{Time: nanos(20), Users: map[string][]Holder{"GPU-2": nil}})
+	assert.Equal(t, []string{"a"}, usersOf(l, 20))
 }
 
 func TestOneMomentCanComeInSeveralBatches(t *testing.T) {
