@@ -16,6 +16,12 @@ var (
 		Source:      "NVML process utilization",
 		Attributes:  []string{ProcessPID},
 	})
+	// GPUProcessCount says how many processes are on a device.
+	GPUProcessCount = add(Metric{
+		Name: "gpu.process.count", Unit: "{process}", Int: true, Stage: StageWorkload,
+		Description: "Processes on the device; 0 when all were listed and there is none, absent when not all could be listed.",
+		Source:      "NVML running processes",
+	})
 	// ContainerAcceleratorMemoryTotal is cAdvisor's total memory.
 	ContainerAcceleratorMemoryTotal = add(Metric{
 		Name: "container.accelerator.memory_total", Unit: "By", Int: true, Stage: StageWorkload,

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -27,12 +26,6 @@ const (
 	// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
 	nodeNameEnv = "NODE_NAME"
 )
-
-// MetricConfig switches one metric.
-type MetricConfig struct {
-	// Enabled says whether the metric is emitted.
-	Enabled bool `mapstructure:"enabled"`
-}
 
 // Config is the configuration of the nvml receiver.
 type Config struct {
@@ -68,7 +61,7 @@ type Config struct {
 	ClusterName string `mapstructure:"cluster_name"`
 
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+	Metrics metricswitch.Config `mapstructure:"metrics"`
 }
 
 var _ confmap.Validator = (*Config)(nil)
@@ -111,16 +104,7 @@ func (cfg *Config) Validate() error {
 	if !filepath.IsAbs(cfg.SysRoot) {
 		errs = append(errs, fmt.Errorf("sys_root is %q: must be an absolute path", cfg.SysRoot))
 	}
-	var unknown []string
-	for name := range cfg.Metrics {
-		if m, ok := signal.Lookup(name); !ok || !slices.Contains(emitted, m) {
-			unknown = append(unknown, name)
-		}
-	}
-	slices.Sort(unknown)
-	for _, name := range unknown {
-		errs = append(errs, fmt.Errorf("metrics has no metric %q; allowed are %s", name, strings.Join(emittedNames(), ", ")))
-	}
+	errs = append(errs, cfg.Metrics.Check(metricswitch.Names(emitted))...)
 	return errors.Join(errs...)
 }
 
@@ -130,24 +114,5 @@ var emitted = []*signal.Metric{
 	signal.HwPower, signal.HwEnergy, signal.HwTemperature, signal.HwErrors,
 	signal.GPUClockFrequency, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockThrottleTime,
 	signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
-	signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization,
-}
-
-func emittedNames() []string {
-	var names []string
-	for _, m := range emitted {
-		names = append(names, m.Name)
-	}
-	return names
-}
-
-// disabled returns the metrics that are switched off.
-func (cfg *Config) disabled() []*signal.Metric {
-	var list []*signal.Metric
-	for name, mc := range cfg.Metrics {
-		if m, ok := signal.Lookup(name); ok && !mc.Enabled {
-			list = append(list, m)
-		}
-	}
-	return list
+	signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization,
 }

@@ -56,7 +56,13 @@ func TestTheExampleOfTheReadmeIsValid(t *testing.T) {
 	require.NoError(t, sub.Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
 	assert.True(t, cfg.ProcessesOnly)
-	assert.Equal(t, []*signal.Metric{signal.ProcessGPUUtilization}, cfg.disabled())
+	assert.Equal(t, []*signal.Metric{signal.ProcessGPUUtilization}, cfg.Metrics.Disabled(emitted))
+}
+
+func TestAnEntryThatSaysNothingLeavesItsMetricOn(t *testing.T) {
+	cfg, err := load(t, "metrics: {hw.power: {}, hw.energy: }")
+	require.NoError(t, err)
+	assert.Empty(t, cfg.Metrics.Disabled(emitted))
 }
 
 func TestErrorsNameFieldValueAndWhatIsAllowed(t *testing.T) {
@@ -67,7 +73,7 @@ func TestErrorsNameFieldValueAndWhatIsAllowed(t *testing.T) {
 		"{processes: false, processes_only: true}":   "processes_only is true and processes is false: nothing would be collected; processes must be true",
 		"proc_root: proc":                            `proc_root is "proc": must be an absolute path`,
 		"sys_root: ''":                               `sys_root is "": must be an absolute path`,
-		"metrics: {gpu.sm.active: {enabled: false}}": `metrics has no metric "gpu.sm.active"; allowed are hw.gpu.memory.usage, `,
+		"metrics: {gpu.sm.active: {enabled: false}}": `metrics has the key "gpu.sm.active": must be one of hw.gpu.memory.usage, `,
 		"librarypath: /x":                            "librarypath",
 	} {
 		t.Run(yaml, func(t *testing.T) {

@@ -4,7 +4,6 @@ package nvmlreceiver
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,13 +15,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
-	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected outputs")
 
 // Each directory below testdata/golden is a sentence. script is what the stub
 // library answers from; proc holds the control groups of processes; config.yaml,
@@ -30,10 +28,7 @@ var update = flag.Bool("update", false, "rewrite the expected outputs")
 // collection, one line a point. Comments in a script name the compiler's flags
 // and the outcome, where it is not ok.
 func TestGolden(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, dirs)
-	for _, dir := range dirs {
+	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			script, err := os.ReadFile(filepath.Join(dir, "script"))
 			require.NoError(t, err)
@@ -42,8 +37,9 @@ func TestGolden(t *testing.T) {
 			f := newFixture(t, func(cfg *Config) {
 				cfg.LibraryPath = stub.Path
 				cfg.NodeName = "node"
-				cfg.ProcRoot, err = filepath.Abs(filepath.Join(dir, "proc"))
-				require.NoError(t, err)
+				if proc := filepath.Join(dir, "proc"); exists(proc) {
+					require.NoError(t, os.CopyFS(cfg.ProcRoot, os.DirFS(proc)))
+				}
 				if file := filepath.Join(dir, "config.yaml"); exists(file) {
 					conf, err := confmaptest.LoadConf(file)
 					require.NoError(t, err)
@@ -52,15 +48,7 @@ func TestGolden(t *testing.T) {
 			})
 			want := cmp.Or(comment(script, "outcome"), string(outcomeOK))
 			assert.Equal(t, want, string(f.collect(t.Context())))
-			got := render(f.sink.AllMetrics()[0])
-
-			file := filepath.Join(dir, "output.txt")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-			}
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			assert.Equal(t, string(text), got)
+			goldentest.Compare(t, dir, render(f.sink.AllMetrics()[0]))
 		})
 	}
 }
@@ -84,26 +72,17 @@ func render(md pmetric.Metrics) string {
 	var lines []string
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
-			points, kind := numberPoints(m)
-			for _, dp := range points.All() {
+			of, kind := numberPoints(m)
+			for _, dp := range of.All() {
 				value := fmt.Sprintf("%.9g", dp.DoubleValue())
 				if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
 					value = fmt.Sprintf("%d int", dp.IntValue())
 				}
 				lines = append(lines, fmt.Sprintf("%s %s %s = %s %s | %s\n",
-					m.Name(), kind, attributes(dp.Attributes()), value, m.Unit(), attributes(rm.Resource().Attributes())))
+					m.Name(), kind, points.Text(dp.Attributes()), value, m.Unit(), points.Text(rm.Resource().Attributes())))
 			}
 		}
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
-}
-
-func attributes(attrs pcommon.Map) string {
-	var list []string
-	for k, v := range attrs.All() {
-		list = append(list, k+"="+v.AsString())
-	}
-	slices.Sort(list)
-	return "{" + strings.Join(list, ", ") + "}"
 }

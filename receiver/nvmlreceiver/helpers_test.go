@@ -56,6 +56,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	f.logs = logs
 	cfg := createDefaultConfig().(*Config)
 	cfg.SysRoot = sysRoot(tb, "0x8086", nvidiaVendor)
+	cfg.ProcRoot = procRoot(tb)
 	change(cfg)
 	require.NoError(tb, cfg.Validate())
 	set := receivertest.NewNopSettings(metadata.Type)
@@ -76,6 +77,16 @@ func sysRoot(tb testing.TB, vendors ...string) string {
 	for i, vendor := range vendors {
 		plug(tb, root, string(rune('a'+i)), vendor)
 	}
+	return root
+}
+
+// procRoot makes the proc file system of a host without processes, as this process
+// sees it in the host's PID namespace.
+func procRoot(tb testing.TB) string {
+	tb.Helper()
+	root := tb.TempDir()
+	require.NoError(tb, os.MkdirAll(filepath.Join(root, "self", "ns"), 0o700))
+	require.NoError(tb, os.Symlink(hostPIDNamespace, filepath.Join(root, "self", "ns", "pid")))
 	return root
 }
 

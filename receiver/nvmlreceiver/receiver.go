@@ -78,6 +78,8 @@ type nvmlReceiver struct {
 	owners    *cgroup.Reader
 	batch     batchBuilder
 
+	allProcesses bool // NVML lists all of them
+
 	found bool    // an NVIDIA device was seen
 	last  outcome // what was last logged
 
@@ -103,6 +105,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 	if err != nil {
 		return nil, err
 	}
+	allProcesses := inHostPIDNamespace(cfg.ProcRoot)
 	return &nvmlReceiver{
 		cfg:       cfg,
 		settings:  set,
@@ -112,13 +115,16 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 		metrics:   newSelfMetrics(telemetry),
 		open:      openLibrary,
 		collector: collect.New(collect.Options{
-			Devices:   !cfg.ProcessesOnly,
-			Processes: cfg.Processes,
-			Disabled:  cfg.disabled(),
-			Now:       time.Now,
+			Devices:      !cfg.ProcessesOnly,
+			Processes:    cfg.Processes,
+			AllProcesses: allProcesses,
+			Disabled:     cfg.Metrics.Disabled(emitted),
+			Now:          time.Now,
 		}),
 		owners: cgroup.NewReader(cfg.ProcRoot),
 		batch:  batchBuilder{version: set.BuildInfo.Version, node: cfg.NodeName, cluster: cfg.ClusterName},
+
+		allProcesses: allProcesses,
 	}, nil
 }
 
@@ -129,6 +135,10 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 		return nvml.ErrNoBinding
 	}
 	r.host = host
+	if r.cfg.Processes && !r.allProcesses {
+		r.settings.Logger.Warn("This is not the host's PID namespace, in which alone NVML lists all processes: gpu.process.count is not known.",
+			zap.String("proc_root", r.cfg.ProcRoot))
+	}
 	// The loop outlives ctx, which ends with Start.
 	ctx = context.WithoutCancel(ctx)
 	running, stop := context.WithCancel(ctx)
@@ -218,6 +228,9 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 		return nil, outcomeNoDevice, nil
 	}
 	lib, err := r.open(r.cfg.LibraryPath)
+	if err != nil {
+		r.collector.Forget()
+	}
 	switch {
 	case errors.Is(err, nvml.ErrNoLibrary):
 		return nil, outcomeNoLibrary, err
@@ -251,6 +264,17 @@ func hasDevice(sysRoot string) bool {
 		}
 	}
 	return false
+}
+
+// hostPIDNamespace is what the link of the first PID namespace says on every Linux:
+// its inode is PROC_PID_INIT_INO.
+const hostPIDNamespace = "pid:[4026531836]"
+
+// inHostPIDNamespace reports whether this process is in the PID namespace of the
+// host. For callers in others NVML leaves processes out of its lists.
+func inHostPIDNamespace(procRoot string) bool {
+	link, err := os.Readlink(filepath.Join(procRoot, "self", "ns", "pid"))
+	return err == nil && link == hostPIDNamespace
 }
 
 // tell logs an outcome and reports the status when the outcome is not the last

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,8 +19,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadatatest"
-	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvmltest"
 )
 
 // onStub makes a receiver that uses a stub library.
@@ -58,11 +58,11 @@ func TestTheLifeOfAMachine(t *testing.T) {
 
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\ngpu uuid=GPU-2 power=2000\n")
 	assert.Equal(t, outcomeOK, f.collect(t.Context()))
-	assert.Equal(t, map[string]int{"hw.power": 2}, f.names())
+	assert.Equal(t, map[string]int{"hw.power": 2, "gpu.process.count": 2}, f.names())
 
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\ngpu uuid=GPU-2 power=2000\nrule fn=* gpu=1 rc=15\n")
 	assert.Equal(t, outcomePartial, f.collect(t.Context()), "one board falls off the bus")
-	assert.Equal(t, map[string]int{"hw.power": 1}, f.names())
+	assert.Equal(t, map[string]int{"hw.power": 1, "gpu.process.count": 1}, f.names())
 
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\nrule fn=* rc=9 after=4\n")
 	assert.Equal(t, outcomeDriverLost, f.collect(t.Context()), "the driver is unloaded during a collection")
@@ -73,7 +73,7 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	require.NoError(t, os.Rename(nvmltest.Build(t, "-DOLD").Path, stub.Path))
 	stub.Script(t, "gpu uuid=GPU-1 power=1000 energy=5000\n")
 	assert.Equal(t, outcomeOK, f.collect(t.Context()), "the library is the driver's again")
-	assert.Equal(t, map[string]int{"hw.power": 1, "hw.energy": 1}, f.names())
+	assert.Equal(t, map[string]int{"hw.power": 1, "hw.energy": 1, "gpu.process.count": 1}, f.names())
 	assert.Len(t, f.sink.AllMetrics(), 3, "there is nothing to say while there is no driver")
 }
 
@@ -95,7 +95,7 @@ func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 	assert.Contains(t, all, "nvmlDeviceGetPcieThroughput")
 	assert.Contains(t, all, "nvmlDeviceGetProcessUtilization")
 	assert.NotContains(t, asked(t, func(cfg *Config) {
-		cfg.Metrics = map[string]MetricConfig{"gpu.pcie.throughput": {}, "gpu.pcie.utilization": {}}
+		cfg.Metrics = metricswitch.Config{"gpu.pcie.throughput": {Enabled: new(false)}, "gpu.pcie.utilization": {Enabled: new(false)}}
 	}), "PcieThroughput")
 	assert.NotContains(t, asked(t, func(cfg *Config) { cfg.Processes = false }), "Process")
 	assert.Equal(t, "nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetUUID nvmlDeviceGetName "+
@@ -105,24 +105,60 @@ func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 }
 
 func TestIdleInstancesAreSparedSlowCalls(t *testing.T) {
-	script, procRoot := node(t, 1, 7, 1)
+	script, proc := node(t, 1, 7, 1)
 	stub := nvmltest.Build(t)
-	stub.Script(t, script+"rule fn=nvmlDeviceGetMemoryInfo_v2 mig=1 ms=60\n")
-	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, procRoot })
+	stub.Script(t, script+"rule fn=nvmlDeviceGetMemoryInfo_v2 mig=1 ms=10\nrule fn=nvmlDeviceGetUUID mig=1 ms=10\n"+
+		"rule fn=nvmlDeviceGetName mig=1 ms=10\nrule fn=nvmlDeviceGetGpuInstanceId mig=1 ms=10\n")
+	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, proc })
+	require.Equal(t, outcomeOK, f.collect(t.Context()), "once each of them is read")
 	for range 3 {
 		stub.Record(t)
 		require.Equal(t, outcomeOK, f.collect(t.Context()))
-		slow := slices.DeleteFunc(stub.Calls(t), func(fn string) bool { return fn != "nvmlDeviceGetMemoryInfo_v2" })
-		assert.Len(t, slow, 2, "of the one that has a process, and of one of the six that have none")
+		calls := map[string]int{}
+		for _, fn := range stub.Calls(t) {
+			calls[fn]++
+		}
+		for fn, ofBoard := range map[string]int{
+			"nvmlDeviceGetMemoryInfo_v2": 0, "nvmlDeviceGetGpuInstanceId": 0, "nvmlDeviceGetUUID": 1, "nvmlDeviceGetName": 1,
+		} {
+			assert.Equal(t, ofBoard+2, calls[fn], "%s of the one that has a process, and of one of the six that have none", fn)
+		}
+		assert.Equal(t, 7, f.names()["hw.gpu.memory.limit"], "a size does not change")
+		assert.Equal(t, 8, f.names()["gpu.process.count"])
+		assert.Equal(t, 2, f.names()["hw.gpu.memory.usage"])
 	}
 	metadatatest.AssertEqualReceiverNvmlInstancesSkipped(t, f.telemetry,
 		[]metricdata.DataPoint[int64]{{Value: 3 * 5}}, metricdatatest.IgnoreTimestamp())
 }
 
+// There NVML leaves processes out of its lists, and an empty one says nothing.
+func TestOutsideTheHostsPIDNamespaceProcessesAreNotCounted(t *testing.T) {
+	for name, link := range map[string]string{"another namespace": "pid:[4026532281]", "unknown": ""} {
+		t.Run(name, func(t *testing.T) {
+			stub := nvmltest.Build(t)
+			stub.Script(t, "gpu uuid=GPU-1 power=1000\n")
+			f := newFixture(t, func(cfg *Config) {
+				cfg.LibraryPath, cfg.ProcRoot = stub.Path, t.TempDir()
+				require.NoError(t, os.MkdirAll(filepath.Join(cfg.ProcRoot, "self", "ns"), 0o700))
+				if link != "" {
+					require.NoError(t, os.Symlink(link, filepath.Join(cfg.ProcRoot, "self", "ns", "pid")))
+				}
+			})
+			require.Equal(t, outcomeOK, f.collect(t.Context()))
+			assert.Equal(t, map[string]int{"hw.power": 1}, f.names())
+			require.NoError(t, f.Start(t.Context(), f.host))
+			require.NoError(t, f.Shutdown(t.Context()))
+			assert.Contains(t, messages(f.logs), "warn: This is not the host's PID namespace, in which alone NVML lists all processes: gpu.process.count is not known.")
+		})
+	}
+}
+
 func TestSelfMetrics(t *testing.T) {
 	f := onStub(t, nvmltest.Build(t), "gpu uuid=GPU-1 util=101 temp=99999 power=5\n"+
-		fmt.Sprintf("proc pid=%d mem=1\nproc pid=4194305 mem=1\n", os.Getpid())+
+		"proc pid=7 mem=1\nproc pid=8 mem=1\n"+
 		"rule fn=nvmlDeviceGetPowerUsage rc=4\n")
+	require.NoError(t, os.Mkdir(filepath.Join(f.cfg.ProcRoot, "7"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(f.cfg.ProcRoot, "7", "cgroup"), []byte("0::/init.scope\n"), 0o600))
 	require.Equal(t, outcomePartial, f.collect(t.Context()))
 	one := []metricdata.DataPoint[int64]{{Value: 1}}
 	ignore := metricdatatest.IgnoreTimestamp()
@@ -141,14 +177,14 @@ func TestSelfMetrics(t *testing.T) {
 		owners[owner.AsString()] = dp.Value
 	}
 	assert.EqualValues(t, 1, owners["unknown"], "no process has that ID")
-	assert.EqualValues(t, 1, owners["host"]+owners["container"], "this one")
+	assert.EqualValues(t, 1, owners["host"])
 }
 
 // node is a script of boards with instances and processes on them, and the proc
 // file system of these processes.
-func node(tb testing.TB, boards, instances, processes int) (script, procRoot string) {
+func node(tb testing.TB, boards, instances, processes int) (script, proc string) {
 	tb.Helper()
-	procRoot = tb.TempDir()
+	proc = procRoot(tb)
 	var b strings.Builder
 	pid := 1000
 	for board := range boards {
@@ -164,21 +200,21 @@ func node(tb testing.TB, boards, instances, processes int) (script, procRoot str
 		for range (processes*(board+1))/boards - (processes*board)/boards {
 			pid++
 			fmt.Fprintf(&b, "proc pid=%d mem=1000000000 gi=%d\n", pid, 7+pid%instances)
-			dir := filepath.Join(procRoot, strconv.Itoa(pid))
+			dir := filepath.Join(proc, strconv.Itoa(pid))
 			require.NoError(tb, os.Mkdir(dir, 0o700))
 			require.NoError(tb, os.WriteFile(filepath.Join(dir, "cgroup"), fmt.Appendf(nil,
 				"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod00000000_0000_0000_0000_%012d.slice/cri-containerd-%064x.scope\n",
 				pid/2, pid), 0o600))
 		}
 	}
-	return b.String(), procRoot
+	return b.String(), proc
 }
 
 // What a collection opens and allocates is given back, whether it succeeds or not.
 func TestTenThousandCollectionsLeaveNothingBehind(t *testing.T) {
-	script, procRoot := node(t, 1, 2, 3)
+	script, proc := node(t, 1, 2, 3)
 	stub := nvmltest.Build(t)
-	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, procRoot })
+	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, proc })
 	scripts := []string{script, script + "rule fn=* rc=15 after=9\n", "init rc=9\n", script + "rule fn=* rc=9 after=5\n", script}
 	collect := func(n int) {
 		for i := range n {
@@ -223,10 +259,10 @@ func residentBytes(t *testing.T) int64 {
 // and 200 processes: loading, reading, unloading, control groups, batch. The time
 // that the stub itself takes is in it.
 func BenchmarkCollection(b *testing.B) {
-	script, procRoot := node(b, 8, 7, 200)
+	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)
 	stub.Script(b, script)
-	f := newFixture(b, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, procRoot })
+	f := newFixture(b, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, proc })
 	b.ReportAllocs()
 	var cpu cpumeter.Meter
 	samples := 0

@@ -77,6 +77,9 @@ type Options struct {
 	Devices bool
 	// Processes asks for those of processes.
 	Processes bool
+	// AllProcesses says that NVML lists every process, which it does for callers in
+	// the host's PID namespace. For others a list says nothing of who is not in it.
+	AllProcesses bool
 	// Disabled are metrics that nobody wants; calls made for them alone are spared.
 	Disabled []*signal.Metric
 	// Now is the clock by which calls are found slow.
@@ -95,16 +98,17 @@ type Collector struct {
 
 	// What stays from one collection to the next is kept in two generations: what
 	// was not met in a collection is forgotten with it.
-	known, met map[string]*memo
-
-	slow slowCalls
+	known, met  map[string]*memo
+	collections uint64
 
 	// Reused memory.
 	values    []nvml.FieldValue
 	processes []nvml.Process
 	samples   []nvml.ProcessSample
 	usage     map[uint32]usage
+	migs      []migDevice
 	instances []instance
+	pids      []uint32
 }
 
 // memo is what is remembered of a board or an instance.
@@ -114,6 +118,16 @@ type memo struct {
 	sampled uint64
 	// capacity is that of the board's PCIe link in By/s; 0 is unknown.
 	capacity float64
+
+	// migs are a board's MIG devices; nil when not all of them were identified.
+	// slow says that the calls of its idle instances take long.
+	migs []migDevice
+	slow bool
+
+	// checked is the collection in which an instance was read last; 0 is never.
+	// limit is its size in bytes, 0 when it has not told.
+	checked uint64
+	limit   float64
 }
 
 // usage sums up the plausible samples of a process.
@@ -121,14 +135,41 @@ type usage struct {
 	sum, n float64
 }
 
+// migDevice is a MIG device of a board: a compute instance.
+type migDevice struct {
+	index  int
+	handle nvml.Device // of this collection
+	took   time.Duration
+	identity
+}
+
+// identity is what a MIG device says of itself. It does not change as long as the
+// device exists.
+type identity struct {
+	id      uint32 // of its GPU instance
+	uuid    string
+	named   bool // profile is what it said
+	profile string
+}
+
 // instance is a GPU instance of the board that is being read.
 type instance struct {
-	id     uint32
-	handle nvml.Device // of its first compute instance
-	uuid   string      // of its only compute instance, else empty
-	busy   bool
+	id      uint32
+	handle  nvml.Device // of its first compute instance
+	uuid    string      // of its only compute instance, else empty
+	profile string
+	named   bool
+	// listed says that its processes are known, all of them, and busy that there
+	// are some.
+	listed, busy bool
+	// spared says that it is not asked anything in this collection; otherwise took
+	// is the time of its calls.
+	spared bool
+	took   time.Duration
 	*memo
 }
+
+func (in *instance) idle() bool { return in.listed && !in.busy }
 
 // New returns a Collector.
 func New(options Options) *Collector {
@@ -148,20 +189,26 @@ func New(options Options) *Collector {
 func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
 	c.known, c.met = c.met, map[string]*memo{}
-	c.slow.begin()
+	c.collections++
 	count, err := lib.DeviceCount()
 	if err != nil {
+		c.Forget()
 		return nil, fmt.Errorf("number of devices: %w", err)
 	}
 	for i := range count {
 		r := reader{Collector: c, lib: lib, subject: "device " + strconv.Itoa(i)}
 		r.board(i)
 		if r.fatal != nil {
+			c.Forget()
 			return nil, r.fatal
 		}
 	}
 	return c.points, nil
 }
+
+// Forget drops what is remembered of devices: those of a driver that was away may
+// be cut otherwise when it is back.
+func (c *Collector) Forget() { c.met = map[string]*memo{} }
 
 // Stats are those of the last collection.
 func (c *Collector) Stats() Stats { return c.stats }
@@ -182,10 +229,11 @@ func (c *Collector) remember(key string) *memo {
 	return m
 }
 
-// describe says what the device is like now.
+// describe says what the device is like now. What an instance said of itself
+// before it was another one counts no more.
 func (m *memo) describe(d Device) {
 	if *m.device != d {
-		m.device = &d
+		m.device, m.checked, m.limit = &d, 0, 0
 	}
 }
 
@@ -196,6 +244,11 @@ type reader struct {
 	subject string
 	lost    bool  // the board is gone: what is left to ask is not asked
 	fatal   error // the driver is gone
+	// found says that all MIG devices of the board were found, and recalled that
+	// their identities are those that were remembered.
+	found, recalled bool
+	// onBoard is the number of processes on the board; negative when it is unknown.
+	onBoard int
 }
 
 // absent reports whether an error says that there is no such value, device or
@@ -243,6 +296,11 @@ func (r *reader) board(index int) {
 	if r.failed(err) {
 		return
 	}
+	if uuid == "" || r.met[uuid] != nil {
+		// Points of a board without an identity of its own would be anybody's.
+		r.stats.ValuesDropped++
+		return
+	}
 	r.subject = uuid
 	m := r.remember(uuid)
 	board := Device{ID: uuid}
@@ -257,69 +315,157 @@ func (r *reader) board(index int) {
 	// What may be cut into instances is not taken for a whole board.
 	mode, err := r.lib.Query(handle, nvml.MIGMode)
 	if r.failed(err) && !absent(err) {
+		m.migs = nil
 		return
 	}
-	mig, whole := mode == 1, true
-	r.instances = r.instances[:0]
-	if mig {
-		whole = r.findInstances(handle, m.device) && len(r.instances) == 0
-	}
-	// In MIG mode the list tells which instances are idle, too.
-	listed := (r.options.Processes || mig) && r.listProcesses(handle, mig)
-	for i := range r.instances {
-		in := &r.instances[i]
-		r.slow.call(r.options.Now, listed && !in.busy, &r.stats, func() { r.instance(in) })
-	}
+	mig := mode == 1
+	r.readLayout(handle, m, mig)
+	r.readInstances(m)
 	if r.options.Devices {
 		r.boardSamples(handle, m, mig)
-		if whole {
-			r.memory(handle, m.device)
+		if !mig || r.found && len(r.instances) == 0 {
+			r.memory(handle, m)
 		}
 	}
-	if listed && r.options.Processes {
+	if r.options.Processes {
 		r.processSamples(handle, m, mig)
+	}
+	if r.lost || !r.found {
+		m.migs = nil
+	}
+}
+
+// readLayout finds the board's instances and who is on them. In MIG mode the
+// processes are listed in any case: they tell which instances are idle.
+func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
+	r.instances, r.processes, r.onBoard = r.instances[:0], r.processes[:0], -1
+	if !mig {
+		r.found, m.migs = true, nil
+		if r.options.Processes {
+			r.listProcesses(handle, false)
+		}
+		return
+	}
+	for {
+		r.findInstances(handle, m)
+		r.listProcesses(handle, true)
+		r.spare(m)
+		if !r.recalled || r.confirm() {
+			return
+		}
+		m.migs = nil // the board was cut anew
 	}
 }
 
 // findInstances finds the GPU instances of a board through its MIG devices, each
-// of which is a compute instance. Indices have gaps. It reports false where some
-// may be missing.
-func (r *reader) findInstances(handle nvml.Device, board *Device) bool {
+// of which is a compute instance. Indices have gaps. Where the instances' calls are
+// slow, and as long as there are devices at the same indices, these are what they
+// were: confirm finds out where they are not.
+func (r *reader) findInstances(handle nvml.Device, m *memo) {
+	r.instances, r.migs = r.instances[:0], r.migs[:0]
 	most, complete := r.query(handle, nvml.MaxMIGDevices)
 	for i := range int(most) {
 		if r.lost {
-			return false
+			break
 		}
 		device, err := r.lib.MIGDevice(handle, i)
 		if r.failed(err) {
 			complete = complete && absent(err)
 			continue
 		}
-		id, ok := r.query(device, nvml.GPUInstanceID)
-		if !ok {
+		r.migs = append(r.migs, migDevice{index: i, handle: device})
+	}
+	r.recalled = complete && m.slow && m.migs != nil &&
+		slices.EqualFunc(r.migs, m.migs, func(a, b migDevice) bool { return a.index == b.index })
+	for i := range r.migs {
+		d := &r.migs[i]
+		if r.recalled {
+			d.identity = m.migs[i].identity
+		} else if !r.identify(d) {
 			complete = false
 			continue
 		}
-		if j := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == uint32(id) }); j >= 0 {
+		if j := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == d.id }); j >= 0 {
 			r.instances[j].uuid = ""
+			r.instances[j].took += d.took
 			continue
 		}
-		uuid, err := r.lib.UUID(device)
-		if r.failed(err) {
-			complete = false
-			continue
-		}
-		r.instances = append(r.instances, instance{id: uint32(id), handle: device, uuid: uuid})
+		r.instances = append(r.instances, instance{
+			id: d.id, handle: d.handle, uuid: d.uuid, profile: d.profile, named: d.named, took: d.took,
+		})
+	}
+	r.found = complete && !r.lost
+	if r.found {
+		m.migs = append(m.migs[:0], r.migs...)
 	}
 	for i := range r.instances {
 		in := &r.instances[i]
-		d := instanceOf(board, in.id)
+		d := instanceOf(m.device, in.id)
 		d.MIGUUID = in.uuid
 		in.memo = r.remember(d.ID + " " + in.uuid)
-		d.Profile = in.device.Profile
+		if d.Profile = in.profile; !in.named {
+			d.Profile = in.device.Profile
+		}
 		in.describe(d)
 	}
-	return complete
+}
+
+// identify asks a MIG device what it is. It reports false where it does not say.
+func (r *reader) identify(d *migDevice) bool {
+	began := r.options.Now()
+	defer func() { d.took = r.options.Now().Sub(began) }()
+	id, ok := r.query(d.handle, nvml.GPUInstanceID)
+	if !ok {
+		return false
+	}
+	uuid, err := r.lib.UUID(d.handle)
+	if r.failed(err) {
+		return false
+	}
+	d.identity = identity{id: uint32(id), uuid: uuid}
+	if name, err := r.lib.Name(d.handle); !r.failed(err) {
+		d.named, d.profile = true, profile(name)
+	}
+	return true
+}
+
+// spare chooses which instances are not asked: where calls are slow, those that are
+// idle and were read before, but for the one that was read longest ago. So each has
+// its samples from time to time, and it is noticed when calls are fast again.
+func (r *reader) spare(m *memo) {
+	var next *instance
+	for i := range r.instances {
+		in := &r.instances[i]
+		in.spared = m.slow && in.idle() && in.checked > 0
+		if in.spared && (next == nil || in.checked < next.checked) {
+			next = in
+		}
+	}
+	if next != nil {
+		next.spared = false
+	}
+}
+
+// confirm asks the instances that are not spared whether they are still what is
+// remembered of them. It reports false where one is not, or where a process is on
+// an instance that is not known. An instance that is made in place of an idle one
+// is so noticed after as many collections as the board has instances, at most: each
+// time the one that was asked longest ago is asked.
+func (r *reader) confirm() bool {
+	for i := range r.migs {
+		d := migDevice{handle: r.migs[i].handle}
+		in := &r.instances[slices.IndexFunc(r.instances, func(in instance) bool { return in.id == r.migs[i].id })]
+		if in.spared {
+			continue
+		}
+		if !r.identify(&d) || d.identity != r.migs[i].identity {
+			return false
+		}
+		in.took += d.took
+	}
+	return !slices.ContainsFunc(r.processes, func(p nvml.Process) bool {
+		return !slices.ContainsFunc(r.instances, func(in instance) bool { return in.id == p.GPUInstance })
+	})
 }
 
 func instanceOf(board *Device, id uint32) Device {
@@ -327,18 +473,35 @@ func instanceOf(board *Device, id uint32) Device {
 	return Device{ID: board.ID + "/gi" + text, Parent: board.ID, Name: board.Name, Model: board.Model, Instance: text}
 }
 
-// instance reads an instance.
-func (r *reader) instance(in *instance) {
-	if r.lost {
-		return
+// readInstances reads the instances of a board.
+func (r *reader) readInstances(m *memo) {
+	var idle, slow bool
+	for i := range r.instances {
+		in := &r.instances[i]
+		switch {
+		case r.lost:
+			return
+		case in.spared:
+			r.stats.InstancesSkipped++
+			// The size of an instance is fixed when it is made: as long as it is the same
+			// one, this is no old reading.
+			if r.options.Devices && in.limit > 0 {
+				r.point(Point{Metric: signal.HwGPUMemoryLimit, Device: in.device, Value: in.limit})
+			}
+			continue
+		}
+		if r.options.Devices {
+			began := r.options.Now()
+			r.memory(in.handle, in.memo)
+			in.took += r.options.Now().Sub(began)
+		}
+		in.checked = r.collections
+		if in.idle() {
+			idle, slow = true, slow || in.took >= slowAfter
+		}
 	}
-	if name, err := r.lib.Name(in.handle); !r.failed(err) {
-		d := *in.device
-		d.Profile = profile(name)
-		in.describe(d)
-	}
-	if r.options.Devices {
-		r.memory(in.handle, in.device)
+	if idle {
+		m.slow = slow
 	}
 }
 
@@ -384,7 +547,7 @@ func (r *reader) clamp(v float64) float64 {
 }
 
 // memory reads the memory of a board or of an instance.
-func (r *reader) memory(handle nvml.Device, d *Device) {
+func (r *reader) memory(handle nvml.Device, of *memo) {
 	if r.lost {
 		return
 	}
@@ -398,8 +561,12 @@ func (r *reader) memory(handle nvml.Device, d *Device) {
 		r.stats.ValuesDropped++
 		return
 	}
+	d := of.device
 	r.sample(signal.HwGPUMemoryUsage, d, "", dcgm.Byte, used)
 	r.sample(signal.HwGPUMemoryLimit, d, "", dcgm.Byte, float64(m.Total))
+	if limit, verdict := dcgm.Byte.Value(float64(m.Total)); verdict == dcgm.Valid {
+		of.limit = limit
+	}
 	if used+free > 0 {
 		r.point(Point{Metric: signal.HwGPUMemoryUtilization, Device: d, Value: used / (used + free)})
 	}
@@ -408,35 +575,3 @@ func (r *reader) memory(handle nvml.Device, d *Device) {
 // slowAfter is how long the calls of an instance may take before idle instances
 // are spared them.
 const slowAfter = 40 * time.Millisecond
-
-// slowCalls spares idle instances calls that proved to be slow, but for one
-// instance in each collection, by turns: so it is noticed when they are fast
-// again, and meanwhile each instance has its samples from time to time.
-type slowCalls struct {
-	slow bool
-	turn int // which idle instance is read nevertheless
-	idle int // idle instances met in this collection
-}
-
-func (s *slowCalls) begin() {
-	if s.turn++; s.turn >= s.idle {
-		s.turn = 0
-	}
-	s.idle = 0
-}
-
-// call reads an instance, unless it is idle and has to be spared.
-func (s *slowCalls) call(now func() time.Time, idle bool, stats *Stats, do func()) {
-	if !idle {
-		do()
-		return
-	}
-	s.idle++
-	if s.slow && s.idle-1 != s.turn {
-		stats.InstancesSkipped++
-		return
-	}
-	began := now()
-	do()
-	s.slow = now().Sub(began) >= slowAfter
-}

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -32,8 +33,9 @@ type device struct {
 	samples    []nvml.ProcessSample
 	fails      error         // every call
 	failsIn    map[any]error // calls of a Query or a ProcessKind
-	slow       time.Duration // the call for memory
+	slow       time.Duration // each call for identity or memory
 	asked      int           // calls for memory
+	identified int           // calls for the GPU instance
 	after      []uint64      // times of ProcessUtilization
 }
 
@@ -81,12 +83,24 @@ func (m *machine) MIGDevice(board nvml.Device, index int) (nvml.Device, error) {
 	return 0, nvml.ErrNotFound
 }
 
-func (m *machine) UUID(d nvml.Device) (string, error) { return m.devices[d].uuid, m.devices[d].fails }
+func (m *machine) UUID(h nvml.Device) (string, error) {
+	d := m.devices[h]
+	m.clock = m.clock.Add(d.slow)
+	return d.uuid, d.fails
+}
 
-func (m *machine) Name(d nvml.Device) (string, error) { return m.devices[d].name, m.devices[d].fails }
+func (m *machine) Name(h nvml.Device) (string, error) {
+	d := m.devices[h]
+	m.clock = m.clock.Add(d.slow)
+	return d.name, d.fails
+}
 
 func (m *machine) Query(h nvml.Device, q nvml.Query) (uint64, error) {
 	d := m.devices[h]
+	if q == nvml.GPUInstanceID {
+		m.clock = m.clock.Add(d.slow)
+		d.identified++
+	}
 	if err := d.failsIn[q]; err != nil {
 		return 0, err
 	}
@@ -141,7 +155,7 @@ func (m *machine) ProcessUtilization(h nvml.Device, after uint64, list []nvml.Pr
 }
 
 func collector(m *machine) *Collector {
-	return New(Options{Devices: true, Processes: true, Now: m.now})
+	return New(Options{Devices: true, Processes: true, AllProcesses: true, Now: m.now})
 }
 
 // collected renders the points of one metric.
@@ -230,20 +244,28 @@ func TestIdleInstancesAreSparedSlowCallsButForOneByTurns(t *testing.T) {
 	board := m.board("GPU-1", 1, 2, 3, 4)
 	board.processes[nvml.Compute] = []nvml.Process{{PID: 9, Memory: 1, GPUInstance: 3}}
 	for i := range 4 {
-		m.mig(board, i).slow = 75 * time.Millisecond
+		m.mig(board, i).slow = 11 * time.Millisecond
 	}
 	c := collector(m)
 	var asked [][]string
-	for range 4 {
+	for range 5 {
 		asked = append(asked, collected(t, c, m, signal.HwGPUMemoryUsage))
+		assert.Equal(t, []string{"GPU-1/gi1 = 10", "GPU-1/gi2 = 10", "GPU-1/gi3 = 10", "GPU-1/gi4 = 10"},
+			rendered(c.points, signal.HwGPUMemoryLimit), "a size does not change")
+		assert.Equal(t, []string{"GPU-1 = 1", "GPU-1/gi1 = 0", "GPU-1/gi2 = 0", "GPU-1/gi3 = 1", "GPU-1/gi4 = 0"},
+			rendered(c.points, signal.GPUProcessCount))
 	}
 	assert.Equal(t, [][]string{
-		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"}, // found out to be slow with the first
+		{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4", "GPU-1/gi3 = 4", "GPU-1/gi4 = 4"}, // once each of them is read
+		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi2 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi3 = 4", "GPU-1/gi4 = 4"},
 		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"},
 	}, asked, "the busy one is always read")
 	assert.EqualValues(t, 2, c.Stats().InstancesSkipped)
+	assert.Equal(t, []int{3, 2, 5, 2}, []int{
+		m.mig(board, 0).identified, m.mig(board, 1).identified, m.mig(board, 2).identified, m.mig(board, 3).identified,
+	}, "who is spared is not asked who it is either")
 
 	for i := range 4 {
 		m.mig(board, i).slow = time.Millisecond
@@ -251,6 +273,219 @@ func TestIdleInstancesAreSparedSlowCallsButForOneByTurns(t *testing.T) {
 	_ = collected(t, c, m, signal.HwGPUMemoryUsage)
 	assert.Len(t, collected(t, c, m, signal.HwGPUMemoryUsage), 4, "they are fast again")
 	assert.Zero(t, c.Stats().InstancesSkipped)
+}
+
+// Whatever a board with slow calls is cut into anew, and whether or not the indices
+// of its MIG devices give that away, what it was is said in fewer collections than
+// it has instances.
+func TestABoardThatIsCutAnewIsNeverTakenForWhatItWasForLong(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &machine{}
+		board := m.board("GPU-1", rapid.SliceOfNDistinct(rapid.Uint64Range(1, 7), 1, 7, rapid.ID).Draw(rt, "instances")...)
+		names := rapid.SampledFrom([]string{"NVIDIA A100 MIG 1g.5gb", "NVIDIA A100 MIG 1c.2g.10gb", "NVIDIA A100 MIG 2g.10gb"})
+		cut := func(index int, id uint64) {
+			board.migs[index] = m.add(&device{
+				uuid: fmt.Sprint("MIG-", id), name: names.Draw(rt, "name"), slow: time.Second,
+				numbers: map[nvml.Query]uint64{nvml.GPUInstanceID: id}, memory: &nvml.Memory{Total: 10, Free: 5, Used: 4},
+			})
+		}
+		for index := range board.migs {
+			cut(index, m.mig(board, index).numbers[nvml.GPUInstanceID])
+		}
+		work := func() {
+			board.processes[nvml.Compute] = nil
+			for pid := range rapid.IntRange(0, 2).Draw(rt, "processes") {
+				on := m.mig(board, rapid.SampledFrom(slices.Sorted(maps.Keys(board.migs))).Draw(rt, "on"))
+				board.processes[nvml.Compute] = append(board.processes[nvml.Compute],
+					nvml.Process{PID: uint32(pid + 1), Memory: 1, GPUInstance: uint32(on.numbers[nvml.GPUInstanceID])})
+			}
+		}
+		c := collector(m)
+		for range rapid.IntRange(1, 20).Draw(rt, "before") {
+			work()
+			_, err := c.Collect(m)
+			require.NoError(rt, err)
+		}
+		indices := slices.Sorted(maps.Keys(board.migs))
+		for i, id := range rapid.SliceOfNDistinct(rapid.Uint64Range(1, 7), len(indices), len(indices), rapid.ID).Draw(rt, "anew") {
+			cut(indices[i], id)
+		}
+		for i := range indices {
+			work()
+			points, err := c.Collect(m)
+			require.NoError(rt, err)
+			if i == len(indices)-1 {
+				want := map[string]string{}
+				for _, index := range indices {
+					d := m.mig(board, index)
+					want[fmt.Sprint("GPU-1/gi", d.numbers[nvml.GPUInstanceID])] = d.uuid + " " + profile(d.name)
+				}
+				got := map[string]string{}
+				for _, p := range points {
+					if p.Device.Parent != "" {
+						got[p.Device.ID] = p.Device.MIGUUID + " " + p.Device.Profile
+					}
+				}
+				require.Equal(rt, want, got)
+			}
+		}
+	})
+}
+
+func TestAProcessOnAnInstanceThatIsNotKnownGivesANewLayoutAway(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1, 2, 3)
+	for i := range 3 {
+		m.mig(board, i).slow = time.Second
+	}
+	c := collector(m)
+	_ = collected(t, c, m, signal.HwGPUMemoryUsage)
+	m.mig(board, 2).numbers[nvml.GPUInstanceID] = 9
+	assert.Equal(t, []string{"GPU-1/gi1 = 4"}, collected(t, c, m, signal.HwGPUMemoryUsage))
+	board.processes[nvml.Compute] = []nvml.Process{{PID: 9, Memory: 1, GPUInstance: 9}}
+	assert.Equal(t, []string{"GPU-1/gi2 = 4", "GPU-1/gi9 = 4"}, collected(t, c, m, signal.HwGPUMemoryUsage))
+}
+
+func TestWhatABoardWasBeforeItOrItsDriverWasLostIsForgotten(t *testing.T) {
+	for name, lose := range map[string]func(*machine, *device, *Collector){
+		"the driver is lost": func(m *machine, _ *device, c *Collector) {
+			m.countRC = nvml.ErrUninitialized
+			_, err := c.Collect(m)
+			require.Error(t, err)
+			m.countRC = nil
+		},
+		"the driver is lost during a collection": func(m *machine, board *device, c *Collector) {
+			board.failsIn = map[any]error{nvml.PowerUsage: nvml.ErrDriverNotLoaded}
+			_, err := c.Collect(m)
+			require.Error(t, err)
+			board.failsIn = nil
+		},
+		"the library cannot be loaded": func(_ *machine, _ *device, c *Collector) { c.Forget() },
+		"the board is lost": func(m *machine, board *device, c *Collector) {
+			board.failsIn = map[any]error{nvml.PowerUsage: nvml.ErrGPULost}
+			_, err := c.Collect(m)
+			require.NoError(t, err)
+			board.failsIn = nil
+		},
+		"the board is not in MIG mode meanwhile": func(m *machine, board *device, c *Collector) {
+			board.numbers[nvml.MIGMode] = 0
+			_, err := c.Collect(m)
+			require.NoError(t, err)
+			board.numbers[nvml.MIGMode] = 1
+		},
+		"its mode cannot be read": func(m *machine, board *device, c *Collector) {
+			board.failsIn = map[any]error{nvml.MIGMode: nvml.ErrUnknown}
+			_, err := c.Collect(m)
+			require.NoError(t, err)
+			board.failsIn = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{}
+			board := m.board("GPU-1", 1, 2, 3)
+			for i := range 3 {
+				m.mig(board, i).slow = time.Second
+			}
+			c := collector(m)
+			_ = collected(t, c, m, signal.HwGPUMemoryUsage)
+			lose(m, board, c)
+			m.mig(board, 2).numbers[nvml.GPUInstanceID] = 9
+			points, err := c.Collect(m)
+			require.NoError(t, err)
+			assert.Contains(t, rendered(points, signal.GPUProcessCount), "GPU-1/gi9 = 0")
+		})
+	}
+}
+
+func TestProcessesAreCountedWhereAllAreListed(t *testing.T) {
+	twice := [nvml.NumProcessKinds][]nvml.Process{nvml.Compute: {{PID: 1, Memory: 1}, {PID: 2, Memory: 1}}, nvml.Graphics: {{PID: 1, Memory: 1}}}
+	onInstances := [nvml.NumProcessKinds][]nvml.Process{nvml.Compute: {
+		{PID: 1, Memory: 1, GPUInstance: 1}, {PID: 1, Memory: 1, GPUInstance: 2}, {PID: 2, Memory: nvml.NoValue, GPUInstance: 2},
+	}}
+	noRight := map[any]error{nvml.Compute: nvml.ErrNoPermission, nvml.Graphics: nvml.ErrNoPermission, nvml.MPSCompute: nvml.ErrNoPermission}
+	for name, tt := range map[string]struct {
+		instances []uint64
+		processes [nvml.NumProcessKinds][]nvml.Process
+		change    func(m *machine, board *device, o *Options)
+		want      []string
+	}{
+		"nobody":             {want: []string{"GPU-1 = 0"}},
+		"one in two lists":   {processes: twice, want: []string{"GPU-1 = 2"}},
+		"without the device": {change: func(_ *machine, _ *device, o *Options) { o.Devices = false }, want: []string{"GPU-1 = 0"}},
+		"processes are not asked for": {change: func(_ *machine, _ *device, o *Options) {
+			o.Processes = false
+		}},
+		"not all of the host's are seen": {processes: twice, change: func(_ *machine, _ *device, o *Options) { o.AllProcesses = false }},
+		"a library that knows no MPS": {change: func(_ *machine, board *device, _ *Options) {
+			board.failsIn = map[any]error{nvml.MPSCompute: nvml.ErrFunctionNotFound}
+		}, want: []string{"GPU-1 = 0"}},
+		"a list that fails": {processes: twice, change: func(_ *machine, board *device, _ *Options) {
+			board.failsIn = map[any]error{nvml.Graphics: nvml.ErrUnknown}
+		}},
+		"a board that does not list": {change: func(_ *machine, board *device, _ *Options) {
+			board.failsIn = map[any]error{nvml.Compute: nvml.ErrNotSupported}
+		}},
+		"instances": {instances: []uint64{1, 2, 3}, processes: onInstances, want: []string{
+			"GPU-1 = 2", "GPU-1/gi1 = 1", "GPU-1/gi2 = 2", "GPU-1/gi3 = 0",
+		}},
+		"instances without the right to list the board": {
+			instances: []uint64{1, 2}, change: func(m *machine, board *device, _ *Options) {
+				board.failsIn = noRight
+				m.mig(board, 0).processes = twice
+			}, want: []string{"GPU-1 = 2", "GPU-1/gi1 = 2", "GPU-1/gi2 = 0"},
+		},
+		"one of them does not list": {
+			instances: []uint64{1, 2}, change: func(m *machine, board *device, _ *Options) {
+				board.failsIn = noRight
+				m.mig(board, 0).failsIn = map[any]error{nvml.Compute: nvml.ErrUnknown}
+			}, want: []string{"GPU-1/gi2 = 0"},
+		},
+		"one of them cannot be found": {
+			instances: []uint64{1, 2}, change: func(m *machine, board *device, _ *Options) {
+				board.failsIn = noRight
+				m.mig(board, 0).failsIn = map[any]error{nvml.GPUInstanceID: nvml.ErrUnknown}
+			}, want: []string{"GPU-1/gi2 = 0"},
+		},
+		"MIG mode and no instance": {instances: []uint64{1}, change: func(_ *machine, board *device, _ *Options) {
+			board.migs = nil
+			board.failsIn = noRight
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{}
+			board := m.board("GPU-1", tt.instances...)
+			board.processes = tt.processes
+			o := Options{Devices: true, Processes: true, AllProcesses: true, Now: m.now}
+			if tt.change != nil {
+				tt.change(m, board, &o)
+			}
+			assert.Equal(t, tt.want, collected(t, New(o), m, signal.GPUProcessCount))
+		})
+	}
+}
+
+func TestABoardWithoutAUUIDOfItsOwnHasNoSamples(t *testing.T) {
+	m := &machine{}
+	m.board("")
+	m.board("GPU-1")
+	m.board("GPU-1")
+	c := collector(m)
+	assert.Equal(t, []string{"GPU-1 = 40"}, collected(t, c, m, signal.HwGPUMemoryUsage))
+	assert.EqualValues(t, 2, c.Stats().ValuesDropped)
+}
+
+func TestAnInstanceWhoseProcessesAreUnknownIsNotIdle(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1, 2)
+	board.failsIn = map[any]error{nvml.Compute: nvml.ErrNoPermission, nvml.Graphics: nvml.ErrNoPermission, nvml.MPSCompute: nvml.ErrNoPermission}
+	unlisted, idle := m.mig(board, 0), m.mig(board, 1)
+	unlisted.failsIn = map[any]error{nvml.Compute: nvml.ErrUnknown}
+	unlisted.slow, idle.slow = time.Second, time.Second
+	c := collector(m)
+	for range 4 {
+		_ = collected(t, c, m, signal.HwGPUMemoryUsage)
+	}
+	assert.Equal(t, 4, unlisted.asked)
 }
 
 func TestNothingIsIdleWhereProcessesCannotBeListed(t *testing.T) {

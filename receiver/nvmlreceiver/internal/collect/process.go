@@ -10,36 +10,58 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// listProcesses lists the processes of a board, each once, and marks the
-// instances that they are on. It reports false where no list could be had, and
-// then nothing is known to be idle.
-func (r *reader) listProcesses(board nvml.Device, mig bool) bool {
-	r.processes = r.processes[:0]
-	listed := r.appendLists(board, mig)
-	switch {
-	case !mig:
-		r.setInstance(0, nvml.NoInstance)
-	case !listed || slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return p.GPUInstance == nvml.NoInstance }):
-		// Without the right to a board's list there are those of its instances; an
-		// old library tells instances of processes in no other way.
-		r.processes, listed = r.processes[:0], false
-		for i := range r.instances {
-			first := len(r.processes)
-			if r.appendLists(r.instances[i].handle, false) {
-				listed = true
-			}
-			r.setInstance(first, r.instances[i].id)
-		}
+// listProcesses lists the processes of a board, each once on each instance, and
+// says of which devices all are known.
+func (r *reader) listProcesses(board nvml.Device, mig bool) {
+	r.processes, r.onBoard = r.processes[:0], -1
+	some, all := r.appendLists(board, mig)
+	if all {
+		r.onBoard = r.countProcesses()
 	}
-	if !listed {
-		return false
+	if !mig {
+		r.setInstance(0, nvml.NoInstance)
+		r.mergeProcesses()
+		return
+	}
+	for i := range r.instances {
+		r.instances[i].listed = all
+	}
+	if !some || slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return p.GPUInstance == nvml.NoInstance }) {
+		r.listByInstance()
 	}
 	r.mergeProcesses()
 	for i := range r.instances {
 		in := &r.instances[i]
 		in.busy = slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return p.GPUInstance == in.id })
 	}
-	return true
+}
+
+// listByInstance lists the processes of each instance. Without the right to a
+// board's list there are only these; an old library tells instances of processes in
+// no other way.
+func (r *reader) listByInstance() {
+	r.processes = r.processes[:0]
+	whole := r.found && len(r.instances) > 0
+	for i := range r.instances {
+		in := &r.instances[i]
+		first := len(r.processes)
+		_, in.listed = r.appendLists(in.handle, false)
+		r.setInstance(first, in.id)
+		whole = whole && in.listed
+	}
+	if whole && r.onBoard < 0 {
+		r.onBoard = r.countProcesses()
+	}
+}
+
+// countProcesses returns the number of listed processes, each counted once.
+func (r *reader) countProcesses() int {
+	r.pids = r.pids[:0]
+	for _, p := range r.processes {
+		r.pids = append(r.pids, p.PID)
+	}
+	slices.Sort(r.pids)
+	return len(slices.Compact(r.pids))
 }
 
 // setInstance sets the GPU instance of the processes from the first on.
@@ -49,22 +71,28 @@ func (r *reader) setInstance(first int, id uint32) {
 	}
 }
 
-// appendLists appends the processes of all kinds. It reports false where not a
-// single kind could be listed. Not everybody may list a board in MIG mode: that
-// is no failure, because its instances can be listed.
-func (r *reader) appendLists(d nvml.Device, boardInMIG bool) bool {
-	listed := false
+// appendLists appends the processes of all kinds. some says that a kind could be
+// listed, all that whoever is not listed now is not there: compute processes could
+// be listed, and the other kinds that the library knows. Not everybody may list a
+// board in MIG mode: that is no failure, because its instances can be listed.
+func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
+	all = r.options.AllProcesses
 	for kind := range nvml.NumProcessKinds {
 		if r.lost {
-			return false
+			return false, false
 		}
 		list, err := r.lib.Processes(d, kind, r.processes)
-		if boardInMIG && errors.Is(err, nvml.ErrNoPermission) || r.failed(err) {
+		switch {
+		case err == nil:
+			r.processes, some = list, true
 			continue
+		case boardInMIG && errors.Is(err, nvml.ErrNoPermission):
+		default:
+			r.failed(err)
 		}
-		r.processes, listed = list, true
+		all = all && kind != nvml.Compute && absent(err)
 	}
-	return listed
+	return some, all
 }
 
 // mergeProcesses leaves one entry for each process and instance: one that
@@ -88,8 +116,9 @@ func (r *reader) mergeProcesses() {
 	r.processes = merged
 }
 
-// processSamples adds the samples of the listed processes.
+// processSamples adds the samples of the listed processes, and how many there are.
 func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
+	r.counts(m)
 	measured := !mig && len(r.processes) > 0 && r.wants(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
 	for _, p := range r.processes {
 		d := m.device
@@ -114,6 +143,27 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 				r.point(Point{Metric: signal.ProcessGPUUtilization, Device: d, PID: p.PID, Value: u.sum / u.n})
 			}
 		}
+	}
+}
+
+// counts adds the number of processes on the board and on each instance, where all
+// are known.
+func (r *reader) counts(m *memo) {
+	if r.onBoard >= 0 {
+		r.point(Point{Metric: signal.GPUProcessCount, Device: m.device, Value: float64(r.onBoard)})
+	}
+	for i := range r.instances {
+		in := &r.instances[i]
+		if !in.listed {
+			continue
+		}
+		n := 0 // mergeProcesses left one entry for each process and instance
+		for _, p := range r.processes {
+			if p.GPUInstance == in.id {
+				n++
+			}
+		}
+		r.point(Point{Metric: signal.GPUProcessCount, Device: in.device, Value: float64(n)})
 	}
 }
 
