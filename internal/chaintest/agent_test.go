@@ -183,9 +183,13 @@ func TestNVMLAlone(t *testing.T) {
 	one(t, points, signal.ProcessGPUMemoryUsage, signal.ProcessPID, "400", signal.K8sPodName, "", signal.K8sPodUID, unknownUID)
 
 	assert.Equal(t, 4*3+2*2, checkAccelerators(t, points), "two containers on each of two boards, one on two instances, which have no utilization")
+	for id, count := range map[string]float64{shared: 4, nobodys: 2, cut: 2, cut + "/gi7": 1, cut + "/gi8": 1, free: 1} {
+		assert.Equal(t, count, one(t, points, signal.GPUProcessCount, signal.HardwareID, id), "of the device alone: %s", id)
+	}
 	checkSamples(t, c.seen())
 
 	windows := checkWindows(t, c)
+	assert.NotEmpty(t, find(windows, signal.GPUProcessCount, signal.HardwareID, shared))
 	for _, m := range []*signal.Metric{signal.UtilizationAvg, signal.MemoryUtilizationAvg, signal.ContainerAcceleratorDutyCycle, signal.K8sContainerGPUPower} {
 		assert.NotEmpty(t, find(windows, m, signal.K8sPodName, "static", signal.HardwareID, nobodys), m.Name)
 	}
@@ -217,6 +221,8 @@ func TestNVMLBesideAnExporter(t *testing.T) {
 		boards[dcgmsim.ScenarioPowerCapped], boards[dcgmsim.ScenarioIdle]
 
 	w := newWorld(t, pod("trainer", "main"), pod("shared-a", "main"), pod("shared-b", "main"), pod("small", "main"), pod("privileged", "main", "side"))
+	withoutProcesses := fmt.Sprintf("gpu uuid=%s migmode=0\ngpu uuid=%s migmode=0\ngpu uuid=%s migmode=1\nmig uuid=MIG-a gi=%s\nmig uuid=MIG-b gi=%s\ngpu uuid=%s migmode=0\n",
+		given, shared, cut, instances[0], instances[1], nobodys)
 	m := newMachine(t, fmt.Sprintf("gpu uuid=%s migmode=0\nproc pid=100 mem=1000 sm=80\n", given)+
 		fmt.Sprintf("gpu uuid=%s migmode=0\nproc pid=200 mem=1000 sm=60\nproc pid=201 mem=1000 sm=20\nproc pid=202 mem=1000 sm=20\n", shared)+
 		fmt.Sprintf("gpu uuid=%s migmode=1\nmig uuid=MIG-a gi=%s\nmig uuid=MIG-b gi=%s\nproc pid=300 mem=1000 gi=%s\nproc pid=301 mem=1000 gi=%s\n",
@@ -268,14 +274,22 @@ func TestNVMLBesideAnExporter(t *testing.T) {
 	assert.Equal(t, 6*3, checkAccelerators(t, points), "of six holders")
 	require.Eventually(t, func() bool { return len(c.seen()) >= 12 }, patience, poll, "two lists and ten scrapes")
 	seen := c.seen()
+	last := find(points, signal.GPUPowerActive, signal.HardwareID, given)[0].time
 	checkSamples(t, seen)
 	for _, md := range seen {
 		for _, p := range pointsOf(t, md) {
 			if strings.Contains(p.scope, "nvmlreceiver") {
-				assert.Contains(t, []string{signal.ProcessGPUMemoryUsage.Name, signal.ProcessGPUUtilization.Name}, p.metric)
+				assert.Contains(t, []string{signal.GPUProcessCount.Name, signal.ProcessGPUMemoryUsage.Name, signal.ProcessGPUUtilization.Name}, p.metric)
 			}
 		}
 	}
+
+	m.Script(t, withoutProcesses)
+	c.until(t, "no power of the process that was the last on its board, long before its list is too old", func(md pmetric.Metrics) bool {
+		points := pointsOf(t, md)
+		active := find(points, signal.GPUPowerActive, signal.HardwareID, given)
+		return len(active) > 0 && active[0].time > last && len(find(points, signal.ProcessGPUPower, signal.ProcessPID, "100")) == 0
+	})
 
 	windows := checkWindows(t, c)
 	for _, m := range []*signal.Metric{signal.UtilizationAvg, signal.MemoryUtilizationAvg, signal.ContainerAcceleratorMemoryUsed, signal.K8sContainerGPUPower} {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +29,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
@@ -151,26 +152,25 @@ func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool
 
 // machine is what NVML and the file systems of a machine say.
 type machine struct {
-	dir     string
-	library string
+	*nvmltest.Stub
 }
 
-// newMachine makes a machine with an NVIDIA device and a stub of its library.
+// newMachine makes a machine with an NVIDIA device and a stub of its library, as it
+// is seen in the host's PID namespace.
 func newMachine(t *testing.T, script string) *machine {
 	t.Helper()
-	m := &machine{dir: t.TempDir()}
-	m.library = filepath.Join(m.dir, "libnvidia-ml.so.1")
-	source := filepath.Join("..", "..", "receiver", "nvmlreceiver", "internal", "nvmltest", "testdata", "nvml.c")
-	out, err := exec.CommandContext(t.Context(), "gcc", "-O1", "-shared", "-fPIC", "-o", m.library, source).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	m.write(t, "script", script)
+	m := &machine{nvmltest.Build(t)}
+	m.Script(t, script)
 	m.write(t, "sys/bus/pci/devices/0/vendor", "0x10de\n")
+	namespaces := filepath.Join(m.Dir, "proc", "self", "ns")
+	require.NoError(t, os.MkdirAll(namespaces, 0o700))
+	require.NoError(t, os.Symlink("pid:[4026531836]", filepath.Join(namespaces, "pid")))
 	return m
 }
 
 func (m *machine) write(t *testing.T, path, content string) {
 	t.Helper()
-	path = filepath.Join(m.dir, path)
+	path = filepath.Join(m.Dir, path)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
@@ -193,8 +193,8 @@ func (m *machine) ofHost(t *testing.T, pid int) {
 func (c *chain) nvml(t *testing.T, m *machine, processesOnly bool) {
 	t.Helper()
 	c.receive(t, nvmlreceiver.NewFactory(), map[string]any{
-		"collection_interval": "1s", "library_path": m.library, "node_name": node, "processes_only": processesOnly,
-		"proc_root": filepath.Join(m.dir, "proc"), "sys_root": filepath.Join(m.dir, "sys"),
+		"collection_interval": "1s", "library_path": m.Path, "node_name": node, "processes_only": processesOnly,
+		"proc_root": filepath.Join(m.Dir, "proc"), "sys_root": filepath.Join(m.Dir, "sys"),
 	})
 }
 
@@ -220,50 +220,35 @@ func (p *point) text(key string) string {
 func pointsOf(t *testing.T, md pmetric.Metrics) []point {
 	t.Helper()
 	var all []point
-	for _, rm := range md.ResourceMetrics().All() {
-		for _, sm := range rm.ScopeMetrics().All() {
-			for _, m := range sm.Metrics().All() {
-				var dps pmetric.NumberDataPointSlice
-				switch m.Type() {
-				case pmetric.MetricTypeGauge:
-					dps = m.Gauge().DataPoints()
-				case pmetric.MetricTypeSum:
-					dps = m.Sum().DataPoints()
-				default:
-					require.Fail(t, "neither gauge nor sum", m.Name())
-				}
-				for _, dp := range dps.All() {
-					v := dp.DoubleValue()
-					if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
-						v = float64(dp.IntValue())
-					}
-					all = append(all, point{m.Name(), sm.Scope().Name(), dp.Timestamp(), v, rm.Resource().Attributes().AsRaw(), dp.Attributes().AsRaw()})
-				}
-			}
-		}
+	for p := range points.All(md) {
+		all = append(all, point{
+			p.Metric.Name(), p.Scope.Name(), p.Timestamp(), points.Value(p.NumberDataPoint),
+			p.Resource.Attributes().AsRaw(), p.Attributes().AsRaw(),
+		})
 	}
+	require.Len(t, all, md.DataPointCount(), "all are of gauges and sums")
 	return all
 }
 
 // find returns the points of a metric whose attributes are these, in pairs.
-func find(points []point, m *signal.Metric, pairs ...string) []point {
+func find(got []point, m *signal.Metric, pairs ...string) []point {
 	var found []point
-	for i := range points {
-		fits := points[i].metric == m.Name
+	for i := range got {
+		fits := got[i].metric == m.Name
 		for k := 0; k < len(pairs); k += 2 {
-			fits = fits && points[i].text(pairs[k]) == pairs[k+1]
+			fits = fits && got[i].text(pairs[k]) == pairs[k+1]
 		}
 		if fits {
-			found = append(found, points[i])
+			found = append(found, got[i])
 		}
 	}
 	return found
 }
 
 // one returns the value of the one point that find returns.
-func one(t *testing.T, points []point, m *signal.Metric, pairs ...string) float64 {
+func one(t *testing.T, got []point, m *signal.Metric, pairs ...string) float64 {
 	t.Helper()
-	found := find(points, m, pairs...)
+	found := find(got, m, pairs...)
 	require.Len(t, found, 1, "%s %v", m.Name, pairs)
 	return found[0].value
 }
@@ -291,10 +276,10 @@ func checkSamples(t *testing.T, batches []pmetric.Metrics) {
 	t.Helper()
 	scopes := map[string]string{}
 	for _, md := range batches {
-		points := pointsOf(t, md)
+		got := pointsOf(t, md)
 		once := map[string]bool{}
-		for i := range points {
-			p := &points[i]
+		for i := range got {
+			p := &got[i]
 			s := p.series()
 			assert.False(t, once[s], "twice in a batch: %s", s)
 			once[s] = true
@@ -303,19 +288,19 @@ func checkSamples(t *testing.T, batches []pmetric.Metrics) {
 			}
 			assert.Equal(t, scopes[s], p.scope, "from two sources: %s", s)
 		}
-		checkConservation(t, points)
+		checkConservation(t, got)
 	}
 }
 
 // checkConservation checks the power of every board that a batch measures.
-func checkConservation(t *testing.T, points []point) {
+func checkConservation(t *testing.T, got []point) {
 	t.Helper()
-	for _, measured := range find(points, signal.HwPower, signal.K8sPodName, "") {
+	for _, measured := range find(got, signal.HwPower, signal.K8sPodName, "") {
 		board := measured.text(signal.HardwareID)
-		idle, active := one(t, points, signal.GPUPowerIdle, signal.HardwareID, board), one(t, points, signal.GPUPowerActive, signal.HardwareID, board)
+		idle, active := one(t, got, signal.GPUPowerIdle, signal.HardwareID, board), one(t, got, signal.GPUPowerActive, signal.HardwareID, board)
 		assert.InDelta(t, measured.value, idle+active, 1e-9, board)
-		sum := one(t, points, signal.GPUPowerUnattributed, signal.HardwareID, board)
-		for _, p := range find(points, signal.K8sContainerGPUPower) {
+		sum := one(t, got, signal.GPUPowerUnattributed, signal.HardwareID, board)
+		for _, p := range find(got, signal.K8sContainerGPUPower) {
 			if p.text(signal.HardwareID) == board || p.text(signal.HardwareParent) == board {
 				sum += p.value
 			}
@@ -326,7 +311,7 @@ func checkConservation(t *testing.T, points []point) {
 
 // checkAccelerators checks that every holder of a device has cAdvisor's metrics
 // of it, and returns how many there are.
-func checkAccelerators(t *testing.T, points []point) int {
+func checkAccelerators(t *testing.T, all []point) int {
 	t.Helper()
 	total := 0
 	for made, of := range map[*signal.Metric]*signal.Metric{
@@ -335,9 +320,9 @@ func checkAccelerators(t *testing.T, points []point) int {
 		signal.ContainerAcceleratorDutyCycle:   signal.HwGPUUtilization,
 	} {
 		var want, got []string
-		for _, h := range find(points, signal.GPUDeviceHolder) {
+		for _, h := range find(all, signal.GPUDeviceHolder) {
 			id := h.text(signal.HardwareID)
-			for _, p := range find(points, of, signal.HardwareID, id, signal.K8sPodUID, h.text(signal.K8sPodUID), signal.K8sContainerName, h.text(signal.K8sContainerName)) {
+			for _, p := range find(all, of, signal.HardwareID, id, signal.K8sPodUID, h.text(signal.K8sPodUID), signal.K8sContainerName, h.text(signal.K8sContainerName)) {
 				factor := 1.0
 				if of == signal.HwGPUUtilization {
 					if factor = 100; p.text(signal.GPUTask) != signal.TaskGeneral {
@@ -351,7 +336,7 @@ func checkAccelerators(t *testing.T, points []point) int {
 				want = append(want, fmt.Sprint(h.text(signal.K8sPodName), " ", acc, " nvidia ", p.text(signal.HardwareModel), " ", factor*p.value))
 			}
 		}
-		for _, p := range find(points, made) {
+		for _, p := range find(all, made) {
 			got = append(got, fmt.Sprint(p.text(signal.K8sPodName), " ", p.text(signal.AcceleratorID), " ", p.text(signal.AcceleratorMake),
 				" ", p.text(signal.AcceleratorModel), " ", p.value))
 		}

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 )
 
@@ -31,6 +32,7 @@ func largeNode(t testing.TB, seconds int) pmetric.Metrics {
 		for gi := range 7 {
 			instance := fmt.Sprintf("%s/gi%d", id, 7+gi)
 			describe := describe + fmt.Sprintf("/gi%d, hw.parent=%s, gpu.mig.profile=1g.10gb, gpu.mig.gpu_instance.id=%d", 7+gi, id, 7+gi)
+			line("", "gpu.process.count", describe, 3)
 			for _, m := range []string{"gpu.engine.active", "gpu.sm.active", "gpu.dram.active", "hw.gpu.memory.utilization"} {
 				line("", m, describe, 0.1*float64(gi+1))
 			}
@@ -53,7 +55,7 @@ func BenchmarkPower(b *testing.B) {
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
 	require.NoError(b, err)
 	template := largeNode(b, 10)
-	points := template.DataPointCount()
+	batch := template.DataPointCount()
 	b.ReportAllocs()
 	var cpu cpumeter.Meter
 	seconds := 10
@@ -68,13 +70,13 @@ func BenchmarkPower(b *testing.B) {
 		require.NoError(b, p.ConsumeMetrics(context.Background(), md))
 		cpu.Stop(b)
 	}
-	cpu.Report(b, points)
+	cpu.Report(b, batch)
 }
 
 func setTime(md pmetric.Metrics, seconds int) {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
-			for _, dp := range numbers(m).All() {
+			for _, dp := range points.Of(m).All() {
 				dp.SetTimestamp(pcommon.Timestamp(seconds) * 1e9)
 			}
 		}

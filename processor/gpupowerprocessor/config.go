@@ -3,6 +3,7 @@ package gpupowerprocessor
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
 )
@@ -35,12 +37,6 @@ const (
 	defaultMaxSeries = 200_000
 	maxMaxSeries     = 10_000_000
 )
-
-// MetricConfig switches one metric.
-type MetricConfig struct {
-	// Enabled says whether the metric is emitted.
-	Enabled bool `mapstructure:"enabled"`
-}
 
 // IdleConfig says what boards draw without work. Powers are in W. The most
 // specific one counts: by_uuid, by_mig_layout, by_model, watts, learned.
@@ -76,10 +72,13 @@ type Config struct {
 	// survive a restart.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+	Metrics metricswitch.Config `mapstructure:"metrics"`
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Validator   = (*Config)(nil)
+	_ confmap.Unmarshaler = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	return &Config{
@@ -96,15 +95,24 @@ var emitted = []*signal.Metric{
 	signal.K8sContainerGPUPower, signal.K8sContainerGPUEnergy, signal.ProcessGPUPower,
 }
 
+// Unmarshal implements confmap.Unmarshaler. Decoding alone would cut the fraction of
+// a number off, and wrap one that is too large.
+func (c *Config) Unmarshal(conf *confmap.Conf) error {
+	if n, ok := conf.Get("max_series").(float64); ok && (n != math.Trunc(n) || math.Abs(n) > maxMaxSeries) {
+		return fmt.Errorf("max_series is %v: must be a whole number between 1 and %d", n, maxMaxSeries)
+	}
+	return conf.Unmarshal(c)
+}
+
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
 	var errs []error
 	watts := func(field string, w *float64) {
 		switch {
 		case w == nil: // a key that was left empty, which is not 0
-			errs = append(errs, fmt.Errorf("%s must be between 0 and %d watts, got nothing", field, maxWatts))
+			errs = append(errs, fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
 		case !(*w >= 0 && *w <= maxWatts):
-			errs = append(errs, fmt.Errorf("%s must be between 0 and %d watts, got %v", field, maxWatts, *w))
+			errs = append(errs, fmt.Errorf("%s is %v: must be between 0 and %d watts", field, *w, maxWatts))
 		}
 	}
 	if c.Idle.Watts != nil {
@@ -112,7 +120,7 @@ func (c *Config) Validate() error {
 	}
 	for uuid, w := range c.Idle.ByUUID {
 		if uuid == "" || strings.Contains(uuid, "/") { // GPU-<uuid>/gi<id> is an instance
-			errs = append(errs, fmt.Errorf("idle::by_uuid must be by the hw.id of boards, got %q", uuid))
+			errs = append(errs, fmt.Errorf("idle::by_uuid has the key %q: must be the hw.id of a board", uuid))
 		}
 		watts("idle::by_uuid::"+uuid, w)
 	}
@@ -120,9 +128,9 @@ func (c *Config) Validate() error {
 	for model, w := range c.Idle.ByModel {
 		folded := idle.FoldModel(model)
 		if folded == "" {
-			errs = append(errs, fmt.Errorf("idle::by_model must be by the names of models, got %q", model))
+			errs = append(errs, fmt.Errorf("idle::by_model has the key %q: must be the name of a model", model))
 		} else if other, twice := models[folded]; twice {
-			errs = append(errs, fmt.Errorf("idle::by_model must name each model once, got %q and %q", min(model, other), max(model, other)))
+			errs = append(errs, fmt.Errorf("idle::by_model has the keys %q and %q: must have each model once", min(model, other), max(model, other)))
 		}
 		models[folded] = model
 		watts("idle::by_model::"+model, w)
@@ -131,40 +139,28 @@ func (c *Config) Validate() error {
 	for text, w := range c.Idle.ByMIGLayout {
 		layout, err := idle.ParseLayout(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf(`idle::by_mig_layout must be by profiles and their numbers such as "1g.10gb*4,3g.40gb*1", got %q: %w`, text, err))
+			errs = append(errs, fmt.Errorf(`idle::by_mig_layout has the key %q: %w: must be profiles and their numbers, as in 1g.10gb*4,3g.40gb*1`, text, err))
 		} else if other, twice := layouts[layout]; twice {
-			errs = append(errs, fmt.Errorf("idle::by_mig_layout must name each layout once, got %q and %q", min(text, other), max(text, other)))
+			errs = append(errs, fmt.Errorf("idle::by_mig_layout has the keys %q and %q: must have each layout once", min(text, other), max(text, other)))
 		}
 		layouts[layout] = text
 		watts("idle::by_mig_layout::"+text, w)
 	}
 	if c.Idle.Expire < minExpire || c.Idle.Expire > maxExpire {
-		errs = append(errs, fmt.Errorf("idle::expire must be between %s and %s, got %s", minExpire, maxExpire, c.Idle.Expire))
+		errs = append(errs, fmt.Errorf("idle::expire is %s: must be between %s and %s", c.Idle.Expire, minExpire, maxExpire))
 	}
 	if c.Weighting != weightingSlices && c.Weighting != weightingNone {
-		errs = append(errs, fmt.Errorf("weighting must be %q or %q, got %q", weightingSlices, weightingNone, c.Weighting))
+		errs = append(errs, fmt.Errorf("weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone))
 	}
 	if c.MaxGap < minMaxGap || c.MaxGap > maxMaxGap {
-		errs = append(errs, fmt.Errorf("max_gap must be between %s and %s, got %s", minMaxGap, maxMaxGap, c.MaxGap))
+		errs = append(errs, fmt.Errorf("max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap))
 	}
 	if c.MaxSeries < 1 || c.MaxSeries > maxMaxSeries {
-		errs = append(errs, fmt.Errorf("max_series must be between 1 and %d, got %d", maxMaxSeries, c.MaxSeries))
+		errs = append(errs, fmt.Errorf("max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries))
 	}
-	for name := range c.Metrics {
-		if m, ok := signal.Lookup(name); !ok || !slices.Contains(emitted, m) {
-			errs = append(errs, fmt.Errorf("metrics must be by one of %s, got %q", strings.Join(emittedNames(), ", "), name))
-		}
-	}
+	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
-}
-
-func emittedNames() []string {
-	names := make([]string, 0, len(emitted))
-	for _, m := range emitted {
-		names = append(names, m.Name)
-	}
-	return names
 }
 
 // table returns the configured baselines. The Config must be valid.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -23,28 +24,28 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		with func(*Config)
 		want string
 	}{
-		{"negative watts", func(c *Config) { w := -1.0; c.Idle.Watts = &w }, "idle::watts must be between 0 and 100000 watts, got -1"},
-		{"watts that are no number", func(c *Config) { w := math.NaN(); c.Idle.Watts = &w }, "idle::watts must be between 0 and 100000 watts, got NaN"},
-		{"milliwatts", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1": new(700_000.0)} }, "idle::by_uuid::GPU-1 must be between 0 and 100000 watts, got 700000"},
-		{"a board without watts", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1": nil} }, "idle::by_uuid::GPU-1 must be between 0 and 100000 watts, got nothing"},
-		{"a model without watts", func(c *Config) { c.Idle.ByModel = map[string]*float64{"H100": nil} }, "idle::by_model::H100 must be between 0 and 100000 watts, got nothing"},
-		{"a layout without watts", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": nil} }, "idle::by_mig_layout::1g.10gb must be between 0 and 100000 watts, got nothing"},
-		{"a MIG instance", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1/gi3": new(20.0)} }, `idle::by_uuid must be by the hw.id of boards, got "GPU-1/gi3"`},
-		{"no board", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"": new(1.0)} }, `idle::by_uuid must be by the hw.id of boards, got ""`},
-		{"negative watts of a model", func(c *Config) { c.Idle.ByModel = map[string]*float64{"H100": new(-2.0)} }, "idle::by_model::H100 must be between 0 and 100000 watts, got -2"},
-		{"no model", func(c *Config) { c.Idle.ByModel = map[string]*float64{" - ": new(1.0)} }, `idle::by_model must be by the names of models, got " - "`},
+		{"negative watts", func(c *Config) { w := -1.0; c.Idle.Watts = &w }, "idle::watts is -1: must be between 0 and 100000 watts"},
+		{"watts that are no number", func(c *Config) { w := math.NaN(); c.Idle.Watts = &w }, "idle::watts is NaN: must be between 0 and 100000 watts"},
+		{"milliwatts", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1": new(700_000.0)} }, "idle::by_uuid::GPU-1 is 700000: must be between 0 and 100000 watts"},
+		{"a board without watts", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1": nil} }, "idle::by_uuid::GPU-1 is empty: must be between 0 and 100000 watts"},
+		{"a model without watts", func(c *Config) { c.Idle.ByModel = map[string]*float64{"H100": nil} }, "idle::by_model::H100 is empty: must be between 0 and 100000 watts"},
+		{"a layout without watts", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": nil} }, "idle::by_mig_layout::1g.10gb is empty: must be between 0 and 100000 watts"},
+		{"a MIG instance", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1/gi3": new(20.0)} }, `idle::by_uuid has the key "GPU-1/gi3": must be the hw.id of a board`},
+		{"no board", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"": new(1.0)} }, `idle::by_uuid has the key "": must be the hw.id of a board`},
+		{"negative watts of a model", func(c *Config) { c.Idle.ByModel = map[string]*float64{"H100": new(-2.0)} }, "idle::by_model::H100 is -2: must be between 0 and 100000 watts"},
+		{"no model", func(c *Config) { c.Idle.ByModel = map[string]*float64{" - ": new(1.0)} }, `idle::by_model has the key " - ": must be the name of a model`},
 		{"one model twice", func(c *Config) {
 			c.Idle.ByModel = map[string]*float64{"NVIDIA H100": new(1.0), "nvidia-h100": new(2.0)}
-		}, `idle::by_model must name each model once, got "NVIDIA H100" and "nvidia-h100"`},
-		{"infinite watts of a layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": new(math.Inf(1))} }, "idle::by_mig_layout::1g.10gb must be between 0 and 100000 watts, got +Inf"},
-		{"no layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"7x1g.10gb": new(1.0)} }, `idle::by_mig_layout must be by profiles and their numbers such as "1g.10gb*4,3g.40gb*1", got "7x1g.10gb": "7x1g.10gb" is not a MIG profile`},
-		{"one layout twice", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": new(1.0), "1g.10gb*1": new(2.0)} }, `idle::by_mig_layout must name each layout once, got "1g.10gb" and "1g.10gb*1"`},
-		{"a baseline that expires at once", func(c *Config) { c.Idle.Expire = time.Second }, "idle::expire must be between 1m0s and 8760h0m0s, got 1s"},
-		{"an unknown weighting", func(c *Config) { c.Weighting = "memory" }, `weighting must be "slices" or "none", got "memory"`},
-		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap must be between 100ms and 24h0m0s, got 0s"},
-		{"a gap of days", func(c *Config) { c.MaxGap = 48 * time.Hour }, "max_gap must be between 100ms and 24h0m0s, got 48h0m0s"},
-		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series must be between 1 and 10000000, got 0"},
-		{"a metric of another component", func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.power": {}} }, `metrics must be by one of gpu.power.idle, gpu.power.active, gpu.power.unattributed, gpu.instance.power, k8s.container.gpu.power, k8s.container.gpu.energy, process.gpu.power, got "hw.power"`},
+		}, `idle::by_model has the keys "NVIDIA H100" and "nvidia-h100": must have each model once`},
+		{"infinite watts of a layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": new(math.Inf(1))} }, "idle::by_mig_layout::1g.10gb is +Inf: must be between 0 and 100000 watts"},
+		{"no layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"7x1g.10gb": new(1.0)} }, `idle::by_mig_layout has the key "7x1g.10gb": "7x1g.10gb" is not a MIG profile such as 1g.10gb: must be profiles and their numbers, as in 1g.10gb*4,3g.40gb*1`},
+		{"one layout twice", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": new(1.0), "1g.10gb*1": new(2.0)} }, `idle::by_mig_layout has the keys "1g.10gb" and "1g.10gb*1": must have each layout once`},
+		{"a baseline that expires at once", func(c *Config) { c.Idle.Expire = time.Second }, "idle::expire is 1s: must be between 1m0s and 8760h0m0s"},
+		{"an unknown weighting", func(c *Config) { c.Weighting = "memory" }, `weighting is "memory": must be "slices" or "none"`},
+		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap is 0s: must be between 100ms and 24h0m0s"},
+		{"a gap of days", func(c *Config) { c.MaxGap = 48 * time.Hour }, "max_gap is 48h0m0s: must be between 100ms and 24h0m0s"},
+		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
+		{"a metric of another component", func(c *Config) { c.Metrics = metricswitch.Config{"hw.power": {}} }, `metrics has the key "hw.power": must be one of gpu.power.idle, gpu.power.active, gpu.power.unattributed, gpu.instance.power, k8s.container.gpu.power, k8s.container.gpu.energy, process.gpu.power; the nearest is `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := createDefaultConfig().(*Config)
@@ -62,6 +63,19 @@ func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
 	require.ErrorContains(t, err, "max_series")
 }
 
+func TestANumberOfSeriesIsNeitherCutNorWrapped(t *testing.T) {
+	for n, want := range map[float64]string{
+		2.5: "max_series is 2.5: must be a whole number between 1 and 10000000", -0.5: "max_series is -0.5: must be", 1e30: "max_series is 1e+30: must be",
+	} {
+		conf := confmap.NewFromStringMap(map[string]any{"max_series": n})
+		require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), want)
+	}
+	cfg := createDefaultConfig()
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{"max_series": 2e5, "max_gap": "2m"}).Unmarshal(cfg))
+	require.NoError(t, confmap.Validate(cfg))
+	assert.Equal(t, 2*time.Minute, cfg.(*Config).MaxGap)
+}
+
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{"watt": 40}})
 	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "watt")
@@ -72,7 +86,7 @@ func TestABaselineThatIsLeftEmptyIsNotZero(t *testing.T) {
 		cfg := createDefaultConfig()
 		conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{by: map[string]any{"1g.10gb": nil}}})
 		require.NoError(t, conf.Unmarshal(cfg))
-		require.ErrorContains(t, confmap.Validate(cfg), by+"::1g.10gb must be between 0 and 100000 watts, got nothing")
+		require.ErrorContains(t, confmap.Validate(cfg), by+"::1g.10gb is empty: must be between 0 and 100000 watts")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 )
 
@@ -24,14 +25,14 @@ func FuzzStoredState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, places, place string) {
 		m.values = map[string]string{placesKey: places, placeKey("/n1"): place}
 		p, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
-		for _, text := range []string{quietBoard, busyAt20, busyAt30, busyAt500} {
+		for _, text := range []string{quietBoard, busyAt80, busyAt90, busyAt500} {
 			feed(t, p, text)
 		}
 		for _, md := range sink.AllMetrics() {
 			for _, rm := range md.ResourceMetrics().All() {
 				for _, sm := range rm.ScopeMetrics().All() {
 					for _, metric := range sm.Metrics().All() {
-						for _, dp := range numbers(metric).All() {
+						for _, dp := range points.Of(metric).All() {
 							if v := dp.DoubleValue(); math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 								t.Fatalf("%s is %v", metric.Name(), v)
 							}

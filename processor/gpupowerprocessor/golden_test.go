@@ -3,7 +3,6 @@ package gpupowerprocessor
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -24,32 +23,23 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected outputs")
 
 // Each directory below testdata/golden is a sentence. input.txt holds samples,
 // one line a point, batches parted by a line "---". output.txt holds what the
 // processor must add to them. config.yaml is its configuration.
 func TestGolden(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, dirs)
-	for _, dir := range dirs {
+	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, "input.txt"))
 			require.NoError(t, err)
 			got := run(t, dir, string(text), false)
-			file := filepath.Join(dir, "output.txt")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), got)
 			assert.Equal(t, got, run(t, dir, string(text), true), "the order of points changes nothing")
+			goldentest.Compare(t, dir, got)
 		})
 	}
 }
@@ -161,37 +151,18 @@ func putAll(t require.TestingT, m pcommon.Map, text string) {
 // before. Lines are sorted.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
-	for _, rm := range md.ResourceMetrics().All() {
-		for _, sm := range rm.ScopeMetrics().All() {
-			if (sm.Scope().Name() == scopeName) != added {
-				continue
-			}
-			for _, m := range sm.Metrics().All() {
-				for _, dp := range numbers(m).All() {
-					since := ""
-					if dp.StartTimestamp() != 0 {
-						since = fmt.Sprint(" since ", time.Duration(dp.StartTimestamp()))
-					}
-					v := dp.DoubleValue()
-					if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
-						v = float64(dp.IntValue())
-					}
-					lines = append(lines, fmt.Sprintf("%s {%s} %s {%s} = %s %s%s", time.Duration(dp.Timestamp()),
-						attributes(rm.Resource().Attributes()), m.Name(), attributes(dp.Attributes()),
-						strconv.FormatFloat(math.Round(v*1e9)/1e9, 'g', -1, 64), m.Unit(), since))
-				}
-			}
+	for p := range points.All(md) {
+		if (p.Scope.Name() == scopeName) != added {
+			continue
 		}
+		since := ""
+		if p.StartTimestamp() != 0 {
+			since = fmt.Sprint(" since ", time.Duration(p.StartTimestamp()))
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s %s = %s %s%s", time.Duration(p.Timestamp()),
+			points.Text(p.Resource.Attributes()), p.Metric.Name(), points.Text(p.Attributes()),
+			strconv.FormatFloat(math.Round(points.Value(p.NumberDataPoint)*1e9)/1e9, 'g', -1, 64), p.Metric.Unit(), since))
 	}
 	slices.Sort(lines)
 	return strings.Join(append(lines, ""), "\n")
-}
-
-func attributes(m pcommon.Map) string {
-	var parts []string
-	for k, v := range m.All() {
-		parts = append(parts, k+"="+v.AsString())
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ", ")
 }

@@ -67,10 +67,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		places: map[string]*place{},
 		shared: map[string]bool{},
 	}
-	for name, mc := range cfg.Metrics {
-		if m, ok := signal.Lookup(name); ok {
-			p.write.disabled[m] = !mc.Enabled
-		}
+	for _, m := range cfg.Metrics.Disabled(emitted) {
+		p.write.disabled[m] = true
 	}
 	for r := range p.reasons {
 		p.reasons[r] = with("reason", dropReason(r).String())
@@ -109,14 +107,12 @@ func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmet
 // frame shares out the power of every board that was measured at one moment.
 func (p *gpuPower) frame(f *frame, now time.Time) {
 	pl := p.place(f.place, now)
-	processes := f.processes
 	if pl != nil {
-		pl.remember(f)
-		processes = pl.known(f, p.cfg.MaxGap)
+		p.remember(pl, f, now)
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.boards)) {
 		if b := f.boards[id]; b.power {
-			p.share(pl, b, processes, f.time, now)
+			p.share(pl, b, f, now)
 		}
 	}
 	if pl != nil {
@@ -126,18 +122,18 @@ func (p *gpuPower) frame(f *frame, now time.Time) {
 }
 
 // share shares out the power of a board.
-func (p *gpuPower) share(pl *place, b *board, processes *processSet, t int64, now time.Time) {
-	ofBoard := b.attach(&b.Device, processes)
+func (p *gpuPower) share(pl *place, b *board, f *frame, now time.Time) {
+	t := f.time
+	b.attach(&b.Device, pl.list(f, b.id, p.cfg.MaxGap))
 	instances := make([]*instance, 0, len(b.instances))
-	ofInstance := make([][]*process, 0, len(b.instances))
 	for _, id := range slices.Sorted(maps.Keys(b.instances)) {
 		i := b.instances[id]
 		instances = append(instances, i)
 		b.Instances = append(b.Instances, &i.Instance)
-		ofInstance = append(ofInstance, i.attach(&i.Device, processes))
+		i.attach(&i.Device, pl.list(f, i.id, p.cfg.MaxGap))
 	}
 
-	watts, known := p.baseline(pl, b, processes, t, now)
+	watts, known := p.baseline(pl, b, t, now)
 	if !known {
 		return
 	}
@@ -152,27 +148,25 @@ func (p *gpuPower) share(pl *place, b *board, processes *processSet, t int64, no
 	p.write.ofBoard(b, signal.GPUPowerIdle, t, b.Idle)
 	p.write.ofBoard(b, signal.GPUPowerActive, t, b.Active)
 	p.write.ofBoard(b, signal.GPUPowerUnattributed, t, b.Unattributed)
-	p.users(pl, b, &b.device, &b.Device, ofBoard, t, now)
-	for k, i := range instances {
+	p.users(pl, b, &b.device, &b.Device, t, now)
+	for _, i := range instances {
 		p.write.ofInstance(b, i, t)
-		p.users(pl, b, &i.device, &i.Device, ofInstance[k], t, now)
+		p.users(pl, b, &i.device, &i.Device, t, now)
 	}
 }
 
-// attach gives the split the processes of the device and returns them.
-func (d *device) attach(to *split.Device, set *processSet) []*process {
-	if set == nil {
-		return nil
+// attach gives the split the processes of the device.
+func (d *device) attach(to *split.Device, l *processList) {
+	if d.list = l; l == nil {
+		return
 	}
-	processes := set.byDevice[d.id]
-	for _, p := range processes {
+	for _, p := range l.processes {
 		to.Processes = append(to.Processes, p.Process)
 	}
-	return processes
 }
 
 // users adds the power of those who use a device.
-func (p *gpuPower) users(pl *place, b *board, d *device, s *split.Device, processes []*process, t int64, now time.Time) {
+func (p *gpuPower) users(pl *place, b *board, d *device, s *split.Device, t int64, now time.Time) {
 	for k := range s.Holders {
 		h := &s.Holders[k]
 		p.write.ofHolder(b, h, d.holders[k], t)
@@ -183,9 +177,8 @@ func (p *gpuPower) users(pl *place, b *board, d *device, s *split.Device, proces
 	if len(s.Holders) > 0 {
 		p.shared[d.id] = true
 	}
-	for k, pr := range processes {
-		pr.Process = s.Processes[k]
-		p.write.ofProcess(b, pr, t)
+	for k := range s.Processes {
+		p.write.ofProcess(b, d.list.processes[k], &s.Processes[k], t)
 	}
 }
 

@@ -3,8 +3,10 @@ package gpupowerprocessor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,12 +55,11 @@ func TestBoardsAreCountedByWhereTheirBaselineComesFrom(t *testing.T) {
 			}, metricdatatest.IgnoreTimestamp())
 		}
 		send(quietBoard + `
-10s {k8s.node.name=n1} hw.power {hw.id=GPU-2} = 50
-10s {k8s.node.name=n1} hw.power {hw.id=GPU-3} = 50
-10s {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-4} = 0.5`)
+70s {k8s.node.name=n1} hw.power {hw.id=GPU-2} = 50
+70s {k8s.node.name=n1} hw.power {hw.id=GPU-3} = 50
+70s {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-4} = 0.5`)
 		expect(1, 1, 1)
-		send(`20s {k8s.node.name=n1} hw.power {hw.id=GPU-2} = 50
-20s {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-2} = 0`)
+		send(strings.ReplaceAll(quietBoard, "GPU-1", "GPU-2"))
 		expect(1, 2, 0)
 		time.Sleep(2 * retention)
 		send("")
@@ -144,6 +145,35 @@ func TestStateIsForgottenWhenNothingNamesIt(t *testing.T) {
 		send(`210s {k8s.node.name=n2} hw.power {hw.id=GPU-1} = 100
 210s {k8s.node.name=n2, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`)
 		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 3m30s", "what was forgotten begins anew")
+	})
+}
+
+// Lists of devices that no power is of are bounded too.
+func TestListsOfProcessesAreBoundedAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := createDefaultConfig().(*Config)
+		cfg.MaxSeries = 3
+		tel := componenttest.NewTelemetry()
+		set := processortest.NewNopSettings(metadata.Type)
+		set.TelemetrySettings = tel.NewTelemetrySettings()
+		p, err := newProcessor(cfg, set)
+		require.NoError(t, err)
+		send := func(text string) {
+			t.Helper()
+			_, err := p.processMetrics(t.Context(), parse(t, text, false))
+			require.NoError(t, err)
+		}
+		for i := range 5 {
+			send(fmt.Sprintf(`10s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-%[1]d} = 1
+20s {k8s.node.name=n1} process.gpu.memory.usage {hw.id=GPU-%[1]d, process.pid=1} = 1`, i))
+		}
+		assert.Len(t, p.places["/n1"].lists, 3)
+		metadatatest.AssertEqualProcessorGpuPowerSeriesRefused(t, tel,
+			[]metricdata.DataPoint[int64]{{Value: 4}}, metricdatatest.IgnoreTimestamp())
+		time.Sleep(2 * retention)
+		send("")
+		send(`300s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-9} = 1`)
+		assert.Equal(t, []string{"GPU-9"}, slices.Collect(maps.Keys(p.places["/n1"].lists)))
 	})
 }
 

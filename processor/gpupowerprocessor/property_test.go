@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 )
@@ -113,6 +114,7 @@ func (n *node) scrape(seconds int) pmetric.Metrics {
 			}
 			point(place, signal.GPUPipeActive, d.id, d.parent, d.profile, "tensor", ratio.Draw(t, "tensor"))
 			point(place, signal.HwGPUUtilization, d.id, d.parent, d.profile, signal.TaskGeneral, ratio.Draw(t, "utilization"))
+			point(place, signal.GPUProcessCount, d.id, d.parent, d.profile, "", float64(d.processes))
 			for h := range d.holders {
 				pod := fmt.Sprintf("%s, k8s.namespace.name=ns, k8s.pod.name=p%d, k8s.pod.uid=u%d, k8s.container.name=c", place, h, h)
 				point(pod, signal.GPUDeviceHolder, d.id, d.parent, d.profile, "", 1)
@@ -180,7 +182,7 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 				continue
 			}
 			for _, m := range sm.Metrics().All() {
-				for _, dp := range numbers(m).All() {
+				for _, dp := range points.Of(m).All() {
 					v := dp.DoubleValue()
 					require.GreaterOrEqual(t, v, 0.0, m.Name())
 					require.False(t, math.IsInf(v, 0), m.Name())
@@ -207,7 +209,7 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 					case signal.ProcessGPUPower.Name:
 						s.processes += v
 					case signal.K8sContainerGPUEnergy.Name:
-						key := attributes(rm.Resource().Attributes()) + text(dp.Attributes(), signal.HardwareID)
+						key := points.Text(rm.Resource().Attributes()) + text(dp.Attributes(), signal.HardwareID)
 						require.GreaterOrEqual(t, v, energies[key], "energy never falls")
 						energies[key] = v
 					default:

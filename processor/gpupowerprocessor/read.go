@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/split"
 )
@@ -40,8 +41,8 @@ type frameKey struct {
 // frame is what a batch says of one moment at one place.
 type frame struct {
 	frameKey
-	boards    map[string]*board
-	processes *processSet // nil when the batch names no process
+	boards map[string]*board
+	lists  map[string]*processList // by hw.id
 }
 
 // board is a board in a frame.
@@ -70,6 +71,8 @@ type device struct {
 	seen  bool
 	// holders are parallel to the split's.
 	holders []heldBy
+	// list is the newest list of the device's processes; nil when there is none.
+	list *processList
 	// codec says that the encoder or the decoder was busy.
 	codec bool
 }
@@ -80,19 +83,22 @@ type heldBy struct {
 	resource pmetric.ResourceMetrics
 }
 
-// processSet is the processes of a place at one moment.
-type processSet struct {
-	time     int64
-	byID     map[processKey]*process
-	byDevice map[string][]*process
+// processList is what was said of the processes of a device at one moment.
+type processList struct {
+	time      int64
+	processes []*process
+	byPID     map[string]*process
+	// counted says that all processes are known, and how many they are: more than
+	// the list has where some had no value.
+	counted bool
+	count   float64
 }
-
-type processKey struct{ device, pid string }
 
 // process is a process on a device. It owns what it refers to, because it
 // outlives its batch.
 type process struct {
 	split.Process
+	pid      string
 	attrs    pcommon.Map
 	resource *processResource
 }
@@ -173,6 +179,11 @@ func (r *reader) metric(in *input, s *signal.Metric, m pmetric.Metric) {
 	case signal.GPUDeviceHolder:
 		r.points(m, func(dp pmetric.NumberDataPoint, v float64) { r.holder(in, dp, v) })
 		return
+	case signal.GPUProcessCount:
+		if !in.ofContainer() {
+			r.points(m, func(dp pmetric.NumberDataPoint, v float64) { r.count(in, dp, v) })
+		}
+		return
 	}
 	if in.ofContainer() || s.Stage != signal.StageSample {
 		return
@@ -183,7 +194,7 @@ func (r *reader) metric(in *input, s *signal.Metric, m pmetric.Metric) {
 	case signal.GPUEngineActive, signal.GPUSMActive, signal.GPUDRAMActive, signal.GPUPipeActive, signal.HwGPUUtilization:
 		r.points(m, func(dp pmetric.NumberDataPoint, v float64) { r.activity(in, s, dp, v) })
 	default:
-		for _, dp := range numbers(m).All() {
+		for _, dp := range points.Of(m).All() {
 			if _, ok := dp.Attributes().Get(signal.HardwareParent); ok && validTime(dp) && !dp.Flags().NoRecordedValue() {
 				r.device(in, dp)
 			}
@@ -193,7 +204,7 @@ func (r *reader) metric(in *input, s *signal.Metric, m pmetric.Metric) {
 
 // points hands on the points that have a value.
 func (r *reader) points(m pmetric.Metric, f func(pmetric.NumberDataPoint, float64)) {
-	for _, dp := range numbers(m).All() {
+	for _, dp := range points.Of(m).All() {
 		// The flag comes first: a point with it has no value, and reads as 0.
 		switch {
 		case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
@@ -208,17 +219,6 @@ func (r *reader) points(m pmetric.Metric, f func(pmetric.NumberDataPoint, float6
 	}
 }
 
-// numbers returns the number points of a gauge or a sum; of other types none.
-func numbers(m pmetric.Metric) pmetric.NumberDataPointSlice {
-	switch m.Type() {
-	case pmetric.MetricTypeGauge:
-		return m.Gauge().DataPoints()
-	case pmetric.MetricTypeSum:
-		return m.Sum().DataPoints()
-	}
-	return pmetric.NewNumberDataPointSlice()
-}
-
 func validTime(dp pmetric.NumberDataPoint) bool {
 	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
@@ -231,7 +231,7 @@ func (r *reader) frame(in *input, dp pmetric.NumberDataPoint) *frame {
 	}
 	f, ok := r.frames[key]
 	if !ok {
-		f = &frame{frameKey: key, boards: map[string]*board{}}
+		f = &frame{frameKey: key, boards: map[string]*board{}, lists: map[string]*processList{}}
 		r.frames[key] = f
 	}
 	r.last = f
@@ -385,27 +385,49 @@ func (r *reader) holder(in *input, dp pmetric.NumberDataPoint, v float64) {
 	d.holders = append(d.holders, heldBy{dp.Attributes(), in.rm})
 }
 
+// count reads gpu.process.count.
+func (r *reader) count(in *input, dp pmetric.NumberDataPoint, v float64) {
+	if !(v >= 0) || math.IsInf(v, 1) {
+		r.dropped[dropOutOfRange]++
+		return
+	}
+	b, i := r.device(in, dp)
+	if b == nil {
+		r.dropped[dropNoDevice]++
+		return
+	}
+	id := b.id
+	if i != nil {
+		id = i.id
+	}
+	l := r.frame(in, dp).list(id)
+	l.counted, l.count = true, max(l.count, v)
+}
+
+// list returns the list of a device, by its hw.id.
+func (f *frame) list(id string) *processList {
+	l, ok := f.lists[id]
+	if !ok {
+		l = &processList{time: f.time, byPID: map[string]*process{}}
+		f.lists[strings.Clone(id)] = l
+	}
+	return l
+}
+
 // process reads a point of a process. One without utilization says that the
 // process is there.
 func (r *reader) process(in *input, s *signal.Metric, dp pmetric.NumberDataPoint, v float64) {
-	key := processKey{text(dp.Attributes(), signal.HardwareID), ""}
-	if pid, ok := dp.Attributes().Get(signal.ProcessPID); ok {
-		key.pid = pid.AsString()
-	}
+	id, pid := text(dp.Attributes(), signal.HardwareID), text(dp.Attributes(), signal.ProcessPID)
 	switch {
-	case key.device == "" || key.pid == "":
+	case id == "" || pid == "":
 		r.dropped[dropNoDevice]++
 		return
 	case !(v >= 0) || math.IsInf(v, 1):
 		r.dropped[dropOutOfRange]++
 		return
 	}
-	f := r.frame(in, dp)
-	if f.processes == nil {
-		f.processes = &processSet{time: f.time, byID: map[processKey]*process{}, byDevice: map[string][]*process{}}
-	}
-	set := f.processes
-	p, ok := set.byID[key]
+	l := r.frame(in, dp).list(id)
+	p, ok := l.byPID[pid]
 	if !ok {
 		if in.process == nil {
 			in.process = &processResource{pcommon.NewMap()}
@@ -413,12 +435,12 @@ func (r *reader) process(in *input, s *signal.Metric, dp pmetric.NumberDataPoint
 		}
 		p = &process{
 			Process:  split.Process{Container: in.container, Utilization: math.NaN()},
+			pid:      pid,
 			attrs:    pcommon.NewMap(),
 			resource: in.process,
 		}
 		dp.Attributes().CopyTo(p.attrs)
-		set.byID[key] = p
-		set.byDevice[key.device] = append(set.byDevice[key.device], p)
+		l.add(p)
 	}
 	if s != signal.ProcessGPUUtilization {
 		return
@@ -430,6 +452,12 @@ func (r *reader) process(in *input, s *signal.Metric, dp pmetric.NumberDataPoint
 	if !(p.Utilization >= v) { // NaN is unknown
 		p.Utilization = v
 	}
+}
+
+// add puts a process on the list.
+func (l *processList) add(p *process) {
+	l.processes = append(l.processes, p)
+	l.byPID[p.pid] = p
 }
 
 // text returns an attribute's text, empty when there is none.

@@ -1,6 +1,7 @@
 package gpupowerprocessor
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"time"
@@ -28,12 +29,19 @@ const (
 type place struct {
 	boards map[string]*boardState
 	energy map[energyKey]*energyState
-	// processes are the newest set and the one before, for a board whose sample
-	// is a little older.
-	processes [2]*processSet
-	seen      time.Time
+	lists  map[string]*processLists // by hw.id
+	seen   time.Time
 	// dirty says that the storage has not got what changed.
 	dirty bool
+}
+
+// processLists are the newest list of a device's processes and the one before, for
+// a board whose sample is a little older.
+type processLists struct {
+	lists [2]*processList
+	// counted says that one of the device's lists had all processes.
+	counted bool
+	seen    time.Time
 }
 
 type boardState struct {
@@ -55,44 +63,60 @@ type energyState struct {
 }
 
 func newPlace(now time.Time) *place {
-	return &place{boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, seen: now}
+	return &place{boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}, seen: now}
 }
 
-// known returns the processes at time t; nil when nothing is known of them.
-func (pl *place) known(f *frame, maxGap time.Duration) *processSet {
-	if f.processes != nil {
-		return f.processes
+// list returns the newest list of a device's processes at the time of a frame; nil
+// when nothing is known of them. A list ends with the next one of its device: one
+// of other devices says nothing of this one.
+func (pl *place) list(f *frame, id string, maxGap time.Duration) *processList {
+	if l, ok := f.lists[id]; ok || pl == nil {
+		return l
 	}
-	for _, set := range pl.processes {
-		if set != nil && set.time <= f.time && f.time-set.time <= int64(maxGap) {
-			return set
+	if known, ok := pl.lists[id]; ok {
+		for _, l := range known.lists {
+			if l != nil && l.time <= f.time && f.time-l.time <= int64(maxGap) {
+				return l
+			}
 		}
 	}
 	return nil
 }
 
-// remember keeps the processes of a frame for boards that are sampled at other
-// times.
-func (pl *place) remember(f *frame) {
-	set, newest := f.processes, pl.processes[0]
-	switch {
-	case set == nil:
-	case newest != nil && newest.time == set.time:
-		newest.merge(set)
-		f.processes = newest
-	case newest == nil || newest.time < set.time:
-		pl.processes = [2]*processSet{set, newest}
+// remember keeps the lists of a frame for boards that are sampled at other times.
+func (p *gpuPower) remember(pl *place, f *frame, now time.Time) {
+	for id, l := range f.lists {
+		known, ok := pl.lists[id]
+		if !ok {
+			if len(pl.lists) >= p.cfg.MaxSeries {
+				p.refused++
+				continue
+			}
+			known = &processLists{}
+			pl.lists[id] = known
+		}
+		known.seen, known.counted = now, known.counted || l.counted
+		newest := known.lists[0]
+		switch {
+		case newest != nil && newest.time == l.time:
+			newest.merge(l)
+			f.lists[id] = newest
+		// One that is far behind comes after a step of the clock backwards.
+		case newest == nil || newest.time < l.time || newest.time-l.time > int64(p.cfg.MaxGap):
+			known.lists = [2]*processList{l, newest}
+		}
 	}
 }
 
-// merge takes over what the set lacks: one moment can come in several batches.
-func (s *processSet) merge(from *processSet) {
-	for key, p := range from.byID {
-		known, ok := s.byID[key]
+// merge takes over what the list lacks: one moment can come in several batches.
+func (l *processList) merge(from *processList) {
+	l.counted = l.counted || from.counted
+	l.count = max(l.count, from.count)
+	for _, p := range from.processes {
+		known, ok := l.byPID[p.pid]
 		switch {
 		case !ok:
-			s.byID[key] = p
-			s.byDevice[key.device] = append(s.byDevice[key.device], p)
+			l.add(p)
 		case math.IsNaN(known.Utilization):
 			known.Utilization = p.Utilization
 		}
@@ -142,8 +166,8 @@ func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
 }
 
 // baseline returns what the board draws without work, in W, and whether that is
-// known. processes are nil when nothing is known of them.
-func (p *gpuPower) baseline(pl *place, b *board, processes *processSet, t int64, now time.Time) (float64, bool) {
+// known.
+func (p *gpuPower) baseline(pl *place, b *board, t int64, now time.Time) (float64, bool) {
 	profiles := make([]string, 0, len(b.instances))
 	for _, i := range b.instances {
 		profiles = append(profiles, i.profile)
@@ -159,7 +183,10 @@ func (p *gpuPower) baseline(pl *place, b *board, processes *processSet, t int64,
 	case configured:
 		kind = idle.Configured
 	case p.cfg.Idle.Learn:
-		if b.Measured > 0 && b.quiet(processes != nil) && state.Quiet(layout, t, b.Measured, p.cfg.Idle.Expire) {
+		listed := pl.lists[b.id] != nil && pl.lists[b.id].counted
+		if until, quiet := b.quiet(t, listed); !quiet || b.Measured == 0 {
+			state.Busy()
+		} else if state.Quiet(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
 			pl.dirty = true
 		}
 		var learned bool
@@ -180,27 +207,34 @@ func (p *gpuPower) uncount(b *boardState) {
 	}
 }
 
-// quiet reports whether nothing ran on the board. Without a list of processes
-// nobody may hold the board, since a process that only waits shows no activity
-// but keeps the board awake, and activity must be known everywhere.
-func (b *board) quiet(processesKnown bool) bool {
-	quiet := func(d *device, s *split.Device) bool {
-		if len(s.Processes) > 0 || d.codec || s.Activity.Busiest() > quietActivity {
-			return false
-		}
-		return processesKnown || len(s.Holders) == 0
+// quiet reports whether nothing ran on the board at time t, and until when that is
+// sure. Either its processes were listed and there was none, which is sure until
+// then. Or, on a board whose processes nobody lists, nobody holds it, since a process
+// that only waits shows no activity but keeps the board awake, and activity is known
+// everywhere.
+func (b *board) quiet(t int64, listed bool) (until int64, quiet bool) {
+	held, known := len(b.Holders) > 0, len(b.instances) > 0
+	if b.used(&b.Device) {
+		return 0, false
 	}
-	if !quiet(&b.device, &b.Device) {
-		return false
-	}
-	known := len(b.instances) > 0
 	for _, i := range b.instances {
-		if !quiet(&i.device, &i.Device) {
-			return false
+		if i.used(&i.Device) {
+			return 0, false
 		}
-		known = known && i.Activity.Known()
+		held, known = held || len(i.Holders) > 0, known && i.Activity.Known()
 	}
-	return processesKnown || known || b.Activity.Known()
+	switch {
+	case b.list != nil && b.list.counted:
+		return b.list.time, true
+	case !listed && !held && (known || b.Activity.Known()):
+		return t, true
+	}
+	return 0, false
+}
+
+// used reports whether a process or any activity was seen on the device.
+func (d *device) used(s *split.Device) bool {
+	return d.list != nil && (d.list.count > 0 || len(d.list.processes) > 0) || d.codec || s.Activity.Busiest() > quietActivity
 }
 
 // count adds the power of a container to its energy and returns the counter. It
@@ -264,6 +298,7 @@ func (p *gpuPower) sweep(now time.Time) {
 				pl.dirty = true
 			}
 		}
+		maps.DeleteFunc(pl.lists, func(_ string, l *processLists) bool { return now.Sub(l.seen) > max(retention, 2*p.cfg.MaxGap) })
 		for id, b := range pl.boards {
 			unseen := now.Sub(b.seen)
 			if unseen <= retention {
@@ -277,7 +312,7 @@ func (p *gpuPower) sweep(now time.Time) {
 			}
 		}
 		if now.Sub(pl.seen) > retention {
-			pl.processes = [2]*processSet{}
+			clear(pl.lists)
 			if len(pl.boards) == 0 && len(pl.energy) == 0 {
 				delete(p.places, name)
 				p.gone = append(p.gone, name)

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadatatest"
 )
@@ -41,7 +42,7 @@ func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
 }
 
 func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return memoryClient{storage.NewNopClient(), m}, nil
+	return storagetest.Plain(memoryClient{storage.NewNopClient(), m}), nil
 }
 
 type memoryClient struct {
@@ -107,11 +108,15 @@ func rendered(sink *consumertest.MetricsSink) string {
 
 const (
 	quietBoard = `10s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 50
-10s {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-1} = 0`
-	busyAt20 = `20s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 150
-20s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
-	busyAt30 = `30s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 250
-30s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
+10s {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-1} = 0
+40s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 50
+40s {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-1} = 0
+70s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 50
+70s {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-1} = 0`
+	busyAt80 = `80s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 150
+80s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
+	busyAt90 = `90s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 250
+90s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
 	busyAt500 = `500s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 250
 500s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
 )
@@ -120,8 +125,8 @@ func TestBaselinesAndEnergySurviveARestart(t *testing.T) {
 	m := &memoryStorage{values: map[string]string{}}
 	before, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
 	feed(t, before, quietBoard)
-	feed(t, before, busyAt20)
-	feed(t, before, busyAt30)
+	feed(t, before, busyAt80)
+	feed(t, before, busyAt90)
 	// Killed: nothing is written at the end.
 
 	after, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
@@ -129,7 +134,7 @@ func TestBaselinesAndEnergySurviveARestart(t *testing.T) {
 	got := rendered(sink)
 	assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
 	// 100 W for 10 s, then 200 W held for max_gap.
-	assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 20s")
+	assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 1m20s")
 }
 
 func TestWithoutStorageARestartBeginsAnew(t *testing.T) {
@@ -146,7 +151,7 @@ func TestABatchWritesOnlyThePlacesThatItNames(t *testing.T) {
 	feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
 	assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.values["places"])
 	m.values["place//n1"] = "untouched"
-	feed(t, p, strings.ReplaceAll(busyAt20, "n1", "n2"))
+	feed(t, p, strings.ReplaceAll(busyAt80, "n1", "n2"))
 	assert.Equal(t, "untouched", m.values["place//n1"])
 	assert.Contains(t, m.values["place//n2"], `"energy"`)
 }
@@ -156,7 +161,7 @@ func TestAPlaceThatIsGoneLeavesTheStorage(t *testing.T) {
 		m := &memoryStorage{values: map[string]string{}}
 		p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
 		feed(t, p, quietBoard)
-		feed(t, p, busyAt20)
+		feed(t, p, busyAt80)
 		require.Contains(t, m.values["place//n1"], `"energy"`)
 		time.Sleep(2 * time.Hour)
 		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
@@ -178,10 +183,10 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 	m := &memoryStorage{values: map[string]string{}, broken: errors.New("disk full")}
 	p, sink := m.start(t, set)
 	feed(t, p, quietBoard)
-	feed(t, p, busyAt20)
+	feed(t, p, busyAt80)
 	m.broken = nil
-	feed(t, p, busyAt30)
-	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 20s", "power leaves all the same")
+	feed(t, p, busyAt90)
+	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s", "power leaves all the same")
 	var said []string
 	for _, e := range logs.All() {
 		said = append(said, e.Message)
@@ -204,6 +209,7 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 		"no JSON":                     {"places": index, "place//n1": "x"},
 		"another version":             {"places": index, "place//n1": `{"version":2}`},
 		"a negative baseline":         {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":-1,"lowest":1,"quiet":1}}}]}`},
+		"a negative next baseline":    {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":1,"lowest":1,"quiet":1,"next":-1,"next_time":1}}}]}`},
 		"a baseline of no time":       {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":1}}}]}`},
 		"no board":                    {"places": index, "place//n1": `{"version":1,"boards":[{}]}`},
 		"a board twice":               {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1"},{"id":"GPU-1"}]}`},
@@ -217,8 +223,8 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 			set.TelemetrySettings = tel.NewTelemetrySettings()
 			p, sink := (&memoryStorage{values: values}).start(t, set)
 			feed(t, p, quietBoard)
-			feed(t, p, busyAt20)
-			assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 20s")
+			feed(t, p, busyAt80)
+			assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 1m20s")
 			metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
 				[]metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 		})
@@ -230,7 +236,7 @@ func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
 	cfg.Storage = &storageID
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
 	require.NoError(t, err)
-	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), `got "memory_storage"`)
+	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), `storage is "memory_storage": must be an extension of the service`)
 	require.NoError(t, p.Shutdown(context.Background()))
 }
 

@@ -146,7 +146,8 @@ func (s *storedPlace) valid() error {
 	boards := map[string]bool{}
 	for _, b := range s.Boards {
 		for _, base := range b.Baselines {
-			if !(base.Watts >= 0 && base.Watts <= maxWatts) || base.Lowest <= 0 || base.Quiet <= 0 {
+			possible := func(watts float64) bool { return watts >= 0 && watts <= maxWatts }
+			if !possible(base.Watts) || !possible(base.Next) || base.Lowest <= 0 || base.Quiet <= 0 || base.NextTime < 0 {
 				return fmt.Errorf("%w: baseline of %q", errStored, b.ID)
 			}
 		}

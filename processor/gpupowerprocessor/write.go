@@ -155,8 +155,8 @@ func holderAttributes(by heldBy, to pcommon.Map) {
 
 // ofProcess adds the power of a process, under a copy of its Resource: the
 // process may have been named in an earlier batch.
-func (w *writer) ofProcess(b *board, p *process, t int64) {
-	if w.disabled[signal.ProcessGPUPower] || math.IsNaN(p.Power) {
+func (w *writer) ofProcess(b *board, p *process, share *split.Process, t int64) {
+	if w.disabled[signal.ProcessGPUPower] || math.IsNaN(share.Power) {
 		return
 	}
 	rm, ok := w.resources[p.resource]
@@ -165,9 +165,9 @@ func (w *writer) ofProcess(b *board, p *process, t int64) {
 		p.resource.attrs.CopyTo(rm.Resource().Attributes())
 		w.resources[p.resource] = rm
 	}
-	dp, _ := w.point(rm, signal.ProcessGPUPower, t, p.Power)
+	dp, _ := w.point(rm, signal.ProcessGPUPower, t, share.Power)
 	p.attrs.CopyTo(dp.Attributes())
-	how(dp.Attributes(), b.Source, p.Estimated)
+	how(dp.Attributes(), b.Source, share.Estimated)
 }
 
 // how says how power was shared out.

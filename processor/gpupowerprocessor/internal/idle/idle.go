@@ -35,16 +35,27 @@ func (k Kind) String() string {
 type Layout string
 
 // LayoutOf returns the layout of a board with instances of these profiles. An
-// instance without a known profile is a "?".
+// instance without a known profile is a "?". A profile of a compute instance stands
+// for that of its GPU instance.
 func LayoutOf(profiles []string) Layout {
 	count := map[string]int{}
 	for _, p := range profiles {
+		p, _ = gpuInstance(p)
 		if p == "" {
 			p = "?"
 		}
 		count[p]++
 	}
 	return layout(count)
+}
+
+// gpuInstance returns the profile of the GPU instance that a profile is one of, and
+// whether it is that of a compute instance: 1c.3g.40gb of 3g.40gb.
+func gpuInstance(profile string) (string, bool) {
+	if _, whole, part := strings.Cut(profile, "c."); part {
+		return whole, true
+	}
+	return profile, false
 }
 
 func layout(count map[string]int) Layout {
@@ -74,6 +85,9 @@ func ParseLayout(text string) (Layout, error) {
 		}
 		if _, ok := dcgm.ParseProfile(profile); !ok {
 			return "", fmt.Errorf("%q is not a MIG profile such as 1g.10gb", profile)
+		}
+		if whole, part := gpuInstance(profile); part {
+			return "", fmt.Errorf("%q is the profile of a compute instance: the layout is of GPU instances, such as %s", profile, whole)
 		}
 		count[profile] += n
 	}
@@ -129,28 +143,103 @@ type Baseline struct {
 	// since the epoch.
 	Lowest int64 `json:"lowest"`
 	Quiet  int64 `json:"quiet"`
+	// Next is the lowest power since Lowest, drawn at NextTime: what counts when
+	// Watts is too old. A NextTime of 0 is none.
+	Next     float64 `json:"next,omitempty"`
+	NextTime int64   `json:"next_time,omitempty"`
+
+	told int64 // the Quiet that was last reported as changed
+}
+
+// Sample is what a board drew while nothing ran on it, as far as is known.
+type Sample struct {
+	Layout Layout
+	// Time is in nanoseconds since the epoch.
+	Time  int64
+	Watts float64
+	// Until is until when it is sure that nothing ran. After it something may have
+	// begun, which a sample that is not quiet will tell.
+	Until int64
+}
+
+// One sample is no baseline: a sensor may err, and a board that has just become
+// idle still draws more. So power counts only in runs of quiet samples, each with
+// the highest power in it.
+const (
+	runSamples = 3
+	runTime    = time.Minute
+)
+
+// run is what a board drew since something ran last, or since the run before.
+type run struct {
+	layout      Layout
+	first, last int64
+	samples     int
+	highest     float64
 }
 
 // Learner keeps the baselines of one board, one for each layout: a board that is
 // cut draws more. The zero Learner knows nothing.
 type Learner struct {
 	Baselines map[Layout]Baseline
+	run       run
 }
 
 // maxLayouts bounds what one board can make the Learner remember.
 const maxLayouts = 8
 
-// Quiet takes in what the board drew at time t, in nanoseconds since the epoch,
-// while nothing ran. A lowest power older than expire gives way: drivers and
-// exporters change what an idle board draws. It reports whether what Lookup
-// answers changed, or Quiet moved by more than a tenth of expire.
-func (l *Learner) Quiet(layout Layout, t int64, watts float64, expire time.Duration) bool {
+// Busy says that something ran: a run of quiet samples ends, and counts no more.
+func (l *Learner) Busy() { l.run = run{} }
+
+// Quiet takes in a sample. It reports whether what Lookup answers changed, or
+// Quiet moved by more than a tenth of expire since that was reported last.
+func (l *Learner) Quiet(s Sample, expire time.Duration) bool {
+	if r := &l.run; s.Layout != r.layout || s.Time < r.last {
+		l.run = run{layout: s.Layout}
+	} else if s.Time == r.last {
+		return false
+	}
+	// What came before may be sure only now.
+	changed := l.settle(s.Until, expire)
+	r := &l.run
+	if r.samples == 0 {
+		r.first = s.Time
+	}
+	r.last, r.samples, r.highest = s.Time, r.samples+1, max(r.highest, s.Watts)
+	return l.settle(s.Until, expire) || changed
+}
+
+// settle learns from the run when it is long enough and it is sure that nothing
+// ran in it; then the next one begins.
+func (l *Learner) settle(until int64, expire time.Duration) bool {
+	r := l.run
+	if r.samples < runSamples || r.last-r.first < int64(runTime) || r.last > until {
+		return false
+	}
+	l.run = run{layout: r.layout, last: r.last}
+	return l.learn(r.layout, r.last, r.highest, expire)
+}
+
+// learn takes over the power of a run. A lowest power older than expire gives way
+// to the lowest since, because drivers and exporters change what an idle board
+// draws.
+func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	b, ok := l.Baselines[layout]
-	was := b
-	if !ok || watts <= b.Watts || expired(b.Lowest, t, expire) {
-		b.Watts, b.Lowest = watts, t
+	was := b.Watts
+	if b.NextTime == 0 || watts <= b.Next || expired(b.NextTime, t, expire) {
+		b.Next, b.NextTime = watts, t
+	}
+	switch {
+	case !ok || watts <= b.Watts:
+		b.Watts, b.Lowest, b.Next, b.NextTime = watts, t, 0, 0
+	case expired(b.Lowest, t, expire):
+		b.Watts, b.Lowest, b.Next, b.NextTime = b.Next, b.NextTime, watts, t
 	}
 	b.Quiet = t
+	changed := !ok || b.Watts != was || expired(b.told, t, expire/10)
+	if changed {
+		b.told = t
+	}
 	if l.Baselines == nil {
 		l.Baselines = map[Layout]Baseline{}
 	}
@@ -158,7 +247,7 @@ func (l *Learner) Quiet(layout Layout, t int64, watts float64, expire time.Durat
 		l.forgetOldest()
 	}
 	l.Baselines[layout] = b
-	return !ok || b.Watts != was.Watts || expired(was.Quiet, t, expire/10)
+	return changed
 }
 
 func (l *Learner) forgetOldest() {

@@ -13,23 +13,25 @@ func TestALayoutIsTheProfilesInUse(t *testing.T) {
 	assert.Equal(t, Layout(""), LayoutOf(nil))
 	assert.Equal(t, Layout("1g.10gb*2,3g.40gb*1"), LayoutOf([]string{"1g.10gb", "3g.40gb", "1g.10gb"}))
 	assert.Equal(t, Layout("1g.10gb*1,?*1"), LayoutOf([]string{"", "1g.10gb"}))
+	assert.Equal(t, Layout("3g.40gb*1"), LayoutOf([]string{"1c.3g.40gb"}), "whatever it is cut into in turn")
 	for text, want := range map[string]Layout{
-		"1g.10gb*7":                   "1g.10gb*7",
-		" 3g.40gb , 1g.10gb*4":        "1g.10gb*4,3g.40gb*1",
-		"1g.10gb,1g.10gb*2":           "1g.10gb*3",
-		"1g.10gb+me*1, 1c.3g.40gb*02": "1c.3g.40gb*2,1g.10gb+me*1",
+		"1g.10gb*7":                "1g.10gb*7",
+		" 3g.40gb , 1g.10gb*4":     "1g.10gb*4,3g.40gb*1",
+		"1g.10gb,1g.10gb*2":        "1g.10gb*3",
+		"1g.10gb+me*1, 3g.40gb*02": "1g.10gb+me*1,3g.40gb*2",
 	} {
 		got, err := ParseLayout(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, got)
 	}
 	for text, want := range map[string]string{
-		"":           `"" is not a MIG profile`,
-		"7":          `"7" is not a MIG profile`,
-		"1g.10gb*":   `"" is not a number of instances`,
-		"1g.10gb*0":  `"0" is not a number of instances`,
-		"1g.10gb*65": `"65" is not a number of instances`,
-		"1g.10gb*2,": `"" is not a MIG profile`,
+		"":             `"" is not a MIG profile`,
+		"7":            `"7" is not a MIG profile`,
+		"1g.10gb*":     `"" is not a number of instances`,
+		"1g.10gb*0":    `"0" is not a number of instances`,
+		"1g.10gb*65":   `"65" is not a number of instances`,
+		"1g.10gb*2,":   `"" is not a MIG profile`,
+		"1c.3g.40gb*2": `"1c.3g.40gb" is the profile of a compute instance: the layout is of GPU instances, such as 3g.40gb`,
 	} {
 		_, err := ParseLayout(text)
 		assert.ErrorContains(t, err, want, text)
@@ -61,74 +63,149 @@ func TestTheMostSpecificConfiguredBaselineCounts(t *testing.T) {
 	assert.False(t, ok)
 }
 
-const expire = 24 * time.Hour
+const (
+	expire = 24 * time.Hour
+	minute = int64(time.Minute)
+	second = int64(time.Second)
+)
 
 func at(hours int) int64 { return int64(time.Duration(hours) * time.Hour) }
 
-func TestTheLowestPowerIsLearned(t *testing.T) {
+// quiet feeds a run that ends at a time, and reports whether something changed.
+func (l *Learner) quiet(layout Layout, t int64, watts float64, expire time.Duration) bool {
+	l.Busy()
+	changed := false
+	for _, before := range []int64{minute, minute / 2, 0} {
+		changed = l.sample(layout, t-before, watts, expire) || changed
+	}
+	return changed
+}
+
+// sample feeds one sample of which it is sure that nothing ran.
+func (l *Learner) sample(layout Layout, t int64, watts float64, expire time.Duration) bool {
+	return l.Quiet(Sample{Layout: layout, Time: t, Watts: watts, Until: t}, expire)
+}
+
+// known returns what Lookup answers; -1 for nothing.
+func (l *Learner) known(layout Layout, t int64) float64 {
+	if w, ok := l.Lookup(layout, t, expire); ok {
+		return w
+	}
+	return -1
+}
+
+func TestOnlyARunOfQuietSamplesIsLearned(t *testing.T) {
+	type step struct {
+		seconds int64
+		watts   float64 // 0 is busy
+		want    float64 // -1 is unknown
+	}
+	for name, steps := range map[string][]step{
+		"three samples and a minute": {{0, 50, -1}, {30, 52, -1}, {60, 51, 52}},
+		"three samples of a moment":  {{0, 50, -1}, {10, 50, -1}, {20, 50, -1}, {59, 50, -1}, {61, 50, 50}},
+		"two samples of an hour":     {{0, 50, -1}, {3600, 50, -1}, {3601, 50, 50}},
+		"a run with work in it":      {{0, 50, -1}, {30, 50, -1}, {45, 0, -1}, {60, 50, -1}, {90, 50, -1}, {120, 50, 50}},
+		"a sensor that errs once": {
+			{0, 50, -1}, {30, 50, -1}, {60, 50, 50}, {90, 3, 50}, {120, 50, 50}, {150, 50, 50}, {180, 50, 50}, {210, 50, 50},
+		},
+		"a board that comes to rest": {
+			{0, 120, -1}, {30, 80, -1}, {60, 50, 120}, {90, 50, 120}, {120, 50, 120}, {150, 50, 50},
+		},
+		"a sample that is repeated":    {{0, 50, -1}, {60, 50, -1}, {60, 50, -1}, {60, 50, -1}, {90, 50, 50}},
+		"time that runs backwards":     {{7200, 50, -1}, {7230, 50, -1}, {0, 60, -1}, {30, 60, -1}, {60, 60, 60}},
+		"the lowest of the runs":       {{0, 50, -1}, {30, 50, -1}, {60, 50, 50}, {90, 45, 50}, {120, 45, 50}, {150, 45, 45}},
+		"a higher run changes nothing": {{0, 50, -1}, {30, 50, -1}, {60, 50, 50}, {90, 55, 50}, {120, 55, 50}, {150, 55, 50}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l Learner
+			for _, s := range steps {
+				now := at(1) + s.seconds*second
+				if s.watts == 0 {
+					l.Busy()
+				} else {
+					l.sample("", now, s.watts, expire)
+				}
+				assert.Equal(t, s.want, l.known("", now), "at %d s", s.seconds)
+			}
+		})
+	}
+}
+
+func TestARunCountsWhenItIsSureThatNothingRanInIt(t *testing.T) {
 	var l Learner
-	_, ok := l.Lookup("", at(1), expire)
-	require.False(t, ok, "nothing was seen")
-	assert.True(t, l.Quiet("", at(1), 50, expire))
-	assert.False(t, l.Quiet("", at(1)+1, 55, expire), "there is nothing new to store")
-	assert.True(t, l.Quiet("", at(1)+2, 45, expire))
-	got, ok := l.Lookup("", at(2), expire)
-	assert.True(t, ok)
-	assert.Equal(t, 45.0, got)
+	sample := func(seconds, until int64, watts float64) {
+		l.Quiet(Sample{Time: at(1) + seconds*second, Watts: watts, Until: at(1) + until*second}, expire)
+	}
+	// Processes were listed at 0 s, and then a job begins.
+	for _, s := range []int64{0, 30, 60, 90} {
+		sample(s, 0, 500)
+		require.Equal(t, -1.0, l.known("", at(2)))
+	}
+	l.Busy()
+	sample(200, 190, 50)
+	sample(230, 220, 50)
+	sample(260, 250, 50)
+	assert.Equal(t, -1.0, l.known("", at(2)))
+	sample(290, 280, 60)
+	assert.Equal(t, 50.0, l.known("", at(2)), "of the last sample it is not sure yet")
 }
 
 func TestEachLayoutHasItsOwnBaseline(t *testing.T) {
 	var l Learner
-	l.Quiet("", at(1), 50, expire)
-	l.Quiet("1g.10gb*7", at(2), 70, expire)
-	got, _ := l.Lookup("1g.10gb*7", at(3), expire)
-	assert.Equal(t, 70.0, got)
-	got, _ = l.Lookup("", at(3), expire)
-	assert.Equal(t, 50.0, got)
-	_, ok := l.Lookup("1g.10gb*6", at(3), expire)
-	assert.False(t, ok)
+	l.quiet("", at(1), 50, expire)
+	l.quiet("1g.10gb*7", at(2), 70, expire)
+	assert.Equal(t, 70.0, l.known("1g.10gb*7", at(3)))
+	assert.Equal(t, 50.0, l.known("", at(3)))
+	assert.Equal(t, -1.0, l.known("1g.10gb*6", at(3)))
+
+	l.sample("", at(4), 40, expire)
+	l.sample("", at(4)+minute, 40, expire)
+	l.sample("1g.10gb*6", at(4)+2*minute, 40, expire)
+	assert.Equal(t, 50.0, l.known("", at(5)), "a run is of one layout")
+	assert.Equal(t, -1.0, l.known("1g.10gb*6", at(5)))
 }
 
 func TestABaselineExpiresWhenNothingWasQuietForLong(t *testing.T) {
 	var l Learner
-	l.Quiet("", at(1), 50, expire)
-	_, ok := l.Lookup("", at(25), expire)
-	assert.True(t, ok)
-	_, ok = l.Lookup("", at(25)+1, expire)
-	assert.False(t, ok)
-	l.Quiet("", at(100), 50, expire)
-	_, ok = l.Lookup("", at(1), expire)
-	assert.False(t, ok, "time that ran backwards is no proof of anything")
+	l.quiet("", at(1), 50, expire)
+	assert.Equal(t, 50.0, l.known("", at(25)))
+	assert.Equal(t, -1.0, l.known("", at(25)+1))
+	l.quiet("", at(100), 50, expire)
+	assert.Equal(t, -1.0, l.known("", at(1)), "time that ran backwards is no proof of anything")
 }
 
-func TestALowestPowerOfLongAgoGivesWay(t *testing.T) {
+func TestALowestPowerOfLongAgoGivesWayToTheLowestSince(t *testing.T) {
 	var l Learner
-	for h := 1; h <= 25; h++ {
-		l.Quiet("", at(h), map[bool]float64{true: 50, false: 100}[h == 1], expire)
+	l.quiet("", at(1), 50, expire)
+	for h := 2; h <= 25; h++ {
+		l.quiet("", at(h), map[bool]float64{true: 90, false: 100}[h == 20], expire)
 	}
-	got, _ := l.Lookup("", at(25), expire)
-	assert.Equal(t, 50.0, got)
-	l.Quiet("", at(26), 100, expire)
-	got, _ = l.Lookup("", at(26), expire)
-	assert.Equal(t, 100.0, got, "a driver that keeps idle boards at 100 W is believed after a day")
+	assert.Equal(t, 50.0, l.known("", at(25)))
+	l.quiet("", at(26), 120, expire)
+	assert.Equal(t, 90.0, l.known("", at(26)), "a driver that keeps idle boards at 90 W is believed after a day")
+	for h := 27; h <= 44; h++ {
+		l.quiet("", at(h), 110, expire)
+	}
+	assert.Equal(t, 90.0, l.known("", at(44)))
+	l.quiet("", at(45), 120, expire)
+	assert.Equal(t, 110.0, l.known("", at(45)))
 }
 
 func TestQuietTimesAreStoredNowAndThen(t *testing.T) {
 	var l Learner
-	changes := 0
-	for h := range 101 {
-		if l.Quiet("", at(h), 50+float64(h), 1000*time.Hour) {
-			changes++
+	var changes []int
+	for h := 1; h <= 301; h++ {
+		if l.quiet("", at(h), 50+float64(h), 1000*time.Hour) {
+			changes = append(changes, h)
 		}
 	}
-	assert.Equal(t, 1, changes)
-	assert.True(t, l.Quiet("", at(300), 500, 1000*time.Hour))
+	assert.Equal(t, []int{1, 102, 203}, changes, "a tenth of the time is not worth a write")
 }
 
 func TestABoardRemembersFewLayouts(t *testing.T) {
 	var l Learner
 	for i := range 100 {
-		l.Quiet(Layout(fmt.Sprint(i)), at(i), 50, expire)
+		l.quiet(Layout(fmt.Sprint(i)), at(i+1), 50, expire)
 	}
 	assert.Len(t, l.Baselines, maxLayouts)
 	assert.Contains(t, l.Baselines, Layout("99"))
