@@ -293,16 +293,24 @@ func TestAKubeconfigThatCannotBeReadFailsAtStart(t *testing.T) {
 func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 	require.NoError(t, confmap.Validate(newConfig()))
 	for want, change := range map[string]func(*Config){
-		`resource is "": must be a name with a domain of your own`:              func(c *Config) { c.Resource = "" },
-		`resource is "gpumem": must be a name`:                                  func(c *Config) { c.Resource = "gpumem" },
-		`resource is "kubernetes.io/gpumem": must`:                              func(c *Config) { c.Resource = "kubernetes.io/gpumem" },
-		`resource is "x.kubernetes.io/gpumem": must`:                            func(c *Config) { c.Resource = "x.kubernetes.io/gpumem" },
-		`resource is "example.com/a b": must`:                                   func(c *Config) { c.Resource = "example.com/a b" },
-		`unit is "GiB": must be MiB or bytes`:                                   func(c *Config) { c.Unit = "GiB" },
-		"amount is -1: must be 0 to 1Pi":                                        func(c *Config) { c.Amount = -1 },
-		"reserve is -1: must be 0 to 1Pi":                                       func(c *Config) { c.Reserve = -1 },
-		`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`: func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone },
+		`resource is "": must be a name with a domain of your own`: func(c *Config) { c.Resource = "" },
+		`resource is "gpumem": must be a name`:                     func(c *Config) { c.Resource = "gpumem" },
+		`resource is "kubernetes.io/gpumem": must`:                 func(c *Config) { c.Resource = "kubernetes.io/gpumem" },
+		`resource is "x.kubernetes.io/gpumem": must`:               func(c *Config) { c.Resource = "x.kubernetes.io/gpumem" },
+		`resource is "example.com/a b": must`:                      func(c *Config) { c.Resource = "example.com/a b" },
+		// The device plugin's own, and one that no pod could ask for.
+		`resource is "nvidia.com/gpu": must be a name with a domain of your own`: func(c *Config) { c.Resource = "nvidia.com/gpu" },
+		`resource is "requests.example.com/gpumem": must`:                        func(c *Config) { c.Resource = "requests.example.com/gpumem" },
+		`unit is "GiB": must be MiB or bytes`:                                    func(c *Config) { c.Unit = "GiB" },
+		"amount is 14000: must be 0, or 1Mi to 1Pi":                              func(c *Config) { c.Amount = 14000 },
+		"amount is -1: must be 0, or 1Mi to 1Pi":                                 func(c *Config) { c.Amount = -1 },
+		"reserve is -1: must be 0 to 1Pi":                                        func(c *Config) { c.Reserve = -1 },
+		`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`:  func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone },
 	} {
 		require.ErrorContains(t, confmap.Validate(newConfig(change)), want)
+	}
+	for _, text := range []string{"lots", "1e30", "-1Gi"} {
+		err := confmap.NewFromStringMap(map[string]any{"amount": text}).Unmarshal(createDefaultConfig())
+		require.ErrorContains(t, err, `"`+text+`" is no amount of memory`)
 	}
 }

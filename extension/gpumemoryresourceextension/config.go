@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -22,6 +23,12 @@ const (
 // nativeDomain is Kubernetes' own, which extended resources must not have.
 const nativeDomain = "kubernetes.io"
 
+// quotaPrefix is what names of extended resources have in a ResourceQuota alone.
+const quotaPrefix = "requests."
+
+// minAmount is the least that makes sense: a smaller one lost its unit.
+const minAmount = 1 << 20
+
 // maxBytes is more memory than the GPUs of any node have.
 const maxBytes = 1 << 50
 
@@ -31,8 +38,8 @@ type Bytes int64
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (b *Bytes) UnmarshalText(text []byte) error {
 	q, err := resource.ParseQuantity(string(text))
-	if err != nil {
-		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 14000Mi", text)
+	if err != nil || q.Sign() < 0 || q.CmpInt64(maxBytes) > 0 {
+		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 14000Mi, 0 to 1Pi", text)
 	}
 	*b = Bytes(q.Value())
 	return nil
@@ -81,10 +88,14 @@ func (cfg *Config) Validate() error {
 	}
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
-	check(qualified && !native && len(validation.IsQualifiedName(cfg.Resource)) == 0,
+	// What another system advertises is not to be overwritten, and Kubernetes keeps
+	// the prefix of quotas for itself.
+	own := !native && !gpushare.IsGPU(cfg.Resource) && !strings.HasPrefix(domain, quotaPrefix)
+	check(qualified && own && len(validation.IsQualifiedName(cfg.Resource)) == 0,
 		"resource is %q: must be a name with a domain of your own, as in example.com/gpumem", cfg.Resource)
 	check(cfg.Unit == unitMiB || cfg.Unit == unitBytes, "unit is %q: must be %s or %s", cfg.Unit, unitMiB, unitBytes)
-	check(cfg.Amount >= 0 && cfg.Amount <= maxBytes, "amount is %s: must be 0 to 1Pi; 0 takes what the node's labels say", cfg.Amount)
+	check(cfg.Amount == 0 || cfg.Amount >= minAmount && cfg.Amount <= maxBytes,
+		"amount is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi; 0 takes what the node's labels say", cfg.Amount)
 	check(cfg.Reserve >= 0 && cfg.Reserve <= maxBytes, "reserve is %s: must be 0 to 1Pi, as in 1Gi", cfg.Reserve)
 	check(cfg.Kubernetes.AuthType != kube.AuthNone,
 		"kubernetes::auth_type is %q: must be %s or %s, nodes are objects of the API server",

@@ -169,14 +169,14 @@ type Families struct {
 // implicit extended resource is a GPU. The error names the entry that is wrong.
 func NewFamilies(resources, deviceClasses []string) (Families, error) {
 	f := Families{extra: map[string]bool{}, classes: map[string]bool{}}
-	for _, name := range resources {
+	for i, name := range resources {
 		prefix, isPrefix := strings.CutSuffix(name, "*")
 		one := prefix // a name that it stands for
 		if isPrefix {
 			one += "x"
 		}
 		if !strings.Contains(prefix, "/") || len(validation.IsQualifiedName(one)) > 0 {
-			return Families{}, fmt.Errorf("resource must be <domain>/<name>, or a prefix <domain>/<start>*, got %q", name)
+			return Families{}, fmt.Errorf("resources[%d] is %q: must be <domain>/<name>, or a prefix <domain>/<start>*", i, name)
 		}
 		if isPrefix {
 			f.prefixes = append(f.prefixes, prefix)
@@ -184,9 +184,9 @@ func NewFamilies(resources, deviceClasses []string) (Families, error) {
 		}
 		f.extra[name] = true
 	}
-	for _, class := range deviceClasses {
+	for i, class := range deviceClasses {
 		if class == "" || strings.Contains(class, "/") {
-			return Families{}, fmt.Errorf("device class must be a DeviceClass's name, got %q", class)
+			return Families{}, fmt.Errorf("device_classes[%d] is %q: must be the name of a DeviceClass", i, class)
 		}
 		f.classes[class] = true
 	}

@@ -10,8 +10,11 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
@@ -61,7 +64,7 @@ type Config struct {
 	// restart.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+	Metrics metricswitch.Config `mapstructure:"metrics"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -178,20 +181,6 @@ type DriftConfig struct {
 	_ struct{}
 }
 
-// MetricConfig switches one metric.
-type MetricConfig struct {
-	// Enabled says whether the metric is emitted.
-	Enabled bool `mapstructure:"enabled"`
-
-	_ struct{}
-}
-
-// Unmarshal leaves a metric on whose enabled is not given.
-func (c *MetricConfig) Unmarshal(conf *confmap.Conf) error {
-	c.Enabled = true
-	return conf.Unmarshal(c)
-}
-
 var _ confmap.Validator = (*Config)(nil)
 
 func createDefaultConfig() component.Config {
@@ -232,57 +221,59 @@ func (c *Config) Validate() error {
 	}
 	names := map[string]bool{}
 	for i, r := range c.Sources.ExtendedResources {
-		domain, name, _ := strings.Cut(r.Name, "/")
-		check(domain != "" && name != "", "sources::extended_resources::%d::name must be <domain>/<name>, got %q", i, r.Name)
+		check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
+			"sources::extended_resources[%d]::name is %q: must be <domain>/<name>", i, r.Name)
+		check(!gpushare.IsGPU(r.Name),
+			"sources::extended_resources[%d]::name is %q: must be one that counts memory and that no other source reads", i, r.Name)
 		_, ok := presets.Units[r.Unit]
-		check(ok, "sources::extended_resources::%d::unit must be MiB or bytes, got %q", i, r.Unit)
-		check(!names[r.Name], "sources::extended_resources must name each resource once, got %q twice", r.Name)
+		check(ok, "sources::extended_resources[%d]::unit is %q: must be MiB or bytes", i, r.Unit)
+		check(!names[r.Name], "sources::extended_resources[%d]::name is %q: must be listed once", i, r.Name)
 		names[r.Name] = true
 	}
 	key := c.Sources.Annotation.Key
-	check(key == "" || kube.PodAnnotation(key) && !slices.Contains(kai, key),
-		"sources::annotation::key must have gpu in it and not be one of KAI's %s, got %q", strings.Join(kai, ", "), key)
+	check(key == "" || kube.PodAnnotation(key) && !slices.Contains(kai, key) && len(validation.IsQualifiedName(key)) == 0,
+		"sources::annotation::key is %q: must have gpu in it and not be one of KAI's %s", key, strings.Join(kai, ", "))
+	if c.Kubernetes.AuthType == kube.AuthNone {
+		for option, wanted := range map[string]bool{
+			"extended_resources": len(c.Sources.ExtendedResources) > 0, "annotation": key != "", "dra": c.Sources.DRA.Enabled,
+		} {
+			check(!wanted, "kubernetes::auth_type is %q: must be %s or %s for sources::%s",
+				kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig, option)
+		}
+	}
 	m := c.Sources.MPS
-	check(m.Limit >= 0, "sources::mps::limit must be 0 or a number of bytes, got %d", m.Limit)
-	check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas must be between 0 and %d, got %d", maxReplicas, m.Replicas)
-	check(m.Limit == 0 || m.Replicas == 0, "sources::mps must have limit or replicas, not both, got %d and %d", m.Limit, m.Replicas)
+	check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
+	check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas is %d: must be between 0 and %d", m.Replicas, maxReplicas)
+	check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
 	for i, name := range c.Presets {
 		_, ok := presets.Lookup(name)
-		check(ok, "presets must be some of %s, got %q", strings.Join(presets.Names(), ", "), name)
-		check(slices.Index(c.Presets, name) == i, "presets must name each preset once, got %q twice", name)
+		check(ok, "presets[%d] is %q: must be one of %s", i, name, strings.Join(presets.Names(), ", "))
+		check(slices.Index(c.Presets, name) == i, "presets[%d] is %q: must be listed once", i, name)
 	}
 	for i, s := range c.Series {
-		check(s.Metric != "", "series::%d::metric must not be empty", i)
+		_, own := signal.Lookup(s.Metric)
+		check(s.Metric != "" && !own, "series[%d]::metric is %q: must be a metric's name, of another exporter", i, s.Metric)
+		check(slices.IndexFunc(c.Series, func(o SeriesConfig) bool { return o.Metric == s.Metric }) == i,
+			"series[%d]::metric is %q: must be listed once", i, s.Metric)
 		_, ok := presets.Units[s.Unit]
-		check(ok, "series::%d::unit must be bytes or MiB, got %q", i, s.Unit)
+		check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
 		scope, err := presets.ParseScope(s.Scope)
-		check(err == nil, "series::%d::scope %w", i, err)
+		check(err == nil, "series[%d]::scope %w", i, err)
 		l := s.Labels
 		check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.PodUID != "" || l.PID != "" && l.GPUUUID != "",
-			"series::%d::labels must name pod, pod_uid, or gpu_uuid and pid", i)
+			"series[%d]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid", i)
 	}
-	check(c.MaxAge >= minMaxAge && c.MaxAge <= maxMaxAge, "max_age must be between %s and %s, got %s", minMaxAge, maxMaxAge, c.MaxAge)
+	check(c.MaxAge >= minMaxAge && c.MaxAge <= maxMaxAge, "max_age is %s: must be between %s and %s", c.MaxAge, minMaxAge, maxMaxAge)
 	check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
-		"tolerance::process must be between 0 and %d bytes, got %d", int64(maxProcess), c.Tolerance.Process)
-	check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio must be between 0 and 0.5, got %v", c.Tolerance.Ratio)
+		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
+	check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio is %v: must be between 0 and 0.5", c.Tolerance.Ratio)
 	check(c.Drift.Window >= minDriftWindow && c.Drift.Window <= maxDriftWindow,
-		"drift::window must be between %s and %s, got %s", minDriftWindow, maxDriftWindow, c.Drift.Window)
-	check(c.Drift.Quantile >= 0.5 && c.Drift.Quantile <= 1, "drift::quantile must be between 0.5 and 1, got %v", c.Drift.Quantile)
-	check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series must be between 1 and %d, got %d", maxMaxSeries, c.MaxSeries)
-	for name := range c.Metrics {
-		m, ok := signal.Lookup(name)
-		check(ok && slices.Contains(emitted, m), "metrics must be by one of %s, got %q", strings.Join(emittedNames(), ", "), name)
-	}
+		"drift::window is %s: must be between %s and %s", c.Drift.Window, minDriftWindow, maxDriftWindow)
+	check(c.Drift.Quantile >= 0.5 && c.Drift.Quantile <= 1, "drift::quantile is %v: must be between 0.5 and 1", c.Drift.Quantile)
+	check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
-}
-
-func emittedNames() []string {
-	names := make([]string, 0, len(emitted))
-	for _, m := range emitted {
-		names = append(names, m.Name)
-	}
-	return names
 }
 
 // sources returns which sources count.

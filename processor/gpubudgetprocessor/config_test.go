@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 )
 
@@ -30,45 +31,84 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 	}{
 		{
 			"a resource without a domain", func(c *Config) { c.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "gpumem", Unit: "MiB"}} },
-			`sources::extended_resources::0::name must be <domain>/<name>, got "gpumem"`,
+			`sources::extended_resources[0]::name is "gpumem": must be <domain>/<name>`,
 		},
 		{
 			"a resource without a unit", func(c *Config) { c.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "a.b/c"}} },
-			`sources::extended_resources::0::unit must be MiB or bytes, got ""`,
+			`sources::extended_resources[0]::unit is "": must be MiB or bytes`,
 		},
 		{
 			"a resource twice", func(c *Config) {
 				r := ExtendedResourceConfig{Name: "a.b/c", Unit: "MiB"}
 				c.Sources.ExtendedResources = []ExtendedResourceConfig{r, r}
 			},
-			`sources::extended_resources must name each resource once, got "a.b/c" twice`,
+			`sources::extended_resources[1]::name is "a.b/c": must be listed once`,
+		},
+		{
+			"a resource with a blank", func(c *Config) {
+				c.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "a.b/c d", Unit: "MiB"}}
+			},
+			`sources::extended_resources[0]::name is "a.b/c d": must be <domain>/<name>`,
+		},
+		{
+			"a resource that counts GPUs", func(c *Config) {
+				c.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "nvidia.com/gpu", Unit: "MiB"}}
+			},
+			`sources::extended_resources[0]::name is "nvidia.com/gpu": must be one that counts memory and that no other source reads`,
+		},
+		{
+			"a resource of pods that nobody asks for", func(c *Config) {
+				c.Kubernetes.AuthType = "none"
+				c.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "a.b/c", Unit: "MiB"}}
+			},
+			`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig for sources::extended_resources`,
+		},
+		{
+			"an annotation of pods that nobody asks for", func(c *Config) { c.Kubernetes.AuthType, c.Sources.Annotation.Key = "none", "a.b/gpu" },
+			`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig for sources::annotation`,
+		},
+		{
+			"claims that nobody asks for", func(c *Config) { c.Kubernetes.AuthType, c.Sources.DRA.Enabled = "none", true },
+			`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig for sources::dra`,
 		},
 		{
 			"an annotation that is not kept", func(c *Config) { c.Sources.Annotation.Key = "example.com/x" },
-			`sources::annotation::key must have gpu in it and not be one of KAI's gpu-memory, gpu-fraction, gpu-fraction-container-name, gpu-fraction-num-devices, got "example.com/x"`,
+			`sources::annotation::key is "example.com/x": must have gpu in it and not be one of KAI's gpu-memory, gpu-fraction, gpu-fraction-container-name, gpu-fraction-num-devices`,
 		},
-		{"an annotation of KAI", func(c *Config) { c.Sources.Annotation.Key = "gpu-memory" }, `got "gpu-memory"`},
-		{"a negative limit", func(c *Config) { c.Sources.MPS.Limit = -1 }, "sources::mps::limit must be 0 or a number of bytes, got -1"},
-		{"too many replicas", func(c *Config) { c.Sources.MPS.Replicas = 1001 }, "sources::mps::replicas must be between 0 and 1000, got 1001"},
-		{"both of MPS", func(c *Config) { c.Sources.MPS.Limit, c.Sources.MPS.Replicas = 1, 2 }, "sources::mps must have limit or replicas, not both, got 1 and 2"},
+		{"an annotation of KAI", func(c *Config) { c.Sources.Annotation.Key = "gpu-memory" }, `sources::annotation::key is "gpu-memory": must `},
+		{"an annotation that cannot be", func(c *Config) { c.Sources.Annotation.Key = "a.b/gpu memory" }, `sources::annotation::key is "a.b/gpu memory": must `},
+		{"a negative limit", func(c *Config) { c.Sources.MPS.Limit = -1 }, "sources::mps::limit is -1: must be 0 or a number of bytes"},
+		{"too many replicas", func(c *Config) { c.Sources.MPS.Replicas = 1001 }, "sources::mps::replicas is 1001: must be between 0 and 1000"},
+		{"both of MPS", func(c *Config) { c.Sources.MPS.Limit, c.Sources.MPS.Replicas = 1, 2 }, "sources::mps::limit is 1 and sources::mps::replicas is 2: must be one of them"},
 		{
 			"an unknown preset", func(c *Config) { c.Presets = []string{"hamii"} },
-			`presets must be some of gpu_pod_exporter, hami, hami_legacy, hami_scheduler, nvidia_gpu_exporter, gpu_manager, volcano, in_house, cadvisor, got "hamii"`,
+			`presets[0] is "hamii": must be one of gpu_pod_exporter, hami, hami_legacy, hami_scheduler, nvidia_gpu_exporter, gpu_manager, volcano, in_house, cadvisor`,
 		},
-		{"a preset twice", func(c *Config) { c.Presets = []string{"hami", "hami"} }, `presets must name each preset once, got "hami" twice`},
-		{"a series without a name", series(SeriesConfig{Unit: "MiB", Scope: "pod", Labels: pod}), "series::0::metric must not be empty"},
-		{"a series in MB", series(SeriesConfig{Metric: "m", Unit: "MB", Scope: "pod", Labels: pod}), `series::0::unit must be bytes or MiB, got "MB"`},
-		{"a series of nothing", series(SeriesConfig{Metric: "m", Unit: "MiB", Labels: pod}), `series::0::scope must be one of process, pod, device_duplicate, budget, got ""`},
-		{"a series of nobody", series(SeriesConfig{Metric: "m", Unit: "MiB", Scope: "pod"}), "series::0::labels must name pod, pod_uid, or gpu_uuid and pid"},
-		{"no age", func(c *Config) { c.MaxAge = 0 }, "max_age must be between 1s and 1h0m0s, got 0s"},
-		{"a negative context", func(c *Config) { c.Tolerance.Process = -1 }, "tolerance::process must be between 0 and 17179869184 bytes, got -1"},
-		{"a tolerance of all", func(c *Config) { c.Tolerance.Ratio = 1 }, "tolerance::ratio must be between 0 and 0.5, got 1"},
-		{"a short window", func(c *Config) { c.Drift.Window = time.Minute }, "drift::window must be between 1h0m0s and 720h0m0s, got 1m0s"},
-		{"a percentage", func(c *Config) { c.Drift.Quantile = 95 }, "drift::quantile must be between 0.5 and 1, got 95"},
-		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series must be between 1 and 10000000, got 0"},
+		{"a preset twice", func(c *Config) { c.Presets = []string{"hami", "hami"} }, `presets[1] is "hami": must be listed once`},
+		{"a series without a name", series(SeriesConfig{Unit: "MiB", Scope: "pod", Labels: pod}), `series[0]::metric is "": must be a metric's name, of another exporter`},
+		{"a series in MB", series(SeriesConfig{Metric: "m", Unit: "MB", Scope: "pod", Labels: pod}), `series[0]::unit is "MB": must be bytes or MiB`},
+		{"a series of nothing", series(SeriesConfig{Metric: "m", Unit: "MiB", Labels: pod}), `series[0]::scope is "": must be one of process, pod, device_duplicate, budget`},
+		{"a series of nobody", series(SeriesConfig{Metric: "m", Unit: "MiB", Scope: "pod"}), "series[0]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid"},
 		{
-			"a metric of another component", func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.power": {}} },
-			`metrics must be by one of k8s.container.gpu.memory.usage, k8s.container.gpu.memory.budget, k8s.container.gpu.memory.budget.utilization, k8s.container.gpu.memory.budget.drift.ratio, gpu.memory.budget.declared, gpu.memory.headroom, gpu.memory.usage.unbudgeted, gpu.memory.attribution.state, got "hw.power"`,
+			"a series twice", func(c *Config) {
+				s := SeriesConfig{Metric: "m", Unit: "MiB", Scope: "pod", Labels: pod}
+				c.Series = []SeriesConfig{s, s}
+			},
+			`series[1]::metric is "m": must be listed once`,
+		},
+		{
+			"a series of our own", series(SeriesConfig{Metric: "hw.gpu.memory.usage", Unit: "bytes", Scope: "pod", Labels: pod}),
+			`series[0]::metric is "hw.gpu.memory.usage": must be a metric's name, of another exporter`,
+		},
+		{"no age", func(c *Config) { c.MaxAge = 0 }, "max_age is 0s: must be between 1s and 1h0m0s"},
+		{"a negative context", func(c *Config) { c.Tolerance.Process = -1 }, "tolerance::process is -1: must be between 0 and 17179869184 bytes"},
+		{"a tolerance of all", func(c *Config) { c.Tolerance.Ratio = 1 }, "tolerance::ratio is 1: must be between 0 and 0.5"},
+		{"a short window", func(c *Config) { c.Drift.Window = time.Minute }, "drift::window is 1m0s: must be between 1h0m0s and 720h0m0s"},
+		{"a percentage", func(c *Config) { c.Drift.Quantile = 95 }, "drift::quantile is 95: must be between 0.5 and 1"},
+		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
+		{
+			"a metric of another component", func(c *Config) { c.Metrics = metricswitch.Config{"hw.power": {}} },
+			`metrics has the key "hw.power": must be one of k8s.container.gpu.memory.usage, k8s.container.gpu.memory.budget, k8s.container.gpu.memory.budget.utilization, k8s.container.gpu.memory.budget.drift.ratio, gpu.memory.budget.declared, gpu.memory.headroom, gpu.memory.usage.unbudgeted, gpu.memory.attribution.state; the nearest is `,
 		},
 		{"an unknown way to the API server", func(c *Config) { c.Kubernetes.AuthType = "tls" }, `auth_type is "tls"`},
 	} {

@@ -3,7 +3,6 @@ package gpubudgetprocessor
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,13 +25,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected outputs")
 
 // Each directory below testdata/golden is a sentence. input.txt holds samples,
 // one line a point, batches parted by a line "---". objects.yaml holds what the
@@ -40,22 +39,13 @@ var update = flag.Bool("update", false, "rewrite the expected outputs")
 // add to the samples; of states only the one that holds is written. config.yaml
 // is the configuration.
 func TestGolden(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, dirs)
-	for _, dir := range dirs {
+	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, "input.txt"))
 			require.NoError(t, err)
 			got := run(t, dir, string(text), false)
-			file := filepath.Join(dir, "output.txt")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), got)
 			assert.Equal(t, got, run(t, dir, string(text), true), "the order of points changes nothing")
+			goldentest.Compare(t, dir, got)
 		})
 	}
 }
@@ -218,39 +208,21 @@ func putAll(t testing.TB, m pcommon.Map, text string) {
 // before. Lines are sorted. Bytes are in MiB.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
-	for _, rm := range md.ResourceMetrics().All() {
-		for _, sm := range rm.ScopeMetrics().All() {
-			if (sm.Scope().Name() == scopeName) != added {
-				continue
-			}
-			for _, m := range sm.Metrics().All() {
-				for _, dp := range numbers(m).All() {
-					v, unit := dp.DoubleValue(), m.Unit()
-					if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
-						v = float64(dp.IntValue())
-					}
-					if m.Name() == signal.GPUMemoryAttributionState.Name && v == 0 {
-						continue
-					}
-					if unit == "By" {
-						v, unit = v/(1<<20), "Mi"
-					}
-					lines = append(lines, fmt.Sprintf("%s {%s} %s {%s} = %s %s", time.Duration(dp.Timestamp()),
-						attributes(rm.Resource().Attributes()), m.Name(), attributes(dp.Attributes()),
-						strconv.FormatFloat(v, 'g', 6, 64), unit))
-				}
-			}
+	for p := range points.All(md) {
+		if (p.Scope.Name() == scopeName) != added {
+			continue
 		}
+		v, unit := points.Value(p.NumberDataPoint), p.Metric.Unit()
+		if p.Metric.Name() == signal.GPUMemoryAttributionState.Name && v == 0 {
+			continue
+		}
+		if unit == "By" {
+			v, unit = v/(1<<20), "Mi"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s %s = %s %s", time.Duration(p.Timestamp()),
+			points.Text(p.Resource.Attributes()), p.Metric.Name(), points.Text(p.Attributes()),
+			strconv.FormatFloat(v, 'g', 6, 64), unit))
 	}
 	slices.Sort(lines)
 	return strings.Join(append(lines, ""), "\n")
-}
-
-func attributes(m pcommon.Map) string {
-	var parts []string
-	for k, v := range m.All() {
-		parts = append(parts, k+"="+v.AsString())
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ", ")
 }

@@ -73,10 +73,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	p.pods = newPods(cfg, func() {
 		p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
 	})
-	for name, mc := range cfg.Metrics {
-		if m, ok := signal.Lookup(name); ok {
-			p.write.disabled[m] = !mc.Enabled
-		}
+	for _, m := range cfg.Metrics.Disabled(emitted) {
+		p.write.disabled[m] = true
 	}
 	for r := range p.reasons {
 		p.reasons[r] = with("reason", dropReason(r).String())

@@ -26,6 +26,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadatatest"
 )
@@ -225,7 +226,7 @@ func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
 }
 
 func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return memoryClient{storage.NewNopClient(), m}, nil
+	return storagetest.Plain(memoryClient{storage.NewNopClient(), m}), nil
 }
 
 type memoryClient struct {
@@ -338,7 +339,11 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 			tel := componenttest.NewTelemetry()
 			set := nop()
 			set.TelemetrySettings = tel.NewTelemetrySettings()
+			core, logs := observer.New(zap.WarnLevel)
+			set.Logger = zap.New(core)
 			p := (&memoryStorage{values: values}).start(t, set)
+			require.Equal(t, 1, logs.Len())
+			assert.NotContains(t, logs.All()[0].ContextMap()["error"], "%!", "the error says what is wrong")
 			assert.Contains(t, feed(t, p, parse(t, exclusive(time.Second, "8Gi"), false)), "utilization")
 			metadatatest.AssertEqualProcessorGpuBudgetStorageErrors(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 		})

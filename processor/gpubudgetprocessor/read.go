@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
@@ -147,7 +148,7 @@ func (p *gpuBudget) metric(in *input, s *signal.Metric, m pmetric.Metric, now ti
 
 // points hands on the points that have a value, which is not negative.
 func (p *gpuBudget) points(m pmetric.Metric, f func(pmetric.NumberDataPoint, float64)) {
-	for _, dp := range numbers(m).All() {
+	for _, dp := range points.Of(m).All() {
 		// The flag comes first: a point with it has no value, and reads as 0.
 		if dp.Flags().NoRecordedValue() || dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty {
 			p.dropped[dropNoValue]++
@@ -167,17 +168,6 @@ func (p *gpuBudget) points(m pmetric.Metric, f func(pmetric.NumberDataPoint, flo
 		}
 		f(dp, v)
 	}
-}
-
-// numbers returns the number points of a gauge or a sum; of other types none.
-func numbers(m pmetric.Metric) pmetric.NumberDataPointSlice {
-	switch m.Type() {
-	case pmetric.MetricTypeGauge:
-		return m.Gauge().DataPoints()
-	case pmetric.MetricTypeSum:
-		return m.Sum().DataPoints()
-	}
-	return pmetric.NewNumberDataPointSlice()
 }
 
 // device returns the device of a point, nil for one without a GPU.

@@ -229,8 +229,13 @@ func (s *storedPlace) valid() error {
 	for i := range s.Series {
 		x := &s.Series[i]
 		key := driftKey{x.Device, budget.Container{Namespace: x.Namespace, Pod: x.Pod, UID: x.UID, Name: x.Container}}
-		if err := x.Validate(); err != nil || x.Device == "" || known[key] {
+		switch err := x.Validate(); {
+		case err != nil:
 			return fmt.Errorf("%w: series %d on %q: %w", errStored, i, x.Device, err)
+		case x.Device == "":
+			return fmt.Errorf("%w: series %d is on no device", errStored, i)
+		case known[key]:
+			return fmt.Errorf("%w: series %d on %q is there twice", errStored, i, x.Device)
 		}
 		known[key] = true
 	}

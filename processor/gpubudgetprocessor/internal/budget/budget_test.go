@@ -151,6 +151,41 @@ func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
 	assert.EqualValues(t, 2*gi, again.Budget, "the other device is not named: the pod's budget by three")
 }
 
+func TestWhatAPodDeclaresBeyondAContainersOwnIsForTheOthers(t *testing.T) {
+	perPod := gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 6 * gi}
+	own := gpushare.Budget{Source: gpushare.BudgetAnnotation, Container: "own", Minor: -1, MemoryBytes: 1 * gi}
+	for name, tc := range map[string]struct {
+		perPod int64
+		users  []string
+		want   []int64
+	}{
+		"one other":                       {6 * gi, []string{"own", "a"}, []int64{1 * gi, 5 * gi}},
+		"two others":                      {6 * gi, []string{"own", "a", "b"}, []int64{1 * gi, 5 * gi / 2, 5 * gi / 2}},
+		"no other":                        {6 * gi, []string{"own"}, []int64{1 * gi}},
+		"its container is not on the GPU": {6 * gi, []string{"a"}, []int64{6 * gi}},
+		"nothing is left":                 {1 * gi, []string{"own", "a"}, []int64{1 * gi, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			perPod.MemoryBytes = tc.perPod
+			d := &Device{ID: "GPU-1", Limit: 16 * gi}
+			for _, container := range tc.users {
+				d.Users = append(d.Users, &User{
+					Container: Container{Namespace: "ns", Pod: "p", Name: container}, Holder: true,
+					Declared: []gpushare.Budget{own, perPod},
+				})
+			}
+			s := &Sources{}
+			s.Enabled[Annotation] = true
+			(&Place{Devices: []*Device{d}}).Declare(s)
+			var budgets []int64
+			for _, u := range d.Users {
+				budgets = append(budgets, u.Budget)
+			}
+			assert.Equal(t, tc.want, budgets)
+		})
+	}
+}
+
 // Whatever is told, the numbers of a device fit each other, and a sum that cannot
 // be is never valid.
 func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {

@@ -1,6 +1,8 @@
 package budget
 
 import (
+	"slices"
+
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
@@ -125,8 +127,10 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 		switch {
 		case b.Container == "" && b.Devices > 0:
 			bytes /= d.count(func(o *User) bool { return o.samePod(&u.Container) })
+		case b.Container == "":
+			bytes = p.rest(b, u)
 		case b.Devices == 0:
-			bytes /= p.spread(u, b.Container == "")
+			bytes /= p.count(func(o *User) bool { return o.Match(&u.Container) })
 		}
 		total += bytes
 	}
@@ -151,16 +155,37 @@ func (d *Device) count(of func(*User) bool) int64 {
 	return max(n, 1)
 }
 
-// spread is over how many users a budget is divided that names no device: those
-// of the container, or of its whole pod.
-func (p *Place) spread(u *User, pod bool) int64 {
+// count is over how many users of all devices a budget is divided.
+func (p *Place) count(of func(*User) bool) int64 {
 	var n int64
 	for _, d := range p.Devices {
-		for _, o := range d.Users {
-			if pod && o.samePod(&u.Container) || !pod && o.Match(&u.Container) {
+		for _, u := range d.Users {
+			if of(u) {
 				n++
 			}
 		}
 	}
 	return max(n, 1)
+}
+
+func (p *Place) holds(of func(*User) bool) bool {
+	return slices.ContainsFunc(p.Devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, of) })
+}
+
+// rest is the user's part of a budget for a whole pod that names no device: what
+// the same source declares for single containers is theirs, and the others share
+// the rest.
+func (p *Place) rest(pod *gpushare.Budget, u *User) int64 {
+	bytes, own := pod.MemoryBytes, map[string]bool{}
+	for i := range u.Declared {
+		b := &u.Declared[i]
+		if b.Source != pod.Source || b.Container == "" {
+			continue
+		}
+		own[b.Container] = true
+		if p.holds(func(o *User) bool { return o.samePod(&u.Container) && o.Name == b.Container }) {
+			bytes -= b.MemoryBytes
+		}
+	}
+	return max(bytes, 0) / p.count(func(o *User) bool { return o.samePod(&u.Container) && !own[o.Name] })
 }

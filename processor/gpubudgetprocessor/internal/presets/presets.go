@@ -39,7 +39,7 @@ func ParseScope(name string) (Scope, error) {
 	if i := slices.Index(scopeNames[:MIGInfo], name); i >= 0 {
 		return Scope(i), nil
 	}
-	return 0, fmt.Errorf("must be one of %s, got %q", strings.Join(scopeNames[:MIGInfo], ", "), name)
+	return 0, fmt.Errorf("is %q: must be one of %s", name, strings.Join(scopeNames[:MIGInfo], ", "))
 }
 
 // Units are the bytes of one unit, by its name in the configuration.

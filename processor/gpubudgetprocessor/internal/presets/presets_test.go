@@ -143,5 +143,5 @@ func TestScopesReadAsTheyAreWritten(t *testing.T) {
 		assert.Equal(t, s, got)
 	}
 	_, err := ParseScope("mig_info")
-	assert.EqualError(t, err, `must be one of process, pod, device_duplicate, budget, got "mig_info"`)
+	assert.EqualError(t, err, `is "mig_info": must be one of process, pod, device_duplicate, budget`)
 }
