@@ -89,13 +89,24 @@ type holderKey struct{ uid, namespace, pod, container string }
 
 type holder struct {
 	usage, budget decide.Reading
-	// shared says that the budget is a share of one for several devices.
-	shared bool
+	// whole names what the budget is a share of, empty for one of its own.
+	whole string
 }
 
-// sharedSources are the sources whose budgets name no device: the budget processor
-// splits them evenly.
-var sharedSources = map[string]bool{"extended_resource": true, "annotation": true}
+// wholeOf names what a budget is a share of: the budget processor splits evenly what
+// names no device, and what several pods were given by one claim. Budgets of other
+// exporters may name no device either.
+func wholeOf(device decide.Device, of holderKey, budget pcommon.Map) string {
+	switch text(budget, signal.BudgetSource) {
+	case "extended_resource", "annotation", "exporter":
+		return "pod " + of.uid
+	case "dra":
+		return strings.Join([]string{
+			"claim", of.namespace, text(budget, signal.ResourceClaimName), text(budget, signal.DRAShareID), device.Node, device.ID,
+		}, " ")
+	}
+	return ""
+}
 
 // device is what is known of a device. Parts of a frame may come in several
 // batches, so the frame before is kept until the current one is complete.
@@ -228,7 +239,7 @@ func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, no
 		c.devices[key] = d
 	}
 	if ofContainer {
-		return d.takeHolder(at.holder, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
+		return d.takeHolder(key, at.holder, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
 	}
 	return d.take(name, dp, sampled)
 }
@@ -323,7 +334,9 @@ func (d *device) frame(at time.Time) *frame {
 	}
 }
 
-func (d *device) takeHolder(key holderKey, name string, dp pmetric.NumberDataPoint, r decide.Reading) outcome {
+func (d *device) takeHolder(
+	on decide.Device, key holderKey, name string, dp pmetric.NumberDataPoint, r decide.Reading,
+) outcome {
 	h := d.holders[key]
 	if h == nil {
 		if len(d.holders) >= maxHolders {
@@ -335,7 +348,7 @@ func (d *device) takeHolder(key holderKey, name string, dp pmetric.NumberDataPoi
 	reading := &h.usage
 	if name == signal.K8sContainerGPUMemoryBudget.Name {
 		reading = &h.budget
-		h.shared = sharedSources[text(dp.Attributes(), signal.BudgetSource)]
+		h.whole = wholeOf(on, key, dp.Attributes())
 	}
 	if r.At.Before(reading.At) {
 		return old
@@ -380,7 +393,7 @@ func (c *collection) samples(now time.Time) []observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]observed, 0, len(c.devices))
-	spare := map[string]int64{} // by pod UID, on all devices
+	spare := map[string]int64{} // of each whole
 	for board, e := range c.energy {
 		if now.Sub(e.at) > forgetAfter*c.maxAge {
 			delete(c.energy, board)
@@ -409,8 +422,8 @@ func (c *collection) samples(now time.Time) []observed {
 			o.sample.Moved = e.moved
 		}
 		all = append(all, o)
-		for k, h := range d.holders {
-			spare[k.uid] += h.spare()
+		for _, h := range d.holders {
+			spare[h.whole] += h.spare()
 		}
 	}
 	for _, o := range all {
@@ -422,27 +435,30 @@ func (c *collection) samples(now time.Time) []observed {
 	return all
 }
 
-// spare is what a container leaves unused of a budget for several devices. What it
-// uses is nothing where that is not known.
+// spare is what a container leaves unused of its share of a budget. What it uses is
+// nothing where that is not known.
 func (h *holder) spare() int64 {
-	if !h.shared || h.budget.Bytes <= 0 {
+	if h.whole == "" || h.budget.Bytes <= 0 {
 		return 0
 	}
 	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
 }
 
-// putSpare tells a device's sample what its pods leave unused on other devices.
-func (c *collection) putSpare(o observed, all map[string]int64) {
+// putSpare tells a device's sample what is left unused elsewhere of the budgets that
+// its pods have shares of: on other devices, or by other pods.
+func (c *collection) putSpare(o observed, of map[string]int64) {
 	if o.sample == nil {
 		return
 	}
-	elsewhere := map[string]int64{}
+	type share struct{ uid, whole string }
+	elsewhere, counted := map[string]int64{}, map[share]bool{}
 	for k, h := range c.devices[o.device].holders {
-		if !h.shared {
+		if h.whole == "" {
 			continue
 		}
-		if _, seen := elsewhere[k.uid]; !seen {
-			elsewhere[k.uid] = all[k.uid]
+		if s := (share{k.uid, h.whole}); !counted[s] {
+			counted[s] = true
+			elsewhere[k.uid] += of[h.whole]
 		}
 		elsewhere[k.uid] -= h.spare()
 	}

@@ -253,29 +253,61 @@ func TestContainersAndDevicesThatDoNotComeAgainAreForgotten(t *testing.T) {
 }
 
 func TestWhatAPodLeavesOfABudgetForSeveralDevices(t *testing.T) {
-	c := newCollection(90 * time.Second)
-	put := func(device string, used int64) {
-		md := card{free: 900, used: map[string]int64{"a": used, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}.metrics(t0)
-		for _, of := range signal.All() {
-			each(md, of, func(_ pcommon.Resource, dp pmetric.NumberDataPoint) {
-				dp.Attributes().PutStr(signal.HardwareID, device)
-			})
-		}
-		each(md, signal.K8sContainerGPUMemoryBudget, func(r pcommon.Resource, dp pmetric.NumberDataPoint) {
-			if text(r.Attributes(), signal.K8sPodName) == "a" {
-				dp.Attributes().PutStr(signal.BudgetSource, "extended_resource")
+	// The budgets of these sources name no device, or may name none.
+	for _, source := range []string{"extended_resource", "annotation", "exporter"} {
+		c := newCollection(90 * time.Second)
+		put := func(device string, used int64) {
+			md := card{free: 900, used: map[string]int64{"a": used, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}.metrics(t0)
+			for _, of := range signal.All() {
+				each(md, of, func(_ pcommon.Resource, dp pmetric.NumberDataPoint) {
+					dp.Attributes().PutStr(signal.HardwareID, device)
+				})
 			}
-		})
-		c.take(md, t0)
+			each(md, signal.K8sContainerGPUMemoryBudget, func(r pcommon.Resource, dp pmetric.NumberDataPoint) {
+				if text(r.Attributes(), signal.K8sPodName) == "a" {
+					dp.Attributes().PutStr(signal.BudgetSource, source)
+				}
+			})
+			c.take(md, t0)
+		}
+		put("GPU-0", 5000)
+		put("GPU-1", 1000)
+		put("GPU-2", 2500)
+		all := c.samples(t0)
+		require.Len(t, all, 3)
+		for i, want := range []int64{2500, 500, 2000} {
+			assert.Equal(t, map[string]int64{"uid-a": want * mib}, all[i].sample.Spare, "%s on %s", source, all[i].device.ID)
+		}
 	}
-	put("GPU-0", 5000)
-	put("GPU-1", 1000)
-	put("GPU-2", 2500)
-	all := c.samples(t0)
-	require.Len(t, all, 3)
-	for i, want := range []int64{2500, 500, 2000} {
-		assert.Equal(t, map[string]int64{"uid-a": want * mib}, all[i].sample.Spare, all[i].device.ID)
-	}
+}
+
+// Two pods with one claim have one budget: nobody is over it while they are not so
+// together.
+func TestWhatOthersLeaveOfTheBudgetOfOneClaim(t *testing.T) {
+	c := newCollection(90 * time.Second)
+	md := card{free: 900, used: map[string]int64{"a": 5000, "b": 1000, "c": 500}, budget: map[string]int64{"a": 3000, "b": 3000, "c": 3000}}.metrics(t0)
+	each(md, signal.K8sContainerGPUMemoryBudget, func(r pcommon.Resource, dp pmetric.NumberDataPoint) {
+		claim := "one"
+		if text(r.Attributes(), signal.K8sPodName) == "c" {
+			claim = "another"
+		}
+		dp.Attributes().PutStr(signal.BudgetSource, "dra")
+		dp.Attributes().PutStr(signal.ResourceClaimName, claim)
+	})
+	c.take(md, t0)
+	assert.Equal(t, map[string]int64{"uid-a": 2000 * mib, "uid-b": 0, "uid-c": 0}, only(t, c, t0).Spare)
+}
+
+// What a pod used when it was last seen is no contradiction to a device that is free
+// of it, nor is it part of what the next sample tells.
+func TestAPodThatEndedIsNotPartOfTheNextSample(t *testing.T) {
+	c := newCollection(90 * time.Second)
+	c.take(pressed.metrics(t0), t0)
+	later := t0.Add(10 * time.Second)
+	c.take(card{free: 9900, used: map[string]int64{"b": 4000}}.metrics(later), later)
+	in := decide.Input{Device: decide.Device{Node: "gpu-1", ID: "GPU-0"}, Sample: only(t, c, later)}
+	_, d := decide.Evaluate(decide.State{}, in, newConfig().policy(), later)
+	assert.Equal(t, decide.AboveFloor, d.Reason)
 }
 
 func TestLimitsRefuseWhatIsNewAndKeepWhatIsThere(t *testing.T) {

@@ -34,14 +34,20 @@ const (
 // namespaceName is what names of namespaces look like.
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
+// minBytes is the least amount that makes sense: a smaller one lost its unit.
+const minBytes = 1 << 20
+
+// maxBytes is more memory than any device has.
+const maxBytes = 1 << 50
+
 // Bytes is an amount of memory: a number of bytes, or a quantity such as 1536Mi.
 type Bytes int64
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (b *Bytes) UnmarshalText(text []byte) error {
 	q, err := resource.ParseQuantity(string(text))
-	if err != nil {
-		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 1536Mi", text)
+	if err != nil || q.Sign() < 0 || q.CmpInt64(maxBytes) > 0 {
+		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 1536Mi, 0 to 1Pi", text)
 	}
 	*b = Bytes(q.Value())
 	return nil
@@ -88,7 +94,7 @@ type Config struct {
 	// Namespaces are those whose pods may be evicted. Empty: none.
 	Namespaces []string `mapstructure:"namespaces"`
 	// MaxPriority is the highest priority of pods that may be evicted.
-	MaxPriority int32 `mapstructure:"max_priority"`
+	MaxPriority int64 `mapstructure:"max_priority"`
 	// MaxDataAge is the age from which on a sample is not acted on.
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`
 	// MinOvershoot is by how much a pod must be over its budget.
@@ -139,8 +145,9 @@ func (cfg *Config) Validate() error {
 	}
 	check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
 		"interval is %s: must be %s to 1h; write the unit, as in 60s", cfg.Interval, minInterval)
-	check(cfg.Floor > 0, "floor is %s: must be above 0, as in 1536Mi", cfg.Floor)
-	check(cfg.ClearFloor >= cfg.Floor, "clear_floor is %s: must be at least floor, %s", cfg.ClearFloor, cfg.Floor)
+	check(cfg.Floor >= minBytes && cfg.Floor <= maxBytes, "floor is %s: must be 1Mi to 1Pi, as in 1536Mi", cfg.Floor)
+	check(cfg.ClearFloor >= cfg.Floor && cfg.ClearFloor <= maxBytes,
+		"clear_floor is %s: must be floor, %s, to 1Pi", cfg.ClearFloor, cfg.Floor)
 	check(cfg.Breaches >= 1 && cfg.Breaches <= 100, "breaches is %d: must be 1 to 100", cfg.Breaches)
 	for _, d := range []struct {
 		field string
@@ -161,7 +168,10 @@ func (cfg *Config) Validate() error {
 	}
 	check(cfg.MaxDataAge >= time.Second && cfg.MaxDataAge <= time.Hour,
 		"max_data_age is %s: must be 1s to 1h; write the unit, as in 90s", cfg.MaxDataAge)
-	check(cfg.MinOvershoot.Bytes >= 0, "min_overshoot::bytes is %s: must not be negative", cfg.MinOvershoot.Bytes)
+	over := cfg.MinOvershoot.Bytes
+	check(over == 0 || over >= minBytes && over <= maxBytes, "min_overshoot::bytes is %s: must be 0, or 1Mi to 1Pi, as in 512Mi", over)
+	check(cfg.MaxPriority >= math.MinInt32 && cfg.MaxPriority <= math.MaxInt32,
+		"max_priority is %d: must be %d to %d", cfg.MaxPriority, math.MinInt32, math.MaxInt32)
 	check(cfg.MinOvershoot.Ratio >= 0 && cfg.MinOvershoot.Ratio <= math.MaxFloat32,
 		"min_overshoot::ratio is %g: must be 0 or more, as in 0.05", cfg.MinOvershoot.Ratio)
 	check(cfg.Action == actionEvict || cfg.Action == actionDelete,
@@ -185,7 +195,7 @@ func (cfg *Config) policy() decide.Policy {
 		MaxActionsPerHour: cfg.MaxActionsPerHour,
 		MinPodAge:         cfg.MinPodAge,
 		Namespaces:        cfg.Namespaces,
-		MaxPriority:       cfg.MaxPriority,
+		MaxPriority:       int32(cfg.MaxPriority),
 		MaxDataAge:        cfg.MaxDataAge,
 		MinOvershoot:      int64(cfg.MinOvershoot.Bytes),
 		MinOvershootRatio: cfg.MinOvershoot.Ratio,

@@ -33,8 +33,11 @@ func TestSizesAreNumbersOrQuantities(t *testing.T) {
 			assert.Equal(t, tc.want, cfg.Floor)
 		})
 	}
-	err := confmap.NewFromStringMap(map[string]any{"floor": "1.5 GiB"}).Unmarshal(createDefaultConfig())
-	require.ErrorContains(t, err, `"1.5 GiB" is no amount of memory`)
+	// Beyond an int64 a quantity's value is any number, and 0 of 1e30.
+	for _, text := range []string{"1.5 GiB", "1e30", "10Ei", "-1Gi"} {
+		err := confmap.NewFromStringMap(map[string]any{"min_overshoot": map[string]any{"bytes": text}}).Unmarshal(createDefaultConfig())
+		require.ErrorContains(t, err, `"`+text+`" is no amount of memory`)
+	}
 }
 
 func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
@@ -47,8 +50,10 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 			"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted; without any, nothing ever is",
 		},
 		"interval":        {func(c *Config) { c.Interval = 60 }, "interval is 60ns: must be 1s to 1h; write the unit, as in 60s"},
-		"floor":           {func(c *Config) { c.Floor = 0 }, "floor is 0: must be above 0, as in 1536Mi"},
-		"clear floor":     {func(c *Config) { c.ClearFloor = 1 << 30 }, "clear_floor is 1Gi: must be at least floor, 1536Mi"},
+		"floor":           {func(c *Config) { c.Floor = 0 }, "floor is 0: must be 1Mi to 1Pi, as in 1536Mi"},
+		"a floor in MiB":  {func(c *Config) { c.Floor = 1536 }, "floor is 1536: must be 1Mi to 1Pi, as in 1536Mi"},
+		"clear floor":     {func(c *Config) { c.ClearFloor = 1 << 30 }, "clear_floor is 1Gi: must be floor, 1536Mi, to 1Pi"},
+		"no clear floor":  {func(c *Config) { c.ClearFloor = 1 << 60 }, "clear_floor is 1Ei: must be floor, 1536Mi, to 1Pi"},
 		"breaches":        {func(c *Config) { c.Breaches = 0 }, "breaches is 0: must be 1 to 100"},
 		"device cooldown": {func(c *Config) { c.Cooldown.Device = 10 }, "cooldown::device is 10ns: must be 0s, or 1s to 24h0m0s; write the unit, as in 10m"},
 		"owner cooldown":  {func(c *Config) { c.Cooldown.Owner = -time.Second }, "cooldown::owner is -1s"},
@@ -56,7 +61,9 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 		"cap":             {func(c *Config) { c.MaxActionsPerHour = 0 }, "max_actions_per_hour is 0: must be 1 to 20; to act never, set dry_run"},
 		"a pattern":       {func(c *Config) { c.Namespaces = []string{"team-*"} }, `namespaces[0] is "team-*": must be a namespace's name, in full`},
 		"data age":        {func(c *Config) { c.MaxDataAge = 90 }, "max_data_age is 90ns: must be 1s to 1h; write the unit, as in 90s"},
-		"overshoot":       {func(c *Config) { c.MinOvershoot.Bytes = -1 }, "min_overshoot::bytes is -1: must not be negative"},
+		"overshoot":       {func(c *Config) { c.MinOvershoot.Bytes = -1 }, "min_overshoot::bytes is -1: must be 0, or 1Mi to 1Pi, as in 512Mi"},
+		"512 MiB":         {func(c *Config) { c.MinOvershoot.Bytes = 512 }, "min_overshoot::bytes is 512: must be 0, or 1Mi to 1Pi, as in 512Mi"},
+		"priority":        {func(c *Config) { c.MaxPriority = 3_000_000_000 }, "max_priority is 3000000000: must be -2147483648 to 2147483647"},
 		"ratio":           {func(c *Config) { c.MinOvershoot.Ratio = -0.1 }, "min_overshoot::ratio is -0.1: must be 0 or more, as in 0.05"},
 		"action":          {func(c *Config) { c.Action = "kill" }, `action is "kill": must be evict or delete`},
 		"no API server":   {func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone }, `kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`},

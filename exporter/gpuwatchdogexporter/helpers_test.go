@@ -38,6 +38,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 )
 
 const (
@@ -69,7 +70,7 @@ func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
 }
 
 func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return memoryClient{storage.NewNopClient(), m}, nil
+	return storagetest.Plain(memoryClient{storage.NewNopClient(), m}), nil
 }
 
 type memoryClient struct {

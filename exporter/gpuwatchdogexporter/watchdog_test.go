@@ -407,7 +407,7 @@ func TestStartFailsForWhatIsNotThere(t *testing.T) {
 		return err
 	}
 	stored := func(cfg *Config) { cfg.Storage = &storageID }
-	require.ErrorContains(t, start(componenttest.NewNopHost(), stored), `storage must be an extension of the service, got "memory_storage"`)
+	require.ErrorContains(t, start(componenttest.NewNopHost(), stored), `storage is "memory_storage": must be an extension of the service`)
 	require.ErrorContains(t, start(newStorage(), stored, func(cfg *Config) {
 		cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: "/no/such/file"}
 	}), "/no/such/file")

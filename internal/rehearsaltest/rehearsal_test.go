@@ -34,6 +34,7 @@ func TestTheRunawayPodIsEvictedOnceAndTheOthersStay(t *testing.T) {
 	require.NoError(t, s.plane.Admin().CoreV1().Pods(s.tenants).Delete(t.Context(), s.runaway.Name, metav1.DeleteOptions{GracePeriodSeconds: &at}))
 	s.more("above_floor", 2)
 	s.assertEvicted(s.runaway)
+	assert.Zero(t, s.evaluated("telemetry_impossible"), "a pod that ends contradicts nothing")
 }
 
 func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
@@ -63,6 +64,20 @@ func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
 	allow(1)
 	s.more("evicted", 1)
 	s.assertEvicted(s.runaway)
+}
+
+// The lease has a note of the actions too; it is taken away, so that it is the storage
+// that remembers.
+func TestWhatItDidSurvivesAKill(t *testing.T) {
+	s := begin(t, false)
+	s.grow()
+	s.more("evicted", 1)
+	require.NoError(t, s.plane.Admin().CoordinationV1().Leases(s.monitoring).Delete(t.Context(), "otelcol-gpu-watchdog", metav1.DeleteOptions{}))
+	s.crash()
+	s.until("the breach is counted again", func() bool { return s.evaluated("device_cooldown") >= 2 })
+	assert.Zero(t, s.evaluated("evicted"))
+	s.assertEvicted(s.runaway)
+	s.assertToldOnce("GPUMemoryEviction")
 }
 
 func TestADryRunSaysWhatItWouldDoAndDoesNothing(t *testing.T) {

@@ -2,17 +2,12 @@ package rehearsaltest
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 const (
@@ -37,9 +33,6 @@ const (
 
 	// watchdogRBAC is what the README of the exporter lists, see its tests.
 	watchdogRBAC = "../../exporter/gpuwatchdogexporter/internal/cluster/testdata/rbac.yaml"
-
-	patience = 60 * time.Second
-	poll     = 100 * time.Millisecond
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
@@ -55,27 +48,26 @@ type stage struct {
 	// matters, large uses the most and may.
 	runaway, slight, large *corev1.Pod
 
-	address   string // of the collector's own metrics
-	cmd       *exec.Cmd
-	log       *buffer
-	ended     chan struct{} // closed when the collector has ended
-	evictions float64       // that the API server had granted before
+	storage   string // directory that outlives a collector
+	launch    func() // starts a collector
+	address   string // of its own metrics
+	collector *processtest.Process
+	evictions float64 // that the API server had granted before
 }
 
 // begin starts the collector and returns when the watchdog sees a device that is well.
 func begin(t *testing.T, dryRun bool) *stage {
 	t.Helper()
-	dir := os.Getenv("OTELCOL_GPU_BIN")
-	if dir == "" {
-		t.Skip("OTELCOL_GPU_BIN does not name the directory of the built commands: `make examples` runs this")
-	}
-	s := &stage{t: t, plane: controlplane.Start(t), log: &buffer{}, ended: make(chan struct{})}
+	binary := processtest.Binary(t, "otelcol-gpu")
+	s := &stage{t: t, plane: controlplane.Start(t), storage: t.TempDir()}
 	s.tenants, s.monitoring = s.plane.Namespace(t), s.plane.Namespace(t)
 	s.plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
 	s.runaway, s.slight, s.large = s.tenant("runaway", 2048), s.tenant("slight", 3072), s.tenant("large", 8192)
 	s.arena = newArena(t, share{s.large, 6000, false}, share{s.runaway, 1500, true}, share{s.slight, 3300, false})
 	s.evictions = s.granted()
-	s.start(filepath.Join(dir, "otelcol-gpu"), dryRun, s.grant())
+	kubeconfig := s.grant()
+	s.launch = func() { s.start(binary, dryRun, kubeconfig) }
+	s.launch()
 	s.until("the watchdog is on guard", func() bool { return s.evaluated("above_floor") > 0 && s.heartbeat() > 0 })
 	return s
 }
@@ -112,56 +104,32 @@ func (s *stage) grant() string {
 }
 
 func (s *stage) start(binary string, dryRun bool, kubeconfig string) {
-	listener, err := new(net.ListenConfig).Listen(s.t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(s.t, err)
-	s.address = listener.Addr().String()
-	require.NoError(s.t, listener.Close())
-	_, port, err := net.SplitHostPort(s.address)
-	require.NoError(s.t, err)
-
-	s.cmd = exec.CommandContext(context.WithoutCancel(s.t.Context()), binary, "--config", filepath.Join("testdata", "collector.yaml"))
-	s.cmd.Stderr = s.log
-	s.cmd.Env = []string{
-		"HOME=" + os.Getenv("HOME"), "NODE_NAME=" + node, "POD_NAMESPACE=" + s.monitoring, "TENANTS=" + s.tenants,
-		clientcmd.RecommendedConfigPathEnvVar + "=" + kubeconfig, "DCGM_ENDPOINT=" + s.URL + "/metrics", "STORAGE_DIR=" + s.t.TempDir(),
-		"DRY_RUN=" + strconv.FormatBool(dryRun), "TELEMETRY_PORT=" + port,
-	}
-	require.NoError(s.t, s.cmd.Start())
-	var ended error
-	go func() {
-		defer close(s.ended)
-		ended = s.cmd.Wait()
-	}()
+	s.address = processtest.FreeAddress(s.t)
+	cmd := exec.Command(binary, "--config", filepath.Join("testdata", "collector.yaml"))
+	cmd.Env = processtest.Environment(map[string]string{
+		"NODE_NAME": node, "POD_NAMESPACE": s.monitoring, "TENANTS": s.tenants,
+		clientcmd.RecommendedConfigPathEnvVar: kubeconfig, "DCGM_ENDPOINT": s.URL + "/metrics", "STORAGE_DIR": s.storage,
+		"DRY_RUN": strconv.FormatBool(dryRun), "TELEMETRY_PORT": processtest.Port(s.t, s.address),
+	})
+	collector := processtest.Start(s.t, cmd)
+	s.collector = collector
 	s.t.Cleanup(func() {
-		_ = s.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-s.ended:
-			assert.NoError(s.t, ended, "the collector's end")
-		case <-time.After(patience):
-			assert.Fail(s.t, "the collector does not end")
-			_ = s.cmd.Process.Kill()
-			<-s.ended
-		}
-		if s.t.Failed() {
-			s.t.Logf("the collector:\n%s", s.log)
+		if s.collector == collector { // it did not crash
+			collector.Stop(s.t)
 		}
 	})
+}
+
+// crash kills the collector and starts another one on what it has stored.
+func (s *stage) crash() {
+	s.collector.Kill()
+	s.launch()
 }
 
 // until asks until the answer is yes.
 func (s *stage) until(what string, done func() bool) {
 	s.t.Helper()
-	tick, end := time.NewTicker(poll), time.After(patience)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-s.ended:
-			require.FailNow(s.t, "the collector ended", "waiting until %s", what)
-		case <-end:
-			require.FailNow(s.t, "it does not happen", "waiting until %s", what)
-		}
-	}
+	processtest.Until(s.t, what, done, s.collector)
 }
 
 // more waits for further evaluations with a reason.
@@ -193,16 +161,8 @@ func (s *stage) heartbeat() float64 {
 
 // metrics returns what the collector says of itself, nothing until it is up.
 func (s *stage) metrics() map[string]*dto.MetricFamily {
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.address+"/metrics", http.NoBody)
-	require.NoError(s.t, err)
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil
-	}
-	defer response.Body.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(processtest.Get(s.t, "http://"+s.address+"/metrics")))
 	require.NoError(s.t, err)
 	return families
 }
@@ -268,7 +228,7 @@ type record struct {
 // first returns the first record with a reason, and its time.
 func (s *stage) first(reason string) (record, time.Time) {
 	s.t.Helper()
-	for line := range strings.Lines(s.log.String()) {
+	for line := range strings.Lines(s.collector.Output.String()) {
 		var r record
 		if json.Unmarshal([]byte(line), &r) == nil && r.Reason == reason {
 			at, err := time.Parse("2006-01-02T15:04:05.000Z0700", r.Time)
@@ -293,22 +253,4 @@ func (s *stage) bind() {
 // unbind takes the watchdog's permissions among the tenants away.
 func (s *stage) unbind() {
 	require.NoError(s.t, s.plane.Admin().RbacV1().RoleBindings(s.tenants).Delete(s.t.Context(), account, metav1.DeleteOptions{}))
-}
-
-// buffer is a bytes.Buffer that is read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -121,7 +121,7 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 		return s, d, nil
 	}
 
-	over, unbudgeted := overBudget(in.Sample, p)
+	over, unbudgeted := overBudget(in.Sample)
 	d.Unbudgeted = unbudgeted
 	enough := slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
 		return v.Overshoot <= p.MinOvershoot || float64(v.Overshoot) <= p.MinOvershootRatio*float64(v.Budget)
@@ -149,8 +149,9 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 // follow takes a sample into the device's breach. It gives no reason only when
 // the sample is a breach that may be judged further.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
-	if b.LastAt.After(now.Add(FutureTolerance)) { // the clock was set back over a restart
-		b = Breach{}
+	// Over a restart the clock may have been set back, or the floor changed.
+	if b.LastAt.After(now.Add(FutureTolerance)) || b.Floor != p.Floor {
+		b = Breach{Floor: p.Floor}
 	}
 	if sample == nil {
 		d.Reason = TelemetryMissing
@@ -175,11 +176,11 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	}
 
 	if at.Sub(b.LastAt) > p.Interval+p.MaxDataAge { // nobody knows what was in between
-		b = Breach{}
+		b = Breach{Floor: p.Floor}
 	}
 	b.LastAt, b.Doubt = at, ""
 	// Whatever is no breach beyond doubt ends the count.
-	ended := Breach{LastAt: at, Doubt: doubt(sample, p)}
+	ended := Breach{LastAt: at, Doubt: doubt(sample, p), Floor: p.Floor}
 	if ended.Doubt != TelemetryImpossible {
 		d.Headroom, d.Usage, d.Limit = sample.Headroom, sample.Usage, sample.Limit
 	}
@@ -198,7 +199,7 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	b.Count = min(b.Count+1, p.Breaches)
 	before := b.Over
 	b.Over = map[string]int{}
-	over, _ := overBudget(sample, p)
+	over, _ := overBudget(sample)
 	for _, v := range over {
 		b.Over[v.UID] = min(before[v.UID]+1, p.Breaches)
 	}
@@ -232,13 +233,13 @@ func impossible(s *Sample, p Policy) bool {
 	}
 	var sum int64
 	for _, h := range s.Holders {
-		if usage, ok := current(h.Usage, s, p); ok {
+		if usage, ok := current(h.Usage, s); ok {
 			if usage < 0 || usage > s.Limit {
 				return true
 			}
 			sum += usage
 		}
-		if budget, ok := current(h.Budget, s, p); ok && (budget < 0 || budget > maxBytes || budget > 0 && budget < minBudget) {
+		if budget, ok := current(h.Budget, s); ok && (budget < 0 || budget > maxBytes || budget > 0 && budget < minBudget) {
 			return true
 		}
 	}
@@ -246,24 +247,24 @@ func impossible(s *Sample, p Policy) bool {
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
-// current returns a container's reading if it belongs to the same time as the
-// device's sample.
-func current(r Reading, s *Sample, p Policy) (int64, bool) {
-	return r.Bytes, !r.At.IsZero() && s.At.Sub(r.At).Abs() <= p.MaxDataAge/3
+// current returns a container's reading if it is of the device's sample. One that is
+// older is of a container that is gone, or that nothing is known of any more.
+func current(r Reading, s *Sample) (int64, bool) {
+	return r.Bytes, r.At.Equal(s.At)
 }
 
 // overBudget returns the pods that use more than was declared for them, largest
 // overshoot first, and what containers without a budget use. Of a pod those
 // containers count for which a budget was declared; one whose use is unknown uses
 // nothing, so that doubt speaks for the pod.
-func overBudget(s *Sample, p Policy) (over []Victim, unbudgeted int64) {
+func overBudget(s *Sample) (over []Victim, unbudgeted int64) {
 	pods := map[string]*Victim{}
 	for _, h := range s.Holders {
-		usage, observed := current(h.Usage, s, p)
+		usage, observed := current(h.Usage, s)
 		if !observed {
 			usage = 0
 		}
-		budget, declared := current(h.Budget, s, p)
+		budget, declared := current(h.Budget, s)
 		if !declared || budget == 0 || h.UID == "" {
 			unbudgeted += usage
 			continue

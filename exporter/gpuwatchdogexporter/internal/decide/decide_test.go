@@ -298,7 +298,8 @@ func TestASampleThatCannotBeBelievedSuspends(t *testing.T) {
 		"a budget beyond any device":        {func(s *Sample) { s.Holders[0].Budget.Bytes = 1 << 62 }, TelemetryImpossible},
 		"attribution invalid":               {func(s *Sample) { s.Attribution = Invalid }, AttributionInvalid},
 		"attribution partial":               {func(s *Sample) { s.Attribution = Partial }, AttributionPartial},
-		"use of the pod from another time":  {func(s *Sample) { s.Holders[0].Usage.At = t0.Add(-31 * time.Second) }, WithinBudget},
+		"use of the pod from another time":  {func(s *Sample) { s.Holders[0].Usage.At = t0.Add(-time.Second) }, WithinBudget},
+		"budget from another time":          {func(s *Sample) { s.Holders[0].Budget.At = t0.Add(-time.Second) }, Unbudgeted},
 		"nothing of that: the pod is taken": {func(*Sample) {}, Evicted},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -455,6 +456,22 @@ func TestBreachesSurviveARestart(t *testing.T) {
 	var restored State
 	require.NoError(t, json.Unmarshal(text, &restored))
 	walk(t, restored, three, []step{{2, breach, Evicted}})
+}
+
+// A restart may come with another configuration.
+func TestBreachesOfAnotherFloorDoNotCount(t *testing.T) {
+	p := policy(func(p *Policy) { p.Breaches = 3 })
+	var s State
+	for i := range 2 {
+		at := t0.Add(time.Duration(i) * time.Minute)
+		s, _ = Evaluate(s, Input{device, card(at, gib, holds("a", 9000, 3000)), everyone}, p, at)
+	}
+	require.Equal(t, 2, s.Breach.Count)
+	p.Floor = gib / 2
+	at := t0.Add(2 * time.Minute)
+	_, d := Evaluate(s, Input{device, card(at, gib/4, holds("a", 9000, 3000)), everyone}, p, at)
+	assert.Equal(t, BreachPending, d.Reason)
+	assert.Equal(t, 1, d.Breaches)
 }
 
 func TestNoMoreThanTheHourlyCap(t *testing.T) {

@@ -150,7 +150,7 @@ func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 	told.Holders = slices.Clone(told.Holders)
 	one := &told.Holders[h.r.IntN(len(told.Holders))]
 	e = evaluation{origin: now}
-	switch h.r.IntN(20) {
+	switch h.r.IntN(21) {
 	case 0: // missing
 		return nil, evaluation{}
 	case 1: // stale
@@ -212,6 +212,12 @@ func (h *history) tell(now *truth) (sample *Sample, e evaluation) {
 		told.Attribution = Invalid
 	case 19: // two sources that contradict each other
 		told.Headroom, told.Conflict = told.Headroom/2, true
+	case 20: // who is gone is still there, as when he was seen last
+		for _, holder := range h.past[max(0, len(h.past)-2)].sample.Holders {
+			if !slices.ContainsFunc(told.Holders, func(o Holder) bool { return o.UID == holder.UID }) {
+				told.Holders = append(told.Holders, holder)
+			}
+		}
 	}
 	return &told, e
 }
@@ -284,6 +290,9 @@ func (h *history) disturb() error {
 		h.state = State{}
 		if err := json.Unmarshal(text, &h.state); err != nil {
 			return err
+		}
+		if h.chance(0.1) { // with another configuration
+			h.p.Floor = gib + h.r.Int64N(h.p.ClearFloor-gib+1)
 		}
 		if h.chance(0.2) {
 			h.wall = h.wall.Add(time.Duration(h.r.Int64N(int64(4*time.Hour))) - 2*time.Hour)

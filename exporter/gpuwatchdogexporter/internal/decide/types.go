@@ -42,8 +42,8 @@ type Sample struct {
 	// had at At: what the sample says is of that time at the latest. Zero where no
 	// counter is known.
 	Moved time.Time
-	// Spare is, by pod UID, what the pod leaves unused on other devices of a budget
-	// that was declared for all of them together.
+	// Spare is, by pod UID, what is left unused elsewhere of budgets that the pod has a
+	// share of: by itself on other devices, and by other pods with the same claim.
 	Spare map[string]int64
 }
 
@@ -83,6 +83,7 @@ type Breach struct {
 	LastAt time.Time      `json:"last_at,omitzero"` // of what the sample evaluated last says
 	Over   map[string]int `json:"over,omitempty"`   // by pod UID, in how many of these the pod was over its budget
 	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision; empty: it did not
+	Floor  int64          `json:"floor,omitempty"`  // Policy.Floor that it was counted by
 }
 
 // Action is one eviction, or one that dry run left out.
@@ -111,7 +112,7 @@ type Input struct {
 }
 
 // Victim is a pod over its budget, summed over its containers on the device that
-// have one. What it left unused of the same budget elsewhere is not overshoot.
+// have one. What is left unused of the same budget elsewhere is not overshoot.
 type Victim struct {
 	Namespace, Pod, UID      string
 	Usage, Budget, Overshoot int64
