@@ -1,13 +1,20 @@
 package gpuviewexporter
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // The size that the view has to carry: 5,000 devices, each with a holder, over
@@ -32,7 +39,25 @@ func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	for i := manyWindows - 1; i >= 0; i-- {
 		consume(b, e, fleet(at.Add(-time.Duration(i)*time.Minute), time.Minute, manyDevices, false))
 	}
+	consume(b, e, verdicts(at, manyDevices))
 	return e, base, float64(heap()-before) / 1e6
+}
+
+// verdicts are on every signal of n boards of a fleet, of which one in eight lacks
+// what profiling gives.
+func verdicts(at time.Time, n int) pmetric.Metrics {
+	b := newBatch(at, time.Minute)
+	for i := range n {
+		b.on(fmt.Sprintf("gpu-node-%02d", i/8)).device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", i+1))
+		for _, s := range store.Diagnosed() {
+			if i%8 == 3 && s.Metric.Stage == signal.StageSample && len(s.Feeds) > 0 {
+				b.put(signal.GPUSignalAvailable, 0, s.Name(), diagnose.NoProfiling.String())
+			} else {
+				b.put(signal.GPUSignalAvailable, 1, s.Name())
+			}
+		}
+	}
+	return b.md
 }
 
 // BenchmarkAllocation asks for the last hour over a socket.
@@ -100,4 +125,21 @@ func BenchmarkFirstPaint(b *testing.B) {
 	}
 	b.ReportMetric(paint/float64(n), "ms-first-paint")
 	b.ReportMetric(rows/float64(n), "ms-rows-shown")
+}
+
+// BenchmarkUpdate sends windows of all devices to an open page and reports the
+// longest time that one of them kept the page from doing anything else.
+func BenchmarkUpdate(b *testing.B) {
+	e, base, _ := carry(b)
+	p := open(b, base)
+	p.until(`performance.getEntriesByName("rows").length`)
+	p.do(chromedp.Evaluate(`window.longest = 0; new PerformanceObserver(l => l.getEntries().forEach(t => { longest = Math.max(longest, t.duration); })).observe({type: "longtask"})`, nil))
+	at := now()
+	for b.Loop() {
+		at = at.Add(time.Second)
+		before := eval[string](p, `document.getElementById("window").textContent`)
+		consume(b, e, fleet(at, time.Minute, manyDevices, false))
+		p.until(fmt.Sprintf(`document.getElementById("window").textContent !== %q`, before))
+	}
+	b.ReportMetric(eval[float64](p, "longest"), "ms-longest-task")
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // page is a tab of a headless Chromium.
@@ -95,6 +97,12 @@ func (p *page) input(id, value string) {
 	p.do(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
 }
 
+// click clicks the first element of a selector.
+func (p *page) click(selector string) {
+	p.t.Helper()
+	p.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
+}
+
 // until waits until an expression is true.
 func (p *page) until(expression string) {
 	p.t.Helper()
@@ -167,6 +175,94 @@ func TestWhatIsMissingIsADashWithAReason(t *testing.T) {
 		assert.NotContains(t, text, "0%")
 	}
 	assert.Equal(t, "0", eval[string](p, cell(0, "xid")+".innerText.trim()"), "a 0 was observed")
+}
+
+func TestAMissingCellSaysWhatTheExporterWasFoundToLack(t *testing.T) {
+	e, p := openFleet(t, 8, true)
+	p.input("sort", "node")
+	title := func(row int, column string) string { return eval[string](p, cell(row, column)+".title") }
+	assert.Equal(t, "DCGM_FI_PROF_SM_ACTIVE: DCGM's profiling does not work on this GPU.", title(3, "sm"))
+	assert.Equal(t, "DCGM_FI_PROF_PCIE_TX_BYTES, DCGM_FI_PROF_PCIE_RX_BYTES: DCGM's profiling does not work on this GPU.", title(3, "pcie"))
+	assert.Equal(t, "DCGM_FI_PROF_NVLINK_TX_BYTES: the model has no NVLink.", title(3, "nvlink"))
+	assert.Contains(t, title(3, "throttle"), "DCGM_FI_DEV_POWER_VIOLATION, DCGM_FI_DEV_THERMAL_VIOLATION, ")
+	assert.Contains(t, eval[string](p, cell(3, "sm")+".innerText"), "profiling does not work", "a screen reader hears it too")
+	assert.Contains(t, title(3, "xid"), "Usual reason: ", "nobody looked")
+	b := newBatch(now().Add(time.Minute), time.Minute).on("gpu-node-00").device("GPU-00000004-7d1c-4c5e-9f7a-2b8c1d3e5f60").
+		put(signal.UtilizationAvg, 0.5).put(signal.GPUSignalAvailable, 1, "gpu.sm.active")
+	consume(t, e, b.md)
+	p.until(cell(3, "sm") + `.title.startsWith("The exporter gives it")`)
+}
+
+func TestWhatExportersDoNotGiveIsListedWithTheReason(t *testing.T) {
+	_, p := openFleet(t, 8, true)
+	assert.Equal(t, "8", eval[string](p, `document.querySelector("#tile-missing b").textContent`), "NVLink is not to be had")
+	p.do(chromedp.Click("#tile-missing", chromedp.ByQuery))
+	p.until(`document.getElementById("missing").open`)
+	rows := eval[[]string](p, `[...document.querySelectorAll("#missing tbody tr")].map(r => r.innerText.replace(/\s+/g, " ").trim())`)
+	assert.Equal(t, []string{
+		"gpu.clock.throttle.time {power, thermal} DCGM_FI_DEV_POWER_VIOLATION DCGM_FI_DEV_THERMAL_VIOLATION not in the exporter's csv 1 of 7 nvidia3 on gpu-node-00",
+		"gpu.clock.event.active DCGM_FI_DEV_CLOCKS_EVENT_REASONS not in the exporter's csv 1 of 7 nvidia3 on gpu-node-00",
+		"gpu.sm.active DCGM_FI_PROF_SM_ACTIVE DCGM's profiling does not work on this GPU 1 of 7 nvidia3 on gpu-node-00",
+		"gpu.sm.occupancy DCGM_FI_PROF_SM_OCCUPANCY DCGM's profiling does not work on this GPU 1 of 7 nvidia3 on gpu-node-00",
+		"gpu.dram.active DCGM_FI_PROF_DRAM_ACTIVE DCGM's profiling does not work on this GPU 1 of 7 nvidia3 on gpu-node-00",
+		"gpu.pcie.throughput {transmit, receive} DCGM_FI_PROF_PCIE_TX_BYTES DCGM_FI_PROF_PCIE_RX_BYTES DCGM's profiling does not work on this GPU 1 of 7 nvidia3 on gpu-node-00",
+		"gpu.nvlink.throughput {transmit} DCGM_FI_PROF_NVLINK_TX_BYTES the model has no NVLink 1 of 7 nvidia3 on gpu-node-00",
+	}, rows)
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.until(`!document.getElementById("missing").open`)
+	assert.Equal(t, "tile-missing", eval[string](p, "document.activeElement.id"))
+}
+
+func TestWhereNobodyLookedTheListSaysHowTo(t *testing.T) {
+	_, p := openFleet(t, 8, false)
+	assert.Equal(t, "–", eval[string](p, `document.querySelector("#tile-missing b").textContent`))
+	p.click("#tile-missing")
+	p.until(`document.getElementById("missing").open`)
+	text := eval[string](p, `document.getElementById("missing").innerText`)
+	assert.Contains(t, text, "gpu.signal.available: {enabled: true}")
+	assert.Contains(t, text, "gpudoctor http://")
+}
+
+func TestTheBudgetHasAColumnOnceSomebodyHasOne(t *testing.T) {
+	e, p := openFleet(t, 8, false)
+	const shown = `document.querySelector('th[data-column="budget"]').checkVisibility()`
+	assert.False(t, eval[bool](p, shown))
+	assert.Equal(t, eval[float64](p, `document.getElementById("scroller").clientWidth`),
+		eval[float64](p, `document.querySelector('th[data-column="coverage"]').getBoundingClientRect().right - document.getElementById("scroller").getBoundingClientRect().left - 1`),
+		"the others have its room")
+	assert.True(t, eval[bool](p, `document.querySelector('#sort [value="budget"]').hidden`))
+	consume(t, e, newBatch(now(), time.Minute).on("gpu-node-00").device("GPU-00000001-7d1c-4c5e-9f7a-2b8c1d3e5f60").
+		put(signal.GPUMemoryBudgetDeclared, 60*gib).md)
+	p.until(shown)
+	p.input("sort", "budget")
+	assert.Contains(t, eval[string](p, cell(0, "budget")+".innerText"), "60.0 GiB")
+	assert.Contains(t, eval[string](p, cell(1, "budget")+".title"), "nobody declared a memory budget")
+}
+
+func TestTheDetailsShowTheKeptTimeOfEachSignal(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	at := now()
+	for i := range 5 {
+		b := newBatch(at.Add(time.Duration(i-4)*time.Minute), time.Minute).on("node-1").device("GPU-a")
+		b.load(float64(i)/4, 0.5, 0.1).put(signal.XIDErrors, float64(i%2))
+		consume(t, e, b.md)
+	}
+	p := open(t, base)
+	p.until(`document.querySelectorAll("tr.row:not([hidden])").length > 0`)
+	p.click("tr.row td")
+	p.until(`document.querySelector("#details .kept")`)
+	line := func(name string) string {
+		return eval[string](p, fmt.Sprintf(`(() => { const tr = [...document.querySelectorAll("#details tr")].find(r => r.cells[0].innerText === %q);
+			return tr.innerText.replace(/\s+/g, " ").trim() + " | " + (tr.querySelector("path")?.getAttribute("d") ?? ""); })()`, name))
+	}
+	assert.Equal(t, "Utilization, mean 100% 0% to 100% | M0 19.3h.01L1 14.7L2 10.0L3 5.3L4 0.7", line("Utilization, mean"))
+	assert.Contains(t, line("Memory occupancy, mean"), "always 50%")
+	for _, name := range []string{"Memory pressure", "DRAM active, mean", "SM active", "SM occupancy", "PCIe sent", "NVLink received", "XID errors", "Observed", "software power cap, share of samples"} {
+		assert.Contains(t, line(name), "L4 ", name)
+	}
+	assert.Contains(t, line("Power"), "650 W | ", "what is not windowed has no kept time")
+	consume(t, e, newBatch(at.Add(time.Minute), time.Minute).on("node-1").device("GPU-a").load(0.5, 0.5, 0.1).md)
+	p.until(`document.querySelector("#details .kept path").getAttribute("d").includes("L5 ")`)
 }
 
 func TestANewWindowShowsWithoutMovingAnything(t *testing.T) {
@@ -256,7 +352,7 @@ func TestFiveThousandDevicesAreAsManyRowsAsFit(t *testing.T) {
 func TestTheConsoleIsQuietAndNothingLeavesTheOrigin(t *testing.T) {
 	e, p := openFleet(t, 8, true)
 	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 8, true))
-	p.do(chromedp.Evaluate(`document.querySelector("tr.row td").click()`, nil))
+	p.click("tr.row td")
 	p.until(`document.getElementById("details").open`)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,8 +397,17 @@ func TestTextHasContrastInBothSchemes(t *testing.T) {
 		}))
 		assert.Empty(t, eval[[]string](p, contrast), name)
 	}
-	scheme("light")
-	scheme("dark")
+	for _, dialog := range []string{"", "missing", "details"} {
+		if dialog != "" {
+			p.click(map[string]string{"missing": "#tile-missing", "details": "tr.row td"}[dialog])
+			p.until(fmt.Sprintf(`document.getElementById(%q).open`, dialog))
+		}
+		scheme("light")
+		scheme("dark")
+		if dialog != "" {
+			p.do(chromedp.KeyEvent(kb.Escape))
+		}
+	}
 	// One row for every step of both scales.
 	p.do(chromedp.Evaluate(rowsOf+`.slice(0, 9).forEach((r, i) => {
 		for (const c of r.cells) if (c.cellIndex > 2) c.className = ["u1", "u2", "u3", "u4", "s1", "s2", "s3", "s4", "error"][i];

@@ -61,14 +61,14 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.HTTP.NetAddr.Endpoint != "", "endpoint must be an address to listen on such as localhost:9411, got \"\"")
+	check(c.HTTP.NetAddr.Endpoint != "", "endpoint is \"\": must be an address to listen on, as in localhost:9411")
 	check(c.Retention >= minRetention && c.Retention <= maxRetention,
-		"retention must be between %s and %s, got %s", minRetention, maxRetention, c.Retention)
+		"retention is %s: must be between %s and %s", c.Retention, minRetention, maxRetention)
 	for _, limit := range []struct {
 		name  string
 		value int
 	}{{"max_devices", c.MaxDevices}, {"max_holders", c.MaxHolders}, {"max_clients", c.MaxClients}} {
-		check(limit.value >= 1 && limit.value <= maxLimit, "%s must be between 1 and %d, got %d", limit.name, maxLimit, limit.value)
+		check(limit.value >= 1 && limit.value <= maxLimit, "%s is %d: must be between 1 and %d", limit.name, limit.value, maxLimit)
 	}
 	return errors.Join(errs...)
 }

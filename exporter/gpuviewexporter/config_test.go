@@ -33,12 +33,12 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		with func(*Config)
 		want string
 	}{
-		{func(c *Config) { c.HTTP.NetAddr.Endpoint = "" }, `endpoint must be an address to listen on such as localhost:9411, got ""`},
-		{func(c *Config) { c.Retention = 2 }, "retention must be between 1m0s and 168h0m0s, got 2ns"},
-		{func(c *Config) { c.Retention = 200 * time.Hour }, "retention must be between 1m0s and 168h0m0s, got 200h0m0s"},
-		{func(c *Config) { c.MaxDevices = 0 }, "max_devices must be between 1 and 1000000, got 0"},
-		{func(c *Config) { c.MaxHolders = -1 }, "max_holders must be between 1 and 1000000, got -1"},
-		{func(c *Config) { c.MaxClients = 2_000_000 }, "max_clients must be between 1 and 1000000, got 2000000"},
+		{func(c *Config) { c.HTTP.NetAddr.Endpoint = "" }, `endpoint is "": must be an address to listen on, as in localhost:9411`},
+		{func(c *Config) { c.Retention = 2 }, "retention is 2ns: must be between 1m0s and 168h0m0s"},
+		{func(c *Config) { c.Retention = 200 * time.Hour }, "retention is 200h0m0s: must be between 1m0s and 168h0m0s"},
+		{func(c *Config) { c.MaxDevices = 0 }, "max_devices is 0: must be between 1 and 1000000"},
+		{func(c *Config) { c.MaxHolders = -1 }, "max_holders is -1: must be between 1 and 1000000"},
+		{func(c *Config) { c.MaxClients = 2_000_000 }, "max_clients is 2000000: must be between 1 and 1000000"},
 	} {
 		cfg := createDefaultConfig().(*Config)
 		tt.with(cfg)

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -48,7 +49,7 @@ func (b *batch) device(id string, pairs ...string) *batch {
 	return b
 }
 
-// put adds a point; own is the value of the metric's own attribute.
+// put adds a point; own are the values of the metric's own attributes.
 func (b *batch) put(m *signal.Metric, value float64, own ...string) *batch {
 	out := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
 	out.SetName(m.Name)
@@ -56,8 +57,8 @@ func (b *batch) put(m *signal.Metric, value float64, own ...string) *batch {
 	for k, v := range b.point {
 		dp.Attributes().PutStr(k, v)
 	}
-	if len(own) > 0 {
-		dp.Attributes().PutStr(m.Attributes[0], own[0])
+	for i, value := range own {
+		dp.Attributes().PutStr(m.Attributes[i], value)
 	}
 	if m.Stage == signal.StageWindow {
 		dp.SetStartTimestamp(pcommon.NewTimestampFromTime(b.start))
@@ -131,6 +132,14 @@ func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Met
 			// No profiling, no event reasons, nobody holds it.
 			b.on(node).device(id, signal.HardwareName, name, signal.HardwareModel, "Tesla T4").
 				put(signal.WindowCoverage, 0.5).put(signal.WindowSamples, 2).put(signal.UtilizationAvg, busy*0.3).memory(busy*0.4).put(signal.HwPower, 40)
+			for _, lacks := range []string{"gpu.sm.active", "gpu.sm.occupancy", "gpu.dram.active", "gpu.pcie.throughput{transmit}", "gpu.pcie.throughput{receive}"} {
+				b.put(signal.GPUSignalAvailable, 0, lacks, diagnose.NoProfiling.String())
+			}
+			for _, lacks := range []string{"gpu.clock.throttle.time{power}", "gpu.clock.throttle.time{thermal}", "gpu.clock.event.active"} {
+				b.put(signal.GPUSignalAvailable, 0, lacks, diagnose.NotInCSV.String())
+			}
+			b.put(signal.GPUSignalAvailable, 0, "gpu.nvlink.throughput{transmit}", diagnose.Link.String())
+			b.put(signal.GPUSignalAvailable, 1, "hw.power")
 			continue
 		case variety && i%8 == 5:
 			b.on(node).device(id, board...).put(signal.WindowCoverage, 1).put(signal.WindowSamples, 4).board(busy, throttle).
@@ -151,6 +160,7 @@ func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Met
 		b.on(node).device(id, board...).load(busy, min(1, 0.3+busy*0.75), throttle).
 			put(signal.HwGPUMemoryLimit, 80*gib).put(signal.HwGPUMemoryUsage, busy*80*gib)
 		if variety {
+			b.put(signal.GPUSignalAvailable, 1, "gpu.sm.active")
 			b.put(signal.GPUPowerIdle, 70).put(signal.GPUPowerActive, 20+busy*560).put(signal.GPUPowerUnattributed, 12).
 				put(signal.GPUMemoryBudgetDeclared, 60*gib).put(signal.GPUMemoryHeadroom, (1-busy)*80*gib)
 			if i%8 == 6 {

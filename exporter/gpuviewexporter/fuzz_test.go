@@ -14,7 +14,7 @@ import (
 // Whatever is asked, the answer is one of the few that there are, in JSON where
 // it is the API's, and it shows what was asked for only as JSON text.
 func FuzzRequest(f *testing.F) {
-	for _, path := range []string{"/allocation", "/stats/summary", "/api/devices", "/allocation.schema.json", "/", "/../config.go"} {
+	for _, path := range []string{"/allocation", "/stats/summary", "/api/devices", "/api/devices/1/history", "/allocation.schema.json", "/", "/../config.go"} {
 		for _, query := range []string{"", "window=10m&aggregate=pod", "window=-1s", "window=1e9h", "aggregate=<script>", "node=gpu-node-01", "a=%zz&;=", "window=1m&window=2m"} {
 			f.Add(path, query)
 		}

@@ -82,9 +82,8 @@ func (h *hub) publish(now time.Time) {
 		select {
 		case c <- text:
 		default:
-			delete(h.clients, c)
 			close(c)
-			h.slow++
+			h.letGo(c)
 		}
 	}
 }
@@ -112,6 +111,21 @@ func (h *hub) join() (chan []byte, bool) {
 	c := make(chan []byte, backlog)
 	h.clients[c] = struct{}{}
 	return c, true
+}
+
+// tooSlow lets a page go that did not take a patch in time.
+func (h *hub) tooSlow(c chan []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.letGo(c)
+}
+
+// letGo counts a page that is too slow, once. It needs the lock.
+func (h *hub) letGo(c chan []byte) {
+	if _, open := h.clients[c]; open {
+		delete(h.clients, c)
+		h.slow++
+	}
 }
 
 func (h *hub) leave(c chan []byte) {

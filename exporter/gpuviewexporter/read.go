@@ -57,7 +57,7 @@ func readMetric(in *store.Batch, place *store.Place, m pmetric.Metric) {
 		}
 		var d store.Description
 		var hold store.Hold
-		id := deviceOf(dp.Attributes(), kept.Attribute, &p.Attribute, &d, &hold)
+		id := deviceOf(dp.Attributes(), &p, &d, &hold)
 		in.Add(place, id, &d, &hold, &p)
 	}
 }
@@ -79,15 +79,17 @@ func placeOf(attributes pcommon.Map) store.Place {
 	return place
 }
 
-// deviceOf returns a point's hw.id, sets own to the value of the metric's own
-// attribute, and fills in what the point says of the device and of a hold on it.
-func deviceOf(attributes pcommon.Map, ownKey string, own *string, d *store.Description, hold *store.Hold) (id string) {
+// deviceOf returns a point's hw.id, and fills in the point's own attribute, and
+// what the point says of the device and of a hold on it.
+func deviceOf(attributes pcommon.Map, p *store.Point, d *store.Description, hold *store.Hold) (id string) {
 	for key, v := range attributes.All() {
-		if key == ownKey {
-			*own = v.AsString()
+		if key == p.Metric.Attribute {
+			p.Attribute = v.AsString()
 			continue
 		}
 		switch key {
+		case signal.Reason:
+			p.Reason = v.AsString()
 		case signal.HardwareID:
 			id = v.AsString()
 		case signal.HardwareParent:

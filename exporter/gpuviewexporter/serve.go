@@ -3,15 +3,18 @@ package gpuviewexporter
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/allocation"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
 )
 
 //go:embed web
@@ -23,6 +26,10 @@ var allocationSchema []byte
 const (
 	// patience is how long a page may take for one write.
 	patience = 10 * time.Second
+	// answers is how many answers are made and sent at a time: each is held in
+	// memory until its reader has it. turn is how long the others wait.
+	answers = 4
+	turn    = 10 * time.Second
 	// heartbeat keeps proxies from closing a connection on which nothing happens.
 	heartbeat = 15 * time.Second
 )
@@ -35,17 +42,51 @@ func (e *viewExporter) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(web))
-	mux.HandleFunc("GET /api/devices", e.serveDevices)
 	mux.HandleFunc("GET /events", e.serveEvents)
-	mux.HandleFunc("GET /allocation", e.serveAllocation)
+	turns := make(chan struct{}, answers)
+	few := func(next http.HandlerFunc) http.HandlerFunc { return fewAtATime(turns, turn, next) }
+	mux.HandleFunc("GET /api/devices", few(e.serveDevices))
+	mux.HandleFunc("GET /api/devices/{number}/history", few(e.serveHistory))
+	mux.HandleFunc("GET /allocation", few(e.serveAllocation))
 	mux.HandleFunc("GET /allocation.schema.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/schema+json")
 		_, _ = w.Write(allocationSchema)
 	})
 	if e.cfg.StatsSummary {
-		mux.HandleFunc("GET /stats/summary", e.serveSummary)
+		mux.HandleFunc("GET /stats/summary", few(e.serveSummary))
 	}
 	return secure(mux), nil
+}
+
+// fewAtATime serves as many requests at a time as turns has room for; others wait
+// for their turn, and are refused after a while.
+func fewAtATime(turns chan struct{}, wait time.Duration, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		late := time.NewTimer(wait)
+		defer late.Stop()
+		select {
+		case turns <- struct{}{}:
+		case <-r.Context().Done():
+			return
+		case <-late.C:
+			busy(w, "too many answers are under way")
+			return
+		}
+		defer func() { <-turns }()
+		next(w, r)
+	}
+}
+
+// busy asks to come again.
+func busy(w http.ResponseWriter, message string) {
+	w.Header().Set("Retry-After", "30")
+	writeJSON(w, http.StatusServiceUnavailable, apiError{http.StatusServiceUnavailable, message})
+}
+
+// apiError is an answer that says what is wrong.
+type apiError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
 }
 
 // secure lets the page load nothing from elsewhere and be embedded nowhere.
@@ -69,7 +110,10 @@ func isLoopback(address net.Addr) bool {
 // localOnly serves requests to localhost, a loopback address, or the name in the
 // configuration. Any other Host comes from a page whose name was made to resolve
 // to loopback (DNS rebinding), which the browser lets read the answer: TLS and
-// authentication stop that, and without them only the Host tells.
+// authentication stop that, and without them only the Host tells. A page from
+// elsewhere that asks under a local name cannot read the answer, but would make
+// us work and take the places of pages: unless CORS is configured, it may link to
+// the page and no more.
 func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 	configured := hostName(e.cfg.HTTP.NetAddr.Endpoint)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,6 +121,10 @@ func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 		ip, err := netip.ParseAddr(name)
 		if name != "localhost" && name != configured && (err != nil || !ip.Unmap().IsLoopback()) {
 			http.Error(w, "the Host must be localhost or a loopback address", http.StatusMisdirectedRequest)
+			return
+		}
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" && !e.cfg.HTTP.CORS.HasValue() {
+			http.Error(w, "a page from elsewhere may only link here", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -109,8 +157,19 @@ func (e *viewExporter) serveDevices(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, e.hub.snapshot(time.Now()))
 }
 
+func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
+	// What is no number is no device's: they count from 1.
+	number, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
+	history, ok := live.Trace(e.store, time.Now(), number)
+	if !ok {
+		writeJSON(w, http.StatusNotFound, apiError{http.StatusNotFound, "no device has that number"})
+		return
+	}
+	writeJSON(w, http.StatusOK, history)
+}
+
 func (e *viewExporter) serveAllocation(w http.ResponseWriter, r *http.Request) {
-	q, bad := allocation.ParseQuery(r.URL.Query(), e.cfg.Retention)
+	q, bad := allocation.ParseQuery(r.URL.RawQuery, e.cfg.Retention)
 	if bad != nil {
 		writeJSON(w, bad.Code, bad)
 		return
@@ -130,26 +189,33 @@ func (e *viewExporter) serveSummary(w http.ResponseWriter, r *http.Request) {
 // serveEvents sends a patch as a server-sent event for each window. The server's
 // write timeout is for answers; here every write has its own.
 func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		// A HEAD would wait for events that nobody is sent.
+		w.Header().Set("Allow", http.MethodGet)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
 	patches, ok := e.hub.join()
 	if !ok {
-		w.Header().Set("Retry-After", "30")
-		writeJSON(w, http.StatusServiceUnavailable, map[string]any{
-			"code": http.StatusServiceUnavailable, "message": "too many pages are open, max_clients is " + strconv.Itoa(e.cfg.MaxClients),
-		})
+		busy(w, "too many pages are open, max_clients is "+strconv.Itoa(e.cfg.MaxClients))
 		return
 	}
 	defer e.hub.leave(patches)
 	control := http.NewResponseController(w)
 	send := func(parts ...[]byte) bool {
-		if err := control.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-			return false
-		}
+		err := control.SetWriteDeadline(time.Now().Add(patience))
 		for _, p := range parts {
-			if _, err := w.Write(p); err != nil {
-				return false
+			if err == nil {
+				_, err = w.Write(p)
 			}
 		}
-		return control.Flush() == nil
+		if err == nil {
+			err = control.Flush()
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			e.hub.tooSlow(patches)
+		}
+		return err == nil
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")

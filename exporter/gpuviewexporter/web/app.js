@@ -1,7 +1,7 @@
 // The page: controls, connection, and the parts around the table.
-import {bytes, clock, duration, holderKeys, keys, orders, percent, rate, throttled, throttles, throttleWord, watts, whole, why, key} from "./signals.js";
+import {bytes, clock, columns, duration, holderKeys, keys, orders, percent, rate, throttled, throttles, throttleWord, watts, whole, why, key} from "./signals.js";
 import {Model} from "./model.js";
-import {Table} from "./table.js";
+import {Table, svg, trace} from "./table.js";
 
 const $ = (id) => document.getElementById(id);
 const model = new Model();
@@ -9,6 +9,8 @@ const state = {node: "", namespace: "", model: "", sort: "throttle", descending:
 const order = () => orders.find((o) => o.id === state.sort);
 const hint = $("explain").textContent;
 let opened = null;
+// The kept time of the device that is open, once it is there.
+let past = null;
 
 const table = new Table(model, {
   onSort: (c) => {
@@ -31,9 +33,12 @@ for (const id of ["node", "namespace", "model"]) $(id).addEventListener("input",
 $("sort").addEventListener("input", () => { state.sort = $("sort").value; state.descending = state.sort !== "node"; changed(); });
 $("order").addEventListener("click", () => { state.descending = !state.descending; changed(); });
 $("controls").addEventListener("submit", (e) => e.preventDefault());
-$("close").addEventListener("click", () => $("details").close());
-$("details").addEventListener("click", (e) => { if (e.target === $("details")) $("details").close(); });
-$("details").addEventListener("close", () => { opened = null; $("grid").focus({preventScroll: true}); });
+for (const dialog of document.querySelectorAll("dialog")) {
+  dialog.querySelector(".bar button").addEventListener("click", () => dialog.close());
+  // Beside the dialog's content is its backdrop.
+  dialog.addEventListener("click", (e) => { if (e.target === dialog) dialog.close(); });
+}
+$("details").addEventListener("close", () => { opened = past = null; $("grid").focus({preventScroll: true}); });
 
 // The address says what is shown, so that it can be kept and handed on.
 const given = new URLSearchParams(location.hash.slice(1));
@@ -51,6 +56,7 @@ function changed() {
 }
 
 function rows() {
+  for (const c of columns) if (c.optional) $("sort").querySelector(`[value="${c.id}"]`).hidden = !model.used.has(c.id);
   $("sort").value = state.sort;
   $("order").textContent = state.sort === "node" ? (state.descending ? "Z to A ↓" : "A to Z ↑") : state.descending ? "Highest first ↓" : "Lowest first ↑";
   if ($("node").value !== state.node) $("node").value = state.node;
@@ -95,6 +101,8 @@ const tiles = [
   {id: "pressure", label: "under memory pressure", sort: "pressure", mark: "warn", counts: (d) => d.get(keys.pressure), over: (v) => v > 0},
   {id: "xid", label: "XID errors in the window", sort: "xid", mark: "bad", counts: (d) => d.get(keys.xid), sum: true},
   {id: "stale", label: "not seen of late", sort: "coverage", mark: "bad", value: (ds) => ds.filter((d) => d.stale).length},
+  {id: "missing", label: "signals missing", open: lacking, known: diagnosed, mark: "warn", value: () => missing().filter((m) => !m.reason.lasting).reduce((n, m) => n + m.signals.length, 0),
+    says: "what exporters do not give though it could be turned on, and why", unknown: "nobody looked: see how to find out"},
 ];
 for (const t of tiles) {
   t.button = document.createElement("button");
@@ -106,20 +114,103 @@ for (const t of tiles) {
   const label = document.createElement("span");
   label.textContent = t.label;
   t.button.append(t.number, label);
-  t.button.addEventListener("click", () => { state.sort = t.sort; state.descending = t.sort !== "node" && t.id !== "stale"; changed(); });
+  if (t.open) t.button.ariaHasPopup = "dialog";
+  t.button.addEventListener("click", () => {
+    if (t.open) return t.open();
+    state.sort = t.sort;
+    state.descending = t.sort !== "node" && t.id !== "stale";
+    changed();
+  });
   $("tiles").append(t.button);
 }
 
 function overview() {
   const all = [...model.devices.values()];
   for (const t of tiles) {
-    const known = t.counts ? all.map(t.counts).filter((v) => !Number.isNaN(v)) : all;
+    const known = t.counts ? all.map(t.counts).filter((v) => !Number.isNaN(v)) : t.known ? all.filter(t.known) : all;
     const v = t.value ? t.value(all) : t.sum ? known.reduce((a, b) => a + b, 0) : known.filter(t.over).length;
     t.number.textContent = known.length ? v.toLocaleString() : "–";
-    t.button.title = known.length ? (t.counts ? `observed on ${known.length.toLocaleString()} devices` : "") : "no device gives this signal";
+    t.button.title = t.says ? (known.length ? t.says : t.unknown) : known.length ? (t.counts ? `observed on ${known.length.toLocaleString()} devices` : "") : "no device gives this signal";
     t.button.classList.toggle(t.mark ?? "plain", known.length > 0 && v > 0);
   }
   $("window").textContent = model.newest ? `· ${duration(model.window)} window up to ${clock(model.newest)}` : "";
+}
+
+// diagnosed says whether it is known which signals the exporter gives of a device.
+function diagnosed(d) { return d.said && !d.stale; }
+
+// missing groups what exporters do not give by metric and reason: the signals, and the devices that
+// lack them. A free device lacks nothing, and one that somebody is known to hold no labels.
+function missing() {
+  const groups = new Map();
+  for (const d of model.devices.values()) {
+    for (const {signal, reason} of d.verdicts()) {
+      if (!reason || reason.code === "free" || (signal.metric === "gpu.device.holder" && d.holders.length)) continue;
+      const id = `${signal.metric} ${reason.code}`;
+      let g = groups.get(id);
+      if (!g) groups.set(id, g = {metric: signal.metric, reason, signals: new Map(), devices: new Set()});
+      g.signals.set(signal.name, signal);
+      g.devices.add(d);
+    }
+  }
+  return [...groups.values()].map((g) => ({...g, signals: [...g.signals.values()], devices: [...g.devices]}));
+}
+
+// lacking opens the list of what exporters do not give.
+function lacking() {
+  listMissing();
+  $("missing").showModal();
+}
+
+function listMissing() {
+  const all = [...model.devices.values()].filter(diagnosed).length;
+  const groups = missing();
+  const body = $("missing-body");
+  const at = body.scrollTop;
+  const parts = [["Could be turned on", groups.filter((g) => !g.reason.lasting)], ["In the nature of the devices", groups.filter((g) => g.reason.lasting)]];
+  const said = all ? [
+    node("p", `By what the exporters of ${all.toLocaleString()} devices showed last. An exposition does not say why something is not in it: some reasons are the likely ones.`),
+    ...(parts[0][1].length ? [lines("p", "The csv lines and flags that turn signals on are printed by", "gpudoctor http://EXPORTER:9400/metrics")] : []),
+    ...(groups.length ? [] : [node("p", "Every signal that was looked for is there.", "none")]),
+  ] : [
+    node("p", "It is not known which signals the exporters give: the metric gpu.signal.available does not come. A number that is missing says the usual reason instead."),
+    lines("p", "Turn it on in the collector that scrapes the exporters:", "processors:\n  gpu_synthesizer:\n    metrics: {gpu.signal.available: {enabled: true}}"),
+    lines("p", "Or ask one exporter:", "gpudoctor http://EXPORTER:9400/metrics"),
+  ];
+  for (const [title, of] of parts) {
+    if (!of.length) continue;
+    const t = document.createElement("table");
+    const head = t.createTHead().insertRow();
+    for (const name of ["Signal", "Why not", "Devices"]) {
+      const th = node("th", name);
+      th.scope = "col";
+      head.append(th);
+    }
+    const list = t.createTBody();
+    for (const g of of) {
+      const tr = list.insertRow();
+      const values = g.signals.flatMap((s) => s.part ?? []);
+      const th = node("th", g.metric);
+      th.scope = "row";
+      const fields = [...new Set(g.signals.flatMap((s) => s.fields ?? []))];
+      if (values.length) th.append(node("span", ` {${values.join(", ")}}`));
+      th.append(node("span", fields.join(" "), "sub"));
+      const few = g.devices.slice(0, 3).map((d) => `${d.profile || d.name || d.id} on ${d.node}`).join(", ");
+      const which = node("td", `${g.devices.length.toLocaleString()} of ${all.toLocaleString()}`);
+      which.append(node("span", g.devices.length === all ? "" : few + (g.devices.length > 3 ? ` and ${(g.devices.length - 3).toLocaleString()} more` : ""), "sub"));
+      tr.append(th, node("td", g.reason.text), which);
+    }
+    said.push(node("h3", title), t);
+  }
+  body.replaceChildren(...said);
+  body.scrollTop = at;
+}
+
+// lines is a text with something to copy.
+function lines(tag, text, code) {
+  const out = node(tag, text);
+  out.append(node("pre", code));
+  return out;
 }
 
 function demand() {
@@ -150,6 +241,22 @@ function open(d) {
   opened = d;
   describe();
   $("details").showModal();
+  look();
+}
+
+// look asks for the kept time of the device that is open.
+async function look() {
+  const d = opened;
+  try {
+    const answer = await fetch(`api/devices/${d.n}/history`);
+    if (!answer.ok) return;
+    const got = await answer.json();
+    if (opened?.n !== d.n) return;
+    past = got;
+    describe();
+  } catch {
+    // The numbers are there without it, and the next window asks again.
+  }
 }
 
 function describe() {
@@ -157,9 +264,9 @@ function describe() {
   $("details-title").textContent = [d.profile || d.name || d.id, d.node].filter(Boolean).join(" on ");
   const body = $("details-body");
   const at = body.scrollTop;
-  const number = (name, format, kind) => {
+  const number = (name, format, kind, about = [name]) => {
     const v = d.get(name);
-    return Number.isNaN(v) ? ["–", why(d, kind)] : [format(v), ""];
+    return [Number.isNaN(v) ? "–" : format(v), Number.isNaN(v) ? why(d, kind, about) : "", kept(d, name, format, kind)];
   };
   const direction = (name, what, format) => ["transmit", "receive"].map((way) =>
     [`${name === "pcie" ? "PCIe" : "NVLink"} ${way === "transmit" ? "sent" : "received"}${what === "utilization" ? ", share of the link" : ""}`,
@@ -180,15 +287,47 @@ function describe() {
     ["Power and memory", [
       ["Power", ...number(keys.power, watts, "power")], ["Idle part", ...number(keys.idle, watts, "instancePower")],
       ["Active part", ...number(d.parent ? keys.instancePower : keys.active, watts, "instancePower")],
-      ["Charged to nobody", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "power")],
+      ["Charged to nobody", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "temperature", undefined)],
       ["Memory used", ...number(keys.used, bytes, "memory")], ["Memory size", ...number(keys.limit, bytes, "memory")],
       ["Budgets declared", ...number(keys.budget, bytes, "budget")], ["Used without a budget", ...number(keys.unbudgeted, bytes, "budget")],
       ["Free", ...number(keys.headroom, bytes, "budget")]]],
   ];
   const nodes = parts.flatMap(([title, lines]) => [...(title ? [node("h3", title)] : []), listing(lines)]);
-  nodes.push(node("h3", "Held by"), holders(d));
+  nodes.splice(1, 0, node("p", past?.slot ? `Curves: the kept time from ${clock(past.end - past.slot * (slots() - 1))} to ${clock(past.end)}, for each ${duration(past.slot)} the highest window.` : "Curves: the kept time.", "none"));
+  nodes.push(node("h3", "Held by"), holders(d), node("h3", "What the exporter does not give"), notGiven(d));
   body.replaceChildren(...nodes);
   body.scrollTop = at;
+}
+
+// slots is the number of points of the open device's curves.
+function slots() { return Math.max(0, ...past.v.map((v) => v.length)); }
+
+// kept draws a number over the kept time: shares up to 1, others up to their greatest.
+function kept(d, name, format, kind) {
+  const values = past?.v[d.index.get(name)] ?? [];
+  const seen = values.filter((v) => v !== null);
+  if (!seen.length) return null;
+  const [low, high] = [Math.min(...seen), Math.max(...seen)];
+  const top = format === percent ? 1 : high || 1;
+  const curve = svg("svg");
+  const path = svg("path");
+  curve.setAttribute("viewBox", `0 0 ${Math.max(1, values.length - 1)} 20`);
+  curve.setAttribute("preserveAspectRatio", "none");
+  curve.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", trace(values.length, (x) => (values[x] ?? NaN) / top));
+  curve.append(path);
+  if (["s", "error"].includes(columns.find((c) => c.kind === kind)?.scale)) curve.classList.add("sat");
+  const out = node("div", "", "kept");
+  out.append(curve, node("span", low === high ? `always ${format(low)}` : `${format(low)} to ${format(high)}`, "n"));
+  return out;
+}
+
+// notGiven lists the signals that the exporter does not give of a device.
+function notGiven(d) {
+  if (!diagnosed(d)) return node("p", "Not known: gpu.signal.available does not come for this device. The reasons above are the usual ones.", "none");
+  const lacks = d.verdicts().filter((v) => v.reason);
+  if (!lacks.length) return node("p", "Every signal that was looked for is there.", "none");
+  return listing(lacks.map(({signal, reason}) => [signal.name, `${(signal.fields ?? []).join(", ")}${signal.fields ? ": " : ""}${reason.text}`]));
 }
 
 const node = (tag, text = "", className = "") => {
@@ -203,7 +342,7 @@ function listing(lines) {
   const group = document.createElement("colgroup");
   group.append(...["", "", ""].map(() => document.createElement("col")));
   t.append(group);
-  for (const [name, value, reason] of lines) {
+  for (const [name, value, reason, curve] of lines) {
     const tr = t.insertRow();
     const th = node("th", name);
     th.scope = "row";
@@ -213,7 +352,9 @@ function listing(lines) {
       td.colSpan = 2;
       tr.append(td);
     } else {
-      tr.append(node("td", value, reason ? "n none" : "n"), node("td", reason, "why"));
+      const td = node("td", reason, "why");
+      if (curve) td.append(curve);
+      tr.append(node("td", value, reason ? "n none" : "n"), td);
     }
   }
   return t;
@@ -221,7 +362,7 @@ function listing(lines) {
 
 function holders(d) {
   if (!d.holders.length) return node("p", d.instances ? "Its instances: see their rows." : why(d, "holders"), "none");
-  const t = document.createElement("table");
+  const t = node("table", "", "holders");
   const head = t.createTHead().insertRow();
   for (const name of ["Container", "Sharing", "Memory", "Budget", "Busy", "Power"]) {
     const th = node("th", name);
@@ -270,9 +411,12 @@ function show() {
   rows();
   if (opened) {
     opened = model.devices.get(opened.n) ?? null;
-    if (opened) describe();
-    else $("details").close();
+    if (opened) {
+      describe();
+      look();
+    } else $("details").close();
   }
+  if ($("missing").open) listMissing();
   if (first) {
     first = false;
     requestAnimationFrame(() => performance.mark("rows"));

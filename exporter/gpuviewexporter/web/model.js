@@ -1,6 +1,6 @@
 // The devices that the page knows: a snapshot, and patches applied to it. Nothing here touches the
 // document.
-import {byPlace, key, keys, throttled} from "./signals.js";
+import {byPlace, columns, key, keys, throttled} from "./signals.js";
 
 // Levels of a curve: one character each, a dash is absent.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -20,6 +20,56 @@ class Device {
     const v = at === undefined ? null : at >= 0 ? this.v[at] : this.g[-1 - at];
     return v ?? NaN;
   }
+
+  // verdictsOn returns what is known of the signals that numbers are made of: the signal, and the
+  // reason where it is missing.
+  verdictsOn(names) {
+    const at = new Set(names.flatMap((name) => this.diagnosis.of(name)));
+    return this.verdictsAt([...at]);
+  }
+
+  // verdicts returns what is known of every signal.
+  verdicts() { return this.verdictsAt(this.diagnosis.signals.keys()); }
+
+  verdictsAt(positions) {
+    const out = [];
+    if (!this.said || this.stale) return out;
+    for (const i of positions) {
+      const said = this.said[i];
+      if (said === "-") continue;
+      const reason = said === "+" ? null : this.diagnosis.reason(said);
+      out.push({signal: this.diagnosis.signals[i], reason});
+    }
+    return out;
+  }
+}
+
+// Diagnosis says what verdicts are about.
+class Diagnosis {
+  constructor(s) {
+    this.signals = s.signals;
+    this.reasons = s.reasons;
+    this.byName = new Map();
+    const add = (name, i) => this.byName.set(name, [...this.byName.get(name) ?? [], i]);
+    for (const [i, {metric, part, feeds = []}] of s.signals.entries()) {
+      for (const m of [metric, ...feeds]) {
+        add(m, i);
+        if (part) add(key(m, part), i);
+      }
+    }
+  }
+
+  // of returns the positions of the signals that a number is made of. A signal without a part is
+  // what every value of an attribute is made of.
+  of(name) {
+    const metric = name.split("{")[0];
+    return this.byName.get(name) ?? (this.byName.get(metric) ?? []).filter((i) => !this.signals[i].part);
+  }
+
+  reason(letter) {
+    const {code, text, lasting} = this.reasons[letter.charCodeAt(0) - 97] ?? {};
+    return code ? {code, text, lasting} : {code: "", text: "the reason is not known here"};
+  }
 }
 
 export class Model {
@@ -28,6 +78,8 @@ export class Model {
   sequence = 0;
   newest = 0;
   window = 0;
+  // The optional columns of which some device had a value since the page was opened.
+  used = new Set();
 
   // load takes a snapshot.
   load(s) {
@@ -35,18 +87,20 @@ export class Model {
     s.fields.forEach((f, i) => this.index.set(key(f.metric, f.value), i));
     s.gauges.forEach((g, i) => this.index.set(key(g.metric), -1 - i));
     this.holderIndex = new Map(s.holderGauges.map((g, i) => [g.metric, i]));
+    this.diagnosis = new Diagnosis(s);
     // Devices stay the same objects, so that one that is chosen or open stays so.
     const before = this.devices;
     this.devices = new Map();
     for (const {n} of s.devices) {
       const device = before.get(n) ?? new Device();
       device.index = this.index;
+      device.diagnosis = this.diagnosis;
       this.devices.set(n, device);
     }
     this.points = s.points;
     this.slot = s.slot;
     this.times(s);
-    for (const d of s.devices) this.take(d);
+    for (const d of s.devices) this.take(d, s.verdicts);
     this.finish();
   }
 
@@ -55,7 +109,7 @@ export class Model {
     if (p.seq <= this.sequence) return true;
     if (p.seq !== this.sequence + 1 || p.slot !== this.slot) return false;
     this.times(p);
-    for (const d of p.devices) this.take(d);
+    for (const d of p.devices) this.take(d, p.verdicts);
     this.finish();
     return true;
   }
@@ -69,15 +123,16 @@ export class Model {
     this.demand = s.demand;
   }
 
-  take(d) {
+  take(d, verdicts) {
     let device = this.devices.get(d.n);
     if (!device) {
       this.devices.set(d.n, device = new Device());
       device.index = this.index;
+      device.diagnosis = this.diagnosis;
     }
     const curves = device.curves ?? Array(3).fill("-".repeat(this.points));
     const at = device.at ?? this.slotOf(this.newest);
-    Object.assign(device, {parent: "", name: "", model: "", node: "", cluster: "", profile: "", holders: []}, d, {stale: false});
+    Object.assign(device, {parent: "", name: "", model: "", node: "", cluster: "", profile: "", holders: []}, d, {stale: false, said: d.verdict ? verdicts[d.verdict - 1] : ""});
     if (d.curves) {
       device.at = this.slotOf(this.newest);
       return;
@@ -115,6 +170,9 @@ export class Model {
       const board = d.parent && byID.get(`${d.cluster}/${d.node}/${d.parent}`);
       d.board = board || null;
       if (board) (board.instances ??= []).push(d);
+    }
+    for (const c of columns) {
+      if (c.optional && !this.used.has(c.id) && [...this.devices.values()].some((d) => !Number.isNaN(c.value(d)))) this.used.add(c.id);
     }
   }
 

@@ -74,39 +74,52 @@ export function duration(s) {
 }
 export const clock = (s) => new Date(s * 1000).toLocaleTimeString([], {hour12: false});
 
-// Why a number can be missing, by what it needs. The board of MIG instances and the instances
-// themselves each have what is measured at their level.
-const onBoard = "Measured for the whole board: see the board's row.";
-const onInstances = "Measured for each MIG instance: see the instances' rows.";
-const profiling = (field) => `The exporter does not give ${field}. It needs DCGM's profiling module (Volta or newer, not on every virtual GPU), and the field in the exporter's counters csv.`;
-const plain = (field) => `The exporter does not give ${field}: add it to the exporter's counters csv.`;
+// Why a number is missing. The board of MIG instances and the instances themselves each have what
+// is measured at their level; then comes what the exporter was found to lack (gpu.signal.available),
+// and where nobody looked, what is usually the reason.
+const level = {
+  board: "Measured for the whole board: see the board's row.",
+  instance: "Measured for each MIG instance: see the instances' rows.",
+};
+const usual = (text) => `Usual reason: ${text}`;
+const profiling = (field) => usual(`the exporter does not give ${field}. It needs DCGM's profiling module (Volta or newer, not on every virtual GPU), and the field in the exporter's counters csv.`);
+const plain = (field) => usual(`the exporter does not give ${field}, which its counters csv has to name.`);
 
-const level = {board: onBoard, instance: onInstances};
 const needs = {
-  utilization: ["instance", profiling("DCGM_FI_PROF_GR_ENGINE_ACTIVE") + " Without it DCGM_FI_DEV_GPU_UTIL is taken, which MIG does not have."],
-  memory: ["instance", plain("DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE")],
-  throttle: ["board", plain("DCGM_FI_DEV_*_VIOLATION or DCGM_FI_DEV_CLOCKS_EVENT_REASONS") + " A counter's first window has no increase yet."],
-  sm: ["instance", profiling("DCGM_FI_PROF_SM_ACTIVE")],
-  occupancy: ["instance", profiling("DCGM_FI_PROF_SM_OCCUPANCY")],
-  dram: ["instance", profiling("DCGM_FI_PROF_DRAM_ACTIVE")],
-  pcie: ["board", profiling("DCGM_FI_PROF_PCIE_TX_BYTES and _RX_BYTES")],
-  nvlink: ["board", profiling("DCGM_FI_PROF_NVLINK_TX_BYTES and _RX_BYTES") + " A GPU without NVLink has none."],
-  xid: ["", plain("DCGM_FI_DEV_XID_ERRORS")],
-  power: ["board", plain("DCGM_FI_DEV_POWER_USAGE")],
-  instancePower: ["", "The gpu_power processor is not in the pipeline, or does not know the board's idle power yet."],
-  budget: ["", "Nobody declared a memory budget on this device, or the gpu_budget processor is not in the pipeline."],
-  holders: ["", "Nobody is known to hold this device: it is free, or neither the exporter's pod labels nor the gpu_k8s processor say who does."],
-  coverage: ["", "The window says nothing about how much of it was observed."],
+  utilization: {at: "instance", names: [keys.utilization], usual: profiling("DCGM_FI_PROF_GR_ENGINE_ACTIVE") + " Without it DCGM_FI_DEV_GPU_UTIL is taken, which MIG does not have."},
+  memory: {at: "instance", names: [keys.memory], usual: plain("DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE")},
+  throttle: {at: "board", names: throttles.map((t) => t.key), usual: plain("DCGM_FI_DEV_*_VIOLATION or DCGM_FI_DEV_CLOCKS_EVENT_REASONS") + " A counter's first window has no increase yet."},
+  sm: {at: "instance", names: [keys.sm], usual: profiling("DCGM_FI_PROF_SM_ACTIVE")},
+  occupancy: {at: "instance", names: [keys.occupancy], usual: profiling("DCGM_FI_PROF_SM_OCCUPANCY")},
+  dram: {at: "instance", names: [keys.dram], usual: profiling("DCGM_FI_PROF_DRAM_ACTIVE")},
+  pcie: {at: "board", names: [link("pcie", "throughput", "transmit"), link("pcie", "throughput", "receive")], usual: profiling("DCGM_FI_PROF_PCIE_TX_BYTES and _RX_BYTES")},
+  nvlink: {at: "board", names: [link("nvlink", "throughput", "transmit"), link("nvlink", "throughput", "receive")], usual: profiling("DCGM_FI_PROF_NVLINK_TX_BYTES and _RX_BYTES") + " A GPU without NVLink has none."},
+  xid: {names: [keys.xid], usual: plain("DCGM_FI_DEV_XID_ERRORS")},
+  power: {at: "board", names: [keys.power], usual: plain("DCGM_FI_DEV_POWER_USAGE")},
+  temperature: {at: "board", names: [key(keys.temperature, "gpu")], usual: plain("DCGM_FI_DEV_GPU_TEMP")},
+  instancePower: {names: [], usual: usual("the gpu_power processor is not in the pipeline, or does not know the board's idle power yet.")},
+  budget: {names: [], usual: usual("nobody declared a memory budget on this device, or the gpu_budget processor is not in the pipeline.")},
+  holders: {names: ["gpu.device.holder"], usual: "Nobody is known to hold this device: it is free, or neither the exporter's pod labels nor the gpu_k8s processor say who does."},
+  coverage: {names: [], usual: "The window says nothing about how much of it was observed."},
 };
 
-// why returns the reason for which a device has no number of that kind.
-export function why(d, kind) {
+// why returns the reason for which a device has no number of that kind, or none of those names.
+export function why(d, kind, names = needs[kind].names) {
   if (!d.end) return "No window has come for this device yet.";
   if (d.stale) return `No window since ${clock(d.end)}: the exporter or the device is gone.`;
-  const [measured, reason] = needs[kind];
-  if (measured === "board" && d.parent) return level.board;
-  if (measured === "instance" && d.instances) return level.instance;
-  return reason;
+  const {at, usual} = needs[kind];
+  if (at === "board" && d.parent) return level.board;
+  if (at === "instance" && d.instances) return level.instance;
+  const told = d.verdictsOn(names);
+  if (!told.length) return usual;
+  const lacking = told.filter((v) => v.reason);
+  if (!lacking.length) return "The exporter gives it, and no window has it yet: a counter's first window has no increase.";
+  // The same reason is said once, with all it is about.
+  const about = Map.groupBy(lacking, (v) => v.reason.text);
+  return [...about].map(([text, of]) => {
+    const fields = [...new Set(of.flatMap((v) => v.signal.fields ?? []))];
+    return `${fields.length ? fields.join(", ") : of[0].signal.name}: ${text}.`;
+  }).join("\n");
 }
 
 // A link's two directions: coloured by the share of the capacity, where that is known, and sorted
@@ -128,7 +141,8 @@ const ratio = (id, label, width, scale, explain, more = {}) => ({
   id, label, width, scale, explain, kind: id, value: (d) => d.get(keys[id]), format: percent, ...more,
 });
 
-// The columns. value is what is sorted by and coloured, format says it, sub is the second line.
+// The columns. value is what is sorted by and coloured, format says it, sub is the second line. An
+// optional one shows from the first value on: that nobody uses it is no lack.
 export const columns = [
   {id: "device", label: "Device", width: 130, text: true, explain: "Board or MIG instance, with its model. Instances are nested under their board."},
   {id: "node", label: "Node", width: 104, text: true, explain: "Node that the device is on."},
@@ -144,14 +158,14 @@ export const columns = [
   ratio("dram", "DRAM", 60, "s", "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", {steps: [0.4, 0.6, 0.75, 0.9]}),
   ratio("sm", "SM", 52, "u", "SM activity: the share of cycles with at least one warp on an SM."),
   ratio("occupancy", "Occ.", 56, "u", "SM occupancy: resident warps as a share of the most that the SMs hold."),
-  {id: "pcie", label: "PCIe", width: 88, scale: "u", kind: "pcie", ...twoWay("pcie"), explain: "Mean PCIe throughput sent and received; coloured by the share of the link's capacity where that is known."},
+  {id: "pcie", label: "PCIe", width: 98, scale: "u", kind: "pcie", ...twoWay("pcie"), explain: "Mean PCIe throughput sent and received; coloured by the share of the link's capacity where that is known."},
   {id: "nvlink", label: "NVLink", width: 92, scale: "u", kind: "nvlink", ...twoWay("nvlink"), explain: "Mean throughput over all NVLinks, sent and received; coloured by the share of their capacity where that is known."},
   {id: "xid", label: "XID", width: 46, scale: "error", kind: "xid", value: (d) => d.get(keys.xid), format: whole, explain: "XID error events in the window; 0 says that none came."},
   {id: "power", label: "Power", width: 88, kind: "power", format: watts, explain: "Power of the board; of a MIG instance, its share of active power. Below it, what no container is charged with.",
     value: (d) => d.parent ? d.get(keys.instancePower) : d.get(keys.power),
     kindOf: (d) => d.parent ? "instancePower" : "power",
     sub: (d) => Number.isNaN(d.get(keys.unattributed)) ? "" : `${watts(d.get(keys.unattributed))} unattr.`},
-  {id: "budget", label: "Budget", width: 92, kind: "budget", format: bytes, explain: "GPU memory that was promised to containers on the device. Below it, memory that is free.",
+  {id: "budget", label: "Budget", width: 92, kind: "budget", optional: true, format: bytes, explain: "GPU memory that was promised to containers on the device. Below it, memory that is free.",
     value: (d) => d.get(keys.budget), sub: (d) => Number.isNaN(d.get(keys.headroom)) ? "" : `${bytes(d.get(keys.headroom))} free`},
   ratio("coverage", "Seen", 60, "", "Coverage: the share of the window that lies between samples: how much the other numbers are worth."),
 ];

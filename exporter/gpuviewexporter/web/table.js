@@ -16,7 +16,7 @@ const element = (tag, className = "", text = "") => {
   if (text) e.textContent = text;
   return e;
 };
-const svg = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
+export const svg = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
 
 export class Table {
   rows = [];
@@ -47,12 +47,10 @@ export class Table {
 
   head(onSort, onExplain) {
     const [cols, head] = [document.getElementById("columns"), document.getElementById("head")];
-    let width = 0;
     for (const [i, c] of columns.entries()) {
       const col = element("col");
       col.style.width = `${c.width}px`;
       col.dataset.column = c.id;
-      width += c.width;
       cols.append(col);
       const th = element("th", c.text ? "text" : "");
       th.scope = "col";
@@ -67,15 +65,23 @@ export class Table {
       th.append(button);
       head.append(th);
     }
-    this.grid.style.minWidth = `${width}px`;
     this.grid.ariaColCount = columns.length;
+    this.fit();
+  }
+
+  // fit hides the optional columns that nobody uses.
+  fit() {
+    const shown = columns.filter((c) => !c.optional || this.model.used.has(c.id));
+    const width = `${shown.reduce((sum, c) => sum + c.width, 0)}px`;
+    if (this.grid.style.minWidth === width) return;
+    this.grid.style.minWidth = width;
+    for (const c of columns) this.grid.classList.toggle(`no-${c.id}`, !shown.includes(c));
   }
 
   space() {
     const tr = element("tr", "space");
     tr.setAttribute("aria-hidden", "true");
     const td = element("td");
-    td.colSpan = columns.length;
     tr.append(td);
     this.body.append(tr);
     return td;
@@ -95,6 +101,7 @@ export class Table {
     this.rows = rows;
     this.active = chosen ? rows.indexOf(chosen) : -1;
     this.grid.ariaRowCount = rows.length + 1;
+    this.fit();
     this.draw();
   }
 
@@ -208,7 +215,8 @@ class Cell {
       this.sub.hidden = missing;
     }
     if (this.path) {
-      const line = trace(model.curve(d, c.curve));
+      const curve = model.curve(d, c.curve);
+      const line = trace(curve.length, (x) => level(curve[x]));
       if (line !== this.line) this.path.setAttribute("d", this.line = line);
     }
   }
@@ -222,12 +230,12 @@ function dash(said) {
   return out;
 }
 
-// trace draws a curve; where nothing was observed it is broken.
-function trace(curve) {
+// trace draws a curve of n values from 0 to 1, 20 high; where nothing was observed it is broken.
+export function trace(n, value) {
   let out = "";
   let pen = false;
-  for (let x = 0; x < curve.length; x++) {
-    const v = level(curve[x]);
+  for (let x = 0; x < n; x++) {
+    const v = value(x);
     if (Number.isNaN(v)) {
       pen = false;
       continue;
@@ -253,7 +261,7 @@ const titles = {
 };
 const highest = (d, name) => Number.isNaN(d.get(name)) ? "" : `highest sample ${percent(d.get(name))}`;
 
-const sharing = {time_slicing: "time-sliced", mps: "MPS", dra_shared: "DRA shared", mig: "MIG"};
+const sharing = new Map([["time_slicing", "time-sliced"], ["mps", "MPS"], ["dra_shared", "DRA shared"], ["mig", "MIG"]]);
 
 // Cells that are text.
 const texts = {
@@ -267,7 +275,7 @@ const texts = {
       return {main: "", sub: "", missing: true, title: reason};
     }
     const [h] = d.holders;
-    const tags = sharing[h.sharing] ? [sharing[h.sharing]] : [];
+    const tags = sharing.has(h.sharing) ? [sharing.get(h.sharing)] : [];
     if (h.claim) tags.push("claim");
     return {
       main: h.pod, sub: `${h.namespace} · ${h.container}${d.holders.length > 1 ? ` · +${d.holders.length - 1} more` : ""}`, tags,

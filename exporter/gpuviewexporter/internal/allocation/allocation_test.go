@@ -2,7 +2,6 @@ package allocation
 
 import (
 	"encoding/json"
-	"net/url"
 	"testing"
 	"time"
 
@@ -64,12 +63,13 @@ func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
 		{"window=", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got ""`},
 		{"window=-10m", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got "-10m"`},
 		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, namespace, node, device, got "cost"`},
+		{"window=1m&window=2m", Query{}, `window must be given once, got "1m, 2m"`},
+		{"aggregate=node;window=1h", Query{}, `query must be name=value pairs with & between them, got "aggregate=node;window=1h"`},
+		{"aggregate=%zz", Query{}, `query must be name=value pairs with & between them, got "aggregate=%zz"`},
 		{"filter=x", Query{}, `filter must be absent: the parameters are window and aggregate, got "x"`},
 	} {
 		t.Run(tt.query, func(t *testing.T) {
-			values, err := url.ParseQuery(tt.query)
-			require.NoError(t, err)
-			got, bad := ParseQuery(values, 2*time.Hour)
+			got, bad := ParseQuery(tt.query, 2*time.Hour)
 			if tt.bad != "" {
 				require.NotNil(t, bad)
 				assert.Equal(t, tt.bad, bad.Message)

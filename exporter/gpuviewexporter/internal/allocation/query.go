@@ -39,13 +39,21 @@ func NewParameterError(parameter, value, allowed string) *ParameterError {
 	}
 }
 
-// ParseQuery reads the parameters window and aggregate. OpenCost's accumulate is
-// let pass: an answer is always one set. Any other one is an error, since an
-// answer that ignores a filter would be a wrong one.
-func ParseQuery(values url.Values, retention time.Duration) (Query, *ParameterError) {
+// ParseQuery reads the parameters window and aggregate of a raw query. OpenCost's
+// accumulate is let pass: an answer is always one set. Any other one is an error,
+// and so is a parameter that cannot be read or is given twice, since an answer
+// that ignores a filter would be a wrong one.
+func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 	q := Query{Span: min(defaultSpan, retention), Aggregate: byContainer}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return q, NewParameterError("query", raw, "name=value pairs with & between them")
+	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value := values[name][0]
+		if len(values[name]) > 1 {
+			return q, NewParameterError(name, strings.Join(values[name], ", "), "given once")
+		}
 		switch name {
 		case "window":
 			span, err := time.ParseDuration(value)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
 // points is the most points of a curve.
@@ -30,17 +31,45 @@ type Snapshot struct {
 	Points int `json:"points"`
 	// Fields, Gauges and HolderGauges name the numbers of a device's window, of a
 	// device and of a holder by position; absent in patches.
-	Fields       []Name   `json:"fields,omitempty"`
-	Gauges       []Name   `json:"gauges,omitempty"`
-	HolderGauges []Name   `json:"holderGauges,omitempty"`
-	Devices      []Device `json:"devices"`
-	Demand       []Demand `json:"demand"`
+	Fields       []Name `json:"fields,omitempty"`
+	Gauges       []Name `json:"gauges,omitempty"`
+	HolderGauges []Name `json:"holderGauges,omitempty"`
+	// Signals and Reasons say what verdicts are about; absent in patches.
+	Signals []Signal `json:"signals,omitempty"`
+	Reasons []Reason `json:"reasons,omitempty"`
+	// Verdicts are the distinct ones of the devices: a character a signal, a dash
+	// where nothing is known, a plus where the signal is given, else the letter at
+	// the reason's position in Reasons.
+	Verdicts []string `json:"verdicts,omitempty"`
+	Devices  []Device `json:"devices"`
+	Demand   []Demand `json:"demand"`
 }
 
 // Name is a metric and the value of its own attribute.
 type Name struct {
 	Metric string `json:"metric"`
 	Value  string `json:"value,omitempty"`
+}
+
+// Signal is a signal of which there are verdicts.
+type Signal struct {
+	// Name is the metric, with the value of its own attribute in braces; Metric and
+	// Part are the two.
+	Name   string `json:"name"`
+	Metric string `json:"metric"`
+	Part   string `json:"part,omitempty"`
+	// Feeds are the windowed metrics that are made of it, Fields what the exporter
+	// has to give for it.
+	Feeds  []string `json:"feeds,omitempty"`
+	Fields []string `json:"fields,omitempty"`
+}
+
+// Reason is why a signal is missing.
+type Reason struct {
+	Code string `json:"code,omitempty"`
+	Text string `json:"text"`
+	// Lasting reasons lie in the hardware: nothing turns the signal on.
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // Device is one row of the page.
@@ -63,6 +92,9 @@ type Device struct {
 	// point, oldest first; empty in patches.
 	Curves  []string `json:"curves,omitempty"`
 	Holders []Holder `json:"holders,omitempty"`
+	// Verdict is the position of the device's in Verdicts, counted from 1; 0 while
+	// there is none.
+	Verdict int `json:"verdict,omitempty"`
 }
 
 // Holder is a container that holds the device.
@@ -118,6 +150,42 @@ func (s *Snapshot) name() {
 	for g := store.ContainerMemoryUsage; g < store.NumGauges; g++ {
 		s.HolderGauges = append(s.HolderGauges, Name{Metric: g.Metric()})
 	}
+	for _, d := range store.Diagnosed() {
+		out := Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Fields: d.Fields()}
+		for _, m := range d.Feeds {
+			out.Feeds = append(out.Feeds, m.Name)
+		}
+		s.Signals = append(s.Signals, out)
+	}
+	for r := range diagnose.NumReasons {
+		s.Reasons = append(s.Reasons, Reason{r.String(), r.Text(), r.Lasting()})
+	}
+}
+
+// verdict returns the position of a device's verdicts among the distinct ones,
+// counted from 1; 0 when there are none.
+func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
+	if verdicts == nil {
+		return 0
+	}
+	text := make([]byte, len(verdicts))
+	for i, v := range verdicts {
+		switch v {
+		case store.Unknown:
+			text[i] = '-'
+		case store.Given:
+			text[i] = '+'
+		default:
+			text[i] = 'a' + byte(v-store.Missing)
+		}
+	}
+	at, ok := known[string(text)]
+	if !ok {
+		s.Verdicts = append(s.Verdicts, string(text))
+		at = len(s.Verdicts)
+		known[string(text)] = at
+	}
+	return at
 }
 
 // Snap returns everything; sequence is the number of the last patch.
@@ -151,8 +219,11 @@ func build(v *store.View, after uint64) *Snapshot {
 		Slot: slot(v, newest, step), Points: points,
 		Devices: []Device{}, Demand: []Demand{},
 	}
+	verdicts := map[string]int{}
 	for _, d := range v.Devices(after) {
-		out.Devices = append(out.Devices, device(v, d))
+		row := device(v, d)
+		row.Verdict = out.verdict(verdicts, v.Verdicts(d))
+		out.Devices = append(out.Devices, row)
 	}
 	for _, r := range v.Demand() {
 		values := make(numbers, store.NumDemands)
@@ -211,10 +282,15 @@ func slot(v *store.View, newest int64, step time.Duration) float64 {
 		}
 	}
 	width := max(step, time.Second)
-	for width*points < time.Duration(newest-oldest) {
+	return double(width, points, newest-oldest).Seconds()
+}
+
+// double doubles a width until n of them have room for a span of nanoseconds.
+func double(width time.Duration, n int, span int64) time.Duration {
+	for width*time.Duration(n) < time.Duration(span) {
 		width *= 2
 	}
-	return width.Seconds()
+	return width
 }
 
 // alphabet has one character for each of 62 levels of a ratio; a dash is absent.

@@ -20,14 +20,17 @@ func newStore() *store.Store {
 	return store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 10, MaxHolders: 10})
 }
 
-// add adds a window's value that ends at end.
-func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end time.Time, value float64) {
+// add adds a window's value that ends at end; own is the value of the metric's own
+// attribute, and perhaps a reason.
+func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end time.Time, value float64, own ...string) {
 	t.Helper()
 	m, ok := store.Lookup(metric.Name)
 	require.True(t, ok)
+	own = append(own, "", "")
 	b := s.Begin(end)
-	b.Add(&store.Place{Node: "node-1"}, id, &store.Description{}, &store.Hold{},
-		&store.Point{Metric: m, Start: end.Add(-time.Minute).UnixNano(), End: end.UnixNano(), Value: value})
+	b.Add(&store.Place{Node: "node-1"}, id, &store.Description{}, &store.Hold{}, &store.Point{
+		Metric: m, Attribute: own[0], Reason: own[1], Start: end.Add(-time.Minute).UnixNano(), End: end.UnixNano(), Value: value,
+	})
 	b.End()
 }
 
@@ -88,4 +91,78 @@ func TestEveryNumberHasItsName(t *testing.T) {
 	for i, g := range snap.Gauges {
 		assert.Equal(t, g.Metric == signal.HwPower.Name, d.Gauges[i] == 300, g.Metric)
 	}
+}
+
+func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
+	s := newStore()
+	for _, id := range []string{"GPU-a", "GPU-b", "GPU-c"} {
+		add(t, s, id, signal.GPUSignalAvailable, epoch, 0, "gpu.sm.active", "not_in_csv")
+		add(t, s, id, signal.GPUSignalAvailable, epoch, 1, "gpu.dram.active")
+	}
+	add(t, s, "GPU-c", signal.GPUSignalAvailable, epoch, 0, "hw.power", "mig")
+	add(t, s, "GPU-d", signal.HwPower, epoch, 300)
+	snap := Snap(s, epoch, 0)
+	var of []int
+	for _, d := range snap.Devices {
+		of = append(of, d.Verdict)
+	}
+	assert.Equal(t, []int{1, 1, 2, 0}, of)
+	require.Len(t, snap.Verdicts, 2)
+	said := map[string]string{}
+	for i, c := range snap.Verdicts[1] {
+		switch c {
+		case '-':
+		case '+':
+			said[snap.Signals[i].Name] = "given"
+		default:
+			said[snap.Signals[i].Name] = snap.Reasons[c-'a'].Code
+		}
+	}
+	assert.Equal(t, map[string]string{"gpu.sm.active": "not_in_csv", "gpu.dram.active": "given", "hw.power": "mig"}, said)
+	patch, _ := Patch(s, epoch, 1, 0)
+	assert.Equal(t, snap.Verdicts, patch.Verdicts)
+	assert.Empty(t, patch.Signals, "the page has the names")
+}
+
+func TestAHistoryHasTheHighestWindowOfEachSlotAndTheLowestCoverage(t *testing.T) {
+	s := newStore()
+	for i := range 240 {
+		if i >= 10 && i < 14 {
+			continue // a gap
+		}
+		end := epoch.Add(time.Duration(i) * 30 * time.Second)
+		add(t, s, "GPU-a", signal.SMActiveAvg, end, float64(i%2))
+		add(t, s, "GPU-a", signal.WindowCoverage, end, float64(i%2))
+	}
+	now := epoch.Add(240 * 30 * time.Second)
+	snap := Snap(s, now, 0)
+	h, ok := Trace(s, now, snap.Devices[0].Number)
+	require.True(t, ok)
+	assert.Equal(t, 60.0, h.Slot)
+	field := func(m *signal.Metric) numbers {
+		for i, f := range snap.Fields {
+			if f.Metric == m.Name {
+				return h.Values[i]
+			}
+		}
+		return nil
+	}
+	sm, coverage := field(signal.SMActiveAvg), field(signal.WindowCoverage)
+	require.Len(t, sm, historyPoints)
+	for i := range sm {
+		if i == 5 || i == 6 {
+			assert.True(t, math.IsNaN(float64(sm[i])), "slot %d was not observed", i)
+			continue
+		}
+		assert.EqualValues(t, 1, sm[i], i)
+		assert.EqualValues(t, 0, coverage[i], i)
+	}
+	assert.Empty(t, field(signal.DRAMActiveAvg), "never observed")
+
+	_, ok = Trace(s, now, 999)
+	assert.False(t, ok)
+	add(t, s, "GPU-b", signal.HwPower, now, 300)
+	h, ok = Trace(s, now, 2)
+	require.True(t, ok)
+	assert.Len(t, h.Values, int(store.NumFields), "a device without windows has an empty one")
 }

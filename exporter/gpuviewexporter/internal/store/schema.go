@@ -1,6 +1,11 @@
 package store
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
 
 // Field is a column of a series: one windowed metric with one value of its own
 // attribute.
@@ -183,6 +188,29 @@ var demands = [NumDemands]*signal.Metric{
 	OldestAge:      signal.K8sGPUPendingOldestAge,
 }
 
+// Verdict is what gpu.signal.available says of one signal of a device. Verdicts
+// from Missing on are Missing plus the reason's number.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Unknown signals have no point: nobody asked, or the signal is measured on
+	// the device's board or on its instances.
+	Unknown Verdict = iota
+	// Given signals are there.
+	Given
+	// Missing signals are not there, for a reason that is not known.
+	Missing
+)
+
+// diagnosed are the signals of which verdicts are kept: those that are worth
+// asking for.
+var diagnosed = slices.DeleteFunc(diagnose.Signals(), func(s *diagnose.Signal) bool { return s.Optional })
+
+// Diagnosed returns the signals of which verdicts are kept, in the order of
+// [View.Verdicts]. They are shared and must not be changed.
+func Diagnosed() []*diagnose.Signal { return diagnosed }
+
 // Metric says what the points of a metric are to the store.
 type Metric struct {
 	// Attribute is the key of the metric's own attribute, "" where it has none.
@@ -200,6 +228,8 @@ const (
 	demanded
 	// held says who holds a device and nothing else.
 	held
+	// judged says whether a signal is there.
+	judged
 )
 
 // Lookup returns what the points of a metric are to the store; false when it
@@ -230,6 +260,11 @@ func makeMetrics() map[string]*Metric {
 	for g, s := range &gauges {
 		add(s, gauged, uint8(g))
 	}
+	judge := &Metric{Attribute: signal.Signal, kind: judged, byValue: map[string]uint8{}}
+	for i, d := range diagnosed {
+		judge.byValue[d.Name()] = uint8(i)
+	}
+	out[signal.GPUSignalAvailable.Name] = judge
 	for d, m := range demands {
 		out[m.Name] = &Metric{Attribute: signal.Resource, kind: demanded, demand: Demand(d)}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
 const (
@@ -16,6 +18,8 @@ const (
 	// taken for gone, where three windows are not longer, and how far ahead of
 	// the clock a point may be.
 	freshness = 5 * time.Minute
+	// longest is the longest window; whatever begins before has no start.
+	longest = 7 * 24 * time.Hour
 	// maxResources bounds the Kubernetes resource names that are kept.
 	maxResources = 1000
 )
@@ -103,8 +107,9 @@ func known(text *string, newer string) {
 // Point is one number of a metric that Lookup knows.
 type Point struct {
 	Metric *Metric
-	// Attribute is the value of the metric's own attribute.
-	Attribute string
+	// Attribute is the value of the metric's own attribute, Reason why a signal is
+	// missing.
+	Attribute, Reason string
 	// Start and End are the point's times in Unix nanoseconds; Start is 0 where
 	// it has none.
 	Start, End int64
@@ -127,6 +132,10 @@ type Device struct {
 	Series
 	gauges  [NumGauges]Reading
 	holders map[Place]*Holder
+	// verdicts are by the index of the signal; judged is the time in Unix
+	// nanoseconds of the scrape that they are of.
+	verdicts []Verdict
+	judged   int64
 	// seen is the newest point in Unix nanoseconds, changed the batch it was in.
 	seen    int64
 	changed uint64
@@ -222,7 +231,8 @@ func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Poin
 }
 
 func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
-	if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+	// Columns and answers are of float32: what is beyond it is no number either.
+	if v := float64(float32(p.Value)); math.IsNaN(v) || math.IsInf(v, 0) {
 		return NoValue
 	}
 	index, ok := p.Metric.byValue[p.Attribute]
@@ -233,7 +243,8 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		return Future
 	case p.Metric.kind == demanded:
 		return b.addDemand(place.Cluster, p)
-	case id == "" || !ok && p.Metric.kind != held || p.Metric.kind == held && place.Container == "":
+	case id == "" || !ok && p.Metric.kind != held || p.Metric.kind == held && place.Container == "",
+		p.Metric.kind == judged && place.Container != "":
 		return Ignored
 	}
 	dev := b.device(place, id)
@@ -255,7 +266,7 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	switch p.Metric.kind {
 	case windowed:
 		length := defaultLength
-		if p.Start > 0 && p.Start < p.End {
+		if p.Start > 0 && p.Start < p.End && p.End-p.Start <= int64(longest) {
 			length = time.Duration(p.End - p.Start)
 		}
 		series.set(series.row(p.End, float32(length.Seconds()), b.oldest), Field(index), float32(p.Value))
@@ -266,8 +277,30 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		if p.End >= readings[index].at {
 			readings[index] = Reading{p.End, p.Value}
 		}
+	case judged:
+		dev.judge(index, p)
 	}
 	return Accepted
+}
+
+// judge takes a verdict. A later scrape replaces all of an earlier one: a signal
+// that it does not judge is measured elsewhere since.
+func (d *Device) judge(index uint8, p *Point) {
+	switch {
+	case p.End < d.judged:
+		return
+	case d.verdicts == nil:
+		d.verdicts = make([]Verdict, len(diagnosed))
+	case p.End > d.judged:
+		clear(d.verdicts)
+	}
+	d.judged = p.End
+	if p.Value > 0 {
+		d.verdicts[index] = Given
+		return
+	}
+	reason, _ := diagnose.ParseReason(p.Reason)
+	d.verdicts[index] = Missing + Verdict(reason)
 }
 
 func (b *Batch) device(place *Place, id string) *Device {
@@ -408,6 +441,25 @@ func (v *View) HolderGauge(h *Holder, g Gauge) (float64, bool) { return v.fresh(
 
 func (v *View) fresh(r Reading) (float64, bool) {
 	return r.value, r.at != 0 && v.Now-r.at <= v.stale()
+}
+
+// Verdicts returns what is known of each signal of [Diagnosed] on the device; nil
+// when nothing was said of late.
+func (v *View) Verdicts(d *Device) []Verdict {
+	if _, ok := v.fresh(Reading{at: d.judged}); !ok {
+		return nil
+	}
+	return d.verdicts
+}
+
+// Device returns the device with that number; nil when there is none.
+func (v *View) Device(number uint64) *Device {
+	for _, d := range v.s.devices {
+		if d.Number == number {
+			return d
+		}
+	}
+	return nil
 }
 
 // Holds reports whether the container held the device in the device's newest

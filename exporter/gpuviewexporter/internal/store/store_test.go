@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -57,6 +58,11 @@ func TestAPointHasOneOutcome(t *testing.T) {
 		{"a temperature of another sensor", Place{}, "GPU-a", signal.HwTemperature, signal.LocationMemory, epoch, 50, Ignored},
 		{"no device", Place{}, "", signal.UtilizationAvg, "", epoch, 0.5, Ignored},
 		{"no number", Place{}, "GPU-a", signal.UtilizationAvg, "", epoch, math.NaN(), NoValue},
+		{"beyond what a column holds", Place{}, "GPU-a", signal.PCIeThroughputAvg, signal.DirectionReceive, epoch, 1e39, NoValue},
+		{"a gauge beyond what an answer holds", Place{}, "GPU-a", signal.HwPower, "", epoch, -1e300, NoValue},
+		{"a verdict", Place{}, "GPU-a", signal.GPUSignalAvailable, "gpu.sm.active", epoch, 1, Accepted},
+		{"a verdict on a signal that nobody knows", Place{}, "GPU-a", signal.GPUSignalAvailable, "gpu.made.up", epoch, 1, Ignored},
+		{"a container's copy of a verdict", container, "GPU-a", signal.GPUSignalAvailable, "gpu.sm.active", epoch, 1, Ignored},
 		{"without end", Place{}, "GPU-a", signal.PCIeThroughputAvg, signal.DirectionReceive, epoch, math.Inf(1), NoValue},
 		{"as old as the retention", Place{}, "GPU-a", signal.UtilizationAvg, "", epoch.Add(-2 * time.Hour), 0.5, Old},
 		{"within the retention", Place{}, "GPU-a", signal.UtilizationAvg, "", epoch.Add(-2*time.Hour + 1), 0.5, Accepted},
@@ -143,6 +149,54 @@ func TestWindowsMayComeInAnyOrderAndTwice(t *testing.T) {
 		assert.True(t, math.IsNaN(float64(d.Value(2, SMActiveAvg))), "absent stays absent")
 		assert.True(t, math.IsNaN(float64(d.Value(2, DRAMActiveAvg))))
 	})
+}
+
+func TestAWindowThatBeganBeforeAWeekHasNoStart(t *testing.T) {
+	s := testStore()
+	m, _ := Lookup(signal.UtilizationAvg.Name)
+	b := s.Begin(epoch)
+	p := Point{Metric: m, Start: 1, End: epoch.UnixNano(), Value: 0.5}
+	b.Add(&Place{}, "GPU-a", &Description{}, &Hold{}, &p)
+	b.End()
+	s.Read(epoch, func(v *View) {
+		_, step := v.Newest()
+		assert.Equal(t, time.Minute, step)
+	})
+}
+
+// judge adds a verdict on one signal of a device.
+func judge(s *Store, now, end time.Time, name string, value float64, reason string) {
+	m, _ := Lookup(signal.GPUSignalAvailable.Name)
+	b := s.Begin(now)
+	p := Point{Metric: m, Attribute: name, Reason: reason, End: end.UnixNano(), Value: value}
+	b.Add(&Place{}, "GPU-a", &Description{}, &Hold{}, &p)
+	b.End()
+}
+
+func TestVerdictsAreThoseOfTheNewestScrape(t *testing.T) {
+	s := testStore()
+	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+	verdicts := func(now time.Time) map[string]Verdict {
+		out := map[string]Verdict{}
+		s.Read(now, func(v *View) {
+			for i, got := range v.Verdicts(v.Devices(0)[0]) {
+				if got != Unknown {
+					out[Diagnosed()[i].Name()] = got
+				}
+			}
+		})
+		return out
+	}
+	judge(s, at(0), at(0), "gpu.sm.active", 0, "not_in_csv")
+	judge(s, at(0), at(0), "gpu.dram.active", 1, "")
+	judge(s, at(0), at(0), "hw.power", 0, "a reason of another version")
+	notInCSV := Missing + Verdict(diagnose.NotInCSV)
+	assert.Equal(t, map[string]Verdict{"gpu.sm.active": notInCSV, "gpu.dram.active": Given, "hw.power": Missing}, verdicts(at(0)))
+
+	judge(s, at(60), at(60), "gpu.sm.active", 1, "")
+	judge(s, at(60), at(30), "gpu.dram.active", 0, "mig")
+	assert.Equal(t, map[string]Verdict{"gpu.sm.active": Given}, verdicts(at(60)), "what the newest scrape does not judge is not known")
+	assert.Empty(t, verdicts(at(60).Add(5*time.Minute+1)), "of long ago")
 }
 
 func TestAGaugeOfLongAgoIsAbsent(t *testing.T) {

@@ -1,0 +1,230 @@
+package gpuviewexporter
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/configoptional"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestANumberThatNoAnswerCanHoldSpoilsNone(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	b := newBatch(now(), time.Minute)
+	b.on("node-1").device("GPU-a").put(signal.UtilizationAvg, 0.5).put(signal.PCIeThroughputAvg, 1e39, signal.DirectionTransmit).put(signal.HwPower, -1e300)
+	consume(t, e, b.md)
+	for _, path := range []string{"/api/devices", "/api/devices/1/history", "/allocation?aggregate=device"} {
+		status, _, body := get(t, base+path)
+		assert.Equal(t, http.StatusOK, status, path)
+		assert.True(t, json.Valid(body), path)
+		assert.Contains(t, string(body), "0.5", path)
+	}
+}
+
+func TestADeviceThatIsNotThereHasNoHistory(t *testing.T) {
+	_, base := serve(t, nop(), nil)
+	for _, number := range []string{"1", "0", "-1", "x", "18446744073709551616"} {
+		status, _, body := get(t, base+"/api/devices/"+number+"/history")
+		assert.Equal(t, http.StatusNotFound, status, number)
+		assert.True(t, json.Valid(body), number)
+	}
+}
+
+func TestAHeadOfTheEventsEndsAndTakesNoPlace(t *testing.T) {
+	e, base := serve(t, nop(), func(c *Config) { c.MaxClients = 1 })
+	for range 3 {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, base+"/events", http.NoBody)
+		require.NoError(t, err)
+		answer, err := client(t).Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode)
+	}
+	_, refused, _ := e.hub.counts()
+	assert.Zero(t, refused)
+}
+
+// stuck is a connection whose peer takes nothing.
+type stuck struct{ *httptest.ResponseRecorder }
+
+func (stuck) Write([]byte) (int, error)        { return 0, os.ErrDeadlineExceeded }
+func (stuck) SetWriteDeadline(time.Time) error { return nil }
+
+func TestAPageThatTakesNothingAtAllIsCountedToo(t *testing.T) {
+	e, err := newViewExporter(nop(), createDefaultConfig().(*Config))
+	require.NoError(t, err)
+	e.serveEvents(stuck{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/events", http.NoBody))
+	clients, _, slow := e.hub.counts()
+	assert.Zero(t, clients)
+	assert.EqualValues(t, 1, slow)
+}
+
+func TestAThousandPagesAreAsManyAsMayBeOpen(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	peer := client(t)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var mu sync.Mutex
+	var open []*http.Response
+	statuses := map[int]int{}
+	var all sync.WaitGroup
+	for range 1000 {
+		all.Go(func() {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/events", http.NoBody)
+			if !assert.NoError(t, err) {
+				return
+			}
+			answer, err := peer.Do(request)
+			if !assert.NoError(t, err) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[answer.StatusCode]++
+			if answer.StatusCode == http.StatusOK {
+				open = append(open, answer) //nolint:bodyclose // closed below, all of them at once
+				return
+			}
+			_ = answer.Body.Close()
+		})
+	}
+	all.Wait()
+	assert.Equal(t, map[int]int{http.StatusOK: 32, http.StatusServiceUnavailable: 968}, statuses)
+	status, _, _ := get(t, base+"/allocation")
+	assert.Equal(t, http.StatusOK, status, "the others are served")
+	_, refused, _ := e.hub.counts()
+	assert.EqualValues(t, 968, refused)
+	for _, answer := range open {
+		_ = answer.Body.Close()
+	}
+}
+
+// Answers are made in memory, so only so many are made at a time.
+func TestAnswersAreMadeAFewAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 10 * time.Second
+		release := make(chan struct{})
+		var most, running int
+		var mu sync.Mutex
+		handler := fewAtATime(make(chan struct{}, 2), patience, func(http.ResponseWriter, *http.Request) {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			<-release
+			mu.Lock()
+			running--
+			mu.Unlock()
+		})
+		ask := func(ctx context.Context) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			handler(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/allocation", http.NoBody))
+			return w
+		}
+		for range 2 {
+			go ask(t.Context())
+		}
+		synctest.Wait()
+		begin := time.Now()
+		refused := ask(t.Context())
+		assert.Equal(t, http.StatusServiceUnavailable, refused.Code)
+		assert.NotEmpty(t, refused.Header().Get("Retry-After"))
+		assert.Equal(t, patience, time.Since(begin), "it waited its turn")
+
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		ask(gone)
+		served := make(chan int)
+		go func() { served <- ask(t.Context()).Code }()
+		synctest.Wait()
+		close(release)
+		assert.Equal(t, http.StatusOK, <-served)
+		assert.Equal(t, 2, most)
+	})
+}
+
+// A page from elsewhere cannot read our answers, but it could take the places of
+// the pages, and make us work.
+func TestOnLoopbackAPageFromElsewhereIsNotServed(t *testing.T) {
+	ask := func(base, path, site, mode string) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
+		require.NoError(t, err)
+		if site != "" {
+			request.Header.Set("Sec-Fetch-Site", site)
+			request.Header.Set("Sec-Fetch-Mode", mode)
+		}
+		answer, err := client(t).Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return answer.StatusCode
+	}
+	_, base := serve(t, nop(), nil)
+	for _, path := range []string{"/allocation", "/api/devices", "/events", "/app.js"} {
+		assert.Equal(t, http.StatusForbidden, ask(base, path, "cross-site", "cors"), path)
+		assert.Equal(t, http.StatusForbidden, ask(base, path, "cross-site", "no-cors"), path)
+	}
+	assert.Equal(t, http.StatusOK, ask(base, "/", "cross-site", "navigate"), "a link to the page is one")
+	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "same-origin", "cors"))
+	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "none", "navigate"))
+	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "", ""), "a client that is no browser")
+
+	_, base = serve(t, nop(), func(c *Config) {
+		c.HTTP.CORS = configoptional.Some(confighttp.CORSConfig{AllowedOrigins: []string{"https://ui.example"}})
+	})
+	assert.Equal(t, http.StatusOK, ask(base, "/allocation", "cross-site", "cors"), "whoever allows origins wants them served")
+}
+
+func TestAPeerThatNeverEndsItsRequestIsLetGo(t *testing.T) {
+	e, _ := serve(t, nop(), nil)
+	assert.Positive(t, e.server.ReadHeaderTimeout)
+	assert.Positive(t, e.server.WriteTimeout)
+	assert.Positive(t, e.server.IdleTimeout)
+}
+
+// Names come from whoever may make pods, and from the exporter's text.
+func TestNamesAreTextWhateverTheySay(t *testing.T) {
+	const nasty = `<img src=x onerror="window.hit=1">"'</td></script><script>window.hit=1</script>`
+	e, base := serve(t, nop(), nil)
+	b := newBatch(now(), time.Minute)
+	for _, id := range []string{"GPU-" + nasty, "__proto__", "constructor"} {
+		describe := []string{signal.HardwareName, nasty + id, signal.HardwareModel, nasty, signal.MIGProfile, nasty, signal.SharingStrategy, "constructor", signal.ResourceClaimName, nasty}
+		b.on(nasty).device(id, describe...).load(0.5, 0.5, 0.1)
+		b.put(signal.GPUSignalAvailable, 0, "gpu.sm.active", nasty)
+		b.on(nasty, nasty, "pod-"+nasty, nasty).device(id, describe...).put(signal.UtilizationAvg, 0.5)
+	}
+	b.on("cluster").device("")
+	b.point = nil
+	b.put(signal.ClusterPendingPodCount, 3, nasty)
+	consume(t, e, b.md)
+	p := open(t, base)
+	p.until(`document.querySelectorAll("tr.row:not([hidden])").length === 3`)
+	p.input("sort", "node")
+	assert.Equal(t, "pod-"+nasty, eval[string](p, cell(0, "holders")+`.querySelector(".main").firstChild.textContent`))
+	assert.NotContains(t, eval[string](p, cell(0, "holders")+`.textContent`), "function")
+	p.input("namespace", nasty)
+	assert.Equal(t, 3, eval[int](p, rowsOf+".length"))
+	assert.Equal(t, nasty, eval[string](p, `document.getElementById("namespace").value`))
+	p.click("tr.row td")
+	p.until(`document.getElementById("details").open`)
+	assert.Contains(t, eval[string](p, `document.getElementById("details").innerText`), nasty)
+	p.click("#details .bar button")
+	p.click("#tile-missing")
+	p.until(`document.getElementById("missing").open`)
+	assert.Equal(t, 0, eval[int](p, `document.querySelectorAll("img, #grid script, #controls script, dialog script").length`))
+	assert.Equal(t, "undefined", eval[string](p, "typeof window.hit"))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	assert.Empty(t, strings.Join(p.errors, "\n"))
+}
