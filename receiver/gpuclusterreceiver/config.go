@@ -14,6 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -24,12 +25,6 @@ const (
 )
 
 const minCollectionInterval = time.Second
-
-// MetricConfig switches one metric.
-type MetricConfig struct {
-	// Enabled says whether the metric is emitted.
-	Enabled bool `mapstructure:"enabled"`
-}
 
 // Config configures the gpu_cluster receiver.
 type Config struct {
@@ -54,7 +49,7 @@ type Config struct {
 	// pending: the largest (max) or the most preferred (first).
 	FirstAvailable string `mapstructure:"first_available"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics map[string]MetricConfig `mapstructure:"metrics"`
+	Metrics metricswitch.Config `mapstructure:"metrics"`
 }
 
 var _ confmap.Validator = (*Config)(nil)
@@ -89,7 +84,7 @@ func (cfg *Config) Validate() error {
 			kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig))
 	}
 	if _, err := cfg.families(); err != nil {
-		errs = append(errs, fmt.Errorf("resources or device_classes: %w", err))
+		errs = append(errs, err)
 	}
 	for field, names := range map[string][]string{"dra_drivers": cfg.DRADrivers, "device_classes": cfg.DeviceClasses} {
 		for i, name := range names {
@@ -101,11 +96,7 @@ func (cfg *Config) Validate() error {
 	if cfg.FirstAvailable != firstAvailableMax && cfg.FirstAvailable != firstAvailableFirst {
 		errs = append(errs, fmt.Errorf("first_available is %q: must be %s or %s", cfg.FirstAvailable, firstAvailableMax, firstAvailableFirst))
 	}
-	for name := range cfg.Metrics {
-		if m, ok := signal.Lookup(name); !ok || m.Stage != signal.StageCluster {
-			errs = append(errs, fmt.Errorf("metrics has no metric %q: allowed are %s", name, strings.Join(metricNames(), ", ")))
-		}
-	}
+	errs = append(errs, cfg.Metrics.Check(metricswitch.Names(emitted()))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
@@ -115,23 +106,7 @@ func (cfg *Config) families() (gpushare.Families, error) {
 	return gpushare.NewFamilies(cfg.Resources, cfg.DeviceClasses)
 }
 
-func metricNames() []string {
-	var names []string
-	for _, m := range signal.All() {
-		if m.Stage == signal.StageCluster {
-			names = append(names, m.Name)
-		}
-	}
-	return names
-}
-
-// disabled returns the metrics that are switched off.
-func (cfg *Config) disabled() []*signal.Metric {
-	var out []*signal.Metric
-	for name, mc := range cfg.Metrics {
-		if m, ok := signal.Lookup(name); ok && !mc.Enabled {
-			out = append(out, m)
-		}
-	}
-	return out
+// emitted returns the metrics that the receiver makes.
+func emitted() []*signal.Metric {
+	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return m.Stage != signal.StageCluster })
 }

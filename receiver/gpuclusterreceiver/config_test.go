@@ -14,6 +14,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 )
 
 func TestEveryOptionIsRead(t *testing.T) {
@@ -36,8 +37,16 @@ func TestEveryOptionIsRead(t *testing.T) {
 		DRADrivers:     []string{"gpu.nvidia.com", "gpu.example.com"},
 		DeviceClasses:  []string{"fast-gpu"},
 		FirstAvailable: "first",
-		Metrics:        map[string]MetricConfig{"k8s.resourceslice.device": {Enabled: false}},
+		Metrics:        metricswitch.Config{"k8s.resourceslice.device": {Enabled: new(false)}},
 	}, cfg)
+}
+
+func TestAnEntryThatSaysNothingLeavesItsMetricOn(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
+		"k8s.resourceslice.device": map[string]any{}, "k8s.resourceslice.devices": nil,
+	}}).Unmarshal(cfg))
+	assert.Empty(t, cfg.Metrics.Disabled(emitted()))
 }
 
 func TestDefaultsAreValidInAPod(t *testing.T) {
@@ -80,7 +89,7 @@ func TestAWrongOptionIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		},
 		"resource": {
 			func(c *Config) { c.Resources = []string{"gpu"} },
-			`resources or device_classes: resource must be <domain>/<name>, or a prefix <domain>/<start>*, got "gpu"`,
+			`resources[0] is "gpu": must be <domain>/<name>, or a prefix <domain>/<start>*`,
 		},
 		"driver": {
 			func(c *Config) { c.DRADrivers = []string{"gpu.nvidia.com", "GPU"} },
@@ -95,8 +104,8 @@ func TestAWrongOptionIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 			`first_available is "last": must be max or first`,
 		},
 		"metric": {
-			func(c *Config) { c.Metrics = map[string]MetricConfig{"hw.power": {}} },
-			`metrics has no metric "hw.power": allowed are cluster.gpu.pending_pod_count, `,
+			func(c *Config) { c.Metrics = metricswitch.Config{"hw.power": {}} },
+			`metrics has the key "hw.power": must be one of cluster.gpu.pending_pod_count, `,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package gpuclusterreceiver
 
 import (
-	"flag"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,10 +13,9 @@ import (
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected outputs")
 
 // now is when the golden clusters are looked at.
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
@@ -29,10 +27,7 @@ var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, T
 // objects of a cluster, output.txt what must be said of them, one line a point.
 // config.yaml, where it exists, is the configuration of the receiver.
 func TestGolden(t *testing.T) {
-	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, dirs)
-	for _, dir := range dirs {
+	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			objects := readObjects(t, filepath.Join(dir, "cluster.yaml"))
 			cfg := readConfig(t, filepath.Join(dir, "config.yaml"))
@@ -47,16 +42,9 @@ func TestGolden(t *testing.T) {
 			}
 
 			got := emitted()
-			want := filepath.Join(dir, "output.txt")
-			if *update {
-				require.NoError(t, os.WriteFile(want, []byte(got), 0o600))
-			}
-			text, err := os.ReadFile(want)
-			require.NoError(t, err)
-			assert.Equal(t, string(text), got)
-
 			rand.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
 			assert.Equal(t, got, emitted(), "the order in which objects come changes nothing")
+			goldentest.Compare(t, dir, got)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package gpuclusterreceiver
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -21,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -84,7 +83,7 @@ func render(t *testing.T, batches ...pmetric.Metrics) string {
 					require.Equal(t, declared.Unit, m.Unit())
 					require.Equal(t, declared.Description, m.Description())
 					for _, dp := range m.Gauge().DataPoints().All() {
-						line := attributes(rm.Resource().Attributes()) + " " + m.Name() + " " + attributes(dp.Attributes()) + " = " + number(t, declared, dp)
+						line := points.Text(rm.Resource().Attributes()) + " " + m.Name() + " " + points.Text(dp.Attributes()) + " = " + number(t, declared, dp)
 						if m.Name() == signal.K8sGPURequestInvalid.Name && dp.IntValue() == 0 {
 							continue
 						}
@@ -106,13 +105,4 @@ func number(t *testing.T, declared *signal.Metric, dp pmetric.NumberDataPoint) s
 	}
 	require.Equal(t, pmetric.NumberDataPointValueTypeDouble, dp.ValueType(), declared.Name)
 	return strconv.FormatFloat(dp.DoubleValue(), 'g', -1, 64)
-}
-
-func attributes(m pcommon.Map) string {
-	var parts []string
-	for k, v := range m.All() {
-		parts = append(parts, fmt.Sprintf("%s=%s", k, v.AsString()))
-	}
-	slices.Sort(parts)
-	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -95,7 +95,7 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 		Drivers:  cfg.DRADrivers,
 		Classes:  cfg.DeviceClasses,
 		First:    cfg.FirstAvailable == firstAvailableFirst,
-		Disabled: cfg.disabled(),
+		Disabled: cfg.Metrics.Disabled(emitted()),
 	}
 	for _, rule := range gpushare.Rules() {
 		opts.Rules = append(opts.Rules, string(rule))
