@@ -18,9 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
-
-const patience = 60 * time.Second
 
 // createNamespaces creates those that rendered manifests name, at a level of Pod Security.
 func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstructured.Unstructured, level string) {
@@ -36,18 +35,20 @@ func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstru
 	}
 }
 
-// createMonitors makes the API server know the kinds of the Prometheus operator, though not
-// their fields.
-func createMonitors(t *testing.T, plane *controlplane.Plane) {
+// createKinds makes the API server know the kinds of the Prometheus operator and of
+// cert-manager, though not their fields.
+func createKinds(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
-	for _, kind := range []string{"PodMonitor", "ServiceMonitor"} {
+	for kind, group := range map[string]string{
+		"PodMonitor": "monitoring.coreos.com", "ServiceMonitor": "monitoring.coreos.com", "Certificate": "cert-manager.io",
+	} {
 		plural := strings.ToLower(kind) + "s"
 		plane.Apply(t, fmt.Sprintf(`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: %[1]s.monitoring.coreos.com}
+metadata: {name: %[1]s.%[3]s}
 spec:
-  group: monitoring.coreos.com
+  group: %[3]s
   scope: Namespaced
   names: {kind: %[2]s, plural: %[1]s}
   versions:
@@ -55,17 +56,17 @@ spec:
       served: true
       storage: true
       schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`, plural, kind))
+`, plural, kind, group))
 		require.Eventually(t, func() bool {
-			resources, err := plane.Admin().Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/v1")
+			resources, err := plane.Admin().Discovery().ServerResourcesForGroupVersion(group + "/v1")
 			return err == nil && slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
-		}, patience, 50*time.Millisecond)
+		}, processtest.Patience, 50*time.Millisecond)
 	}
 }
 
 func TestTheAPIServerTakesEveryManifest(t *testing.T) {
 	plane := controlplane.Start(t)
-	createMonitors(t, plane)
+	createKinds(t, plane)
 	for _, dir := range variants(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			manifests := renderVariant(t, dir)
@@ -164,6 +165,28 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 			agent := podTemplates(t, objects)["agent"].Spec
 			assert.Equal(t, len(tc.want) > 0 || name == "roles made by others", *agent.AutomountServiceAccountToken,
 				"the token is there where something is granted")
+		})
+	}
+}
+
+// The cluster collector writes its lease, and what is switched on.
+func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
+	reads := []string{
+		"list,watch pods,nodes",
+		"list,watch resource.k8s.io/deviceclasses,resourceclaims,resourceclaimtemplates,resourceslices",
+		"create coordination.k8s.io/leases in " + namespace,
+		"get,update coordination.k8s.io/leases named otelcol-gpu-cluster in " + namespace,
+	}
+	for name, tc := range map[string]struct {
+		set  []string
+		want []string
+	}{
+		"by default":             {nil, reads},
+		"with a memory resource": {[]string{"memoryResource.enabled=true", `memoryResource.settings.resource="example.com/gpumem"`}, append(slices.Clone(reads), "patch nodes/status")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := decode(t, render(t, "", append(tc.set, `backend.endpoint="http://backend"`)...))
+			assert.ElementsMatch(t, tc.want, granted(t, objects, release+"-cluster"))
 		})
 	}
 }

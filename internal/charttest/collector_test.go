@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 // variables are the names of the environment variables that a configuration uses.
@@ -56,15 +58,11 @@ func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 // validate asks the built collector, in the environment of a pod.
 func validate(t *testing.T, config string) {
 	t.Helper()
-	dir := os.Getenv("OTELCOL_GPU_BIN")
-	if dir == "" {
-		t.Skip("OTELCOL_GPU_BIN does not name the directory of the built commands: `make examples` runs this")
-	}
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	// The state directory is a volume, and has to exist to be valid.
 	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "otelcol-gpu"), "validate", "--config", file)
+	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu"), "validate", "--config", file)
 	cmd.Env = []string{"HOME=" + t.TempDir(), "POD_NAMESPACE=" + namespace}
 	for _, name := range variables(config) {
 		cmd.Env = append(cmd.Env, name+"=127.0.0.1")

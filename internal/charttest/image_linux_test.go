@@ -1,13 +1,10 @@
 package charttest
 
 import (
-	"bytes"
-	"context"
 	"encoding/pem"
 	"errors"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,10 +16,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 // image is what the Dockerfile says of the image that it makes.
@@ -104,12 +102,8 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 		require.NoError(t, os.Chmod(path, 0o755))
 	}
 
-	health := freeAddress(t)
-	_, telemetry, err := net.SplitHostPort(freeAddress(t))
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, img.entrypoint, "--config="+img.cmd,
+	health, telemetry := processtest.FreeAddress(t), processtest.Port(t, processtest.FreeAddress(t))
+	cmd := exec.Command(img.entrypoint, "--config="+img.cmd,
 		"--set=receivers.dcgm.collection_interval=500ms", "--set=processors.gpu_window.window=2s", "--set=processors.gpu_window.grace=1s")
 	cmd.Env = append(slices.Clone(img.env), "HEALTH_ENDPOINT="+health, "TELEMETRY_PORT="+telemetry,
 		"DCGM_ENDPOINT="+exporter.URL+"/metrics", "OTLP_ENDPOINT="+backend.URL)
@@ -126,60 +120,25 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: img.gid, HostID: os.Getgid(), Size: 1}},
 		}
 	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); errors.Is(err, syscall.EPERM) {
-		t.Skipf("changing the root takes privileges that this test does not have: %v", err)
-	} else {
-		require.NoError(t, err)
-	}
-	ended := make(chan struct{}) // closed when left holds how it ended
-	var left error
-	go func() {
-		defer close(ended)
-		left = cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Logf("the collector:\n%s", stderr.String())
+	collector := processtest.StartBy(t, cmd, func() error {
+		err := cmd.Start()
+		if errors.Is(err, syscall.EPERM) {
+			t.Skipf("changing the root takes privileges that this test does not have: %v", err)
 		}
+		return err
 	})
-
-	select {
-	case <-arrived:
-	case <-ended:
-		require.FailNow(t, "the collector ended", "%v", left)
-	case <-ctx.Done():
-		require.FailNow(t, "no window came")
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health, http.NoBody)
-	require.NoError(t, err)
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	assert.Equal(t, http.StatusOK, answer.StatusCode)
+	processtest.Until(t, "a window", func() bool { return len(arrived) > 0 }, collector)
+	assert.Contains(t, processtest.Get(t, "http://"+health), "Server available")
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/status")
 	require.NoError(t, err)
 	if os.Getuid() == 0 {
 		assert.Contains(t, string(status), "\nUid:\t"+strconv.Itoa(img.uid)+"\t")
 	}
 
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	<-ended
-	require.NoError(t, left)
+	collector.Stop(t)
 	kept, err := os.ReadDir(state)
 	require.NoError(t, err)
 	assert.NotEmpty(t, kept, "the window processor's state")
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	return listener.Addr().String()
 }
 
 // Whatever the program is compiled from is sent to the image's build.

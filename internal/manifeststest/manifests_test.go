@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 const (
@@ -190,7 +191,7 @@ metadata:
 }
 
 func TestEveryConfigurationIsValid(t *testing.T) {
-	collector := binary(t, "otelcol-gpu")
+	collector := processtest.Binary(t, "otelcol-gpu")
 	for _, config := range configs(t) {
 		t.Run(config.file, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), config.key)
@@ -203,18 +204,6 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 			require.NoError(t, err, "%s", output)
 		})
 	}
-}
-
-// binary returns the path of a built command, or skips the test.
-func binary(t *testing.T, name string) string {
-	t.Helper()
-	dir := os.Getenv("OTELCOL_GPU_BIN")
-	if dir == "" {
-		t.Skip("OTELCOL_GPU_BIN does not name the directory of the built commands: `make examples` runs this")
-	}
-	path := filepath.Join(dir, name)
-	require.FileExists(t, path)
-	return path
 }
 
 // environment is that of a pod of the manifests, whose backend is at an address.

@@ -19,12 +19,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
-const (
-	patience = 60 * time.Second
-	node     = "gpu-node"
-)
+const node = "gpu-node"
 
 // The rules are compared whole, so that one that is added here has to be added there.
 func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
@@ -54,7 +52,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 			// Bindings reach the authorizer by a watch, in a moment.
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
 				assert.ElementsMatch(c, slices.Concat(anybody, tc.want), rules(t, plane, tc.account, tc.in))
-			}, patience, 50*time.Millisecond)
+			}, processtest.Patience, 50*time.Millisecond)
 		})
 	}
 
@@ -62,7 +60,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		plane.Apply(t, text(t, filepath.Join(manifestsDir, "options", "claims-rbac.yaml")))
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			assert.Contains(c, rules(t, plane, agent, "default"), "list,watch resource.k8s.io/resourceclaims")
-		}, patience, 50*time.Millisecond)
+		}, processtest.Patience, 50*time.Millisecond)
 	})
 }
 
@@ -165,7 +163,7 @@ func TestCallsUnderTheAccounts(t *testing.T) {
 		client := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, tc.account))
 		for name, do := range tc.granted {
 			t.Run(tc.account+" may "+name, func(t *testing.T) {
-				require.EventuallyWithT(t, func(c *assert.CollectT) { assert.NoError(c, do(t.Context(), client)) }, patience, 50*time.Millisecond)
+				require.EventuallyWithT(t, func(c *assert.CollectT) { assert.NoError(c, do(t.Context(), client)) }, processtest.Patience, 50*time.Millisecond)
 			})
 		}
 		for name, do := range tc.forbidden {

@@ -2,7 +2,6 @@ package manifeststest
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"io"
 	"maps"
@@ -14,8 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,7 +22,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
-	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -53,7 +51,7 @@ DCGM_FI_DEV_FB_FREE{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDI
 // Each of the agent's configurations, with the permissions of its account, finds the
 // exporter's pod, and the pod that holds the GPU, and is refused nothing.
 func TestTheAgentWorksWithItsPermissions(t *testing.T) {
-	collector := binary(t, "otelcol-gpu")
+	collector := processtest.Binary(t, "otelcol-gpu")
 	const discovered = "receivers.dcgm.discovery.kubernetes.auth_type=kubeConfig"
 	for name, tc := range map[string]struct {
 		file, option string // option is applied beside the rest
@@ -86,7 +84,7 @@ func TestTheAgentWorksWithItsPermissions(t *testing.T) {
 				Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: gpu}},
 			})
 
-			backend, refused := newSink(t), forbidden(t, plane)
+			backend, refused := processtest.StartBackend(t, nil), forbidden(t, plane)
 			running := startCollector(t, collector, plane, agent, tc.file, backend, append(tc.set,
 				"processors.gpu_k8s.kubernetes.auth_type=kubeConfig", "processors.gpu_k8s.sources.pod_resources.socket="+kubelet.Socket(),
 				"processors.gpu_window.window=2s", "processors.gpu_window.grace=1s"))
@@ -94,21 +92,21 @@ func TestTheAgentWorksWithItsPermissions(t *testing.T) {
 				uid, ok := resource.Attributes().Get(signal.K8sPodUID)
 				return ok && uid.Str() == string(trainer.UID) && metric == signal.MemoryUtilizationAvg.Name
 			}
-			got := backend.waitFor(t, running, "a window of the pod that holds the GPU", holder).Attributes().AsRaw()
+			got := waitFor(t, backend, running, "a window of the pod that holds the GPU", holder).Attributes().AsRaw()
 			want := map[string]any{
 				"host.name": "exporter", "k8s.node.name": node, "k8s.namespace.name": workloads,
 				"k8s.pod.name": trainer.Name, "k8s.pod.uid": string(trainer.UID), "k8s.container.name": "main",
 			}
 			maps.Copy(want, tc.want)
 			assert.Equal(t, want, got)
-			running.stop(t)
+			stop(t, running)
 			assert.Equal(t, refused, forbidden(t, plane), "calls that the API server refused")
 		})
 	}
 }
 
 func TestTheClusterCollectorWorksWithItsPermissions(t *testing.T) {
-	collector := binary(t, "otelcol-gpu")
+	collector := processtest.Binary(t, "otelcol-gpu")
 	plane := installed(t)
 	limits := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
 	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Status: corev1.NodeStatus{Capacity: limits}})
@@ -124,17 +122,17 @@ func TestTheClusterCollectorWorksWithItsPermissions(t *testing.T) {
 		waitForGrant(t, plane, cluster, needed)
 	}
 
-	backend, refused := newSink(t), forbidden(t, plane)
+	backend, refused := processtest.StartBackend(t, nil), forbidden(t, plane)
 	running := startCollector(t, collector, plane, cluster, "21-cluster-config.yaml", backend, []string{
 		"receivers.gpu_cluster.kubernetes.auth_type=kubeConfig", "receivers.gpu_cluster.collection_interval=1s",
 	})
 	for _, wanted := range []*signal.Metric{signal.K8sGPURequested, signal.K8sGPUAllocatable, signal.K8sResourceSliceDevices} {
-		backend.waitFor(t, running, wanted.Name, func(_ pcommon.Resource, metric string) bool { return metric == wanted.Name })
+		waitFor(t, backend, running, wanted.Name, func(_ pcommon.Resource, metric string) bool { return metric == wanted.Name })
 	}
 	lease, err := plane.Admin().CoordinationV1().Leases(namespace).Get(t.Context(), cluster, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, *lease.Spec.HolderIdentity)
-	running.stop(t)
+	stop(t, running)
 	assert.Equal(t, refused, forbidden(t, plane), "calls that the API server refused")
 }
 
@@ -213,7 +211,7 @@ func waitForGrant(t *testing.T, plane *controlplane.Plane, account string, neede
 		if assert.NoError(c, err) {
 			assert.True(c, review.Status.Allowed)
 		}
-	}, patience, 50*time.Millisecond)
+	}, processtest.Patience, 50*time.Millisecond)
 }
 
 // forbidden is how many calls the API server has refused for want of a permission.
@@ -237,16 +235,8 @@ func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	return total
 }
 
-// collector is a running process.
-type collector struct {
-	cmd    *exec.Cmd
-	stderr *bytes.Buffer
-	ended  chan struct{} // closed when err holds how it ended
-	err    error
-}
-
 // startCollector starts the collector on a configuration of the manifests, as an account.
-func startCollector(t *testing.T, binary string, plane *controlplane.Plane, account, file string, backend *sink, set []string) *collector {
+func startCollector(t *testing.T, binary string, plane *controlplane.Plane, account, file string, backend *processtest.Backend, set []string) *processtest.Process {
 	t.Helper()
 	var text string
 	for _, config := range configs(t) {
@@ -265,105 +255,35 @@ func startCollector(t *testing.T, binary string, plane *controlplane.Plane, acco
 	for _, s := range set {
 		args = append(args, "--set", s)
 	}
-	c := &collector{stderr: &bytes.Buffer{}, ended: make(chan struct{})}
-	c.cmd = exec.CommandContext(t.Context(), binary, args...)
-	c.cmd.Stderr = c.stderr
-	c.cmd.Env = environment(backend.Listener.Addr().String(), map[string]string{
+	cmd := exec.Command(binary, args...)
+	cmd.Env = environment(backend.Listener.Addr().String(), map[string]string{
 		clientcmd.RecommendedConfigPathEnvVar: plane.ServiceAccountKubeConfig(t, namespace, account),
 	})
-	require.NoError(t, c.cmd.Start())
-	go func() {
-		defer close(c.ended)
-		c.err = c.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill()
-		<-c.ended
-		if t.Failed() {
-			t.Logf("the collector:\n%s", c.stderr)
-		}
-	})
-	return c
+	return processtest.Start(t, cmd)
 }
 
 // stop ends the collector as the kubelet would. It has to leave in good order, with
 // nothing to complain of.
-func (c *collector) stop(t *testing.T) {
+func stop(t *testing.T, c *processtest.Process) {
 	t.Helper()
-	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-c.ended:
-		require.NoError(t, c.err)
-	case <-time.After(patience):
-		require.FailNow(t, "the collector does not end")
+	c.Stop(t)
+	for line := range strings.Lines(c.Output.String()) {
+		assert.NotRegexp(t, `"level":"(warn|error)"`, line)
 	}
-	for line := range strings.Lines(c.stderr.String()) {
-		assert.NotRegexp(t, `"level":"(warn|error)"|^panic`, line)
-	}
-}
-
-// sink is an OTLP/HTTP backend.
-type sink struct {
-	*httptest.Server
-	arrived chan struct{} // one token per request, dropped when nobody waits
-
-	mu  sync.Mutex
-	all []pmetric.Metrics
-}
-
-func newSink(t *testing.T) *sink {
-	t.Helper()
-	s := &sink{arrived: make(chan struct{}, 1)}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		request := pmetricotlp.NewExportRequest()
-		z, err := gzip.NewReader(r.Body)
-		if err == nil {
-			var body []byte
-			if body, err = io.ReadAll(z); err == nil {
-				err = request.UnmarshalProto(body)
-			}
-		}
-		if !assert.NoError(t, err) {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		s.mu.Lock()
-		s.all = append(s.all, request.Metrics())
-		s.mu.Unlock()
-		select {
-		case s.arrived <- struct{}{}:
-		default:
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s
 }
 
 // waitFor returns the Resource of the first metric that is the wanted one.
-func (s *sink) waitFor(t *testing.T, c *collector, what string, wanted func(pcommon.Resource, string) bool) pcommon.Resource {
+func waitFor(t *testing.T, backend *processtest.Backend, c *processtest.Process, what string, wanted func(pcommon.Resource, string) bool) pcommon.Resource {
 	t.Helper()
-	end := time.After(patience)
-	for {
-		s.mu.Lock()
-		for _, md := range s.all {
-			for _, rm := range md.ResourceMetrics().All() {
-				for _, sm := range rm.ScopeMetrics().All() {
-					for _, m := range sm.Metrics().All() {
-						if wanted(rm.Resource(), m.Name()) {
-							s.mu.Unlock()
-							return rm.Resource()
-						}
-					}
-				}
+	found := pcommon.NewResource()
+	backend.Until(t, c, what, func(md pmetric.Metrics) bool {
+		for p := range points.All(md) {
+			if wanted(p.Resource, p.Metric.Name()) {
+				found = p.Resource
+				return true
 			}
 		}
-		s.mu.Unlock()
-		select {
-		case <-s.arrived:
-		case <-c.ended:
-			require.FailNow(t, "the collector ended", "waiting for %s: %v", what, c.err)
-		case <-end:
-			require.FailNow(t, "nothing came", "waiting for %s", what)
-		}
-	}
+		return false
+	})
+	return found
 }

@@ -57,6 +57,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 	requireNamespaces(t)
 	kubeconfig, err := filepath.Abs("testdata/kubeconfig.yaml")
 	require.NoError(t, err)
+	tls := newCertificate(t).mounted(t)
 	agent := []string{podIP + ":13133", podIP + ":8888"}
 	receiving := append([]string{podIP + ":4317"}, agent...)
 	for _, tc := range []struct {
@@ -83,6 +84,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 	} {
 		t.Run(filepath.Join(tc.file, tc.path[len(tc.path)-1]), func(t *testing.T) {
 			content, text := configuration(t, filepath.Join(root, tc.file), tc.path)
+			text = strings.ReplaceAll(text, "/etc/otelcol-gpu-tls", tls)
 			config := filepath.Join(t.TempDir(), "config.yaml")
 			require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 			args := []string{"--config", config, "--set", "extensions.file_storage.directory=" + t.TempDir()}
@@ -104,7 +106,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 			}
 			assert.ElementsMatch(t, tc.want, listening(t, args, map[string]string{
 				"POD_IP": podIP, "MY_POD_IP": podIP, "POD_NAMESPACE": "otelcol-gpu", "NODE_NAME": "gpu-node", "CLUSTER_NAME": "",
-				"OTLP_ENDPOINT": "http://127.0.0.1:1",
+				"OTLP_ENDPOINT": "http://127.0.0.1:1", "PAGE_USERS": "reader:page-password",
 				// As in a pod whose API server does not answer.
 				"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1",
 			}))
@@ -148,8 +150,8 @@ func listening(t *testing.T, args []string, env map[string]string) []string {
 	cmd := command(t, all, append(args, "--set", "service.telemetry.logs.level=info")...)
 	isolated(t, cmd)
 	c := start(t, cmd)
-	addresses := sockets(t, c.cmd.Process.Pid)
-	c.stop(t)
+	addresses := sockets(t, c.Cmd.Process.Pid)
+	c.Stop(t)
 	return addresses
 }
 

@@ -66,6 +66,7 @@ func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 		"examples/kubernetes/20-cluster-rbac.yaml":                                   "cluster",
 		"charts/otelcol-gpu/templates/cluster-rbac.yaml":                             "cluster",
 		"charts/otelcol-gpu/templates/watchdog-rbac.yaml":                            "watchdog",
+		"charts/otelcol-gpu/templates/memory-resource-rbac.yaml":                     "memory resource",
 		"exporter/gpuwatchdogexporter/README.md":                                     "watchdog",
 		"exporter/gpuwatchdogexporter/internal/cluster/testdata/rbac.yaml":           "watchdog",
 		"extension/gpumemoryresourceextension/README.md":                             "memory resource",

@@ -1,31 +1,23 @@
 package security
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 const (
 	// root is relative to this package, where go test runs it.
 	root = "../.."
-	// patience is how long one step may take on a busy machine.
-	patience = 60 * time.Second
-	// ready is what a collector logs when all of it has started.
-	ready = "Everything is ready"
 	// aloneEnv makes this test binary a launcher, see alone.
 	aloneEnv = "OTELCOL_GPU_SECURITY_ALONE"
 )
@@ -63,52 +55,11 @@ func alone() {
 	os.Exit(1)
 }
 
-// built returns the path of a built command, or skips the test.
-func built(t *testing.T, name string) string {
-	t.Helper()
-	dir := os.Getenv("OTELCOL_GPU_BIN")
-	if dir == "" {
-		t.Skip("OTELCOL_GPU_BIN does not name the directory of the built commands: `make examples` runs this")
-	}
-	path := filepath.Join(dir, name)
-	require.FileExists(t, path)
-	return path
-}
-
-// collector is a running process under test.
-type collector struct {
-	cmd    *exec.Cmd
-	output lockedBuffer
-	ended  chan struct{} // closed when err holds how it ended
-	err    error
-}
-
-// lockedBuffer may be read while a process writes to it.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // command returns the collector's command with these arguments and this environment.
 func command(t *testing.T, env map[string]string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(built(t, "otelcol-gpu"), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
-	for key, value := range env {
-		cmd.Env = append(cmd.Env, key+"="+value)
-	}
+	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), args...)
+	cmd.Env = append(processtest.Environment(env), "HOME="+t.TempDir(), "TMPDIR="+t.TempDir())
 	return cmd
 }
 
@@ -143,61 +94,9 @@ func requireNamespaces(t *testing.T) {
 
 // start starts a collector and waits until all of it has started; it ends with the
 // test.
-func start(t *testing.T, cmd *exec.Cmd) *collector {
+func start(t *testing.T, cmd *exec.Cmd) *processtest.Process {
 	t.Helper()
-	c := &collector{cmd: cmd, ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &c.output, &c.output
-	require.NoError(t, cmd.Start())
-	go func() {
-		c.err = cmd.Wait()
-		close(c.ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-c.ended
-		if t.Failed() {
-			said := c.output.String()
-			t.Logf("the collector said:\n%s", said[max(0, len(said)-4<<10):])
-		}
-	})
-	c.until(t, ready, func() bool { return strings.Contains(c.output.String(), ready) })
+	c := processtest.Start(t, cmd)
+	processtest.Until(t, processtest.Ready, func() bool { return strings.Contains(c.Output.String(), processtest.Ready) }, c)
 	return c
-}
-
-// until waits for what the collector does.
-func (c *collector) until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(patience)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-c.ended:
-			require.Fail(t, "the collector ended", "waiting for %s: %v", what, c.err)
-		case <-end:
-			require.Fail(t, "nothing came", "waiting for %s", what)
-		}
-	}
-}
-
-// stop ends the collector as an orchestrator would; it has to end with status 0.
-func (c *collector) stop(t *testing.T) {
-	t.Helper()
-	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-c.ended:
-		assert.NoError(t, c.err, "exit status")
-	case <-time.After(patience):
-		require.Fail(t, "the collector does not end")
-	}
-}
-
-// freeAddress returns a loopback address on which nobody listens now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
 }

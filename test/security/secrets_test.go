@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 // hidden is the beginning of every secret of these tests.
@@ -40,20 +42,20 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 		http.Error(w, "no", http.StatusUnauthorized)
 	}))
 	t.Cleanup(refusing.Close)
-	var sent lockedBuffer
+	var sent processtest.Buffer
 	accepting := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(&sent, r.Body)
 	}))
 	t.Cleanup(accepting.Close)
 	htpasswd := filepath.Join(t.TempDir(), "htpasswd")
 	require.NoError(t, os.WriteFile(htpasswd, []byte("reader:hidden-page-password\n"), 0o600))
-	health, zpages, telemetry, pprof := freeAddress(t), freeAddress(t), freeAddress(t), freeAddress(t)
+	health, zpages, telemetry, pprof := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)
 	_, port, err := net.SplitHostPort(telemetry)
 	require.NoError(t, err)
 	env := map[string]string{
 		"EXPORTER_WITH_PASSWORD": strings.Replace(refusing.URL, "//", "//user:hidden-url-password@", 1),
 		"REFUSING":               refusing.URL, "ACCEPTING": accepting.URL, "HEADER": "hidden-backend-header", "HTPASSWD": htpasswd,
-		"HEALTH": health, "ZPAGES": zpages, "PPROF": pprof, "TELEMETRY_PORT": port, "PAGE": freeAddress(t),
+		"HEALTH": health, "ZPAGES": zpages, "PPROF": pprof, "TELEMETRY_PORT": port, "PAGE": processtest.FreeAddress(t),
 	}
 	const config = "testdata/secrets.yaml"
 
@@ -63,10 +65,10 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 		`"otelcol.component.id": "otlp_http/header"`, `"otelcol.component.id": "otlp_http/basic"`, `"otelcol.component.id": "otlp_http/oauth2"`,
 		"gpu.exporter.up",
 	} {
-		c.until(t, said, func() bool { return strings.Contains(c.output.String(), said) })
+		processtest.Until(t, said, func() bool { return strings.Contains(c.Output.String(), said) }, c)
 	}
 	for _, sort := range []string{"gpu.exporter.up", "receiver/dcgm/url/"} { // metrics, and spans
-		c.until(t, sort, func() bool { return strings.Contains(sent.String(), sort) })
+		processtest.Until(t, sort, func() bool { return strings.Contains(sent.String(), sort) }, c)
 	}
 	for _, url := range []string{
 		health, telemetry + "/metrics", zpages + "/debug/servicez", zpages + "/debug/pipelinez", zpages + "/debug/extensionz",
@@ -85,8 +87,8 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 		require.NotEmpty(t, page, url)
 		assertHidden(t, string(page), url)
 	}
-	c.stop(t)
-	assertHidden(t, c.output.String(), "log")
+	c.Stop(t)
+	assertHidden(t, c.Output.String(), "log")
 	assertHidden(t, sent.String(), "telemetry")
 
 	for _, subcommand := range []string{"print-config", "validate"} {
@@ -130,7 +132,7 @@ receivers:
 			"http://user:hidden-password@127.0.0.1:1/metrics", "ftp://user:hidden-password@gpu-node-1", "http://user:hidden-password@[::1",
 		} {
 			var output bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), built(t, "gpudoctor"), url)
+			cmd := exec.CommandContext(t.Context(), processtest.Binary(t, "gpudoctor"), url)
 			cmd.Stdout, cmd.Stderr = &output, &output
 			require.Error(t, cmd.Run())
 			assert.NotEmpty(t, output.String())

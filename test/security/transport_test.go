@@ -1,6 +1,7 @@
 package security
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,21 +23,29 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
-// certificate is one for 127.0.0.1 that vouches for itself, and its files.
+// certificate is one for 127.0.0.1 and other names that vouches for itself, and its files.
 type certificate struct {
 	tls.Certificate
 	pool      *x509.CertPool
 	cert, key string
 }
 
-func newCertificate(t *testing.T) certificate {
+func newCertificate(t *testing.T, names ...string) certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "otelcol-gpu test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "otelcol-gpu test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: names,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
@@ -56,6 +65,16 @@ func newCertificate(t *testing.T) certificate {
 	return c
 }
 
+// mounted is a directory with the certificate as a Secret of the chart has it.
+func (c certificate) mounted(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, file := range map[string]string{"tls.crt": c.cert, "tls.key": c.key, "ca.crt": c.cert} {
+		require.NoError(t, os.Symlink(file, filepath.Join(dir, name)))
+	}
+	return dir
+}
+
 // server starts an HTTPS server.
 func (c certificate) server(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
@@ -67,12 +86,12 @@ func (c certificate) server(t *testing.T, handler http.HandlerFunc) *httptest.Se
 }
 
 // ask sends one request and returns the status, and the beginning of the answer.
-func (c certificate) ask(t *testing.T, method, url string, credentials func(*http.Request)) (int, string) {
+func (c certificate) ask(t *testing.T, method, url string, prove func(*http.Request)) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	require.NoError(t, err)
-	credentials(request)
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{
+	prove(request)
+	client := &http.Client{Timeout: processtest.Patience, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: c.pool, MinVersion: tls.VersionTLS12},
 	}}
 	answer, err := client.Do(request)
@@ -118,7 +137,7 @@ func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
 	})
 	htpasswd := filepath.Join(t.TempDir(), "htpasswd")
 	require.NoError(t, os.WriteFile(htpasswd, []byte("reader:page-password\n"), 0o600))
-	bearerPage, basicPage, intake := freeAddress(t), freeAddress(t), freeAddress(t)
+	bearerPage, basicPage, intake := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)
 	c := start(t, command(t, map[string]string{
 		"EXPORTER": exporter.URL, "EXPORTER_TOKEN": "exporter-token", "BACKEND": backend.URL, "BACKEND_PASSWORD": "backend-password",
 		"PAGE_TOKEN": "page-token", "HTPASSWD": htpasswd, "INTAKE_TOKEN": "intake-token",
@@ -126,7 +145,7 @@ func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
 		"CA": own.cert, "CERT": own.cert, "KEY": own.key,
 	}, "--config", "testdata/guarded.yaml"))
 
-	c.until(t, "what the exporter said", func() bool { return arrived.Load() > 0 })
+	processtest.Until(t, "what the exporter said", func() bool { return arrived.Load() > 0 }, c)
 	assert.Zero(t, refused.Load(), "requests without the credentials that belong to them")
 
 	for _, listener := range []struct {
@@ -157,19 +176,19 @@ func TestTLSAndAuthenticationHoldOnEveryConnection(t *testing.T) {
 	} {
 		t.Run(listener.name, func(t *testing.T) {
 			for _, path := range listener.paths {
-				status, _ := own.ask(t, listener.method, "https://"+listener.address+path, listener.right)
-				assert.Equal(t, listener.status, status, path)
-				for name, credentials := range listener.wrong {
-					status, _ := own.ask(t, listener.method, "https://"+listener.address+path, credentials)
-					assert.Equal(t, http.StatusUnauthorized, status, "%s with %s", path, name)
+				answered, _ := own.ask(t, listener.method, "https://"+listener.address+path, listener.right)
+				assert.Equal(t, listener.status, answered, path)
+				for name, wrong := range listener.wrong {
+					answered, _ := own.ask(t, listener.method, "https://"+listener.address+path, wrong)
+					assert.Equal(t, http.StatusUnauthorized, answered, "%s with %s", path, name)
 				}
-				status, said := own.ask(t, listener.method, "http://"+listener.address+path, listener.right)
-				assert.Equal(t, http.StatusBadRequest, status, "%s without TLS", path)
+				answered, said := own.ask(t, listener.method, "http://"+listener.address+path, listener.right)
+				assert.Equal(t, http.StatusBadRequest, answered, "%s without TLS", path)
 				assert.True(t, strings.HasPrefix(said, "Client sent an HTTP request to an HTTPS server."), said)
 			}
 		})
 	}
-	c.stop(t)
+	c.Stop(t)
 }
 
 // A server that shows a certificate of another authority gets no credentials.
@@ -182,12 +201,48 @@ func TestCredentialsGoToNobodyElse(t *testing.T) {
 	c := start(t, command(t, map[string]string{
 		"EXPORTER": impostor.URL, "EXPORTER_TOKEN": "exporter-token", "BACKEND": impostor.URL, "BACKEND_PASSWORD": "backend-password",
 		"PAGE_TOKEN": "page-token", "HTPASSWD": htpasswd, "INTAKE_TOKEN": "intake-token",
-		"BEARER_PAGE": freeAddress(t), "BASIC_PAGE": freeAddress(t), "INTAKE": freeAddress(t),
+		"BEARER_PAGE": processtest.FreeAddress(t), "BASIC_PAGE": processtest.FreeAddress(t), "INTAKE": processtest.FreeAddress(t),
 		"CA": own.cert, "CERT": own.cert, "KEY": own.key,
 	}, "--config", "testdata/guarded.yaml"))
 	for _, failure := range []string{"Scraping the exporter fails", "Exporting failed"} {
-		c.until(t, failure, func() bool { return strings.Contains(c.output.String(), failure) })
+		processtest.Until(t, failure, func() bool { return strings.Contains(c.Output.String(), failure) }, c)
 	}
-	assert.Contains(t, c.output.String(), "certificate")
+	assert.Contains(t, c.Output.String(), "certificate")
 	assert.Zero(t, asked.Load())
+}
+
+// Whoever has no certificate of the release's authority sends nothing to a gateway of
+// the chart.
+func TestAGatewayOfTheChartTakesSamplesOfItsOwnAgentsOnly(t *testing.T) {
+	const gateway, address = "otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc", "127.0.0.8"
+	own, other := newCertificate(t, "*.otelcol-gpu-gateway.otelcol-gpu.svc"), newCertificate(t)
+	_, config := configuration(t, filepath.Join(root, "internal", "charttest", "testdata", "gateways_make_the_windows_and_a_page_shows_them", "manifests.yaml"),
+		[]string{"data", "gateway.yaml"})
+	file := filepath.Join(t.TempDir(), "gateway.yaml")
+	config = strings.NewReplacer("/etc/otelcol-gpu-tls", own.mounted(t), "/var/lib/otelcol-gpu", t.TempDir()).Replace(config)
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	c := start(t, command(t, map[string]string{"POD_IP": address, "BACKEND_TOKEN": "token"}, "--config", file,
+		"--set", "exporters.otlp_grpc.tls.ca_file=", "--set", "exporters.otlp_grpc.endpoint=127.0.0.1:1", "--set", "exporters.otlp_grpc/view.endpoint=127.0.0.1:1"))
+
+	send := func(by credentials.TransportCredentials) error {
+		connection, err := grpc.NewClient(address+":4317", grpc.WithTransportCredentials(by))
+		require.NoError(t, err)
+		defer connection.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), processtest.Patience)
+		defer cancel()
+		_, err = pmetricotlp.NewGRPCClient(connection).Export(ctx, pmetricotlp.NewExportRequest())
+		return err
+	}
+	settings := func(with ...tls.Certificate) credentials.TransportCredentials {
+		return credentials.NewTLS(&tls.Config{RootCAs: own.pool, Certificates: with, ServerName: gateway, MinVersion: tls.VersionTLS12})
+	}
+	require.NoError(t, send(settings(own.Certificate)))
+	for name, by := range map[string]credentials.TransportCredentials{
+		"no certificate":              settings(),
+		"one of another authority":    settings(other.Certificate),
+		"neither TLS nor credentials": insecure.NewCredentials(),
+	} {
+		assert.Equal(t, codes.Unavailable, status.Code(send(by)), name)
+	}
+	c.Stop(t)
 }

@@ -42,9 +42,83 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- if and $v.watchdog.enabled (not $v.watchdog.dryRun) (not $v.watchdog.namespaces) }}
 {{- fail "watchdog.dryRun is false and watchdog.namespaces is empty: no pod could be evicted; list the namespaces whose pods may be" }}
 {{- end }}
+{{- if and $v.memoryResource.enabled (not $v.cluster.enabled) }}
+{{- fail "memoryResource.enabled is true and cluster.enabled is false: the cluster collector advertises the resource; set cluster.enabled to true" }}
+{{- end }}
+{{- if and $v.memoryResource.enabled (not $v.memoryResource.settings.resource) }}
+{{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem" }}
+{{- end }}
+{{- include "otelcol-gpu.checkTLS" . }}
 {{- if and $v.attribution.claims (not $v.attribution.dra) }}
 {{- fail "attribution.claims is true and attribution.dra is false: claims name devices of ResourceSlices; set attribution.dra to true" }}
 {{- end }}
+{{- end }}
+
+{{/* No listener that the network reaches is open without being told so. */}}
+{{- define "otelcol-gpu.checkTLS" -}}
+{{- $v := .Values }}
+{{- $secured := include "otelcol-gpu.tlsSecret" . }}
+{{- if and $v.tls.certManager.enabled (not $v.tls.certManager.issuerRef.name) }}
+{{- fail "tls.certManager.enabled is true and tls.certManager.issuerRef has no name: name the Issuer or ClusterIssuer" }}
+{{- end }}
+{{- if and $v.tls.insecure $secured }}
+{{- fail "tls.insecure is true and a certificate is given: leave out one of them" }}
+{{- end }}
+{{- if not (or $secured $v.tls.insecure) }}
+{{- if $v.gateway.enabled }}
+{{- fail "gateway.enabled is true and nothing says how agents reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
+{{- end }}
+{{- if $v.view.enabled }}
+{{- fail "view.enabled is true and nothing says how collectors reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
+{{- end }}
+{{- end }}
+{{- if and $v.view.enabled $v.view.expose (not $v.view.settings.auth) (not $v.view.anonymous) }}
+{{- fail "view.expose is true and view.settings has no auth: whoever reaches the Service would read everything; set view.settings.auth, or view.anonymous to true" }}
+{{- end }}
+{{- end }}
+
+{{/* The Secret with the certificate of this chart's collectors; empty: they have none. */}}
+{{- define "otelcol-gpu.tlsSecret" -}}
+{{- if .Values.tls.secretName }}
+{{- .Values.tls.secretName }}
+{{- else if .Values.tls.certManager.enabled }}
+{{- include "otelcol-gpu.fullname" . }}-tls
+{{- end }}
+{{- end }}
+
+{{/* Whether a collector listens to another one of this chart or sends to it: a list of root and
+component. */}}
+{{- define "otelcol-gpu.usesTLS" -}}
+{{- $v := (index . 0).Values }}
+{{- $uses := dict "agent" (or $v.gateway.enabled $v.view.enabled) "cluster" $v.view.enabled "gateway" true "view" true }}
+{{- if and (include "otelcol-gpu.tlsSecret" (index . 0)) (index $uses (index . 1)) }}true{{ end }}
+{{- end }}
+
+{{/* The certificate, read anew once it is renewed. */}}
+{{- define "otelcol-gpu.config.certificate" -}}
+cert_file: /etc/otelcol-gpu-tls/tls.crt
+key_file: /etc/otelcol-gpu-tls/tls.key
+reload_interval: 1h
+{{- end }}
+
+{{/* Of who sends to a collector of this chart. */}}
+{{- define "otelcol-gpu.config.clientTLS" -}}
+{{- if include "otelcol-gpu.tlsSecret" . -}}
+tls:
+  ca_file: /etc/otelcol-gpu-tls/ca.crt
+  {{- include "otelcol-gpu.config.certificate" . | nindent 2 }}
+{{- else -}}
+tls: {insecure: true}
+{{- end }}
+{{- end }}
+
+{{- define "otelcol-gpu.config.fileStorage" -}}
+file_storage:
+  directory: /var/lib/otelcol-gpu
+  # A file that a power cut left in pieces keeps the collector from starting.
+  fsync: true
+  # Where that is noticed in time the file is put aside and a new one begun.
+  recreate: true
 {{- end }}
 
 {{- define "otelcol-gpu.config.extensions" -}}
@@ -74,6 +148,13 @@ otlp:
   protocols:
     grpc:
       endpoint: "[${env:POD_IP}]:4317"
+      {{- if include "otelcol-gpu.tlsSecret" . }}
+      # Who sends shows a certificate of the same authority.
+      tls:
+        client_ca_file: /etc/otelcol-gpu-tls/ca.crt
+        client_ca_file_reload: true
+        {{- include "otelcol-gpu.config.certificate" . | nindent 8 }}
+      {{- end }}
 {{- end }}
 
 {{- define "otelcol-gpu.backendType" -}}
@@ -103,7 +184,7 @@ batch is worth sending. */}}
 {{- if $root.Values.view.enabled }}
 otlp_grpc/view:
   endpoint: {{ include "otelcol-gpu.fullname" $root }}-view.{{ $root.Release.Namespace }}.svc:4317
-  tls: {insecure: true}
+  {{- include "otelcol-gpu.config.clientTLS" $root | nindent 2 }}
   compression: gzip
   # The page shows the last hours; what it missed meanwhile is not worth keeping for long.
   retry_on_failure: {max_elapsed_time: 1m}
@@ -131,8 +212,7 @@ otlp_grpc/view:
 extensions:
   {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
   # Open windows and the sending queue survive a restart.
-  file_storage:
-    directory: /var/lib/otelcol-gpu
+  {{- include "otelcol-gpu.config.fileStorage" . | nindent 2 }}
 receivers:
   {{- if $v.dcgm.enabled }}
   {{- $receivers = append $receivers "dcgm" }}
@@ -194,7 +274,7 @@ exporters:
           {{- end }}
     protocol:
       otlp:
-        tls: {insecure: true}
+        {{- include "otelcol-gpu.config.clientTLS" . | nindent 8 }}
         compression: gzip
         # What comes after the window's grace is late and counted there.
         retry_on_failure: {initial_interval: 1s, max_interval: 1s, max_elapsed_time: {{ $v.gateway.grace }}}
@@ -241,6 +321,11 @@ service:
 {{- define "otelcol-gpu.config.cluster" -}}
 extensions:
   {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
+  {{- if .Values.memoryResource.enabled }}
+  # Each replica does it; all of them want the same.
+  gpu_memory_resource:
+    {{- toYaml .Values.memoryResource.settings | nindent 4 }}
+  {{- end }}
 receivers:
   gpu_cluster:
     {{- $base := dict "cluster_name" .Values.clusterName
@@ -252,7 +337,7 @@ exporters:
   # These are the states of a moment: what is minutes old is not sent any more.
   {{- include "otelcol-gpu.config.exporters" (list . "" "5m") | nindent 2 }}
 service:
-  extensions: [health_check]
+  extensions: [health_check{{ if .Values.memoryResource.enabled }}, gpu_memory_resource{{ end }}]
   pipelines:
     metrics:
       receivers: [gpu_cluster]
@@ -266,14 +351,14 @@ service:
 {{- define "otelcol-gpu.config.gateway" -}}
 extensions:
   {{- include "otelcol-gpu.config.extensions" . | nindent 2 }}
-  file_storage:
-    directory: /var/lib/otelcol-gpu
+  {{- include "otelcol-gpu.config.fileStorage" . | nindent 2 }}
 receivers:
   {{- include "otelcol-gpu.config.otlpReceiver" . | nindent 2 }}
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
   gpu_window:
-    {{- $base := merge (dict "storage" "file_storage" "grace" .Values.gateway.grace) .Values.window.settings }}
+    {{- /* A node that moves to another gateway goes on there: nothing has ended. */}}
+    {{- $base := merge (dict "storage" "file_storage" "grace" .Values.gateway.grace "mark_end" false) .Values.window.settings }}
     {{- toYaml $base | nindent 4 }}
 exporters:
   {{- include "otelcol-gpu.config.exporters" (list . "file_storage" "1h") | nindent 2 }}
@@ -299,6 +384,9 @@ processors:
 exporters:
   gpu_view:
     {{- $base := dict "endpoint" (ternary ":9411" "localhost:9411" .Values.view.expose) }}
+    {{- if and .Values.view.expose (include "otelcol-gpu.tlsSecret" .) }}
+    {{- $_ := set $base "tls" (fromYaml (include "otelcol-gpu.config.certificate" .)) }}
+    {{- end }}
     {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.view.settings) | nindent 4 }}
 service:
   extensions: [health_check]

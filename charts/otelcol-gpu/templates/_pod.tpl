@@ -119,12 +119,19 @@ spec:
         {{- include "otelcol-gpu.merged" (list (toYaml $closed) $v.securityContext) | nindent 8 }}
       volumeMounts:
         - {name: config, mountPath: /etc/otelcol-gpu, readOnly: true}
+        {{- if include "otelcol-gpu.usesTLS" (list $root .name) }}
+        - {name: tls, mountPath: /etc/otelcol-gpu-tls, readOnly: true}
+        {{- end }}
         {{- with .mounts }}
         {{- . | nindent 8 }}
         {{- end }}
   volumes:
     - name: config
       configMap: {name: {{ include "otelcol-gpu.fullname" $root }}-{{ .name }}}
+    {{- if include "otelcol-gpu.usesTLS" (list $root .name) }}
+    - name: tls
+      secret: {secretName: {{ include "otelcol-gpu.tlsSecret" $root }}}
+    {{- end }}
     {{- with .volumes }}
     {{- . | nindent 4 }}
     {{- end }}
