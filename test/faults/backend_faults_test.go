@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -72,7 +73,7 @@ func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 			}
 			tr.backend.breaks(nil)
 			// Recovered is a backend that has every window that ended before.
-			wait(t, tr.agent, "the windows that waited", func() bool {
+			processtest.Until(t, "the windows that waited", func() bool {
 				have := map[int64]bool{}
 				for _, p := range tr.backend.all() {
 					if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) {
@@ -89,7 +90,7 @@ func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 					}
 				}
 				return true
-			})
+			}, tr.agent.Process)
 			took := time.Since(mended).Seconds()
 			tr.wholeWindow(t, mended)
 			assert.Greater(t, scraped, int(outage/interval)/4, "scraping went on")

@@ -15,13 +15,15 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // point is one number that arrived, with what the oracle needs of its place.
 type point struct {
 	metric, node, device, pod, uid, url string
-	end                                 time.Time
+	resource                            string
+	start, end                          time.Time
 	value                               float64
 	ended                               bool // NoRecordedValue
 }
@@ -57,7 +59,7 @@ func (b *backend) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, b.address)
 	b.address = listener.Addr().String()
-	b.server = &http.Server{Handler: b, ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0)}
+	b.server = &http.Server{Handler: b, ReadHeaderTimeout: processtest.Patience, ErrorLog: log.New(io.Discard, "", 0)}
 	b.done = make(chan struct{})
 	go func(server *http.Server, done chan struct{}) {
 		defer close(done)
@@ -157,7 +159,8 @@ func flatten(metrics pmetric.Metrics) []point {
 					points = append(points, point{
 						metric: name, node: text(place, signal.K8sNodeName), pod: text(place, signal.K8sPodName), uid: text(place, signal.K8sPodUID),
 						device: text(dp.Attributes(), signal.HardwareID), url: text(dp.Attributes(), signal.URLFull),
-						end: dp.Timestamp().AsTime(), value: dp.DoubleValue() + float64(dp.IntValue()), ended: dp.Flags().NoRecordedValue(),
+						resource: text(dp.Attributes(), signal.Resource),
+						start:    dp.StartTimestamp().AsTime(), end: dp.Timestamp().AsTime(), value: dp.DoubleValue() + float64(dp.IntValue()), ended: dp.Flags().NoRecordedValue(),
 					})
 				}
 			}

@@ -28,6 +28,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -124,7 +125,7 @@ type trial struct {
 // compared with something that worked.
 func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 	t.Helper()
-	binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu")
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
@@ -145,20 +146,20 @@ func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 // wholeWindow waits for a window that began after a time and was observed.
 func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
 	t.Helper()
-	wait(t, tr.agent, "a whole window", func() bool {
+	processtest.Until(t, "a whole window", func() bool {
 		for _, p := range tr.backend.all() {
 			if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) && p.value >= 0.8 && p.end.Add(-window).After(after) {
 				return true
 			}
 		}
 		return false
-	})
+	}, tr.agent.Process)
 }
 
 // pass waits until a time.
 func pass(t *testing.T, c *collector, until time.Time) {
 	t.Helper()
-	wait(t, c, "time to pass", func() bool { return time.Now().After(until) })
+	processtest.Until(t, "time to pass", func() bool { return time.Now().After(until) }, c.Process)
 }
 
 // recovered waits for the first scrape that succeeds after a time and returns how
@@ -166,7 +167,7 @@ func pass(t *testing.T, c *collector, until time.Time) {
 func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 	t.Helper()
 	var took time.Duration
-	wait(t, tr.agent, "a scrape that succeeds", func() bool {
+	processtest.Until(t, "a scrape that succeeds", func() bool {
 		for _, p := range ups(tr.backend.all(), url, since) {
 			if p.value == 1 {
 				took = p.end.Sub(since)
@@ -174,7 +175,7 @@ func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 			}
 		}
 		return false
-	})
+	}, tr.agent.Process)
 	return took.Seconds()
 }
 
@@ -214,9 +215,9 @@ func TestAnExporterThatFailsIsAGapAndNothingElse(t *testing.T) {
 			broke := time.Now()
 			tr.exporter.breaks(f.answer)
 			pass(t, tr.agent, broke.Add(outage))
-			wait(t, tr.agent, "the outcome "+f.outcome, func() bool {
+			processtest.Until(t, "the outcome "+f.outcome, func() bool {
 				return tr.agent.metric(t, "otelcol_receiver_dcgm_scrapes", `outcome="`+f.outcome+`"`) >= 3
-			})
+			}, tr.agent.Process)
 			mended := time.Now()
 			tr.exporter.breaks(nil)
 			took := tr.recovered(t, mended, "")
@@ -265,13 +266,13 @@ func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
 			pass(t, tr.agent, time.Now().Add(outage))
 			pods := map[string]bool{}
 			var refused float64
-			wait(t, tr.agent, "churn that is felt", func() bool {
+			processtest.Until(t, "churn that is felt", func() bool {
 				for _, p := range tr.backend.all() {
 					pods[p.pod] = true
 				}
 				refused = tr.agent.metric(t, "otelcol_processor_gpu_window_samples", "refused")
 				return len(pods) > 10 || refused > 1000
-			})
+			}, tr.agent.Process)
 			mended := time.Now()
 			tr.exporter.adds(nil, nil)
 			tr.wholeWindow(t, mended)
@@ -301,7 +302,7 @@ func TestAnExporterThatRestartsBeginsItsCountersAnew(t *testing.T) {
 
 func TestANameThatIsGoneIsAGap(t *testing.T) {
 	t.Parallel()
-	binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)
 	dir := t.TempDir()
 	hosts, resolver := filepath.Join(dir, "hosts"), filepath.Join(dir, "resolv.conf")
@@ -315,10 +316,10 @@ func TestANameThatIsGoneIsAGap(t *testing.T) {
 
 	// The file is read again every 5 s.
 	require.NoError(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o600))
-	wait(t, tr.agent, "the name to be gone", func() bool {
+	processtest.Until(t, "the name to be gone", func() bool {
 		found := ups(tr.backend.all(), "", time.Time{})
 		return len(found) > 5 && found[len(found)-1].value == 0
-	})
+	}, tr.agent.Process)
 	pass(t, tr.agent, time.Now().Add(outage))
 	assert.Positive(t, tr.agent.metric(t, "otelcol_receiver_dcgm_scrapes", `outcome="connect"`))
 	mended := time.Now()

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 // gpus is how many GPUs each scripted exporter shows.
@@ -81,7 +83,7 @@ func (e *exporter) up(t *testing.T) {
 	if e.wrap != nil {
 		listener = e.wrap(listener)
 	}
-	e.server = &http.Server{Handler: e, ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0)}
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: processtest.Patience, ErrorLog: log.New(io.Discard, "", 0)}
 	e.done = make(chan struct{})
 	go func(server *http.Server, done chan struct{}) {
 		defer close(done)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -57,9 +58,9 @@ func (tr *tier) add(t *testing.T, address string) {
 		file: "testdata/gateway.yaml",
 		env:  map[string]string{"GRPC_ENDPOINT": address + ":" + tr.port, "OTLP_ENDPOINT": b.url(), "WINDOW": gatewayWindow.String()},
 	})}
-	wait(t, tr.gateways[address].collector, "a window collector", func() bool {
-		return strings.Contains(tr.gateways[address].output.String(), "Everything is ready")
-	})
+	processtest.Until(t, "a window collector", func() bool {
+		return strings.Contains(tr.gateways[address].Output.String(), processtest.Ready)
+	}, tr.gateways[address].Process)
 }
 
 // owners returns which collectors have windows of a node that end after a time.
@@ -80,7 +81,7 @@ func (tr *tier) owners(node string, after time.Time) []string {
 func (tr *tier) settled(t *testing.T, after time.Time) map[string]string {
 	t.Helper()
 	owner := map[string]string{}
-	wait(t, nil, "each node to have a collector", func() bool {
+	processtest.Until(t, "each node to have a collector", func() bool {
 		for _, e := range tr.exporters {
 			owners := tr.owners(e.node, after.Add(2*gatewayWindow))
 			if len(owners) != 1 {
@@ -133,7 +134,7 @@ func (tr *tier) parts(e *exporter) map[time.Time][]part {
 // that dies takes with it what it had not sent; the others' nodes do not notice.
 func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T) {
 	t.Parallel()
-	binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)
 	// Which node goes where is a hash of addresses and names: all are fixed.
 	const port = "19317"
@@ -168,7 +169,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	tr.add(t, all[3])
 	added := time.Now()
 	tr.members(t, all...)
-	wait(t, nil, "a node to move", func() bool { return len(tr.gateways[all[3]].backend.all()) > 0 })
+	processtest.Until(t, "a node to move", func() bool { return len(tr.gateways[all[3]].backend.all()) > 0 })
 	joined := tr.settled(t, time.Now())
 	moved := 0
 	for node, address := range joined {

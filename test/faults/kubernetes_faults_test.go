@@ -25,6 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -32,6 +33,7 @@ import (
 type way struct {
 	kubeConfig string
 	server     *httptest.Server
+	proxy      http.Handler // the API server itself
 	fault      atomic.Pointer[http.Handler]
 }
 
@@ -54,7 +56,7 @@ func wayTo(t *testing.T, kubeConfig string) *way {
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}
-	w := &way{kubeConfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	w := &way{kubeConfig: filepath.Join(t.TempDir(), "kubeconfig"), proxy: proxy}
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if fault := w.fault.Load(); fault != nil {
 			(*fault).ServeHTTP(rw, r)
@@ -142,7 +144,7 @@ var kubernetesFaults = []struct {
 // another.
 func TestHoldersStayWhileNobodySaysWhoTheyAre(t *testing.T) {
 	t.Parallel()
-	binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu")
 	plane := controlplane.Start(t)
 	// What is tested in parallel must not outlive the objects of the plane.
 	t.Run("faults", func(t *testing.T) {
@@ -190,14 +192,14 @@ func TestHoldersStayWhileNobodySaysWhoTheyAre(t *testing.T) {
 				mended := time.Now()
 				f.end(t, api, kubelet)
 				held("first", "second")
-				wait(t, tr.agent, "the new holder with its UID", func() bool {
+				processtest.Until(t, "the new holder with its UID", func() bool {
 					for _, p := range b.all() {
 						if p.metric == signal.GPUDeviceHolder.Name && p.pod == "second" && p.uid != "" {
 							return true
 						}
 					}
 					return false
-				})
+				}, tr.agent.Process)
 				took := time.Since(mended).Seconds()
 				tr.wholeWindow(t, time.Now())
 				checkHolders(t, tr, broke, mended)

@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -77,7 +78,7 @@ func TestSIGTERMUnderLoadLosesNothing(t *testing.T) {
 
 func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	t.Parallel()
-	binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)
 	dir := t.TempDir()
 	// The file system is small; what fills it is another's, as on a node.
@@ -86,7 +87,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 		env:    map[string]string{"STORAGE_DIR": dir},
 	})
 	// The process' own view of its file system.
-	filler := fmt.Sprintf("/proc/%d/root%s/filler", tr.agent.cmd.Process.Pid, dir)
+	filler := fmt.Sprintf("/proc/%d/root%s/filler", tr.agent.Cmd.Process.Pid, dir)
 	full, err := os.Create(filler)
 	require.NoError(t, err)
 	chunk := make([]byte, 4096)
@@ -103,10 +104,10 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 		}
 		return b.String()
 	})
-	wait(t, tr.agent, "a write that fails", func() bool {
+	processtest.Until(t, "a write that fails", func() bool {
 		return tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")+
 			tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "") > 0
-	})
+	}, tr.agent.Process)
 	pass(t, tr.agent, time.Now().Add(outage))
 	snapshots := tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", "")
 	points := tr.agent.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "")
@@ -121,8 +122,8 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	}, tolerance{missing: 1 << 20, dropped: true})
 }
 
-// damage overwrites what the window processor has stored.
-func damage(t *testing.T, dir, key string, content []byte) {
+// damage changes what a processor has stored under a key.
+func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte) {
 	t.Helper()
 	factory := filestorage.NewFactory()
 	config, ok := factory.CreateDefaultConfig().(*filestorage.Config)
@@ -131,42 +132,60 @@ func damage(t *testing.T, dir, key string, content []byte) {
 	ext, err := factory.Create(t.Context(), extensiontest.NewNopSettings(factory.Type()), config)
 	require.NoError(t, err)
 	require.NoError(t, ext.Start(t.Context(), componenttest.NewNopHost()))
-	client, err := ext.(storage.Extension).GetClient(t.Context(), component.KindProcessor, component.MustNewID("gpu_window"), "")
+	client, err := ext.(storage.Extension).GetClient(t.Context(), component.KindProcessor, component.MustNewID(processor), "")
 	require.NoError(t, err)
 	old, err := client.Get(t.Context(), key)
 	require.NoError(t, err)
 	require.NotEmpty(t, old, "%s is stored", key)
-	require.NoError(t, client.Set(t.Context(), key, content))
+	require.NoError(t, client.Set(t.Context(), key, change(old)))
 	require.NoError(t, client.Close(t.Context()))
 	require.NoError(t, ext.Shutdown(t.Context()))
 }
 
-// overwrite puts noise into the window processor's storage file from an offset on and
-// returns its path.
-func overwrite(t *testing.T, dir string, from int) string {
+// overwrite changes the window processor's storage file and returns its path.
+func overwrite(t *testing.T, dir string, change func([]byte) []byte) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*gpu_window*"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
 	content, err := os.ReadFile(files[0])
 	require.NoError(t, err)
-	for i := from; i < len(content); i++ {
-		content[i] = byte(rand.IntN(256))
-	}
-	require.NoError(t, os.WriteFile(files[0], content, 0o600))
+	require.NoError(t, os.WriteFile(files[0], change(content), 0o600))
 	return files[0]
 }
 
-func TestADamagedSnapshotIsDroppedAndSaid(t *testing.T) {
+// noise overwrites all from an offset on.
+func noise(content []byte, from int) []byte {
+	for i := from; i < len(content); i++ {
+		content[i] = byte(rand.IntN(256))
+	}
+	return content
+}
+
+func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(t *testing.T, dir string){
-		"damaged snapshot": func(t *testing.T, dir string) {
-			t.Helper()
-			damage(t, dir, "head", []byte("not a head"))
+	for name, f := range map[string]struct {
+		processor, key string
+		change         func([]byte) []byte
+		held           string
+	}{
+		"damaged snapshot": {
+			"gpu_window", "head", func([]byte) []byte { return []byte("not a head") },
+			"starts, says so, windows begin anew; recovery is start to first scrape",
 		},
-		"snapshot without its chunks": func(t *testing.T, dir string) {
-			t.Helper()
-			damage(t, dir, "head", []byte{})
+		"snapshot without its chunks": {
+			"gpu_window", "head", func([]byte) []byte { return []byte{} },
+			"starts, says so, windows begin anew; recovery is start to first scrape",
+		},
+		// Another digit would be another number of errors, and the text as good as before.
+		"a bit turned in the stored XID counts": {
+			"gpu_synthesizer", "xid", func(state []byte) []byte {
+				digit := bytes.LastIndexAny(state[:len(state)-4], "0123456789")
+				require.Positive(t, digit)
+				state[digit] ^= 1
+				return state
+			},
+			"starts, says so, no XID error is counted that was not; recovery is start to first scrape",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,31 +196,33 @@ func TestADamagedSnapshotIsDroppedAndSaid(t *testing.T) {
 			})
 			tr.agent.kill(t)
 			peak := tr.agent.peak
-			spoil(t, dir)
+			damage(t, dir, f.processor, f.key, f.change)
 			began := time.Now()
 			tr.agent = startCollector(t, tr.setting)
 			took := tr.recovered(t, began, "")
 			tr.wholeWindow(t, began)
-			assert.InDelta(t, 1, tr.agent.metric(t, "otelcol_processor_gpu_window_storage_errors", ""), 0)
+			assert.InDelta(t, 1, tr.agent.metric(t, "otelcol_processor_"+f.processor+"_storage_errors", ""), 0)
 			tr.agent.peak = max(peak, tr.agent.peak)
 			tr.finish(t, result{
 				group: "process", fault: name, recovery: took,
-				held: "starts, says so, windows begin anew; recovery is start to first scrape",
+				held: f.held,
 			}, tolerance{missing: int(2 * window / interval), baseline: true, repeats: true})
 		})
 	}
 }
 
-// A storage file that is no database any more is beyond the storage extension, whose
-// recreate does not help: the start fails with the reason, until the file is gone.
+// A storage file whose pages are gone is beyond the storage extension, whose recreate
+// helps where pages contradict each other: the start fails with the reason, until the
+// file is gone.
 func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
 	t.Parallel()
 	for name, destroyed := range map[string]struct {
-		from int // offset of the first byte that is noise
-		says string
+		change func([]byte) []byte
+		says   string
 	}{
-		"storage file overwritten":          {0, `failed to start "gpu_window" processor: storage "file_storage": invalid database`},
-		"pages of the storage file damaged": {2 * os.Getpagesize(), "panic: assertion failed: Page expected to be"},
+		"storage file overwritten":          {func(b []byte) []byte { return noise(b, 0) }, `failed to start "gpu_window" processor: storage "file_storage": invalid database`},
+		"pages of the storage file damaged": {func(b []byte) []byte { return noise(b, 2*os.Getpagesize()) }, "panic: assertion failed: Page expected to be"},
+		"storage file cut off":              {func(b []byte) []byte { return b[:2*os.Getpagesize()] }, "go.etcd.io/bbolt.Open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,15 +233,15 @@ func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
 			})
 			tr.agent.kill(t)
 			peak := tr.agent.peak
-			file := overwrite(t, dir, destroyed.from)
+			file := overwrite(t, dir, destroyed.change)
 			tr.agent = startCollector(t, tr.setting)
 			select {
-			case <-tr.agent.ended:
-			case <-time.After(patience):
+			case <-tr.agent.Ended:
+			case <-time.After(processtest.Patience):
 				require.Fail(t, "it runs")
 			}
-			require.Error(t, tr.agent.err)
-			assert.Contains(t, tr.agent.output.String(), destroyed.says)
+			require.Error(t, tr.agent.Err)
+			assert.Contains(t, tr.agent.Output.String(), destroyed.says)
 
 			require.NoError(t, os.Remove(file))
 			began := time.Now()
@@ -253,9 +274,9 @@ func TestAMemoryLimitRefusesAndDoesNotCrash(t *testing.T) {
 		}
 		return b.String()
 	})
-	wait(t, tr.agent, "refusals", func() bool {
+	processtest.Until(t, "refusals", func() bool {
 		return tr.agent.metric(t, "otelcol_receiver_refused_metric_points", "dcgm") > 0
-	})
+	}, tr.agent.Process)
 	pass(t, tr.agent, time.Now().Add(outage))
 	tr.exporter.adds(nil, nil)
 	refused := tr.agent.metric(t, "otelcol_receiver_refused_metric_points", "dcgm")
@@ -271,20 +292,20 @@ func TestAMemoryLimitRefusesAndDoesNotCrash(t *testing.T) {
 func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
-	in := freeAddress(t)
+	in := processtest.FreeAddress(t)
 	c := startCollector(t, setting{file: "testdata/gateway.yaml", env: map[string]string{
 		"HTTP_ENDPOINT": in, "OTLP_ENDPOINT": b.url(),
 	}})
-	wait(t, c, "the receiver", func() bool { return send(t, in, time.Now()) })
+	processtest.Until(t, "the receiver", func() bool { return send(t, in, time.Now()) }, c.Process)
 	steps := []time.Duration{0, time.Hour, 0, -time.Hour, 0}
 	began := time.Now()
 	for _, step := range steps {
 		until := time.Now().Add(either(window, 5*window))
-		wait(t, c, "samples sent", func() bool {
+		processtest.Until(t, "samples sent", func() bool {
 			now := time.Now()
 			require.True(t, send(t, in, now.Add(step)))
 			return now.After(until)
-		})
+		}, c.Process)
 	}
 	future := c.metric(t, "otelcol_processor_gpu_window_samples", "future")
 	late := c.metric(t, "otelcol_processor_gpu_window_samples", "late")

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 const (
@@ -33,7 +35,7 @@ func TestSoak(t *testing.T) {
 	if os.Getenv("OTELCOL_GPU_SOAK") == "" {
 		t.Skip("OTELCOL_GPU_SOAK is not set: `make soak` runs this")
 	}
-	binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu")
 	b := newBackend(t)
 	b.keepsNothing = true
 	var exporters []*exporter
@@ -43,22 +45,19 @@ func TestSoak(t *testing.T) {
 		e.keepsNothing = true
 		e.adds(func(n int) string { // another pod each second
 			return fmt.Sprintf(`,namespace="ml",pod="job-%d",container="main"`, n/50)
-		}, func(n int) string { // and another device
-			return fmt.Sprintf("DCGM_FI_DEV_FB_USED{gpu=\"9\",UUID=\"GPU-%s-%d\"} 1\nDCGM_FI_DEV_FB_FREE{gpu=\"9\",UUID=\"GPU-%s-%d\"} 1\n", e.node, n/50, e.node, n/50)
+		}, func(n int) string { // and many other devices: what remembers them is full soon
+			return fmt.Sprintf("DCGM_FI_DEV_FB_USED{gpu=\"9\",UUID=\"GPU-%s-%d\"} 1\nDCGM_FI_DEV_FB_FREE{gpu=\"9\",UUID=\"GPU-%s-%d\"} 1\n", e.node, n/3, e.node, n/3)
 		})
 		exporters = append(exporters, e)
 		endpoints = append(endpoints, e.url())
 	}
-	profile := freeAddress(t)
+	profile := processtest.FreeAddress(t)
 	dir := t.TempDir()
 	c := startCollector(t, setting{
 		set: append(slices.Clone(fast),
 			"receivers.dcgm.endpoints=["+strings.Join(endpoints, ",")+"]",
 			"receivers.dcgm.collection_interval=20ms", "receivers.dcgm.timeout=5s",
 			"processors.gpu_window.idle_timeout=5s", "processors.gpu_window.max_gap=1s",
-			// Devices are remembered for an hour and label sets up to a number: what
-			// bounds them has to be reached within the run.
-			"processors.gpu_synthesizer.max_devices=200",
 			"extensions.pprof.endpoint="+profile, "service.extensions=[health_check,file_storage,pprof]",
 		),
 		env: map[string]string{"DCGM_ENDPOINT": exporters[0].url(), "OTLP_ENDPOINT": b.url(), "STORAGE_DIR": dir},
@@ -72,8 +71,8 @@ func TestSoak(t *testing.T) {
 		tick := time.NewTimer(time.Until(next))
 		select {
 		case <-tick.C:
-		case <-c.ended:
-			require.Fail(t, "the collector ended", "%v", c.err)
+		case <-c.Ended:
+			require.Fail(t, "the collector ended", "%v", c.Err)
 		}
 		if len(seen)%5 == 4 {
 			exporters[restarted%soakNodes].restart(t)
@@ -86,6 +85,7 @@ func TestSoak(t *testing.T) {
 	series := c.metric(t, "otelcol_processor_gpu_window_series", "")
 	ended := c.metric(t, "otelcol_processor_gpu_window_series_ended", "")
 	failed := c.metric(t, "otelcol_receiver_dcgm_scrapes", "") - scrapes
+	refused := c.metric(t, "otelcol_processor_gpu_synthesizer_points_dropped", "device_limit")
 	dropped := c.metric(t, "otelcol_processor_gpu_window_points", "dropped") + c.metric(t, "otelcol_exporter_enqueue_failed_metric_points", "") +
 		c.metric(t, "otelcol_exporter_send_failed_metric_points", "")
 	size := 0.0
@@ -102,8 +102,8 @@ func TestSoak(t *testing.T) {
 	// The first fifth is for caches and pools to fill.
 	steady := seen[len(seen)/5:]
 	minutes := took.Minutes()
-	t.Logf("%.0f scrapes in %s, %d restarts of exporters, %.0f series live, %.0f ended, %.0f scrapes failed, %.0f points dropped, %.1f MiB on disk",
-		scrapes, took.Round(time.Second), restarted, series, ended, failed, dropped, size)
+	t.Logf("%.0f scrapes in %s, %d restarts of exporters, %.0f series live, %.0f ended, %.0f scrapes failed, %.0f points dropped, %.0f of devices beyond max_devices, %.1f MiB on disk",
+		scrapes, took.Round(time.Second), restarted, series, ended, failed, dropped, refused, size)
 	for _, q := range []struct {
 		name  string
 		of    func(vitals) float64
@@ -120,6 +120,7 @@ func TestSoak(t *testing.T) {
 		assert.LessOrEqual(t, grown/mean, q.bound, "%s grow by %.1f in %.1f minutes", q.name, grown, minutes)
 	}
 	assert.Zero(t, dropped)
+	assert.Positive(t, refused, "samples of devices beyond max_devices: what remembers devices was never full")
 	assert.Positive(t, ended, "series ended")
 	assert.Less(t, size, 128.0, "MiB on disk")
 }
@@ -127,15 +128,15 @@ func TestSoak(t *testing.T) {
 // look takes the vitals of a process.
 func look(t *testing.T, c *collector, profile string, at float64) vitals {
 	t.Helper()
-	pid := c.cmd.Process.Pid
+	pid := c.Cmd.Process.Pid
 	handles, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	require.NoError(t, err)
-	v := vitals{seconds: at, resident: status(t, pid, "VmRSS") / 1024, open: float64(len(handles))}
+	v := vitals{seconds: at, resident: c.Status(t, "VmRSS") / 1024, open: float64(len(handles))}
 	// The profile's first line counts the goroutines; asking for the heap with gc=1
 	// collects first, so that what is left is what is held.
-	_, err = fmt.Sscanf(get(t, "http://"+profile+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %g", &v.threads)
+	_, err = fmt.Sscanf(processtest.Get(t, "http://"+profile+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %g", &v.threads)
 	require.NoError(t, err)
-	heap := get(t, "http://"+profile+"/debug/pprof/heap?gc=1&debug=1")
+	heap := processtest.Get(t, "http://"+profile+"/debug/pprof/heap?gc=1&debug=1")
 	_, after, found := strings.Cut(heap, "# HeapAlloc = ")
 	require.True(t, found, "%.200s", heap)
 	text, _, _ := strings.Cut(after, "\n")

@@ -1,0 +1,202 @@
+package faults
+
+import (
+	"bytes"
+	"debug/elf"
+	endian "encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// clock is a wall clock of one process, which a test may step. Linux has none: the
+// clock of a program that is linked statically is a function that the kernel maps into
+// every process (vDSO). In the process under test that function is written anew before
+// the first instruction runs: it asks the kernel and adds what lies behind it. The
+// monotonic clock stays what it is, as when a machine's clock is set.
+type clock struct {
+	memory *os.File
+	ahead  int64 // address of the seconds that are added
+}
+
+// realtime is clock_gettime in machine code. The eight bytes behind it, at
+// realtimeAhead, are added to the seconds of CLOCK_REALTIME.
+var realtime = []byte{
+	0xb8, 0xe4, 0, 0, 0, // mov eax, SYS_clock_gettime
+	0x0f, 0x05, // syscall
+	0x85, 0xff, // test edi, edi
+	0x75, 0x0a, // jne ret
+	0x48, 0x8b, 0x15, 6, 0, 0, 0, // mov rdx, [rip+6]
+	0x48, 0x01, 0x16, // add [rsi], rdx
+	0xc3,                               // ret
+	0xcc, 0xcc, 0, 0, 0, 0, 0, 0, 0, 0, // padding, and what is added
+}
+
+const realtimeAhead = 24
+
+// start starts the command under this clock, or skips the test where that cannot be.
+func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("NOT RUN: there is no machine code of a clock for %s", runtime.GOARCH)
+	}
+	// Who traces is a thread, not a process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr.Ptrace = true
+	if err := cmd.Start(); errors.Is(err, syscall.EPERM) {
+		t.Skipf("NOT RUN: this machine lets no process be traced: %v", err)
+	} else {
+		require.NoError(t, err)
+	}
+	pid := cmd.Process.Pid
+	_, err := syscall.Wait4(pid, nil, 0, nil) // it stops before its first instruction
+	require.NoError(t, err)
+	begin, end := vdso(t, pid)
+	c.memory, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.memory.Close()) })
+	image := make([]byte, end-begin)
+	_, err = c.memory.ReadAt(image, begin)
+	require.NoError(t, err)
+	file, err := elf.NewFile(bytes.NewReader(image))
+	require.NoError(t, err)
+	symbols, err := file.DynamicSymbols()
+	require.NoError(t, err)
+	at := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == "__vdso_clock_gettime" })
+	require.GreaterOrEqual(t, at, 0)
+	function := begin + int64(symbols[at].Value)
+	c.ahead = function + realtimeAhead
+	require.Zero(t, c.ahead%8, "the seconds are written at once")
+	_, err = c.memory.WriteAt(realtime, function)
+	require.NoError(t, err)
+	require.NoError(t, syscall.PtraceDetach(pid))
+}
+
+// set puts the clock so far ahead of the machine's; negative: behind it.
+func (c *clock) set(t *testing.T, ahead time.Duration) {
+	t.Helper()
+	_, err := c.memory.WriteAt(endian.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)), c.ahead)
+	require.NoError(t, err)
+}
+
+// vdso returns the addresses of what the kernel mapped into a process.
+func vdso(t *testing.T, pid int) (begin, end int64) {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(maps)) {
+		if strings.HasSuffix(strings.TrimSpace(line), "[vdso]") {
+			_, err = fmt.Sscanf(line, "%x-%x", &begin, &end)
+			require.NoError(t, err)
+			return begin, end
+		}
+	}
+	require.FailNow(t, "no [vdso]", "%s", maps)
+	return 0, 0
+}
+
+// The clock of the machine that an agent runs on is set an hour forth, back, an hour
+// back, and right again. Windows have the times of that clock; each is of samples that
+// the exporter gave by it, and no energy is charged of hours that did not pass.
+func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
+	t.Parallel()
+	const watts, maxGap = 100.0, 2 * time.Second
+	wall := &clock{}
+	tr := newTrial(t, setting{clock: wall, set: []string{
+		"processors.gpu_power.idle.watts=10", "processors.gpu_power.max_gap=" + maxGap.String(), "processors.gpu_power.storage=file_storage",
+		"service.pipelines.metrics.processors=[memory_limiter,gpu_synthesizer,gpu_power,gpu_window]",
+	}}, func(e *exporter) {
+		const holder = `,namespace="ml",pod="job",container="main"`
+		e.labels = func(int) string { return holder }
+		e.extra = func(int) string {
+			return fmt.Sprintf("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=%q,device=\"nvidia0\",modelName=\"NVIDIA L4\",Hostname=%q%s} %g\n", e.device(0), e.node, holder, watts)
+		}
+	})
+	began := time.Now()
+	steps := []time.Duration{0, time.Hour, 0, -time.Hour, 0}
+	// What the exporter served while the clock was so far ahead, by that clock.
+	served := map[time.Duration][]answer{}
+	// shown returns what arrived of the times when the clock was so far ahead.
+	shown := func(ahead time.Duration) []point {
+		var points []point
+		for _, p := range tr.backend.all() {
+			if p.end.Sub(began.Add(ahead)).Abs() < 30*time.Minute {
+				points = append(points, p)
+			}
+		}
+		return points
+	}
+	since, slowest := 0, 0.0
+	for n, ahead := range steps {
+		set := time.Now()
+		if n > 0 {
+			wall.set(t, ahead)
+		}
+		// Only the windows of this step count: earlier ones may be of the same hour.
+		processtest.Until(t, "a whole window by the new clock", func() bool {
+			for _, p := range shown(ahead) {
+				if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) && p.value >= 0.8 && p.end.Add(-window).After(set.Add(ahead)) {
+					slowest = max(slowest, time.Since(set).Seconds())
+					return true
+				}
+			}
+			return false
+		}, tr.agent.Process)
+		pass(t, tr.agent, set.Add(outage))
+		all := tr.exporter.served()
+		for _, a := range all[since:] {
+			a.at = a.at.Add(ahead)
+			served[ahead] = append(served[ahead], a)
+		}
+		since = len(all)
+	}
+	back := tr.agent.metric(t, "otelcol_processor_gpu_window_clock_steps", "")
+	assert.InDelta(t, 2, back, 0, "steps back")
+	tr.agent.stop(t)
+	ran := time.Since(tr.exporter.started)
+
+	var v verdict
+	for ahead, answers := range served {
+		// A step back drops what is open, and the scrape at a step is by either clock.
+		phase := judgeAnswers(t, tr.exporter, answers, shown(ahead), tolerance{missing: 2 * int(3*window/interval), baseline: true, across: 2})
+		v.windows += phase.windows
+		v.lost += phase.lost
+	}
+	// The energy of each counter, one of which begins where the clock was set back.
+	counters := map[time.Time]float64{}
+	for _, p := range tr.backend.all() {
+		if p.metric == signal.K8sContainerGPUEnergy.Name && p.device == tr.exporter.device(0) && !p.ended {
+			assert.GreaterOrEqual(t, p.value, counters[p.start], "energy of %s", p.end)
+			counters[p.start] = p.value
+		}
+	}
+	joules := 0.0
+	for _, last := range counters {
+		joules += last
+	}
+	assert.LessOrEqual(t, len(counters), 1+int(back))
+	// Nobody can tell a step forth from scrapes that failed meanwhile.
+	assert.LessOrEqual(t, joules, watts*(ran+2*maxGap).Seconds())
+	assert.GreaterOrEqual(t, joules, watts*ran.Seconds()/2)
+	assert.LessOrEqual(t, tr.agent.peak, float64(memoryBound))
+	report(t, result{
+		group: "process", fault: "the collector's own clock set an hour forth, back, an hour back and right", windows: v.windows, lost: strconv.Itoa(v.lost), doubled: "0",
+		peak: tr.agent.peak, recovery: slowest,
+		held: fmt.Sprintf("windows by the new clock, each of samples of its time; %.0f steps back counted, windows open then dropped; energy has of the hours that did not pass at most `max_gap` each; recovery is the time to a whole window", back),
+	})
+}
