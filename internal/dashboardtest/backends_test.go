@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -52,11 +53,11 @@ func load(t *testing.T, file string) settings {
 }
 
 func TestBackendsAreValidOverTheAgent(t *testing.T) {
-	collector := tool(t, "OTELCOL_GPU_BIN", "otelcol-gpu")
+	collector := processtest.Binary(t, "otelcol-gpu")
 	for file := range backends(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), collector, "validate", "--config", examplesDir+"/agent.yaml", "--config", file)
-			cmd.Env = environment(nil)
+			cmd.Env = processtest.Environment(nil)
 			output, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", output)
 		})
@@ -93,18 +94,17 @@ func TestSecretsComeFromTheEnvironment(t *testing.T) {
 // TestDatadogGetsDifferences runs the file of a backend that refuses cumulative
 // counters, with the backend replaced by one that keeps what it gets.
 func TestDatadogGetsDifferences(t *testing.T) {
-	collector, simulator := tool(t, "OTELCOL_GPU_BIN", "otelcol-gpu"), tool(t, "OTELCOL_GPU_BIN", "dcgmsim")
 	got := newSink(t)
-	exporter := freeAddress(t)
-	start(t, nil, simulator, "--listen", exporter, "--scenario", "mixed", "--gpus", "2")
+	exporter := processtest.FreeAddress(t)
+	processtest.StartSimulator(t, exporter)
 	agent := start(t, map[string]string{
-		"DCGM_ENDPOINT": "http://" + exporter + "/metrics", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": freeAddress(t), "DD_API_KEY": "a-key",
-	}, collector, "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/datadog.yaml",
+		"DCGM_ENDPOINT": "http://" + exporter + "/metrics", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "DD_API_KEY": "a-key",
+	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/datadog.yaml",
 		"--set", "receivers.dcgm.collection_interval=1s", "--set", "receivers.dcgm.timeout=1s",
 		"--set", "processors.gpu_window.window=2s", "--set", "processors.gpu_window.grace=1s",
 		"--set", "exporters.otlp_http.endpoint="+got.URL, "--set", "service.telemetry.metrics={level: none}")
 
-	poll(t, agent, patience, "differences and windows", func() bool { return got.count(signal.HwEnergy.Name) > 0 })
+	processtest.Until(t, "differences and windows", func() bool { return got.count(signal.HwEnergy.Name) > 0 }, agent)
 	assert.Positive(t, got.count(signal.UtilizationAvg.Name))
 	assert.Empty(t, got.cumulative(), "Datadog refuses them")
 	assert.Equal(t, "a-key", got.headers.Get("dd-api-key"))

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 )
 
@@ -25,7 +26,7 @@ const (
 	examplesDir = root + "/examples"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
 // query is one expression that we hand out, and where it stands.
 type query struct {

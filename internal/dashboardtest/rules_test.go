@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 // TestRulesFireWhenTheyShould runs the tests that stand beside the rules.
 func TestRulesFireWhenTheyShould(t *testing.T) {
-	promtool := tool(t, "OTELCOL_GPU_PROMTOOL")
+	promtool := processtest.Tool(t, "OTELCOL_GPU_PROMTOOL")
 	for _, args := range [][]string{
 		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/prometheus/alerts.yaml"},
 		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/keda/gate-rules.yaml"},
