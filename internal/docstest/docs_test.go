@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -285,6 +286,42 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
 				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
 			}), "%s is %s", field, m.Name)
+		}
+	}
+}
+
+// What docs/differences.md says to be shown by a test is: by a function, or by a folder
+// or a file of test data that is called so.
+func TestEveryDifferenceIsShownByATestThatExists(t *testing.T) {
+	tests := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case strings.Contains(filepath.ToSlash(path), "/testdata/"):
+			tests[strings.TrimSuffix(d.Name(), ".test")] = true
+		case strings.HasSuffix(path, "_test.go"):
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, m := range function.FindAllStringSubmatch(string(content), -1) {
+				tests[m[1]] = true
+			}
+		}
+		return nil
+	}))
+	rows := regexp.MustCompile(`(?m)^\| ([A-Z])(\d+) \|.*\|(.*)\|$`).FindAllStringSubmatch(find(t, documents(t), "docs/differences.md").text, -1)
+	require.NotEmpty(t, rows)
+	last := map[string]int{}
+	for _, row := range rows {
+		last[row[1]]++
+		assert.Equal(t, strconv.Itoa(last[row[1]]), row[2], "the rows of a table are numbered in their order")
+		shown := span.FindAllStringSubmatch(row[3], -1)
+		assert.NotEmpty(t, shown, "row %s%s", row[1], row[2])
+		for _, m := range shown {
+			assert.True(t, tests[m[1]], "row %s%s: no test is called %s", row[1], row[2], m[1])
 		}
 	}
 }

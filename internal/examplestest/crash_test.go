@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -21,14 +23,14 @@ import (
 // interval. The window still leaves, once, and its ratio is right: the counter's
 // step over the gap belongs to it.
 func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
-	binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu")
 	const (
 		window   = 6 * time.Second
 		interval = 250 * time.Millisecond
 		snapshot = time.Second
 	)
 	exporter := newThrottledExporter(t)
-	backend := newSink(t, nil)
+	backend := processtest.StartBackend(t, nil)
 	storage := t.TempDir()
 	agent := func() *collector {
 		return startCollector(t, filepath.Join(examplesDir, "agent.yaml"), []string{
@@ -44,21 +46,20 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	}
 
 	first := agent()
-	backend.waitFor(t, first, "a whole window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
+	backend.Until(t, first.Process, "a whole window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
 	// Two thirds into a window: snapshots of it were taken, and none is due to
 	// leave.
-	poll(t, first.ended, "the middle of a window", func() bool {
+	processtest.Until(t, "the middle of a window", func() bool {
 		into := time.Duration(time.Now().UnixNano()) % window
 		return into > window/2 && into < window*2/3
-	})
+	}, first.Process)
 	killed := time.Now()
-	require.NoError(t, first.cmd.Process.Kill())
-	<-first.ended
+	first.Kill()
 
 	second := agent()
 	end := killed.Truncate(window).Add(window)
 	require.Zero(t, time.Unix(0, 0).UnixNano()%int64(window), "windows are aligned to the epoch")
-	backend.waitFor(t, second, "the window of the kill and the next one", func(md pmetric.Metrics) bool {
+	backend.Until(t, second.Process, "the window of the kill and the next one", func(md pmetric.Metrics) bool {
 		ends := coverage(md, 0)
 		return ends[end.UnixNano()] && ends[end.Add(window).UnixNano()]
 	})
@@ -66,16 +67,16 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 
 	left := map[string]int{}
 	values := map[string]float64{}
-	points(backend.all(), func(_ pmetric.ResourceMetrics, m pmetric.Metric, dp pmetric.NumberDataPoint) {
-		contract, ok := signal.Lookup(m.Name())
-		if !ok || contract.Stage != signal.StageWindow || dp.Flags().NoRecordedValue() {
-			return
+	for p := range points.All(backend.All()) {
+		contract, ok := signal.Lookup(p.Metric.Name())
+		if !ok || contract.Stage != signal.StageWindow || p.Flags().NoRecordedValue() {
+			continue
 		}
-		left[fmt.Sprint(m.Name(), dp.Attributes().AsRaw(), dp.Timestamp())]++
-		if dp.Timestamp().AsTime().Equal(end) {
-			values[m.Name()] = dp.DoubleValue() + float64(dp.IntValue())
+		left[fmt.Sprint(p.Metric.Name(), p.Attributes().AsRaw(), p.Timestamp())]++
+		if p.Timestamp().AsTime().Equal(end) {
+			values[p.Metric.Name()] = p.DoubleValue() + float64(p.IntValue())
 		}
-	})
+	}
 	for point, times := range left {
 		assert.Equal(t, 1, times, "%s left more than once", point)
 	}
@@ -94,11 +95,11 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 // coverage returns the ends of the windows whose coverage is at least that.
 func coverage(md pmetric.Metrics, atLeast float64) map[int64]bool {
 	ends := map[int64]bool{}
-	points(md, func(_ pmetric.ResourceMetrics, m pmetric.Metric, dp pmetric.NumberDataPoint) {
-		if m.Name() == signal.WindowCoverage.Name && dp.DoubleValue() >= atLeast {
-			ends[dp.Timestamp().AsTime().UnixNano()] = true
+	for p := range points.All(md) {
+		if p.Metric.Name() == signal.WindowCoverage.Name && p.DoubleValue() >= atLeast {
+			ends[p.Timestamp().AsTime().UnixNano()] = true
 		}
-	})
+	}
 	return ends
 }
 

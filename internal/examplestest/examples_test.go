@@ -3,16 +3,13 @@ package examplestest
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,14 +19,14 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.uber.org/goleak"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 const (
 	// examplesDir is relative to this package, where go test runs it.
 	examplesDir = "../../examples"
-	// patience is how long one step of a live run may take on a busy machine.
-	patience = 60 * time.Second
 	// windowLength is what fastWindow sets.
 	windowLength = 2 * time.Second
 )
@@ -101,11 +98,11 @@ func TestNoExampleListensBeyondLoopback(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	collector := binary(t, "otelcol-gpu")
+	collector := processtest.Binary(t, "otelcol-gpu")
 	for name := range examples {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), collector, "validate", "--config", filepath.Join(examplesDir, name))
-			cmd.Env = environment(nil)
+			cmd.Env = processtest.Environment(nil)
 			output, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", output)
 		})
@@ -113,7 +110,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu")
 	for name, example := range examples {
 		t.Run(name, func(t *testing.T) {
 			example.run(t, filepath.Join(examplesDir, name), example.set)
@@ -124,24 +121,22 @@ func TestRun(t *testing.T) {
 // runToBackend looks at what an OTLP backend gets.
 func runToBackend(t *testing.T, file string, set []string) {
 	t.Helper()
-	backend := newSink(t, nil)
+	backend := processtest.StartBackend(t, nil)
 	c := startCollector(t, file, set, map[string]string{"OTLP_ENDPOINT": backend.URL})
-	backend.waitFor(t, c, "two windows", twoWindows)
+	backend.Until(t, c.Process, "two windows", twoWindows)
 	c.stop(t)
-	checkWindows(t, backend.all(), windowLength)
+	checkWindows(t, backend.All(), windowLength)
 }
 
 // runAgent also looks at the agent's health and its own metrics, and restarts it:
 // no window may be sent twice.
 func runAgent(t *testing.T, file string, set []string) {
 	t.Helper()
-	backend := newSink(t, nil)
-	health, telemetry := freeAddress(t), freeAddress(t)
-	_, port, err := net.SplitHostPort(telemetry)
-	require.NoError(t, err)
+	backend := processtest.StartBackend(t, nil)
+	health, telemetry := processtest.FreeAddress(t), processtest.FreeAddress(t)
 	env := map[string]string{
 		"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
-		"HEALTH_ENDPOINT": health, "TELEMETRY_PORT": port,
+		"HEALTH_ENDPOINT": health, "TELEMETRY_PORT": processtest.Port(t, telemetry),
 	}
 	// Long enough for the restart to happen inside a window.
 	length := 3 * windowLength
@@ -149,20 +144,20 @@ func runAgent(t *testing.T, file string, set []string) {
 		"processors.gpu_window.emit_jitter=0s", "receivers.dcgm.start_jitter=0s")
 
 	c := startCollector(t, file, set, env, health, telemetry)
-	backend.waitFor(t, c, "two windows", twoWindows)
-	assert.Contains(t, get(t, "http://"+health), "Server available")
-	assert.Contains(t, get(t, "http://"+telemetry+"/metrics"), "otelcol_receiver_accepted_metric_points")
+	backend.Until(t, c.Process, "two windows", twoWindows)
+	assert.Contains(t, processtest.Get(t, "http://"+health), "Server available")
+	assert.Contains(t, processtest.Get(t, "http://"+telemetry+"/metrics"), "otelcol_receiver_accepted_metric_points")
 	c.stop(t)
 
 	// Once the next window is out, the one that was open at the restart is as well.
 	open := time.Now().Truncate(length).Add(length)
 	c = startCollector(t, file, set, env, health, telemetry)
-	backend.waitFor(t, c, "the window after the restart", func(metrics pmetric.Metrics) bool {
+	backend.Until(t, c.Process, "the window after the restart", func(metrics pmetric.Metrics) bool {
 		return slices.ContainsFunc(windowEnds(metrics), open.Before)
 	})
 	c.stop(t)
-	checkWindows(t, backend.all(), length)
-	for key, times := range windowPoints(backend.all()) {
+	checkWindows(t, backend.All(), length)
+	for key, times := range windowPoints(backend.All()) {
 		assert.Equal(t, 1, times, "sent more than once: %s", key)
 	}
 }
@@ -170,12 +165,12 @@ func runAgent(t *testing.T, file string, set []string) {
 // windowPoints counts how often each point of a window was sent.
 func windowPoints(metrics pmetric.Metrics) map[string]int {
 	counts := map[string]int{}
-	points(metrics, func(resource pmetric.ResourceMetrics, metric pmetric.Metric, point pmetric.NumberDataPoint) {
-		if m, ok := signal.Lookup(metric.Name()); ok && m.Stage == signal.StageWindow {
-			key := fmt.Sprint(metric.Name(), resource.Resource().Attributes().AsRaw(), point.Attributes().AsRaw(), point.Timestamp())
+	for p := range points.All(metrics) {
+		if m, ok := signal.Lookup(p.Metric.Name()); ok && m.Stage == signal.StageWindow {
+			key := fmt.Sprint(p.Metric.Name(), p.Resource.Attributes().AsRaw(), p.Attributes().AsRaw(), p.Timestamp())
 			counts[key]++
 		}
-	})
+	}
 	return counts
 }
 
@@ -198,64 +193,12 @@ func runToFile(t *testing.T, file string, set []string) {
 		}
 		return all
 	}
-	poll(t, c.ended, "two windows in the file", func() bool {
+	processtest.Until(t, "two windows in the file", func() bool {
 		_, err := os.Stat(path)
 		return err == nil && twoWindows(read())
-	})
+	}, c.Process)
 	c.stop(t)
 	checkWindows(t, read(), windowLength)
-}
-
-// simulator is a simulated exporter that can be taken away and brought back.
-type simulator struct {
-	listen string
-	cmd    *exec.Cmd
-	output bytes.Buffer
-}
-
-// startSimulator starts a simulated exporter, which ends with the test.
-func startSimulator(t *testing.T) *simulator {
-	t.Helper()
-	s := &simulator{listen: freeAddress(t)}
-	s.start(t)
-	t.Cleanup(func() {
-		s.kill()
-		if t.Failed() {
-			t.Logf("dcgmsim said:\n%s", s.output.String())
-		}
-	})
-	return s
-}
-
-func (s *simulator) url() string { return "http://" + s.listen + "/metrics" }
-
-func (s *simulator) start(t *testing.T) {
-	t.Helper()
-	s.cmd = exec.CommandContext(t.Context(), binary(t, "dcgmsim"), "--listen", s.listen, "--scenario", "mixed", "--gpus", "8")
-	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
-	require.NoError(t, s.cmd.Start())
-	poll(t, nil, "the simulated exporter", func() bool { return get(t, s.url()) != "" })
-}
-
-func (s *simulator) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
-
-// get returns a page, empty while nobody listens yet.
-func get(t *testing.T, url string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	require.NoError(t, err)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
-		return ""
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return string(body)
 }
 
 // twoWindows says whether two windows have left.
@@ -267,12 +210,12 @@ func twoWindows(metrics pmetric.Metrics) bool {
 // and exporter generation gives.
 func windowEnds(metrics pmetric.Metrics) []time.Time {
 	var ends []time.Time
-	points(metrics, func(_ pmetric.ResourceMetrics, metric pmetric.Metric, point pmetric.NumberDataPoint) {
-		end := point.Timestamp().AsTime()
-		if metric.Name() == signal.MemoryUtilizationAvg.Name && !slices.Contains(ends, end) {
+	for p := range points.All(metrics) {
+		end := p.Timestamp().AsTime()
+		if p.Metric.Name() == signal.MemoryUtilizationAvg.Name && !slices.Contains(ends, end) {
 			ends = append(ends, end)
 		}
-	})
+	}
 	return ends
 }
 
@@ -281,27 +224,30 @@ func windowEnds(metrics pmetric.Metrics) []time.Time {
 func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
 	t.Helper()
 	windowed := 0
-	points(metrics, func(resource pmetric.ResourceMetrics, metric pmetric.Metric, point pmetric.NumberDataPoint) {
-		m, ok := signal.Lookup(metric.Name())
-		if !ok || m.Stage != signal.StageWindow || point.Flags().NoRecordedValue() {
-			return
+	for p := range points.All(metrics) {
+		m, ok := signal.Lookup(p.Metric.Name())
+		if !ok || m.Stage != signal.StageWindow || p.Flags().NoRecordedValue() {
+			continue
 		}
 		windowed++
-		assert.Zero(t, point.Timestamp()%pcommon.Timestamp(length), "%s ends between windows", metric.Name())
-		if start := point.StartTimestamp(); start != 0 {
-			assert.Equal(t, pcommon.Timestamp(length), point.Timestamp()-start, metric.Name())
+		assert.Zero(t, p.Timestamp()%pcommon.Timestamp(length), "%s ends between windows", p.Metric.Name())
+		if start := p.StartTimestamp(); start != 0 {
+			assert.Equal(t, pcommon.Timestamp(length), p.Timestamp()-start, p.Metric.Name())
 		}
-		if metric.Unit() == "1" {
-			assert.GreaterOrEqual(t, point.DoubleValue(), 0.0, metric.Name())
-			assert.LessOrEqual(t, point.DoubleValue(), 1.0, metric.Name())
+		if p.Metric.Unit() == "1" {
+			assert.GreaterOrEqual(t, p.DoubleValue(), 0.0, p.Metric.Name())
+			assert.LessOrEqual(t, p.DoubleValue(), 1.0, p.Metric.Name())
 		}
-		_, ok = point.Attributes().Get(signal.HardwareID)
-		assert.True(t, ok, "%s without hw.id", metric.Name())
-		_, ok = resource.Resource().Attributes().Get(signal.K8sNodeName)
-		assert.True(t, ok, "%s without a node", metric.Name())
-	})
+		_, ok = p.Attributes().Get(signal.HardwareID)
+		assert.True(t, ok, "%s without hw.id", p.Metric.Name())
+		_, ok = p.Resource.Attributes().Get(signal.K8sNodeName)
+		assert.True(t, ok, "%s without a node", p.Metric.Name())
+	}
 	assert.Positive(t, windowed)
-	got := names(metrics)
+	got := map[string]int{}
+	for p := range points.All(metrics) {
+		got[p.Metric.Name()]++
+	}
 	for _, want := range []*signal.Metric{
 		signal.MemoryUtilizationAvg, signal.MemoryUtilizationMax, signal.MemoryPressureRatio,
 		signal.XIDErrors, signal.UtilizationAvg, signal.WindowCoverage, signal.WindowSamples,
@@ -312,10 +258,7 @@ func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
 
 // collector is a running process under test.
 type collector struct {
-	cmd     *exec.Cmd
-	stderr  *bytes.Buffer
-	ended   chan struct{} // closed when err holds how it ended
-	err     error
+	*processtest.Process
 	listens []string
 }
 
@@ -325,48 +268,29 @@ func startCollector(t *testing.T, file string, set []string, env map[string]stri
 	t.Helper()
 	all := maps.Clone(env)
 	if all["DCGM_ENDPOINT"] == "" {
-		exporter := startSimulator(t)
-		all["DCGM_ENDPOINT"], all["DCGM_TARGET"] = exporter.url(), exporter.listen
+		exporter := processtest.FreeAddress(t)
+		processtest.StartSimulator(t, exporter)
+		all["DCGM_ENDPOINT"], all["DCGM_TARGET"] = "http://"+exporter+"/metrics", exporter
 	}
 	args := []string{"--config", file}
 	for _, s := range set {
 		args = append(args, "--set", s)
 	}
-	c := &collector{stderr: &bytes.Buffer{}, ended: make(chan struct{}), listens: listens}
-	c.cmd = exec.Command(binary(t, "otelcol-gpu"), args...)
-	c.cmd.Env = environment(all)
-	c.cmd.Stderr = c.stderr
-	require.NoError(t, c.cmd.Start())
-	go func() {
-		c.err = c.cmd.Wait()
-		close(c.ended)
-	}()
-	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill()
-		<-c.ended
-		if t.Failed() {
-			t.Logf("the collector said:\n%s", c.stderr)
-		}
-	})
-	return c
+	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), args...)
+	cmd.Env = processtest.Environment(all)
+	return &collector{Process: processtest.Start(t, cmd), listens: listens}
 }
 
 // stop ends the collector as an orchestrator would. It has to leave in good
 // order: status 0, nothing to complain of, no port held.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
-	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-c.ended:
-		require.NoError(t, c.err, "exit status")
-	case <-timeout(t):
-		require.Fail(t, "the collector does not end")
-	}
-	for line := range strings.Lines(c.stderr.String()) {
+	c.Stop(t)
+	for line := range strings.Lines(c.Output.String()) {
 		if strings.Contains(line, "Scraping the exporter fails") {
 			continue // a second is short on a busy machine
 		}
-		for _, level := range []string{"\terror\t", `"level":"error"`, "\twarn\t", `"level":"warn"`, "panic"} {
+		for _, level := range []string{"\terror\t", `"level":"error"`, "\twarn\t", `"level":"warn"`} {
 			assert.NotContains(t, line, level, "the collector complained")
 		}
 	}
@@ -374,62 +298,6 @@ func (c *collector) stop(t *testing.T) {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		if assert.NoError(t, err, "the port is still held") {
 			assert.NoError(t, listener.Close())
-		}
-	}
-}
-
-// binary returns the path of a built command, or skips the test.
-func binary(t *testing.T, name string) string {
-	t.Helper()
-	dir := os.Getenv("OTELCOL_GPU_BIN")
-	if dir == "" {
-		t.Skip("OTELCOL_GPU_BIN does not name the directory of the built commands: `make examples` runs this")
-	}
-	path := filepath.Join(dir, name)
-	require.FileExists(t, path)
-	return path
-}
-
-// environment is the caller's without its own settings for the examples.
-func environment(set map[string]string) []string {
-	var env []string
-	for _, key := range []string{"PATH", "HOME", "TMPDIR"} {
-		env = append(env, key+"="+os.Getenv(key))
-	}
-	for key, value := range set {
-		env = append(env, fmt.Sprintf("%s=%s", key, value))
-	}
-	return env
-}
-
-// freeAddress returns a loopback address on which nobody listens now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
-func timeout(t *testing.T) <-chan time.Time {
-	t.Helper()
-	return time.After(patience)
-}
-
-// poll asks until the answer is yes, for what another process does; there is
-// nothing to wait for once that process ended.
-func poll(t *testing.T, ended <-chan struct{}, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	end := timeout(t)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ended:
-			require.Fail(t, "the process ended", "waiting for %s", what)
-		case <-end:
-			require.Fail(t, "nothing came", "waiting for %s", what)
 		}
 	}
 }

@@ -1,64 +1,27 @@
 package examplestest
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
-// prometheus is a running Prometheus with a storage of its own, which takes OTLP
-// and remote write and otherwise has the settings that it comes with.
-type prometheus struct {
-	url string
-}
+// prometheus is a running Prometheus, which otherwise has the settings that it comes
+// with.
+type prometheus struct{ *processtest.Prometheus }
 
-// startPrometheus starts a Prometheus that scrapes nothing but the targets of
-// its own configuration, given as YAML; or skips the test where there is none.
+// startPrometheus starts a Prometheus that scrapes nothing but the targets of its
+// own configuration, given as YAML.
 func startPrometheus(t *testing.T, config string) *prometheus {
 	t.Helper()
-	path := os.Getenv("OTELCOL_GPU_PROMETHEUS")
-	if path == "" {
-		t.Skip("OTELCOL_GPU_PROMETHEUS does not name a prometheus binary: `make examples` builds one and runs this")
-	}
-	dir, listen := t.TempDir(), freeAddress(t)
-	file := filepath.Join(dir, "prometheus.yml")
-	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-	cmd := exec.CommandContext(t.Context(), path, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+listen, "--web.enable-otlp-receiver", "--web.enable-remote-write-receiver", "--log.level=warn")
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	require.NoError(t, cmd.Start())
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-timeout(t):
-			_ = cmd.Process.Kill()
-			<-ended
-		}
-		if t.Failed() {
-			t.Logf("Prometheus said:\n%s", &output)
-		}
-	})
-	p := &prometheus{url: "http://" + listen}
-	poll(t, ended, "Prometheus", func() bool { return strings.Contains(get(t, p.url+"/-/ready"), "Ready") })
-	return p
+	return &prometheus{processtest.StartPrometheus(t, config)}
 }
 
 // storedSeries is one series of an answer with the samples in it. Prometheus
@@ -98,7 +61,7 @@ func (p *prometheus) queryAt(t *testing.T, expression string, at time.Time) []st
 		Result []storedSeries `json:"result"`
 	}
 	values := url.Values{"query": {expression}, "time": {at.Format(time.RFC3339Nano)}}
-	p.api(t, "query?"+values.Encode(), &data)
+	p.API(t, "query?"+values.Encode(), &data)
 	return data.Result
 }
 
@@ -106,26 +69,15 @@ func (p *prometheus) queryAt(t *testing.T, expression string, at time.Time) []st
 func (p *prometheus) series(t *testing.T) []map[string]string {
 	t.Helper()
 	var data []map[string]string
-	p.api(t, "series?match[]="+url.QueryEscape(everything), &data)
+	p.API(t, "series?match[]="+url.QueryEscape(everything), &data)
 	return data
-}
-
-func (p *prometheus) api(t *testing.T, path string, data any) {
-	t.Helper()
-	body := get(t, p.url+"/api/v1/"+path)
-	answer := struct {
-		Status, Error string
-		Data          any
-	}{Data: data}
-	require.NoError(t, json.Unmarshal([]byte(body), &answer), body)
-	require.Equal(t, "success", answer.Status, answer.Error)
 }
 
 // checkNothingRefused looks at the counters of samples and requests that
 // Prometheus did not take.
 func (p *prometheus) checkNothingRefused(t *testing.T) {
 	t.Helper()
-	page := selfMetrics(t, p.url+"/metrics")
+	page := selfMetrics(t, p.URL+"/metrics")
 	for _, name := range []string{
 		"prometheus_target_scrapes_exceeded_sample_limit_total",
 		"prometheus_target_scrapes_sample_duplicate_timestamp_total",
@@ -162,7 +114,7 @@ func (p *prometheus) checkNothingRefused(t *testing.T) {
 func selfMetrics(t *testing.T, page string) map[string]float64 {
 	t.Helper()
 	values := map[string]float64{}
-	for line := range strings.Lines(get(t, page)) {
+	for line := range strings.Lines(processtest.Get(t, page)) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -20,6 +19,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -35,29 +36,29 @@ const everything = `{__name__=~".+"}`
 func runToPrometheus(t *testing.T, file string, set []string) {
 	t.Helper()
 	server := startPrometheus(t, "")
-	target, err := url.Parse(server.url)
+	target, err := url.Parse(server.URL)
 	require.NoError(t, err)
-	sent := newSink(t, &httputil.ReverseProxy{
+	sent := processtest.StartBackend(t, &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: &http.Transport{DisableKeepAlives: true},
 	})
 	throughPrometheus(t, server, sent, file, set, map[string]string{"OTLP_ENDPOINT": sent.URL + "/api/v1/otlp"})
 
-	points(sent.all(), func(_ pmetric.ResourceMetrics, metric pmetric.Metric, point pmetric.NumberDataPoint) {
-		if metric.Type() == pmetric.MetricTypeGauge {
-			assert.Zero(t, point.StartTimestamp(), "%s: the start of a window would become a sample", metric.Name())
+	for p := range points.All(sent.All()) {
+		if p.Metric.Type() == pmetric.MetricTypeGauge {
+			assert.Zero(t, p.StartTimestamp(), "%s: the start of a window would become a sample", p.Metric.Name())
 		}
-	})
-	checkStored(t, server, sent.all())
+	}
+	checkStored(t, server, sent.All())
 }
 
 // runRemoteWrite writes to Prometheus' remote write intake.
 func runRemoteWrite(t *testing.T, file string, set []string) {
 	t.Helper()
-	server, sent := startPrometheus(t, ""), newSink(t, nil)
+	server, sent := startPrometheus(t, ""), processtest.StartBackend(t, nil)
 	throughPrometheus(t, server, sent, file, join(set, alsoTo(sent, "prometheus_remote_write")),
-		map[string]string{"REMOTE_WRITE_ENDPOINT": server.url + "/api/v1/write"})
-	checkStored(t, server, sent.all())
+		map[string]string{"REMOTE_WRITE_ENDPOINT": server.URL + "/api/v1/write"})
+	checkStored(t, server, sent.All())
 }
 
 // runToScrapingPrometheus lets Prometheus scrape the page of the prometheus
@@ -65,7 +66,7 @@ func runRemoteWrite(t *testing.T, file string, set []string) {
 // stored every sample of every scrape, and as many series as were sent.
 func runToScrapingPrometheus(t *testing.T, file string, set []string) {
 	t.Helper()
-	listen := freeAddress(t)
+	listen := processtest.FreeAddress(t)
 	server := startPrometheus(t, fmt.Sprintf(`
 scrape_configs:
   - job_name: windows
@@ -73,7 +74,7 @@ scrape_configs:
     scrape_timeout: 1s
     static_configs: [{targets: [%q]}]
 `, listen))
-	sent := newSink(t, nil)
+	sent := processtest.StartBackend(t, nil)
 	set = join(set, alsoTo(sent, "prometheus"), []string{"exporters.prometheus.metric_expiration=" + (5 * windowLength / 2).String()})
 	throughPrometheus(t, server, sent, file, set,
 		map[string]string{"PROMETHEUS_LISTEN": listen}, listen)
@@ -94,7 +95,7 @@ scrape_configs:
 		}
 	}
 	assert.InDelta(t, onPages, stored, 0, "samples stored for those on the pages")
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(valuesSent(t, sent.all()))), slices.Collect(maps.Keys(names)))
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(valuesSent(t, sent.All()))), slices.Collect(maps.Keys(names)))
 
 	series := 0
 	for _, labels := range server.series(t) {
@@ -102,11 +103,11 @@ scrape_configs:
 			series++
 		}
 	}
-	assert.Equal(t, len(lastPoints(sent.all())), series, "series stored for those sent")
+	assert.Equal(t, len(lastPoints(sent.All())), series, "series stored for those sent")
 }
 
 // alsoTo sends what the exporter gets to a sink as well, to be counted there.
-func alsoTo(sent *sink, exporter string) []string {
+func alsoTo(sent *processtest.Backend, exporter string) []string {
 	return []string{
 		"exporters.otlp_http.endpoint=" + sent.URL,
 		"service.pipelines.metrics.exporters=[" + exporter + ",otlp_http]",
@@ -115,48 +116,47 @@ func alsoTo(sent *sink, exporter string) []string {
 
 // throughPrometheus runs the collector with series that come, end and come back,
 // and returns when it has been stopped and everything it had has left it.
-func throughPrometheus(t *testing.T, server *prometheus, sent *sink, file string, set []string, env map[string]string, listens ...string) {
+func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, file string, set []string, env map[string]string, listens ...string) {
 	t.Helper()
-	exporter := startSimulator(t)
-	feed, telemetry := &containers{address: freeAddress(t)}, freeAddress(t)
-	_, port, err := net.SplitHostPort(telemetry)
-	require.NoError(t, err)
+	exporter := processtest.FreeAddress(t)
+	simulator := processtest.StartSimulator(t, exporter)
+	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
 	set = join(set, []string{
 		"processors.gpu_window.idle_timeout=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,
 		"service.pipelines.metrics.receivers=[dcgm,otlp]",
 		"service.telemetry.metrics.level=normal",
-		"service.telemetry.metrics.readers=[{pull: {exporter: {prometheus: {host: 127.0.0.1, port: " + port + "}}}}]",
+		"service.telemetry.metrics.readers=[{pull: {exporter: {prometheus: {host: 127.0.0.1, port: " + processtest.Port(t, telemetry) + "}}}}]",
 	})
 	env = maps.Clone(env)
-	env["DCGM_ENDPOINT"] = exporter.url()
+	env["DCGM_ENDPOINT"] = "http://" + exporter + "/metrics"
 	c := startCollector(t, file, set, env, append(listens, feed.address, telemetry)...)
 
 	arrive := func(what string) {
-		poll(t, c.ended, what, func() bool {
+		processtest.Until(t, what, func() bool {
 			feed.send(t)
 			return feed.stored(t, server) && liveSeries(t, server) > len(feed.resources())*2
-		})
+		}, c.Process)
 	}
 	arrive("windows of devices and containers in Prometheus")
 	before := liveSeries(t, server)
 
-	exporter.kill()
-	poll(t, c.ended, "the end of every series, sent and stored", func() bool {
-		for key, point := range lastPoints(sent.all()) {
+	simulator.Kill()
+	processtest.Until(t, "the end of every series, sent and stored", func() bool {
+		for key, point := range lastPoints(sent.All()) {
 			if !point.Flags().NoRecordedValue() && !strings.HasPrefix(key, signal.GPUExporterUp.Name) {
 				return false
 			}
 		}
 		return liveSeries(t, server) == 0
-	})
+	}, c.Process)
 
-	exporter.start(t)
+	processtest.StartSimulator(t, exporter)
 	arrive("the series that came back")
-	poll(t, c.ended, "as many series as before", func() bool {
+	processtest.Until(t, "as many series as before", func() bool {
 		feed.send(t)
 		return liveSeries(t, server) >= before
-	})
+	}, c.Process)
 
 	own := selfMetrics(t, "http://"+telemetry+"/metrics")
 	left := 0.0
@@ -170,7 +170,7 @@ func throughPrometheus(t *testing.T, server *prometheus, sent *sink, file string
 	}
 	assert.Positive(t, left, "points that the collector says it sent")
 	c.stop(t)
-	checkWindows(t, sent.all(), windowLength)
+	checkWindows(t, sent.All(), windowLength)
 	server.checkNothingRefused(t)
 }
 
@@ -197,13 +197,13 @@ func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 func valuesSent(t *testing.T, sent pmetric.Metrics) map[string]int {
 	t.Helper()
 	rendered, counts := renderedNames(t), map[string]int{}
-	points(sent, func(_ pmetric.ResourceMetrics, metric pmetric.Metric, point pmetric.NumberDataPoint) {
-		name, ok := rendered[metric.Name()]
-		require.True(t, ok, "docs/signals.md has no %s", metric.Name())
-		if !point.Flags().NoRecordedValue() {
+	for p := range points.All(sent) {
+		name, ok := rendered[p.Metric.Name()]
+		require.True(t, ok, "docs/signals.md has no %s", p.Metric.Name())
+		if !p.Flags().NoRecordedValue() {
 			counts[name]++
 		}
-	})
+	}
 	return counts
 }
 
@@ -227,12 +227,12 @@ func renderedNames(t *testing.T) map[string]string {
 // that Prometheus can make a label of.
 func lastPoints(sent pmetric.Metrics) map[string]pmetric.NumberDataPoint {
 	last := map[string]pmetric.NumberDataPoint{}
-	points(sent, func(resource pmetric.ResourceMetrics, metric pmetric.Metric, point pmetric.NumberDataPoint) {
-		key := fmt.Sprint(metric.Name(), resource.Resource().Attributes().AsRaw(), point.Attributes().AsRaw())
-		if known, ok := last[key]; !ok || point.Timestamp() >= known.Timestamp() {
-			last[key] = point
+	for p := range points.All(sent) {
+		key := fmt.Sprint(p.Metric.Name(), p.Resource.Attributes().AsRaw(), p.Attributes().AsRaw())
+		if known, ok := last[key]; !ok || p.Timestamp() >= known.Timestamp() {
+			last[key] = p.NumberDataPoint
 		}
-	})
+	}
 	return last
 }
 

@@ -10,23 +10,26 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 )
 
 // quickstart returns the script with its simulated exporter and its page on free
 // ports.
 func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	t.Helper()
-	binary(t, "otelcol-gpu")
-	listen = freeAddress(t)
-	page = freeAddress(t)
+	processtest.Binary(t, "otelcol-gpu")
+	listen = processtest.FreeAddress(t)
+	page = processtest.FreeAddress(t)
 	script, err := filepath.Abs(filepath.Join(examplesDir, "quickstart.sh"))
 	require.NoError(t, err)
 	cmd = exec.Command(script)
-	cmd.Env = environment(map[string]string{"DCGMSIM_PORT": portOf(t, listen), "VIEW_PORT": portOf(t, page)})
+	cmd.Env = processtest.Environment(map[string]string{"DCGMSIM_PORT": processtest.Port(t, listen), "VIEW_PORT": processtest.Port(t, page)})
 	// A group of its own stands for the terminal's foreground group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, listen, page
@@ -65,7 +68,7 @@ func (s *screen) signal(signal syscall.Signal) error {
 
 func (s *screen) waitFor(t *testing.T, text string) {
 	t.Helper()
-	end := timeout(t)
+	end := time.After(processtest.Patience)
 	for {
 		select {
 		case line, open := <-s.lines:
@@ -108,9 +111,9 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 			cmd, listen, page := quickstart(t)
 			screen := show(t, cmd)
 			screen.waitFor(t, " nvidia")
-			assert.Contains(t, screen.seen, "Live page: http://localhost:"+portOf(t, page))
-			assert.Contains(t, get(t, "http://"+page+"/"), "<!doctype html>")
-			assert.Contains(t, get(t, "http://"+page+"/allocation?window=1m"), `"gpuAllocation"`, "labels make containers")
+			assert.Contains(t, screen.seen, "Live page: http://localhost:"+processtest.Port(t, page))
+			assert.Contains(t, processtest.Get(t, "http://"+page+"/"), "<!doctype html>")
+			assert.Contains(t, processtest.Get(t, "http://"+page+"/allocation?window=1m"), `"gpuAllocation"`, "labels make containers")
 			windows := len(screen.seen)
 			screen.ends(t, signal)
 			// The windows that were open leave with the collector, and are still shown.
@@ -127,7 +130,7 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 
 func TestQuickstartSaysThatTheExporterDoesNotAnswer(t *testing.T) {
 	cmd, _, _ := quickstart(t)
-	endpoint := "http://" + freeAddress(t) + "/metrics"
+	endpoint := "http://" + processtest.FreeAddress(t) + "/metrics"
 	cmd.Env = append(cmd.Env, "DCGM_ENDPOINT="+strings.Replace(endpoint, "//", "//user:secret@", 1), "SCRAPE_INTERVAL=1s")
 	screen := show(t, cmd)
 	screen.waitFor(t, endpoint+": scrape fails")
@@ -152,16 +155,9 @@ func TestQuickstartNamesABusyPort(t *testing.T) {
 			var exit *exec.ExitError
 			require.ErrorAs(t, err, &exit)
 			assert.Equal(t, 1, exit.ExitCode())
-			assert.Contains(t, string(output), "port "+portOf(t, address)+" is in use")
+			assert.Contains(t, string(output), "port "+processtest.Port(t, address)+" is in use")
 		})
 	}
-}
-
-func portOf(t *testing.T, address string) string {
-	t.Helper()
-	_, port, err := net.SplitHostPort(address)
-	require.NoError(t, err)
-	return port
 }
 
 // As with `make run | head`: the table's reader goes away and the collector is
@@ -185,7 +181,7 @@ func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	case err := <-ended:
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit, "it says that it did not end well")
-	case <-timeout(t):
+	case <-time.After(processtest.Patience):
 		require.Fail(t, "still there")
 	}
 	require.ErrorIs(t, syscall.Kill(group, 0), syscall.ESRCH, "a process is left")

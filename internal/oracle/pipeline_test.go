@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
@@ -140,7 +141,7 @@ func (c *tap) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
 				if m.Name() != signal.GPUExporterUp.Name {
-					c.samples += int64(points(m).Len())
+					c.samples += int64(points.Of(m).Len())
 				}
 			}
 		}
@@ -177,12 +178,12 @@ func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 			for _, m := range sm.Metrics().All() {
 				s, known := signal.Lookup(m.Name())
 				if !known || s.Stage != signal.StageWindow {
-					for range points(m).Len() {
+					for range points.Of(m).Len() {
 						e.carried[m.Name()]++
 					}
 					continue
 				}
-				for _, dp := range points(m).All() {
+				for _, dp := range points.Of(m).All() {
 					if dp.Flags().NoRecordedValue() {
 						continue
 					}
@@ -195,25 +196,10 @@ func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 					}
 					_, twice := e.windows[k]
 					require.False(t, twice, "%s left twice", k)
-					if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
-						e.windows[k] = float64(dp.IntValue())
-					} else {
-						e.windows[k] = dp.DoubleValue()
-					}
+					e.windows[k] = points.Value(dp)
 				}
 			}
 		}
-	}
-}
-
-func points(m pmetric.Metric) pmetric.NumberDataPointSlice {
-	switch m.Type() {
-	case pmetric.MetricTypeGauge:
-		return m.Gauge().DataPoints()
-	case pmetric.MetricTypeSum:
-		return m.Sum().DataPoints()
-	default:
-		return pmetric.NewNumberDataPointSlice()
 	}
 }
 

@@ -22,12 +22,12 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
-	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
@@ -197,8 +197,8 @@ func render(md pmetric.Metrics) []string {
 		if _, ours := signal.Lookup(m.Name()); !ours || m.Name() == signal.GPUExporterUp.Name {
 			return
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s = %s", attributes(rm.Resource().Attributes()),
-			m.Name(), attributes(dp.Attributes()), value(dp)))
+		lines = append(lines, fmt.Sprintf("%s %s %s = %s", points.Text(rm.Resource().Attributes()),
+			m.Name(), points.Text(dp.Attributes()), value(dp)))
 	})
 	slices.Sort(lines)
 	return lines
@@ -208,22 +208,11 @@ func each(md pmetric.Metrics, do func(pmetric.ResourceMetrics, pmetric.Metric, p
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
-				for _, dp := range points(m).All() {
+				for _, dp := range points.Of(m).All() {
 					do(rm, m, dp)
 				}
 			}
 		}
-	}
-}
-
-func points(m pmetric.Metric) pmetric.NumberDataPointSlice {
-	switch m.Type() {
-	case pmetric.MetricTypeGauge:
-		return m.Gauge().DataPoints()
-	case pmetric.MetricTypeSum:
-		return m.Sum().DataPoints()
-	default:
-		return pmetric.NewNumberDataPointSlice()
 	}
 }
 
@@ -232,13 +221,4 @@ func value(dp pmetric.NumberDataPoint) string {
 		return strconv.FormatInt(dp.IntValue(), 10)
 	}
 	return strconv.FormatFloat(dp.DoubleValue(), 'g', -1, 64)
-}
-
-func attributes(m pcommon.Map) string {
-	var parts []string
-	for k, v := range m.All() {
-		parts = append(parts, k+"="+v.AsString())
-	}
-	slices.Sort(parts)
-	return "{" + strings.Join(parts, ",") + "}"
 }
