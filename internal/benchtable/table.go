@@ -67,7 +67,12 @@ func tables(f figures) string {
 	for _, m := range besides {
 		ours, okOurs := f.median(m.ours, m.unit)
 		peer, okPeer := f.median(m.peer, m.unit)
-		if !okOurs || !okPeer || peer == 0 {
+		common, okBoth := 0.0, true
+		if m.both != "" {
+			common, okBoth = f.median(m.both, m.unit)
+		}
+		ours, peer = ours-common, peer-common
+		if !okOurs || !okPeer || !okBoth || peer <= 0 {
 			continue
 		}
 		ratio, target := ours/peer, ""
