@@ -135,6 +135,8 @@ func (p *gpuBudget) metric(in *input, s *signal.Metric, m pmetric.Metric, now ti
 	switch s {
 	case signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization:
 		p.points(m, func(dp pmetric.NumberDataPoint, v float64) { p.process(in, s, dp, v, now) })
+	case signal.GPUProcessCount:
+		p.points(m, func(dp pmetric.NumberDataPoint, v float64) { p.processCount(in, dp, v, now) })
 	case signal.GPUDeviceHolder:
 		p.points(m, func(dp pmetric.NumberDataPoint, v float64) { p.holder(in, dp, v) })
 	case signal.K8sContainerGPUMemoryUsage:
@@ -307,6 +309,18 @@ func (p *gpuBudget) process(in *input, s *signal.Metric, dp pmetric.NumberDataPo
 	}
 	p.pods.complete(&pr.Container, text(attrs, signal.ContainerID))
 	if !p.book.AddProcess(in.place, int64(dp.Timestamp()), now, pr) {
+		p.dropped[dropNoRoom]++
+	}
+}
+
+// processCount reads how many processes are on a device.
+func (p *gpuBudget) processCount(in *input, dp pmetric.NumberDataPoint, v float64, now time.Time) {
+	id := text(dp.Attributes(), signal.HardwareID)
+	if id == "" {
+		p.dropped[dropNoDevice]++
+		return
+	}
+	if !p.book.AddCount(in.place, int64(dp.Timestamp()), now, id, int(whole(v))) {
 		p.dropped[dropNoRoom]++
 	}
 }

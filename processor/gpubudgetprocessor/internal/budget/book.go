@@ -52,7 +52,10 @@ type Process struct {
 type list struct {
 	scrape
 	processes map[pid]Process
+	counts    map[string]int // of the processes of each device, where the list is whole
 }
+
+func (l *list) rows() int { return len(l.processes) + len(l.counts) }
 
 type pid struct{ device, pid string }
 
@@ -74,24 +77,10 @@ type frame struct {
 // AddProcess takes over a process; several at one time are one list. It reports
 // false when there is no room.
 func (b *Book) AddProcess(place string, t int64, now time.Time, p Process) bool {
-	l := b.lists[place]
-	switch {
-	case l == nil || b.newer(&l.scrape, t, now):
-		if l != nil {
-			b.rows -= len(l.processes)
-		} else {
-			place = strings.Clone(place)
-		}
-		l = &list{processes: map[pid]Process{}}
-		l.time = t
-		if b.lists == nil {
-			b.lists = map[string]*list{}
-		}
-		b.lists[place] = l
-	case t != l.time:
-		return true // older than what is known
+	l := b.list(place, t, now)
+	if l == nil {
+		return true
 	}
-	l.seen = now
 	key := pid{p.Device, p.PID}
 	known, ok := l.processes[key]
 	if ok {
@@ -106,6 +95,47 @@ func (b *Book) AddProcess(place string, t int64, now time.Time, p Process) bool 
 	p.own()
 	l.processes[pid{p.Device, p.PID}] = p
 	return true
+}
+
+// AddCount takes over how many processes are on a device: a list may have a point
+// for fewer of them, or for none. It reports false when there is no room.
+func (b *Book) AddCount(place string, t int64, now time.Time, device string, n int) bool {
+	l := b.list(place, t, now)
+	if l == nil {
+		return true
+	}
+	if _, ok := l.counts[device]; !ok {
+		if b.rows >= b.MaxRows {
+			return false
+		}
+		b.rows++
+		device = strings.Clone(device)
+	}
+	l.counts[device] = n
+	return true
+}
+
+// list returns the place's list of that time, nil when a newer one is known.
+func (b *Book) list(place string, t int64, now time.Time) *list {
+	l := b.lists[place]
+	switch {
+	case l == nil || b.newer(&l.scrape, t, now):
+		if l != nil {
+			b.rows -= l.rows()
+		} else {
+			place = strings.Clone(place)
+		}
+		l = &list{processes: map[pid]Process{}, counts: map[string]int{}}
+		l.time = t
+		if b.lists == nil {
+			b.lists = map[string]*list{}
+		}
+		b.lists[place] = l
+	case t != l.time:
+		return nil
+	}
+	l.seen = now
+	return l
 }
 
 // own makes the process independent of the batch that named it.
@@ -170,7 +200,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 func (b *Book) Sweep(now time.Time) {
 	for place, l := range b.lists {
 		if now.Sub(l.seen) > retention {
-			b.rows -= len(l.processes)
+			b.rows -= l.rows()
 			delete(b.lists, place)
 		}
 	}
@@ -200,6 +230,8 @@ type account struct {
 	extra     []*User // who does not hold the device
 	other     int64
 	processes int
+	// silent are containers with a process that does not tell its memory.
+	silent []Container
 	// complete says that who is not named uses nothing.
 	complete   bool
 	impossible bool
@@ -247,7 +279,7 @@ func (b *Book) Fill(p *Place) {
 				stale = stale || a.ofHolder()
 			case found == nil && a.speaks():
 				found = a
-			case nothing == nil && a.complete && a.other == 0:
+			case nothing == nil && a.complete && a.other == 0 && len(a.silent) == 0:
 				nothing = a
 			}
 		}
@@ -398,17 +430,42 @@ func (a *account) add(d *Device, c Container, bytes int64) {
 	a.used[u] += bytes
 }
 
-// ofProcesses is what a list of processes says of a device.
+// ofProcesses is what a list of processes says of a device. Where the list's
+// source counts processes, it is whole for the devices that it has a count of, and
+// as many processes.
 func (d *Device) ofProcesses(l *list) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
+	n := 0
 	for _, pr := range l.processes {
-		if pr.Device != d.ID || pr.Used == Unknown {
+		if pr.Device != d.ID {
 			continue
 		}
-		a.processes++
-		a.add(d, pr.Container, pr.Used)
+		n++
+		switch {
+		case pr.Used != Unknown:
+			a.processes++
+			a.add(d, pr.Container, pr.Used)
+		case pr.Pod == "" && pr.UID == "":
+			a.complete = false // it may be anybody's
+		default:
+			a.silent = append(a.silent, pr.Container)
+		}
+	}
+	if len(l.counts) > 0 {
+		count, listed := l.counts[d.ID]
+		a.complete = a.complete && listed && n >= count
+	}
+	for u := range a.used {
+		if a.untold(u) {
+			delete(a.used, u) // a part of what it uses
+		}
 	}
 	return a
+}
+
+// untold reports whether a process of the container does not tell its memory.
+func (a *account) untold(u *User) bool {
+	return slices.ContainsFunc(a.silent, func(c Container) bool { return u.Match(&c) })
 }
 
 // ofFrame is what a series of another exporter says of a device. A row with a
@@ -455,7 +512,7 @@ func (d *Device) apply(a *account, stale bool) {
 	for _, u := range d.Users {
 		if bytes, ok := a.used[u]; ok {
 			u.Used, u.Origin = bytes, Observed
-		} else if a.complete {
+		} else if a.complete && !a.untold(u) {
 			u.Origin = Unlisted
 		}
 	}
