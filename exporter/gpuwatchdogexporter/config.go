@@ -9,11 +9,11 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of action.
@@ -34,28 +34,6 @@ const (
 // namespaceName is what names of namespaces look like.
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// minBytes is the least amount that makes sense: a smaller one lost its unit.
-const minBytes = 1 << 20
-
-// maxBytes is more memory than any device has.
-const maxBytes = 1 << 50
-
-// Bytes is an amount of memory: a number of bytes, or a quantity such as 1536Mi.
-type Bytes int64
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (b *Bytes) UnmarshalText(text []byte) error {
-	q, err := resource.ParseQuantity(string(text))
-	if err != nil || q.Sign() < 0 || q.CmpInt64(maxBytes) > 0 {
-		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 1536Mi, 0 to 1Pi", text)
-	}
-	*b = Bytes(q.Value())
-	return nil
-}
-
-// String returns the amount as a quantity.
-func (b Bytes) String() string { return resource.NewQuantity(int64(b), resource.BinarySI).String() }
-
 // CooldownConfig says how long is waited after an action.
 type CooldownConfig struct {
 	// Device is the time until the next action on the same device.
@@ -68,7 +46,7 @@ type CooldownConfig struct {
 type OvershootConfig struct {
 	// Bytes is the overshoot itself. It should be larger than what telemetry
 	// cannot explain of a device's memory.
-	Bytes Bytes `mapstructure:"bytes"`
+	Bytes strictconf.Bytes `mapstructure:"bytes"`
 	// Ratio is the overshoot over the budget.
 	Ratio float64 `mapstructure:"ratio"`
 }
@@ -80,9 +58,9 @@ type Config struct {
 	// Interval is the time between two evaluations.
 	Interval time.Duration `mapstructure:"interval"`
 	// Floor is the free memory of a device below which an evaluation is a breach.
-	Floor Bytes `mapstructure:"floor"`
+	Floor strictconf.Bytes `mapstructure:"floor"`
 	// ClearFloor is the free memory from which on a breach is over.
-	ClearFloor Bytes `mapstructure:"clear_floor"`
+	ClearFloor strictconf.Bytes `mapstructure:"clear_floor"`
 	// Breaches is how many evaluations must be a breach in a row.
 	Breaches int `mapstructure:"breaches"`
 	// Cooldown is the time after an action in which there is no other.
@@ -113,7 +91,10 @@ type Config struct {
 	_ struct{}
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	return &Config{
@@ -134,6 +115,10 @@ func createDefaultConfig() component.Config {
 	}
 }
 
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
@@ -145,8 +130,8 @@ func (cfg *Config) Validate() error {
 	}
 	check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
 		"interval is %s: must be %s to 1h; write the unit, as in 60s", cfg.Interval, minInterval)
-	check(cfg.Floor >= minBytes && cfg.Floor <= maxBytes, "floor is %s: must be 1Mi to 1Pi, as in 1536Mi", cfg.Floor)
-	check(cfg.ClearFloor >= cfg.Floor && cfg.ClearFloor <= maxBytes,
+	check(cfg.Floor.Plausible(), "floor is %s: must be 1Mi to 1Pi, as in 1536Mi", cfg.Floor)
+	check(cfg.ClearFloor >= cfg.Floor && cfg.ClearFloor <= strictconf.MaxBytes,
 		"clear_floor is %s: must be floor, %s, to 1Pi", cfg.ClearFloor, cfg.Floor)
 	check(cfg.Breaches >= 1 && cfg.Breaches <= 100, "breaches is %d: must be 1 to 100", cfg.Breaches)
 	for _, d := range []struct {
@@ -169,7 +154,7 @@ func (cfg *Config) Validate() error {
 	check(cfg.MaxDataAge >= time.Second && cfg.MaxDataAge <= time.Hour,
 		"max_data_age is %s: must be 1s to 1h; write the unit, as in 90s", cfg.MaxDataAge)
 	over := cfg.MinOvershoot.Bytes
-	check(over == 0 || over >= minBytes && over <= maxBytes, "min_overshoot::bytes is %s: must be 0, or 1Mi to 1Pi, as in 512Mi", over)
+	check(over == 0 || over.Plausible(), "min_overshoot::bytes is %s: must be 0, or 1Mi to 1Pi, as in 512Mi", over)
 	check(cfg.MaxPriority >= math.MinInt32 && cfg.MaxPriority <= math.MaxInt32,
 		"max_priority is %d: must be %d to %d", cfg.MaxPriority, math.MinInt32, math.MaxInt32)
 	check(cfg.MinOvershoot.Ratio >= 0 && cfg.MinOvershoot.Ratio <= math.MaxFloat32,

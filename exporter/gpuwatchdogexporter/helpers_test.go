@@ -3,7 +3,6 @@ package gpuwatchdogexporter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,9 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/component/componenttest"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/attribute"
@@ -38,93 +35,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 )
 
 const (
 	mib = 1 << 20
 	gib = 1 << 30
 )
-
-var storageID = component.MustNewID("memory_storage")
-
-// memoryStorage is a host with one storage extension.
-type memoryStorage struct {
-	component.StartFunc
-	component.ShutdownFunc
-	mu     sync.Mutex
-	values map[string][]byte
-	broken bool
-}
-
-func newStorage() *memoryStorage { return &memoryStorage{values: map[string][]byte{}} }
-
-func (m *memoryStorage) set(change func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	change()
-}
-
-func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
-	return map[component.ID]component.Component{storageID: m}
-}
-
-func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return storagetest.Plain(memoryClient{storage.NewNopClient(), m}), nil
-}
-
-type memoryClient struct {
-	storage.Client
-	m *memoryStorage
-}
-
-var errBroken = errors.New("no space left on device")
-
-func (c memoryClient) Get(_ context.Context, key string) ([]byte, error) {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	if c.m.broken {
-		return nil, errBroken
-	}
-	return c.m.values[key], nil
-}
-
-func (c memoryClient) Set(_ context.Context, key string, value []byte) error {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	if c.m.broken {
-		return errBroken
-	}
-	c.m.values[key] = slices.Clone(value)
-	return nil
-}
-
-// host notes the status that the exporter tells, and has extensions.
-type host struct {
-	component.Host
-	mu     sync.Mutex
-	events []*componentstatus.Event
-}
-
-func (h *host) Report(e *componentstatus.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.events = append(h.events, e)
-}
-
-// last returns the status, and what is wrong.
-func (h *host) last() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.events) == 0 {
-		return ""
-	}
-	e := h.events[len(h.events)-1]
-	if e.Err() != nil {
-		return e.Err().Error()
-	}
-	return e.Status().String()
-}
 
 // api is a fake API server with pods.
 type api struct {
@@ -217,7 +134,7 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 type guard struct {
 	*watchdog
 	t         *testing.T
-	host      *host
+	host      *statustest.Host
 	api       *api
 	telemetry *componenttest.Telemetry
 	logs      *observer.ObservedLogs
@@ -242,7 +159,7 @@ func newConfig(change ...func(*Config)) *Config {
 
 func startGuard(t *testing.T, a *api, on component.Host, change ...func(*Config)) *guard {
 	t.Helper()
-	g := &guard{t: t, host: &host{Host: on}, api: a, telemetry: componenttest.NewTelemetry()}
+	g := &guard{t: t, host: statustest.Around(on), api: a, telemetry: componenttest.NewTelemetry()}
 	cfg := newConfig(change...)
 	require.NoError(t, cfg.Validate())
 	set := metadatatest.NewSettings(g.telemetry)

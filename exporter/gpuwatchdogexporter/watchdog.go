@@ -27,6 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Kubernetes Events about a decision.
@@ -394,7 +395,7 @@ func (w *watchdog) note(ctx context.Context, term *lease.Term) error {
 func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
 	var name, message string
 	numbers := fmt.Sprintf("uses %s of GPU memory, declared are %s, and device %s has %s free, the floor is %s",
-		Bytes(d.Victim.Usage), Bytes(d.Victim.Budget), d.Device.ID, Bytes(d.Headroom), w.cfg.Floor)
+		strictconf.Bytes(d.Victim.Usage), strictconf.Bytes(d.Victim.Budget), d.Device.ID, strictconf.Bytes(d.Headroom), w.cfg.Floor)
 	switch d.Reason {
 	case decide.Evicted:
 		name, message = eventEvicted, "The pod is evicted: it "+numbers
@@ -529,7 +530,9 @@ func (w *watchdog) report(source int, err error) {
 		componentstatus.ReportStatus(w.host, componentstatus.NewEvent(componentstatus.StatusOK))
 		return
 	}
-	w.logger.Warn("The GPU watchdog is not able to act.", zap.Error(all))
+	if err != nil { // what else is wrong was said before
+		w.logger.Warn("The GPU watchdog is not able to act.", zap.Error(err))
+	}
 	componentstatus.ReportStatus(w.host, componentstatus.NewRecoverableErrorEvent(all))
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 )
 
 func ownPods() *api {
@@ -223,7 +225,7 @@ func TestTheHeartbeatStandsStillWhileSomethingIsMissing(t *testing.T) {
 				assert.Equal(t, last, g.heartbeat())
 				assert.Empty(t, a.evictions())
 				if tc.status != "" {
-					assert.Contains(t, g.host.last(), tc.status)
+					assert.Contains(t, g.host.Last(), tc.status)
 				}
 			})
 		})
@@ -237,13 +239,13 @@ func TestItRecovers(t *testing.T) {
 		g := startGuard(t, a, componenttest.NewNopHost(), armed)
 		defer g.stop()
 		live(3*time.Minute, pressed, g)
-		assert.Contains(t, g.host.last(), "permission is missing")
+		assert.Contains(t, g.host.Last(), "permission is missing")
 		assert.True(t, g.heartbeat().IsZero())
 		a.set(func() { a.denied = map[string]bool{} })
 		live(3*time.Minute, pressed, g)
 		assert.Equal(t, []string{"a"}, a.evictions())
-		assert.Equal(t, "StatusOK", g.host.last())
-		assert.Len(t, g.host.events, 2, "said once each")
+		assert.Equal(t, "StatusOK", g.host.Last())
+		assert.Len(t, g.host.Events(), 2, "said once each")
 	})
 }
 
@@ -259,7 +261,7 @@ func TestADeviceThatIsGoneIsForgotten(t *testing.T) {
 		assert.Equal(t, map[string]int64{
 			"breach_pending": 2, "no_new_sample": 1, "telemetry_stale": 6, "no_telemetry": 3,
 		}, g.counted())
-		assert.Contains(t, g.host.last(), "no device is known")
+		assert.Contains(t, g.host.Last(), "no device is known")
 		assert.Empty(t, a.evictions())
 		live(2*time.Minute, pressed, g)
 		assert.Empty(t, a.evictions(), "nobody knows what was in between")
@@ -299,15 +301,35 @@ func TestALeaderThatCannotRenewDoesNotAct(t *testing.T) {
 		live(3*time.Minute, pressed, g)
 		assert.Empty(t, a.evictions())
 		assert.Contains(t, g.counted(), "not_leader")
-		assert.Contains(t, g.host.last(), "no quorum")
+		assert.Contains(t, g.host.Last(), "no quorum")
+	})
+}
+
+func TestEachProblemIsLoggedOnceWhenItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		a.failing["update leases"] = errors.New("no quorum")
+		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) {
+			cfg.LeaderElection.Enabled, cfg.Interval = true, time.Second
+		})
+		defer g.stop()
+		pass(time.Minute)
+		warned := g.logs.FilterMessage("The GPU watchdog is not able to act.").All()
+		require.Len(t, warned, 2)
+		assert.Equal(t, "lease monitoring/otelcol-gpu-watchdog: no quorum", warned[0].ContextMap()["error"])
+		assert.Equal(t, "no device is known: gpu.memory.headroom and gpu.memory.attribution.state do not arrive", warned[1].ContextMap()["error"])
+		assert.Zero(t, g.logs.FilterMessage("The GPU watchdog is able to act again.").Len())
+		a.set(func() { clear(a.failing) })
+		live(time.Minute, relaxed, g)
+		assert.Equal(t, 1, g.logs.FilterMessage("The GPU watchdog is able to act again.").Len())
 	})
 }
 
 func TestBreachesCooldownsAndCapsSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		m := newStorage()
-		stored := func(cfg *Config) { cfg.Storage = &storageID }
+		m := storagetest.NewMemory(nil)
+		stored := func(cfg *Config) { cfg.Storage = &storagetest.ID }
 		first := startGuard(t, a, m, armed, stored)
 		live(2*time.Minute, pressed, first)
 		heartbeat := first.heartbeat()
@@ -330,16 +352,16 @@ func TestBreachesCooldownsAndCapsSurviveARestart(t *testing.T) {
 func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		m := newStorage()
-		g := startGuard(t, a, m, armed, func(cfg *Config) { cfg.Storage = &storageID })
+		m := storagetest.NewMemory(nil)
+		g := startGuard(t, a, m, armed, func(cfg *Config) { cfg.Storage = &storagetest.ID })
 		defer g.stop()
 		live(2*time.Minute, pressed, g)
-		m.set(func() { m.broken = true })
+		m.Fail(errors.New("no space left on device"))
 		live(time.Minute, pressed, g)
 		assert.Empty(t, a.evictions())
 		assert.Contains(t, g.counted(), "state_unsaved")
-		assert.Contains(t, g.host.last(), errBroken.Error())
-		m.set(func() { m.broken = false })
+		assert.Contains(t, g.host.Last(), "no space left on device")
+		m.Fail(nil)
 		live(time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 1)
 	})
@@ -349,16 +371,14 @@ func TestAStoredStateThatCannotBeReadIsSaidAndLeft(t *testing.T) {
 	for name, text := range map[string]string{"damaged": `{"version":1,`, "of another version": `{"version":2}`} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &memoryStorage{values: map[string][]byte{stateKey: []byte(text)}}
-				g := startGuard(t, ownPods(), m, armed, func(cfg *Config) { cfg.Storage = &storageID })
+				m := storagetest.NewMemory(map[string]string{stateKey: text})
+				g := startGuard(t, ownPods(), m, armed, func(cfg *Config) { cfg.Storage = &storagetest.ID })
 				defer g.stop()
 				assert.Len(t, g.logs.FilterMessage("The stored state cannot be used. Breaches and cool-downs start anew.").All(), 1)
 				live(time.Minute, pressed, g)
 				assert.Equal(t, map[string]int64{"breach_pending": 1}, g.counted())
-				m.set(func() {
-					_, err := decodeMemory(m.values[stateKey])
-					require.NoError(t, err)
-				})
+				_, err := decodeMemory([]byte(m.Values()[stateKey]))
+				require.NoError(t, err)
 			})
 		})
 	}
@@ -406,9 +426,9 @@ func TestStartFailsForWhatIsNotThere(t *testing.T) {
 		require.NoError(t, w.shutdown(t.Context()))
 		return err
 	}
-	stored := func(cfg *Config) { cfg.Storage = &storageID }
+	stored := func(cfg *Config) { cfg.Storage = &storagetest.ID }
 	require.ErrorContains(t, start(componenttest.NewNopHost(), stored), `storage is "memory_storage": must be an extension of the service`)
-	require.ErrorContains(t, start(newStorage(), stored, func(cfg *Config) {
+	require.ErrorContains(t, start(storagetest.NewMemory(nil), stored, func(cfg *Config) {
 		cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: "/no/such/file"}
 	}), "/no/such/file")
 }
@@ -418,10 +438,10 @@ func TestOutsideOfAClusterNothingIsDoneAndTheStatusSaysWhy(t *testing.T) {
 		telemetry := componenttest.NewTelemetry()
 		w, err := newWatchdog(metadatatest.NewSettings(telemetry), newConfig())
 		require.NoError(t, err)
-		h := &host{Host: componenttest.NewNopHost()}
+		h := statustest.NewHost()
 		require.NoError(t, w.start(t.Context(), h))
 		pass(time.Minute)
-		assert.Contains(t, h.last(), "the API server is not used")
+		assert.Contains(t, h.Last(), "the API server is not used")
 		require.NoError(t, w.shutdown(t.Context()))
 		require.NoError(t, telemetry.Shutdown(t.Context()))
 	})

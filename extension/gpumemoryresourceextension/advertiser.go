@@ -25,6 +25,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Labels that GPU feature discovery and the GPU operator give to nodes.
@@ -270,7 +271,7 @@ func (a *advertiser) capacity(node *corev1.Node) (int64, error) {
 func number(node *corev1.Node, label string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n <= 0 || n > maxBytes/mib/1024 {
+	if err != nil || n <= 0 || n > int64(strictconf.MaxBytes)/mib/1024 {
 		return 0, fmt.Errorf("label %s is %q: must be a number above 0, or amount be set", label, text)
 	}
 	return n, nil

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/otel/attribute"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 )
 
 const gpumem = "example.com/gpumem"
@@ -52,44 +52,18 @@ func newConfig(change ...func(*Config)) *Config {
 	return cfg
 }
 
-// host notes the status that the extension tells.
-type host struct {
-	component.Host
-	mu     sync.Mutex
-	status []string
-}
-
-func (h *host) Report(e *componentstatus.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	text := e.Status().String()
-	if e.Err() != nil {
-		text = e.Err().Error()
-	}
-	h.status = append(h.status, text)
-}
-
-func (h *host) last() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.status) == 0 {
-		return ""
-	}
-	return h.status[len(h.status)-1]
-}
-
 // running is an extension on a fake API server.
 type running struct {
 	*advertiser
 	t         *testing.T
 	client    *fake.Clientset
-	host      *host
+	host      *statustest.Host
 	telemetry *componenttest.Telemetry
 }
 
 func start(t *testing.T, client *fake.Clientset, change ...func(*Config)) *running {
 	t.Helper()
-	r := &running{t: t, client: client, host: &host{Host: componenttest.NewNopHost()}, telemetry: componenttest.NewTelemetry()}
+	r := &running{t: t, client: client, host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
 	cfg := newConfig(change...)
 	require.NoError(t, cfg.Validate())
 	var err error
@@ -248,20 +222,20 @@ func TestARefusalIsSaidAndTriedAgain(t *testing.T) {
 		})
 		r := start(t, client)
 		defer r.end()
-		assert.Contains(t, r.host.last(), "node gpu-1: ")
+		assert.Contains(t, r.host.Last(), "node gpu-1: ")
 		assert.EqualValues(t, 1, r.counted()["not_yet"])
 		node := gpuNode("gpu-1")
 		node.Labels["nvidia.com/driver"] = "600"
 		_, err := client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
 		require.NoError(t, err)
 		pass(time.Minute)
-		assert.Len(t, r.host.status, 1, "said once, and not taken back when the node is looked at before the next request")
+		assert.Len(t, r.host.Events(), 1, "said once, and not taken back when the node is looked at before the next request")
 		mu.Lock()
 		refused = false
 		mu.Unlock()
 		pass(patchGap)
 		assert.Equal(t, "57344", r.advertised("gpu-1"))
-		assert.Equal(t, "StatusOK", r.host.last())
+		assert.Equal(t, "StatusOK", r.host.Last())
 		assert.EqualValues(t, 1, r.counted()["as_wanted"])
 	})
 }
@@ -271,10 +245,10 @@ func TestOutsideOfAClusterTheStatusSaysWhyNothingIsDone(t *testing.T) {
 		telemetry := componenttest.NewTelemetry()
 		a, err := newAdvertiser(metadatatest.NewSettings(telemetry), newConfig())
 		require.NoError(t, err)
-		h := &host{Host: componenttest.NewNopHost()}
+		h := statustest.NewHost()
 		require.NoError(t, a.Start(t.Context(), h))
 		pass(time.Second)
-		assert.Contains(t, h.last(), "nodes: off")
+		assert.Contains(t, h.Last(), "nodes: off")
 		require.NoError(t, a.Shutdown(t.Context()))
 		require.NoError(t, a.Shutdown(t.Context()))
 		require.NoError(t, telemetry.Shutdown(t.Context()))
@@ -304,7 +278,8 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 		`unit is "GiB": must be MiB or bytes`:                                    func(c *Config) { c.Unit = "GiB" },
 		"amount is 14000: must be 0, or 1Mi to 1Pi":                              func(c *Config) { c.Amount = 14000 },
 		"amount is -1: must be 0, or 1Mi to 1Pi":                                 func(c *Config) { c.Amount = -1 },
-		"reserve is -1: must be 0 to 1Pi":                                        func(c *Config) { c.Reserve = -1 },
+		"reserve is -1: must be 0, or 1Mi to 1Pi":                                func(c *Config) { c.Reserve = -1 },
+		"reserve is 1: must be 0, or 1Mi to 1Pi":                                 func(c *Config) { c.Reserve = 1 },
 		`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`:  func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone },
 	} {
 		require.ErrorContains(t, confmap.Validate(newConfig(change)), want)

@@ -7,11 +7,11 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of unit.
@@ -26,28 +26,6 @@ const nativeDomain = "kubernetes.io"
 // quotaPrefix is what names of extended resources have in a ResourceQuota alone.
 const quotaPrefix = "requests."
 
-// minAmount is the least that makes sense: a smaller one lost its unit.
-const minAmount = 1 << 20
-
-// maxBytes is more memory than the GPUs of any node have.
-const maxBytes = 1 << 50
-
-// Bytes is an amount of memory: a number of bytes, or a quantity such as 14000Mi.
-type Bytes int64
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (b *Bytes) UnmarshalText(text []byte) error {
-	q, err := resource.ParseQuantity(string(text))
-	if err != nil || q.Sign() < 0 || q.CmpInt64(maxBytes) > 0 {
-		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 14000Mi, 0 to 1Pi", text)
-	}
-	*b = Bytes(q.Value())
-	return nil
-}
-
-// String returns the amount as a quantity.
-func (b Bytes) String() string { return resource.NewQuantity(int64(b), resource.BinarySI).String() }
-
 // Config configures the gpu_memory_resource extension.
 type Config struct {
 	// Resource is the name of the extended resource, with a domain.
@@ -56,10 +34,10 @@ type Config struct {
 	Unit string `mapstructure:"unit"`
 	// Amount is the memory that each node advertises. 0: what its labels say that
 	// its GPUs have, less the reserve.
-	Amount Bytes `mapstructure:"amount"`
+	Amount strictconf.Bytes `mapstructure:"amount"`
 	// Reserve is the memory of each GPU that is not advertised: the driver's and
 	// that of CUDA contexts. It does not count for Amount.
-	Reserve Bytes `mapstructure:"reserve"`
+	Reserve strictconf.Bytes `mapstructure:"reserve"`
 	// NodeName restricts the extension to one node; empty: all GPU nodes.
 	NodeName string `mapstructure:"node_name"`
 	// Remove takes the resource away instead.
@@ -71,11 +49,18 @@ type Config struct {
 	_ struct{}
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	return &Config{Unit: unitMiB, Reserve: 1 << 30, Kubernetes: kube.NewDefaultConfig()}
 }
+
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
@@ -94,9 +79,9 @@ func (cfg *Config) Validate() error {
 	check(qualified && own && len(validation.IsQualifiedName(cfg.Resource)) == 0,
 		"resource is %q: must be a name with a domain of your own, as in example.com/gpumem", cfg.Resource)
 	check(cfg.Unit == unitMiB || cfg.Unit == unitBytes, "unit is %q: must be %s or %s", cfg.Unit, unitMiB, unitBytes)
-	check(cfg.Amount == 0 || cfg.Amount >= minAmount && cfg.Amount <= maxBytes,
+	check(cfg.Amount == 0 || cfg.Amount.Plausible(),
 		"amount is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi; 0 takes what the node's labels say", cfg.Amount)
-	check(cfg.Reserve >= 0 && cfg.Reserve <= maxBytes, "reserve is %s: must be 0 to 1Pi, as in 1Gi", cfg.Reserve)
+	check(cfg.Reserve == 0 || cfg.Reserve.Plausible(), "reserve is %s: must be 0, or 1Mi to 1Pi, as in 1Gi", cfg.Reserve)
 	check(cfg.Kubernetes.AuthType != kube.AuthNone,
 		"kubernetes::auth_type is %q: must be %s or %s, nodes are objects of the API server",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)

@@ -106,7 +106,7 @@ func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	r[fbUsed], r[fbFree] = integer(used), integer(usable-used)
 	r[fbReserved], r[fbTotal] = integer(reserved), integer(usable+reserved)
 
-	load := e.gpu.story.load.at(e.phase + t)
+	load := e.story.load.at(e.phase + t)
 	r[grEngine] = double(load)
 	r[smActive] = double(.9 * load)
 	r[smOccupancy] = double(.42 * load)

@@ -48,6 +48,9 @@ type gpu struct {
 // entity is a GPU, or a MIG instance of one.
 type entity struct {
 	gpu *gpu
+	// story is whose load and memory the entity plays: the GPU's, but the idle one
+	// without a holder.
+	story *story
 	// mig says that the entity is the instance with this id.
 	mig        bool
 	instanceID int
@@ -116,6 +119,13 @@ func (s *Simulation) newNode(n int, known stories) node {
 		out.virtualGPUs = false
 	}
 	for _, e := range out.entities {
+		e.story = e.gpu.story
+		if len(e.holders) == 0 {
+			e.story = known.of(ScenarioIdle, false)
+			if !e.mig {
+				e.gpu.story = e.story
+			}
+		}
 		// Without virtual GPUs the exporter knows one pod per device, the last one.
 		if last := len(e.holders) - 1; last > 0 && !out.virtualGPUs && e.holders[last].claim == nil {
 			e.holders = e.holders[last:]
@@ -267,7 +277,7 @@ func (e *entity) memoryMiB() (usable, reserved int64) {
 
 // occupancy returns the occupancy between 0 and 1 at time t.
 func (e *entity) occupancy(t time.Duration) float64 {
-	return e.gpu.story.memory.at(e.phase + t)
+	return e.story.memory.at(e.phase + t)
 }
 
 // watts returns the power draw of the board at time t.

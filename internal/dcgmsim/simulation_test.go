@@ -58,7 +58,7 @@ func TestTheTruthEqualsNumericIntegration(t *testing.T) {
 					}
 				}
 				occupancy += e.occupancy(at+step/2) * step.Seconds()
-				load += e.gpu.story.load.at(e.phase+at+step/2) * step.Seconds()
+				load += e.story.load.at(e.phase+at+step/2) * step.Seconds()
 				joules += e.gpu.watts(at+step/2) * step.Seconds()
 			}
 			for _, c := range clockEvents {
@@ -196,6 +196,22 @@ func TestAnIdleGPUIsIdle(t *testing.T) {
 				got := e.only(t, "DCGM_FI_"+name).number
 				assert.GreaterOrEqual(t, got, bounds[0], "%s %s at %s", style, name, at)
 				assert.LessOrEqual(t, got, bounds[1], "%s %s at %s", style, name, at)
+			}
+		}
+	}
+}
+
+func TestADeviceWithoutAPodIsIdle(t *testing.T) {
+	for _, c := range exhibits() {
+		s, err := New(c)
+		require.NoError(t, err)
+		for _, d := range s.Devices(0) {
+			busy := len(d.Pods) > 0
+			assert.Equal(t, busy, s.MeanLoad(d, 0, time.Minute) > 0, "load of %+v", d)
+			assert.Equal(t, busy, s.MeanOccupancy(d, 0, time.Minute) > 0, "memory of %+v", d)
+			if d.GPUInstance == 0 {
+				idle := s.ThrottledTime(d, ReasonGPUIdle, 0, time.Minute) == time.Minute
+				assert.Equal(t, !busy, idle, "reason of %+v", d)
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration
 // to > from. What is exposed is rounded to whole MiB.
 func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
-	memory := &e.gpu.story.memory
+	memory := &e.story.memory
 	return (memory.integral(e.phase+to) - memory.integral(e.phase+from)) / (to - from).Seconds()
 }
 
@@ -86,7 +86,7 @@ func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 // where to > from.
 func (s *Simulation) MeanLoad(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
-	load := &e.gpu.story.load
+	load := &e.story.load
 	return (load.integral(e.phase+to) - load.integral(e.phase+from)) / (to - from).Seconds()
 }
 

@@ -91,8 +91,8 @@ func held(l *coordinationv1.Lease, identity string) bool {
 // lease back at the end: whoever works on a term has to be done before. Where the
 // configuration wants no lease, one term lasts as long as ctx.
 //
-// result is told why a request for the lease failed, and nil when one succeeded
-// or another replica turns out to lead.
+// result is told why a request for the lease failed, and nil when after that one
+// succeeded or another replica turns out to lead: once until it is something else.
 func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms chan<- *Term, result func(error)) error {
 	if !cfg.Enabled {
 		select {
@@ -114,7 +114,13 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms cha
 	if err != nil {
 		return err
 	}
+	said := ""
 	tell := func(err error) {
+		problem := kind(err)
+		if problem == said {
+			return
+		}
+		said = problem
 		if err != nil {
 			err = fmt.Errorf("lease %s/%s: %w", namespace, cfg.Name, err)
 		}
@@ -152,6 +158,16 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms cha
 		elector.Run(ctx)
 	}
 	return nil
+}
+
+// kind tells one problem with the lease from another, "" is none. An attempt makes
+// requests of several kinds, whose errors name themselves, the object and the
+// connection: what they have in common is the API server's reason, or that it gives none.
+func kind(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "error " + string(apierrors.ReasonForError(err))
 }
 
 // watchedLock tells how requests for the lease end.

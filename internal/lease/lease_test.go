@@ -2,10 +2,13 @@ package lease
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -33,12 +38,13 @@ func config(namespace string, change ...func(*Config)) Config {
 	return cfg
 }
 
-// replica takes part in an election and keeps the term it was handed.
+// replica takes part in an election and keeps the term it was handed, and what was
+// wrong, one after the other.
 type replica struct {
 	stop  func()
 	mu    sync.Mutex
 	term  *Term
-	wrong error
+	wrong []error
 }
 
 func join(t *testing.T, client kubernetes.Interface, cfg Config) *replica {
@@ -50,7 +56,7 @@ func join(t *testing.T, client kubernetes.Interface, cfg Config) *replica {
 		err := Run(ctx, cfg, client, terms, func(err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.wrong = err
+			r.wrong = append(r.wrong, err)
 		})
 		assert.NoError(t, err)
 		close(terms)
@@ -75,10 +81,13 @@ func (r *replica) current() *Term {
 
 func (r *replica) leads() bool { return r.current().Holds() }
 
-func (r *replica) error() error {
+// said returns what was told since the last call.
+func (r *replica) said() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.wrong
+	said := r.wrong
+	r.wrong = nil
+	return said
 }
 
 // pass lets time of the bubble pass.
@@ -106,33 +115,97 @@ func TestOneOfTwoLeadsAndTheOtherTakesOverAtOnce(t *testing.T) {
 	})
 }
 
+// refusing makes requests for leases fail: those of a verb in the way that it says.
+func refusing(client *fake.Clientset) (set func(failure func(verb string) error)) {
+	var mu sync.Mutex
+	fails := func(string) error { return nil }
+	client.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		err := fails(action.GetVerb())
+		return err != nil, nil, err
+	})
+	return func(failure func(string) error) {
+		mu.Lock()
+		defer mu.Unlock()
+		fails = failure
+	}
+}
+
+func works(string) error { return nil }
+
+func forbidden(verb string) error {
+	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "leader", errors.New("cannot "+verb))
+}
+
+// away is what a request gets when the API server does not answer.
+func away(verb string) error {
+	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
+}
+
 func TestALeaderThatCannotRenewStopsAndSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		var mu sync.Mutex
-		var failure error
-		client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			return failure != nil, nil, failure
-		})
-		set := func(err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			failure = err
-		}
+		set := refusing(client)
 		r := join(t, client, config("monitoring"))
 		pass(time.Minute)
 		require.True(t, r.leads())
-		set(errors.New("no quorum"))
+		require.Empty(t, r.said())
+		set(func(string) error { return errors.New("no quorum") })
 		pass(15 * time.Second) // now another one may take it
 		assert.False(t, r.leads())
-		require.ErrorContains(t, r.error(), "lease monitoring/leader: no quorum")
-		set(nil)
+		said := r.said()
+		require.Len(t, said, 1)
+		require.EqualError(t, said[0], "lease monitoring/leader: no quorum")
+		set(works)
 		pass(15 * time.Second)
 		assert.True(t, r.leads())
-		require.NoError(t, r.error())
+		assert.Equal(t, []error{nil}, r.said())
 		r.stop()
+	})
+}
+
+// Requests of different kinds take turns, and each names itself when it fails.
+func TestWhatIsWrongIsSaidOnceUntilItIsSomethingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		set := refusing(client)
+		replicas := []*replica{join(t, client, config("monitoring")), join(t, client, config("monitoring"))}
+		pass(time.Minute)
+		for _, stage := range []struct {
+			name    string
+			failure func(verb string) error
+			want    []string
+		}{
+			{"all goes well", works, nil},
+			{"nothing is allowed", forbidden, []string{`"leader" is forbidden: cannot `}},
+			{"leases may be read", func(verb string) error {
+				if verb == "get" {
+					return nil
+				}
+				return forbidden(verb)
+			}, nil},
+			{"there is no API server", away, []string{"connection refused"}},
+			{"nothing is allowed again", forbidden, []string{`"leader" is forbidden: cannot `}},
+			{"all is well again", works, []string{""}},
+		} {
+			set(stage.failure)
+			pass(5 * time.Minute)
+			for _, r := range replicas {
+				said := r.said()
+				require.Len(t, said, len(stage.want), "%s: %v", stage.name, said)
+				for i, want := range stage.want {
+					if want == "" {
+						require.NoError(t, said[i], stage.name)
+					} else {
+						require.ErrorContains(t, said[i], want, stage.name)
+					}
+				}
+			}
+		}
+		for _, r := range replicas {
+			r.stop()
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ package storageclient
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -36,6 +37,19 @@ func Open(ctx context.Context, host component.Host, ext component.ID, kind compo
 		return nil, fmt.Errorf("storage %q: %w", ext, err)
 	}
 	return sealed{client}, nil
+}
+
+// Load decodes the JSON that client holds under key into value, and reports whether it
+// holds any. What is no such JSON fails with [ErrDamaged].
+func Load(ctx context.Context, client storage.Client, key string, value any) (found bool, err error) {
+	text, err := client.Get(ctx, key)
+	if err != nil || text == nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, value); err != nil {
+		return false, fmt.Errorf("%s: %w: %w", key, ErrDamaged, err)
+	}
+	return true, nil
 }
 
 // sealed is a client whose values have checksums.

@@ -144,3 +144,26 @@ func TestWhatWasNotStoredIsDamage(t *testing.T) {
 		assert.Equal(t, before, m.content, "nothing is mended")
 	})
 }
+
+func TestLoadDecodesWhatIsStoredOrSaysThatItCannot(t *testing.T) {
+	c, m := open(t)
+	var value struct{ Version int }
+	found, err := Load(t.Context(), c, "none", &value)
+	require.NoError(t, err)
+	assert.False(t, found)
+	require.NoError(t, c.Set(t.Context(), "good", []byte(`{"version":3}`)))
+	found, err = Load(t.Context(), c, "good", &value)
+	require.NoError(t, err)
+	assert.True(t, found)
+	assert.Equal(t, 3, value.Version)
+	for _, text := range []string{"", "x", `{"version":"3"}`} {
+		require.NoError(t, c.Set(t.Context(), "bad", []byte(text)))
+		found, err = Load(t.Context(), c, "bad", &value)
+		require.ErrorIs(t, err, ErrDamaged)
+		require.ErrorContains(t, err, "bad: ")
+		assert.False(t, found)
+	}
+	m.content["good"][0] ^= 1
+	_, err = Load(t.Context(), c, "good", &value)
+	require.ErrorIs(t, err, ErrDamaged)
+}

@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/collector/config/confighttp"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 const (
@@ -75,7 +77,10 @@ type Config struct {
 	HTTP confighttp.ClientConfig `mapstructure:"http"`
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	client := confighttp.NewDefaultClientConfig()
@@ -92,6 +97,10 @@ func createDefaultConfig() component.Config {
 		Discovery:          configoptional.Default(newDefaultDiscoveryConfig()),
 	}
 }
+
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.

@@ -258,15 +258,15 @@ func TestAnExporterThatFailedAndWentAwayIsNoTroubleAnyMore(t *testing.T) {
 		f := discovering(t, client, nil)
 		f.start(t, &n)
 		settle()
-		assert.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError}, f.host.statuses())
+		assert.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError}, f.host.Statuses())
 		pods := client.CoreV1().Pods("gpu-operator")
 		_, err := pods.Create(t.Context(), exporterPod("second", ownNode, "10.0.0.8"), metav1.CreateOptions{})
 		require.NoError(t, err)
 		require.NoError(t, pods.Delete(t.Context(), "first", metav1.DeleteOptions{}))
 		settle()
-		assert.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, f.host.statuses())
+		assert.Equal(t, []componentstatus.Status{componentstatus.StatusRecoverableError, componentstatus.StatusOK}, f.host.Statuses())
 		require.NoError(t, f.Shutdown(t.Context()))
-		assert.Len(t, f.host.statuses(), 2, "shutdown is no recovery")
+		assert.Len(t, f.host.Statuses(), 2, "shutdown is no recovery")
 	})
 }
 
@@ -353,7 +353,7 @@ func TestTheServiceIsScrapedWhereLocalhostDoesNotAnswer(t *testing.T) {
 			serviceWorks.Store(step.service)
 			<-time.After(time.Second)
 			assert.Equal(t, step.want, lastUps(t, f, settle()))
-			statuses := f.host.statuses()
+			statuses := f.host.Statuses()
 			assert.Equal(t, step.status, statuses[len(statuses)-1])
 		}
 		require.NoError(t, f.Shutdown(t.Context()))

@@ -22,6 +22,8 @@ import (
 	"go.opentelemetry.io/collector/config/configopaque"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/extension/extensiontest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 )
 
 // raw answers with bytes that are not touched by the HTTP server, then closes
@@ -298,7 +300,7 @@ func TestScrapesOfExportersThatCannotBeReached(t *testing.T) {
 			assert.NotContains(t, text, "secret")
 			assert.NotContains(t, text, "user")
 		}
-		assert.NotContains(t, f.host.events[0].Err().Error(), "user")
+		assert.NotContains(t, f.host.Events()[0].Err().Error(), "user")
 	})
 }
 
@@ -372,7 +374,7 @@ func TestScrapesThatSucceed(t *testing.T) {
 				assert.EqualValues(t, 1, value)
 			}
 			assert.Empty(t, messages(f.logs))
-			assert.Empty(t, f.host.statuses())
+			assert.Empty(t, f.host.Statuses())
 		})
 	}
 }
@@ -431,6 +433,11 @@ func TestRequestsGoThroughTheConfiguredProxy(t *testing.T) {
 	assert.Equal(t, "http://exporter.invalid:9400/metrics", <-asked)
 }
 
+// extensions is a host that has them.
+type extensions map[component.ID]component.Component
+
+func (e extensions) GetExtensions() map[component.ID]component.Component { return e }
+
 func TestRequestsCarryTheTokenOfAnAuthExtension(t *testing.T) {
 	tokens := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -450,7 +457,7 @@ func TestRequestsCarryTheTokenOfAnAuthExtension(t *testing.T) {
 	f := newFixture(t, []string{server.URL}, func(cfg *Config) {
 		cfg.HTTP.Auth = configoptional.Some(configauth.Config{AuthenticatorID: id})
 	})
-	f.host.extensions = map[component.ID]component.Component{id: auth}
+	f.host = statustest.Around(extensions{id: auth})
 	require.NoError(t, f.open(t.Context(), f.host))
 	isUp, _ := up(t, f.scrape(t, 0))
 	assert.EqualValues(t, 1, isUp)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -24,6 +23,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
@@ -36,40 +36,11 @@ func serve(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
-// statusHost records status events.
-type statusHost struct {
-	extensions map[component.ID]component.Component
-
-	mu     sync.Mutex
-	events []*componentstatus.Event
-}
-
-var _ componentstatus.Reporter = (*statusHost)(nil)
-
-func (h *statusHost) GetExtensions() map[component.ID]component.Component { return h.extensions }
-
-func (h *statusHost) Report(e *componentstatus.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.events = append(h.events, e)
-}
-
-// statuses are the events so far.
-func (h *statusHost) statuses() []componentstatus.Status {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var list []componentstatus.Status
-	for _, e := range h.events {
-		list = append(list, e.Status())
-	}
-	return list
-}
-
 // fixture is a receiver that is open but runs no loops: tests scrape by hand.
 type fixture struct {
 	*dcgmReceiver
 	sink      *consumertest.MetricsSink
-	host      *statusHost
+	host      *statustest.Host
 	logs      *observer.ObservedLogs
 	telemetry *componenttest.Telemetry
 }
@@ -78,7 +49,7 @@ type fixture struct {
 // configuration.
 func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
-	f := &fixture{sink: new(consumertest.MetricsSink), host: &statusHost{}, telemetry: componenttest.NewTelemetry()}
+	f := &fixture{sink: new(consumertest.MetricsSink), host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
 	t.Cleanup(func() { require.NoError(t, f.telemetry.Shutdown(context.Background())) })
 	core, logs := observer.New(zapcore.DebugLevel)
 	f.logs = logs

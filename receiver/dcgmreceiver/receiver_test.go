@@ -245,7 +245,7 @@ func TestShutdown(t *testing.T) {
 			assert.Zero(t, time.Since(start))
 			assert.Empty(t, f.sink.AllMetrics())
 			assert.Empty(t, messages(f.logs))
-			assert.Empty(t, f.host.statuses())
+			assert.Empty(t, f.host.Statuses())
 		})
 	})
 	t.Run("closes the connections, whatever wraps the client", func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestAChangeOfStateIsSaidOnce(t *testing.T) {
 	}
 	assert.Equal(t, []componentstatus.Status{
 		componentstatus.StatusRecoverableError, componentstatus.StatusOK, componentstatus.StatusRecoverableError,
-	}, f.host.statuses())
+	}, f.host.Statuses())
 }
 
 func TestTheStatusIsOKWhenAllEndpointsWorkAgain(t *testing.T) {
@@ -371,9 +371,9 @@ func TestTheStatusIsOKWhenAllEndpointsWorkAgain(t *testing.T) {
 			broken[i].Store(step.broken[i])
 			f.scrape(t, i)
 		}
-		assert.Equal(t, step.want, f.host.statuses())
+		assert.Equal(t, step.want, f.host.Statuses())
 	}
-	assert.ErrorContains(t, f.host.events[0].Err(), endpoints[0]+"/metrics: HTTP status 500")
+	assert.ErrorContains(t, f.host.Events()[0].Err(), endpoints[0]+"/metrics: HTTP status 500")
 }
 
 func TestSelfMetrics(t *testing.T) {
@@ -413,7 +413,7 @@ func TestWhatTheNextConsumerRefusesIsCountedAndNotRetried(t *testing.T) {
 	f.next = consumertest.NewErr(errors.New("full"))
 	f.endpoints[0].scrape(t.Context(), t.Context())
 	assert.EqualValues(t, 3, sum(t, f.telemetry, "otelcol_receiver_refused_metric_points"))
-	assert.Empty(t, f.host.statuses(), "the exporter is not to blame")
+	assert.Empty(t, f.host.Statuses(), "the exporter is not to blame")
 }
 
 func sum(t *testing.T, telemetry *componenttest.Telemetry, name string) (total int64) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -382,7 +381,7 @@ const (
 func (s *statusReporter) report(p problem, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.message(s.problems[p]) == p.message(err) {
+	if message(s.problems[p]) == message(err) {
 		return
 	}
 	s.problems[p] = err
@@ -400,15 +399,9 @@ func (s *statusReporter) report(p problem, err error) {
 	componentstatus.ReportStatus(s.host, event)
 }
 
-// message tells one problem from another. A leader asks for its lease in two
-// ways, which fail alike when the API server is away: the request is left out.
-func (p problem) message(err error) string {
-	var request *url.Error
-	switch {
-	case err == nil:
+func message(err error) string {
+	if err == nil {
 		return ""
-	case p == leaseProblem && errors.As(err, &request):
-		return request.Err.Error()
 	}
 	return err.Error()
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer"
@@ -39,43 +37,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadatatest"
 )
-
-// statusHost notes the status events of components.
-type statusHost struct {
-	mu     sync.Mutex
-	events []string
-}
-
-func (h *statusHost) GetExtensions() map[component.ID]component.Component { return nil }
-
-func (h *statusHost) Report(e *componentstatus.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	text := e.Status().String()
-	if e.Err() != nil {
-		text += ": " + e.Err().Error()
-	}
-	h.events = append(h.events, text)
-}
-
-func (h *statusHost) last() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.events) == 0 {
-		return ""
-	}
-	return h.events[len(h.events)-1]
-}
 
 // replica is a receiver on a fake API server.
 type replica struct {
 	*clusterReceiver
 	t    *testing.T
 	sink *consumertest.MetricsSink
-	host *statusHost
+	host *statustest.Host
 }
 
 // startReplica starts a receiver; next is where its batches go, nil for the sink.
@@ -88,7 +60,7 @@ func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), se
 		change(cfg)
 	}
 	require.NoError(t, confmap.Validate(cfg))
-	r := &replica{t: t, sink: &consumertest.MetricsSink{}, host: &statusHost{}}
+	r := &replica{t: t, sink: &consumertest.MetricsSink{}, host: statustest.NewHost()}
 	if next == nil {
 		next = r.sink
 	}
@@ -185,7 +157,7 @@ func TestItEmitsOnceAllIsKnownAndThenAtEveryInterval(t *testing.T) {
 		require.NoError(t, err)
 		after(30 * time.Second)
 		assert.Contains(t, r.taken(), runningLine+"0")
-		assert.Empty(t, r.host.last())
+		assert.Empty(t, r.host.Last())
 	})
 }
 
@@ -214,14 +186,14 @@ func TestAForbiddenKindIsAbsentAndItsOthersAreNot(t *testing.T) {
 		assert.Contains(t, names, signal.K8sGPUPods.Name)
 		assert.NotContains(t, names, signal.K8sGPUAllocatable.Name)
 		assert.NotContains(t, names, signal.ClusterRequestedAllocatableRatio.Name)
-		assert.Contains(t, r.host.last(), "StatusRecoverableError: nodes: forbidden")
+		assert.Contains(t, r.host.Last(), "nodes: forbidden")
 		assert.Equal(t, "forbidden", cacheState(t, telemetry, "nodes"))
 		assert.Equal(t, "synced", cacheState(t, telemetry, "pods"))
 
 		refusing.Store(false)
 		after(2 * time.Minute)
 		assert.Contains(t, r.emitted(), signal.ClusterRequestedAllocatableRatio.Name)
-		assert.Equal(t, "StatusOK", r.host.last())
+		assert.Equal(t, "StatusOK", r.host.Last())
 		assert.Equal(t, "synced", cacheState(t, telemetry, "nodes"))
 	})
 }
@@ -252,7 +224,7 @@ func TestAServerWithoutDRAIsNoError(t *testing.T) {
 		names := r.emitted()
 		assert.Contains(t, names, signal.K8sGPUAllocatable.Name)
 		assert.NotContains(t, names, signal.K8sResourceClaimCount.Name)
-		assert.Empty(t, r.host.last())
+		assert.Empty(t, r.host.Last())
 	})
 }
 
@@ -417,11 +389,11 @@ func TestAReplicaThatCannotRenewStopsBeforeAnotherMayStart(t *testing.T) {
 		r.taken()
 		after(time.Minute)
 		assert.Empty(t, r.taken())
-		assert.Contains(t, r.host.last(), "no quorum")
+		assert.Contains(t, r.host.Last(), "no quorum")
 		refusing.Store(false)
 		after(5 * time.Second)
 		assert.NotEmpty(t, r.taken())
-		assert.Equal(t, "StatusOK", r.host.last())
+		assert.Equal(t, "StatusOK", r.host.Last())
 	})
 }
 
@@ -436,12 +408,12 @@ func TestAnAPIServerThatIsAwayIsSaidOnceByTheLeader(t *testing.T) {
 		r := startReplica(t, client, elected, nop(), nil)
 		defer r.stop()
 		after(time.Minute)
-		before := len(r.host.events)
+		before := len(r.host.Events())
 		away.Store(true)
 		after(5 * time.Minute)
-		require.Len(t, r.host.events, before+1)
-		assert.Contains(t, r.host.last(), "lease monitoring/otelcol-gpu-cluster: ")
-		assert.Contains(t, r.host.last(), "connection refused")
+		require.Len(t, r.host.Events(), before+1)
+		assert.Contains(t, r.host.Last(), "lease monitoring/otelcol-gpu-cluster: ")
+		assert.Contains(t, r.host.Last(), "connection refused")
 	})
 }
 
@@ -453,7 +425,7 @@ func TestALeaseThatIsForbiddenIsSaidOnce(t *testing.T) {
 		defer r.stop()
 		after(5 * time.Minute)
 		assert.Empty(t, r.taken())
-		require.Len(t, r.host.events, 1)
-		assert.Contains(t, r.host.events[0], "lease monitoring/otelcol-gpu-cluster")
+		require.Len(t, r.host.Events(), 1)
+		assert.Contains(t, r.host.Events()[0].Err().Error(), "lease monitoring/otelcol-gpu-cluster")
 	})
 }

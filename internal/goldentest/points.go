@@ -1,0 +1,102 @@
+package goldentest
+
+import (
+	"bufio"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// <time> {<resource>} <metric> {<attributes>} = <value>
+var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
+
+// Points reads points, one a line, in their order or backwards:
+//
+//	10s {k8s.node.name=n1} hw.gpu.memory.usage {hw.id=GPU-1} = 8Gi
+//
+// Those of equal Resources share one. Empty lines and those that begin with # are
+// comments. Gi and Mi are units of a value; "stale" is a point without one. A metric that
+// is none of ours is a gauge.
+func Points(t testing.TB, text string, backwards bool) pmetric.Metrics {
+	t.Helper()
+	var lines []string
+	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
+		if line := strings.TrimSpace(s.Text()); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	if backwards {
+		slices.Reverse(lines)
+	}
+	md := pmetric.NewMetrics()
+	resources := map[string]pmetric.MetricSlice{}
+	for _, line := range lines {
+		f := pointForm.FindStringSubmatch(line)
+		require.NotNil(t, f, line)
+		ms, ok := resources[f[2]]
+		if !ok {
+			rm := md.ResourceMetrics().AppendEmpty()
+			PutAll(t, rm.Resource().Attributes(), f[2])
+			ms = rm.ScopeMetrics().AppendEmpty().Metrics()
+			resources[f[2]] = ms
+		}
+		addPoint(t, ms.AppendEmpty(), f[1], f[3], f[4], f[5])
+	}
+	return md
+}
+
+func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string) {
+	t.Helper()
+	s, ok := signal.Lookup(name)
+	if !ok {
+		s = &signal.Metric{Name: name} // of another exporter
+	}
+	m.SetName(s.Name)
+	var dp pmetric.NumberDataPoint
+	if s.Kind == signal.Gauge {
+		dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
+	} else {
+		dp = m.SetEmptySum().DataPoints().AppendEmpty()
+	}
+	since, err := time.ParseDuration(at)
+	require.NoError(t, err)
+	dp.SetTimestamp(pcommon.Timestamp(since))
+	PutAll(t, dp.Attributes(), attributes)
+	if value == "stale" {
+		dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+		return
+	}
+	unit := 1.0
+	for suffix, bytes := range map[string]float64{"Gi": 1 << 30, "Mi": 1 << 20} {
+		if number, ok := strings.CutSuffix(value, suffix); ok {
+			value, unit = number, bytes
+		}
+	}
+	v, err := strconv.ParseFloat(value, 64)
+	require.NoError(t, err)
+	if s.Int {
+		dp.SetIntValue(int64(v * unit))
+	} else {
+		dp.SetDoubleValue(v * unit)
+	}
+}
+
+// PutAll reads attributes as [Points] does: "key=value, key=value".
+func PutAll(t require.TestingT, m pcommon.Map, text string) {
+	for part := range strings.SplitSeq(text, ", ") {
+		if k, v, ok := strings.Cut(part, "="); ok {
+			m.PutStr(k, v)
+		} else {
+			require.Empty(t, part)
+		}
+	}
+}
