@@ -34,7 +34,7 @@ const maxLine = 64 << 20
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: otelcol-gpu --config FILE | gpuwindows\nPrints the GPU windows in OTLP/JSON lines from standard input.")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: otelcol-gpu --config FILE | gpuwindows\nPrints the GPU windows in OTLP/JSON lines from standard input. COLUMNS is the length of a line (120):\nwhere it is little, columns are left out. NO_COLOR leaves colors out.")
 	}
 	flag.Parse()
 	if flag.NArg() > 0 || isTerminal(os.Stdin) {

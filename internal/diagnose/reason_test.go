@@ -59,6 +59,9 @@ func TestReasons(t *testing.T) {
 		{"a guest may have violations", []string{"GPU_UTIL 5" + guest}, "gpu.clock.throttle.time{power}", "gpu: likely not_in_csv"},
 
 		{"an XID row comes with the first error", []string{"GPU_TEMP 30" + gpu}, "hw.errors{xid}", "gpu: likely no_event"},
+		{"also where another GPU has had one", []string{"XID_ERRORS 31" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_L4"}, "hw.errors{xid}", "gpu: yes, gpu: likely no_event"},
+		{"also on an instance", []string{"XID_ERRORS 31 UUID=GPU-2 pci_bus_id=1", "PROF_SM_ACTIVE 1 " + mig7}, "hw.errors{xid}", "gpu: yes, mig_board: elsewhere, mig_instance: likely no_event"},
+		{"but no XID is a value where another GPU shows 0", []string{"XID_ERRORS 0" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_L4"}, "hw.errors{xid}", "gpu: yes, gpu: likely no_value"},
 		{"old exporters show it at once", []string{"GPU_TEMP 30" + old}, "hw.errors{xid}", "gpu: likely not_in_csv"},
 		{"a sliding count without a code watches XIDs", []string{"EXP_XID_ERRORS_COUNT 0 window_size_in_ms=300000" + gpu}, "hw.errors{xid}", "gpu: yes"},
 		{"a counter of XIDs counts XIDs", []string{"EXP_XID_ERRORS_TOTAL 3 xid=31" + new483}, "hw.errors{xid}", "gpu: yes"},

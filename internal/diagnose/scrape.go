@@ -282,6 +282,8 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 		return Link, true
 	case d.Kind() == Instance && isMemory(id) && s.Clues.branch() == branchWithoutInstanceMemory:
 		return Driver, true
+	case id == dcgm.XIDLast && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
+		return NoEvent, true // where no row is 0, each comes with its device's first error
 	case s.alike[d.likeness()][id] >= Zero:
 		return NoValue, true
 	case s.anywhere[id] >= Blank && d.Kind() == Instance:
