@@ -12,6 +12,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 const (
@@ -64,7 +65,10 @@ type Config struct {
 	Metrics metricswitch.Config `mapstructure:"metrics"`
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	node := os.Getenv(nodeNameEnv)
@@ -81,6 +85,10 @@ func createDefaultConfig() component.Config {
 		NodeName:           node,
 	}
 }
+
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -19,31 +16,16 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 )
-
-// statusHost records status events.
-type statusHost struct {
-	mu       sync.Mutex
-	statuses []componentstatus.Status
-}
-
-var _ componentstatus.Reporter = (*statusHost)(nil)
-
-func (*statusHost) GetExtensions() map[component.ID]component.Component { return nil }
-
-func (h *statusHost) Report(e *componentstatus.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.statuses = append(h.statuses, e.Status())
-}
 
 // fixture is a receiver on a machine with an NVIDIA device. It is not started:
 // tests collect by hand, or start it.
 type fixture struct {
 	*nvmlReceiver
 	sink      *consumertest.MetricsSink
-	host      *statusHost
+	host      *statustest.Host
 	logs      *observer.ObservedLogs
 	telemetry *componenttest.Telemetry
 }
@@ -51,7 +33,7 @@ type fixture struct {
 // newFixture makes a receiver; change changes its configuration.
 func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	tb.Helper()
-	f := &fixture{sink: new(consumertest.MetricsSink), host: &statusHost{}, telemetry: componenttest.NewTelemetry()}
+	f := &fixture{sink: new(consumertest.MetricsSink), host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
 	core, logs := observer.New(zapcore.DebugLevel)
 	f.logs = logs
 	cfg := createDefaultConfig().(*Config)

@@ -198,6 +198,9 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	began := time.Now()
 	stuck := time.AfterFunc(stuckAfter, func() {
+		if ctx.Err() != nil {
+			return // Shutdown has said so
+		}
 		r.settings.Logger.Warn("NVML does not answer; collecting goes on when it does.", zap.Duration("after", stuckAfter))
 		componentstatus.ReportStatus(r.host, componentstatus.NewRecoverableErrorEvent(errors.New("NVML does not answer")))
 	})

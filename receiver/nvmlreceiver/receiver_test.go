@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
@@ -139,7 +140,7 @@ func TestCollectsAtOnceAndThenAtEveryInterval(t *testing.T) {
 			assert.Equal(t, began.Add(time.Duration(i)*15*time.Second).UTC(), points.At(0).Timestamp().AsTime())
 		}
 		assert.Equal(t, []string{"info: Collecting from NVML."}, messages(f.logs))
-		assert.Equal(t, []componentstatus.Status{componentstatus.StatusOK}, f.host.statuses)
+		assert.Equal(t, []componentstatus.Status{componentstatus.StatusOK}, f.host.Statuses())
 	})
 }
 
@@ -183,7 +184,7 @@ func TestALibraryIsWaitedForForEver(t *testing.T) {
 		}, messages(f.logs))
 		assert.Equal(t, []componentstatus.Status{
 			componentstatus.StatusRecoverableError, componentstatus.StatusRecoverableError, componentstatus.StatusOK,
-		}, f.host.statuses)
+		}, f.host.Statuses())
 	})
 }
 
@@ -280,7 +281,7 @@ func TestAfterALibraryAnswersAgainThatIsSaid(t *testing.T) {
 		}, messages(f.logs))
 		assert.Equal(t, []componentstatus.Status{
 			componentstatus.StatusOK, componentstatus.StatusRecoverableError, componentstatus.StatusOK,
-		}, f.host.statuses)
+		}, f.host.Statuses())
 	})
 }
 
@@ -313,6 +314,22 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	})
 }
 
+func TestACallThatWasLeftBehindIsNotToldOfLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, unchanged)
+		f.open = func(string) (library, error) {
+			time.Sleep(time.Minute)
+			return nil, nvml.ErrNoLibrary
+		}
+		require.NoError(t, f.Start(t.Context(), f.host))
+		synctest.Wait()
+		require.ErrorIs(t, f.Shutdown(context.Background()), context.DeadlineExceeded)
+		<-f.done
+		assert.Empty(t, messages(f.logs))
+		assert.Empty(t, f.host.Statuses())
+	})
+}
+
 func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	f := newFixture(t, unchanged)
 	f.open = new(fakeLibrary).open
@@ -335,6 +352,6 @@ func TestABuildWithoutTheBindingRefusesToStart(t *testing.T) {
 	r, err := newReceiver(receivertest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
 	require.NoError(t, err)
 	r.open = nil
-	require.ErrorIs(t, r.Start(t.Context(), &statusHost{}), nvml.ErrNoBinding)
+	require.ErrorIs(t, r.Start(t.Context(), statustest.NewHost()), nvml.ErrNoBinding)
 	require.NoError(t, r.Shutdown(t.Context()))
 }

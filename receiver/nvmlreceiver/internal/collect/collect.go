@@ -377,23 +377,25 @@ func (r *reader) findInstances(handle nvml.Device, m *memo) {
 	}
 	r.recalled = complete && m.slow && m.migs != nil &&
 		slices.EqualFunc(r.migs, m.migs, func(a, b migDevice) bool { return a.index == b.index })
-	for i := range r.migs {
-		d := &r.migs[i]
+	identified := r.migs[:0]
+	for i, d := range r.migs {
 		if r.recalled {
 			d.identity = m.migs[i].identity
-		} else if !r.identify(d) {
+		} else if !r.identify(&d) {
 			complete = false
 			continue
 		}
-		if j := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == d.id }); j >= 0 {
-			r.instances[j].uuid = ""
-			r.instances[j].took += d.took
+		identified = append(identified, d)
+		if in := r.instance(d.id); in != nil {
+			in.uuid = ""
+			in.took += d.took
 			continue
 		}
 		r.instances = append(r.instances, instance{
 			id: d.id, handle: d.handle, uuid: d.uuid, profile: d.profile, named: d.named, took: d.took,
 		})
 	}
+	r.migs = identified
 	r.found = complete && !r.lost
 	if r.found {
 		m.migs = append(m.migs[:0], r.migs...)
@@ -454,7 +456,7 @@ func (r *reader) spare(m *memo) {
 func (r *reader) confirm() bool {
 	for i := range r.migs {
 		d := migDevice{handle: r.migs[i].handle}
-		in := &r.instances[slices.IndexFunc(r.instances, func(in instance) bool { return in.id == r.migs[i].id })]
+		in := r.instance(r.migs[i].id)
 		if in.spared {
 			continue
 		}
@@ -463,9 +465,15 @@ func (r *reader) confirm() bool {
 		}
 		in.took += d.took
 	}
-	return !slices.ContainsFunc(r.processes, func(p nvml.Process) bool {
-		return !slices.ContainsFunc(r.instances, func(in instance) bool { return in.id == p.GPUInstance })
-	})
+	return !slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return r.instance(p.GPUInstance) == nil })
+}
+
+// instance returns the GPU instance of that id, nil when it is not known.
+func (r *reader) instance(id uint32) *instance {
+	if i := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == id }); i >= 0 {
+		return &r.instances[i]
+	}
+	return nil
 }
 
 func instanceOf(board *Device, id uint32) Device {

@@ -440,11 +440,23 @@ func TestProcessesAreCountedWhereAllAreListed(t *testing.T) {
 				m.mig(board, 0).failsIn = map[any]error{nvml.Compute: nvml.ErrUnknown}
 			}, want: []string{"GPU-1/gi2 = 0"},
 		},
-		"one of them cannot be found": {
+		"compute instances of one GPU instance": {
+			instances: []uint64{1, 1, 2}, change: func(m *machine, board *device, _ *Options) {
+				board.failsIn = noRight
+				m.mig(board, 1).processes = twice
+			}, want: []string{"GPU-1 = 2", "GPU-1/gi1 = 2", "GPU-1/gi2 = 0"},
+		},
+		"one of its compute instances does not list": {
+			instances: []uint64{1, 1, 2}, change: func(m *machine, board *device, _ *Options) {
+				board.failsIn = noRight
+				m.mig(board, 1).failsIn = map[any]error{nvml.Compute: nvml.ErrUnknown}
+			}, want: []string{"GPU-1/gi2 = 0"},
+		},
+		"a MIG device that does not say of which instance it is": {
 			instances: []uint64{1, 2}, change: func(m *machine, board *device, _ *Options) {
 				board.failsIn = noRight
 				m.mig(board, 0).failsIn = map[any]error{nvml.GPUInstanceID: nvml.ErrUnknown}
-			}, want: []string{"GPU-1/gi2 = 0"},
+			},
 		},
 		"MIG mode and no instance": {instances: []uint64{1}, change: func(_ *machine, board *device, _ *Options) {
 			board.migs = nil

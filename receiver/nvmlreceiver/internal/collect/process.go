@@ -36,18 +36,23 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	}
 }
 
-// listByInstance lists the processes of each instance. Without the right to a
-// board's list there are only these; an old library tells instances of processes in
-// no other way.
+// listByInstance lists the processes of each instance, which are those of all its
+// compute instances. Without the right to a board's list there are only these; an old
+// library tells instances of processes in no other way. A MIG device that does not say
+// of which instance it is may be any one's: then no instance is known to be listed.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
-	whole := r.found && len(r.instances) > 0
 	for i := range r.instances {
-		in := &r.instances[i]
+		r.instances[i].listed = r.found
+	}
+	whole := r.found && len(r.instances) > 0
+	for i := range r.migs {
 		first := len(r.processes)
-		_, in.listed = r.appendLists(in.handle, false)
-		r.setInstance(first, in.id)
-		whole = whole && in.listed
+		_, all := r.appendLists(r.migs[i].handle, false)
+		r.setInstance(first, r.migs[i].id)
+		in := r.instance(r.migs[i].id)
+		in.listed = in.listed && all
+		whole = whole && all
 	}
 	if whole && r.onBoard < 0 {
 		r.onBoard = r.countProcesses()
@@ -170,8 +175,8 @@ func (r *reader) counts(m *memo) {
 // instanceDevice returns the device of a GPU instance, also of one that came
 // after the instances were listed.
 func (r *reader) instanceDevice(board *Device, id uint32) *Device {
-	if i := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == id }); i >= 0 {
-		return r.instances[i].device
+	if in := r.instance(id); in != nil {
+		return in.device
 	}
 	d := instanceOf(board, id)
 	r.instances = append(r.instances, instance{id: id, memo: &memo{device: &d}})
