@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
@@ -181,7 +182,10 @@ type DriftConfig struct {
 	_ struct{}
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	return &Config{
@@ -209,6 +213,10 @@ var emitted = []*signal.Metric{
 	signal.K8sContainerGPUMemoryBudgetDriftRatio, signal.GPUMemoryBudgetDeclared, signal.GPUMemoryHeadroom,
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }
+
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed; kubernetes reports its
 // own.

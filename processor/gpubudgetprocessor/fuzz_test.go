@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 )
 
 // Whatever the storage holds, the processor starts, and what it stores can be
@@ -19,13 +21,13 @@ func FuzzStoredState(f *testing.F) {
 	f.Add(`{"version":2}`, `null`)
 	f.Add(``, `{"version":1,"series":[{"device":""}]}`)
 	f.Fuzz(func(t *testing.T, places, place string) {
-		m := &memoryStorage{values: map[string]string{placesKey: places, placeKey("/n1"): place}}
-		p := m.start(t, nop())
+		m := storagetest.NewMemory(map[string]string{placesKey: places, placeKey("/n1"): place})
+		p := startOn(t, m, nop())
 		feed(t, p, parse(t, exclusive(time.Hour, "8Gi"), false))
 		feed(t, p, parse(t, exclusive(2*time.Hour, "1Gi"), false))
 		require.NoError(t, p.shutdown(context.Background()))
 		var stored storedPlace
-		require.NoError(t, json.Unmarshal([]byte(m.values[placeKey("/n1")]), &stored))
+		require.NoError(t, json.Unmarshal([]byte(m.Values()[placeKey("/n1")]), &stored))
 		require.NoError(t, stored.valid())
 	})
 }

@@ -1,12 +1,10 @@
 package gpubudgetprocessor
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
-	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
@@ -124,84 +121,14 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 	return p
 }
 
-// <time> {<resource>} <metric> {<attributes>} = <value>
-var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
-
 // short are what input.txt abbreviates: Resources of a node and of the container
 // main of a pod ns/<pod> on it.
 var short = strings.NewReplacer("{@", "{k8s.node.name=n1, k8s.namespace.name=ns, k8s.container.name=main, k8s.pod.name=", "{n1}", "{k8s.node.name=n1}")
 
-// parse reads points. Empty lines and those that begin with # are comments. A
-// value of "stale" is a point without one; Gi and Mi are units of it.
+// parse reads points as [goldentest.Points] does.
 func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
-	var lines []string
-	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
-		if line := strings.TrimSpace(s.Text()); line != "" && !strings.HasPrefix(line, "#") {
-			lines = append(lines, short.Replace(line))
-		}
-	}
-	if backwards {
-		slices.Reverse(lines)
-	}
-	md := pmetric.NewMetrics()
-	resources := map[string]pmetric.MetricSlice{}
-	for _, line := range lines {
-		f := pointForm.FindStringSubmatch(line)
-		require.NotNil(t, f, line)
-		ms, ok := resources[f[2]]
-		if !ok {
-			rm := md.ResourceMetrics().AppendEmpty()
-			putAll(t, rm.Resource().Attributes(), f[2])
-			ms = rm.ScopeMetrics().AppendEmpty().Metrics()
-			resources[f[2]] = ms
-		}
-		s, ok := signal.Lookup(f[3])
-		if !ok {
-			s = &signal.Metric{Name: f[3]} // of another exporter
-		}
-		m := ms.AppendEmpty()
-		m.SetName(s.Name)
-		var dp pmetric.NumberDataPoint
-		if s.Kind == signal.Gauge {
-			dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
-		} else {
-			dp = m.SetEmptySum().DataPoints().AppendEmpty()
-		}
-		at, err := time.ParseDuration(f[1])
-		require.NoError(t, err)
-		dp.SetTimestamp(pcommon.Timestamp(at))
-		putAll(t, dp.Attributes(), f[4])
-		value, unit := f[5], 1.0
-		for suffix, bytes := range map[string]float64{"Gi": 1 << 30, "Mi": 1 << 20} {
-			if number, ok := strings.CutSuffix(value, suffix); ok {
-				value, unit = number, bytes
-			}
-		}
-		v, err := strconv.ParseFloat(value, 64)
-		switch {
-		case value == "stale":
-			dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
-			continue
-		case s.Int:
-			dp.SetIntValue(int64(v * unit))
-		default:
-			dp.SetDoubleValue(v * unit)
-		}
-		require.NoError(t, err, line)
-	}
-	return md
-}
-
-func putAll(t testing.TB, m pcommon.Map, text string) {
-	t.Helper()
-	for part := range strings.SplitSeq(text, ", ") {
-		if k, v, ok := strings.Cut(part, "="); ok {
-			m.PutStr(k, v)
-		} else {
-			require.Empty(t, part)
-		}
-	}
+	return goldentest.Points(t, short.Replace(text), backwards)
 }
 
 // render writes one line a point: what this processor added, or what was there

@@ -11,10 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/otel/attribute"
@@ -210,87 +208,39 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, p.Shutdown(context.Background()))
 }
 
-var storageID = component.MustNewID("memory_storage")
-
-// memoryStorage is a storage extension, and the host that has it.
-type memoryStorage struct {
-	component.StartFunc
-	component.ShutdownFunc
-	values map[string]string
-	broken error
-	writes int
-}
-
-func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
-	return map[component.ID]component.Component{storageID: m}
-}
-
-func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return storagetest.Plain(memoryClient{storage.NewNopClient(), m}), nil
-}
-
-type memoryClient struct {
-	storage.Client
-	m *memoryStorage
-}
-
-func (c memoryClient) Get(_ context.Context, key string) ([]byte, error) {
-	if v, ok := c.m.values[key]; ok {
-		return []byte(v), c.m.broken
-	}
-	return nil, c.m.broken
-}
-
-func (c memoryClient) Batch(_ context.Context, ops ...*storage.Operation) error {
-	c.m.writes++
-	if c.m.broken != nil {
-		return c.m.broken
-	}
-	for _, op := range ops {
-		switch op.Type {
-		case storage.Set:
-			c.m.values[op.Key] = string(op.Value)
-		case storage.Delete:
-			delete(c.m.values, op.Key)
-		default:
-			return errors.New("not an operation of this processor")
-		}
-	}
-	return nil
-}
-
-func (m *memoryStorage) start(t *testing.T, set processor.Settings) *gpuBudget {
+// startOn starts a processor on the storage.
+func startOn(t *testing.T, m *storagetest.Memory, set processor.Settings) *gpuBudget {
 	t.Helper()
 	cfg := defaults()
-	cfg.Storage = &storageID
+	cfg.Storage = &storagetest.ID
 	return newTestProcessor(t, cfg, set, m, nil)
 }
 
 func TestTheDriftReportSurvivesARestart(t *testing.T) {
-	m := &memoryStorage{values: map[string]string{}}
-	before := m.start(t, nop())
+	m := storagetest.NewMemory(nil)
+	before := startOn(t, m, nop())
 	for i := range minValues {
 		feed(t, before, parse(t, exclusive(time.Duration(i+1)*time.Second, "8Gi"), false))
 	}
 	require.NoError(t, before.shutdown(context.Background()))
-	after := m.start(t, nop())
+	after := startOn(t, m, nop())
 	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, after, parse(t, exclusive(time.Hour, "1Gi"), false)))
 }
 
 func TestTheDriftReportIsWrittenOnceAMinuteAndForgottenWithItsContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memoryStorage{values: map[string]string{}}
-		p := m.start(t, nop())
+		m := storagetest.NewMemory(nil)
+		p := startOn(t, m, nop())
 		for range 61 {
 			feed(t, p, parse(t, exclusive(time.Duration(time.Now().UnixNano()), "8Gi"), false))
 			time.Sleep(time.Second)
 		}
-		assert.Equal(t, 2, m.writes)
-		assert.JSONEq(t, `{"version":1,"places":["/n1"]}`, m.values["places"])
-		assert.Contains(t, m.values["place//n1"], `"device":"GPU-1"`)
+		assert.Equal(t, 2, m.Writes())
+		assert.JSONEq(t, `{"version":1,"places":["/n1"]}`, m.Values()["places"])
+		assert.Contains(t, m.Values()["place//n1"], `"device":"GPU-1"`)
 		time.Sleep(25 * time.Hour)
 		feed(t, p, parse(t, "1s {n1} hw.power {hw.id=GPU-1} = 1", false))
-		assert.Equal(t, map[string]string{"places": `{"version":1,"places":null}`}, m.values)
+		assert.Equal(t, map[string]string{"places": `{"version":1,"places":null}`}, m.Values())
 	})
 }
 
@@ -301,11 +251,12 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 		set := nop()
 		set.TelemetrySettings = tel.NewTelemetrySettings()
 		set.Logger = zap.New(core)
-		m := &memoryStorage{values: map[string]string{}, broken: errors.New("disk full")}
-		p := m.start(t, set)
+		m := storagetest.NewMemory(nil)
+		m.Fail(errors.New("disk full"))
+		p := startOn(t, m, set)
 		for i := range 3 {
 			if i == 2 {
-				m.broken = nil
+				m.Fail(nil)
 			}
 			feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Minute, "8Gi"), false))
 			time.Sleep(time.Minute)
@@ -320,7 +271,7 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 			"The drift report can be stored again.",
 		}, said)
 		metadatatest.AssertEqualProcessorGpuBudgetStorageErrors(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
-		assert.Contains(t, m.values["place//n1"], `"device"`, "what could not be written is written later")
+		assert.Contains(t, m.Values()["place//n1"], `"device"`, "what could not be written is written later")
 	})
 }
 
@@ -341,7 +292,7 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 			set.TelemetrySettings = tel.NewTelemetrySettings()
 			core, logs := observer.New(zap.WarnLevel)
 			set.Logger = zap.New(core)
-			p := (&memoryStorage{values: values}).start(t, set)
+			p := startOn(t, storagetest.NewMemory(values), set)
 			require.Equal(t, 1, logs.Len())
 			assert.NotContains(t, logs.All()[0].ContextMap()["error"], "%!", "the error says what is wrong")
 			assert.Contains(t, feed(t, p, parse(t, exclusive(time.Second, "8Gi"), false)), "utilization")
@@ -352,7 +303,7 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 
 func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
 	cfg := defaults()
-	cfg.Storage = &storageID
+	cfg.Storage = &storagetest.ID
 	cfg.Kubernetes.AuthType = kube.AuthNone
 	p, err := newProcessor(cfg, nop())
 	require.NoError(t, err)
@@ -377,6 +328,11 @@ func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
 				"10s {@" + pod + "} gpu.device.holder {hw.id=" + d + ", gpu.holder.source=dra, gpu.sharing.strategy=none}",
 				"10s {@" + pod + "} k8s.container.gpu.memory.usage {hw.id=" + d + "}",
 				"10s {@" + pod + "} process.gpu.memory.usage {hw.id=" + d + ", process.pid=" + pod + "}",
+				"10s {k8s.node.name=n1, k8s.pod.uid=uid-" + pod + "} process.gpu.memory.usage {hw.id=" + d + ", process.pid=1" + pod + "}",
+				"10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=" + pod + "} process.gpu.memory.usage {hw.id=" + d + ", process.pid=2" + pod + "}",
+				"10s {@" + pod + "} process.gpu.utilization {hw.id=" + d + ", process.pid=3" + pod + "}",
+				"10s {n1} gpu.process.count {hw.id=" + d + "}",
+				"10s {x=y} nvidia_smi_compute_app_used_memory_bytes {uuid=" + d + ", pid=3" + pod + "}",
 				"10s {x=y} hami_vgpu_memory_used_bytes {namespace=ns, pod=" + pod + ", container=main, device_uuid=" + d + "}",
 				"10s {x=y} gpu_pod_memory_used_bytes {namespace=ns, pod=" + pod + ", container=main, pid=1}",
 				"10s {x=y} hami_vgpu_memory_limit_bytes {namespace=ns, pod=" + pod + ", container=main, device_uuid=" + d + "}",

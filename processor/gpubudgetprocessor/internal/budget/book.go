@@ -2,6 +2,7 @@ package budget
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,8 @@ const retention = time.Hour
 type Book struct {
 	// MaxAge is for how long they count, in nanoseconds.
 	MaxAge int64
-	// MaxRows bounds how many processes and rows are kept.
+	// MaxRows bounds how many processes and rows are kept, and of how many places and
+	// exporters.
 	MaxRows int
 
 	lists  map[string]*list
@@ -53,6 +55,7 @@ type list struct {
 	scrape
 	processes map[pid]Process
 	counts    map[string]int // of the processes of each device, where the list is whole
+	counting  bool           // the source counts, or did so before
 }
 
 func (l *list) rows() int { return len(l.processes) + len(l.counts) }
@@ -77,9 +80,9 @@ type frame struct {
 // AddProcess takes over a process; several at one time are one list. It reports
 // false when there is no room.
 func (b *Book) AddProcess(place string, t int64, now time.Time, p Process) bool {
-	l := b.list(place, t, now)
+	l, room := b.list(place, t, now)
 	if l == nil {
-		return true
+		return room
 	}
 	key := pid{p.Device, p.PID}
 	known, ok := l.processes[key]
@@ -100,10 +103,11 @@ func (b *Book) AddProcess(place string, t int64, now time.Time, p Process) bool 
 // AddCount takes over how many processes are on a device: a list may have a point
 // for fewer of them, or for none. It reports false when there is no room.
 func (b *Book) AddCount(place string, t int64, now time.Time, device string, n int) bool {
-	l := b.list(place, t, now)
+	l, room := b.list(place, t, now)
 	if l == nil {
-		return true
+		return room
 	}
+	l.counting = true
 	if _, ok := l.counts[device]; !ok {
 		if b.rows >= b.MaxRows {
 			return false
@@ -115,27 +119,32 @@ func (b *Book) AddCount(place string, t int64, now time.Time, device string, n i
 	return true
 }
 
-// list returns the place's list of that time, nil when a newer one is known.
-func (b *Book) list(place string, t int64, now time.Time) *list {
-	l := b.lists[place]
+// list returns the place's list of that time, nil when a newer one is known or when
+// there is no room.
+func (b *Book) list(place string, t int64, now time.Time) (l *list, room bool) {
+	l = b.lists[place]
 	switch {
+	case l == nil && len(b.lists) >= b.MaxRows:
+		return nil, false
 	case l == nil || b.newer(&l.scrape, t, now):
+		counting := false
 		if l != nil {
 			b.rows -= l.rows()
+			counting = l.counting
 		} else {
 			place = strings.Clone(place)
 		}
-		l = &list{processes: map[pid]Process{}, counts: map[string]int{}}
+		l = &list{processes: map[pid]Process{}, counts: map[string]int{}, counting: counting}
 		l.time = t
 		if b.lists == nil {
 			b.lists = map[string]*list{}
 		}
 		b.lists[place] = l
 	case t != l.time:
-		return nil
+		return nil, true
 	}
 	l.seen = now
-	return l
+	return l, true
 }
 
 // own makes the process independent of the batch that named it.
@@ -166,6 +175,8 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 	}
 	f := b.frames[key]
 	switch {
+	case f == nil && len(b.frames) >= b.MaxRows:
+		return false
 	case f == nil || b.newer(&f.scrape, t, now):
 		if f != nil {
 			b.rows -= len(f.rows)
@@ -230,7 +241,8 @@ type account struct {
 	extra     []*User // who does not hold the device
 	other     int64
 	processes int
-	// silent are containers with a process that does not tell its memory.
+	// silent are containers of processes that do not tell their memory, or which one
+	// of several they are of.
 	silent []Container
 	// complete says that who is not named uses nothing.
 	complete   bool
@@ -256,9 +268,10 @@ func (a *account) ofHolder() bool {
 func (b *Book) Fill(p *Place) {
 	for _, d := range p.Devices {
 		if d.MIGUUID == "" && d.Board != "" {
+			var newest time.Time // an instance that is made anew has another UUID
 			for uuid, i := range b.instances {
-				if i.board == d.Board && i.id == d.Instance {
-					d.MIGUUID = uuid
+				if i.board == d.Board && i.id == d.Instance && i.seen.After(newest) {
+					d.MIGUUID, newest = uuid, i.seen
 				}
 			}
 		}
@@ -283,12 +296,16 @@ func (b *Book) Fill(p *Place) {
 				nothing = a
 			}
 		}
+		var owners map[pid]Process
 		if processes != nil {
 			try(&processes.scrape, d.ofProcesses(processes))
+			if b.fresh(&processes.scrape, p.Time) { // a PID is used again
+				owners = processes.processes
+			}
 		}
 		for i := range frames {
 			if s := frames[i].scope; s == presets.Process || s == presets.Pod {
-				try(&frames[i].scrape, d.ofFrame(&frames[i], processes))
+				try(&frames[i].scrape, d.ofFrame(&frames[i], owners))
 			}
 		}
 		if found == nil && !stale {
@@ -307,6 +324,7 @@ func (b *Book) Fill(p *Place) {
 type located struct {
 	*frame
 	devices map[presets.Row]*Device // of each row, nil where that cannot be told
+	pods    bool                    // rows name pods: one that does not is nobody's
 }
 
 // of returns the frames that may speak of the place, best rank and newest first.
@@ -316,9 +334,10 @@ func (b *Book) of(p *Place) []located {
 		if key.Cluster != "" && key.Cluster != p.Cluster || !p.touches(f) {
 			continue
 		}
-		l := located{f, make(map[presets.Row]*Device, len(f.rows))}
+		l := located{frame: f, devices: make(map[presets.Row]*Device, len(f.rows))}
 		for r := range f.rows {
 			l.devices[r] = p.locate(&r)
+			l.pods = l.pods || r.Pod != "" || r.UID != ""
 		}
 		out = append(out, l)
 	}
@@ -411,16 +430,18 @@ func (a *account) add(d *Device, c Container, bytes int64) {
 		return
 	}
 	u := d.user(&c, false)
-	if u == nil {
-		for _, e := range a.extra {
-			if e.Match(&c) {
-				u = e
-			}
-		}
+	if i := slices.IndexFunc(a.extra, func(e *User) bool { return e.Container == c }); u == nil && i >= 0 {
+		u = a.extra[i]
 	}
-	several := u == nil && slices.ContainsFunc(d.Users, func(u *User) bool { return u.Match(&c) })
 	switch {
-	case u == nil && (several || c.Pod == ""):
+	case slices.ContainsFunc(d.Users, func(o *User) bool { return o != u && o.Match(&c) }):
+		a.silent = append(a.silent, c)
+		a.other += bytes
+		return
+	case u == nil && c.Pod == "":
+		// It may be somebody's who is known by name alone.
+		nameless := c.UID != "" && slices.ContainsFunc(d.Users, func(u *User) bool { return u.UID == "" })
+		a.complete = a.complete && !nameless
 		a.other += bytes
 		return
 	case u == nil:
@@ -451,26 +472,28 @@ func (d *Device) ofProcesses(l *list) *account {
 			a.silent = append(a.silent, pr.Container)
 		}
 	}
-	if len(l.counts) > 0 {
+	if l.counting {
 		count, listed := l.counts[d.ID]
 		a.complete = a.complete && listed && n >= count
 	}
-	for u := range a.used {
-		if a.untold(u) {
-			delete(a.used, u) // a part of what it uses
-		}
-	}
+	return a.settled()
+}
+
+// settled leaves out what is a part of what a container uses.
+func (a *account) settled() *account {
+	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.untold(u) })
 	return a
 }
 
-// untold reports whether a process of the container does not tell its memory.
+// untold reports whether what a process uses that may be the container's is not known.
 func (a *account) untold(u *User) bool {
 	return slices.ContainsFunc(a.silent, func(c Container) bool { return u.Match(&c) })
 }
 
 // ofFrame is what a series of another exporter says of a device. A row with a
-// PID and no pod is whose the list of processes says.
-func (d *Device) ofFrame(f *located, processes *list) *account {
+// PID and no pod is whose the list of processes says. Where that does not name the PID
+// and the exporter knows no pods, it may be anybody's.
+func (d *Device) ofFrame(f *located, owners map[pid]Process) *account {
 	a := &account{used: map[*User]int64{}, complete: f.scope == presets.Process}
 	for r, bytes := range f.rows {
 		c := containerOf(&r)
@@ -484,15 +507,16 @@ func (d *Device) ofFrame(f *located, processes *list) *account {
 		default:
 			continue
 		}
-		if c.Pod == "" && c.UID == "" && processes != nil {
-			c = processes.processes[pid{d.ID, r.Slot}].Container
+		if c.Pod == "" && c.UID == "" {
+			owner, listed := owners[pid{d.ID, r.Slot}]
+			c, a.complete = owner.Container, a.complete && (listed || f.pods)
 		}
 		if f.scope == presets.Process {
 			a.processes++
 		}
 		a.add(d, c, bytes)
 	}
-	return a
+	return a.settled()
 }
 
 // apply takes over an account, nil for none.

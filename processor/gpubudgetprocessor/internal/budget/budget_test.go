@@ -1,11 +1,13 @@
 package budget
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
@@ -271,4 +273,73 @@ func TestABookIsBoundedAndForgets(t *testing.T) {
 	assert.Equal(t, 2, b.Rows())
 	b.Sweep(now.Add(retention + time.Hour))
 	assert.Zero(t, b.Rows())
+}
+
+// Who names ever new places leaves no more behind than one who names processes.
+func TestABookKeepsAsManyPlacesAsRows(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := &Book{MaxAge: int64(time.Minute), MaxRows: 1}
+	for i, from := range []string{"n1", "n2", "n3"} {
+		first := i == 0
+		assert.Equal(t, first, b.AddRow(FrameKey{From: from}, presets.Process, 1, now, presets.Row{Index: -1}, 1), from)
+	}
+	assert.Len(t, b.frames, 1)
+	b = &Book{MaxAge: int64(time.Minute), MaxRows: 1}
+	for i, place := range []string{"n1", "n2", "n3"} {
+		first := i == 0
+		assert.Equal(t, first, b.AddProcess(place, 1, now, Process{Device: "GPU-1", PID: "1"}), place)
+		assert.False(t, b.AddCount(place, 1, now, "GPU-1", 1), place)
+	}
+	assert.Len(t, b.lists, 1)
+}
+
+// A process of a pod that only its UID is known of may be that of a holder that only
+// the name is known of: none such is at zero.
+func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
+	for name, want := range map[string]Origin{"uid-b": Unlisted, "": None} {
+		now := time.Unix(1000, 0)
+		b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+		for pid, uid := range map[string]string{"1": "uid-a", "2": "uid-c"} {
+			require.True(t, b.AddProcess("n1", 1, now, Process{Device: "GPU-1", PID: pid, Container: Container{UID: uid}, Used: gi}))
+		}
+		holder := &User{Holder: true, Container: Container{Namespace: "ns", Pod: "b", UID: name}}
+		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi, Users: []*User{
+			{Holder: true, Container: Container{Namespace: "ns", Pod: "a", UID: "uid-a"}}, holder,
+		}}
+		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}})
+		assert.Equal(t, Observed, d.Users[0].Origin)
+		assert.Equal(t, want, holder.Origin, name)
+	}
+}
+
+func TestAnInstanceThatIsMadeAnewHasItsNewestUUID(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, newest := range []string{"MIG-a", "MIG-b"} {
+		b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+		for _, uuid := range []string{"MIG-a", "MIG-b", newest} {
+			now = now.Add(time.Second)
+			require.True(t, b.AddRow(FrameKey{}, presets.MIGInfo, 1, now, presets.Row{MIGUUID: uuid, GPU: "GPU-1", Instance: "1"}, 1))
+		}
+		d := &Device{ID: "GPU-1/gi1", Board: "GPU-1", Instance: "1"}
+		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}})
+		assert.Equal(t, newest, d.MIGUUID)
+	}
+}
+
+func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for range 20 { // the order of processes is another one each time
+		b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+		for pid, name := range map[string]string{"1": "a", "2": ""} {
+			c := Container{Namespace: "ns", Pod: "p", UID: "uid-p", Name: name}
+			require.True(t, b.AddProcess("n1", 1, now, Process{Device: "GPU-1", PID: pid, Container: c, Used: gi}))
+		}
+		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi}
+		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}})
+		var used []string
+		for _, u := range d.Users {
+			used = append(used, fmt.Sprintf("%q %d", u.Name, u.Used/gi))
+		}
+		assert.Equal(t, []string{`"" 1`, `"a" 1`}, used)
+	}
 }

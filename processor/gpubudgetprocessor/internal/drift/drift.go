@@ -66,6 +66,7 @@ func (s *Sketch) Add(t, bytes int64, window time.Duration) {
 	})
 	if n := len(s.Slots); n == 0 || s.Slots[n-1].Start < start {
 		s.Slots = append(s.Slots, Slot{Start: start, Bins: map[int]uint32{}})
+		s.Slots = s.Slots[max(0, len(s.Slots)-slots-1):] // more are of a window that was shorter
 	}
 	last := &s.Slots[len(s.Slots)-1]
 	if bin := binOf(bytes); last.Bins[bin] < math.MaxUint32 {

@@ -81,6 +81,19 @@ func TestASketchStaysSmall(t *testing.T) {
 	require.NoError(t, s.Validate())
 }
 
+// A window that was made longer finds slots of the shorter one.
+func TestASketchStaysSmallWhenItsWindowGrows(t *testing.T) {
+	var s Sketch
+	at := int64(0)
+	for _, window := range []time.Duration{time.Hour, day, 30 * day} {
+		for range 40 {
+			at += int64(window) / slots
+			s.Add(at, 1<<30, window)
+			require.NoError(t, s.Validate())
+		}
+	}
+}
+
 func TestASketchSurvivesItsEncoding(t *testing.T) {
 	var s, back Sketch
 	for i := range 100 {
