@@ -3,7 +3,6 @@ package gpupowerprocessor
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
 )
 
@@ -95,14 +95,9 @@ var emitted = []*signal.Metric{
 	signal.K8sContainerGPUPower, signal.K8sContainerGPUEnergy, signal.ProcessGPUPower,
 }
 
-// Unmarshal implements confmap.Unmarshaler. Decoding alone would cut the fraction of
-// a number off, and wrap one that is too large.
-func (c *Config) Unmarshal(conf *confmap.Conf) error {
-	if n, ok := conf.Get("max_series").(float64); ok && (n != math.Trunc(n) || math.Abs(n) > maxMaxSeries) {
-		return fmt.Errorf("max_series is %v: must be a whole number between 1 and %d", n, maxMaxSeries)
-	}
-	return conf.Unmarshal(c)
-}
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {

@@ -63,19 +63,6 @@ func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
 	require.ErrorContains(t, err, "max_series")
 }
 
-func TestANumberOfSeriesIsNeitherCutNorWrapped(t *testing.T) {
-	for n, want := range map[float64]string{
-		2.5: "max_series is 2.5: must be a whole number between 1 and 10000000", -0.5: "max_series is -0.5: must be", 1e30: "max_series is 1e+30: must be",
-	} {
-		conf := confmap.NewFromStringMap(map[string]any{"max_series": n})
-		require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), want)
-	}
-	cfg := createDefaultConfig()
-	require.NoError(t, confmap.NewFromStringMap(map[string]any{"max_series": 2e5, "max_gap": "2m"}).Unmarshal(cfg))
-	require.NoError(t, confmap.Validate(cfg))
-	assert.Equal(t, 2*time.Minute, cfg.(*Config).MaxGap)
-}
-
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{"watt": 40}})
 	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "watt")

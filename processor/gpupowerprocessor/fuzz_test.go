@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 )
 
@@ -21,10 +22,9 @@ func FuzzStoredState(f *testing.F) {
 	f.Add(`{"version":1,"places":["/n1","/n1",""]}`, `{"version":1,"boards":[{"id":"","baselines":{}}]}`)
 	f.Add(`{"version":2}`, `null`)
 	f.Add(``, `{"version":1,"energy":[{"device":"GPU-1","pod":"a"}]}`)
-	m := &memoryStorage{values: map[string]string{}}
 	f.Fuzz(func(t *testing.T, places, place string) {
-		m.values = map[string]string{placesKey: places, placeKey("/n1"): place}
-		p, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+		m := storagetest.NewMemory(map[string]string{placesKey: places, placeKey("/n1"): place})
+		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		for _, text := range []string{quietBoard, busyAt80, busyAt90, busyAt500} {
 			feed(t, p, text)
 		}
@@ -42,7 +42,7 @@ func FuzzStoredState(f *testing.F) {
 			}
 		}
 		var stored storedPlace
-		require.NoError(t, json.Unmarshal([]byte(m.values[placeKey("/n1")]), &stored))
+		require.NoError(t, json.Unmarshal([]byte(m.Values()[placeKey("/n1")]), &stored))
 		require.NoError(t, stored.valid())
 	})
 }

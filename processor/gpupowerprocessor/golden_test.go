@@ -1,13 +1,11 @@
 package gpupowerprocessor
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
-	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
@@ -81,70 +78,15 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings) (proces
 	return p, sink
 }
 
-// <time> {<resource>} <metric> {<attributes>} = <value>
-var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
-
-// parse reads points. Empty lines and those that begin with # are comments. A
-// value of "stale" is a point without one.
+// parse reads points of our metrics as [goldentest.Points] does.
 func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
-	var lines []string
-	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
-		if line := strings.TrimSpace(s.Text()); line != "" && !strings.HasPrefix(line, "#") {
-			lines = append(lines, line)
-		}
-	}
-	if backwards {
-		slices.Reverse(lines)
-	}
-	md := pmetric.NewMetrics()
-	resources := map[string]pmetric.MetricSlice{}
-	for _, line := range lines {
-		f := pointForm.FindStringSubmatch(line)
-		require.NotNil(t, f, line)
-		ms, ok := resources[f[2]]
-		if !ok {
-			rm := md.ResourceMetrics().AppendEmpty()
-			putAll(t, rm.Resource().Attributes(), f[2])
-			ms = rm.ScopeMetrics().AppendEmpty().Metrics()
-			resources[f[2]] = ms
-		}
-		s, ok := signal.Lookup(f[3])
-		require.True(t, ok, line)
-		m := ms.AppendEmpty()
-		m.SetName(s.Name)
-		var dp pmetric.NumberDataPoint
-		if s.Kind == signal.Gauge {
-			dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
-		} else {
-			dp = m.SetEmptySum().DataPoints().AppendEmpty()
-		}
-		at, err := time.ParseDuration(f[1])
-		require.NoError(t, err)
-		dp.SetTimestamp(pcommon.Timestamp(at))
-		putAll(t, dp.Attributes(), f[4])
-		v, err := strconv.ParseFloat(f[5], 64)
-		switch {
-		case f[5] == "stale":
-			dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
-		case s.Int:
-			dp.SetIntValue(int64(v))
-		default:
-			require.NoError(t, err)
-			dp.SetDoubleValue(v)
-		}
+	md := goldentest.Points(t, text, backwards)
+	for p := range points.All(md) {
+		_, ok := signal.Lookup(p.Metric.Name())
+		require.True(t, ok, p.Metric.Name())
 	}
 	return md
-}
-
-func putAll(t require.TestingT, m pcommon.Map, text string) {
-	for part := range strings.SplitSeq(text, ", ") {
-		if k, v, ok := strings.Cut(part, "="); ok {
-			m.PutStr(k, v)
-		} else {
-			require.Empty(t, part)
-		}
-	}
 }
 
 // render writes one line a point: what this processor added, or what was there

@@ -155,9 +155,10 @@ func (p *gpuPower) share(pl *place, b *board, f *frame, now time.Time) {
 	}
 }
 
-// attach gives the split the processes of the device.
+// attach gives the split the processes of the device. A list that lacks some of those
+// that were counted says nothing of who did what.
 func (d *device) attach(to *split.Device, l *processList) {
-	if d.list = l; l == nil {
+	if d.list = l; l == nil || float64(len(l.processes)) < l.count {
 		return
 	}
 	for _, p := range l.processes {

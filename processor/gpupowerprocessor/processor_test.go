@@ -124,6 +124,16 @@ func TestNewSeriesAreRefusedAtTheLimitAndPowerLeavesAllTheSame(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 2}}, metricdatatest.IgnoreTimestamp())
 }
 
+func TestANodeBeyondTheLimitIsCounted(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.MaxSeries = 1
+	send, _, tel := observed(t, cfg)
+	send(`10s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 100
+10s {k8s.node.name=n2} hw.power {hw.id=GPU-1} = 100`)
+	metadatatest.AssertEqualProcessorGpuPowerSeriesRefused(t, tel,
+		[]metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+}
+
 func TestStateIsForgottenWhenNothingNamesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
@@ -145,6 +155,26 @@ func TestStateIsForgottenWhenNothingNamesIt(t *testing.T) {
 		send(`210s {k8s.node.name=n2} hw.power {hw.id=GPU-1} = 100
 210s {k8s.node.name=n2, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`)
 		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 3m30s", "what was forgotten begins anew")
+	})
+}
+
+func TestABoardWhoseProcessesNobodyCountsAnyMoreIsIdleByItsActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		send, sink, _ := observed(t, createDefaultConfig().(*Config))
+		send(`1s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-1} = 1`)
+		at := 1
+		for range 7 { // lists that are not whole
+			time.Sleep(10 * time.Minute)
+			at += 600
+			send(fmt.Sprintf(`%ds {k8s.node.name=n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 1`, at))
+		}
+		for range 4 {
+			time.Sleep(2 * time.Minute)
+			at += 120
+			send(fmt.Sprintf(`%[1]ds {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 50
+%[1]ds {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-1} = 0`, at))
+		}
+		assert.Contains(t, rendered(sink), "gpu.power.idle {hw.id=GPU-1} = 50 W")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
@@ -80,7 +81,7 @@ func (n *node) scrape(seconds int) pmetric.Metrics {
 		ms, ok := resources[resource]
 		if !ok {
 			rm := md.ResourceMetrics().AppendEmpty()
-			putAll(t, rm.Resource().Attributes(), resource)
+			goldentest.PutAll(t, rm.Resource().Attributes(), resource)
 			ms = rm.ScopeMetrics().AppendEmpty().Metrics()
 			resources[resource] = ms
 		}

@@ -39,8 +39,8 @@ type place struct {
 // a board whose sample is a little older.
 type processLists struct {
 	lists [2]*processList
-	// counted says that one of the device's lists had all processes.
-	counted bool
+	// counted is when the last of the device's lists came that had all processes.
+	counted time.Time
 	seen    time.Time
 }
 
@@ -95,7 +95,10 @@ func (p *gpuPower) remember(pl *place, f *frame, now time.Time) {
 			known = &processLists{}
 			pl.lists[id] = known
 		}
-		known.seen, known.counted = now, known.counted || l.counted
+		known.seen = now
+		if l.counted {
+			known.counted = now
+		}
 		newest := known.lists[0]
 		switch {
 		case newest != nil && newest.time == l.time:
@@ -138,6 +141,7 @@ func (p *gpuPower) place(name string, now time.Time) *place {
 	pl, ok := p.places[name]
 	if !ok {
 		if len(p.places) >= p.cfg.MaxSeries {
+			p.refused++
 			return nil
 		}
 		pl = newPlace(now)
@@ -183,7 +187,8 @@ func (p *gpuPower) baseline(pl *place, b *board, t int64, now time.Time) (float6
 	case configured:
 		kind = idle.Configured
 	case p.cfg.Idle.Learn:
-		listed := pl.lists[b.id] != nil && pl.lists[b.id].counted
+		known := pl.lists[b.id]
+		listed := known != nil && now.Sub(known.counted) <= retention
 		if until, quiet := b.quiet(t, listed); !quiet || b.Measured == 0 {
 			state.Busy()
 		} else if state.Quiet(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {

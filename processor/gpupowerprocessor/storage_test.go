@@ -10,10 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -26,64 +24,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadatatest"
 )
 
-var storageID = component.MustNewID("memory_storage")
-
-// memoryStorage is a storage extension, and the host that has it.
-type memoryStorage struct {
-	component.StartFunc
-	component.ShutdownFunc
-	values map[string]string
-	broken error
-	closed bool
-}
-
-func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
-	return map[component.ID]component.Component{storageID: m}
-}
-
-func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return storagetest.Plain(memoryClient{storage.NewNopClient(), m}), nil
-}
-
-type memoryClient struct {
-	storage.Client
-	m *memoryStorage
-}
-
-func (c memoryClient) Get(_ context.Context, key string) ([]byte, error) {
-	if v, ok := c.m.values[key]; ok {
-		return []byte(v), c.m.broken
-	}
-	return nil, c.m.broken
-}
-
-func (c memoryClient) Batch(_ context.Context, ops ...*storage.Operation) error {
-	if c.m.broken != nil {
-		return c.m.broken
-	}
-	for _, op := range ops {
-		switch op.Type {
-		case storage.Set:
-			c.m.values[op.Key] = string(op.Value)
-		case storage.Delete:
-			delete(c.m.values, op.Key)
-		default:
-			return errors.New("not an operation of this processor")
-		}
-	}
-	return nil
-}
-
-func (c memoryClient) Close(context.Context) error {
-	c.m.closed = true
-	return nil
-}
-
-// start starts a processor on the storage.
-func (m *memoryStorage) start(t *testing.T, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
+// startOn starts a processor on the storage.
+func startOn(t *testing.T, m *storagetest.Memory, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
-	cfg.Storage = &storageID
+	cfg.Storage = &storagetest.ID
 	sink := &consumertest.MetricsSink{}
 	p, err := NewFactory().CreateMetrics(context.Background(), set, cfg, sink)
 	require.NoError(t, err)
@@ -122,14 +67,14 @@ const (
 )
 
 func TestBaselinesAndEnergySurviveARestart(t *testing.T) {
-	m := &memoryStorage{values: map[string]string{}}
-	before, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	m := storagetest.NewMemory(nil)
+	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, before, quietBoard)
 	feed(t, before, busyAt80)
 	feed(t, before, busyAt90)
 	// Killed: nothing is written at the end.
 
-	after, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, after, busyAt500)
 	got := rendered(sink)
 	assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
@@ -145,32 +90,32 @@ func TestWithoutStorageARestartBeginsAnew(t *testing.T) {
 }
 
 func TestABatchWritesOnlyThePlacesThatItNames(t *testing.T) {
-	m := &memoryStorage{values: map[string]string{}}
-	p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	m := storagetest.NewMemory(nil)
+	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, p, quietBoard)
 	feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
-	assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.values["places"])
-	m.values["place//n1"] = "untouched"
+	assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.Values()["places"])
+	m.Put("place//n1", "untouched")
 	feed(t, p, strings.ReplaceAll(busyAt80, "n1", "n2"))
-	assert.Equal(t, "untouched", m.values["place//n1"])
-	assert.Contains(t, m.values["place//n2"], `"energy"`)
+	assert.Equal(t, "untouched", m.Values()["place//n1"])
+	assert.Contains(t, m.Values()["place//n2"], `"energy"`)
 }
 
 func TestAPlaceThatIsGoneLeavesTheStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memoryStorage{values: map[string]string{}}
-		p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+		m := storagetest.NewMemory(nil)
+		p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		feed(t, p, quietBoard)
 		feed(t, p, busyAt80)
-		require.Contains(t, m.values["place//n1"], `"energy"`)
+		require.Contains(t, m.Values()["place//n1"], `"energy"`)
 		time.Sleep(2 * time.Hour)
 		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
-		assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.values["places"], "n1 has a baseline that counts for a day")
-		assert.NotContains(t, m.values["place//n1"], `"energy"`)
+		assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.Values()["places"], "n1 has a baseline that counts for a day")
+		assert.NotContains(t, m.Values()["place//n1"], `"energy"`)
 		time.Sleep(23 * time.Hour)
 		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
-		assert.JSONEq(t, `{"version":1,"places":["/n2"]}`, m.values["places"])
-		assert.NotContains(t, m.values, "place//n1")
+		assert.JSONEq(t, `{"version":1,"places":["/n2"]}`, m.Values()["places"])
+		assert.NotContains(t, m.Values(), "place//n1")
 	})
 }
 
@@ -180,11 +125,12 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	set.Logger = zap.New(core)
-	m := &memoryStorage{values: map[string]string{}, broken: errors.New("disk full")}
-	p, sink := m.start(t, set)
+	m := storagetest.NewMemory(nil)
+	m.Fail(errors.New("disk full"))
+	p, sink := startOn(t, m, set)
 	feed(t, p, quietBoard)
 	feed(t, p, busyAt80)
-	m.broken = nil
+	m.Fail(nil)
 	feed(t, p, busyAt90)
 	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s", "power leaves all the same")
 	var said []string
@@ -198,7 +144,7 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 	}, said)
 	metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
 		[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
-	assert.Contains(t, m.values["place//n1"], `"baselines"`, "what could not be written is written later")
+	assert.Contains(t, m.Values()["place//n1"], `"baselines"`, "what could not be written is written later")
 }
 
 func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
@@ -221,7 +167,7 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 			tel := componenttest.NewTelemetry()
 			set := processortest.NewNopSettings(metadata.Type)
 			set.TelemetrySettings = tel.NewTelemetrySettings()
-			p, sink := (&memoryStorage{values: values}).start(t, set)
+			p, sink := startOn(t, storagetest.NewMemory(values), set)
 			feed(t, p, quietBoard)
 			feed(t, p, busyAt80)
 			assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 1m20s")
@@ -233,7 +179,7 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 
 func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	cfg.Storage = &storageID
+	cfg.Storage = &storagetest.ID
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
 	require.NoError(t, err)
 	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), `storage is "memory_storage": must be an extension of the service`)
@@ -241,9 +187,9 @@ func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
 }
 
 func TestShutdownClosesTheStorageAndIsSafeTwice(t *testing.T) {
-	m := &memoryStorage{values: map[string]string{}}
-	p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	m := storagetest.NewMemory(nil)
+	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, p.Shutdown(context.Background()))
-	assert.True(t, m.closed)
+	assert.True(t, m.Closed())
 	require.NoError(t, p.Shutdown(context.Background()))
 }

@@ -79,7 +79,7 @@ func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 
 func (p *gpuPower) restore(ctx context.Context, now time.Time) error {
 	var index storedPlaces
-	found, err := p.load(ctx, placesKey, &index)
+	found, err := storageclient.Load(ctx, p.storage, placesKey, &index)
 	if err == nil && found && index.Version != storedVersion {
 		err = fmt.Errorf("%w: version %d", errStored, index.Version)
 	}
@@ -98,17 +98,6 @@ func (p *gpuPower) restore(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-func (p *gpuPower) load(ctx context.Context, key string, into any) (found bool, err error) {
-	text, err := p.storage.Get(ctx, key)
-	if err != nil || text == nil {
-		return false, err
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return false, fmt.Errorf("%w: %w", errStored, err)
-	}
-	return true, nil
-}
-
 func (p *gpuPower) restorePlace(ctx context.Context, name string, now time.Time) error {
 	// A place that cannot be read is known all the same, so that it is forgotten
 	// in the storage too when nothing names it.
@@ -117,7 +106,7 @@ func (p *gpuPower) restorePlace(ctx context.Context, name string, now time.Time)
 		return nil
 	}
 	var stored storedPlace
-	found, err := p.load(ctx, placeKey(name), &stored)
+	found, err := storageclient.Load(ctx, p.storage, placeKey(name), &stored)
 	if err != nil || !found {
 		return err
 	}

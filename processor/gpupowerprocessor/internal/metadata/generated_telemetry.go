@@ -96,7 +96,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_series_refused",
-		metric.WithDescription("Times that a new board or energy counter was not kept because max_series was reached. [Alpha]"),
+		metric.WithDescription("Times that a new board, energy counter, list of processes or node was not kept because max_series was reached. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)

@@ -100,7 +100,7 @@ func AssertEqualProcessorGpuPowerSeries(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_series_refused",
-		Description: "Times that a new board or energy counter was not kept because max_series was reached. [Alpha]",
+		Description: "Times that a new board, energy counter, list of processes or node was not kept because max_series was reached. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
