@@ -13,6 +13,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
@@ -131,7 +132,10 @@ type FilterConfig struct {
 	_ struct{}
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	return &Config{
@@ -151,6 +155,10 @@ func createDefaultConfig() component.Config {
 	}
 }
 
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+
 // Validate reports every setting that cannot be used, each with its value and
 // what is allowed.
 func (c *Config) Validate() error {
@@ -160,17 +168,18 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.Window >= time.Second && c.Window <= maxWindow, "window is %s: must be between 1s and %s", c.Window, maxWindow)
-	check(c.Grace >= 0 && c.Grace <= 10*c.Window, "grace is %s: must be between 0s and ten times window", c.Grace)
-	check(c.MaxGap >= minDuration, "max_gap is %s: must be at least 100ms", c.MaxGap)
+	sound := c.Window >= time.Second && c.Window <= maxWindow
+	check(sound, "window is %s: must be between 1s and %s; write the unit, as in 60s", c.Window, maxWindow)
+	check(c.Grace >= 0 && (!sound || c.Grace <= 10*c.Window), "grace is %s: must be between 0s and ten times window", c.Grace)
+	check(c.MaxGap >= minDuration, "max_gap is %s: must be at least 100ms; write the unit, as in 90s", c.MaxGap)
 	check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
 		"memory_pressure_threshold is %v: must be above 0 and at most 1", c.MemoryPressureThreshold)
 	check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxSeriesLimit)
-	check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms", c.IdleTimeout)
+	check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms; write the unit, as in 90s", c.IdleTimeout)
 	check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
 		"passthrough is %q: must be one of last, all, none", c.Passthrough)
-	check(c.SnapshotInterval >= minDuration, "snapshot_interval is %s: must be at least 100ms", c.SnapshotInterval)
-	check(c.EmitJitter >= 0 && c.EmitJitter <= c.Window, "emit_jitter is %s: must be between 0s and window", c.EmitJitter)
+	check(c.SnapshotInterval >= minDuration, "snapshot_interval is %s: must be at least 100ms; write the unit, as in 90s", c.SnapshotInterval)
+	check(c.EmitJitter >= 0 && (!sound || c.EmitJitter <= c.Window), "emit_jitter is %s: must be between 0s and window", c.EmitJitter)
 	check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
 	errs = append(errs, c.Identity.validate()...)
 	outputs := map[string]int{}

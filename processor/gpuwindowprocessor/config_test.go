@@ -81,6 +81,13 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 	}
 }
 
+// What is measured against the window is not wrong because the window is.
+func TestAWindowWithoutItsUnitIsTheOnlyWrongSetting(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Window = 60
+	require.EqualError(t, confmap.Validate(cfg), "window is 60ns: must be between 1s and 24h0m0s; write the unit, as in 60s")
+}
+
 func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.MaxGap, cfg.MaxSeries = -1, -1

@@ -97,9 +97,6 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	wanted := in.SetMetric(window.Metric{
 		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.metadata,
 	})
-	if !wanted {
-		return
-	}
 	for _, dp := range points.All() {
 		r.point = appendAttrs(r.point[:0], dp.Attributes())
 		p := window.Point{Attrs: r.point, Time: nanos(dp.Timestamp()), Start: nanos(dp.StartTimestamp())}
@@ -113,7 +110,11 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 		default:
 			p.NoValue = true
 		}
-		in.Add(&p)
+		if wanted {
+			in.Add(&p)
+		} else {
+			in.Sight(&p)
+		}
 	}
 }
 

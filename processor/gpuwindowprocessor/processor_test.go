@@ -1,7 +1,6 @@
 package gpuwindowprocessor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -497,62 +496,8 @@ func TestAStoredStateThatCannotBeUsedIsDroppedAndSaidOnce(t *testing.T) {
 	}
 }
 
-// memory is a storage in memory that can be made to fail.
-type memory struct {
-	component.StartFunc
-	component.ShutdownFunc
-	mu     sync.Mutex
-	values map[string][]byte
-	err    error
-}
-
-func (m *memory) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return storagetest.Plain(m), nil
-}
-
-func (m *memory) fail(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.err = err
-}
-
-func (m *memory) Get(ctx context.Context, key string) ([]byte, error) {
-	op := storage.GetOperation(key)
-	err := m.Batch(ctx, op)
-	return op.Value, err
-}
-
-func (m *memory) Set(ctx context.Context, key string, value []byte) error {
-	return m.Batch(ctx, storage.SetOperation(key, value))
-}
-
-func (m *memory) Delete(ctx context.Context, key string) error {
-	return m.Batch(ctx, storage.DeleteOperation(key))
-}
-
-func (m *memory) Batch(_ context.Context, ops ...*storage.Operation) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.err != nil {
-		return m.err
-	}
-	for _, op := range ops {
-		switch op.Type {
-		case storage.Get:
-			op.Value = m.values[op.Key]
-		case storage.Set:
-			m.values[op.Key] = op.Value
-		case storage.Delete:
-			delete(m.values, op.Key)
-		}
-	}
-	return nil
-}
-
-func (*memory) Close(context.Context) error { return nil }
-
-func memoryHost() (*memory, host) {
-	m := &memory{values: map[string][]byte{}}
+func memoryHost() (*storagetest.Memory, host) {
+	m := storagetest.NewMemory(nil)
 	return m, host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: m}}
 }
 
@@ -565,17 +510,17 @@ func TestEveryDamagedByteOfTheStorageIsNoticedOrHarmless(t *testing.T) {
 		until(70 * time.Second)
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
 		require.NoError(t, p.Shutdown(t.Context()))
-		require.Contains(t, m.values, closedKey)
-		require.Contains(t, m.values, headKey)
-		for key, value := range m.values {
+		require.Contains(t, m.Values(), closedKey)
+		require.Contains(t, m.Values(), headKey)
+		for key, value := range m.Values() {
 			for i := range value {
-				value[i] ^= 0x40
+				m.Put(key, value[:i]+string([]byte{value[i] ^ 0x40})+value[i+1:])
 				core, logs := observer.New(zap.InfoLevel)
-				s := &store{client: m, logger: zap.New(core), telemetry: newTelemetry(t)}
+				s := &store{client: m.Client(), logger: zap.New(core), telemetry: newTelemetry(t)}
 				require.NotNil(t, s.restore(t.Context(), storageConfig().settings(), time.Now()))
 				assert.Equal(t, 1, logs.Len(), "byte %d of %s", i, key)
-				value[i] ^= 0x40
 			}
+			m.Put(key, value)
 		}
 	})
 }
@@ -597,13 +542,13 @@ func TestAFailingStorageIsCountedSaidOnceAndWindowsLeaveAllTheSame(t *testing.T)
 		m, h := memoryHost()
 		sink := new(consumertest.MetricsSink)
 		p := start(t, set, storageConfig(), h, sink)
-		m.fail(storage.ErrStorageFull)
+		m.Fail(storage.ErrStorageFull)
 		until(10 * time.Second)
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.2, 1)))
 		until(70 * time.Second)
 		synctest.Wait()
 		require.Len(t, sink.AllMetrics(), 1)
-		m.fail(nil)
+		m.Fail(nil)
 		until(100 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, 1, logs.FilterMessageSnippet("fails").Len())
@@ -622,9 +567,7 @@ func TestThatAWindowLeavesIsStoredBeforeItDoes(t *testing.T) {
 		m, h := memoryHost()
 		var stored []bool
 		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			stored = append(stored, bytes.Equal(m.values[closedKey], encodeRecord(uint64(bubbleStart.Add(time.Minute).UnixNano()))))
+			stored = append(stored, m.Values()[closedKey] == string(encodeRecord(uint64(bubbleStart.Add(time.Minute).UnixNano()))))
 			return nil
 		})
 		require.NoError(t, err)
@@ -653,11 +596,11 @@ func TestALargeSnapshotIsStoredInBoundedChunks(t *testing.T) {
 			s.snapshot(t.Context(), n.engine)
 		}
 		require.Greater(t, s.chunks, uint64(1))
-		assert.Len(t, m.values, int(s.chunks)+1, "only the newest snapshot is kept")
-		for key, value := range m.values {
+		assert.Len(t, m.Values(), int(s.chunks)+1, "only the newest snapshot is kept")
+		for key, value := range m.Values() {
 			assert.LessOrEqual(t, len(value), chunkSize, key)
 		}
-		again := &store{client: m, logger: zap.NewNop(), telemetry: newTelemetry(t)}
+		again := &store{client: m.Client(), logger: zap.NewNop(), telemetry: newTelemetry(t)}
 		e := again.restore(t.Context(), cfg.settings(), n.now)
 		assert.Equal(t, n.engine.Stats().Series, e.Stats().Series)
 	})

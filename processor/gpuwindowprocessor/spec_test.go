@@ -220,6 +220,8 @@ func (s *spec) load(head string, lines []string) {
 			in.SetScope(window.Scope{Name: "spec"})
 			if in.SetMetric(series.metric) {
 				in.Add(&p)
+			} else {
+				in.Sight(&p)
 			}
 		}
 		in.End()

@@ -563,7 +563,8 @@ func (s *Scope) appendKey(b []byte, attrs []Attr) []byte {
 }
 
 // SetMetric makes the following points those of a metric and reports whether
-// the engine wants any of them.
+// the engine wants any of them. Of those that it does not want it only wants to
+// know that they came: see Sight.
 func (in *Ingest) SetMetric(m Metric) bool {
 	e := in.e
 	in.metric = m
@@ -601,23 +602,11 @@ func (in *Ingest) Add(p *Point) Outcome {
 
 func (in *Ingest) add(p *Point) Outcome {
 	e := in.e
-	switch {
-	case p.NoValue || !p.Value.finite() || in.metric.Kind == Counter && p.Value.Float() < 0:
-		return NoValue
-	case p.Time <= e.closed:
-		return Late
-	case p.Time > in.now+e.length:
-		return Future
+	if o := in.screen(p); o != Accepted {
+		return o
 	}
-
 	id, pl := in.identify(p)
-	origin := &in.place
-	if id == "" || in.anonymous {
-		origin = &in.whole
-	}
-	if !origin.ready {
-		in.resolve(origin)
-	}
+	origin := in.origin(id)
 	ident := in.ident
 	if id == "" {
 		ident = in.full
@@ -628,6 +617,9 @@ func (in *Ingest) add(p *Point) Outcome {
 	}
 	if at == none {
 		if pl == nil && !e.set.KeepLast {
+			if id != "" {
+				in.sight(id, p.Time, origin)
+			}
 			return Ignored
 		}
 		if e.series.len() >= e.set.MaxSeries {
@@ -640,6 +632,65 @@ func (in *Ingest) add(p *Point) Outcome {
 	}
 	in.previous = at
 	return in.record(at, p, origin, id != "")
+}
+
+// Sight notes when a device was seen by a sample of a metric that SetMetric said
+// is not wanted, so that a counter which is born later on that device counts from
+// zero, whatever windows carry. The sample is not counted.
+func (in *Ingest) Sight(p *Point) {
+	if in.screen(p) != Accepted {
+		return
+	}
+	if id, _ := in.identify(p); id != "" {
+		in.sight(id, p.Time, in.origin(id))
+	}
+}
+
+// screen returns why a point is no sample of a window that is open or may be
+// opened, or Accepted.
+func (in *Ingest) screen(p *Point) Outcome {
+	switch {
+	case p.NoValue || !p.Value.finite() || in.metric.Kind == Counter && p.Value.Float() < 0:
+		return NoValue
+	case p.Time <= in.e.closed:
+		return Late
+	case p.Time > in.now+in.e.length:
+		return Future
+	default:
+		return Accepted
+	}
+}
+
+// origin returns the Resource of the points of a device, ready for use.
+func (in *Ingest) origin(id string) *ingestResource {
+	origin := &in.place
+	if id == "" || in.anonymous {
+		origin = &in.whole
+	}
+	if !origin.ready {
+		in.resolve(origin)
+	}
+	return origin
+}
+
+// sight notes that a device was seen at t. One series without a name holds the
+// device for all its samples that nothing is made of.
+func (in *Ingest) sight(id string, t int64, origin *ingestResource) {
+	e := in.e
+	metric, ident := in.metric, in.ident
+	in.metric, in.own = Metric{}, in.own[:0]
+	in.ident = e.metrics.find(metricKey{scope: none})
+	at := in.lookup(origin.at, in.ident, id)
+	if at == none && e.series.len() < e.set.MaxSeries {
+		at = in.create(id, nil, origin)
+	}
+	in.metric, in.ident = metric, ident
+	if at == none {
+		return
+	}
+	s := &e.series.items[at]
+	s.last, s.seen = max(s.last, t), max(s.seen, in.now)
+	e.devices.items[s.device].note(t)
 }
 
 // expected returns the series that followed the previous point's in the last
