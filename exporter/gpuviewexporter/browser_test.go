@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	devtools "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -426,5 +427,20 @@ func TestThePageSaysWhenTheConnectionIsLost(t *testing.T) {
 func TestAPageWithoutWindowsSaysWhatToLookFor(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	p := open(t, base)
+	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
+}
+
+// With windows on their way it would be untrue.
+func TestThePageSaysNothingOfWindowsBeforeTheFirstAnswer(t *testing.T) {
+	_, base := serve(t, nop(), nil)
+	p := open(t, "about:blank")
+	hold := `const ask = window.fetch; window.fetch = (...what) => new Promise((done) => { window.answer = () => done(ask(...what)); });`
+	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := devtools.AddScriptToEvaluateOnNewDocument(hold).Do(ctx)
+		return err
+	}), chromedp.Navigate(base))
+	p.until(`window.answer && document.getElementById("connection").textContent === "Live"`)
+	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
+	p.do(chromedp.Evaluate("window.answer()", nil))
 	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
 }

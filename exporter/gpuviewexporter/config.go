@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/confighttp"
 	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 const (
@@ -38,7 +40,10 @@ type Config struct {
 	_ struct{}
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	http := confighttp.NewDefaultServerConfig()
@@ -51,6 +56,10 @@ func createDefaultConfig() component.Config {
 		MaxClients: 32,
 	}
 }
+
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
 
 // Validate reports every setting that cannot be used, with its value and what is
 // allowed.

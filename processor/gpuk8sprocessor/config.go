@@ -15,6 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // nodeNameEnv is set from the downward API by the manifests that deploy an agent.
@@ -116,7 +117,10 @@ type SwitchConfig struct {
 	_ struct{}
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	kubelet := kube.NewDefaultPodResourcesConfig()
@@ -136,6 +140,10 @@ func createDefaultConfig() component.Config {
 		History:        2 * time.Minute,
 	}
 }
+
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed; kubernetes and
 // sources::pod_resources report their own.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
@@ -23,8 +24,8 @@ func xidTotal(n int) string {
 // would leave out an hour of errors.
 func TestXIDsAreCountedOnAfterAClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memoryStorage{values: map[string][]byte{}}
-		p, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+		m := storagetest.NewMemory(nil)
+		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		feed(t, p, 3600, xidTotal(4))
 		feed(t, p, 3630, xidTotal(5))
 		assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID, 1))
@@ -44,8 +45,8 @@ func TestXIDsAreCountedOnAfterAClockWasSetBack(t *testing.T) {
 
 func TestALateScrapeCountsNoXIDAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memoryStorage{values: map[string][]byte{}}
-		p, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+		m := storagetest.NewMemory(nil)
+		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		feed(t, p, 3600, xidTotal(4))
 		for n := range int64(20) {
 			feed(t, p, 3630+30*n, xidTotal(5))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of raw.
@@ -59,7 +60,10 @@ type Config struct {
 	Metrics metricswitch.Config `mapstructure:"metrics"`
 }
 
-var _ confmap.Validator = (*Config)(nil)
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
 
 func createDefaultConfig() component.Config {
 	return &Config{
@@ -69,6 +73,10 @@ func createDefaultConfig() component.Config {
 		MaxDevices:    defaultMaxDevices,
 	}
 }
+
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
@@ -25,15 +26,15 @@ DCGM_EXP_XID_ERRORS_COUNT{UUID="GPU-3",Hostname="n1",xid="79"} 2`
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		m := &memoryStorage{values: map[string][]byte{stateKey: text}}
-		p, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+		m := storagetest.NewMemory(map[string]string{stateKey: string(text)})
+		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		feed(t, p, 10, scraped)
 		feed(t, p, farFuture, scraped)
 		for _, md := range sink.AllMetrics() {
 			checkContract(t, md)
 		}
-		stored := m.values[stateKey]
-		require.NotZero(t, m.writes)
+		stored := []byte(m.Values()[stateKey])
+		require.NotZero(t, m.Writes())
 		require.NoError(t, synth.New(synth.Options{MaxDevices: 1000}).Restore(stored, farFuture), "%s", stored)
 	})
 }

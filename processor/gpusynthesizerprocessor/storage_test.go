@@ -8,10 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -24,53 +22,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
 )
 
-var storageID = component.MustNewID("memory_storage")
-
-// memoryStorage is a storage extension, and the host that has it.
-type memoryStorage struct {
-	component.StartFunc
-	component.ShutdownFunc
-	values map[string][]byte
-	broken error
-	writes int
-	closed bool
-}
-
-func (m *memoryStorage) GetExtensions() map[component.ID]component.Component {
-	return map[component.ID]component.Component{storageID: m}
-}
-
-func (m *memoryStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return storagetest.Plain(memoryClient{storage.NewNopClient(), m}), nil
-}
-
-type memoryClient struct {
-	storage.Client
-	m *memoryStorage
-}
-
-func (c memoryClient) Get(_ context.Context, key string) ([]byte, error) {
-	return c.m.values[key], c.m.broken
-}
-
-func (c memoryClient) Set(_ context.Context, key string, value []byte) error {
-	c.m.writes++
-	if c.m.broken == nil {
-		c.m.values[key] = value
-	}
-	return c.m.broken
-}
-
-func (c memoryClient) Close(context.Context) error {
-	c.m.closed = true
-	return nil
-}
-
-// start starts a processor on the storage.
-func (m *memoryStorage) start(t *testing.T, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
+// startOn starts a processor on the storage.
+func startOn(t *testing.T, m *storagetest.Memory, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
-	cfg.Storage = &storageID
+	cfg.Storage = &storagetest.ID
 	sink := &consumertest.MetricsSink{}
 	p, err := NewFactory().CreateMetrics(context.Background(), set, cfg, sink)
 	require.NoError(t, err)
@@ -98,15 +54,15 @@ func rendered(sink *consumertest.MetricsSink) string {
 const farFuture = 1 << 33
 
 func TestAnXIDThatComesDuringARestartIsCounted(t *testing.T) {
-	m := &memoryStorage{values: map[string][]byte{}}
-	before, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	m := storagetest.NewMemory(nil)
+	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, before, 10, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 0
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 4`)
 	feed(t, before, 20, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
 	// Killed: nothing is written at the end.
 
-	after, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 	got := rendered(sink)
@@ -116,13 +72,13 @@ DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 }
 
 func TestStateIsWrittenOnlyWhenItChanged(t *testing.T) {
-	m := &memoryStorage{values: map[string][]byte{}}
-	p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	m := storagetest.NewMemory(nil)
+	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	for i, code := range []string{"0", "0", "31", "31", "31"} {
 		feed(t, p, int64(10*(i+1)), `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30
 DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} `+code)
 	}
-	assert.Equal(t, 2, m.writes)
+	assert.Equal(t, 2, m.Writes())
 }
 
 func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
@@ -131,12 +87,13 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	set.Logger = zap.New(core)
-	m := &memoryStorage{values: map[string][]byte{}, broken: errors.New("disk full")}
-	p, sink := m.start(t, set)
+	m := storagetest.NewMemory(nil)
+	m.Fail(errors.New("disk full"))
+	p, sink := startOn(t, m, set)
 	for i, code := range []string{"0", "31", "43"} {
 		feed(t, p, int64(10*(i+1)), `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} `+code)
 	}
-	m.broken = nil
+	m.Fail(nil)
 	feed(t, p, 40, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
 	assert.Contains(t, rendered(sink), "error.type=xid_79", "samples leave all the same")
 	var said []string
@@ -167,8 +124,8 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 		"an impossible code":  `{"version":1,"devices":[{"board":"GPU-1","since":1,"last":-5}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &memoryStorage{values: map[string][]byte{stateKey: []byte(text)}}
-			p, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+			m := storagetest.NewMemory(map[string]string{stateKey: text})
+			p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 			feed(t, p, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
 			assert.Contains(t, rendered(sink), "hw.errors {hw.id=GPU-1} = 0 {error}", "a first scrape is a base")
 		})
@@ -178,22 +135,22 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 // Otherwise an error that was counted already would be counted again after the
 // next restart.
 func TestAFailedWriteIsMadeUpForWithoutAnotherChange(t *testing.T) {
-	m := &memoryStorage{values: map[string][]byte{}}
-	before, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	m := storagetest.NewMemory(nil)
+	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, before, 10, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)
-	m.broken = errors.New("disk full")
+	m.Fail(errors.New("disk full"))
 	feed(t, before, 20, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
-	m.broken = nil
+	m.Fail(nil)
 	feed(t, before, 30, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
 
-	after, sink := m.start(t, processortest.NewNopSettings(metadata.Type))
+	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
 	assert.Contains(t, rendered(sink), "{error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s")
 }
 
 func TestAStorageThatIsNoneFailsTheStart(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	cfg.Storage = &storageID
+	cfg.Storage = &storagetest.ID
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
 	require.NoError(t, err)
 	assert.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()),
@@ -201,9 +158,9 @@ func TestAStorageThatIsNoneFailsTheStart(t *testing.T) {
 }
 
 func TestTheStorageIsClosedOnce(t *testing.T) {
-	m := &memoryStorage{values: map[string][]byte{}}
-	p, _ := m.start(t, processortest.NewNopSettings(metadata.Type))
+	m := storagetest.NewMemory(nil)
+	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, p.Shutdown(context.Background()))
-	assert.True(t, m.closed)
+	assert.True(t, m.Closed())
 	require.NoError(t, p.Shutdown(context.Background()))
 }

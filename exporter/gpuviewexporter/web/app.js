@@ -68,8 +68,8 @@ function rows() {
 }
 
 function empty(shown) {
-  $("empty").hidden = shown > 0;
-  if (shown > 0) return;
+  $("empty").hidden = shown > 0 || !answered;
+  if ($("empty").hidden) return;
   const b = document.createElement("b");
   b.textContent = model.devices.size ? "No device passes the filter." : "No window has come yet.";
   const text = model.devices.size ? "Clear node, namespace or model to see the others."
@@ -384,7 +384,7 @@ function holders(d) {
 // Connection: patches come as events; a gap in them asks for a snapshot. What comes while one is
 // under way is kept until it is there.
 let waiting = null;
-let first = true;
+let answered = false;
 
 async function load() {
   if (waiting) return;
@@ -405,6 +405,8 @@ async function load() {
 }
 
 function show() {
+  const first = !answered;
+  answered = true;
   choices();
   overview();
   demand();
@@ -417,10 +419,7 @@ function show() {
     } else $("details").close();
   }
   if ($("missing").open) listMissing();
-  if (first) {
-    first = false;
-    requestAnimationFrame(() => performance.mark("rows"));
-  }
+  if (first) requestAnimationFrame(() => performance.mark("rows"));
 }
 
 function connection(on) {
