@@ -176,6 +176,8 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"claims without slices":              {[]string{backend, "attribution.dra=false", "attribution.claims=true"}, "set attribution.dra to true"},
 		"a value with a typo":                {[]string{backend, "agent.nodeselector={}"}, "additional properties 'nodeselector' not allowed"},
 		"a part without a name":              {[]string{backend, `agent.config={"pipelines":{}}`}, "additional properties 'pipelines' not allowed"},
+		"an address for a URL":               {[]string{`backend.endpoint="backend:4318"`}, "for host:port set backend.protocol to grpc"},
+		"two agents of a node at a time":     {[]string{backend, `agent.updateStrategy={"rollingUpdate":{"maxSurge":"10%","maxUnavailable":0}}`}, "cannot open the same state"},
 		"a number as a duration":             {[]string{backend, "gateway.grace=30"}, "got number, want string"},
 		"a duration of no unit":              {[]string{backend, `gateway.grace="30"`}, "does not match pattern"},
 		"no replica":                         {[]string{backend, "cluster.replicas=0"}, "minimum: got 0, want 1"},
@@ -218,6 +220,28 @@ func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
 			text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "agent.config="+tc.config)))["agent"]
 			assert.Equal(t, tc.want, at(t, text, tc.path...))
 		})
+	}
+}
+
+// A digest names one image, so no form of it can be derived.
+func TestATagWithADigestIsTakenAsItIs(t *testing.T) {
+	for tag, want := range map[string]string{
+		"":                 "otelcol-gpu:0.1.0-nvml",
+		"1.2":              "otelcol-gpu:1.2-nvml",
+		"1.2@sha256:0a1b2": "otelcol-gpu:1.2@sha256:0a1b2",
+	} {
+		objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "nvml.enabled=true", `image.tag="`+tag+`"`))
+		assert.Equal(t, want, podTemplates(t, objects)["agent"].Spec.Containers[0].Image)
+	}
+}
+
+// A gateway of 2,000 GPUs in seven instances each has some 280,000 series, above the default
+// of gpu_window; 300 bytes a series fit its memory.
+func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
+	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
+		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",
+			"window.settings="+settings)))["gateway"]
+		assert.Equal(t, want, at(t, text, "processors", "gpu_window", "max_series"))
 	}
 }
 

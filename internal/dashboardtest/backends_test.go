@@ -1,21 +1,18 @@
 package dashboardtest
 
 import (
-	"compress/gzip"
-	"io"
+	"iter"
 	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pmetric"
-	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
@@ -94,7 +91,10 @@ func TestSecretsComeFromTheEnvironment(t *testing.T) {
 // TestDatadogGetsDifferences runs the file of a backend that refuses cumulative
 // counters, with the backend replaced by one that keeps what it gets.
 func TestDatadogGetsDifferences(t *testing.T) {
-	got := newSink(t)
+	var headers atomic.Pointer[http.Header]
+	backend := processtest.StartBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		headers.Store(&r.Header)
+	}))
 	exporter := processtest.FreeAddress(t)
 	processtest.StartSimulator(t, exporter)
 	agent := start(t, map[string]string{
@@ -102,56 +102,20 @@ func TestDatadogGetsDifferences(t *testing.T) {
 	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/datadog.yaml",
 		"--set", "receivers.dcgm.collection_interval=1s", "--set", "receivers.dcgm.timeout=1s",
 		"--set", "processors.gpu_window.window=2s", "--set", "processors.gpu_window.grace=1s",
-		"--set", "exporters.otlp_http.endpoint="+got.URL, "--set", "service.telemetry.metrics={level: none}")
+		"--set", "exporters.otlp_http.endpoint="+backend.URL, "--set", "service.telemetry.metrics={level: none}")
 
-	processtest.Until(t, "differences and windows", func() bool { return got.count(signal.HwEnergy.Name) > 0 }, agent)
-	assert.Positive(t, got.count(signal.UtilizationAvg.Name))
-	assert.Empty(t, got.cumulative(), "Datadog refuses them")
-	assert.Equal(t, "a-key", got.headers.Get("dd-api-key"))
-	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, got.headers.Get("dd-otel-metric-config"))
+	backend.Until(t, agent, "differences and windows", func(md pmetric.Metrics) bool {
+		return headers.Load() != nil && count(md, signal.HwEnergy.Name) > 0 && count(md, signal.UtilizationAvg.Name) > 0
+	})
+	assert.Empty(t, cumulative(backend.All()), "Datadog refuses them")
+	assert.Equal(t, "a-key", headers.Load().Get("dd-api-key"))
+	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, headers.Load().Get("dd-otel-metric-config"))
 }
 
-// sink is an OTLP/HTTP backend that keeps what it gets.
-type sink struct {
-	*httptest.Server
-	mu      sync.Mutex
-	headers http.Header
-	metrics []pmetric.Metric
-}
-
-func newSink(t *testing.T) *sink {
-	t.Helper()
-	s := &sink{}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		reader, err := gzip.NewReader(r.Body)
-		if !assert.NoError(t, err) {
-			return
-		}
-		body, err := io.ReadAll(reader)
-		request := pmetricotlp.NewExportRequest()
-		if !assert.NoError(t, err) || !assert.NoError(t, request.UnmarshalProto(body)) {
-			return
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.headers = r.Header.Clone()
-		for _, rm := range request.Metrics().ResourceMetrics().All() {
-			for _, sm := range rm.ScopeMetrics().All() {
-				for _, m := range sm.Metrics().All() {
-					s.metrics = append(s.metrics, m)
-				}
-			}
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s *sink) count(name string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// count returns how many times metrics of that name are there.
+func count(md pmetric.Metrics, name string) int {
 	n := 0
-	for _, m := range s.metrics {
+	for m := range metrics(md) {
 		if m.Name() == name {
 			n++
 		}
@@ -160,15 +124,27 @@ func (s *sink) count(name string) int {
 }
 
 // cumulative returns the names of counters that are no differences.
-func (s *sink) cumulative() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func cumulative(md pmetric.Metrics) []string {
 	var names []string
-	for _, m := range s.metrics {
+	for m := range metrics(md) {
 		if m.Type() == pmetric.MetricTypeSum && m.Sum().IsMonotonic() &&
 			m.Sum().AggregationTemporality() != pmetric.AggregationTemporalityDelta && !slices.Contains(names, m.Name()) {
 			names = append(names, m.Name())
 		}
 	}
 	return names
+}
+
+func metrics(md pmetric.Metrics) iter.Seq[pmetric.Metric] {
+	return func(yield func(pmetric.Metric) bool) {
+		for _, rm := range md.ResourceMetrics().All() {
+			for _, sm := range rm.ScopeMetrics().All() {
+				for _, m := range sm.Metrics().All() {
+					if !yield(m) {
+						return
+					}
+				}
+			}
+		}
+	}
 }

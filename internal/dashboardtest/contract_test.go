@@ -88,7 +88,7 @@ func substitute(expr string) string {
 	return variables.ReplaceAllString(strings.ReplaceAll(expr, "$__rate_interval", "1m"), ".*")
 }
 
-// rule is an alert of examples/prometheus/alerts.yaml.
+// rule is an alert of examples/prometheus.
 type rule struct {
 	Alert, Expr, For    string
 	Labels, Annotations map[string]string
@@ -96,8 +96,13 @@ type rule struct {
 
 func rules(t *testing.T) []rule {
 	t.Helper()
+	return rulesOf(t, "alerts.yaml")
+}
+
+func rulesOf(t *testing.T, name string) []rule {
+	t.Helper()
 	var file struct{ Groups []struct{ Rules []rule } }
-	require.NoError(t, yaml.Unmarshal(read(t, examplesDir+"/prometheus/alerts.yaml"), &file))
+	require.NoError(t, yaml.Unmarshal(read(t, examplesDir+"/prometheus/"+name), &file))
 	var all []rule
 	for _, group := range file.Groups {
 		all = append(all, group.Rules...)
@@ -304,6 +309,36 @@ func alerts() map[string]bool {
 		names[name] = true
 	}
 	return names
+}
+
+// docs/troubleshooting.md has every self-metric and is itself held to what is emitted. OTLP
+// gives counters a suffix.
+func TestAlertsOnCollectorsReadMetricsThatTroubleshootingExplains(t *testing.T) {
+	troubleshooting := string(read(t, root+"/docs/troubleshooting.md"))
+	promql := parser.NewParser(parser.Options{})
+	for _, r := range rulesOf(t, "collector-alerts.yaml") {
+		assert.Greater(t, len(r.Annotations["description"]), 100, "%s: the runbook", r.Alert)
+		expr, err := promql.ParseExpr(r.Expr)
+		require.NoError(t, err, r.Alert)
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			selector, ok := node.(*parser.VectorSelector)
+			if !ok || selector.Name == "up" {
+				return nil
+			}
+			for _, matcher := range selector.LabelMatchers {
+				if matcher.Name != labels.MetricName {
+					continue
+				}
+				names, err := labels.NewFastRegexMatcher(strings.ReplaceAll(matcher.Value, "(_total)?", ""))
+				require.NoError(t, err)
+				require.NotEmpty(t, names.SetMatches(), "%s: %s is not a list of names", r.Alert, matcher)
+				for _, name := range names.SetMatches() {
+					assert.Contains(t, troubleshooting, "`"+name+"`", r.Alert)
+				}
+			}
+			return nil
+		})
+	}
 }
 
 func TestGPUFatalXIDNamesTheCodesThatTheCatalogueCallsFatal(t *testing.T) {

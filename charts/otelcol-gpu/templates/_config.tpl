@@ -49,6 +49,12 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem" }}
 {{- end }}
 {{- include "otelcol-gpu.checkTLS" . }}
+{{- if and $v.backend.endpoint (eq $v.backend.protocol "http") (not (regexMatch "^(https?://|\\$\\{)" $v.backend.endpoint)) }}
+{{- fail (printf "backend.endpoint is %q and backend.protocol is http: it must be a URL such as http://otel-gateway.monitoring:4318; for host:port set backend.protocol to grpc" $v.backend.endpoint) }}
+{{- end }}
+{{- if and $v.agent.stateHostPath (not (has (toString (dig "rollingUpdate" "maxSurge" 0 $v.agent.updateStrategy)) (list "0" "0%"))) }}
+{{- fail "agent.updateStrategy has a maxSurge and agent.stateHostPath is set: two agents of a node cannot open the same state, and the new one would never be ready; use maxUnavailable" }}
+{{- end }}
 {{- if and $v.attribution.claims (not $v.attribution.dra) }}
 {{- fail "attribution.claims is true and attribution.dra is false: claims name devices of ResourceSlices; set attribution.dra to true" }}
 {{- end }}
@@ -148,6 +154,8 @@ otlp:
   protocols:
     grpc:
       endpoint: "[${env:POD_IP}]:4317"
+      # A scrape of a partitioned node is 1 to 3 MiB, near gRPC's default limit of 4.
+      max_recv_msg_size_mib: 16
       {{- if include "otelcol-gpu.tlsSecret" . }}
       # Who sends shows a certificate of the same authority.
       tls:
@@ -161,22 +169,25 @@ otlp:
 {{- ternary "otlp_grpc" "otlp_http" (eq .Values.backend.protocol "grpc") }}
 {{- end }}
 
-{{/* The exporters of a collector: a list of root, a storage extension or "", and for how long a
-batch is worth sending. */}}
+{{/* The exporters of a collector: a list of root, for how many points there is room on disk (0: the
+queue is in memory), and for how long a batch is worth sending. */}}
 {{- define "otelcol-gpu.config.exporters" -}}
 {{- $root := index . 0 }}
-{{- $storage := index . 1 }}
+{{- $room := index . 1 }}
 {{- with $root.Values.backend }}
 {{- if .endpoint }}
 {{- $base := dict "endpoint" .endpoint "compression" "gzip" "retry_on_failure" (dict "max_elapsed_time" (index $ 2)) }}
 {{- if .headers }}
 {{- $_ := set $base "headers" .headers }}
 {{- end }}
-{{- if $storage }}
-{{- /* Batches are made where what waits is not lost, so no batch processor is needed. */}}
-{{- $_ := set $base "sending_queue" (dict "storage" $storage "sizer" "items" "queue_size" 500000
-  "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 8192)) }}
+{{- /* Batches are made where what waits is not lost, so no batch processor is needed. A point has
+some 320 bytes, with a claim and long names twice that: 4096 of them stay below the 4 MiB that a
+gRPC server takes. */}}
+{{- $queue := dict "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 4096) }}
+{{- if $room }}
+{{- $queue = merge $queue (dict "storage" "file_storage" "sizer" "items" "queue_size" $room) }}
 {{- end }}
+{{- $_ := set $base "sending_queue" $queue }}
 {{ include "otelcol-gpu.backendType" $root }}:
   {{- include "otelcol-gpu.merged" (list (toYaml $base) .settings) | nindent 2 }}
 {{- end }}
@@ -279,7 +290,7 @@ exporters:
         # What comes after the window's grace is late and counted there.
         retry_on_failure: {initial_interval: 1s, max_interval: 1s, max_elapsed_time: {{ $v.gateway.grace }}}
   {{- else }}
-  {{- include "otelcol-gpu.config.exporters" (list . "file_storage" "1h") | nindent 2 }}
+  {{- include "otelcol-gpu.config.exporters" (list . 500000 "1h") | nindent 2 }}
   {{- end }}
   {{- if $v.watchdog.enabled }}
   gpu_watchdog:
@@ -335,7 +346,7 @@ processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
 exporters:
   # These are the states of a moment: what is minutes old is not sent any more.
-  {{- include "otelcol-gpu.config.exporters" (list . "" "5m") | nindent 2 }}
+  {{- include "otelcol-gpu.config.exporters" (list . 0 "5m") | nindent 2 }}
 service:
   extensions: [health_check{{ if .Values.memoryResource.enabled }}, gpu_memory_resource{{ end }}]
   pipelines:
@@ -358,10 +369,12 @@ processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
   gpu_window:
     {{- /* A node that moves to another gateway goes on there: nothing has ended. */}}
-    {{- $base := merge (dict "storage" "file_storage" "grace" .Values.gateway.grace "mark_end" false) .Values.window.settings }}
+    {{- $base := merge (dict "storage" "file_storage" "grace" .Values.gateway.grace "mark_end" false) .Values.window.settings
+      (dict "max_series" 1000000) }}
     {{- toYaml $base | nindent 4 }}
 exporters:
-  {{- include "otelcol-gpu.config.exporters" (list . "file_storage" "1h") | nindent 2 }}
+  # Half an hour of 80 nodes with whole GPUs, in 1.2 GB of the volume.
+  {{- include "otelcol-gpu.config.exporters" (list . 4000000 "1h") | nindent 2 }}
 service:
   extensions: [health_check, file_storage]
   pipelines:

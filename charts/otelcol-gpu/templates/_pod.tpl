@@ -79,8 +79,9 @@ spec:
     {{- include "otelcol-gpu.merged" (list (toYaml $user) $v.podSecurityContext) | nindent 4 }}
   containers:
     - name: otelcol-gpu
-      image: {{ $root.Values.image.repository }}:{{ $root.Values.image.tag | default $root.Chart.AppVersion }}
-      {{- if and (eq .name "agent") $root.Values.nvml.enabled }}-nvml{{ end }}
+      {{- $tag := $root.Values.image.tag | default $root.Chart.AppVersion }}
+      image: {{ $root.Values.image.repository }}:{{ $tag }}
+      {{- if and (eq .name "agent") $root.Values.nvml.enabled (not (contains "@" $tag)) }}-nvml{{ end }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       args: [--config=/etc/otelcol-gpu/{{ .name }}.yaml]
       env:
@@ -146,4 +147,19 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         {{- include "otelcol-gpu.selectorLabels" . | nindent 8 }}
+{{- end }}
+
+{{/* A drain waits until the one that it took is back: a list of root and component. */}}
+{{- define "otelcol-gpu.disruptionBudget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "otelcol-gpu.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: 1
+  # One that does not start must not hold up the drain of its node.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "otelcol-gpu.selectorLabels" . | nindent 6 }}
 {{- end }}
