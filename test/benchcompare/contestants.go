@@ -17,8 +17,9 @@ import (
 type contestant struct {
 	// name heads its column.
 	name string
-	// sends says whether it sends to a backend what bytes can be counted of.
-	sends bool
+	// sends is a metric of which it sends a point for each device and window, or more,
+	// to a backend that counts bytes; empty for one that sends nothing.
+	sends string
 	// prepare writes its configuration into a directory and returns the command,
 	// and the URL that answers 200 once it is up.
 	prepare func(dir string, s setting) (command []string, ready string, err error)
@@ -33,16 +34,19 @@ type setting struct {
 	// exporters is the host:port that serves nodes, backend the URL that takes OTLP,
 	// own the host:port that the contestant may listen on.
 	exporters, backend, own string
-	nodes                   int
+	nodes, devices          int
 	interval, window        time.Duration
 }
 
 // The columns, ours first.
 var contestants = []contestant{
-	{name: "agent", sends: true, prepare: prepareAgent},
-	{name: "prometheus receiver", sends: true, prepare: prepareReceiver},
+	{name: "agent", sends: "gpu.window.samples", prepare: prepareAgent},
+	{name: "prometheus receiver", sends: "DCGM_FI_DEV_FB_USED", prepare: prepareReceiver},
 	{name: "Prometheus", prepare: preparePrometheus, verify: verifyPrometheus},
 }
+
+// seriesPerDevice is more than a device has.
+const seriesPerDevice = 64
 
 // prepareAgent configures dcgm, gpu_synthesizer and gpu_window: device series, a
 // window at a time.
@@ -59,8 +63,8 @@ receivers:
     endpoints:
 %[2]sprocessors:
   gpu_synthesizer:
-  gpu_window: {window: %[3]s, grace: %[4]s, emit_jitter: %[4]s}
-`, s.interval, &endpoints, s.window, s.window/12), `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`)
+  gpu_window: {window: %[3]s, grace: %[4]s, emit_jitter: %[4]s, max_series: %[5]d}
+`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices)), `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scraped.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -59,14 +58,14 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	defer func() { _ = os.RemoveAll(dir) }()
 
 	var sent atomic.Int64
+	var counts counter
 	exporters, err := serve(ctx, l.handler())
 	if err != nil {
 		return figures{}, err
 	}
 	defer exporters.stop()
 	backend, err := serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		n, _ := io.Copy(io.Discard, r.Body)
-		sent.Add(n)
+		sent.Add(counts.take(r.Body))
 	}))
 	if err != nil {
 		return figures{}, err
@@ -79,7 +78,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	interval, window := s.shortened()
 	command, ready, err := c.prepare(dir, setting{
 		collector: h.collector, prometheus: h.prometheus, exporters: exporters.address, backend: "http://" + backend.address, own: own,
-		nodes: s.nodes, interval: interval, window: window,
+		nodes: s.nodes, devices: s.devices(), interval: interval, window: window,
 	})
 	if err != nil {
 		return figures{}, err
@@ -126,8 +125,16 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	if f.peak, err = p.status("VmHWM"); err != nil {
 		return f, err
 	}
-	if c.sends && f.sent == 0 {
-		return f, fmt.Errorf("nothing was sent: %s", p.output())
+	if c.sends != "" {
+		counts.begin(c.sends)
+		for deadline := time.Now().Add(3 * window); counts.seen() < s.devices(); {
+			if time.Now().After(deadline) {
+				return f, fmt.Errorf("%d of %d devices had a %s in three windows: %s", counts.seen(), s.devices(), c.sends, p.output())
+			}
+			if err := p.wait(ctx, window/10); err != nil {
+				return f, err
+			}
+		}
 	}
 	if c.verify != nil {
 		if err := c.verify(ctx, own); err != nil {

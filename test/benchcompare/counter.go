@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"sync"
+
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+)
+
+// counter counts of how many devices a backend is sent one metric. It looks into
+// requests only once it is told to, after what is measured: whoever leaves devices
+// out is not cheap, but reading what is sent takes CPU from who sends it.
+type counter struct {
+	mu      sync.Mutex
+	metric  string
+	devices map[string]bool
+}
+
+// begin says which metric to count from now on.
+func (c *counter) begin(metric string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.metric, c.devices = metric, map[string]bool{}
+}
+
+// seen returns the number of devices.
+func (c *counter) seen() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.devices)
+}
+
+// take reads an OTLP request that is compressed with gzip, and returns its size. One
+// that cannot be read names no device.
+func (c *counter) take(body io.Reader) int64 {
+	c.mu.Lock()
+	metric := c.metric
+	c.mu.Unlock()
+	if metric == "" {
+		n, _ := io.Copy(io.Discard, body)
+		return n
+	}
+	compressed, err := io.ReadAll(body)
+	if err != nil {
+		return int64(len(compressed))
+	}
+	request := pmetricotlp.NewExportRequest()
+	if text, err := gzip.NewReader(bytes.NewReader(compressed)); err == nil {
+		if plain, err := io.ReadAll(text); err == nil {
+			_ = request.UnmarshalProto(plain)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, rm := range request.Metrics().ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				if m.Name() == metric {
+					c.add(m)
+				}
+			}
+		}
+	}
+	return int64(len(compressed))
+}
+
+// add notes the devices of a metric's points: by hw.id, or by DCGM's labels.
+func (c *counter) add(m pmetric.Metric) {
+	for _, dp := range points.Of(m).All() {
+		device := ""
+		for _, key := range []string{"hw.id", "UUID", "GPU_I_ID"} {
+			if v, ok := dp.Attributes().Get(key); ok {
+				device += v.Str() + "/"
+			}
+		}
+		c.devices[device] = true
+	}
+}
