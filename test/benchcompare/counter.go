@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
@@ -72,12 +73,15 @@ func (c *counter) take(body io.Reader) int64 {
 // add notes the devices of a metric's points: by hw.id, or by DCGM's labels.
 func (c *counter) add(m pmetric.Metric) {
 	for _, dp := range points.Of(m).All() {
-		device := ""
-		for _, key := range []string{"hw.id", "UUID", "GPU_I_ID"} {
-			if v, ok := dp.Attributes().Get(key); ok {
-				device += v.Str() + "/"
-			}
-		}
-		c.devices[device] = true
+		attrs := dp.Attributes()
+		c.devices[label(attrs, "hw.id")+label(attrs, "UUID")+"/"+label(attrs, "GPU_I_ID")] = true
 	}
+}
+
+// label returns an attribute's text, empty when there is none.
+func label(attrs pcommon.Map, key string) string {
+	if v, ok := attrs.Get(key); ok {
+		return v.Str()
+	}
+	return ""
 }
