@@ -149,10 +149,15 @@ func newCollection(maxAge time.Duration) *collection {
 func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	seen := 0
 	for _, rm := range md.ResourceMetrics().All() {
 		place := readPlace(rm.Resource().Attributes())
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
+				name := m.Name()
+				if ofContainer, known := lookedAt[name]; !known || ofContainer != place.ofContainer() {
+					continue
+				}
 				var points pmetric.NumberDataPointSlice
 				switch m.Type() {
 				case pmetric.MetricTypeGauge:
@@ -160,16 +165,30 @@ func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]i
 				case pmetric.MetricTypeSum:
 					points = m.Sum().DataPoints()
 				default:
-					counts[ignored]++
 					continue
 				}
+				seen += points.Len()
 				for _, dp := range points.All() {
-					counts[c.point(place, m.Name(), dp, now)]++
+					counts[c.point(place, name, dp, now)]++
 				}
 			}
 		}
 	}
+	counts[ignored] += int64(md.DataPointCount() - seen)
 	return counts
+}
+
+// lookedAt are the metrics that are looked at, and whether in series of containers or
+// of devices, which come again for each holder.
+var lookedAt = map[string]bool{
+	signal.GPUMemoryHeadroom.Name:         false,
+	signal.HwGPUMemoryUsage.Name:          false,
+	signal.HwGPUMemoryLimit.Name:          false,
+	signal.GPUMemoryAttributionState.Name: false,
+	signal.HwEnergy.Name:                  false,
+
+	signal.K8sContainerGPUMemoryUsage.Name:  true,
+	signal.K8sContainerGPUMemoryBudget.Name: true,
 }
 
 // place is what a Resource says: the node, and for container series the container.
@@ -177,6 +196,8 @@ type place struct {
 	node   string
 	holder holderKey
 }
+
+func (p *place) ofContainer() bool { return p.holder != holderKey{} }
 
 func readPlace(attributes pcommon.Map) place {
 	return place{
@@ -197,21 +218,8 @@ func text(attributes pcommon.Map, key string) string {
 	return v.AsString()
 }
 
+// point takes a point of a metric that is looked at.
 func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, now time.Time) outcome {
-	ofContainer := at.holder != holderKey{}
-	switch name {
-	case signal.GPUMemoryHeadroom.Name, signal.HwGPUMemoryUsage.Name, signal.HwGPUMemoryLimit.Name, signal.GPUMemoryAttributionState.Name,
-		signal.HwEnergy.Name:
-		if ofContainer {
-			return ignored // the device's, repeated for its holder
-		}
-	case signal.K8sContainerGPUMemoryUsage.Name, signal.K8sContainerGPUMemoryBudget.Name:
-		if !ofContainer {
-			return ignored
-		}
-	default:
-		return ignored
-	}
 	key := decide.Device{Node: at.node, ID: text(dp.Attributes(), signal.HardwareID)}
 	if key.Node == "" || key.ID == "" {
 		return ignored
@@ -238,7 +246,7 @@ func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, no
 		d = &device{holders: map[holderKey]*holder{}}
 		c.devices[key] = d
 	}
-	if ofContainer {
+	if at.ofContainer() {
 		return d.takeHolder(key, at.holder, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
 	}
 	return d.take(name, dp, sampled)

@@ -175,6 +175,23 @@ func TestWhatBecomesOfAPoint(t *testing.T) {
 	}
 }
 
+func TestEveryPointOfWhatIsNotLookedAtCountsOnce(t *testing.T) {
+	md := pressed.metrics(t0)
+	ms := md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics()
+	histogram := ms.AppendEmpty()
+	histogram.SetName(signal.GPUMemoryHeadroom.Name)
+	points := histogram.SetEmptyHistogram().DataPoints()
+	for range 3 {
+		points.AppendEmpty()
+	}
+	other := ms.AppendEmpty()
+	other.SetName(signal.HwPower.Name)
+	other.SetEmptyGauge().DataPoints().AppendEmpty()
+	ms.AppendEmpty().SetName("of no type")
+	counts := newCollection(90*time.Second).take(md, t0)
+	assert.Equal(t, [outcomes]int64{accepted: 10, ignored: 2 + 4}, counts)
+}
+
 func TestAttributesMayBeMissing(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := pressed.metrics(t0)

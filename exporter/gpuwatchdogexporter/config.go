@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -30,9 +30,6 @@ const (
 	// of actions it bounds what is noted on the lease.
 	maxDuration = 24 * time.Hour
 )
-
-// namespaceName is what names of namespaces look like.
-var namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CooldownConfig says how long is waited after an action.
 type CooldownConfig struct {
@@ -149,7 +146,7 @@ func (cfg *Config) Validate() error {
 	check(cfg.DryRun || len(cfg.Namespaces) > 0,
 		"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted; without any, nothing ever is")
 	for i, name := range cfg.Namespaces {
-		check(namespaceName.MatchString(name), "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
+		check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
 	}
 	check(cfg.MaxDataAge >= time.Second && cfg.MaxDataAge <= time.Hour,
 		"max_data_age is %s: must be 1s to 1h; write the unit, as in 90s", cfg.MaxDataAge)

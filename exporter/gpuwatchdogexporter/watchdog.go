@@ -225,7 +225,7 @@ func (w *watchdog) evaluate(ctx context.Context) {
 		w.count(ctx, reason)
 	}
 	err = errors.Join(err, w.save(ctx))
-	if ctx.Err() == nil {
+	if !errors.Is(ctx.Err(), context.Canceled) { // shutdown
 		w.report(ofEvaluation, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/cluster"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -232,6 +233,22 @@ func TestTheHeartbeatStandsStillWhileSomethingIsMissing(t *testing.T) {
 	}
 }
 
+// A request that is not answered takes all the time that an evaluation has.
+func TestAnAPIServerThatDoesNotAnswerIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		a.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			time.Sleep(cluster.CallTimeout + time.Second) // heeds no context
+			return true, nil, context.DeadlineExceeded
+		})
+		g := startGuard(t, a, componenttest.NewNopHost(), armed, func(cfg *Config) { cfg.Interval = time.Second })
+		defer g.stop()
+		pass(time.Minute)
+		assert.Contains(t, g.counted(), "api_unavailable")
+		assert.Equal(t, "permissions: context deadline exceeded", g.host.Last())
+	})
+}
+
 func TestItRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -326,27 +343,35 @@ func TestEachProblemIsLoggedOnceWhenItBegins(t *testing.T) {
 }
 
 func TestBreachesCooldownsAndCapsSurviveARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := ownPods()
-		m := storagetest.NewMemory(nil)
-		stored := func(cfg *Config) { cfg.Storage = &storagetest.ID }
-		first := startGuard(t, a, m, armed, stored)
-		live(2*time.Minute, pressed, first)
-		heartbeat := first.heartbeat()
-		first.stop()
+	for reason, change := range map[string]func(*Config){
+		"device_cooldown": func(*Config) {},
+		"owner_cooldown":  func(cfg *Config) { cfg.Cooldown.Device = 0 },
+		"hourly_cap":      func(cfg *Config) { cfg.Cooldown, cfg.MaxActionsPerHour = CooldownConfig{}, 1 },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := ownPods()
+				m := storagetest.NewMemory(nil)
+				stored := func(cfg *Config) { cfg.Storage = &storagetest.ID }
+				first := startGuard(t, a, m, armed, stored, change)
+				live(2*time.Minute, pressed, first)
+				heartbeat := first.heartbeat()
+				first.stop()
 
-		second := startGuard(t, a, m, armed, stored)
-		assert.Equal(t, heartbeat, second.heartbeat())
-		live(time.Minute, pressed, second)
-		assert.Equal(t, []string{"a"}, a.evictions(), "two breaches before the restart and one after it")
-		second.stop()
+				second := startGuard(t, a, m, armed, stored, change)
+				assert.Equal(t, heartbeat, second.heartbeat())
+				live(time.Minute, pressed, second)
+				assert.Equal(t, []string{"a"}, a.evictions(), "two breaches before the restart and one after it")
+				second.stop()
 
-		third := startGuard(t, a, m, armed, stored)
-		defer third.stop()
-		live(9*time.Minute, pressed, third)
-		assert.Len(t, a.evictions(), 1)
-		assert.Contains(t, third.counted(), "device_cooldown")
-	})
+				third := startGuard(t, a, m, armed, stored, change)
+				defer third.stop()
+				live(9*time.Minute, pressed, third)
+				assert.Len(t, a.evictions(), 1)
+				assert.Equal(t, map[string]int64{"breach_pending": 2, reason: 7}, third.counted())
+			})
+		})
+	}
 }
 
 func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
@@ -401,6 +426,26 @@ func TestAfterTheClockWasSetBreachesCountAnewAndCooldownsGoOn(t *testing.T) {
 		live(30*time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 2, "the owner has cooled down")
 	})
+}
+
+// By little, so that the breaches before might pass as ones in a row, or back, so that
+// the samples before are all newer than those that come.
+func TestNothingFromBeforeTheClockWasSetCounts(t *testing.T) {
+	for _, step := range []time.Duration{2 * clockTolerance, -10 * time.Minute} {
+		t.Run(step.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := ownPods()
+				g := startGuard(t, a, componenttest.NewNopHost(), armed)
+				defer g.stop()
+				live(2*time.Minute, pressed, g)
+				g.offset.Store(int64(step))
+				live(3*time.Minute, pressed, g)
+				assert.Equal(t, map[string]int64{"breach_pending": 2 + 2, "clock_step": 1}, g.counted())
+				live(time.Minute, pressed, g)
+				assert.Len(t, a.evictions(), 1)
+			})
+		})
+	}
 }
 
 func TestAnEventThatFailsIsCounted(t *testing.T) {

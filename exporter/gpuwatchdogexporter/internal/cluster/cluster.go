@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record/util"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
@@ -220,7 +221,7 @@ func (c *Cluster) Event(ctx context.Context, v *decide.Victim, node, reason, mes
 	_, err := c.client.CoreV1().Events(v.Namespace).Create(ctx, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: v.Namespace,
-			Name:      fmt.Sprintf("%s.%x", v.Pod, now.UnixNano()),
+			Name:      util.GenerateEventName(v.Pod, now.UnixNano()),
 		},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: v.Namespace, Name: v.Pod, UID: types.UID(v.UID),

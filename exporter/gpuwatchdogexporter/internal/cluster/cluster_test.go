@@ -1,14 +1,18 @@
 package cluster
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
@@ -26,6 +30,21 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 		},
 		Spec:   corev1.PodSpec{NodeName: "gpu-1"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &since},
+	}
+}
+
+// A pod's name may be as long as that of any object, the Event's own included.
+func TestAnEventHasANameThatTheAPIServerTakes(t *testing.T) {
+	client := fake.NewClientset()
+	c := New(client, Options{})
+	for _, pod := range []string{"a", strings.Repeat("a", 253)} {
+		require.NoError(t, c.Event(t.Context(), &decide.Victim{Namespace: "ai", Pod: pod}, "gpu-1", "reason", "message", time.Now()))
+	}
+	events, err := client.CoreV1().Events("ai").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, events.Items, 2)
+	for _, e := range events.Items {
+		assert.Empty(t, validation.NameIsDNSSubdomain(e.Name, false))
 	}
 }
 
