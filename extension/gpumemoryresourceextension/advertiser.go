@@ -218,7 +218,6 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 		return notYet, last.err
 	}
 	err := a.patch(ctx, node.Name, patch)
-	a.patched[node.Name] = request{time.Now(), err}
 	outcome := "success"
 	if err != nil {
 		outcome = "error"
@@ -228,6 +227,10 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 	}
 	a.telemetry.ExtensionGpuMemoryResourcePatches.Add(ctx, 1,
 		metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", outcome))))
+	if apierrors.IsNotFound(err) {
+		err = nil // the watch tells that the node is gone
+	}
+	a.patched[node.Name] = request{time.Now(), err}
 	return notYet, err // the watch tells when it is
 }
 
@@ -240,9 +243,6 @@ func (a *advertiser) patch(ctx context.Context, node string, patch any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err = a.cache.Client().CoreV1().Nodes().Patch(ctx, node, types.JSONPatchType, data, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	return err
 }
 

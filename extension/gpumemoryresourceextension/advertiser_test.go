@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -237,6 +238,23 @@ func TestARefusalIsSaidAndTriedAgain(t *testing.T) {
 		assert.Equal(t, "57344", r.advertised("gpu-1"))
 		assert.Equal(t, "StatusOK", r.host.Last())
 		assert.EqualValues(t, 1, r.counted()["as_wanted"])
+	})
+}
+
+// It is gone, and the watch has not told yet.
+func TestANodeThatIsGoneIsNoProblemAndWasNotChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(gpuNode("gpu-1"))
+		client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewNotFound(corev1.Resource("nodes"), "gpu-1")
+		})
+		r := start(t, client)
+		defer r.end()
+		assert.Empty(t, r.host.Events())
+		assert.Equal(t, 1, r.patches())
+		metadatatest.AssertEqualExtensionGpuMemoryResourcePatches(t, r.telemetry, []metricdata.DataPoint[int64]{
+			{Value: 1, Attributes: attribute.NewSet(attribute.String("outcome", "error"))},
+		}, metricdatatest.IgnoreTimestamp())
 	})
 }
 
