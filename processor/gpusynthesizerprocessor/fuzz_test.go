@@ -19,9 +19,9 @@ DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 4
 DCGM_EXP_XID_ERRORS_COUNT{UUID="GPU-3",Hostname="n1",xid="79"} 2`
 	for _, text := range []string{
 		``, `null`, `{"version":1}`, `{"version":1,"devices":null}`,
-		`{"version":1,"devices":[{"host":"n1","board":"GPU-1","source":1,"last":79,"since":5,"codes":[{"code":79,"start":1,"count":9223372036854775807}]}]}`,
-		`{"version":1,"devices":[{"host":"n1","board":"GPU-2","instance":"7","source":3,"since":5,"totals":{"31":1e308},"codes":[{"code":31,"start":9223372036854775807,"count":3}]}]}`,
-		`{"version":1,"devices":[{"host":"n1","board":"GPU-3","source":2,"since":5,"counts":{"79":0.5}}]}`,
+		`{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":1,"last":79,"since":5,"codes":[{"code":79,"start":1,"count":9223372036854775807}]}]}`,
+		`{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-2","instance":"7","source":3,"since":5,"totals":{"31":1e308},"codes":[{"code":31,"start":9223372036854775807,"count":3}]}]}`,
+		`{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-3","source":2,"since":5,"counts":{"79":0.5}}]}`,
 	} {
 		f.Add([]byte(text))
 	}

@@ -285,6 +285,9 @@ func checkContract(t *testing.T, md pmetric.Metrics) {
 					if m.Type() == pmetric.MetricTypeSum && v < 0 {
 						t.Fatalf("%s is %v", m.Name(), v)
 					}
+					if dp.StartTimestamp() > dp.Timestamp() {
+						t.Fatalf("%s starts at %d, after its time %d", m.Name(), dp.StartTimestamp(), dp.Timestamp())
+					}
 				}
 			}
 		}

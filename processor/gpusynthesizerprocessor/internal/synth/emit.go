@@ -128,6 +128,9 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
 	if e.s.disabled[m] {
 		return
 	}
+	if start > e.time {
+		start = 0 // a clock was set back since
+	}
 	p := Point{Metric: m, Device: e.a.device, Own: own, Start: start, Time: e.time}
 	if m.Int {
 		p.Int = int64(math.Round(v))

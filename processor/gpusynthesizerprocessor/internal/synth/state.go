@@ -110,7 +110,7 @@ func (s *Synthesizer) Restore(text []byte, now int64) error {
 func (d *storedDevice) valid() bool {
 	inOrder := slices.IsSortedFunc(d.Codes, func(a, b storedCode) int { return a.Code - b.Code })
 	for i, c := range d.Codes {
-		if c.Code <= 0 || c.Code > dcgm.MaxXID || c.Count < 0 || c.Start < 0 || i > 0 && c.Code == d.Codes[i-1].Code {
+		if c.Code <= 0 || c.Code > dcgm.MaxXID || c.Count < 0 || c.Count > maxEvents || c.Start < 0 || i > 0 && c.Code == d.Codes[i-1].Code {
 			return false
 		}
 	}

@@ -3,7 +3,6 @@ package synth
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
@@ -30,6 +29,10 @@ type xidState struct {
 	since  int64           // when XID errors were first observed
 	time   int64           // newest sample time taken into account
 }
+
+// maxEvents is the greatest count of events: values are float64 on their way, and hold
+// no greater integer exactly.
+const maxEvents = 1 << 53
 
 // xidCounter counts the events of one code.
 type xidCounter struct {
@@ -122,7 +125,7 @@ func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 		if step < 0 && counter {
 			step = v
 		}
-		if n := int64(step); n > 0 {
+		if n := int64(min(step, maxEvents)); n > 0 {
 			a.events = append(a.events, event{code, n})
 		}
 	}
@@ -178,6 +181,6 @@ func (a *accumulator) count(t int64) {
 			s.codes = slices.Insert(s.codes, i, xidCounter{code: e.code, start: start})
 		}
 		// A count that cannot grow any more is better than one that wraps around.
-		s.codes[i].count += min(e.n, math.MaxInt64-s.codes[i].count)
+		s.codes[i].count += min(e.n, maxEvents-s.codes[i].count)
 	}
 }
