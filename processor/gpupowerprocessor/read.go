@@ -238,6 +238,20 @@ func (r *reader) frame(in *input, dp pmetric.NumberDataPoint) *frame {
 	return f
 }
 
+// measured returns the device of a point that has a value up to most. Other points, and
+// those without a GPU, are counted and have none.
+func (r *reader) measured(in *input, dp pmetric.NumberDataPoint, v, most float64) (*board, *instance) {
+	if !(v >= 0 && v <= most) {
+		r.dropped[dropOutOfRange]++
+		return nil, nil
+	}
+	b, i := r.device(in, dp)
+	if b == nil {
+		r.dropped[dropNoDevice]++
+	}
+	return b, i
+}
+
 // device returns the device of a point: its board, and its instance unless the
 // point is the board's own. Both are nil for a point without a GPU.
 func (r *reader) device(in *input, dp pmetric.NumberDataPoint) (*board, *instance) {
@@ -295,13 +309,8 @@ func (r *reader) slicesOf(profile string) int {
 // power reads hw.power. Rows that repeat the board's power, also those of its
 // instances, are one value: the highest.
 func (r *reader) power(in *input, dp pmetric.NumberDataPoint, v float64) {
-	if !(v >= 0 && v <= maxWatts) {
-		r.dropped[dropOutOfRange]++
-		return
-	}
-	b, i := r.device(in, dp)
+	b, i := r.measured(in, dp, v, maxWatts)
 	if b == nil {
-		r.dropped[dropNoDevice]++
 		return
 	}
 	if own := i == nil; !b.power || own && !b.seen {
@@ -312,13 +321,8 @@ func (r *reader) power(in *input, dp pmetric.NumberDataPoint, v float64) {
 
 // activity reads a measure of how busy a device was.
 func (r *reader) activity(in *input, s *signal.Metric, dp pmetric.NumberDataPoint, v float64) {
-	if !(v >= 0) || math.IsInf(v, 1) {
-		r.dropped[dropOutOfRange]++
-		return
-	}
-	b, i := r.device(in, dp)
+	b, i := r.measured(in, dp, v, math.MaxFloat64)
 	if b == nil {
-		r.dropped[dropNoDevice]++
 		return
 	}
 	if v > 1 {
@@ -367,9 +371,8 @@ func (r *reader) holder(in *input, dp pmetric.NumberDataPoint, v float64) {
 		r.dropped[dropOutOfRange]++
 		return
 	}
-	b, i := r.device(in, dp)
+	b, i := r.measured(in, dp, v, 1)
 	if b == nil {
-		r.dropped[dropNoDevice]++
 		return
 	}
 	d, users := &b.device, &b.Device
@@ -387,13 +390,8 @@ func (r *reader) holder(in *input, dp pmetric.NumberDataPoint, v float64) {
 
 // count reads gpu.process.count.
 func (r *reader) count(in *input, dp pmetric.NumberDataPoint, v float64) {
-	if !(v >= 0) || math.IsInf(v, 1) {
-		r.dropped[dropOutOfRange]++
-		return
-	}
-	b, i := r.device(in, dp)
+	b, i := r.measured(in, dp, v, math.MaxFloat64)
 	if b == nil {
-		r.dropped[dropNoDevice]++
 		return
 	}
 	id := b.id
