@@ -103,6 +103,34 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func until(at time.Duration) { time.Sleep(time.Until(bubbleStart.Add(at))) }
 
+// Without it an error of a board that gives nothing else to the rules would be lost.
+func TestADeviceIsSeenByMetricsThatDoNotLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := new(consumertest.MetricsSink)
+		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), sink)
+		until(10 * time.Second)
+		born := time.Now()
+		md := sample(born, 40, 0)
+		md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().RemoveIf(func(m pmetric.Metric) bool {
+			m.SetName(signal.HwTemperature.Name)
+			return m.Type() == pmetric.MetricTypeSum
+		})
+		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+		until(20 * time.Second)
+		md = sample(time.Now(), 0, 1)
+		md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().RemoveIf(func(m pmetric.Metric) bool {
+			return m.Type() == pmetric.MetricTypeGauge
+		})
+		md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0).Sum().DataPoints().At(0).
+			SetStartTimestamp(pcommon.NewTimestampFromTime(born))
+		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+		until(70 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, map[time.Time]float64{bubbleStart.Add(time.Minute): 1}, windows(t, sink.AllMetrics(), signal.XIDErrors.Name))
+		require.NoError(t, p.Shutdown(t.Context()))
+	})
+}
+
 func TestWindowsLeaveWithinTheJitterAfterTheyClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()

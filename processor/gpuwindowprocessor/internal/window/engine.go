@@ -689,7 +689,7 @@ func (in *Ingest) sight(id string, t int64, origin *ingestResource) {
 		return
 	}
 	s := &e.series.items[at]
-	s.last, s.seen = max(s.last, t), max(s.seen, in.now)
+	s.seen = max(s.seen, in.now)
 	e.devices.items[s.device].note(t)
 }
 

@@ -261,3 +261,17 @@ func TestTheMeanOfEqualSamplesIsExactlyThatSample(t *testing.T) {
 	}
 	assert.Equal(t, 1, means)
 }
+
+func TestSightingsStartNoSeriesAboveTheLimit(t *testing.T) {
+	set := testSettings()
+	set.KeepLast, set.MaxSeries = false, 2
+	e := New(set, origin)
+	for i := range 5 {
+		in := e.Begin(origin.Add(time.Duration(i) * time.Second))
+		in.SetResource([]Attr{{"node", String("n1")}}, "")
+		require.False(t, in.SetMetric(Metric{Name: "warmth", Kind: Gauge}))
+		in.Sight(&Point{Attrs: []Attr{{"id", String(fmt.Sprint(i))}}, Time: origin.Add(time.Second).UnixNano(), Value: Double(1)})
+		in.End()
+	}
+	assert.EqualValues(t, 2, e.Stats().Series)
+}
