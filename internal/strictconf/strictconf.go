@@ -71,13 +71,15 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// allowed says which numbers the type of value takes, an integer's.
+// allowed says which numbers the type of value takes. Only NaN is none of a float's.
 func allowed(value any) string {
 	switch value.(type) {
 	case Bytes:
 		return "a whole number of bytes or a quantity, as in 1536Mi"
 	case time.Duration:
 		return "a duration with its unit, as in 10s"
+	case float64:
+		return "a number"
 	}
 	return fmt.Sprintf("a whole number of at most %d bits", reflect.TypeOf(value).Bits())
 }

@@ -50,6 +50,7 @@ func TestANumberThatAnIntegerCannotHoldIsRefused(t *testing.T) {
 		"breaches is 1e+30: " + bits64:                                                            {"breaches": 1e30},
 		"breaches is NaN: " + bits64:                                                              {"breaches": math.NaN()},
 		"breaches is 18446744073709551615: " + bits64:                                             {"breaches": uint64(math.MaxUint64)},
+		"ratio is NaN: must be a number":                                                          {"ratio": math.NaN()},
 		"port is 65536: must be a whole number of at most 16 bits":                                {"port": 65536},
 		"interval is 0.5: must be a duration with its unit, as in 10s":                            {"interval": 0.5},
 		"floor is 1e+30: must be a whole number of bytes or a quantity, as in 1536Mi":             {"floor": 1e30},
