@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -287,6 +288,25 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
 			}), "%s is %s", field, m.Name)
 		}
+	}
+}
+
+func TestXIDCodesAreSortedAsTheCatalogueSortsThem(t *testing.T) {
+	text := find(t, documents(t), "docs/reading-signals.md").text
+	for class, row := range map[dcgm.XIDClass]string{
+		dcgm.XIDApplication: `\. ([0-9, ]+) come from the program;`,
+		dcgm.XIDMemory:      `; ([0-9, ]+) say that memory degrades;`,
+		dcgm.XIDFatal:       `; after ([0-9, ]+) reset or replace the board`,
+	} {
+		var codes []string
+		for code := range dcgm.MaxXID {
+			if dcgm.ClassifyXID(code) == class {
+				codes = append(codes, strconv.Itoa(code))
+			}
+		}
+		named := regexp.MustCompile(row).FindStringSubmatch(strings.Join(strings.Fields(text), " "))
+		require.NotNil(t, named, class)
+		assert.Equal(t, strings.Join(codes, ", "), named[1], class)
 	}
 }
 

@@ -129,7 +129,7 @@ file_storage:
 
 {{- define "otelcol-gpu.config.extensions" -}}
 health_check:
-  # The kubelet probes the pod's address. The brackets are for IPv6 and harmless else.
+  # The kubelet probes the pod's address. The brackets are for IPv6 and harmless otherwise.
   endpoint: "[${env:POD_IP}]:13133"
 {{- end }}
 
