@@ -1,7 +1,6 @@
 package dashboardtest
 
 import (
-	"iter"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -105,46 +105,32 @@ func TestDatadogGetsDifferences(t *testing.T) {
 		"--set", "exporters.otlp_http.endpoint="+backend.URL, "--set", "service.telemetry.metrics={level: none}")
 
 	backend.Until(t, agent, "differences and windows", func(md pmetric.Metrics) bool {
-		return headers.Load() != nil && count(md, signal.HwEnergy.Name) > 0 && count(md, signal.UtilizationAvg.Name) > 0
+		return headers.Load() != nil && has(md, signal.HwEnergy.Name) && has(md, signal.UtilizationAvg.Name)
 	})
 	assert.Empty(t, cumulative(backend.All()), "Datadog refuses them")
 	assert.Equal(t, "a-key", headers.Load().Get("dd-api-key"))
 	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, headers.Load().Get("dd-otel-metric-config"))
 }
 
-// count returns how many times metrics of that name are there.
-func count(md pmetric.Metrics, name string) int {
-	n := 0
-	for m := range metrics(md) {
-		if m.Name() == name {
-			n++
+// has says whether a metric of that name has a point.
+func has(md pmetric.Metrics, name string) bool {
+	for p := range points.All(md) {
+		if p.Metric.Name() == name {
+			return true
 		}
 	}
-	return n
+	return false
 }
 
 // cumulative returns the names of counters that are no differences.
 func cumulative(md pmetric.Metrics) []string {
 	var names []string
-	for m := range metrics(md) {
+	for p := range points.All(md) {
+		m := p.Metric
 		if m.Type() == pmetric.MetricTypeSum && m.Sum().IsMonotonic() &&
 			m.Sum().AggregationTemporality() != pmetric.AggregationTemporalityDelta && !slices.Contains(names, m.Name()) {
 			names = append(names, m.Name())
 		}
 	}
 	return names
-}
-
-func metrics(md pmetric.Metrics) iter.Seq[pmetric.Metric] {
-	return func(yield func(pmetric.Metric) bool) {
-		for _, rm := range md.ResourceMetrics().All() {
-			for _, sm := range rm.ScopeMetrics().All() {
-				for _, m := range sm.Metrics().All() {
-					if !yield(m) {
-						return
-					}
-				}
-			}
-		}
-	}
 }

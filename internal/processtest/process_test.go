@@ -3,11 +3,13 @@ package processtest
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -38,6 +40,47 @@ func TestAKilledProcessHasEndedWithItsError(t *testing.T) {
 	p := Start(t, exec.Command("/bin/sh", "-c", "while :; do sleep 0.01; done"))
 	p.Kill()
 	require.EqualError(t, p.Err, "signal: killed")
+}
+
+// failing is a test that fails, whatever it says.
+type failing struct {
+	testing.TB
+	said string
+}
+
+func (f *failing) Helper()                        {}
+func (f *failing) Errorf(format string, v ...any) { f.said += fmt.Sprintf(format, v...) }
+func (f *failing) FailNow()                       { runtime.Goexit() }
+
+// fails runs a part of a test and returns what it says of its failure.
+func fails(t *testing.T, part func(testing.TB)) string {
+	t.Helper()
+	f := &failing{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		part(f)
+	}()
+	<-done
+	return f.said
+}
+
+func TestAProcessThatEndsWronglyFailsItsTest(t *testing.T) {
+	for script, said := range map[string]string{
+		"exit 3":                          "exit status 3",
+		"echo 'panic: assertion'; exit 0": "panic: assertion",
+	} {
+		p := Start(t, exec.Command("/bin/sh", "-c", "trap \""+script+"\" TERM; echo ready; while :; do sleep 0.01; done"))
+		Until(t, "the first line", func() bool { return strings.Contains(p.Output.String(), "ready\n") }, p)
+		assert.Contains(t, fails(t, func(tb testing.TB) { p.Stop(tb) }), said)
+	}
+}
+
+func TestNobodyWaitsForAProcessThatHasEnded(t *testing.T) {
+	p := Start(t, exec.Command("/bin/sh", "-c", "exit 3"))
+	<-p.Ended
+	said := fails(t, func(tb testing.TB) { Until(tb, "an answer", func() bool { return false }, p) })
+	assert.Contains(t, said, "sh, waiting for an answer: exit status 3")
 }
 
 func TestACommandSeesNoSettingOfTheCaller(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
@@ -58,24 +57,14 @@ func (c *counter) take(body io.Reader) int64 {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, rm := range request.Metrics().ResourceMetrics().All() {
-		for _, sm := range rm.ScopeMetrics().All() {
-			for _, m := range sm.Metrics().All() {
-				if m.Name() == metric {
-					c.add(m)
-				}
-			}
+	for p := range points.All(request.Metrics()) {
+		if p.Metric.Name() == metric {
+			// By hw.id, or by DCGM's labels.
+			attrs := p.Attributes()
+			c.devices[label(attrs, "hw.id")+label(attrs, "UUID")+"/"+label(attrs, "GPU_I_ID")] = true
 		}
 	}
 	return int64(len(compressed))
-}
-
-// add notes the devices of a metric's points: by hw.id, or by DCGM's labels.
-func (c *counter) add(m pmetric.Metric) {
-	for _, dp := range points.Of(m).All() {
-		attrs := dp.Attributes()
-		c.devices[label(attrs, "hw.id")+label(attrs, "UUID")+"/"+label(attrs, "GPU_I_ID")] = true
-	}
 }
 
 // label returns an attribute's text, empty when there is none.

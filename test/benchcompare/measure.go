@@ -111,14 +111,11 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	if err != nil {
 		return f, err
 	}
-	samples, scrapes = l.samples.Load()-samples, l.scrapes.Load()-scrapes
-	if samples == 0 {
+	seen := span{windows: h.windows, cpu: after - cpu, samples: l.samples.Load() - samples, scrapes: l.scrapes.Load() - scrapes, sent: sent.Load() - bytesBefore}
+	if seen.samples == 0 {
 		return f, fmt.Errorf("nothing was scraped: %s", p.output())
 	}
-	due := float64(s.nodes) * float64(h.windows) * float64(window/interval)
-	f.kept = float64(scrapes) / due
-	f.cpu = (after - cpu).Seconds() / float64(samples) * 1000
-	f.sent = float64(sent.Load()-bytesBefore) / float64(s.devices()) / float64(h.windows)
+	f.cpu, f.sent, f.kept = s.rates(seen)
 	if f.resident, err = p.status("VmRSS"); err != nil {
 		return f, err
 	}
@@ -142,6 +139,22 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		}
 	}
 	return f, nil
+}
+
+// span is what was counted while windows were measured.
+type span struct {
+	windows                int
+	cpu                    time.Duration
+	samples, scrapes, sent int64
+}
+
+// rates returns what of the figures depends on how long was measured.
+func (s scale) rates(seen span) (cpu, sent, kept float64) {
+	windows := float64(seen.windows)
+	due := float64(s.nodes) * windows * float64(s.window/s.interval)
+	return seen.cpu.Seconds() / float64(seen.samples) * 1000,
+		float64(seen.sent) / float64(s.devices()) / windows,
+		float64(seen.scrapes) / due
 }
 
 // shortened returns the interval and the window of the measurement.

@@ -55,6 +55,15 @@ func TestTimesAreShortenedTogether(t *testing.T) {
 	}
 }
 
+func TestFiguresAreOfASampleADeviceAndAScrapeThatWasDue(t *testing.T) {
+	s := scale{nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute}
+	cpu, sent, kept := s.rates(span{windows: 6, cpu: 900 * time.Millisecond, samples: 450_000, scrapes: 216, sent: 6 * 560 * 350})
+	assert.InDelta(t, 0.002, cpu, 1e-12, "seconds per 1,000 samples")
+	assert.InDelta(t, 350, sent, 1e-9, "bytes per device, of which a node has 56, and window")
+	assert.InDelta(t, 0.9, kept, 1e-12, "of 10 nodes times 4 scrapes times 6 windows")
+	assert.Equal(t, 80, scale{nodes: 10}.devices(), "GPUs in one piece")
+}
+
 func TestEveryRecordingRuleIsPromQL(t *testing.T) {
 	var rules struct {
 		Groups []struct {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -110,9 +111,9 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	points := flatten(request.Metrics())
+	arrived := flatten(request.Metrics())
 	b.mu.Lock()
-	b.points = append(b.points, points...)
+	b.points = append(b.points, arrived...)
 	b.mu.Unlock()
 }
 
@@ -131,42 +132,25 @@ func (b *backend) refusals() int {
 }
 
 func flatten(metrics pmetric.Metrics) []point {
-	var points []point
+	var flat []point
 	text := func(attributes pcommon.Map, key string) string {
 		if v, ok := attributes.Get(key); ok {
 			return v.AsString()
 		}
 		return ""
 	}
-	for _, resource := range metrics.ResourceMetrics().All() {
-		place := resource.Resource().Attributes()
-		for _, scope := range resource.ScopeMetrics().All() {
-			for _, metric := range scope.Metrics().All() {
-				var list pmetric.NumberDataPointSlice
-				switch metric.Type() {
-				case pmetric.MetricTypeGauge:
-					list = metric.Gauge().DataPoints()
-				case pmetric.MetricTypeSum:
-					list = metric.Sum().DataPoints()
-				default:
-					continue
-				}
-				name := metric.Name()
-				for _, dp := range list.All() {
-					if name == signal.ThrottleViolationRatio.Name && text(dp.Attributes(), signal.ClockViolation) != "power" {
-						continue
-					}
-					points = append(points, point{
-						metric: name, node: text(place, signal.K8sNodeName), pod: text(place, signal.K8sPodName), uid: text(place, signal.K8sPodUID),
-						device: text(dp.Attributes(), signal.HardwareID), url: text(dp.Attributes(), signal.URLFull),
-						resource: text(dp.Attributes(), signal.Resource),
-						start:    dp.StartTimestamp().AsTime(), end: dp.Timestamp().AsTime(), value: dp.DoubleValue() + float64(dp.IntValue()), ended: dp.Flags().NoRecordedValue(),
-					})
-				}
-			}
+	for p := range points.All(metrics) {
+		name, place, own := p.Metric.Name(), p.Resource.Attributes(), p.Attributes()
+		if name == signal.ThrottleViolationRatio.Name && text(own, signal.ClockViolation) != "power" {
+			continue
 		}
+		flat = append(flat, point{
+			metric: name, node: text(place, signal.K8sNodeName), pod: text(place, signal.K8sPodName), uid: text(place, signal.K8sPodUID),
+			device: text(own, signal.HardwareID), url: text(own, signal.URLFull), resource: text(own, signal.Resource),
+			start: p.StartTimestamp().AsTime(), end: p.Timestamp().AsTime(), value: points.Value(p.NumberDataPoint), ended: p.Flags().NoRecordedValue(),
+		})
 	}
-	return points
+	return flat
 }
 
 // ups returns the outcomes of the scrapes since a time, in order.

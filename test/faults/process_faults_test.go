@@ -228,7 +228,6 @@ func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			tr := newTrial(t, setting{
-				set: []string{"extensions.file_storage.recreate=true"},
 				env: map[string]string{"STORAGE_DIR": dir},
 			})
 			tr.agent.kill(t)
@@ -287,8 +286,8 @@ func TestAMemoryLimitRefusesAndDoesNotCrash(t *testing.T) {
 }
 
 // The clock of a sender steps an hour forth and back: what it says of another hour makes
-// no window, and the windows of this hour are right. (How a collector's own clock may
-// step is in testdata/spec of the window processor: a process cannot be given another.)
+// no window, and the windows of this hour are right. (The collector's own clock is
+// stepped in clock_test.go.)
 func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -50,12 +49,10 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 	htpasswd := filepath.Join(t.TempDir(), "htpasswd")
 	require.NoError(t, os.WriteFile(htpasswd, []byte("reader:hidden-page-password\n"), 0o600))
 	health, zpages, telemetry, pprof := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)
-	_, port, err := net.SplitHostPort(telemetry)
-	require.NoError(t, err)
 	env := map[string]string{
 		"EXPORTER_WITH_PASSWORD": strings.Replace(refusing.URL, "//", "//user:hidden-url-password@", 1),
 		"REFUSING":               refusing.URL, "ACCEPTING": accepting.URL, "HEADER": "hidden-backend-header", "HTPASSWD": htpasswd,
-		"HEALTH": health, "ZPAGES": zpages, "PPROF": pprof, "TELEMETRY_PORT": port, "PAGE": processtest.FreeAddress(t),
+		"HEALTH": health, "ZPAGES": zpages, "PPROF": pprof, "TELEMETRY_PORT": processtest.Port(t, telemetry), "PAGE": processtest.FreeAddress(t),
 	}
 	const config = "testdata/secrets.yaml"
 
