@@ -96,17 +96,9 @@ func (b *builder) add(p *synth.Point) {
 	}
 	t := b.template(p.Device)
 	attrs := dp.Attributes()
-	const extra = 7 // the metric's own attribute, or what a holder adds
-	if p.Holder == nil {
-		own := 1
-		if p.Reason != "" {
-			own++
-		}
-		attrs.EnsureCapacity(t.attrs.Len() + own)
-		t.attrs.CopyTo(attrs)
-	} else {
-		attrs.EnsureCapacity(t.attrs.Len() + extra)
-		t.attrs.CopyTo(attrs)
+	attrs.EnsureCapacity(t.attrs.Len() + added(p))
+	t.attrs.CopyTo(attrs)
+	if p.Holder != nil {
 		putDRA(attrs, p.DRA)
 		if p.Metric == signal.GPUDeviceHolder {
 			attrs.PutStr(signal.HolderSource, signal.HolderSourceLabels)
@@ -117,6 +109,20 @@ func (b *builder) add(p *synth.Point) {
 		attrs.PutStr(p.Metric.Attributes[0], p.Own)
 	}
 	put(attrs, signal.Reason, p.Reason)
+}
+
+// added returns how many attributes a point has at most beside its device's.
+func added(p *synth.Point) int {
+	n := 0
+	if p.Metric == signal.GPUDeviceHolder {
+		n++
+	}
+	for _, v := range [...]string{p.Own, p.Reason, p.Sharing, p.DRA.Claim, p.DRA.Driver, p.DRA.Pool, p.DRA.Device} {
+		if v != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // output returns the Resource that a point belongs to.

@@ -208,6 +208,7 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 		points pmetric.NumberDataPointSlice
 		last   window.Row
 	)
+	devices := deviceAttrs{}
 	for i := range rows {
 		row := &rows[i]
 		newResource := i == 0 || row.Resource != last.Resource
@@ -224,10 +225,28 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 		if newScope || row.Metric != last.Metric {
 			points = writeMetric(sm.Metrics().AppendEmpty(), row.Metric)
 		}
-		w.writePoint(points.AppendEmpty(), row)
+		w.writePoint(points.AppendEmpty(), row, devices)
 		last = *row
 	}
 	return md
+}
+
+// deviceAttrs are the devices of one batch as pdata has them: copying them to each point
+// is quicker than putting them one by one.
+type deviceAttrs map[*window.Attr]pcommon.Map
+
+func (d deviceAttrs) of(row *window.Row) pcommon.Map {
+	if len(row.Device) == 0 {
+		return pcommon.NewMap()
+	}
+	// All rows of a device have the same attributes in the same place.
+	m, ok := d[&row.Device[0]]
+	if !ok {
+		m = pcommon.NewMap()
+		putAttrs(m, row.Device)
+		d[&row.Device[0]] = m
+	}
+	return m
 }
 
 func (w *writer) writeScope(sm pmetric.ScopeMetrics, s *window.Scope) {
@@ -256,11 +275,11 @@ func writeMetric(m pmetric.Metric, info *window.Metric) pmetric.NumberDataPointS
 	return sum.DataPoints()
 }
 
-func (w *writer) writePoint(dp pmetric.NumberDataPoint, row *window.Row) {
+func (w *writer) writePoint(dp pmetric.NumberDataPoint, row *window.Row, devices deviceAttrs) {
 	attrs := dp.Attributes()
 	attrs.EnsureCapacity(len(row.Own) + len(row.Device) + len(row.Extra))
+	devices.of(row).CopyTo(attrs)
 	putAttrs(attrs, row.Own)
-	putAttrs(attrs, row.Device)
 	putAttrs(attrs, row.Extra)
 	dp.SetTimestamp(pcommon.Timestamp(row.Time))
 	if row.Scope != nil || w.starts {

@@ -74,6 +74,6 @@ func (e *emitter) signals(d *diagnose.Device) {
 		if v.Available {
 			p.Int = 1
 		}
-		e.s.emit(&p)
+		e.send(p)
 	}
 }

@@ -122,6 +122,13 @@ type emitter struct {
 	s    *Synthesizer
 	a    *accumulator
 	time int64
+	out  Point // the same for every point, which would be an allocation each
+}
+
+// send hands a point over.
+func (e *emitter) send(p Point) {
+	e.out = p
+	e.s.emit(&e.out)
 }
 
 func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
@@ -137,7 +144,7 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
 	} else {
 		p.Double = v
 	}
-	e.s.emit(&p)
+	e.send(p)
 }
 
 func (e *emitter) ratio(m *signal.Metric, own string, v float64) {
@@ -309,7 +316,7 @@ func (e *emitter) held(m *signal.Metric, h *holder, sharing string, i int64, f f
 	if e.s.disabled[m] {
 		return
 	}
-	e.s.emit(&Point{
+	e.send(Point{
 		Metric: m, Device: e.a.device, Holder: &h.Holder, DRA: h.dra, Sharing: sharing,
 		Time: e.time, Int: i, Double: f,
 	})
