@@ -132,6 +132,7 @@ type usage struct {
 	metric   *signal.Metric
 	resource pcommon.Map
 	holder   attribution.Holder
+	gone     bool // the holder's pod holds nothing any more
 	point    pmetric.NumberDataPoint
 }
 
@@ -293,26 +294,20 @@ func (b *batch) take(pl *place, resource pcommon.Map, m pmetric.Metric, dp pmetr
 				Driver: text(attrs, signal.DRADriver), Pool: text(attrs, signal.DRAPool), Device: text(attrs, signal.DRADevice),
 			},
 		})
-	ended := false
+	gone := false
 	if pl.own {
-		var uid string
-		uid, ended = b.p.tracker.Pod(h.Namespace, h.Pod, int64(d.time))
-		if h.UID == "" {
-			h.UID = uid
-		} else if h.UID != uid {
-			ended = false // another pod of that name
-		}
+		h.UID, gone = b.p.tracker.Pod(h.Namespace, h.Pod, h.UID, int64(d.time))
 	}
 	if of != nil {
 		// Copies: what is taken out of a batch may be used again.
-		u := usage{metric: of, resource: pcommon.NewMap(), holder: h, point: pmetric.NewNumberDataPoint()}
+		u := usage{metric: of, resource: pcommon.NewMap(), holder: h, gone: gone, point: pmetric.NewNumberDataPoint()}
 		resource.CopyTo(u.resource)
 		dp.CopyTo(u.point)
 		d.usage = append(d.usage, u)
 		return true
 	}
 	d.observed = true
-	if b.p.cfg.Sources.Labels.Enabled && !ended && !attribution.Exporter(h.Namespace, h.Pod, h.Container) {
+	if b.p.cfg.Sources.Labels.Enabled && !gone && !attribution.Exporter(h.Namespace, h.Pod, h.Container) {
 		d.labels = append(d.labels, h)
 		d.shared = d.shared || text(attrs, signal.SharingStrategy) == signal.SharingTimeSlicing
 	}

@@ -120,7 +120,7 @@ func (b *batch) users(d *device) []attribution.Holder {
 	}
 	var users []attribution.Holder
 	for i := range d.usage {
-		if u := &d.usage[i]; !u.ended() && u.value() > 0 {
+		if u := &d.usage[i]; !u.ended() && !u.gone && u.value() > 0 {
 			users = append(users, u.holder)
 		}
 	}

@@ -251,9 +251,14 @@ func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 				{Name: "mine", ResourceClaimTemplateName: new("template")},
 				{Name: "shared", ResourceClaimName: new("claim-shared")},
 			},
-			InitContainers: []corev1.Container{{Name: "side", Resources: corev1.ResourceRequirements{
-				Claims: []corev1.ResourceClaim{{Name: "shared"}},
-			}}},
+			InitContainers: []corev1.Container{
+				{Name: "side", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: corev1.ResourceRequirements{
+					Claims: []corev1.ResourceClaim{{Name: "shared"}},
+				}},
+				{Name: "warm-up", Resources: corev1.ResourceRequirements{ // ends before the others begin
+					Claims: []corev1.ResourceClaim{{Name: "mine"}, {Name: "shared"}},
+				}},
+			},
 			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
 				Claims: []corev1.ResourceClaim{{Name: "mine", Request: "gpu"}},
 			}}},
@@ -263,7 +268,10 @@ func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 			ResourceClaimStatuses: []corev1.PodResourceClaimStatus{{Name: "mine", ResourceClaimName: new("a-mine-x7")}},
 			ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{
 				ResourceClaimName: "a-extended",
-				RequestMappings:   []corev1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: "nvidia.com/gpu", RequestName: "container-0-request-0"}},
+				RequestMappings: []corev1.ContainerExtendedResourceRequest{
+					{ContainerName: "warm-up", ResourceName: "nvidia.com/gpu", RequestName: "container-0-request-0"},
+					{ContainerName: "main", ResourceName: "nvidia.com/gpu", RequestName: "container-0-request-0"},
+				},
 			},
 		},
 	}

@@ -1,6 +1,9 @@
 package attribution
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // podKey names a pod as the kubelet and the exporter do. Names are used again.
 type podKey struct {
@@ -40,7 +43,8 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 		}
 		for _, known := range l[k] {
 			if known.uid == p.UID {
-				a.from, a.ended = known.from, known.ended
+				// Not from later than now, after a step of the clock backwards.
+				a.from, a.ended = min(a.from, known.from), known.ended
 			}
 		}
 		if p.Ended {
@@ -80,6 +84,11 @@ func (l podLog) at(namespace, name string, t int64) *life {
 		}
 	}
 	return nil
+}
+
+// left reports whether a name that no pod has at a time was one before.
+func (l podLog) left(namespace, name string, t int64) bool {
+	return slices.ContainsFunc(l[podKey{namespace, name}], func(a life) bool { return a.until <= t })
 }
 
 // find returns the life of a pod by its UID, or nil.

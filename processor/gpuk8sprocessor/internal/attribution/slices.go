@@ -10,13 +10,23 @@ type sliceDevice struct {
 	kind, uuid, parent, profile string
 }
 
+// slicePool is what the slices of a pool's highest generation say of it.
+type slicePool struct {
+	generation, have, want int64
+	names                  map[string]bool
+	contradicts            bool
+}
+
+// whole reports whether all slices are there and fit each other: the scheduler uses
+// no pool whose slices differ in how many they are, or name a device twice.
+func (p *slicePool) whole() bool { return p.have == p.want && !p.contradicts }
+
 // sliceDevices returns the devices of all complete pools of the given drivers,
 // each pool's highest generation: in a lower one, and in half a pool, a name can
 // mean another device by now. whole says that there is no half a pool.
 func sliceDevices(all []Slice, drivers []string) (devices map[DRADevice]sliceDevice, whole bool) {
 	type pool struct{ driver, name string }
-	type state struct{ generation, have, want int64 }
-	pools := map[pool]*state{}
+	pools := map[pool]*slicePool{}
 	for i := range all {
 		s := &all[i]
 		if !slices.Contains(drivers, s.Driver) {
@@ -25,22 +35,28 @@ func sliceDevices(all []Slice, drivers []string) (devices map[DRADevice]sliceDev
 		k := pool{s.Driver, s.Pool}
 		p := pools[k]
 		if p == nil || s.Generation > p.generation {
-			p = &state{generation: s.Generation, want: s.Count}
+			p = &slicePool{generation: s.Generation, want: s.Count, names: map[string]bool{}}
 			pools[k] = p
 		}
-		if s.Generation == p.generation {
-			p.have++
+		if s.Generation < p.generation {
+			continue
+		}
+		p.have++
+		p.contradicts = p.contradicts || s.Count != p.want
+		for _, d := range s.Devices {
+			p.contradicts = p.contradicts || p.names[d.Name]
+			p.names[d.Name] = true
 		}
 	}
 	whole = true
 	for _, p := range pools {
-		whole = whole && p.have == p.want
+		whole = whole && p.whole()
 	}
 	devices = map[DRADevice]sliceDevice{}
 	for i := range all {
 		s := &all[i]
 		p := pools[pool{s.Driver, s.Pool}]
-		if p == nil || s.Generation != p.generation || p.have != p.want {
+		if p == nil || s.Generation != p.generation || !p.whole() {
 			continue
 		}
 		for _, d := range s.Devices {

@@ -86,7 +86,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 		t.rebuild()
 		return
 	case onlyListing(&t.observations[last].sources, &s) && s.Listing.State == Current:
-		from = max(s.Listing.Time, t.observations[last].from)
+		from = min(n, max(s.Listing.Time, t.observations[last].from))
 	}
 	t.observations = append(t.observations, observation{from, s})
 	old := max(0, len(t.observations)-maxObservations)
@@ -152,13 +152,20 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 	return nil
 }
 
-// Pod returns the UID of the pod that had a name at a time in nanoseconds, empty
-// when it is not known, and whether its containers had ended for good.
-func (t *Tracker) Pod(namespace, name string, at int64) (uid string, ended bool) {
-	if a := t.view.Load().pods.at(namespace, name, at); a != nil {
+// Pod returns the UID of the pod that has a name at a time in nanoseconds, empty
+// when it is not known, and whether the pod is known to hold nothing any more: its
+// containers had ended for good, or it was deleted. uid is what the one who names
+// the pod knows of it, empty for nothing.
+func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone bool) {
+	pods := t.view.Load().pods
+	if uid != "" {
+		a := pods.find(namespace, name, uid)
+		return uid, a != nil && a.holding() <= at
+	}
+	if a := pods.at(namespace, name, at); a != nil {
 		return a.uid, a.ended <= at
 	}
-	return "", false
+	return "", pods.left(namespace, name, at)
 }
 
 // Container returns the container of a process by the container's ID and the

@@ -142,6 +142,27 @@ func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
 	tr.Update(at(940), listing(940, container("after", gpu("GPU-1"))))
 	assert.Equal(t, []string{"after"}, pods(t, tr, "GPU-1", 945))
 	assert.Equal(t, []string{"before"}, pods(t, tr, "GPU-1", 935))
+
+	// The kubelet has not answered since.
+	tr.Update(at(900), listing(930, container("newest", gpu("GPU-1"))))
+	assert.Equal(t, []string{"newest"}, pods(t, tr, "GPU-1", 901))
+}
+
+func TestAfterAStepOfTheClockBackwardsPodsExist(t *testing.T) {
+	tr := newTestTracker()
+	s := listing(1000, container("a", gpu("GPU-1")), container("job", gpu("GPU-2")))
+	s.PodsState = Current
+	s.Pods = []Pod{{Namespace: "ns", Name: "a", UID: "uid-a", Created: nanos(990)}, {Namespace: "ns", Name: "job", UID: "uid-job", Created: nanos(990)}}
+	tr.Update(at(1001), s)
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 1001))
+
+	s.Listing.Time = nanos(401)
+	s.Pods = []Pod{s.Pods[0], {Namespace: "ns", Name: "job", UID: "uid-job", Created: nanos(990), Ended: true}}
+	tr.Update(at(401), s)
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 402))
+	assert.Empty(t, pods(t, tr, "GPU-2", 402))
+	uid, _ := tr.Pod("ns", "a", "", nanos(402))
+	assert.Equal(t, "uid-a", uid)
 }
 
 func TestAPodThatTheCacheLearnsOfAfterTheKubeletIsFoundAllTheSame(t *testing.T) {
@@ -158,7 +179,7 @@ func TestAPodThatTheCacheLearnsOfAfterTheKubeletIsFoundAllTheSame(t *testing.T) 
 	s.Pods = []Pod{{Namespace: "ns", Name: "web-0", UID: "new", Created: nanos(9)}}
 	tr.Update(at(11), s)
 	assert.Equal(t, "new", tr.Lookup("GPU-1", nanos(11)).Holders[0].UID)
-	uid, _ := tr.Pod("ns", "web-0", nanos(5))
+	uid, _ := tr.Pod("ns", "web-0", "", nanos(5))
 	assert.Equal(t, "old", uid)
 }
 
