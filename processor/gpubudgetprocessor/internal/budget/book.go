@@ -557,8 +557,12 @@ func (p *Place) exported(f *frame) {
 			continue
 		}
 		// A row that names no device is for all that its container holds.
+		devices := p.Devices
+		if r.GPU == "" && r.Index < 0 {
+			devices = p.given(&c, false)
+		}
 		var users []*User
-		for _, d := range p.Devices {
+		for _, d := range devices {
 			if r.GPU != "" && !d.named(r.GPU) || r.Index >= 0 && r.Index != d.Minor || !d.Possible(bytes) {
 				continue
 			}

@@ -124,7 +124,7 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 	for _, w := range want {
 		u := &User{
 			Container: Container{Namespace: "ns", Pod: "p", Name: "c"}, Holder: true, Exclusive: true, MPS: true,
-			Declared: declared, Claimed: 3 * gi, Claim: "c", Exported: 9 * gi,
+			Declarations: true, Declared: declared, Claimed: 3 * gi, Claim: "c", Exported: 9 * gi,
 		}
 		d := &Device{ID: "GPU-1", Limit: 16 * gi, Users: []*User{u}}
 		(&Place{Devices: []*Device{d}}).Declare(sources)
@@ -136,7 +136,7 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 
 func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
 	user := func(pod, name string, declared ...gpushare.Budget) *User {
-		return &User{Container: Container{Namespace: "ns", Pod: pod, Name: name}, Holder: true, Declared: declared}
+		return &User{Container: Container{Namespace: "ns", Pod: pod, Name: name}, Holder: true, Declarations: true, Declared: declared}
 	}
 	perDevice := gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, Minor: 1, Devices: 1, MemoryBytes: 4 * gi}
 	perPod := gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 6 * gi}
@@ -173,7 +173,7 @@ func TestWhatAPodDeclaresBeyondAContainersOwnIsForTheOthers(t *testing.T) {
 			for _, container := range tc.users {
 				d.Users = append(d.Users, &User{
 					Container: Container{Namespace: "ns", Pod: "p", Name: container}, Holder: true,
-					Declared: []gpushare.Budget{own, perPod},
+					Declarations: true, Declared: []gpushare.Budget{own, perPod},
 				})
 			}
 			s := &Sources{}
@@ -341,5 +341,52 @@ func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
 			used = append(used, fmt.Sprintf("%q %d", u.Name, u.Used/gi))
 		}
 		assert.Equal(t, []string{`"" 1`, `"a" 1`}, used)
+	}
+}
+
+// A budget that names no device is not for one that the container was not given,
+// though its processes are there.
+func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
+	now := time.Unix(1000, 0)
+	c := Container{Namespace: "ns", Pod: "a", Name: "c"}
+	for name, tc := range map[string]struct {
+		source Source
+		holder bool
+		want   []int64
+	}{
+		"of a pod":                       {Annotation, true, []int64{6 * gi, 0}},
+		"of a pod that was given none":   {Annotation, false, []int64{3 * gi, 3 * gi}},
+		"of a container":                 {ExtendedResource, true, []int64{6 * gi, 0}},
+		"of a container, of each device": {Koordinator, true, []int64{6 * gi, 0}},
+		"that an exporter tells":         {Exporter, true, []int64{6 * gi, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+			for _, id := range []string{"GPU-1", "GPU-2"} {
+				require.True(t, b.AddProcess("n1", 1, now, Process{Device: id, PID: "1", Container: c, Used: gi}))
+			}
+			require.True(t, b.AddRow(FrameKey{}, presets.Budget, 1, now, presets.Row{Namespace: "ns", Pod: "a", Container: "c", Index: -1}, 6*gi))
+			p := &Place{Name: "n1", Time: 1, Devices: []*Device{
+				{ID: "GPU-1", Used: gi, Limit: 16 * gi, Users: []*User{{Container: c, Holder: tc.holder}}},
+				{ID: "GPU-2", Used: gi, Limit: 16 * gi},
+			}}
+			b.Fill(p)
+			for _, d := range p.Devices {
+				require.Len(t, d.Users, 1)
+				d.Users[0].Declarations, d.Users[0].Declared = true, []gpushare.Budget{
+					{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi},
+					{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 6 * gi},
+					{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 6 * gi},
+				}
+			}
+			s := &Sources{}
+			s.Enabled[tc.source] = true
+			p.Declare(s)
+			var budgets []int64
+			for _, d := range p.Devices {
+				budgets = append(budgets, d.Users[0].Budget)
+			}
+			assert.Equal(t, tc.want, budgets)
+		})
 	}
 }

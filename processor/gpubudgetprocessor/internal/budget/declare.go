@@ -58,17 +58,21 @@ type Sources struct {
 	MPSReplicas int64
 }
 
-// Declare gives each user the budget of the best source that has one for it.
+// Declare gives each user the budget of the best source that has one for it. Of one
+// whose pod could not be asked nothing is known: the pod may have a better source's.
 func (p *Place) Declare(s *Sources) {
 	for _, d := range p.Devices {
 		for _, u := range d.Users {
-			u.Budget, u.Source = 0, NoSource
-			for source := KoordinatorAllocation; source < NumSources; source++ {
+			u.Budget, u.Source, u.Unsized = 0, NoSource, false
+			for source := KoordinatorAllocation; source < NumSources && u.Declarations; source++ {
 				if !s.Enabled[source] {
 					continue
 				}
-				if b := p.budget(s, source, d, u); b > 0 {
+				b := p.budget(s, source, d, u)
+				if b > 0 {
 					u.Budget, u.Source = b, source
+				}
+				if u.Unsized = b == Unknown; b != 0 {
 					break
 				}
 			}
@@ -76,6 +80,8 @@ func (p *Place) Declare(s *Sources) {
 	}
 }
 
+// budget returns what the source has for the user, 0 for nothing and Unknown for a
+// share of a device that does not tell its size.
 func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
 	switch source {
 	case DRA:
@@ -94,13 +100,18 @@ func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
 			return s.MPSLimit
 		case s.MPSReplicas > 0 && d.Limit > 0:
 			return d.Limit / s.MPSReplicas
+		case s.MPSReplicas > 0:
+			return Unknown
 		}
 		return 0
 	case MIG, WholeGPU:
-		if u.Exclusive && (d.Board != "") == (source == MIG) && d.Limit > 0 {
+		switch {
+		case !u.Exclusive || (d.Board != "") != (source == MIG):
+			return 0
+		case d.Limit > 0:
 			return d.Limit
 		}
-		return 0
+		return Unknown
 	}
 	return p.declared(ofPod[source], d, u)
 }
@@ -119,18 +130,21 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 			if !d.is(b) {
 				continue
 			}
-		} else if perDevice || found {
+		} else if perDevice || found || !slices.Contains(p.given(&u.Container, b.Container == ""), d) {
 			continue // KAI says the same once for each device
 		}
 		found = true
 		bytes, _ := gpushare.FillMemory(b.MemoryBytes, b.MemoryRatio, d.Limit)
+		if bytes == 0 {
+			return Unknown
+		}
 		switch {
 		case b.Container == "" && b.Devices > 0:
 			bytes /= d.count(func(o *User) bool { return o.samePod(&u.Container) })
 		case b.Container == "":
 			bytes = p.rest(b, u)
 		case b.Devices == 0:
-			bytes /= p.count(func(o *User) bool { return o.Match(&u.Container) })
+			bytes /= count(p.given(&u.Container, false), func(o *User) bool { return o.Match(&u.Container) })
 		}
 		total += bytes
 	}
@@ -155,10 +169,28 @@ func (d *Device) count(of func(*User) bool) int64 {
 	return max(n, 1)
 }
 
-// count is over how many users of all devices a budget is divided.
-func (p *Place) count(of func(*User) bool) int64 {
-	var n int64
+// given returns the devices that a budget is for that names none: those that its
+// container was given, or its pod where it is the pod's. Where none was given, it is
+// for any that they are on.
+func (p *Place) given(c *Container, pod bool) []*Device {
+	var given []*Device
 	for _, d := range p.Devices {
+		if slices.ContainsFunc(d.Users, func(u *User) bool {
+			return u.Holder && (u.Match(c) || pod && u.samePod(c))
+		}) {
+			given = append(given, d)
+		}
+	}
+	if given == nil {
+		return p.Devices
+	}
+	return given
+}
+
+// count is over how many users of the devices a budget is divided.
+func count(devices []*Device, of func(*User) bool) int64 {
+	var n int64
+	for _, d := range devices {
 		for _, u := range d.Users {
 			if of(u) {
 				n++
@@ -168,24 +200,24 @@ func (p *Place) count(of func(*User) bool) int64 {
 	return max(n, 1)
 }
 
-func (p *Place) holds(of func(*User) bool) bool {
-	return slices.ContainsFunc(p.Devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, of) })
+func holds(devices []*Device, of func(*User) bool) bool {
+	return slices.ContainsFunc(devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, of) })
 }
 
 // rest is the user's part of a budget for a whole pod that names no device: what
 // the same source declares for single containers is theirs, and the others share
 // the rest.
 func (p *Place) rest(pod *gpushare.Budget, u *User) int64 {
-	bytes, own := pod.MemoryBytes, map[string]bool{}
+	bytes, own, devices := pod.MemoryBytes, map[string]bool{}, p.given(&u.Container, true)
 	for i := range u.Declared {
 		b := &u.Declared[i]
 		if b.Source != pod.Source || b.Container == "" {
 			continue
 		}
 		own[b.Container] = true
-		if p.holds(func(o *User) bool { return o.samePod(&u.Container) && o.Name == b.Container }) {
+		if holds(devices, func(o *User) bool { return o.samePod(&u.Container) && o.Name == b.Container }) {
 			bytes -= b.MemoryBytes
 		}
 	}
-	return max(bytes, 0) / p.count(func(o *User) bool { return o.samePod(&u.Container) && !own[o.Name] })
+	return max(bytes, 0) / count(devices, func(o *User) bool { return o.samePod(&u.Container) && !own[o.Name] })
 }

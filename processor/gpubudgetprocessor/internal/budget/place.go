@@ -113,7 +113,9 @@ type User struct {
 	// Exported is a budget that another exporter tells, 0 for none.
 	Exported int64
 
-	// Budget is in bytes, 0 where there is none.
-	Budget int64
-	Source Source
+	// Budget is in bytes, 0 where there is none. Unsized says that there is one of
+	// which the bytes are not known: a share of a device that does not tell its size.
+	Budget  int64
+	Source  Source
+	Unsized bool
 }

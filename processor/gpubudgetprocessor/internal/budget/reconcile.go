@@ -113,10 +113,10 @@ func (d *Device) Reconcile(t Tolerance) {
 		switch {
 		case u.Budget > 0:
 			d.Declared += u.Budget
-		case !u.Declarations:
+		case !u.Declarations || u.Unsized:
 			d.Declared, d.Unbudgeted = Unknown, Unknown
 			return
-		case u.Origin == None:
+		case u.Origin == None || u.Origin == Unlisted && d.Reason.State() != Valid:
 			d.Unbudgeted = Unknown
 		case d.Unbudgeted != Unknown:
 			d.Unbudgeted += u.Used
