@@ -3,10 +3,13 @@ package gpuviewexporter
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/confignet"
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
@@ -70,7 +73,8 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.HTTP.NetAddr.Endpoint != "", "endpoint is \"\": must be an address to listen on, as in localhost:9411")
+	check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
+		"endpoint is %q: must be a host and a port to listen on, as in localhost:9411", c.HTTP.NetAddr.Endpoint)
 	check(c.Retention >= minRetention && c.Retention <= maxRetention,
 		"retention is %s: must be between %s and %s", c.Retention, minRetention, maxRetention)
 	for _, limit := range []struct {
@@ -80,4 +84,14 @@ func (c *Config) Validate() error {
 		check(limit.value >= 1 && limit.value <= maxLimit, "%s is %d: must be between 1 and %d", limit.name, limit.value, maxLimit)
 	}
 	return errors.Join(errs...)
+}
+
+// isAddress says whether text is a host, which may be empty for all, and a port.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }

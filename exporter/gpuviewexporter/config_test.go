@@ -33,7 +33,9 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		with func(*Config)
 		want string
 	}{
-		{func(c *Config) { c.HTTP.NetAddr.Endpoint = "" }, `endpoint is "": must be an address to listen on, as in localhost:9411`},
+		{func(c *Config) { c.HTTP.NetAddr.Endpoint = "" }, `endpoint is "": must be a host and a port to listen on, as in localhost:9411`},
+		{func(c *Config) { c.HTTP.NetAddr.Endpoint = "localhost" }, `endpoint is "localhost": must be a host and a port`},
+		{func(c *Config) { c.HTTP.NetAddr.Endpoint = "localhost:99999" }, `endpoint is "localhost:99999": must be a host and a port`},
 		{func(c *Config) { c.Retention = 2 }, "retention is 2ns: must be between 1m0s and 168h0m0s"},
 		{func(c *Config) { c.Retention = 200 * time.Hour }, "retention is 200h0m0s: must be between 1m0s and 168h0m0s"},
 		{func(c *Config) { c.MaxDevices = 0 }, "max_devices is 0: must be between 1 and 1000000"},

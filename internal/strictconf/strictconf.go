@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/confmap"
@@ -15,18 +16,91 @@ import (
 
 // Unmarshal decodes conf into cfg, a pointer to a component's Config, whose Unmarshal
 // method calls it. Decoding alone cuts off the fraction of a number that is for an
-// integer, and wraps one that is too large: here each is an error, which names the field,
-// its value and what is allowed. What decoding moves elsewhere is not looked at; of our
-// components' settings that is only confighttp's keepalive.
+// integer, wraps one that is too large, and passes over the misspelt settings of
+// confighttp, of which auth and tls are two: here each is an error, which names the field,
+// its value and what is allowed. Numbers that decoding moves elsewhere are not looked at;
+// of our components' settings those are only confighttp's keepalive.
 func Unmarshal(conf *confmap.Conf, cfg any) error {
 	if err := conf.Unmarshal(cfg); err != nil {
 		return err
+	}
+	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
+		return errors.Join(errs...)
 	}
 	decoded := confmap.New()
 	if err := decoded.Marshal(cfg); err != nil {
 		return err
 	}
 	return errors.Join(changed("", conf.ToStringMap(), decoded.ToStringMap())...)
+}
+
+// unknown returns an error for each key that no setting of type t has.
+func unknown(field string, given any, t reflect.Type) []error {
+	t = settings(t)
+	var errs []error
+	switch given := given.(type) {
+	case map[string]any:
+		var fields map[string]reflect.Type
+		switch t.Kind() {
+		case reflect.Struct:
+			fields = map[string]reflect.Type{}
+			addFields(fields, t)
+		case reflect.Map:
+		default:
+			return nil // a type that reads its own notation
+		}
+		for _, key := range slices.Sorted(maps.Keys(given)) {
+			inner := join(field, key)
+			switch of, ok := fields[key]; {
+			case ok:
+				errs = append(errs, unknown(inner, given[key], of)...)
+			case fields == nil:
+				errs = append(errs, unknown(inner, given[key], t.Elem())...)
+			default:
+				errs = append(errs, fmt.Errorf("%s is no setting: must be one of %s", inner, strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
+			}
+		}
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return nil
+		}
+		for i := range given {
+			errs = append(errs, unknown(fmt.Sprintf("%s[%d]", field, i), given[i], t.Elem())...)
+		}
+	}
+	return errs
+}
+
+// settings returns the type that holds the settings of a field: that which a pointer
+// points to, or an Optional has.
+func settings(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if optional, ok := reflect.PointerTo(t).MethodByName("GetOrInsertDefault"); ok {
+		return settings(optional.Type.Out(0))
+	}
+	return t
+}
+
+// addFields adds the settings of a struct, those that it squashes included.
+func addFields(fields map[string]reflect.Type, t reflect.Type) {
+	for f := range t.Fields() {
+		name, option, _ := strings.Cut(f.Tag.Get("mapstructure"), ",")
+		switch {
+		case option == "squash":
+			addFields(fields, settings(f.Type))
+		case name != "":
+			fields[name] = f.Type
+		}
+	}
+}
+
+func join(field, key string) string {
+	if field == "" {
+		return key
+	}
+	return field + confmap.KeyDelimiter + key
 }
 
 // changed returns an error for each number that is another one since it was decoded.
@@ -36,11 +110,7 @@ func changed(field string, given, decoded any) []error {
 	case map[string]any:
 		decoded, _ := decoded.(map[string]any)
 		for _, key := range slices.Sorted(maps.Keys(given)) {
-			inner := key
-			if field != "" {
-				inner = field + confmap.KeyDelimiter + key
-			}
-			errs = append(errs, changed(inner, given[key], decoded[key])...)
+			errs = append(errs, changed(join(field, key), given[key], decoded[key])...)
 		}
 	case []any:
 		decoded, _ := decoded.([]any)

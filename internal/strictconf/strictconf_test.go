@@ -75,6 +75,39 @@ func TestANumberThatIsWholePassesHoweverItIsWritten(t *testing.T) {
 	}, cfg)
 }
 
+func TestASettingThatDoesNotExistIsRefusedWhereDecodingPassesOverIt(t *testing.T) {
+	type section = map[string]any
+	page, receiver := gpuviewexporter.NewFactory(), dcgmreceiver.NewFactory()
+	for _, tt := range []struct {
+		factory component.Factory
+		given   section
+		want    string
+	}{
+		{page, section{"auht": section{"authenticator": "basicauth"}}, "auht is no setting: must be one of auth, "},
+		{page, section{"Auth": section{"authenticator": "basicauth"}}, "Auth is no setting: must be one of auth, "},
+		{page, section{"retentoin": "1h", "transprot": "tcp"}, "retentoin is no setting: must be one of auth, "},
+		{receiver, section{"http": section{"tls": section{"insecure_skip_verfy": true}}}, "http::tls::insecure_skip_verfy is no setting: must be one of "},
+		{receiver, section{"http": section{"haeders": section{"a": "b"}}}, "http::haeders is no setting: must be one of "},
+	} {
+		require.ErrorContains(t, confmap.NewFromStringMap(tt.given).Unmarshal(tt.factory.CreateDefaultConfig()), tt.want)
+	}
+	for _, tt := range []struct {
+		factory component.Factory
+		given   section
+	}{
+		{page, section{
+			"transport": "tcp", "auth": section{"authenticator": "basicauth", "request_params": []any{"a"}}, "cors": section{"allowed_origins": []any{"https://a"}},
+			"tls": section{"key_file": "/key.pem", "reload_interval": "1h"}, "response_headers": section{"X-A": "b"}, "keepalive": nil,
+		}},
+		{receiver, section{"http": section{
+			"headers": section{"a": "b"}, "tls": section{"insecure": true}, "auth": section{"authenticator": "bearer"},
+			"max_idle_conns": 3, "cookies": section{}, "middlewares": []any{section{"id": "a"}},
+		}}},
+	} {
+		require.NoError(t, confmap.NewFromStringMap(tt.given).Unmarshal(tt.factory.CreateDefaultConfig()))
+	}
+}
+
 // integers calls yield with each integer's field, below one or the whole.
 func integers(value any, field string, yield func(field string)) {
 	switch value := value.(type) {

@@ -30,6 +30,8 @@ const (
 	// minDuration is the shortest duration that makes sense. A duration without
 	// its unit is one in nanoseconds.
 	minDuration = 100 * time.Millisecond
+	// minDelay is the shortest delay that makes sense, other than none.
+	minDelay = time.Millisecond
 	// maxSeriesLimit is the greatest max_series that makes sense in memory.
 	maxSeriesLimit = 100_000_000
 )
@@ -72,7 +74,7 @@ type Config struct {
 	Metrics metricswitch.Config `mapstructure:"metrics"`
 	// Identity says which attributes make a series.
 	Identity IdentityConfig `mapstructure:"identity"`
-	// Rules replace the default rules.
+	// Rules replace the default rules where they are given; an empty list is none.
 	Rules []RuleConfig `mapstructure:"rules"`
 
 	// prevent unkeyed literal initialization
@@ -170,7 +172,7 @@ func (c *Config) Validate() error {
 	}
 	sound := c.Window >= time.Second && c.Window <= maxWindow
 	check(sound, "window is %s: must be between 1s and %s; write the unit, as in 60s", c.Window, maxWindow)
-	check(c.Grace >= 0 && (!sound || c.Grace <= 10*c.Window), "grace is %s: must be between 0s and ten times window", c.Grace)
+	check(isDelay(c.Grace) && (!sound || c.Grace <= 10*c.Window), "grace is %s: must be 0s, or 1ms to ten times window; write the unit, as in 5s", c.Grace)
 	check(c.MaxGap >= minDuration, "max_gap is %s: must be at least 100ms; write the unit, as in 90s", c.MaxGap)
 	check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
 		"memory_pressure_threshold is %v: must be above 0 and at most 1", c.MemoryPressureThreshold)
@@ -179,7 +181,7 @@ func (c *Config) Validate() error {
 	check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
 		"passthrough is %q: must be one of last, all, none", c.Passthrough)
 	check(c.SnapshotInterval >= minDuration, "snapshot_interval is %s: must be at least 100ms; write the unit, as in 90s", c.SnapshotInterval)
-	check(c.EmitJitter >= 0 && (!sound || c.EmitJitter <= c.Window), "emit_jitter is %s: must be between 0s and window", c.EmitJitter)
+	check(isDelay(c.EmitJitter) && (!sound || c.EmitJitter <= c.Window), "emit_jitter is %s: must be 0s, or 1ms to window; write the unit, as in 1s", c.EmitJitter)
 	check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
 	errs = append(errs, c.Identity.validate()...)
 	outputs := map[string]int{}
@@ -269,6 +271,8 @@ func (c *RuleConfig) validate(identity *IdentityConfig) []error {
 	return errs
 }
 
+func isDelay(d time.Duration) bool { return d == 0 || d >= minDelay }
+
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func (c *RuleConfig) threshold() float64 {
@@ -301,7 +305,7 @@ func (c *IdentityConfig) describes(key string) bool {
 
 // rules returns the rules in force.
 func (c *Config) rules() []RuleConfig {
-	if len(c.Rules) > 0 {
+	if c.Rules != nil {
 		return c.Rules
 	}
 	return defaultRules(c.MemoryPressureThreshold)

@@ -29,8 +29,9 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 	}{
 		{"a window too short", func(c *Config) { c.Window, c.EmitJitter, c.Grace = 500*time.Millisecond, 0, 0 }, "window is 500ms: must be between 1s and 24h0m0s"},
 		{"a window too long", func(c *Config) { c.Window = 25 * time.Hour }, "window is 25h0m0s: must be between 1s and 24h0m0s"},
-		{"a negative grace", func(c *Config) { c.Grace = -1 }, "grace is -1ns: must be between 0s and ten times window"},
-		{"too much grace", func(c *Config) { c.Grace = time.Hour }, "grace is 1h0m0s: must be between 0s and ten times window"},
+		{"a negative grace", func(c *Config) { c.Grace = -1 }, "grace is -1ns: must be 0s, or 1ms to ten times window"},
+		{"too much grace", func(c *Config) { c.Grace = time.Hour }, "grace is 1h0m0s: must be 0s, or 1ms to ten times window"},
+		{"a grace without its unit", func(c *Config) { c.Grace = 5 }, "grace is 5ns: must be 0s, or 1ms to ten times window; write the unit, as in 5s"},
 		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap is 0s: must be at least 100ms"},
 		{"a gap without its unit", func(c *Config) { c.MaxGap = 90 }, "max_gap is 90ns: must be at least 100ms"},
 		{"a threshold of nothing", func(c *Config) { c.MemoryPressureThreshold = 0 }, "memory_pressure_threshold is 0: must be above 0 and at most 1"},
@@ -40,7 +41,8 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no patience", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least 100ms"},
 		{"an unknown passthrough", func(c *Config) { c.Passthrough = "some" }, `passthrough is "some": must be one of last, all, none`},
 		{"snapshots without end", func(c *Config) { c.SnapshotInterval = 0 }, "snapshot_interval is 0s: must be at least 100ms"},
-		{"jitter beyond a window", func(c *Config) { c.EmitJitter = 2 * time.Minute }, "emit_jitter is 2m0s: must be between 0s and window"},
+		{"jitter beyond a window", func(c *Config) { c.EmitJitter = 2 * time.Minute }, "emit_jitter is 2m0s: must be 0s, or 1ms to window"},
+		{"jitter without its unit", func(c *Config) { c.EmitJitter = 5 }, "emit_jitter is 5ns: must be 0s, or 1ms to window; write the unit, as in 1s"},
 		{"empty batches", func(c *Config) { c.MaxBatchPoints = 0 }, "max_batch_points is 0: must be at least 1"},
 		{"an unknown metric", func(c *Config) { c.Metrics = metricswitch.Config{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
 		{"no device", func(c *Config) { c.Identity.Device = "" }, `identity::device is "": must be an attribute key`},
@@ -125,6 +127,13 @@ func TestTheDefaultRulesMakeEveryWindowMetricOfTheContract(t *testing.T) {
 
 	cfg.Rules = defaultRules(cfg.MemoryPressureThreshold)
 	require.NoError(t, confmap.Validate(cfg), "the default rules could be written as configuration")
+}
+
+func TestAnEmptyListOfRulesIsNone(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	require.NoError(t, confmap.NewFromStringMap(map[string]any{"rules": []any{}}).Unmarshal(cfg))
+	require.NoError(t, confmap.Validate(cfg))
+	assert.ElementsMatch(t, []string{signal.WindowCoverage.Name, signal.WindowSamples.Name}, cfg.metricNames())
 }
 
 func TestEveryDescriptiveAttributeOfTheContractIsDescriptive(t *testing.T) {

@@ -3,6 +3,7 @@ package dcgmreceiver
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ const (
 	minCollectionInterval = 10 * time.Millisecond
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
+	maxMaxBodySize        = 1 << 40
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
@@ -66,7 +68,7 @@ type Config struct {
 
 	// StartJitter bounds the random delay before the first scrape of each
 	// endpoint, so that not all are scraped at once. CollectionInterval when
-	// unset.
+	// unset, an hour at most.
 	StartJitter *time.Duration `mapstructure:"start_jitter"`
 
 	// MaxBodySize is the largest body that is read, in bytes after decompression.
@@ -85,9 +87,10 @@ var (
 func createDefaultConfig() component.Config {
 	client := confighttp.NewDefaultClientConfig()
 	keepalive := confighttp.NewDefaultKeepaliveClientConfig()
-	// A bound on the idle connections of all hosts would close those of some
-	// endpoint after each scrape when there are more endpoints than that.
-	keepalive.MaxIdleConns = 0
+	// A bound on the idle connections of all hosts, or of one that stands in front of many
+	// exporters, would close those of some endpoint after each scrape when there are more
+	// endpoints than that.
+	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
 	return &Config{
 		CollectionInterval: defaultCollectionInterval,
@@ -132,8 +135,8 @@ func (cfg *Config) Validate() error {
 	if cfg.StartJitter != nil && (*cfg.StartJitter < 0 || *cfg.StartJitter > maxStartJitter) {
 		errs = append(errs, fmt.Errorf("start_jitter is %s: must be between 0s and %s", *cfg.StartJitter, maxStartJitter))
 	}
-	if cfg.MaxBodySize <= 0 {
-		errs = append(errs, fmt.Errorf("max_body_size is %d: must be a positive number of bytes", cfg.MaxBodySize))
+	if cfg.MaxBodySize <= 0 || cfg.MaxBodySize > maxMaxBodySize {
+		errs = append(errs, fmt.Errorf("max_body_size is %d: must be between 1 and %d bytes", cfg.MaxBodySize, int64(maxMaxBodySize)))
 	}
 	if cfg.HTTP.Endpoint != "" {
 		errs = append(errs, fmt.Errorf("http::endpoint is %q: must not be set, the URLs belong in endpoints", withoutUserInfo(cfg.HTTP.Endpoint)))
@@ -163,7 +166,7 @@ func (cfg *Config) startJitter() time.Duration {
 	if cfg.StartJitter != nil {
 		return *cfg.StartJitter
 	}
-	return cfg.CollectionInterval
+	return min(cfg.CollectionInterval, maxStartJitter)
 }
 
 // parseEndpoint reads one entry of endpoints. Its errors do not repeat the text,

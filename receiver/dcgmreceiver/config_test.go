@@ -96,6 +96,12 @@ func TestAScrapeNeverTakesLongerThanTheInterval(t *testing.T) {
 	assert.Equal(t, time.Second, cfg.startJitter())
 }
 
+func TestNoEndpointWaitsLongerThanAnHourForItsFirstScrape(t *testing.T) {
+	cfg, err := load(t, "{endpoints: [http://localhost:9400], collection_interval: 3h}")
+	require.NoError(t, err)
+	assert.Equal(t, time.Hour, cfg.startJitter())
+}
+
 func TestAURLWithoutPathGetsMetrics(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://host:9400":             "http://host:9400/metrics",
@@ -137,7 +143,8 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"one host in two spellings", "{endpoints: ['HTTP://A:9400', 'http://a:9400']}", "the same as endpoints[0]"},
 		{"no timeout", "{endpoints: ['http://a'], timeout: 0}", "timeout is 0s: must be at least 1ms"},
 		{"a negative jitter", "{endpoints: ['http://a'], start_jitter: -1s}", "start_jitter is -1s: must be between 0s and 1h0m0s"},
-		{"no body size", "{endpoints: ['http://a'], max_body_size: 0}", "max_body_size is 0: must be a positive number of bytes"},
+		{"no body size", "{endpoints: ['http://a'], max_body_size: 0}", "max_body_size is 0: must be between 1 and 1099511627776 bytes"},
+		{"a body size beyond all", "{endpoints: ['http://a'], max_body_size: 9223372036854775807}", "max_body_size is 9223372036854775807: must be between 1 and 1099511627776 bytes"},
 		{"the client's endpoint", "{endpoints: ['http://a'], http: {endpoint: 'http://u:p@b'}}", `http::endpoint is "http://b": must not be set, the URLs belong in endpoints`},
 		{"the client's timeout", "{endpoints: ['http://a'], http: {timeout: 5s}}", "http::timeout is 5s: must not be set, the bound of a scrape is timeout"},
 		{"the client's compression", "{endpoints: ['http://a'], http: {compression: gzip}}", `http::compression is "gzip": must not be set, a scrape sends no body`},

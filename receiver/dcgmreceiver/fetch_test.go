@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -483,4 +484,37 @@ func TestOneConnectionServesAllScrapesOfAnEndpoint(t *testing.T) {
 			assert.Len(t, peers, 1)
 		})
 	}
+}
+
+// A proxy in front of many exporters is one host.
+func TestEndpointsOfOneHostKeepAConnectionEach(t *testing.T) {
+	const endpoints = 5
+	var (
+		mu    sync.Mutex
+		peers = map[string]bool{}
+		round sync.WaitGroup
+	)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		peers[r.RemoteAddr] = true
+		mu.Unlock()
+		round.Done()
+		round.Wait() // all at once, so that each needs a connection
+		serve(goodBody)(w, r)
+	}))
+	defer server.Close()
+	var urls []string
+	for i := range endpoints {
+		urls = append(urls, fmt.Sprintf("%s/nodes/%d/metrics", server.URL, i))
+	}
+	f := opened(t, urls, nil)
+	for range 3 {
+		round.Add(endpoints)
+		var scrapes sync.WaitGroup
+		for _, e := range f.endpoints {
+			scrapes.Go(func() { e.scrape(t.Context(), t.Context()) })
+		}
+		scrapes.Wait()
+	}
+	assert.Len(t, peers, endpoints)
 }

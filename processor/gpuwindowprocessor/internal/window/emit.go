@@ -165,20 +165,28 @@ func (em *Emission) closeDevice(i uint32) {
 // coverageRank is the rank of coverage; that of samples follows.
 func (e *Engine) coverageRank() uint32 { return uint32(len(e.set.Rules)) }
 
+// maxInt is the least number that an int64 cannot hold.
+const maxInt = 1 << 63
+
 // value returns the rule's result, and whether there is one: a function over no
-// sample and a ratio over no pair are absent.
+// sample and a ratio over no pair are absent, and so is what its point cannot hold.
 func (a *accumulator) value(r *Rule) (float64, bool) {
 	if a.b == 0 {
 		return 0, false
 	}
+	v := a.a
 	switch r.Function {
 	case Mean, Max, Increase:
-		return a.a, true
 	case Rate, TimeRatio:
-		return a.a / (a.b / float64(time.Second)), true
+		v /= a.b / float64(time.Second)
 	default:
-		return a.a / a.b, true
+		v /= a.b
 	}
+	limit := math.MaxFloat64
+	if r.Output.Int {
+		limit = math.Nextafter(maxInt, 0)
+	}
+	return v, math.Abs(v) <= limit
 }
 
 // End returns the end of the window.

@@ -275,3 +275,24 @@ func TestSightingsStartNoSeriesAboveTheLimit(t *testing.T) {
 	}
 	assert.EqualValues(t, 2, e.Stats().Series)
 }
+
+func TestWhatAPointCannotHoldIsAbsent(t *testing.T) {
+	set := testSettings()
+	set.Coverage.Disabled, set.Samples.Disabled, set.KeepLast = true, true, false
+	set.Rules = []Rule{
+		{Source: "busy", Function: Mean, Output: Output{Name: "mean"}, Scale: 1e308},
+		{Source: "busy", Function: Max, Output: Output{Name: "max"}, Scale: -1e308},
+		{Source: "bytes", Function: Rate, Output: Output{Name: "rate"}, Scale: 1e308},
+		{Source: "faults", Function: Increase, Output: Output{Name: "count", Int: true}, Scale: 1e18},
+		{Source: "busy", Function: Mean, Output: Output{Name: "held"}, Scale: 1},
+	}
+	e := New(set, origin)
+	for i := range 3 {
+		feed(e, time.Duration(i+1)*10*time.Second, float64(100*i+100))
+	}
+	em := e.Fetch(origin.Add(time.Minute))
+	rows := em.Next(nil, em.Rows())
+	require.Len(t, rows, 1)
+	assert.Equal(t, "held", rows[0].Metric.Name)
+	em.Close()
+}
