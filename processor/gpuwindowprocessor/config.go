@@ -89,9 +89,12 @@ type IdentityConfig struct {
 	// Resource are the Resource attributes that identify a place or workload;
 	// "a|b" takes the first of both that is present.
 	Resource []string `mapstructure:"resource"`
-	// Descriptive are point attributes that never make a series; "a.*" is a
-	// prefix.
+	// Descriptive are point attributes that never make a series and describe its
+	// device, whatever metric has them; "a.*" is a prefix.
 	Descriptive []string `mapstructure:"descriptive"`
+	// Annotations are point attributes that never make a series and describe its
+	// samples alone: those of the last sample go with it. "a.*" is a prefix.
+	Annotations []string `mapstructure:"annotations"`
 
 	_ struct{}
 }
@@ -213,12 +216,17 @@ func (c *IdentityConfig) validate() []error {
 			errs = append(errs, fmt.Errorf("identity::resource[%d] is %q: must be attribute keys separated by |", i, names))
 		}
 	}
-	for i, pattern := range c.Descriptive {
-		if err := validatePattern(pattern); err != nil {
-			errs = append(errs, fmt.Errorf("identity::descriptive[%d] %w", i, err))
-		}
-		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == c.Device || ok && strings.HasPrefix(c.Device, prefix) {
-			errs = append(errs, fmt.Errorf("identity::descriptive[%d] is %q: must not be identity::device", i, pattern))
+	for _, list := range []struct {
+		name     string
+		patterns []string
+	}{{"descriptive", c.Descriptive}, {"annotations", c.Annotations}} {
+		for i, pattern := range list.patterns {
+			if err := validatePattern(pattern); err != nil {
+				errs = append(errs, fmt.Errorf("identity::%s[%d] %w", list.name, i, err))
+			}
+			if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == c.Device || ok && strings.HasPrefix(c.Device, prefix) {
+				errs = append(errs, fmt.Errorf("identity::%s[%d] is %q: must not be identity::device", list.name, i, pattern))
+			}
 		}
 	}
 	return errs
@@ -289,13 +297,13 @@ func (c *RuleConfig) scale() float64 {
 	return *c.Scale
 }
 
-// describes reports whether a point attribute is the device's identity or
-// describes it.
+// describes reports whether a point attribute is the device's identity, describes
+// it, or is an annotation.
 func (c *IdentityConfig) describes(key string) bool {
 	if key == c.Device {
 		return true
 	}
-	for _, pattern := range c.Descriptive {
+	for _, pattern := range slices.Concat(c.Descriptive, c.Annotations) {
 		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == key || ok && strings.HasPrefix(key, prefix) {
 			return true
 		}
@@ -332,7 +340,7 @@ func (c *Config) settings() window.Settings {
 		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd,
 		KeepLast: c.Passthrough == passthroughLast,
 		Identity: window.Identity{
-			Device: c.Identity.Device, Resource: c.Identity.Resource, Descriptive: c.Identity.Descriptive,
+			Device: c.Identity.Device, Resource: c.Identity.Resource, Descriptive: c.Identity.Descriptive, Annotations: c.Identity.Annotations,
 		},
 		Coverage: c.output(signal.WindowCoverage),
 		Samples:  c.output(signal.WindowSamples),

@@ -60,9 +60,9 @@ func defaultIdentity() IdentityConfig {
 		},
 		Descriptive: []string{
 			signal.HardwareParent, signal.HardwareName, signal.HardwareModel, signal.HardwareVendor, signal.HardwareType,
-			"gpu.mig.*", signal.SharingStrategy, signal.HolderSource,
+			"gpu.mig.*", signal.SharingStrategy,
 			"k8s.resourceclaim.*", signal.DeviceClassName, "dra.*",
-			signal.PowerSource, signal.PowerEstimated, signal.BudgetSource,
 		},
+		Annotations: []string{signal.HolderSource, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource},
 	}
 }

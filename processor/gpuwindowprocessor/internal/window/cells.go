@@ -54,6 +54,8 @@ type openWindow struct {
 	// extras are attributes by output that neither identify a series nor are
 	// declared descriptive. They are rare, so that most windows have none.
 	extras map[uint32]*described
+	// notes are the annotations of last values, by series.
+	notes map[uint32][]Attr
 	// refs are used while the window's rows are read.
 	refs []ref
 }
@@ -84,6 +86,7 @@ type lastCell struct {
 	bits        uint64
 	series      uint32
 	integer     bool
+	noted       bool // has annotations
 }
 
 // deviceCell is the state of a device in a window.
@@ -206,7 +209,7 @@ func (w *openWindow) reset() {
 	}
 	w.cells, w.accs, w.outs, w.lasts, w.chunks = w.cells[:0], w.accs[:0], w.outs[:0], w.lasts[:0], w.chunks[:0]
 	w.devices, w.resources = w.devices[:0], w.resources[:0]
-	w.extras = nil
+	w.extras, w.notes = nil, nil
 }
 
 // position returns the position of t among the device's sample times, to which

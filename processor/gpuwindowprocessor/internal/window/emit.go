@@ -17,7 +17,7 @@ type Row struct {
 	Metric   *Metric
 	// Own are the attributes that make the series and Device those that
 	// describe its device, including the device's identity; Extra describe the
-	// series.
+	// series alone.
 	Own, Device, Extra []Attr
 	// Start and Time are the window's limits for rows that a window made and
 	// the sample's own times for carried ones.
@@ -111,8 +111,15 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 	}
 	ranks := e.ranks()
 	for i := range w.lasts {
-		s := &e.series.items[w.lasts[i].series]
+		l := &w.lasts[i]
+		s := &e.series.items[l.series]
 		s.flags |= left
+		if l.noted || s.flags&noted != 0 {
+			s.flags &^= noted
+			if setNotes(&e.notes, l.series, w.notes[l.series]) {
+				s.flags |= noted
+			}
+		}
 		em.refs = append(em.refs, ref{
 			resource: e.devices.items[s.device].resource, rank: ranks[s.full], device: s.device, at: uint32(i),
 		})
@@ -242,6 +249,9 @@ func (em *Emission) row(r *ref) Row {
 		row.Metric, row.Scope = m.info, e.scopes.items[m.scope].Scope
 		row.Own = e.sets.items[s.set].attrs
 		row.Start, row.Time, row.Value = l.start, l.time, Number{bits: l.bits, integer: l.integer}
+		if l.noted {
+			row.Extra = w.notes[l.series]
+		}
 	}
 	return row
 }
@@ -370,7 +380,7 @@ func (e *Engine) expire(ends []endRef, i uint32, ranks []uint32) []endRef {
 	if s.flags&left != 0 {
 		m := &e.metrics.items[s.full]
 		mark(ranks[s.full], Row{
-			Metric: m.info, Scope: e.scopes.items[m.scope].Scope, Own: e.sets.items[s.set].attrs, Start: s.start,
+			Metric: m.info, Scope: e.scopes.items[m.scope].Scope, Own: e.sets.items[s.set].attrs, Extra: e.notes[i], Start: s.start,
 		}, max(s.last, 1))
 	}
 	if s.flags&consumed != 0 {

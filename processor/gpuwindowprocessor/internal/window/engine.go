@@ -206,6 +206,8 @@ const (
 	carried
 	// left carried series have done so.
 	left
+	// noted series left with annotations.
+	noted
 	seriesFlagsEnd
 )
 
@@ -237,6 +239,8 @@ type Engine struct {
 	metrics       table[metricKey, metric]
 	series        table[seriesKey, series]
 	runs          runs
+	// notes are the annotations that noted series left with.
+	notes map[uint32][]Attr
 
 	// clock is the highest wall clock since the last step, closed the end of
 	// the newest closed window.
@@ -438,11 +442,11 @@ type Ingest struct {
 
 	values []selected
 	// own are the attributes that make the point's series, extra those that
-	// describe it without being declared to.
-	own, extra []Attr
-	sorted     []Attr
-	buf        []byte
-	list       []uint32
+	// describe it without being declared to, notes its annotations.
+	own, extra, notes []Attr
+	sorted            []Attr
+	buf               []byte
+	list              []uint32
 }
 
 // maxClasses bounds the attribute keys whose class is remembered.
@@ -467,6 +471,7 @@ type class uint8
 const (
 	classOwn class = iota
 	classDescriptive
+	classAnnotation
 	classDevice
 )
 
@@ -739,7 +744,7 @@ func (in *Ingest) lookup(place, ident uint32, id string) uint32 {
 // identify finds the point's device and, in in.own, the attributes that make its
 // series. The plan is returned when a rule consumes the point.
 func (in *Ingest) identify(p *Point) (id string, pl *plan) {
-	in.own, in.extra = in.own[:0], in.extra[:0]
+	in.own, in.extra, in.notes = in.own[:0], in.extra[:0], in.notes[:0]
 	for i := range p.Attrs {
 		a := &p.Attrs[i]
 		if i == len(in.layout) {
@@ -754,10 +759,12 @@ func (in *Ingest) identify(p *Point) (id string, pl *plan) {
 			}
 		case classOwn:
 			in.own = append(in.own, *a)
+		case classAnnotation:
+			in.notes = append(in.notes, *a)
 		}
 	}
 	if id == "" {
-		in.own = append(in.own[:0], p.Attrs...)
+		in.own, in.notes = append(in.own[:0], p.Attrs...), in.notes[:0]
 		return "", nil
 	}
 	if in.plan == nil {
@@ -806,6 +813,8 @@ func (id *Identity) classify(key string) class {
 		return classDevice
 	case matchAny(id.Descriptive, key):
 		return classDescriptive
+	case matchAny(id.Annotations, key):
+		return classAnnotation
 	default:
 		return classOwn
 	}
@@ -971,12 +980,28 @@ func (in *Ingest) carry(w *openWindow, c *cell, s *series, p *Point) {
 		return
 	}
 	l.time, l.start, l.bits, l.integer = p.Time, p.Start, p.Value.bits, p.Value.integer
+	if len(in.notes) > 0 || l.noted {
+		l.noted = setNotes(&w.notes, c.series, in.notes)
+	}
 	if s.full != in.full {
 		old := s.full
 		s.full = in.fullMetric()
 		in.e.metrics.hold(s.full)
 		in.e.releaseMetric(old)
 	}
+}
+
+// setNotes makes annotations those of a series and reports whether there are any.
+func setNotes(of *map[uint32][]Attr, series uint32, notes []Attr) bool {
+	switch {
+	case len(notes) == 0:
+		delete(*of, series)
+	case *of == nil:
+		*of = map[uint32][]Attr{series: cloneAttrs(notes)}
+	case !slices.Equal((*of)[series], notes):
+		(*of)[series] = cloneAttrs(notes)
+	}
+	return len(notes) > 0
 }
 
 // describe takes the descriptive attributes of the sample into its window.
@@ -987,7 +1012,7 @@ func (in *Ingest) describe(w *openWindow, dc *deviceCell, s *series, p *Point) {
 	at := 0
 	for i := range p.Attrs {
 		l := &in.layout[i]
-		if l.class == classOwn {
+		if l.class == classOwn || l.class == classAnnotation {
 			continue
 		}
 		v := &p.Attrs[i].Value
@@ -998,7 +1023,7 @@ func (in *Ingest) describe(w *openWindow, dc *deviceCell, s *series, p *Point) {
 		at++
 	}
 	dc.time = max(dc.time, p.Time)
-	if len(in.extra) == 0 {
+	if s.flags&consumed == 0 || len(in.extra)+len(in.notes) == 0 {
 		return
 	}
 	outs := in.e.runs.get(s.outs, 2*int(s.outLen))
@@ -1013,6 +1038,9 @@ func (in *Ingest) describe(w *openWindow, dc *deviceCell, s *series, p *Point) {
 		}
 		for j := range in.extra {
 			x.add(in.extra[j].Key, in.extra[j].Value, p.Time, j)
+		}
+		for j := range in.notes {
+			x.add(in.notes[j].Key, in.notes[j].Value, p.Time, len(in.extra)+j)
 		}
 		x.time = max(x.time, p.Time)
 	}
@@ -1143,6 +1171,9 @@ func (w *openWindow) before(dev uint32, t int64) int64 {
 // end gives back what the series at i refers to.
 func (e *Engine) end(i uint32) {
 	s, _ := e.series.release(i)
+	if s.flags&noted != 0 {
+		delete(e.notes, i)
+	}
 	e.releaseMetric(s.metric)
 	if s.flags&carried != 0 {
 		e.releaseMetric(s.full)

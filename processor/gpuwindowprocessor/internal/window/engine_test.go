@@ -21,7 +21,7 @@ func testSettings() Settings {
 	return Settings{
 		Window: time.Minute, Grace: 5 * time.Second, MaxGap: 90 * time.Second,
 		MaxSeries: 1000, IdleTimeout: 10 * time.Minute, MarkEnd: true, KeepLast: true,
-		Identity: Identity{Device: "id", Resource: []string{"node|host", "pod"}, Descriptive: []string{"model", "mig.*"}},
+		Identity: Identity{Device: "id", Resource: []string{"node|host", "pod"}, Descriptive: []string{"model", "mig.*"}, Annotations: []string{"src"}},
 		Rules: []Rule{
 			{Source: "busy", Function: Mean, Output: output("busy.avg", "1"), Scale: 1},
 			{Source: "busy", Function: Max, Output: output("busy.max", "1"), Scale: 1},
@@ -295,4 +295,66 @@ func TestWhatAPointCannotHoldIsAbsent(t *testing.T) {
 	require.Len(t, rows, 1)
 	assert.Equal(t, "held", rows[0].Metric.Name)
 	em.Close()
+}
+
+// An annotation is about the samples that have it: other series of the device do not get
+// it, and it is gone when they have it no more.
+func TestAnAnnotationGoesWithTheLastSampleOfItsSeriesAlone(t *testing.T) {
+	e := New(testSettings(), origin)
+	add := func(at time.Duration, sources ...string) {
+		in := e.Begin(origin.Add(at))
+		defer in.End()
+		in.SetResource([]Attr{{"node", String("n1")}}, "")
+		in.SetScope(Scope{})
+		for _, name := range []string{"other", "busy", "watts"} {
+			p := Point{Attrs: []Attr{{"id", String("d1")}}, Time: origin.Add(at).UnixNano(), Value: Double(0.5)}
+			if name != "other" {
+				for _, source := range sources {
+					p.Attrs = append(p.Attrs, Attr{"src", String(source)})
+				}
+			}
+			in.SetMetric(Metric{Name: name, Kind: Gauge})
+			in.Add(&p)
+		}
+	}
+	said := func(rows []Row) map[string][]Attr {
+		of := map[string][]Attr{}
+		for _, r := range rows {
+			of[r.Metric.Name] = r.Extra
+			assert.Equal(t, []Attr{{"id", String("d1")}}, r.Device)
+		}
+		return of
+	}
+	window := func(n int) map[string][]Attr {
+		em := e.Fetch(origin.Add(time.Duration(n) * time.Minute))
+		defer em.Close()
+		return said(em.Next(nil, em.Rows()))
+	}
+	src := func(source string) []Attr { return []Attr{{"src", String(source)}} }
+
+	add(10*time.Second, "guessed")
+	add(50*time.Second, "measured")
+	add(70 * time.Second) // of the next window
+	e, err := Restore(testSettings(), origin.Add(70*time.Second), time.Time{}, e.Snapshot(nil))
+	require.NoError(t, err)
+	of := window(1)
+	assert.Equal(t, src("measured"), of["watts"])
+	assert.Equal(t, src("measured"), of["busy.avg"])
+	assert.Empty(t, of["other"])
+	assert.Empty(t, of["coverage"])
+
+	of = window(2)
+	assert.Contains(t, of, "watts")
+	for name, extra := range of {
+		assert.Empty(t, extra, name)
+	}
+
+	add(130*time.Second, "guessed")
+	window(3)
+	e, err = Restore(testSettings(), origin.Add(190*time.Second), time.Time{}, e.Snapshot(nil))
+	require.NoError(t, err)
+	rows, _ := e.Expire(origin.Add(time.Hour), nil, 100)
+	of = said(rows)
+	assert.Equal(t, src("guessed"), of["watts"], "the end is that of the series which was sent")
+	assert.Empty(t, of["other"])
 }

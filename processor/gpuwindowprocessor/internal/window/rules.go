@@ -103,9 +103,12 @@ type Identity struct {
 	// Resource are the attributes that identify a Resource. An element may name
 	// alternatives, separated by |, of which the first present one counts.
 	Resource []string
-	// Descriptive are point attributes that never make a series; one that ends
-	// in * is a prefix.
+	// Descriptive are point attributes that never make a series and describe its
+	// device, whatever metric has them; one that ends in * is a prefix.
 	Descriptive []string
+	// Annotations are point attributes that never make a series and describe its
+	// samples alone: those of the last sample go with it. One that ends in * is a prefix.
+	Annotations []string
 }
 
 // Settings are the engine's. The caller has validated them.

@@ -20,7 +20,7 @@ import (
 var snapshotMagic = []byte("gpuwindow")
 
 // snapshotVersion changes with the layout of the body.
-const snapshotVersion = 1
+const snapshotVersion = 2
 
 const checksumSize = 8
 
@@ -87,6 +87,7 @@ func (e *Engine) Snapshot(b []byte) []byte {
 		w.int(o.left)
 	})
 	writeTable(w, &e.series, func(s *series) { e.writeSeries(w, s) })
+	w.notes(e.notes)
 	w.uint(uint64(len(e.windows)))
 	for _, win := range e.windows {
 		win.write(w)
@@ -103,6 +104,14 @@ func writeTable[K comparable, V keyed[K]](w *writer, t *table[K, V], item func(*
 		if w.bool(live); live {
 			item(&t.items[i])
 		}
+	}
+}
+
+func (w *writer) notes(of map[uint32][]Attr) {
+	w.uint(uint64(len(of)))
+	for _, at := range slices.Sorted(maps.Keys(of)) {
+		w.uint(uint64(at))
+		w.attrs(of[at])
 	}
 }
 
@@ -188,6 +197,7 @@ func (w *openWindow) write(out *writer) {
 		out.int(x.time)
 		out.attrs(x.attrs)
 	}
+	out.notes(w.notes)
 }
 
 // Restore returns an engine at the wall clock now that goes on where the
@@ -372,10 +382,31 @@ func (e *Engine) readTables(r *reader) {
 	for _, i := range e.series.index {
 		e.series.hold(i)
 	}
+	e.notes = r.notes(e)
+	for at, s := range e.series.items {
+		if _, ok := e.notes[uint32(at)]; ok != (s.flags&noted != 0) {
+			r.fail()
+		}
+	}
 	if !whole(&e.scopes) || !whole(&e.metrics) || !whole(&e.sets) || !whole(&e.resources) ||
 		!whole(&e.devices) || !whole(&e.outputs) {
 		r.fail()
 	}
+}
+
+// notes reads annotations of series, none without an attribute.
+func (r *reader) notes(e *Engine) map[uint32][]Attr {
+	var of map[uint32][]Attr
+	for range r.count(2) {
+		at := r.index(len(e.series.items))
+		attrs := r.attrs()
+		if r.err != nil || !e.series.live(at) || len(attrs) == 0 {
+			r.fail()
+			return nil
+		}
+		setNotes(&of, at, attrs)
+	}
+	return of
 }
 
 func (r *reader) resource() *Resource { return &Resource{SchemaURL: r.string(), Attrs: r.attrs()} }
@@ -496,6 +527,10 @@ func (w *openWindow) read(r *reader, e *Engine) {
 			w.extras = map[uint32]*described{}
 		}
 		w.extras[out] = x
+	}
+	w.notes = r.notes(e)
+	for i := range w.lasts {
+		_, w.lasts[i].noted = w.notes[w.lasts[i].series]
 	}
 	for i := range w.cells {
 		s := &e.series.items[w.cells[i].series]
