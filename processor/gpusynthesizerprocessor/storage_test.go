@@ -71,6 +71,24 @@ DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 	assert.Contains(t, got, "{error.type=xid_31, gpu.mig.gpu_instance.id=7, hw.id=GPU-2/gi7, hw.parent=GPU-2} = 3 {error} since 10s")
 }
 
+func TestARestartOfTheExporterBeforeThatOfTheCollectorIsRemembered(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	for i, rows := range []string{
+		`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 4`,
+		`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 5`,
+		`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1"} 0`,
+		`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1"} 0`,
+	} {
+		feed(t, before, int64(10*(i+1)), rows)
+	}
+	assert.Equal(t, 3, m.Writes(), "what is forgotten is written, once")
+
+	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, after, farFuture, `DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 5`)
+	assert.Contains(t, rendered(sink), "{error.type=xid_13, hw.id=GPU-1} = 6 {error} since 10s", "1 before the exporter's restart and 5 after it")
+}
+
 func TestStateIsWrittenOnlyWhenItChanged(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"math"
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
@@ -189,15 +190,16 @@ func (a *accumulator) reset(d *Device) {
 }
 
 // foldBoard moves the fields that measure the board from its instances' rows to
-// the board: levels of the lowest instance, the highest counter, all bits.
+// the board: levels of the lowest instance, the highest counter, all bits. A counter
+// does not fall because the row with the highest value is missing: it would look like
+// one that began anew. It does when a row's own value fell, or all rows are new.
 func (a *accumulator) foldBoard() {
-	for i := range boardFields {
-		f := boardFields[i]
+	for i, f := range boardFields {
 		c := &a.fields[f.ID]
 		if c.hasBare || c.hasHeld {
 			continue // a row of the whole board says it itself
 		}
-		lowest := 0
+		lowest, known, fell := 0, false, false
 		for _, in := range a.instances {
 			v, ok := in.get(f.ID)
 			if !ok {
@@ -209,6 +211,18 @@ func (a *accumulator) foldBoard() {
 			case !c.hasBare || in.device.number < lowest:
 				c.bare, c.hasBare, lowest = v, true, in.device.number
 			}
+			if f.Kind == dcgm.Counter {
+				before := in.device.counter(i)
+				known, fell = known || !math.IsNaN(*before), fell || v < *before
+				*before = v
+			}
+		}
+		if f.Kind == dcgm.Counter && c.hasBare {
+			highest := a.device.counter(i)
+			if known && !fell && c.bare < *highest {
+				c.bare = *highest
+			}
+			*highest = c.bare
 		}
 	}
 	for _, in := range a.instances {

@@ -1,6 +1,8 @@
 package synth
 
 import (
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,6 +49,9 @@ type Device struct {
 
 	xid   xidState
 	bytes [numByteCounters]byteCounter
+	// counters are the last values of boardFields that are counters, as the rows of an
+	// instance had them or as its board got them; NaN before the first, nil without any.
+	counters []float64
 
 	acc *accumulator // this scrape's rows, nil between scrapes
 }
@@ -66,6 +71,14 @@ func (d *Device) seen(t int64, arrived time.Duration) int64 {
 		d.xid.time, d.bytes = 0, [numByteCounters]byteCounter{}
 	}
 	return 0
+}
+
+// counter returns the last value of a counter of boardFields.
+func (d *Device) counter(i int) *float64 {
+	if d.counters == nil {
+		d.counters = slices.Repeat([]float64{math.NaN()}, len(boardFields))
+	}
+	return &d.counters[i]
 }
 
 // describe takes over what a row says about the device.

@@ -70,6 +70,7 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	if s.since == 0 {
 		s.since = t
 	}
+	changed = a.forgetTotals()
 	present := func(x xidSource) bool {
 		return x == xidTotal && a.hasTotals || x == xidCount && a.hasCounts || x == xidLast && hasLast
 	}
@@ -98,7 +99,7 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	case xidTotal:
 		a.moves(a.totals, s.totals, true)
 	}
-	changed = s.source != now
+	changed = changed || s.source != now
 	s.source = now
 	if hasLast && s.last != int(last) {
 		s.last, changed = int(last), true
@@ -115,6 +116,23 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// forgetTotals forgets the counters of an exporter that was restarted, as they begin at
+// 0 then: one of them fell, or only rows without a code are left, which say that nothing
+// has come yet. That a code is absent proves nothing by itself. It reports whether it
+// forgot any.
+func (a *accumulator) forgetTotals() bool {
+	s := &a.device.xid
+	restarted := a.hasTotals && len(a.totals) == 0
+	for code, v := range a.totals {
+		restarted = restarted || v < s.totals[code]
+	}
+	if !restarted || len(s.totals) == 0 {
+		return false
+	}
+	clear(s.totals)
+	return true
 }
 
 // moves appends the upward moves of counts per code. Counters that fell were
