@@ -188,6 +188,33 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"a certificate of nobody":            {[]string{"view.enabled=true", "tls.certManager.enabled=true"}, "tls.certManager.issuerRef has no name"},
 		"a memory resource and no collector": {[]string{backend, "cluster.enabled=false", "memoryResource.enabled=true"}, "set cluster.enabled to true"},
 		"a memory resource of no name":       {[]string{backend, "memoryResource.enabled=true"}, "set it to a name with a domain of your own"},
+		"a page that listens elsewhere": {
+			[]string{"view.enabled=true", `tls.secretName="gpu"`, `view.settings.endpoint="0.0.0.0:9411"`},
+			`view.settings.endpoint is "0.0.0.0:9411": must not be set`,
+		},
+		"a page on a socket": {
+			[]string{"view.enabled=true", `tls.secretName="gpu"`, `view.settings.transport="unix"`},
+			`view.settings.transport is "unix": must not be set`,
+		},
+		"a page with the certificate taken away": {
+			[]string{"view.enabled=true", "view.expose=true", "view.anonymous=true", `tls.secretName="gpu"`, "view.settings={\"tls\":{\"cert_file\":\"\"}}"},
+			`view.settings.tls is {"cert_file":""}: must not be set`,
+		},
+		"half a Gi for the agent":          {[]string{backend, `agent.resources.limits.memory="0.5Gi"`}, `agent.resources.limits.memory is "0.5Gi": must be none, or a whole number of Mi or Gi`},
+		"a decimal G for the cluster's":    {[]string{backend, `cluster.resources.limits.memory="1G"`}, `cluster.resources.limits.memory is "1G": must be`},
+		"bytes for the gateway":            {[]string{backend, `gateway.resources.limits.memory="1073741824"`}, `gateway.resources.limits.memory is "1073741824": must be`},
+		"a number of bytes for the page":   {[]string{backend, `view.resources.limits.memory=1073741824`}, "view.resources.limits.memory is 1073741824: must be"},
+		"no number of gateways":            {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=null"}, "gateway.replicas is null: must be a whole number, at least 1"},
+		"no grace of gateways":             {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.grace=null"}, "gateway.grace is null: must be at least 45s"},
+		"a grace that ends before agents":  {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="44s"`}, `gateway.grace is "44s": must be at least 45s`},
+		"a grace of more than ten windows": {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="11m"`}, `gateway.grace is "11m" and window.settings.window is "60s": must be at most ten times the window`},
+		"two collectors of one account": {
+			[]string{backend, `agent.serviceAccount.name="gpu"`, `cluster.serviceAccount.name="gpu"`},
+			`are both the account "gpu": each would have the permissions of the other`,
+		},
+		"an agent with the cluster collector's account": {
+			[]string{backend, `agent.serviceAccount.name="otelcol-gpu-cluster"`}, `are both the account "otelcol-gpu-cluster"`,
+		},
 		"an armed watchdog that may evict nowhere": {
 			[]string{backend, "budget.enabled=true", "watchdog.enabled=true", "watchdog.dryRun=false"},
 			"list the namespaces whose pods may be",
@@ -198,6 +225,26 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 			require.Error(t, err)
 			assert.Contains(t, output, tc.want)
 		})
+	}
+}
+
+func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
+	const backend = `backend.endpoint="http://backend"`
+	for name, set := range map[string][]string{
+		"no memory limit":               {backend, "agent.resources.limits.memory=null"},
+		"a page without settings":       {"view.enabled=true", "tls.insecure=true", "view.settings=null"},
+		"no resources":                  {backend, "agent.resources=null"},
+		"the shortest grace":            {backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="45s"`},
+		"a grace of ten windows":        {backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="15m"`, `window.settings.window="1m30s"`},
+		"a window from the environment": {backend, "gateway.enabled=true", "tls.insecure=true", `window.settings.window="${env:WINDOW}"`},
+		"a short window and no gateway": {backend, `window.settings.window="1s"`},
+		"one account and one collector": {backend, `agent.serviceAccount.name="gpu"`, `cluster.serviceAccount.name="gpu"`, "cluster.enabled=false"},
+		"a page's listener in no page":  {backend, `view.settings.endpoint="0.0.0.0:9411"`},
+		"a page of which only auth is said": {
+			"view.enabled=true", "view.expose=true", `tls.secretName="gpu"`, `view.settings.auth={"authenticator":"basicauth"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) { decode(t, render(t, "", set...)) })
 	}
 }
 

@@ -227,6 +227,10 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	if c.NodeName != "" {
+		reasons := validation.IsDNS1123Subdomain(c.NodeName)
+		check(len(reasons) == 0, "node_name is %q: must be empty or a DNS subdomain name: %s", c.NodeName, strings.Join(reasons, "; "))
+	}
 	names := map[string]bool{}
 	for i, r := range c.Sources.ExtendedResources {
 		check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
@@ -239,8 +243,13 @@ func (c *Config) Validate() error {
 		names[r.Name] = true
 	}
 	key := c.Sources.Annotation.Key
-	check(key == "" || kube.PodAnnotation(key) && !slices.Contains(kai, key) && len(validation.IsQualifiedName(key)) == 0,
-		"sources::annotation::key is %q: must have gpu in it and not be one of KAI's %s", key, strings.Join(kai, ", "))
+	if key != "" {
+		reasons := validation.IsQualifiedName(key)
+		check(len(reasons) == 0, "sources::annotation::key is %q: must be a qualified annotation key, as in example.com/gpu-memory: %s",
+			key, strings.Join(reasons, "; "))
+		check(len(reasons) > 0 || kube.PodAnnotation(key) && !slices.Contains(kai, key),
+			"sources::annotation::key is %q: must have gpu in it and not be one of KAI's %s", key, strings.Join(kai, ", "))
+	}
 	if c.Kubernetes.AuthType == kube.AuthNone {
 		for option, wanted := range map[string]bool{
 			"extended_resources": len(c.Sources.ExtendedResources) > 0, "annotation": key != "", "dra": c.Sources.DRA.Enabled,

@@ -22,6 +22,8 @@ import (
 const nodeNameEnv = "NODE_NAME"
 
 const (
+	minTimeout = 10 * time.Millisecond
+	maxTimeout = time.Minute
 	maxWait    = 5 * time.Minute
 	minHistory = time.Second
 	maxHistory = time.Hour
@@ -92,13 +94,18 @@ func (c *PodResourcesConfig) client() kube.PodResourcesConfig {
 	return kube.PodResourcesConfig{Socket: c.Socket, Interval: c.Interval, Timeout: c.Timeout}
 }
 
-// Validate reports what the kubelet's client does not allow, where it is used.
+// Validate reports what cannot be used of the kubelet's client, where it is used.
 func (c *PodResourcesConfig) Validate() error {
 	if !c.Enabled {
 		return nil
 	}
 	client := c.client()
-	return client.Validate()
+	if c.Timeout >= minTimeout && c.Timeout <= maxTimeout {
+		return client.Validate()
+	}
+	client.Timeout = maxTimeout // said here and not again
+	return errors.Join(client.Validate(),
+		fmt.Errorf("timeout is %s: must be between %s and %s; write the unit, as in 5s", c.Timeout, minTimeout, maxTimeout))
 }
 
 // DRAConfig is the source dra.
@@ -164,8 +171,13 @@ func (c *Config) Validate() error {
 	check(!s.PodResources.Enabled || len(c.ResourceNames) > 0,
 		"resource_names is []: must have a name while sources::pod_resources is enabled")
 	for i, name := range c.ResourceNames {
-		check(strings.Trim(name, "*") != "" && !strings.Contains(strings.TrimSuffix(name, "*"), "*"),
-			"resource_names[%d] is %q: must be a resource name, with * only at its end", i, name)
+		prefix, wild := strings.CutSuffix(name, "*")
+		one := prefix // a name that it stands for
+		if wild {
+			one += "x"
+		}
+		check(strings.Contains(prefix, "/") && len(validation.IsQualifiedName(one)) == 0,
+			"resource_names[%d] is %q: must be <domain>/<name>, or a prefix <domain>/<start>*", i, name)
 	}
 	check(!s.DRA.Enabled || len(s.DRA.Drivers) > 0, "sources::dra::drivers is []: must have a driver's name while sources::dra is enabled")
 	for i, name := range s.DRA.Drivers {

@@ -56,8 +56,11 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 			"sources is without an enabled one: must be at least one of pod_resources, dra, labels, processes",
 		},
 		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names is []: must have a name while sources::pod_resources is enabled"},
-		{"a resource name of nothing", func(c *Config) { c.ResourceNames = []string{"*"} }, `resource_names[0] is "*": must be a resource name, with * only at its end`},
+		{"a resource name of nothing", func(c *Config) { c.ResourceNames = []string{"*"} }, `resource_names[0] is "*": must be <domain>/<name>, or a prefix <domain>/<start>*`},
 		{"a star within a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `resource_names[0] is "a/*b": must be`},
+		{"a resource name without a domain", func(c *Config) { c.ResourceNames = []string{"nvidia.com/gpu", "gpu"} }, `resource_names[1] is "gpu": must be <domain>/<name>`},
+		{"any domain", func(c *Config) { c.ResourceNames = []string{"nvidia*"} }, `resource_names[0] is "nvidia*": must be <domain>/<name>`},
+		{"a resource name with a blank", func(c *Config) { c.ResourceNames = []string{"nvidia.com/g pu"} }, `resource_names[0] is "nvidia.com/g pu": must be <domain>/<name>`},
 		{"no driver", func(c *Config) { c.Sources.DRA.Drivers = nil }, "sources::dra::drivers is []: must have"},
 		{"an empty driver", func(c *Config) { c.Sources.DRA.Drivers = []string{""} }, `sources::dra::drivers[0] is "": must be a driver's name`},
 		{"claims without dra", func(c *Config) { c.Claims, c.Sources.DRA.Enabled = true, false }, "claims is true: must be false while sources::dra is disabled"},
@@ -72,6 +75,10 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"unknown metric", func(c *Config) { c.Metrics = metricswitch.Config{"hw.pwoer": {}} }, `metrics has the key "hw.pwoer": must be one of container.accelerator.memory_total, `},
 		{"a metric of another component", func(c *Config) { c.Metrics = metricswitch.Config{signal.XIDErrors.Name: {}} }, `metrics has the key "gpu.saturation.xid.errors": must be one of`},
 		{"socket", func(c *Config) { c.Sources.PodResources.Socket = "kubelet.sock" }, `sources::pod_resources: socket is "kubelet.sock"`},
+		{"interval", func(c *Config) { c.Sources.PodResources.Interval = 10 }, "sources::pod_resources: interval is 10ns: must be between 1s and 10m0s"},
+		{"a timeout without a unit", func(c *Config) { c.Sources.PodResources.Timeout = 5 }, "sources::pod_resources: timeout is 5ns: must be between 10ms and 1m0s; write the unit, as in 5s"},
+		{"no timeout", func(c *Config) { c.Sources.PodResources.Timeout = 0 }, "sources::pod_resources: timeout is 0s: must be between 10ms and 1m0s; write the unit, as in 5s"},
+		{"a long timeout", func(c *Config) { c.Sources.PodResources.Timeout = 2 * time.Minute }, "sources::pod_resources: timeout is 2m0s: must be between 10ms and 1m0s; write the unit, as in 5s"},
 		{"auth_type", func(c *Config) { c.Kubernetes.AuthType = "magic" }, `kubernetes: auth_type is "magic"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -80,6 +87,17 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 			assert.ErrorContains(t, confmap.Validate(cfg), tt.want)
 		})
 	}
+}
+
+func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.ResourceNames = []string{"example.com/*", "nvidia.com/mig-*", "example.com/gpu.shared"}
+	for _, timeout := range []time.Duration{10 * time.Millisecond, time.Minute} {
+		cfg.Sources.PodResources.Timeout = timeout
+		require.NoError(t, confmap.Validate(cfg))
+	}
+	cfg.Sources.PodResources.Enabled, cfg.Sources.PodResources.Timeout = false, 0
+	require.NoError(t, confmap.Validate(cfg), "what is not used is not checked")
 }
 
 func TestOnlyCadvisorsMetricsAreOffUnlessAskedFor(t *testing.T) {

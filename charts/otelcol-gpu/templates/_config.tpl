@@ -49,6 +49,12 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem" }}
 {{- end }}
 {{- include "otelcol-gpu.checkTLS" . }}
+{{- include "otelcol-gpu.checkMemory" . }}
+{{- include "otelcol-gpu.checkGateway" . }}
+{{- $account := include "otelcol-gpu.serviceAccount" (list . "agent") }}
+{{- if and $v.cluster.enabled (eq $account (include "otelcol-gpu.serviceAccount" (list . "cluster"))) }}
+{{- fail (printf "agent.serviceAccount and cluster.serviceAccount are both the account %q: each would have the permissions of the other; set agent.serviceAccount.name and cluster.serviceAccount.name to two names" $account) }}
+{{- end }}
 {{- if and $v.backend.endpoint (eq $v.backend.protocol "http") (not (regexMatch "^(https?://|\\$\\{)" $v.backend.endpoint)) }}
 {{- fail (printf "backend.endpoint is %q and backend.protocol is http: it must be a URL such as http://otel-gateway.monitoring:4318; for host:port set backend.protocol to grpc" $v.backend.endpoint) }}
 {{- end }}
@@ -78,8 +84,54 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- fail "view.enabled is true and nothing says how collectors reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
 {{- end }}
 {{- end }}
+{{- range list "endpoint" "transport" "tls" }}
+{{- if and $v.view.enabled (hasKey ($v.view.settings | default dict) .) }}
+{{- fail (printf "view.settings.%s is %s: must not be set, the chart says where the page listens and with which certificate; use view.expose, tls.secretName or tls.certManager, and view.settings.auth" . (toJson (get $v.view.settings .))) }}
+{{- end }}
+{{- end }}
 {{- if and $v.view.enabled $v.view.expose (not $v.view.settings.auth) (not $v.view.anonymous) }}
 {{- fail "view.expose is true and view.settings has no auth: whoever reaches the Service would read everything; set view.settings.auth, or view.anonymous to true" }}
+{{- end }}
+{{- end }}
+
+{{/* What GOMEMLIMIT follows has to be read here. */}}
+{{- define "otelcol-gpu.checkMemory" -}}
+{{- range list "agent" "cluster" "gateway" "view" }}
+{{- $limit := dig "limits" "memory" nil ((index $.Values .).resources | default dict) }}
+{{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
+{{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" . (toJson $limit)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What would leave agents without a gateway, or gateways without a configuration that starts. */}}
+{{- define "otelcol-gpu.checkGateway" -}}
+{{- $v := .Values }}
+{{- if $v.gateway.enabled }}
+{{- if not $v.gateway.replicas }}
+{{- fail "gateway.replicas is null: must be a whole number, at least 1; agents know the gateways by their numbers" }}
+{{- end }}
+{{- $grace := include "otelcol-gpu.seconds" $v.gateway.grace }}
+{{- if or (not $grace) (lt (float64 $grace) 45.0) }}
+{{- fail (printf "gateway.grace is %s: must be at least 45s, for an agent looks a changed address up 30 s after it lost the old one" (toJson $v.gateway.grace)) }}
+{{- end }}
+{{- $window := include "otelcol-gpu.seconds" $v.window.settings.window }}
+{{- if and $window (gt (float64 $grace) (mulf 10 $window)) }}
+{{- fail (printf "gateway.grace is %q and window.settings.window is %q: must be at most ten times the window" $v.gateway.grace $v.window.settings.window) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A duration in seconds; empty where it is none that can be read here, such as ${env:WINDOW}. */}}
+{{- define "otelcol-gpu.seconds" -}}
+{{- if regexMatch "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$" (toString .) }}
+{{- $units := dict "ms" 0.001 "s" 1 "m" 60 "h" 3600 }}
+{{- $sum := 0 }}
+{{- range regexFindAll "[0-9.]+[a-z]+" . -1 }}
+{{- $unit := regexFind "[a-z]+" . }}
+{{- $sum = addf $sum (mulf (trimSuffix $unit .) (get $units $unit)) }}
+{{- end }}
+{{- $sum }}
 {{- end }}
 {{- end }}
 

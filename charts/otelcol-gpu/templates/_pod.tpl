@@ -1,7 +1,7 @@
 {{/* Pods: all collectors run alike but for what they mount, ask for and listen on. */}}
 
 {{/* 80% of the memory limit, so that the collector frees memory before it is ended; empty where the
-limit is none or not in Mi or Gi. Of a component's values. */}}
+limit is none. Of a component's values. */}}
 {{- define "otelcol-gpu.gomemlimit" -}}
 {{- $limit := toString (dig "limits" "memory" "" (.resources | default dict)) }}
 {{- if regexMatch "^[0-9]+Mi$" $limit }}

@@ -1,0 +1,16 @@
+package gpumemoryresourceextension
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+)
+
+func TestTheNodeIsNoneOrHasANameThatANodeCanHave(t *testing.T) {
+	for _, name := range []string{"", "n1", "gpu-7.example.com"} {
+		require.NoError(t, confmap.Validate(newConfig(func(c *Config) { c.NodeName = name })))
+	}
+	require.ErrorContains(t, confmap.Validate(newConfig(func(c *Config) { c.NodeName = "a b" })),
+		`node_name is "a b": must be empty or a DNS subdomain name: `)
+}
