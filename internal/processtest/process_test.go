@@ -72,14 +72,14 @@ func TestAProcessThatEndsWronglyFailsItsTest(t *testing.T) {
 	} {
 		p := Start(t, exec.Command("/bin/sh", "-c", "trap \""+script+"\" TERM; echo ready; while :; do sleep 0.01; done"))
 		Until(t, "the first line", func() bool { return strings.Contains(p.Output.String(), "ready\n") }, p)
-		assert.Contains(t, fails(t, func(tb testing.TB) { p.Stop(tb) }), said)
+		assert.Contains(t, fails(t, func(tb testing.TB) { tb.Helper(); p.Stop(tb) }), said)
 	}
 }
 
 func TestNobodyWaitsForAProcessThatHasEnded(t *testing.T) {
 	p := Start(t, exec.Command("/bin/sh", "-c", "exit 3"))
 	<-p.Ended
-	said := fails(t, func(tb testing.TB) { Until(tb, "an answer", func() bool { return false }, p) })
+	said := fails(t, func(tb testing.TB) { tb.Helper(); Until(tb, "an answer", func() bool { return false }, p) })
 	assert.Contains(t, said, "sh, waiting for an answer: exit status 3")
 }
 

@@ -154,9 +154,9 @@ func flatten(metrics pmetric.Metrics) []point {
 }
 
 // ups returns the outcomes of the scrapes since a time, in order.
-func ups(points []point, url string, since time.Time) []point {
+func ups(arrived []point, url string, since time.Time) []point {
 	var found []point
-	for _, p := range points {
+	for _, p := range arrived {
 		if p.metric == signal.GPUExporterUp.Name && p.end.After(since) && (url == "" || p.url == url) {
 			found = append(found, p)
 		}

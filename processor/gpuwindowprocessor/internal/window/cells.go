@@ -55,7 +55,7 @@ type openWindow struct {
 	// declared descriptive. They are rare, so that most windows have none.
 	extras map[uint32]*described
 	// notes are the annotations of last values, by series.
-	notes map[uint32][]Attr
+	notes annotations
 	// refs are used while the window's rows are read.
 	refs []ref
 }

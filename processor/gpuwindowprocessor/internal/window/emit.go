@@ -116,7 +116,7 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 		s.flags |= left
 		if l.noted || s.flags&noted != 0 {
 			s.flags &^= noted
-			if setNotes(&e.notes, l.series, w.notes[l.series]) {
+			if e.notes.set(l.series, w.notes[l.series]) {
 				s.flags |= noted
 			}
 		}

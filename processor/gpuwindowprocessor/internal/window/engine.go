@@ -240,7 +240,7 @@ type Engine struct {
 	series        table[seriesKey, series]
 	runs          runs
 	// notes are the annotations that noted series left with.
-	notes map[uint32][]Attr
+	notes annotations
 
 	// clock is the highest wall clock since the last step, closed the end of
 	// the newest closed window.
@@ -981,7 +981,7 @@ func (in *Ingest) carry(w *openWindow, c *cell, s *series, p *Point) {
 	}
 	l.time, l.start, l.bits, l.integer = p.Time, p.Start, p.Value.bits, p.Value.integer
 	if len(in.notes) > 0 || l.noted {
-		l.noted = setNotes(&w.notes, c.series, in.notes)
+		l.noted = w.notes.set(c.series, in.notes)
 	}
 	if s.full != in.full {
 		old := s.full
@@ -991,15 +991,18 @@ func (in *Ingest) carry(w *openWindow, c *cell, s *series, p *Point) {
 	}
 }
 
-// setNotes makes annotations those of a series and reports whether there are any.
-func setNotes(of *map[uint32][]Attr, series uint32, notes []Attr) bool {
+// annotations are those of series, by series.
+type annotations map[uint32][]Attr
+
+// set makes annotations those of a series and reports whether there are any.
+func (a *annotations) set(series uint32, notes []Attr) bool {
 	switch {
 	case len(notes) == 0:
-		delete(*of, series)
-	case *of == nil:
-		*of = map[uint32][]Attr{series: cloneAttrs(notes)}
-	case !slices.Equal((*of)[series], notes):
-		(*of)[series] = cloneAttrs(notes)
+		delete(*a, series)
+	case *a == nil:
+		*a = annotations{series: cloneAttrs(notes)}
+	case !slices.Equal((*a)[series], notes):
+		(*a)[series] = cloneAttrs(notes)
 	}
 	return len(notes) > 0
 }

@@ -273,7 +273,7 @@ func TestSightingsStartNoSeriesAboveTheLimit(t *testing.T) {
 		in.Sight(&Point{Attrs: []Attr{{"id", String(fmt.Sprint(i))}}, Time: origin.Add(time.Second).UnixNano(), Value: Double(1)})
 		in.End()
 	}
-	assert.EqualValues(t, 2, e.Stats().Series)
+	assert.Equal(t, 2, e.Stats().Series)
 }
 
 func TestWhatAPointCannotHoldIsAbsent(t *testing.T) {

@@ -107,7 +107,7 @@ func writeTable[K comparable, V keyed[K]](w *writer, t *table[K, V], item func(*
 	}
 }
 
-func (w *writer) notes(of map[uint32][]Attr) {
+func (w *writer) notes(of annotations) {
 	w.uint(uint64(len(of)))
 	for _, at := range slices.Sorted(maps.Keys(of)) {
 		w.uint(uint64(at))
@@ -395,8 +395,8 @@ func (e *Engine) readTables(r *reader) {
 }
 
 // notes reads annotations of series, none without an attribute.
-func (r *reader) notes(e *Engine) map[uint32][]Attr {
-	var of map[uint32][]Attr
+func (r *reader) notes(e *Engine) annotations {
+	var of annotations
 	for range r.count(2) {
 		at := r.index(len(e.series.items))
 		attrs := r.attrs()
@@ -404,7 +404,7 @@ func (r *reader) notes(e *Engine) map[uint32][]Attr {
 			r.fail()
 			return nil
 		}
-		setNotes(&of, at, attrs)
+		of.set(at, attrs)
 	}
 	return of
 }
