@@ -82,9 +82,8 @@ func (cfg *Config) Validate() error {
 	check(cfg.Amount == 0 || cfg.Amount.Plausible(),
 		"amount is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi; 0 takes what the node's labels say", cfg.Amount)
 	check(cfg.Reserve == 0 || cfg.Reserve.Plausible(), "reserve is %s: must be 0, or 1Mi to 1Pi, as in 1Gi", cfg.Reserve)
-	if cfg.NodeName != "" {
-		reasons := validation.IsDNS1123Subdomain(cfg.NodeName)
-		check(len(reasons) == 0, "node_name is %q: must be empty or a DNS subdomain name: %s", cfg.NodeName, strings.Join(reasons, "; "))
+	if err := kube.CheckNodeName(cfg.NodeName); err != nil {
+		errs = append(errs, err)
 	}
 	check(cfg.Kubernetes.AuthType != kube.AuthNone,
 		"kubernetes::auth_type is %q: must be %s or %s, nodes are objects of the API server",

@@ -28,6 +28,9 @@ const (
 
 	minPodResourcesInterval = time.Second
 	maxPodResourcesInterval = 10 * time.Minute
+	// A duration without its unit is one in nanoseconds: the bounds tell.
+	minPodResourcesTimeout = 10 * time.Millisecond
+	maxPodResourcesTimeout = time.Minute
 	// maxPodResourcesBackoff is the longest pause after failures, unless the
 	// interval is longer.
 	maxPodResourcesBackoff = time.Minute
@@ -72,8 +75,9 @@ func (c *PodResourcesConfig) Validate() error {
 	if c.Interval < minPodResourcesInterval || c.Interval > maxPodResourcesInterval {
 		errs = append(errs, fmt.Errorf("interval is %s: must be between %s and %s", c.Interval, minPodResourcesInterval, maxPodResourcesInterval))
 	}
-	if c.Timeout <= 0 || c.Timeout > maxPodResourcesInterval {
-		errs = append(errs, fmt.Errorf("timeout is %s: must be above 0s and at most %s", c.Timeout, maxPodResourcesInterval))
+	if c.Timeout < minPodResourcesTimeout || c.Timeout > maxPodResourcesTimeout {
+		errs = append(errs, fmt.Errorf("timeout is %s: must be between %s and %s; write the unit, as in 5s",
+			c.Timeout, minPodResourcesTimeout, maxPodResourcesTimeout))
 	}
 	return errors.Join(errs...)
 }

@@ -140,12 +140,12 @@ func TestPodResourcesConfig(t *testing.T) {
 	valid := NewDefaultPodResourcesConfig()
 	require.NoError(t, valid.Validate())
 	for want, change := range map[string]func(*PodResourcesConfig){
-		`socket is "": must be an absolute path`:                func(c *PodResourcesConfig) { c.Socket = "" },
-		`socket is "kubelet.sock": must be an absolute path`:    func(c *PodResourcesConfig) { c.Socket = "kubelet.sock" },
-		"interval is 10ns: must be between 1s and 10m0s":        func(c *PodResourcesConfig) { c.Interval = 10 },
-		"interval is 1h0m0s: must be between 1s and 10m0s":      func(c *PodResourcesConfig) { c.Interval = time.Hour },
-		"timeout is 0s: must be above 0s and at most 10m0s":     func(c *PodResourcesConfig) { c.Timeout = 0 },
-		"timeout is 1h0m0s: must be above 0s and at most 10m0s": func(c *PodResourcesConfig) { c.Timeout = time.Hour },
+		`socket is "": must be an absolute path`:                                     func(c *PodResourcesConfig) { c.Socket = "" },
+		`socket is "kubelet.sock": must be an absolute path`:                         func(c *PodResourcesConfig) { c.Socket = "kubelet.sock" },
+		"interval is 10ns: must be between 1s and 10m0s":                             func(c *PodResourcesConfig) { c.Interval = 10 },
+		"interval is 1h0m0s: must be between 1s and 10m0s":                           func(c *PodResourcesConfig) { c.Interval = time.Hour },
+		"timeout is 0s: must be between 10ms and 1m0s; write the unit, as in 5s":     func(c *PodResourcesConfig) { c.Timeout = 0 },
+		"timeout is 1h0m0s: must be between 10ms and 1m0s; write the unit, as in 5s": func(c *PodResourcesConfig) { c.Timeout = time.Hour },
 	} {
 		cfg := valid
 		change(&cfg)

@@ -227,9 +227,8 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	if c.NodeName != "" {
-		reasons := validation.IsDNS1123Subdomain(c.NodeName)
-		check(len(reasons) == 0, "node_name is %q: must be empty or a DNS subdomain name: %s", c.NodeName, strings.Join(reasons, "; "))
+	if err := kube.CheckNodeName(c.NodeName); err != nil {
+		errs = append(errs, err)
 	}
 	names := map[string]bool{}
 	for i, r := range c.Sources.ExtendedResources {

@@ -22,8 +22,6 @@ import (
 const nodeNameEnv = "NODE_NAME"
 
 const (
-	minTimeout = 10 * time.Millisecond
-	maxTimeout = time.Minute
 	maxWait    = 5 * time.Minute
 	minHistory = time.Second
 	maxHistory = time.Hour
@@ -94,18 +92,13 @@ func (c *PodResourcesConfig) client() kube.PodResourcesConfig {
 	return kube.PodResourcesConfig{Socket: c.Socket, Interval: c.Interval, Timeout: c.Timeout}
 }
 
-// Validate reports what cannot be used of the kubelet's client, where it is used.
+// Validate reports what the kubelet's client does not allow, where it is used.
 func (c *PodResourcesConfig) Validate() error {
 	if !c.Enabled {
 		return nil
 	}
 	client := c.client()
-	if c.Timeout >= minTimeout && c.Timeout <= maxTimeout {
-		return client.Validate()
-	}
-	client.Timeout = maxTimeout // said here and not again
-	return errors.Join(client.Validate(),
-		fmt.Errorf("timeout is %s: must be between %s and %s; write the unit, as in 5s", c.Timeout, minTimeout, maxTimeout))
+	return client.Validate()
 }
 
 // DRAConfig is the source dra.
@@ -161,9 +154,8 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	if c.NodeName != "" {
-		reasons := validation.IsDNS1123Subdomain(c.NodeName)
-		check(len(reasons) == 0, "node_name is %q: must be empty or a DNS subdomain name: %s", c.NodeName, strings.Join(reasons, "; "))
+	if err := kube.CheckNodeName(c.NodeName); err != nil {
+		errs = append(errs, err)
 	}
 	s := &c.Sources
 	check(s.PodResources.Enabled || s.DRA.Enabled || s.Labels.Enabled || s.Processes.Enabled,

@@ -28,7 +28,7 @@ const (
 	minCollectionInterval = 10 * time.Millisecond
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
-	maxMaxBodySize        = 1 << 40
+	bodySizeLimit         = 1 << 40
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
@@ -135,8 +135,8 @@ func (cfg *Config) Validate() error {
 	if cfg.StartJitter != nil && (*cfg.StartJitter < 0 || *cfg.StartJitter > maxStartJitter) {
 		errs = append(errs, fmt.Errorf("start_jitter is %s: must be between 0s and %s", *cfg.StartJitter, maxStartJitter))
 	}
-	if cfg.MaxBodySize <= 0 || cfg.MaxBodySize > maxMaxBodySize {
-		errs = append(errs, fmt.Errorf("max_body_size is %d: must be between 1 and %d bytes", cfg.MaxBodySize, int64(maxMaxBodySize)))
+	if cfg.MaxBodySize <= 0 || cfg.MaxBodySize > bodySizeLimit {
+		errs = append(errs, fmt.Errorf("max_body_size is %d: must be between 1 and %d bytes", cfg.MaxBodySize, int64(bodySizeLimit)))
 	}
 	if cfg.HTTP.Endpoint != "" {
 		errs = append(errs, fmt.Errorf("http::endpoint is %q: must not be set, the URLs belong in endpoints", withoutUserInfo(cfg.HTTP.Endpoint)))

@@ -137,6 +137,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"a negative interval", "{endpoints: ['http://a'], collection_interval: -1s}", "collection_interval is -1s: must be at least 10ms"},
 		{"an interval without its unit", "{endpoints: ['http://a'], collection_interval: 15}", "collection_interval is 15ns: must be at least 10ms; write the unit, as in 15s"},
 		{"a timeout without its unit", "{endpoints: ['http://a'], timeout: 10}", "timeout is 10ns: must be at least 1ms"},
+		{"a node of no such name", "discovery: {node_name: a b}", `node_name is "a b": must be empty or a DNS subdomain name`},
 		{"a jitter of weeks", "{endpoints: ['http://a'], start_jitter: 1000h}", "start_jitter is 1000h0m0s: must be between 0s and 1h0m0s"},
 		{"a port that is none", "{endpoints: ['http://a:99999']}", "endpoints[0] is \"http://a:99999\": not a port between 1 and 65535"},
 		{"port zero", "{endpoints: ['http://a:0']}", "not a port between 1 and 65535"},

@@ -82,6 +82,9 @@ func (cfg *DiscoveryConfig) Validate() error {
 	if cfg.Scope != scopeNode && cfg.Scope != scopeCluster {
 		errs = append(errs, fmt.Errorf("scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster))
 	}
+	if err := kube.CheckNodeName(cfg.NodeName); err != nil {
+		errs = append(errs, err)
+	}
 	if cfg.Namespace != "" && len(validation.IsDNS1123Label(cfg.Namespace)) > 0 {
 		errs = append(errs, fmt.Errorf("namespace is %q: must be a namespace, or empty for all", cfg.Namespace))
 	}
