@@ -2,10 +2,12 @@ package dashboardtest
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -72,6 +74,20 @@ func begin(t *testing.T) *stage {
 	s.waiting("broken", "koordinator.sh/gpu.shared", "1")
 	s.claimed("claimer")
 	return s
+}
+
+// hold takes a lease as another replica would, and returns what gives it up.
+func (s *stage) hold(name string) (release func()) {
+	s.t.Helper()
+	leases, holder, seconds, now := s.plane.Admin().CoordinationV1().Leases("default"), "another-replica", int32(3600), metav1.NowMicro()
+	_, err := leases.Create(s.t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+	}, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	return sync.OnceFunc(func() {
+		require.NoError(s.t, leases.Delete(s.t.Context(), name, metav1.DeleteOptions{}))
+	})
 }
 
 // recover has the exporter say what is true.
