@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"sync"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension/xextension/storage"
@@ -19,7 +20,8 @@ import (
 var ErrDamaged = errors.New("the stored value is damaged")
 
 // Open returns a client of the storage extension ext for the component id of that
-// kind. The error names the extension and what is wrong with it.
+// kind. The error names the extension and what is wrong with it; a component that has
+// a client gets a second one only when it has closed the first.
 //
 // Values have a CRC-32 of key and value behind them in the storage. Where one does not
 // fit, Get and Batch fail with [ErrDamaged]; a Batch has done the other operations.
@@ -32,11 +34,26 @@ func Open(ctx context.Context, host component.Host, ext component.ID, kind compo
 	if !ok {
 		return nil, fmt.Errorf("storage is %q: must be a storage extension", ext)
 	}
+	of := user{s, kind, id}
+	if _, taken := users.LoadOrStore(of, nil); taken {
+		return nil, fmt.Errorf("storage %q: %s is in more than one pipeline: must be in one while it has a storage, so define one for each pipeline, as %[2]s/2", ext, id)
+	}
 	client, err := s.GetClient(ctx, kind, id, "")
 	if err != nil {
+		users.Delete(of)
 		return nil, fmt.Errorf("storage %q: %w", ext, err)
 	}
-	return sealed{client}, nil
+	return sealed{client, of}, nil
+}
+
+// users are the components that have a client. A component is made once for each of
+// its pipelines, under one name, and what one stores the other would overwrite.
+var users sync.Map
+
+type user struct {
+	storage storage.Extension
+	kind    component.Kind
+	id      component.ID
 }
 
 // Load decodes the JSON that client holds under key into value, and reports whether it
@@ -53,7 +70,15 @@ func Load(ctx context.Context, client storage.Client, key string, value any) (fo
 }
 
 // sealed is a client whose values have checksums.
-type sealed struct{ storage.Client }
+type sealed struct {
+	storage.Client
+	of user
+}
+
+func (c sealed) Close(ctx context.Context) error {
+	defer users.Delete(c.of)
+	return c.Client.Close(ctx)
+}
 
 func (c sealed) Get(ctx context.Context, key string) ([]byte, error) {
 	value, err := c.Client.Get(ctx, key)

@@ -2,6 +2,7 @@ package storageclient
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -22,9 +23,13 @@ type memory struct {
 	component.StartFunc
 	component.ShutdownFunc
 	content map[string][]byte
+	refuses bool
 }
 
 func (m *memory) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
+	if m.refuses {
+		return nil, errors.New("the disk is full")
+	}
 	return client{m}, nil
 }
 
@@ -86,6 +91,39 @@ func TestOpenSaysWhatIsWrongWithTheExtension(t *testing.T) {
 	}{}
 	_, err = Open(t.Context(), host{extensions: map[component.ID]component.Component{ext: other}}, ext, component.KindProcessor, self)
 	require.EqualError(t, err, `storage is "file_storage": must be a storage extension`)
+}
+
+func TestOneComponentInTwoPipelinesHasNoStorage(t *testing.T) {
+	m := &memory{content: map[string][]byte{}}
+	in := host{extensions: map[component.ID]component.Component{ext: m}}
+	first, err := Open(t.Context(), in, ext, component.KindProcessor, self)
+	require.NoError(t, err)
+	_, err = Open(t.Context(), in, ext, component.KindProcessor, self)
+	require.EqualError(t, err, `storage "file_storage": gpu_window is in more than one pipeline: must be in one while it has a storage, so define one for each pipeline, as gpu_window/2`)
+
+	for _, other := range []struct {
+		kind component.Kind
+		id   component.ID
+	}{{component.KindExporter, self}, {component.KindProcessor, component.MustNewIDWithName("gpu_window", "2")}} {
+		c, err := Open(t.Context(), in, ext, other.kind, other.id)
+		require.NoError(t, err)
+		require.NoError(t, c.Close(t.Context()))
+	}
+	require.NoError(t, first.Close(t.Context()))
+	again, err := Open(t.Context(), in, ext, component.KindProcessor, self)
+	require.NoError(t, err, "a collector that starts anew in the same process")
+	require.NoError(t, again.Close(t.Context()))
+}
+
+func TestAComponentWhoseStorageDidNotOpenMayTryAgain(t *testing.T) {
+	m := &memory{content: map[string][]byte{}, refuses: true}
+	in := host{extensions: map[component.ID]component.Component{ext: m}}
+	_, err := Open(t.Context(), in, ext, component.KindProcessor, self)
+	require.EqualError(t, err, `storage "file_storage": the disk is full`)
+	m.refuses = false
+	c, err := Open(t.Context(), in, ext, component.KindProcessor, self)
+	require.NoError(t, err)
+	require.NoError(t, c.Close(t.Context()))
 }
 
 func TestWhatWasStoredComesBack(t *testing.T) {

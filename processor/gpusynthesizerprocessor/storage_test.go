@@ -60,9 +60,9 @@ func TestAnXIDThatComesDuringARestartIsCounted(t *testing.T) {
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 4`)
 	feed(t, before, 20, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
-	// Killed: nothing is written at the end.
+	// Killed: nothing is written at the end, and what was written is found by another process.
 
-	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 	got := rendered(sink)
@@ -84,7 +84,7 @@ func TestARestartOfTheExporterBeforeThatOfTheCollectorIsRemembered(t *testing.T)
 	}
 	assert.Equal(t, 3, m.Writes(), "what is forgotten is written, once")
 
-	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, farFuture, `DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 5`)
 	assert.Contains(t, rendered(sink), "{error.type=xid_13, hw.id=GPU-1} = 6 {error} since 10s", "1 before the exporter's restart and 5 after it")
 }
@@ -161,7 +161,7 @@ func TestAFailedWriteIsMadeUpForWithoutAnotherChange(t *testing.T) {
 	m.Fail(nil)
 	feed(t, before, 30, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
 
-	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
 	assert.Contains(t, rendered(sink), "{error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s")
 }
