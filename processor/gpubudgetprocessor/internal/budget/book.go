@@ -14,13 +14,13 @@ import (
 // it can say that it is stale.
 const retention = time.Hour
 
-// Book keeps the newest list of processes of each node and the newest scrape of
-// each series of other exporters. It is not safe for concurrent use.
+// Book keeps the newest list of processes of each node, the newest scrape of each
+// series of other exporters, and who holds a node's devices. It is not safe for concurrent use.
 type Book struct {
 	// MaxAge is for how long they count, in nanoseconds.
 	MaxAge int64
-	// MaxRows bounds how many processes and rows are kept, and of how many places and
-	// exporters.
+	// MaxRows bounds how many processes and rows are kept, of how many places and
+	// exporters, and as well how many holders.
 	MaxRows int
 
 	lists  map[string]*list
@@ -28,6 +28,8 @@ type Book struct {
 	rows   int
 	// instances are the MIG devices that exporters named, by MIG-<uuid>.
 	instances map[string]instance
+	held      map[placeKey]map[string]*held // by hw.id
+	holders   int
 }
 
 type instance struct {
@@ -226,6 +228,13 @@ func (b *Book) Sweep(now time.Time) {
 			delete(b.instances, uuid)
 		}
 	}
+	for at, devices := range b.held {
+		for id, h := range devices {
+			if now.Sub(h.seen) > retention {
+				b.release(at, id)
+			}
+		}
+	}
 }
 
 // Rows is how many processes and rows are kept.
@@ -264,8 +273,10 @@ func (a *account) ofHolder() bool {
 
 // Fill says what the users of the place's devices use, adds those who do not
 // hold their device, and tells budgets that other exporters know. What came in
-// as Reported stays.
-func (b *Book) Fill(p *Place) {
+// as Reported stays. The place gets the devices that its samples lack and its
+// containers hold, behind its own.
+func (b *Book) Fill(p *Place, now time.Time) {
+	b.recall(p, now)
 	for _, d := range p.Devices {
 		if d.MIGUUID == "" && d.Board != "" {
 			var newest time.Time // an instance that is made anew has another UUID

@@ -306,7 +306,7 @@ func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
 		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi, Users: []*User{
 			{Holder: true, Container: Container{Namespace: "ns", Pod: "a", UID: "uid-a"}}, holder,
 		}}
-		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}})
+		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}}, now)
 		assert.Equal(t, Observed, d.Users[0].Origin)
 		assert.Equal(t, want, holder.Origin, name)
 	}
@@ -321,7 +321,7 @@ func TestAnInstanceThatIsMadeAnewHasItsNewestUUID(t *testing.T) {
 			require.True(t, b.AddRow(FrameKey{}, presets.MIGInfo, 1, now, presets.Row{MIGUUID: uuid, GPU: "GPU-1", Instance: "1"}, 1))
 		}
 		d := &Device{ID: "GPU-1/gi1", Board: "GPU-1", Instance: "1"}
-		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}})
+		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}}, now)
 		assert.Equal(t, newest, d.MIGUUID)
 	}
 }
@@ -335,7 +335,7 @@ func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
 			require.True(t, b.AddProcess("n1", 1, now, Process{Device: "GPU-1", PID: pid, Container: c, Used: gi}))
 		}
 		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi}
-		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}})
+		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}}, now)
 		var used []string
 		for _, u := range d.Users {
 			used = append(used, fmt.Sprintf("%q %d", u.Name, u.Used/gi))
@@ -370,7 +370,7 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 				{ID: "GPU-1", Used: gi, Limit: 16 * gi, Users: []*User{{Container: c, Holder: tc.holder}}},
 				{ID: "GPU-2", Used: gi, Limit: 16 * gi},
 			}}
-			b.Fill(p)
+			b.Fill(p, now)
 			for _, d := range p.Devices {
 				require.Len(t, d.Users, 1)
 				d.Users[0].Declarations, d.Users[0].Declared = true, []gpushare.Budget{
@@ -389,4 +389,71 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 			assert.Equal(t, tc.want, budgets)
 		})
 	}
+}
+
+// A container holds its devices until it ends, also those that drop out of a scrape or
+// come in a batch of their own.
+func TestADeviceThatIsNotInTheScrapeIsStillHeld(t *testing.T) {
+	start := time.Unix(1000, 0)
+	c := Container{Namespace: "ns", Pod: "a", UID: "uid-a", Name: "c"}
+	other := Container{Namespace: "ns", Pod: "a", UID: "uid-a", Name: "d"}
+	again := Container{Namespace: "ns", Pod: "a", UID: "uid-b", Name: "c"}
+	device := func(id string, holders ...Container) *Device {
+		d := &Device{ID: id, Used: 9 * gi, Limit: 16 * gi}
+		for _, c := range holders {
+			d.Users = append(d.Users, &User{Container: c, Holder: true, Declarations: true, Declared: []gpushare.Budget{
+				{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 8 * gi},
+			}})
+		}
+		return d
+	}
+	both := func() []*Device { return []*Device{device("GPU-1", c), device("GPU-2", c)} }
+	for name, tc := range map[string]struct {
+		scrapes [][]*Device
+		every   time.Duration
+		origin  Origin
+		budget  int64
+	}{
+		"it was never seen":                          {[][]*Device{{device("GPU-1", c)}}, time.Minute, Observed, 8 * gi},
+		"both are there":                             {[][]*Device{both()}, time.Minute, None, 4 * gi},
+		"it drops out":                               {[][]*Device{both(), {device("GPU-1", c)}}, time.Minute, None, 4 * gi},
+		"it comes in batches of its own":             {[][]*Device{{device("GPU-2", c)}, {device("GPU-1", c)}}, 0, None, 4 * gi},
+		"it drops out for hours":                     {[][]*Device{both(), {device("GPU-1", c)}, {device("GPU-1", c)}, {device("GPU-1", c)}}, retention, None, 4 * gi},
+		"it drops out, and all others with it":       {[][]*Device{both(), {device("GPU-1", c)}}, retention + time.Second, Observed, 8 * gi},
+		"it is there and of somebody else":           {[][]*Device{both(), {device("GPU-1", c), device("GPU-2")}}, time.Minute, Observed, 8 * gi},
+		"another container's drops out":              {[][]*Device{{device("GPU-1", c), device("GPU-2", other)}, {device("GPU-1", c)}}, time.Minute, None, 8 * gi},
+		"it drops out, and the pod begins elsewhere": {[][]*Device{both(), {device("GPU-1", again)}}, time.Minute, Observed, 8 * gi},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+			var first *User
+			for i, devices := range tc.scrapes {
+				now := start.Add(time.Duration(i) * tc.every)
+				first = devices[0].Users[0]
+				require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Namespace: "ns", Pod: "a", UID: first.UID, Index: -1}, 9*gi))
+				p := &Place{Name: "n1", Time: now.UnixNano(), Devices: devices}
+				b.Fill(p, now)
+				s := &Sources{}
+				s.Enabled[ExtendedResource] = true
+				p.Declare(s)
+				b.Sweep(now)
+			}
+			assert.Equal(t, tc.origin, first.Origin)
+			assert.Equal(t, tc.budget, first.Budget)
+		})
+	}
+}
+
+func TestABookForgetsWhoHeldDevices(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := &Book{MaxAge: int64(time.Minute), MaxRows: 2}
+	for i, id := range []string{"GPU-1", "GPU-2", "GPU-3"} {
+		b.Fill(&Place{Name: "n1", Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{{Holder: true, Container: Container{Pod: id}}}}}}, now)
+		assert.Len(t, b.held[placeKey{name: "n1"}], min(i+1, 2), "bounded")
+	}
+	b.Sweep(now.Add(retention))
+	assert.NotEmpty(t, b.held)
+	b.Sweep(now.Add(retention + time.Second))
+	assert.Empty(t, b.held)
+	assert.Zero(t, b.holders)
 }
