@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"net"
+	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +51,11 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	cmd.Stderr = &s.stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
+	// Under nohup the script would inherit that hangups are ignored; what is heard here
+	// is not ignored there.
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	defer signal.Stop(heard)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = s.signal(syscall.SIGKILL) })
 	go func() {
@@ -62,8 +69,8 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 }
 
 // signal sends to every process of the group, as a terminal does.
-func (s *screen) signal(signal syscall.Signal) error {
-	return syscall.Kill(-s.cmd.Process.Pid, signal)
+func (s *screen) signal(sig syscall.Signal) error {
+	return syscall.Kill(-s.cmd.Process.Pid, sig)
 }
 
 func (s *screen) waitFor(t *testing.T, text string) {
@@ -85,17 +92,25 @@ func (s *screen) waitFor(t *testing.T, text string) {
 }
 
 // ends checks that everything ends with that signal, with nothing to complain of.
-func (s *screen) ends(t *testing.T, signal syscall.Signal) {
+func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 	t.Helper()
-	require.NoError(t, s.signal(signal))
-	for line := range s.lines {
-		s.seen = append(s.seen, line)
+	require.NoError(t, s.signal(sig))
+	end := time.After(processtest.Patience)
+	for open := true; open; {
+		select {
+		case line, more := <-s.lines:
+			if open = more; open {
+				s.seen = append(s.seen, line)
+			}
+		case <-end:
+			require.Fail(t, "it does not end", strings.Join(s.seen, "\n"))
+		}
 	}
 	err := s.cmd.Wait()
 	// The collector takes a hangup for the wish to read its configuration again
 	// and lets go of the pipe; whether the script hears the hangup or the end of
 	// the table first is chance, and no terminal is left to read about it.
-	if signal != syscall.SIGHUP {
+	if sig != syscall.SIGHUP {
 		require.NoError(t, err, "exit status; %s", &s.stderr)
 		assert.Empty(t, s.stderr.String())
 	}
@@ -104,7 +119,7 @@ func (s *screen) ends(t *testing.T, signal syscall.Signal) {
 }
 
 func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
-	for name, signal := range map[string]syscall.Signal{
+	for name, sig := range map[string]syscall.Signal{
 		"on Ctrl-C": syscall.SIGINT, "when it is told to end": syscall.SIGTERM, "when the terminal goes": syscall.SIGHUP,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,9 +130,9 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 			assert.Contains(t, processtest.Get(t, "http://"+page+"/"), "<!doctype html>")
 			assert.Contains(t, processtest.Get(t, "http://"+page+"/allocation?window=1m"), `"gpuAllocation"`, "labels make containers")
 			windows := len(screen.seen)
-			screen.ends(t, signal)
+			screen.ends(t, sig)
 			// The windows that were open leave with the collector, and are still shown.
-			assert.True(t, signal == syscall.SIGHUP || slices.ContainsFunc(screen.seen[windows:], func(line string) bool { return line == "" }), "no window after the first")
+			assert.True(t, sig == syscall.SIGHUP || slices.ContainsFunc(screen.seen[windows:], func(line string) bool { return line == "" }), "no window after the first")
 			for _, line := range screen.seen {
 				assert.LessOrEqual(t, utf8.RuneCountInString(line), 120, line)
 			}
