@@ -171,40 +171,47 @@ func containers(pod *corev1.Pod) []gpushare.ContainerSpec {
 
 // allocation is a device that a claim was given.
 type allocation struct {
-	claim, driver, pool, device, share string
+	claim, driver, pool, device string
 }
 
-// consumed returns the memory in bytes that the allocation of a claim consumes
-// on a device, 0 where it does not say.
-func (p *pods) consumed(namespace string, a allocation) int64 {
-	if p.cache == nil || !slices.Contains(p.kinds, kube.ResourceClaims) {
-		return 0
+// consumed returns the memory that a container's claims consume of a device. One claim
+// is of the samples, which tell the device; a container may have several on it.
+func (p *pods) consumed(c *budget.Container, a allocation) []budget.Claim {
+	pod := p.pod(c)
+	if pod == nil || !slices.Contains(p.kinds, kube.ResourceClaims) {
+		return nil
 	}
-	claim, ok := p.cache.ResourceClaim(namespace, a.claim)
-	if !ok || claim.Status.Allocation == nil {
-		return 0
-	}
-	for i := range claim.Status.Allocation.Devices.Results {
-		r := &claim.Status.Allocation.Devices.Results[i]
-		share := ""
-		if r.ShareID != nil {
-			share = string(*r.ShareID)
-		}
-		if r.Driver != a.driver || r.Pool != a.pool || r.Device != a.device || a.share != "" && share != a.share ||
-			r.AdminAccess != nil && *r.AdminAccess {
+	var out []budget.Claim
+	for _, used := range kube.ContainerClaims(pod) {
+		claim, ok := p.cache.ResourceClaim(pod.Namespace, used.Claim)
+		if !ok || c.Name != "" && used.Container != c.Name || claim.Status.Allocation == nil {
 			continue
 		}
-		for name, q := range r.ConsumedCapacity {
-			if isMemory(name, a.driver) {
-				return gpushare.Units(q)
+		for i := range claim.Status.Allocation.Devices.Results {
+			r := &claim.Status.Allocation.Devices.Results[i]
+			if r.Driver != a.driver || r.Pool != a.pool || r.Device != a.device || !used.Uses(r.Request) || r.AdminAccess != nil && *r.AdminAccess {
+				continue
+			}
+			bytes, share := memory(r), ""
+			if r.ShareID != nil {
+				share = string(*r.ShareID)
+			}
+			of := budget.Claim{ID: strings.Join([]string{pod.Namespace, used.Claim, r.Request, share}, "/"), Bytes: bytes}
+			if bytes > 0 && !slices.Contains(out, of) { // a container may name a request and the whole claim
+				out = append(out, of)
 			}
 		}
 	}
-	return 0
+	return out
 }
 
-// isMemory reports whether a capacity is the device's memory: an unqualified name
-// is the driver's.
-func isMemory(name resourcev1.QualifiedName, driver string) bool {
-	return name == "memory" || string(name) == driver+"/memory"
+// memory is what a result consumes of the device's memory in bytes, 0 where it does
+// not say. An unqualified name is the driver's.
+func memory(r *resourcev1.DeviceRequestAllocationResult) int64 {
+	for _, name := range []resourcev1.QualifiedName{"memory", resourcev1.QualifiedName(r.Driver + "/memory")} {
+		if q, ok := r.ConsumedCapacity[name]; ok {
+			return gpushare.Units(q)
+		}
+	}
+	return 0
 }

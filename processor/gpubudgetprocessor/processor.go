@@ -226,11 +226,8 @@ func (p *gpuBudget) prepare(d *device, users map[*budget.User]*user) {
 // knows.
 func (p *gpuBudget) declare(u *budget.User, of *user) {
 	p.pods.declare(u)
-	if of == nil || of.allocation.claim == "" {
-		return
-	}
-	if u.Claimed = p.pods.consumed(u.Namespace, of.allocation); u.Claimed > 0 {
-		u.Claim = u.Namespace + "/" + of.allocation.claim + "/" + of.allocation.share
+	if of != nil && of.allocation.claim != "" {
+		u.Claims = p.pods.consumed(&u.Container, of.allocation)
 	}
 }
 

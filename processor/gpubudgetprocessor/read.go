@@ -278,7 +278,7 @@ func (p *gpuBudget) holder(in *input, dp pmetric.NumberDataPoint, v float64) {
 	u.MPS = strategy == signal.SharingMPS
 	u.allocation = allocation{
 		claim: text(attrs, signal.ResourceClaimName), driver: text(attrs, signal.DRADriver),
-		pool: text(attrs, signal.DRAPool), device: text(attrs, signal.DRADevice), share: text(attrs, signal.DRAShareID),
+		pool: text(attrs, signal.DRAPool), device: text(attrs, signal.DRADevice),
 	}
 }
 

@@ -323,42 +323,10 @@ func readPod(p *corev1.Pod) attribution.Pod {
 			}
 		}
 	}
-	names := map[string]string{} // of claims, by what the pod calls them
-	for _, c := range p.Spec.ResourceClaims {
-		if c.ResourceClaimName != nil {
-			names[c.Name] = *c.ResourceClaimName
-		}
-	}
-	for _, c := range p.Status.ResourceClaimStatuses {
-		if c.ResourceClaimName != nil {
-			names[c.Name] = *c.ResourceClaimName
-		}
-	}
-	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range containers {
-			for _, c := range containers[i].Resources.Claims {
-				if name := names[c.Name]; name != "" && !passing(p, containers[i].Name) {
-					out.Claims = append(out.Claims, attribution.PodClaim{Container: containers[i].Name, Claim: name, Request: c.Request})
-				}
-			}
-		}
-	}
-	if e := p.Status.ExtendedResourceClaimStatus; e != nil {
-		for _, m := range e.RequestMappings {
-			if !passing(p, m.ContainerName) {
-				out.Claims = append(out.Claims, attribution.PodClaim{Container: m.ContainerName, Claim: e.ResourceClaimName, Request: m.RequestName})
-			}
-		}
+	for _, c := range kube.ContainerClaims(p) {
+		out.Claims = append(out.Claims, attribution.PodClaim(c))
 	}
 	return out
-}
-
-// passing reports whether a container is an init container that is no sidecar: it has
-// ended when the others begin, and the kubelet does not list it either.
-func passing(p *corev1.Pod, container string) bool {
-	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
-	})
 }
 
 // readInstances returns the MIG devices that a scheduler wrote on the pod; what

@@ -72,9 +72,9 @@ func TestBaselinesAndEnergySurviveARestart(t *testing.T) {
 	feed(t, before, quietBoard)
 	feed(t, before, busyAt80)
 	feed(t, before, busyAt90)
-	// Killed: nothing is written at the end.
+	// Killed: nothing is written at the end, and what was written is found by another process.
 
-	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, busyAt500)
 	got := rendered(sink)
 	assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")

@@ -124,7 +124,7 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 	for _, w := range want {
 		u := &User{
 			Container: Container{Namespace: "ns", Pod: "p", Name: "c"}, Holder: true, Exclusive: true, MPS: true,
-			Declarations: true, Declared: declared, Claimed: 3 * gi, Claim: "c", Exported: 9 * gi,
+			Declarations: true, Declared: declared, Claims: []Claim{{"c", 3 * gi}}, Exported: 9 * gi,
 		}
 		d := &Device{ID: "GPU-1", Limit: 16 * gi, Users: []*User{u}}
 		(&Place{Devices: []*Device{d}}).Declare(sources)

@@ -85,11 +85,11 @@ func (p *Place) Declare(s *Sources) {
 func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
 	switch source {
 	case DRA:
-		if u.Claimed == 0 {
-			return 0
+		var total int64
+		for _, c := range u.Claims {
+			total += min(c.Bytes, maxBytes) / d.count(func(o *User) bool { return slices.Contains(o.Claims, c) })
 		}
-		// A claim of several containers is one allocation.
-		return u.Claimed / d.count(func(o *User) bool { return o.Claim == u.Claim && o.Claimed > 0 })
+		return min(total, maxBytes)
 	case Exporter:
 		return u.Exported
 	case MPS:

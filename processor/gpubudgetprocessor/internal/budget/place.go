@@ -106,10 +106,8 @@ type User struct {
 	// could be asked for.
 	Declared     []gpushare.Budget
 	Declarations bool
-	// Claimed is what the allocation of its claim consumes, and Claim tells
-	// allocations apart; 0 without one.
-	Claimed int64
-	Claim   string
+	// Claims are what the allocations of its claims consume of the device.
+	Claims []Claim
 	// Exported is a budget that another exporter tells, 0 for none.
 	Exported int64
 
@@ -118,4 +116,11 @@ type User struct {
 	Budget  int64
 	Source  Source
 	Unsized bool
+}
+
+// Claim is what one allocation of a claim consumes of a device.
+type Claim struct {
+	// ID tells allocations apart: of one that several containers use, each has a part.
+	ID    string
+	Bytes int64
 }

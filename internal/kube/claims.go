@@ -1,0 +1,66 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ContainerClaim says that a container uses devices of a ResourceClaim.
+type ContainerClaim struct {
+	Container, Claim string
+	// Request is the one request that the container uses; empty is all.
+	Request string
+}
+
+// Uses reports whether the container uses the devices of a request of the claim: a
+// container names the request without the subrequest.
+func (c *ContainerClaim) Uses(request string) bool {
+	main, _, _ := strings.Cut(request, "/")
+	return c.Request == "" || c.Request == main
+}
+
+// ContainerClaims returns the ResourceClaims of a pod's containers: claims that the pod
+// names or has from a template, and those that were made for its extended resources.
+// Init containers that are no sidecars have none, see [passing].
+func ContainerClaims(p *corev1.Pod) []ContainerClaim {
+	var out []ContainerClaim
+	add := func(c ContainerClaim) {
+		if c.Claim != "" && !passing(p, c.Container) {
+			out = append(out, c)
+		}
+	}
+	names := map[string]string{} // of claims, by what the pod calls them
+	for _, c := range p.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			names[c.Name] = *c.ResourceClaimName
+		}
+	}
+	for _, c := range p.Status.ResourceClaimStatuses {
+		if c.ResourceClaimName != nil {
+			names[c.Name] = *c.ResourceClaimName
+		}
+	}
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			for _, c := range containers[i].Resources.Claims {
+				add(ContainerClaim{containers[i].Name, names[c.Name], c.Request})
+			}
+		}
+	}
+	if e := p.Status.ExtendedResourceClaimStatus; e != nil {
+		for _, m := range e.RequestMappings {
+			add(ContainerClaim{m.ContainerName, e.ResourceClaimName, m.RequestName})
+		}
+	}
+	return out
+}
+
+// passing reports whether a container is an init container that is no sidecar: it has
+// ended when the others begin, and the kubelet does not list it either.
+func passing(p *corev1.Pod, container string) bool {
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
+	})
+}
