@@ -192,6 +192,7 @@ func (s *sources) shutdown() {
 func (s *sources) update(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	trouble := s.inTrouble() // before the rest, which is at least as new when it is said
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
@@ -204,7 +205,7 @@ func (s *sources) update(now time.Time) {
 		s.readCache(&a)
 	}
 	s.tracker.Update(now, a)
-	s.reportStatus()
+	s.reportStatus(trouble)
 }
 
 // believe tells how far a source can be believed.
@@ -443,38 +444,47 @@ func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error
 	return nil
 }
 
-// reportStatus tells the component's status when sources were lost and when they
-// are back; mu is held. A source that was never there is no trouble.
-func (s *sources) reportStatus() {
-	if s.host == nil {
-		return
-	}
-	trouble := ""
-	var cause error
-	report := func(name string, state kube.State) {
+// inTrouble says which sources were lost, nil for none. A source that was never there
+// is no trouble.
+func (s *sources) inTrouble() *troubleError {
+	var e troubleError
+	look := func(name string, state kube.State) {
 		if state.Phase == kube.Stale || state.Phase == kube.Forbidden {
-			trouble += name + " is " + state.Phase.String() + "; "
-			cause = state.Err
+			e.text += name + " is " + state.Phase.String() + "; "
+			e.cause = state.Err
 		}
 	}
 	if s.kubelet != nil {
 		_, _, state := s.kubelet.Snapshot()
-		report("pod_resources", state)
+		look("pod_resources", state)
 	}
 	if s.cache != nil {
 		for _, k := range s.kinds {
-			report(k.String(), s.cache.State(k))
+			look(k.String(), s.cache.State(k))
 		}
 	}
-	if trouble == s.trouble {
+	if e.text == "" {
+		return nil
+	}
+	return &e
+}
+
+// reportStatus tells the component's status when other sources are lost than before,
+// and when all are back; mu is held.
+func (s *sources) reportStatus(e *troubleError) {
+	trouble := ""
+	if e != nil {
+		trouble = e.text
+	}
+	if s.host == nil || trouble == s.trouble {
 		return
 	}
 	s.trouble = trouble
-	if trouble == "" {
+	if e == nil {
 		componentstatus.ReportStatus(s.host, componentstatus.NewEvent(componentstatus.StatusOK))
 		return
 	}
-	componentstatus.ReportStatus(s.host, componentstatus.NewRecoverableErrorEvent(&troubleError{trouble, cause}))
+	componentstatus.ReportStatus(s.host, componentstatus.NewRecoverableErrorEvent(e))
 }
 
 // troubleError says which sources are not what they should be.
