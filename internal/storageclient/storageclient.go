@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"reflect"
 	"sync"
 
 	"go.opentelemetry.io/collector/component"
@@ -34,16 +35,16 @@ func Open(ctx context.Context, host component.Host, ext component.ID, kind compo
 	if !ok {
 		return nil, fmt.Errorf("storage is %q: must be a storage extension", ext)
 	}
-	of := user{s, kind, id}
-	if _, taken := users.LoadOrStore(of, nil); taken {
+	release, free := take(user{s, kind, id})
+	if !free {
 		return nil, fmt.Errorf("storage %q: %s is in more than one pipeline: must be in one while it has a storage, so define one for each pipeline, as %[2]s/2", ext, id)
 	}
 	client, err := s.GetClient(ctx, kind, id, "")
 	if err != nil {
-		users.Delete(of)
+		release()
 		return nil, fmt.Errorf("storage %q: %w", ext, err)
 	}
-	return sealed{client, of}, nil
+	return sealed{client, release}, nil
 }
 
 // users are the components that have a client. A component is made once for each of
@@ -54,6 +55,16 @@ type user struct {
 	storage storage.Extension
 	kind    component.Kind
 	id      component.ID
+}
+
+// take enters a user, unless it is entered already, until release is called.
+func take(u user) (release func(), free bool) {
+	if !reflect.ValueOf(u.storage).Comparable() { // it cannot be told from another one
+		return func() {}, true
+	}
+	mine := new(byte) // so that what releases twice leaves the next one in
+	_, taken := users.LoadOrStore(u, mine)
+	return func() { users.CompareAndDelete(u, mine) }, !taken
 }
 
 // Load decodes the JSON that client holds under key into value, and reports whether it
@@ -72,11 +83,11 @@ func Load(ctx context.Context, client storage.Client, key string, value any) (fo
 // sealed is a client whose values have checksums.
 type sealed struct {
 	storage.Client
-	of user
+	release func()
 }
 
 func (c sealed) Close(ctx context.Context) error {
-	defer users.Delete(c.of)
+	defer c.release()
 	return c.Client.Close(ctx)
 }
 

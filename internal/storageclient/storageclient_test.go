@@ -112,7 +112,24 @@ func TestOneComponentInTwoPipelinesHasNoStorage(t *testing.T) {
 	require.NoError(t, first.Close(t.Context()))
 	again, err := Open(t.Context(), in, ext, component.KindProcessor, self)
 	require.NoError(t, err, "a collector that starts anew in the same process")
+	require.NoError(t, first.Close(t.Context()), "a second time")
+	_, err = Open(t.Context(), in, ext, component.KindProcessor, self)
+	require.ErrorContains(t, err, "more than one pipeline")
 	require.NoError(t, again.Close(t.Context()))
+}
+
+// value is a storage that is no pointer and cannot be compared.
+type value struct {
+	*memory
+	_ func()
+}
+
+func TestAStorageNeedNotBeAPointer(t *testing.T) {
+	in := host{extensions: map[component.ID]component.Component{ext: value{memory: &memory{}}}}
+	for range 2 {
+		_, err := Open(t.Context(), in, ext, component.KindProcessor, self)
+		require.NoError(t, err)
+	}
 }
 
 func TestAComponentWhoseStorageDidNotOpenMayTryAgain(t *testing.T) {

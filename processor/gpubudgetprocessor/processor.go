@@ -186,7 +186,7 @@ func (p *gpuBudget) frame(f *frame, now time.Time) {
 		devices = append(devices, d)
 		place.Devices = append(place.Devices, &d.Device)
 	}
-	p.book.Fill(place, now)
+	p.drift.refused += int64(p.book.Fill(place, now))
 	for _, d := range devices {
 		for _, u := range d.Users {
 			p.declare(u, users[u])

@@ -20,7 +20,7 @@ type Book struct {
 	// MaxAge is for how long they count, in nanoseconds.
 	MaxAge int64
 	// MaxRows bounds how many processes and rows are kept, of how many places and
-	// exporters, and as well how many holders.
+	// exporters, and by itself how many holders.
 	MaxRows int
 
 	lists  map[string]*list
@@ -151,9 +151,8 @@ func (b *Book) list(place string, t int64, now time.Time) (l *list, room bool) {
 
 // own makes the process independent of the batch that named it.
 func (p *Process) own() {
-	for _, s := range []*string{&p.Device, &p.PID, &p.Namespace, &p.Pod, &p.UID, &p.Name} {
-		*s = strings.Clone(*s)
-	}
+	p.Device, p.PID = strings.Clone(p.Device), strings.Clone(p.PID)
+	p.Container.own()
 }
 
 // newer reports whether what is said at t replaces a scrape: also what is older,
@@ -273,10 +272,9 @@ func (a *account) ofHolder() bool {
 
 // Fill says what the users of the place's devices use, adds those who do not
 // hold their device, and tells budgets that other exporters know. What came in
-// as Reported stays. The place gets the devices that its samples lack and its
-// containers hold, behind its own.
-func (b *Book) Fill(p *Place, now time.Time) {
-	b.recall(p, now)
+// as Reported stays. It returns of how many holders it cannot keep that they are.
+func (b *Book) Fill(p *Place, now time.Time) (refused int) {
+	refused = b.recall(p, now)
 	for _, d := range p.Devices {
 		if d.MIGUUID == "" && d.Board != "" {
 			var newest time.Time // an instance that is made anew has another UUID
@@ -329,6 +327,7 @@ func (b *Book) Fill(p *Place, now time.Time) {
 			p.exported(f.frame)
 		}
 	}
+	return refused
 }
 
 // located is a frame that may speak of a place.
@@ -406,6 +405,9 @@ func (p *Place) locate(r *presets.Row) *Device {
 	c := containerOf(r)
 	var one, held *Device
 	candidates, holds := 0, 0
+	if r.GPU == "" && r.Index < 0 && slices.ContainsFunc(p.absent, func(h Container) bool { return h.Match(&c) }) {
+		return nil
+	}
 	for _, d := range p.Devices {
 		switch {
 		case r.GPU != "":

@@ -3,6 +3,7 @@ package budget
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -391,56 +392,96 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 	}
 }
 
-// A container holds its devices until it ends, also those that drop out of a scrape or
-// come in a batch of their own.
-func TestADeviceThatIsNotInTheScrapeIsStillHeld(t *testing.T) {
-	start := time.Unix(1000, 0)
-	c := Container{Namespace: "ns", Pod: "a", UID: "uid-a", Name: "c"}
-	other := Container{Namespace: "ns", Pod: "a", UID: "uid-a", Name: "d"}
-	again := Container{Namespace: "ns", Pod: "a", UID: "uid-b", Name: "c"}
+// A pod holds its devices until it ends, also those that drop out of a scrape or come in
+// a batch of their own.
+func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
+	pod := func(name, uid, container string) Container { return Container{"ns", name, uid, container} }
+	a, again, nameless := pod("a", "uid-a", "c"), pod("a", "uid-new", "c"), pod("a", "", "c")
+	d, b := pod("a", "uid-a", "d"), pod("b", "uid-b", "c")
 	device := func(id string, holders ...Container) *Device {
-		d := &Device{ID: id, Used: 9 * gi, Limit: 16 * gi}
+		d := &Device{ID: id, Minor: -1, Used: 9 * gi, Limit: 16 * gi}
+		d.Board, d.Instance, _ = strings.Cut(id, "/gi")
+		if d.Instance == "" {
+			d.Board = ""
+		}
 		for _, c := range holders {
-			d.Users = append(d.Users, &User{Container: c, Holder: true, Declarations: true, Declared: []gpushare.Budget{
-				{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 8 * gi},
-			}})
+			d.Users = append(d.Users, &User{Container: c, Holder: true})
 		}
 		return d
 	}
-	both := func() []*Device { return []*Device{device("GPU-1", c), device("GPU-2", c)} }
+	only := device("GPU-1", a)
+	both := []*Device{only, device("GPU-2", a)}
+	const minute, long = time.Minute, retention + time.Second
 	for name, tc := range map[string]struct {
-		scrapes [][]*Device
+		scrapes [][]*Device // a's first container is the first user of the last one's first device
 		every   time.Duration
 		origin  Origin
-		budget  int64
 	}{
-		"it was never seen":                          {[][]*Device{{device("GPU-1", c)}}, time.Minute, Observed, 8 * gi},
-		"both are there":                             {[][]*Device{both()}, time.Minute, None, 4 * gi},
-		"it drops out":                               {[][]*Device{both(), {device("GPU-1", c)}}, time.Minute, None, 4 * gi},
-		"it comes in batches of its own":             {[][]*Device{{device("GPU-2", c)}, {device("GPU-1", c)}}, 0, None, 4 * gi},
-		"it drops out for hours":                     {[][]*Device{both(), {device("GPU-1", c)}, {device("GPU-1", c)}, {device("GPU-1", c)}}, retention, None, 4 * gi},
-		"it drops out, and all others with it":       {[][]*Device{both(), {device("GPU-1", c)}}, retention + time.Second, Observed, 8 * gi},
-		"it is there and of somebody else":           {[][]*Device{both(), {device("GPU-1", c), device("GPU-2")}}, time.Minute, Observed, 8 * gi},
-		"another container's drops out":              {[][]*Device{{device("GPU-1", c), device("GPU-2", other)}, {device("GPU-1", c)}}, time.Minute, None, 8 * gi},
-		"it drops out, and the pod begins elsewhere": {[][]*Device{both(), {device("GPU-1", again)}}, time.Minute, Observed, 8 * gi},
+		"one device":                          {[][]*Device{{only}}, minute, Observed},
+		"two":                                 {[][]*Device{both}, minute, None},
+		"of two one drops out":                {[][]*Device{both, {only}}, minute, None},
+		"for hours":                           {[][]*Device{both, {only}, {only}, {only}}, retention, None},
+		"after hours":                         {[][]*Device{both, both, both, {only}}, retention, None},
+		"each in a batch of its own":          {[][]*Device{{device("GPU-2", a)}, {only}}, 0, None},
+		"all drop out for long":               {[][]*Device{both, {only}}, long, Observed},
+		"another container's drops out":       {[][]*Device{{only, device("GPU-2", d)}, {only}}, minute, None},
+		"another pod's drops out":             {[][]*Device{{only, device("GPU-2", b)}, {only}}, minute, Observed},
+		"it is another pod's before":          {[][]*Device{both, {only, device("GPU-2", b)}, {only}}, minute, Observed},
+		"it is nobody's before":               {[][]*Device{both, {only, device("GPU-2")}, {only}}, minute, None},
+		"the pod begins anew":                 {[][]*Device{both, {device("GPU-1", again)}}, minute, Observed},
+		"beside a neighbour of both":          {[][]*Device{{device("GPU-1", b), device("GPU-2", a, b)}, {device("GPU-1", again, b)}}, minute, Observed},
+		"pods without UIDs":                   {[][]*Device{{device("GPU-1", nameless), device("GPU-2", nameless)}, {device("GPU-1", nameless)}}, minute, Observed},
+		"instances of a board that is whole":  {[][]*Device{{device("GPU-1/gi1", a), device("GPU-1/gi2", a)}, {only}}, minute, Observed},
+		"the board that is cut":               {[][]*Device{{only}, {device("GPU-1/gi1", a)}}, minute, Observed},
+		"of two instances one drops out":      {[][]*Device{{device("GPU-1/gi1", a), device("GPU-1/gi2", a)}, {device("GPU-1/gi1", a)}}, minute, None},
+		"an instance that is no more returns": {[][]*Device{{device("GPU-1/gi1", a)}, {only}, {device("GPU-1/gi1", a)}}, minute, Observed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
-			var first *User
-			for i, devices := range tc.scrapes {
-				now := start.Add(time.Duration(i) * tc.every)
-				first = devices[0].Users[0]
-				require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Namespace: "ns", Pod: "a", UID: first.UID, Index: -1}, 9*gi))
-				p := &Place{Name: "n1", Time: now.UnixNano(), Devices: devices}
+			now := time.Unix(1000, 0)
+			var user *User
+			for _, devices := range tc.scrapes {
+				row := presets.Row{Namespace: "ns", Pod: "a", Index: -1}
+				require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, row, 9*gi))
+				p := &Place{Name: "n1", Time: now.UnixNano()}
+				for _, d := range devices {
+					fresh := *d
+					fresh.Users = nil
+					for _, u := range d.Users {
+						fresh.Users = append(fresh.Users, &User{Container: u.Container, Holder: true})
+					}
+					p.Devices = append(p.Devices, &fresh)
+				}
 				b.Fill(p, now)
-				s := &Sources{}
-				s.Enabled[ExtendedResource] = true
-				p.Declare(s)
+				user = p.Devices[0].Users[0]
 				b.Sweep(now)
+				now = now.Add(tc.every)
 			}
-			assert.Equal(t, tc.origin, first.Origin)
-			assert.Equal(t, tc.budget, first.Budget)
+			assert.Equal(t, tc.origin, user.Origin)
 		})
+	}
+}
+
+// What of a budget is for the device that is not there nobody could say who asks how
+// much room its pod has on all of them.
+func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+	c := Container{Namespace: "ns", Pod: "a", UID: "uid-a", Name: "c"}
+	device := func(id string) *Device {
+		return &Device{ID: id, Minor: -1, Used: gi, Limit: 16 * gi, Users: []*User{{
+			Container: c, Holder: true, Declarations: true, Declared: []gpushare.Budget{
+				{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 8 * gi},
+			},
+		}}}
+	}
+	s := &Sources{}
+	s.Enabled[ExtendedResource] = true
+	for i, devices := range [][]*Device{{device("GPU-1"), device("GPU-2")}, {device("GPU-1")}} {
+		p := &Place{Name: "n1", Time: now.UnixNano(), Devices: devices}
+		b.Fill(p, now)
+		p.Declare(s)
+		assert.Equal(t, []int64{4 * gi, 8 * gi}[i], p.Devices[0].Users[0].Budget)
 	}
 }
 
@@ -448,7 +489,9 @@ func TestABookForgetsWhoHeldDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := &Book{MaxAge: int64(time.Minute), MaxRows: 2}
 	for i, id := range []string{"GPU-1", "GPU-2", "GPU-3"} {
-		b.Fill(&Place{Name: "n1", Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{{Holder: true, Container: Container{Pod: id}}}}}}, now)
+		holder := &User{Holder: true, Container: Container{UID: "uid-" + id}}
+		refused := b.Fill(&Place{Name: "n1", Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{holder}}}}, now)
+		assert.Equal(t, max(i-1, 0), refused)
 		assert.Len(t, b.held[placeKey{name: "n1"}], min(i+1, 2), "bounded")
 	}
 	b.Sweep(now.Add(retention))

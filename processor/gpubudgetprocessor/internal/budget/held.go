@@ -9,104 +9,81 @@ import (
 // placeKey identifies a place; Cluster may be empty.
 type placeKey struct{ cluster, name string }
 
-// held is a device that somebody was given.
+// held is a device that pods were given.
 type held struct {
-	device  Device // without what was measured
+	board   string // of an instance
 	holders []Container
-	// seen is when it or, without it, a pod of its holders was there.
+	// seen is when it or, without it, one of the pods was there.
 	seen time.Time
 }
 
-// recall adds the devices to the place that are not in its samples and are still held
-// by a pod that is: it holds its devices until it ends, so what it uses or declares
-// without naming one is not all on those that are left. Nothing is measured
-// on them. It keeps who holds the others.
-func (b *Book) recall(p *Place, now time.Time) {
+// recall says which devices that are not in its samples the place's pods still hold: a
+// pod holds its devices until it ends, so that a row that names none is not of those
+// that are left. A pod is known by its UID, for another one of its name may hold
+// something else. It keeps who holds the others, and returns for how many there was no
+// room.
+func (b *Book) recall(p *Place, now time.Time) (refused int) {
 	at := placeKey{p.Cluster, p.Name}
-	known := b.held[at]
-	var absent []*Device
-	for id, h := range known {
+	for id, h := range b.held[at] {
 		switch {
 		case slices.ContainsFunc(p.Devices, func(d *Device) bool { return d.ID == id }):
-		case now.Sub(h.seen) > retention:
-			b.release(at, id)
-		case slices.ContainsFunc(h.holders, p.gave):
 			h.seen = now
-			absent = append(absent, h.absent())
+		case now.Sub(h.seen) > retention || slices.ContainsFunc(p.Devices, func(d *Device) bool { return d.Board == id || d.ID == h.board }):
+			b.release(at, id) // a board that was cut, and instances of one that is whole
+		default:
+			for _, c := range h.holders {
+				if p.gave(&c) {
+					p.absent = append(p.absent, c)
+					h.seen = now
+				}
+			}
 		}
 	}
 	for _, d := range p.Devices {
-		b.hold(at, d, now)
+		refused += b.hold(at, d, now)
 	}
-	p.Devices = append(p.Devices, absent...)
+	return refused
 }
 
 // gave reports whether a device of the place was given to the container's pod.
-func (p *Place) gave(c Container) bool {
+func (p *Place) gave(c *Container) bool {
 	return slices.ContainsFunc(p.Devices, func(d *Device) bool {
-		return slices.ContainsFunc(d.Users, func(u *User) bool { return u.Holder && u.samePod(&c) })
+		return slices.ContainsFunc(d.Users, func(u *User) bool { return u.Holder && u.UID == c.UID })
 	})
 }
 
-// absent is the device as far as it is known without samples.
-func (h *held) absent() *Device {
-	d := h.device
-	d.Used, d.Limit, d.Free = Unknown, Unknown, Unknown
-	for i := range h.holders {
-		d.Users = append(d.Users, &User{Container: h.holders[i], Holder: true})
+// hold keeps who holds a device, and returns how many they are if there is no room for
+// them. Samples that name nobody change nothing.
+func (b *Book) hold(at placeKey, d *Device, now time.Time) (refused int) {
+	var holders []Container
+	for _, u := range d.Users {
+		if u.Holder && u.UID != "" {
+			holders = append(holders, u.Container)
+		}
 	}
-	return &d
-}
-
-// hold keeps who holds a device, while there is room for it.
-func (b *Book) hold(at placeKey, d *Device, now time.Time) {
 	h := b.held[at][d.ID]
-	if h != nil && h.same(d) {
-		h.seen = now
-		return
+	if holders == nil || h != nil && slices.Equal(h.holders, holders) {
+		return 0
 	}
 	if h != nil {
 		b.release(at, d.ID)
 	}
-	var holders []Container
-	for _, u := range d.Users {
-		if u.Holder {
-			holders = append(holders, u.clone())
-		}
-	}
-	if holders == nil || b.holders+len(holders) > b.MaxRows {
-		return
-	}
-	if b.held == nil {
-		b.held = map[placeKey]map[string]*held{}
+	if b.holders+len(holders) > b.MaxRows {
+		return len(holders)
 	}
 	if b.held[at] == nil {
+		if b.held == nil {
+			b.held = map[placeKey]map[string]*held{}
+		}
 		at = placeKey{strings.Clone(at.cluster), strings.Clone(at.name)}
 		b.held[at] = map[string]*held{}
 	}
-	id := strings.Clone(d.ID)
-	b.held[at][id] = &held{
-		device: Device{
-			ID: id, Board: strings.Clone(d.Board), MIGUUID: strings.Clone(d.MIGUUID), Instance: strings.Clone(d.Instance), Minor: d.Minor,
-		},
-		holders: holders, seen: now,
+	for i := range holders {
+		holders[i].own()
 	}
+	b.held[at][strings.Clone(d.ID)] = &held{strings.Clone(d.Board), holders, now}
 	b.holders += len(holders)
-}
-
-// same reports whether the device has the holders that are kept, in their order.
-func (h *held) same(d *Device) bool {
-	n := 0
-	for _, u := range d.Users {
-		if !u.Holder {
-			continue
-		}
-		if n == len(h.holders) || u.Container != h.holders[n] {
-			return false
-		}
-		n++
-	}
-	return n == len(h.holders) && d.Minor == h.device.Minor && d.MIGUUID == h.device.MIGUUID
+	return 0
 }
 
 // release forgets who holds a device.
@@ -118,7 +95,9 @@ func (b *Book) release(at placeKey, id string) {
 	}
 }
 
-// clone is independent of the batch that named the container.
-func (c *Container) clone() Container {
-	return Container{strings.Clone(c.Namespace), strings.Clone(c.Pod), strings.Clone(c.UID), strings.Clone(c.Name)}
+// own makes the container independent of the batch that named it.
+func (c *Container) own() {
+	for _, s := range []*string{&c.Namespace, &c.Pod, &c.UID, &c.Name} {
+		*s = strings.Clone(*s)
+	}
 }

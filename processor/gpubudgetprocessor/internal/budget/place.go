@@ -39,6 +39,8 @@ type Place struct {
 	// Time is that of the samples, in nanoseconds since the epoch.
 	Time    int64
 	Devices []*Device
+	// absent hold devices that are not in the samples, see [Book.recall].
+	absent []Container
 }
 
 // Device is a board, or a MIG instance of one.

@@ -117,7 +117,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_series_refused",
-		metric.WithDescription("Times that the use of a container was not kept because max_series was reached. [Alpha]"),
+		metric.WithDescription("Times that the use of a container, or which device it holds, was not kept because max_series was reached. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)

@@ -86,7 +86,7 @@ func AssertEqualProcessorGpuBudgetSeries(t *testing.T, tt *componenttest.Telemet
 func AssertEqualProcessorGpuBudgetSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_series_refused",
-		Description: "Times that the use of a container was not kept because max_series was reached. [Alpha]",
+		Description: "Times that the use of a container, or which device it holds, was not kept because max_series was reached. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
