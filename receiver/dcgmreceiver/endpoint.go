@@ -123,6 +123,10 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 
+// chance is how many lines that cannot be read there are at most for one that can: beyond
+// it the body is something else, in which a line is a sample by chance.
+const chance = 100
+
 // fetchAndParse gets a body and reads it. The scrape is valid until the next
 // call.
 func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scrapeError) {
@@ -137,6 +141,8 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scra
 	switch {
 	case scrape.TooLarge:
 		return nil, failed(outcomeTooLarge, "the body holds more than %d samples and labels", exposition.MaxItems)
+	case scrape.Samples > 0 && scrape.Skipped[exposition.ReasonSyntax] > chance*scrape.Samples:
+		return nil, failed(outcomeNotText, "of %d lines of the body %d could be a sample%s", scrape.Samples+scrape.BadLines(), scrape.Samples, excerpt(b.Bytes()))
 	case scrape.Samples > 0:
 		e.lastSize = b.Len()
 		return scrape, nil

@@ -207,6 +207,13 @@ func TestScrapesThatFail(t *testing.T) {
 			message: "no line of the body is a sample",
 		},
 		{
+			// One of ten thousand random bodies of 64 KiB has a line that could be a sample.
+			name:    "something else with a line that looks like a sample",
+			handler: serve("q 1\n" + strings.Repeat("\x08\x96\n", 101)),
+			outcome: outcomeNotText,
+			message: "of 102 lines of the body 1 could be a sample: q 1",
+		},
+		{
 			name:    "redirects in a circle",
 			handler: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/metrics", http.StatusFound) },
 			outcome: outcomeRedirect,
