@@ -403,11 +403,11 @@ func (d *Device) user(c *Container, holder bool) *User {
 // locate returns the device that a row speaks of, nil when that cannot be told.
 func (p *Place) locate(r *presets.Row) *Device {
 	c := containerOf(r)
-	var one, held *Device
-	candidates, holds := 0, 0
 	if r.GPU == "" && r.Index < 0 && slices.ContainsFunc(p.absent, func(h Container) bool { return h.Match(&c) }) {
 		return nil
 	}
+	var one, held *Device
+	candidates, holds := 0, 0
 	for _, d := range p.Devices {
 		switch {
 		case r.GPU != "":

@@ -477,6 +477,7 @@ func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 	}
 	s := &Sources{}
 	s.Enabled[ExtendedResource] = true
+	require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Namespace: "ns", Pod: "a", Index: -1}, gi))
 	for i, devices := range [][]*Device{{device("GPU-1"), device("GPU-2")}, {device("GPU-1")}} {
 		p := &Place{Name: "n1", Time: now.UnixNano(), Devices: devices}
 		b.Fill(p, now)
@@ -488,6 +489,9 @@ func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 func TestABookForgetsWhoHeldDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := &Book{MaxAge: int64(time.Minute), MaxRows: 2}
+	b.Fill(&Place{Name: "n1", Devices: []*Device{{ID: "GPU-1", Users: []*User{{Holder: true, Container: Container{UID: "uid"}}}}}}, now)
+	require.Empty(t, b.held, "nobody's rows to tell apart")
+	require.True(t, b.AddRow(FrameKey{}, presets.Pod, 0, now, presets.Row{Pod: "a", Index: -1}, gi))
 	for i, id := range []string{"GPU-1", "GPU-2", "GPU-3"} {
 		holder := &User{Holder: true, Container: Container{UID: "uid-" + id}}
 		refused := b.Fill(&Place{Name: "n1", Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{holder}}}}, now)

@@ -21,8 +21,11 @@ type held struct {
 // pod holds its devices until it ends, so that a row that names none is not of those
 // that are left. A pod is known by its UID, for another one of its name may hold
 // something else. It keeps who holds the others, and returns for how many there was no
-// room.
+// room. Where no other exporter has rows there is nothing to tell.
 func (b *Book) recall(p *Place, now time.Time) (refused int) {
+	if len(b.frames) == 0 {
+		return 0
+	}
 	at := placeKey{p.Cluster, p.Name}
 	for id, h := range b.held[at] {
 		switch {
