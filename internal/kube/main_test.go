@@ -8,8 +8,6 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/grpclog"
-
-	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
 )
 
 // grpcWarnings is what gRPC says on its own, as the collector has it in its log.
@@ -17,7 +15,7 @@ var grpcWarnings lockedBuffer
 
 func TestMain(m *testing.M) {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, &grpcWarnings, io.Discard))
-	goleak.VerifyTestMain(controlplane.Main(m))
+	goleak.VerifyTestMain(m)
 }
 
 // lockedBuffer is a buffer that may be written and read at the same time.

@@ -18,16 +18,13 @@ import (
 	"go.uber.org/goleak"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-
-	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func config(namespace string, change ...func(*Config)) Config {
 	cfg := NewDefaultConfig("leader")
@@ -225,43 +222,26 @@ func TestWithoutALeaseEveryoneLeadsAndThereAreNoNotes(t *testing.T) {
 	assert.False(t, none.Holds())
 }
 
-// What a fake API server cannot show: writes that were overtaken are refused.
-func TestNotesOutliveTheirWriterAndOnlyTheHolderWrites(t *testing.T) {
-	plane := controlplane.Start(t)
-	cfg := config(plane.Namespace(t), func(cfg *Config) { cfg.RetryPeriod = 100 * time.Millisecond })
-	eventually := func(condition func() bool) {
-		t.Helper()
-		require.Eventually(t, condition, 30*time.Second, 50*time.Millisecond)
-	}
-	first := join(t, plane.Admin(), cfg)
-	eventually(first.leads)
-	written := first.current()
-	for range 20 { // renewals run beside
-		require.NoError(t, written.SetNote(t.Context(), "example.com/note", "from the first"))
-	}
-	leases := plane.Admin().CoordinationV1().Leases(cfg.Namespace)
-	noted, err := leases.Get(t.Context(), cfg.Name, metav1.GetOptions{})
-	require.NoError(t, err)
-	eventually(func() bool {
-		l, err := leases.Get(t.Context(), cfg.Name, metav1.GetOptions{})
-		return err == nil && l.Spec.RenewTime.After(noted.Spec.RenewTime.Time)
+// A process that was stopped for a while believes in its term until it looks.
+func TestATermThatAnotherTookOverWritesNoNote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		first := join(t, client, config("monitoring"))
+		pass(time.Second)
+		late := *first.current()
+		first.stop()
+		second := join(t, client, config("monitoring"))
+		pass(time.Minute)
+		require.True(t, second.leads())
+		require.NoError(t, second.current().SetNote(t.Context(), "example.com/note", "from the second"))
+
+		late.ctx, late.valid = t.Context(), func() bool { return true }
+		require.ErrorIs(t, late.SetNote(t.Context(), "example.com/note", "too late"), ErrLost)
+		note, err := second.current().Note(t.Context(), "example.com/note")
+		require.NoError(t, err)
+		assert.Equal(t, "from the second", note)
+		second.stop()
 	})
-	assert.True(t, first.leads(), "a note does not cost the lease")
-
-	first.stop()
-	second := join(t, plane.Admin(), cfg)
-	eventually(second.leads)
-	note, err := second.current().Note(t.Context(), "example.com/note")
-	require.NoError(t, err)
-	assert.Equal(t, "from the first", note)
-
-	// A process that was stopped believes in its term until it looks.
-	late := *written
-	late.ctx, late.valid = t.Context(), func() bool { return true }
-	require.ErrorIs(t, late.SetNote(t.Context(), "example.com/note", "too late"), ErrLost)
-	note, err = second.current().Note(t.Context(), "example.com/note")
-	require.NoError(t, err)
-	assert.Equal(t, "from the first", note)
 }
 
 func TestTheNamespaceIsThatOfThePod(t *testing.T) {

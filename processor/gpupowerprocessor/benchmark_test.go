@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 )

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )

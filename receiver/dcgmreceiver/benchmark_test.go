@@ -11,14 +11,14 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
 // The benchmarks run on the reference load: 8 GPUs in 7 MIG instances each, with
-// pod labels. internal/comparison holds the one beside the prometheus receiver.
+// pod labels. test/bench holds the one beside the prometheus receiver.
 
 // BenchmarkScrapeToPdata is a scrape without the network: parsing the body and
 // building the batch.

@@ -16,8 +16,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 // point is one number that arrived, with what the oracle needs of its place.

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 // Of testdata/cluster.yaml.

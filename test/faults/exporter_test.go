@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 // gpus is how many GPUs each scripted exporter shows.

@@ -22,11 +22,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 // way leads to an API server; a fault on it answers in its place.

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
 )
 
 var update = flag.Bool("update", false, "write the results into docs/reliability.md")

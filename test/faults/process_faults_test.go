@@ -23,8 +23,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 // A collector that is killed, whenever that is, sends no window twice and none that is

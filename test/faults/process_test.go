@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 // agentFile is what is put to the test: the example that users start from.

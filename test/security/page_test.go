@@ -58,20 +58,20 @@ var rule = regexp.MustCompile(`apiGroups: \[(.*?)\][,\s]+resources: \[(.*?)\][,\
 
 func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 	accounts := map[string]string{
-		"examples/kubernetes/10-agent-rbac.yaml":                                     "agent",
-		"examples/kubernetes/options/claims-rbac.yaml":                               "agent",
-		"examples/operator/rbac.yaml":                                                "agent",
-		"examples/helm/opentelemetry-collector.yaml":                                 "agent",
-		"charts/otelcol-gpu/templates/agent-rbac.yaml":                               "agent",
-		"examples/kubernetes/20-cluster-rbac.yaml":                                   "cluster",
-		"charts/otelcol-gpu/templates/cluster-rbac.yaml":                             "cluster",
-		"charts/otelcol-gpu/templates/watchdog-rbac.yaml":                            "watchdog",
-		"charts/otelcol-gpu/templates/memory-resource-rbac.yaml":                     "memory resource",
-		"exporter/gpuwatchdogexporter/README.md":                                     "watchdog",
-		"exporter/gpuwatchdogexporter/internal/cluster/testdata/rbac.yaml":           "watchdog",
-		"extension/gpumemoryresourceextension/README.md":                             "memory resource",
-		"extension/gpumemoryresourceextension/internal/rehearsal/testdata/rbac.yaml": "memory resource",
-		"receiver/dcgmreceiver/README.md":                                            "agent",
+		"examples/kubernetes/10-agent-rbac.yaml":                 "agent",
+		"examples/kubernetes/options/claims-rbac.yaml":           "agent",
+		"examples/operator/rbac.yaml":                            "agent",
+		"examples/helm/opentelemetry-collector.yaml":             "agent",
+		"charts/otelcol-gpu/templates/agent-rbac.yaml":           "agent",
+		"examples/kubernetes/20-cluster-rbac.yaml":               "cluster",
+		"charts/otelcol-gpu/templates/cluster-rbac.yaml":         "cluster",
+		"charts/otelcol-gpu/templates/watchdog-rbac.yaml":        "watchdog",
+		"charts/otelcol-gpu/templates/memory-resource-rbac.yaml": "memory resource",
+		"exporter/gpuwatchdogexporter/README.md":                 "watchdog",
+		"exporter/gpuwatchdogexporter/test/testdata/rbac.yaml":   "watchdog",
+		"extension/gpumemoryresourceextension/README.md":         "memory resource",
+		"test/cluster/testdata/memory_resource_rbac.yaml":        "memory resource",
+		"receiver/dcgmreceiver/README.md":                        "agent",
 	}
 	granted := map[string]bool{}
 	var files []string

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 // hidden is the beginning of every secret of these tests.

@@ -30,7 +30,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/processtest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 // certificate is one for 127.0.0.1 and other names that vouches for itself, and its files.

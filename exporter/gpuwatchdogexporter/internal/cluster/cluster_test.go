@@ -15,10 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/controlplane"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // runningPod is a pod of a Deployment.
 func runningPod(name string, started time.Time) *corev1.Pod {

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 

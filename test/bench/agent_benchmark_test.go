@@ -1,0 +1,118 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// BenchmarkAgent runs the built collector as an agent at node scale: the
+// reference load in, OTLP/HTTP out to a backend that throws it away. "windows" is
+// the dcgm receiver with the synthesizer and windows, "prometheus" the prometheus
+// receiver that sends what it scraped. An iteration is one scrape. An agent
+// scrapes every 15s into windows of 60s; here everything is fifteen times as
+// fast, so that the figures for a scrape come in half a minute. They are of the
+// collector's process alone: CPU time over the run, resident memory at its end and
+// at its highest.
+func BenchmarkAgent(b *testing.B) {
+	dir := os.Getenv("OTELCOL_GPU_BIN")
+	if dir == "" {
+		b.Skip("OTELCOL_GPU_BIN does not name the directory of the built commands: `make bench` does")
+	}
+	for _, agent := range []struct{ name, receiver, pipeline string }{
+		{"windows", `
+  dcgm:
+    endpoints: ["http://%s/metrics"]
+    collection_interval: 1s
+    timeout: 1s
+processors:
+  gpu_synthesizer:
+  gpu_window: {window: 4s, grace: 500ms}
+`, `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`},
+		{"prometheus", `
+  prometheus:
+    config:
+      scrape_configs:
+        - job_name: dcgm
+          scrape_interval: 1s
+          scrape_timeout: 1s
+          static_configs: [{targets: ["%s"]}]
+`, `{receivers: [prometheus], exporters: [otlp_http]}`},
+	} {
+		b.Run(agent.name, func(b *testing.B) {
+			body := expositiontest.Node(gpus, instances)
+			scrapes, done := make(chan struct{}), make(chan struct{})
+			exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+				_, _ = w.Write(body)
+				select {
+				case scrapes <- struct{}{}:
+				case <-done:
+				}
+			}))
+			received := make(chan struct{}, 1)
+			backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				select {
+				case received <- struct{}{}:
+				default:
+				}
+			}))
+			defer backend.Close()
+			defer exporter.Close()
+			defer close(done)
+
+			config := filepath.Join(b.TempDir(), "config.yaml")
+			require.NoError(b, os.WriteFile(config, fmt.Appendf(nil, `
+receivers:`+agent.receiver+`
+exporters:
+  otlp_http: {endpoint: %q}
+service:
+  pipelines: {metrics: `+agent.pipeline+`}
+  telemetry: {metrics: {level: none}, logs: {level: warn}}
+`, exporter.Listener.Addr(), backend.URL), 0o600))
+			p := processtest.Start(b, exec.Command(filepath.Join(dir, "otelcol-gpu"), "--config", config))
+
+			const warmUp = 10
+			for range warmUp {
+				await(b, p, scrapes)
+			}
+			await(b, p, received)
+			cpu := cpumeter.Of(b, p.Cmd.Process.Pid)
+			for b.Loop() {
+				await(b, p, scrapes)
+			}
+			cpu = cpumeter.Of(b, p.Cmd.Process.Pid) - cpu
+			await(b, p, received)
+			b.ReportMetric(float64(cpu.Microseconds())/float64(b.N), "cpu-µs/scrape")
+			b.ReportMetric(p.Status(b, "VmRSS")/1024, "MiB-resident")
+			b.ReportMetric(p.Status(b, "VmHWM")/1024, "MiB-peak")
+			p.Stop(b)
+			require.Empty(b, p.Output.String(), "the collector complained")
+		})
+	}
+}
+
+// await waits for an event that a collector under measurement causes.
+func await(b *testing.B, p *processtest.Process, event <-chan struct{}) {
+	b.Helper()
+	select {
+	case <-event:
+	case <-p.Ended:
+		b.Fatalf("the collector ended: %v", p.Err)
+	case <-time.After(processtest.Patience):
+		b.Fatal("the collector scrapes or sends nothing")
+	}
+}

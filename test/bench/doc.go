@@ -1,0 +1,6 @@
+// Package bench measures the dcgm receiver, and what stands behind it,
+// beside the prometheus receiver and other parsers of the same text. It holds
+// benchmarks only, in a package of its own because the prometheus receiver takes
+// long to build. `make bench` runs them and prints the ratios; docs/performance.md
+// has the method.
+package bench

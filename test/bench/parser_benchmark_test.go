@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
+)
+
+// BenchmarkParser reads the text of the reference load, as every scrape of an
+// endpoint but the first does: with the receiver's parser, with the one in the
+// prometheus receiver (with and without making labels of each series, which that
+// receiver does for a series that it does not know yet and a cache saves it
+// otherwise), and with the one of Prometheus' common library.
+func BenchmarkParser(b *testing.B) {
+	body := expositiontest.Node(gpus, instances)
+	ours := exposition.NewParser()
+	for _, parser := range []struct {
+		name  string
+		parse func() int
+	}{
+		{"exposition", func() int { return ours.Parse(body).Samples }},
+		{"textparse", func() int { return textParse(b, body, false) }},
+		{"textparse-labels", func() int { return textParse(b, body, true) }},
+		{"expfmt", func() int {
+			text := expfmt.NewTextParser(model.UTF8Validation)
+			families, err := text.TextToMetricFamilies(bytes.NewReader(body))
+			require.NoError(b, err)
+			n := 0
+			for _, family := range families {
+				n += len(family.GetMetric())
+			}
+			return n
+		}},
+	} {
+		b.Run(parser.name, func(b *testing.B) {
+			require.Equal(b, samplesPerScrape, parser.parse())
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			var cpu cpumeter.Meter
+			cpu.Start(b)
+			for b.Loop() {
+				parser.parse()
+			}
+			cpu.Stop(b)
+			cpu.Report(b, samplesPerScrape)
+		})
+	}
+}
+
+func textParse(b *testing.B, body []byte, withLabels bool) int {
+	b.Helper()
+	p := textparse.NewPromParser(body, labels.NewSymbolTable(), false)
+	n := 0
+	for {
+		entry, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			return n
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		if entry != textparse.EntrySeries {
+			continue
+		}
+		p.Series()
+		if withLabels {
+			var ls labels.Labels
+			p.Labels(&ls)
+		}
+		n++
+	}
+}

@@ -1,0 +1,349 @@
+package charts
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+)
+
+var update = flag.Bool("update", false, "rewrite the rendered manifests of the golden directories")
+
+const (
+	// Paths are relative to this package, where go test runs it.
+	root     = "../.."
+	chartDir = root + "/charts/otelcol-gpu"
+
+	release   = "otelcol-gpu"
+	namespace = "otelcol-gpu"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
+
+// variants are the golden directories.
+func variants(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("testdata/*/values.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	var dirs []string
+	for _, file := range found {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	return dirs
+}
+
+// helm runs the helm command and returns what it wrote, or skips the test.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	path := os.Getenv("OTELCOL_GPU_HELM")
+	if path == "" {
+		t.Skip("OTELCOL_GPU_HELM does not name a helm command: `make unit` builds it and runs this")
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	home := t.TempDir()
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+// render returns the manifests of the chart, of a file of values or of single ones.
+func render(t *testing.T, values string, set ...string) string {
+	t.Helper()
+	output, err := helm(t, renderArgs(values, set)...)
+	require.NoError(t, err, "%s", output)
+	return output
+}
+
+func renderArgs(values string, set []string) []string {
+	args := []string{"template", release, chartDir, "--namespace", namespace}
+	if values != "" {
+		args = append(args, "--values", values)
+	}
+	for _, s := range set {
+		args = append(args, "--set-json", s)
+	}
+	return args
+}
+
+func renderVariant(t *testing.T, dir string) string {
+	t.Helper()
+	return render(t, filepath.Join(dir, "values.yaml"))
+}
+
+// decode returns the objects of rendered manifests.
+func decode(t *testing.T, manifests string) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := controlplane.Decode(manifests)
+	require.NoError(t, err)
+	require.NotEmpty(t, objects)
+	return objects
+}
+
+// podTemplates returns the pods that manifests make, by component.
+func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
+	t.Helper()
+	found := map[string]corev1.PodTemplateSpec{}
+	for _, obj := range objects {
+		content, ok, err := unstructured.NestedMap(obj.Object, "spec", "template")
+		require.NoError(t, err)
+		if !ok {
+			continue
+		}
+		var template corev1.PodTemplateSpec
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template))
+		found[template.Labels["app.kubernetes.io/component"]] = template
+	}
+	return found
+}
+
+// configMaps returns the collector configurations of manifests, by component.
+func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, obj := range objects {
+		if obj.GetKind() == "ConfigMap" {
+			data, _, err := unstructured.NestedStringMap(obj.Object, "data")
+			require.NoError(t, err)
+			require.Len(t, data, 1)
+			for key, text := range data {
+				found[strings.TrimSuffix(key, ".yaml")] = text
+			}
+		}
+	}
+	return found
+}
+
+// at returns what is at a path of a YAML text, nil where there is nothing.
+func at(t *testing.T, text string, path ...string) any {
+	t.Helper()
+	var value any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &value))
+	for _, key := range path {
+		m, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		value = m[key]
+	}
+	return value
+}
+
+func TestTheChartRendersToTheseManifests(t *testing.T) {
+	for _, dir := range variants(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			got := renderVariant(t, dir)
+			file := filepath.Join(dir, "manifests.yaml")
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), got, "go test ./internal/charttest -update rewrites it")
+		})
+	}
+}
+
+func TestTheChartIsInOrder(t *testing.T) {
+	for _, dir := range variants(t) {
+		output, err := helm(t, "lint", "--strict", chartDir, "--values", filepath.Join(dir, "values.yaml"))
+		assert.NoError(t, err, "%s: %s", dir, output)
+	}
+}
+
+func TestWhatCannotWorkIsRefused(t *testing.T) {
+	const backend = `backend.endpoint="http://backend"`
+	for name, tc := range map[string]struct {
+		set  []string
+		want string
+	}{
+		"nowhere to send":                    {nil, "set backend.endpoint to an OTLP URL"},
+		"nothing to read":                    {[]string{backend, "dcgm.enabled=false"}, "dcgm.enabled and nvml.enabled are false"},
+		"a watchdog alone":                   {[]string{backend, "watchdog.enabled=true"}, "set budget.enabled to true"},
+		"claims without slices":              {[]string{backend, "attribution.dra=false", "attribution.claims=true"}, "set attribution.dra to true"},
+		"a value with a typo":                {[]string{backend, "agent.nodeselector={}"}, "additional properties 'nodeselector' not allowed"},
+		"a part without a name":              {[]string{backend, `agent.config={"pipelines":{}}`}, "additional properties 'pipelines' not allowed"},
+		"an address for a URL":               {[]string{`backend.endpoint="backend:4318"`}, "for host:port set backend.protocol to grpc"},
+		"two agents of a node at a time":     {[]string{backend, `agent.updateStrategy={"rollingUpdate":{"maxSurge":"10%","maxUnavailable":0}}`}, "cannot open the same state"},
+		"a number as a duration":             {[]string{backend, "gateway.grace=30"}, "got number, want string"},
+		"a duration of no unit":              {[]string{backend, `gateway.grace="30"`}, "does not match pattern"},
+		"no replica":                         {[]string{backend, "cluster.replicas=0"}, "minimum: got 0, want 1"},
+		"a gateway that is open unasked":     {[]string{backend, "gateway.enabled=true"}, "gateway.enabled is true and nothing says how agents reach it"},
+		"a page that is open unasked":        {[]string{"view.enabled=true"}, "view.enabled is true and nothing says how collectors reach it"},
+		"a page for whoever reaches it":      {[]string{"view.enabled=true", "view.expose=true", `tls.secretName="gpu"`}, "set view.settings.auth, or view.anonymous to true"},
+		"a certificate that is not used":     {[]string{"view.enabled=true", `tls.secretName="gpu"`, "tls.insecure=true"}, "leave out one of them"},
+		"a certificate of nobody":            {[]string{"view.enabled=true", "tls.certManager.enabled=true"}, "tls.certManager.issuerRef has no name"},
+		"a memory resource and no collector": {[]string{backend, "cluster.enabled=false", "memoryResource.enabled=true"}, "set cluster.enabled to true"},
+		"a memory resource of no name":       {[]string{backend, "memoryResource.enabled=true"}, "set it to a name with a domain of your own"},
+		"a page that listens elsewhere": {
+			[]string{"view.enabled=true", `tls.secretName="gpu"`, `view.settings.endpoint="0.0.0.0:9411"`},
+			`view.settings.endpoint is "0.0.0.0:9411": must not be set`,
+		},
+		"a page on a socket": {
+			[]string{"view.enabled=true", `tls.secretName="gpu"`, `view.settings.transport="unix"`},
+			`view.settings.transport is "unix": must not be set`,
+		},
+		"a page with the certificate taken away": {
+			[]string{"view.enabled=true", "view.expose=true", "view.anonymous=true", `tls.secretName="gpu"`, "view.settings={\"tls\":{\"cert_file\":\"\"}}"},
+			`view.settings.tls is {"cert_file":""}: must not be set`,
+		},
+		"half a Gi for the agent":          {[]string{backend, `agent.resources.limits.memory="0.5Gi"`}, `agent.resources.limits.memory is "0.5Gi": must be none, or a whole number of Mi or Gi`},
+		"a decimal G for the cluster's":    {[]string{backend, `cluster.resources.limits.memory="1G"`}, `cluster.resources.limits.memory is "1G": must be`},
+		"bytes for the gateway":            {[]string{backend, `gateway.resources.limits.memory="1073741824"`}, `gateway.resources.limits.memory is "1073741824": must be`},
+		"a number of bytes for the page":   {[]string{backend, `view.resources.limits.memory=1073741824`}, "view.resources.limits.memory is 1073741824: must be"},
+		"no number of gateways":            {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=null"}, "gateway.replicas is null: must be a whole number, at least 1"},
+		"no grace of gateways":             {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.grace=null"}, "gateway.grace is null: must be at least 45s"},
+		"a grace that ends before agents":  {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="44s"`}, `gateway.grace is "44s": must be at least 45s`},
+		"a grace of more than ten windows": {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="11m"`}, `gateway.grace is "11m" and window.settings.window is "60s": must be at most ten times the window`},
+		"two collectors of one account": {
+			[]string{backend, `agent.serviceAccount.name="gpu"`, `cluster.serviceAccount.name="gpu"`},
+			`are both the account "gpu": each would have the permissions of the other`,
+		},
+		"an agent with the cluster collector's account": {
+			[]string{backend, `agent.serviceAccount.name="otelcol-gpu-cluster"`}, `are both the account "otelcol-gpu-cluster"`,
+		},
+		"an armed watchdog that may evict nowhere": {
+			[]string{backend, "budget.enabled=true", "watchdog.enabled=true", "watchdog.dryRun=false"},
+			"list the namespaces whose pods may be",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, err := helm(t, renderArgs("", tc.set)...)
+			require.Error(t, err)
+			assert.Contains(t, output, tc.want)
+		})
+	}
+}
+
+func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
+	const backend = `backend.endpoint="http://backend"`
+	for name, set := range map[string][]string{
+		"no memory limit":               {backend, "agent.resources.limits.memory=null"},
+		"a page without settings":       {"view.enabled=true", "tls.insecure=true", "view.settings=null"},
+		"no resources":                  {backend, "agent.resources=null"},
+		"the shortest grace":            {backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="45s"`},
+		"a grace of ten windows":        {backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="15m"`, `window.settings.window="1m30s"`},
+		"a window from the environment": {backend, "gateway.enabled=true", "tls.insecure=true", `window.settings.window="${env:WINDOW}"`},
+		"a short window and no gateway": {backend, `window.settings.window="1s"`},
+		"one account and one collector": {backend, `agent.serviceAccount.name="gpu"`, `cluster.serviceAccount.name="gpu"`, "cluster.enabled=false"},
+		"a page's listener in no page":  {backend, `view.settings.endpoint="0.0.0.0:9411"`},
+		"a page of which only auth is said": {
+			"view.enabled=true", "view.expose=true", `tls.secretName="gpu"`, `view.settings.auth={"authenticator":"basicauth"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) { decode(t, render(t, "", set...)) })
+	}
+}
+
+func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config string // agent.config
+		path   []string
+		want   any
+	}{
+		"maps are merged":   {`{"processors":{"batch":{}}}`, []string{"processors", "gpu_window", "window"}, "60s"},
+		"a value replaces":  {`{"processors":{"gpu_window":{"window":"10s"}}}`, []string{"processors", "gpu_window", "window"}, "10s"},
+		"false replaces":    {`{"processors":{"gpu_k8s":{"sources":{"dra":{"enabled":false}}}}}`, []string{"processors", "gpu_k8s", "sources", "dra", "enabled"}, false},
+		"zero replaces":     {`{"processors":{"memory_limiter":{"limit_percentage":0}}}`, []string{"processors", "memory_limiter", "limit_percentage"}, 0},
+		"empty replaces":    {`{"exporters":{"otlp_http":{"endpoint":""}}}`, []string{"exporters", "otlp_http", "endpoint"}, ""},
+		"null removes":      {`{"processors":{"gpu_power":null}}`, []string{"processors", "gpu_power"}, nil},
+		"a list replaces":   {`{"service":{"pipelines":{"metrics":{"processors":["gpu_window"]}}}}`, []string{"service", "pipelines", "metrics", "processors"}, []any{"gpu_window"}},
+		"what is new stays": {`{"exporters":{"debug":{"verbosity":"basic"}}}`, []string{"exporters", "debug", "verbosity"}, "basic"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "agent.config="+tc.config)))["agent"]
+			assert.Equal(t, tc.want, at(t, text, tc.path...))
+		})
+	}
+}
+
+// A digest names one image, so no form of it can be derived.
+func TestATagWithADigestIsTakenAsItIs(t *testing.T) {
+	for tag, want := range map[string]string{
+		"":                 "otelcol-gpu:0.1.0-nvml",
+		"1.2":              "otelcol-gpu:1.2-nvml",
+		"1.2@sha256:0a1b2": "otelcol-gpu:1.2@sha256:0a1b2",
+	} {
+		objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "nvml.enabled=true", `image.tag="`+tag+`"`))
+		assert.Equal(t, want, podTemplates(t, objects)["agent"].Spec.Containers[0].Image)
+	}
+}
+
+// A gateway of 2,000 GPUs in seven instances each has some 280,000 series, above the default
+// of gpu_window; 300 bytes a series fit its memory.
+func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
+	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
+		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",
+			"window.settings="+settings)))["gateway"]
+		assert.Equal(t, want, at(t, text, "processors", "gpu_window", "max_series"))
+	}
+}
+
+// A volume, an account or a variable that does not exist is no error to the API server.
+func TestWhatAPodRefersToExists(t *testing.T) {
+	for _, dir := range variants(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			objects := decode(t, renderVariant(t, dir))
+			exists := func(kind, name string) bool {
+				return slices.ContainsFunc(objects, func(obj *unstructured.Unstructured) bool {
+					return obj.GetKind() == kind && obj.GetName() == name
+				})
+			}
+			configs := configMaps(t, objects)
+			for component, template := range podTemplates(t, objects) {
+				spec := template.Spec
+				container := spec.Containers[0]
+				if spec.ServiceAccountName != "" {
+					assert.True(t, exists("ServiceAccount", spec.ServiceAccountName), "%s: account %s", component, spec.ServiceAccountName)
+				}
+				assert.Equal(t, []string{"--config=/etc/otelcol-gpu/" + component + ".yaml"}, container.Args)
+				assert.True(t, slices.ContainsFunc(spec.Volumes, func(volume corev1.Volume) bool {
+					return volume.ConfigMap != nil && exists("ConfigMap", volume.ConfigMap.Name)
+				}), component)
+				if len(container.EnvFrom) == 0 {
+					for _, name := range variables(configs[component]) {
+						assert.True(t, slices.ContainsFunc(container.Env, func(env corev1.EnvVar) bool { return env.Name == name }),
+							"%s uses %s", component, name)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestEveryValueIsDescribed(t *testing.T) {
+	var values map[string]any
+	content, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(content, &values))
+	readme, err := os.ReadFile(filepath.Join(chartDir, "README.md"))
+	require.NoError(t, err)
+
+	for section, value := range values {
+		keys, ok := value.(map[string]any)
+		if !ok {
+			assert.Contains(t, string(readme), "`"+section+"`")
+			continue
+		}
+		for key := range keys {
+			name := section + "." + key
+			described := slices.ContainsFunc([]string{name, name + ".*", "<collector>." + key}, func(name string) bool {
+				return strings.Contains(string(readme), "`"+name+"`")
+			})
+			assert.True(t, described, "README.md does not describe %s", name)
+		}
+	}
+}

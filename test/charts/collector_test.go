@@ -1,0 +1,72 @@
+package charts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// variables are the names of the environment variables that a configuration uses.
+func variables(config string) []string {
+	var names []string
+	for _, match := range regexp.MustCompile(`\$\{env:(\w+)`).FindAllStringSubmatch(config, -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+func TestEveryConfigurationIsValid(t *testing.T) {
+	for _, dir := range variants(t) {
+		for component, text := range configMaps(t, decode(t, renderVariant(t, dir))) {
+			t.Run(filepath.Base(dir)+"/"+component, func(t *testing.T) { validate(t, text) })
+		}
+	}
+}
+
+// What other charts are given is a configuration like any other.
+func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
+	for file, path := range map[string][]string{
+		"helm/opentelemetry-collector.yaml":    {"alternateConfig"},
+		"operator/opentelemetrycollector.yaml": {"spec", "config"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			content, err := os.ReadFile(filepath.Join(root, "examples", file))
+			require.NoError(t, err)
+			for document := range strings.SplitSeq(string(content), "\n---\n") {
+				config := at(t, document, path...)
+				if config == nil {
+					continue
+				}
+				text, err := yaml.Marshal(config)
+				require.NoError(t, err)
+				validate(t, string(text))
+				return
+			}
+			require.FailNow(t, "no configuration")
+		})
+	}
+}
+
+// validate asks the built collector, in the environment of a pod.
+func validate(t *testing.T, config string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	// The state directory is a volume, and has to exist to be valid.
+	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu"), "validate", "--config", file)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "POD_NAMESPACE=" + namespace}
+	for _, name := range variables(config) {
+		cmd.Env = append(cmd.Env, name+"=127.0.0.1")
+	}
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+}

@@ -1,0 +1,191 @@
+package charts
+
+import (
+	"encoding/pem"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// image is what the Dockerfile says of the image that it makes.
+type image struct {
+	uid, gid        int
+	entrypoint, cmd string
+	config          string // file in the repository, which becomes cmd's
+	state           string // directory of the image's user
+	env             []string
+}
+
+func readDockerfile(t *testing.T) image {
+	t.Helper()
+	content, err := os.ReadFile(root + "/Dockerfile")
+	require.NoError(t, err)
+	find := func(expression string) []string {
+		match := regexp.MustCompile("(?m)^" + expression + "$").FindStringSubmatch(string(content))
+		require.NotNil(t, match, expression)
+		return match[1:]
+	}
+	number := func(text string) int {
+		n, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		return n
+	}
+	user := find(`USER (\d+):(\d+)`)
+	img := image{uid: number(user[0]), gid: number(user[1]), env: find(`ENV (\S+=\S*)`)}
+	img.entrypoint = find(`ENTRYPOINT \["(\S+)"\]`)[0]
+	img.cmd = find(`CMD \["--config=(\S+)"\]`)[0]
+	img.config = find(`COPY --from=build /src/(\S+) ` + img.cmd)[0]
+	state := find(`COPY --from=build --chown=(\S+) /out/state (\S+)`)
+	assert.Equal(t, strings.Join(user, ":"), state[0], "the state directory is the user's")
+	img.state = state[1]
+	return img
+}
+
+// The root of the image: the program, its configuration, certificates, a state directory,
+// and nothing else. As its user, a scrape becomes a window that a backend with TLS gets.
+func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
+	program := os.Getenv("OTELCOL_GPU_STATIC")
+	if program == "" {
+		t.Skip("OTELCOL_GPU_STATIC does not name the static collector: `make examples` builds it and runs this")
+	}
+	img := readDockerfile(t)
+	arrived := make(chan struct{}, 1)
+	backend := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case arrived <- struct{}{}:
+		default:
+		}
+	}))
+	t.Cleanup(backend.Close)
+	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",modelName="NVIDIA L4",Hostname="n1"} 50`+"\n")
+	}))
+	t.Cleanup(exporter.Close)
+
+	dir := t.TempDir()
+	install := func(file string, content []byte, mode fs.FileMode) {
+		path := filepath.Join(dir, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, content, mode))
+		require.NoError(t, os.Chmod(path, mode))
+	}
+	read := func(file string) []byte {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return content
+	}
+	install(img.entrypoint, read(program), 0o755)
+	install(img.cmd, read(filepath.Join(root, img.config)), 0o644)
+	install("/etc/ssl/certs/ca-certificates.crt",
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw}), 0o644)
+	state := filepath.Join(dir, img.state)
+	require.NoError(t, os.MkdirAll(state, 0o755))
+	// A test's directory and the one around it are the test's own; the image's user has to pass.
+	for _, path := range []string{dir, filepath.Dir(dir)} {
+		require.NoError(t, os.Chmod(path, 0o755))
+	}
+
+	health, telemetry := processtest.FreeAddress(t), processtest.Port(t, processtest.FreeAddress(t))
+	cmd := exec.Command(img.entrypoint, "--config="+img.cmd,
+		"--set=receivers.dcgm.collection_interval=500ms", "--set=processors.gpu_window.window=2s", "--set=processors.gpu_window.grace=1s")
+	cmd.Env = append(slices.Clone(img.env), "HEALTH_ENDPOINT="+health, "TELEMETRY_PORT="+telemetry,
+		"DCGM_ENDPOINT="+exporter.URL+"/metrics", "OTLP_ENDPOINT="+backend.URL)
+	cmd.Dir = "/"
+	if os.Getuid() == 0 {
+		require.NoError(t, os.Chown(state, img.uid, img.gid))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: uint32(img.uid), Gid: uint32(img.gid)}}
+	} else {
+		// In a user namespace of its own whoever runs the test is the image's user, and may
+		// change the root.
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Chroot: dir, Cloneflags: syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: img.uid, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: img.gid, HostID: os.Getgid(), Size: 1}},
+		}
+	}
+	collector := processtest.StartBy(t, cmd, func() error {
+		err := cmd.Start()
+		if errors.Is(err, syscall.EPERM) {
+			t.Skipf("changing the root takes privileges that this test does not have: %v", err)
+		}
+		return err
+	})
+	processtest.Until(t, "a window", func() bool { return len(arrived) > 0 }, collector)
+	assert.Contains(t, processtest.Get(t, "http://"+health), "Server available")
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/status")
+	require.NoError(t, err)
+	if os.Getuid() == 0 {
+		assert.Contains(t, string(status), "\nUid:\t"+strconv.Itoa(img.uid)+"\t")
+	}
+
+	collector.Stop(t)
+	kept, err := os.ReadDir(state)
+	require.NoError(t, err)
+	assert.NotEmpty(t, kept, "the window processor's state")
+}
+
+// Whatever the program is compiled from is sent to the image's build.
+func TestTheImageIsBuiltFromEverythingThatItNeeds(t *testing.T) {
+	content, err := os.ReadFile(root + "/.dockerignore")
+	require.NoError(t, err)
+	sent := map[string]bool{}
+	for line := range strings.Lines(string(content)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
+			sent[name] = true
+		}
+	}
+	const module = "github.com/otelcol-gpu/otelcol-gpu/"
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "remove_all_sd",
+		"-f", `{{.ImportPath}}{{range .EmbedFiles}} {{.}}{{end}}`, "./cmd/otelcol-gpu")
+	cmd.Dir = root
+	output, err := cmd.Output()
+	require.NoError(t, err)
+	found := 0
+	for line := range strings.Lines(string(output)) {
+		fields := strings.Fields(line)
+		path, ours := strings.CutPrefix(fields[0], module)
+		if !ours {
+			continue
+		}
+		found++
+		top, _, _ := strings.Cut(path, "/")
+		assert.True(t, sent[top], "%s is not sent", path)
+		for _, file := range fields[1:] {
+			assert.NotContains(t, path+"/"+file, "/testdata/", "testdata is not sent")
+		}
+	}
+	assert.NotZero(t, found)
+	for _, file := range []string{"go.mod", "go.sum", "builder-config.yaml", readDockerfile(t).config} {
+		assert.True(t, sent[file], "%s is not sent", file)
+	}
+}
+
+// builder-config.yaml is the one place for the version.
+func TestImageAndChartHaveTheVersionOfTheDistribution(t *testing.T) {
+	read := func(file string) string {
+		content, err := os.ReadFile(filepath.Join(root, file))
+		require.NoError(t, err)
+		return string(content)
+	}
+	version, ok := at(t, read("builder-config.yaml"), "dist", "version").(string)
+	require.True(t, ok)
+	assert.Equal(t, version, at(t, read("charts/otelcol-gpu/Chart.yaml"), "appVersion"))
+	assert.Contains(t, read("Dockerfile"), "\nARG VERSION="+version+"\n")
+}

@@ -1,0 +1,298 @@
+//go:build linux && !otelcol_gpu_no_nvml
+
+package cluster
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+)
+
+const (
+	unknownUID = "99999999-0000-4000-8000-000000000000"
+	staticUID  = "0123456789abcdef0123456789abcdef" // what the kubelet hashed its file to
+)
+
+// world is a node with pods, its kubelet and its API server.
+type world struct {
+	plane     *controlplane.Plane
+	namespace string
+	kubelet   *kubelettest.Kubelet
+	uids      map[string]string // of pods, by name
+	ids       map[string]string // of containers, by "pod/container"
+}
+
+func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
+	t.Helper()
+	w := &world{plane: controlplane.Start(t), kubelet: kubelettest.Start(t), uids: map[string]string{}, ids: map[string]string{}}
+	w.namespace = w.plane.Namespace(t)
+	w.plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: node, Labels: map[string]string{"nvidia.com/gpu.sharing-strategy": "time-slicing"},
+	}})
+	for _, p := range pods {
+		p.Namespace = w.namespace
+		w.plane.Create(t, p)
+		w.uids[p.Name] = string(p.UID)
+		p.Status.Phase = corev1.PodRunning
+		for i := range p.Spec.Containers {
+			name := p.Spec.Containers[i].Name
+			id := fmt.Sprintf("%064x", len(w.ids)+1)
+			w.ids[p.Name+"/"+name] = id
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, ContainerID: "containerd://" + id})
+		}
+		_, err := w.plane.Admin().CoreV1().Pods(w.namespace).UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	return w
+}
+
+func agentPod(name string, containers ...string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{NodeName: node, TerminationGracePeriodSeconds: new(int64)},
+	}
+	for _, c := range containers {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: c, Image: "none"})
+	}
+	return p
+}
+
+// mirror is the API server's pod for a static pod.
+func mirror(name string, containers ...string) *corev1.Pod {
+	p := agentPod(name, containers...)
+	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: staticUID}
+	return p
+}
+
+// gives is the kubelet's word for one container main with one device.
+func (w *world) gives(pod, resource, id string) kube.ContainerResources {
+	return kube.ContainerResources{Namespace: w.namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: resource, ID: id}}}
+}
+
+// runs puts a process into "pod/container".
+func (w *world) runs(t *testing.T, m *machine, pid int, container string) {
+	t.Helper()
+	name, _, _ := strings.Cut(container, "/")
+	uid := w.uids[name]
+	if strings.HasPrefix(name, "static") {
+		uid = staticUID
+	}
+	m.container(t, pid, uid, w.ids[container])
+}
+
+// attributed returns the first batch that charges a process with power.
+func (c *chain) attributed(t *testing.T, pid string) []point {
+	t.Helper()
+	return pointsOf(t, c.until(t, "power of a process", func(md pmetric.Metrics) bool {
+		return len(find(pointsOf(t, md), signal.ProcessGPUPower, signal.ProcessPID, pid)) > 0
+	}))
+}
+
+// holdersOf returns "pod/container source" of those who hold a device.
+func holdersOf(points []point, id string) []string {
+	var holders []string
+	for _, h := range find(points, signal.GPUDeviceHolder, signal.HardwareID, id) {
+		holders = append(holders, h.text(signal.K8sPodName)+"/"+h.text(signal.K8sContainerName)+" "+h.text(signal.HolderSource))
+	}
+	slices.Sort(holders)
+	return holders
+}
+
+// charged returns the power of a container on a device, in W.
+func charged(t *testing.T, points []point, id, pod string) float64 {
+	t.Helper()
+	return one(t, points, signal.K8sContainerGPUPower, signal.HardwareID, id, signal.K8sPodName, pod)
+}
+
+// A node without a dcgm-exporter: NVML tells everything.
+func TestNVMLAlone(t *testing.T) {
+	w := newWorld(t, agentPod("shared-a", "main", "side"), agentPod("shared-b", "main"), agentPod("privileged", "main", "side"), mirror("static", "main"))
+	const (
+		shared  = "GPU-00000000-0000-0000-0000-000000000001"
+		nobodys = "GPU-00000000-0000-0000-0000-000000000002"
+		cut     = "GPU-00000000-0000-0000-0000-000000000003"
+		free    = "GPU-00000000-0000-0000-0000-000000000004"
+		board   = "gpu uuid=%s name=NVIDIA_H100_80GB_HBM3 minor=%d total=85899345920 free=60000000000 used=25000000000 util=%d power=%d energy=5000000000 migmode=%d\n"
+	)
+	m := newMachine(t, fmt.Sprintf(board, shared, 0, 80, 340_000, 0)+
+		"proc pid=100 mem=1000 sm=45\nproc pid=101 mem=1000 sm=15\nproc pid=102 mem=1000 sm=20\nproc pid=103 mem=1000 sm=20\n"+
+		fmt.Sprintf(board, nobodys, 1, 50, 140_000, 0)+"proc pid=200 mem=1000 sm=30\nproc pid=201 mem=1000 sm=10\n"+
+		fmt.Sprintf(board, cut, 2, 0, 240_000, 1)+
+		"mig uuid=MIG-7 name=NVIDIA_H100_80GB_HBM3_MIG_1g.10gb gi=7 total=10000000000 free=5000000000 used=5000000000\n"+
+		"mig uuid=MIG-8 name=NVIDIA_H100_80GB_HBM3_MIG_3g.40gb gi=8 total=40000000000 free=5000000000 used=35000000000\n"+
+		"proc pid=300 mem=1000 gi=7\nproc pid=301 mem=1000 gi=8\n"+
+		fmt.Sprintf(board, free, 3, 0, 50_000, 0)+"proc pid=400 mem=1000\n")
+	w.runs(t, m, 100, "shared-a/main")
+	w.runs(t, m, 101, "shared-a/main")
+	w.runs(t, m, 102, "shared-b/main")
+	m.ofHost(t, 103)
+	w.runs(t, m, 200, "privileged/side")
+	w.runs(t, m, 201, "static/main")
+	w.runs(t, m, 300, "privileged/main")
+	w.runs(t, m, 301, "privileged/main")
+	m.container(t, 400, unknownUID, strings.Repeat("f", 64))
+	w.kubelet.Set(w.gives("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.gives("shared-b", "nvidia.com/gpu.shared", shared+"::1"))
+
+	c := startChain(t, w.plane.KubeConfig(t), w.kubelet.Socket())
+	c.nvml(t, m, false)
+	points := c.attributed(t, "100")
+
+	assert.Equal(t, []string{"shared-a/main pod_resources", "shared-b/main pod_resources"}, holdersOf(points, shared))
+	assert.Equal(t, []string{"privileged/side processes", "static/main processes"}, holdersOf(points, nobodys))
+	assert.Equal(t, []string{"privileged/main processes"}, holdersOf(points, cut+"/gi7"))
+	assert.Equal(t, []string{"privileged/main processes"}, holdersOf(points, cut+"/gi8"))
+	assert.Empty(t, holdersOf(points, cut), "its instances are held")
+	assert.Empty(t, holdersOf(points, free), "by a pod that nobody knows")
+
+	// 300 W by 45+15 : 20 : 20, 100 W by 30 : 10, 200 W by slices 1 : 3, in W.
+	for _, want := range []struct {
+		id, pod string
+		watts   float64
+	}{
+		{shared, "shared-a", 180},
+		{shared, "shared-b", 60},
+		{nobodys, "privileged", 75},
+		{nobodys, "static", 25},
+		{cut + "/gi7", "privileged", 50},
+		{cut + "/gi8", "privileged", 150},
+	} {
+		assert.InDelta(t, want.watts, charged(t, points, want.id, want.pod), 1e-9, want)
+	}
+	assert.InDelta(t, 60, one(t, points, signal.GPUPowerUnattributed, signal.HardwareID, shared), 1e-9, "the host's process")
+	assert.InDelta(t, 10, one(t, points, signal.GPUPowerUnattributed, signal.HardwareID, free), 1e-9, "the unknown pod's process")
+
+	assert.InDelta(t, 135, one(t, points, signal.ProcessGPUPower, signal.ProcessPID, "100", signal.K8sNamespaceName, w.namespace,
+		signal.K8sPodName, "shared-a", signal.K8sPodUID, w.uids["shared-a"], signal.K8sContainerName, "main"), 1e-9)
+	one(t, points, signal.ProcessGPUMemoryUsage, signal.ProcessPID, "201", signal.K8sPodName, "static", signal.K8sPodUID, w.uids["static"],
+		signal.K8sContainerName, "main")
+	one(t, points, signal.ProcessGPUMemoryUsage, signal.ProcessPID, "400", signal.K8sPodName, "", signal.K8sPodUID, unknownUID)
+
+	assert.Equal(t, 4*3+2*2, checkAccelerators(t, points), "two containers on each of two boards, one on two instances, which have no utilization")
+	for id, count := range map[string]float64{shared: 4, nobodys: 2, cut: 2, cut + "/gi7": 1, cut + "/gi8": 1, free: 1} {
+		assert.Equal(t, count, one(t, points, signal.GPUProcessCount, signal.HardwareID, id), "of the device alone: %s", id)
+	}
+	checkSamples(t, c.seen())
+
+	windows := checkWindows(t, c)
+	assert.NotEmpty(t, find(windows, signal.GPUProcessCount, signal.HardwareID, shared))
+	for _, m := range []*signal.Metric{signal.UtilizationAvg, signal.MemoryUtilizationAvg, signal.ContainerAcceleratorDutyCycle, signal.K8sContainerGPUPower} {
+		assert.NotEmpty(t, find(windows, m, signal.K8sPodName, "static", signal.HardwareID, nobodys), m.Name)
+	}
+}
+
+// A node with a dcgm-exporter: NVML tells of processes only, at other times than
+// the exporter is scraped.
+func TestNVMLBesideAnExporter(t *testing.T) {
+	simulated := dcgmsim.NewDefaultConfig()         // eight boards, one of them shared, one cut
+	simulated.SharedRows = dcgmsim.SharedRowsCopies // it knows nothing of processes
+	simulation, err := dcgmsim.New(simulated)
+	require.NoError(t, err)
+	server, err := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{})
+	require.NoError(t, err)
+	exporter := httptest.NewServer(server)
+	t.Cleanup(func() {
+		server.Close()
+		exporter.Close()
+	})
+	boards := map[string]string{} // by the scenario that they play
+	var instances []string        // GPU_I_ID
+	for _, d := range simulation.Devices(0) {
+		boards[d.Scenario] = d.UUID
+		if d.Scenario == dcgmsim.ScenarioMIG {
+			instances = append(instances, fmt.Sprint(d.GPUInstance))
+		}
+	}
+	given, shared, cut, nobodys, free := boards[dcgmsim.ScenarioHealthy], boards[dcgmsim.ScenarioTimeSliced], boards[dcgmsim.ScenarioMIG],
+		boards[dcgmsim.ScenarioPowerCapped], boards[dcgmsim.ScenarioIdle]
+
+	w := newWorld(t, agentPod("trainer", "main"), agentPod("shared-a", "main"), agentPod("shared-b", "main"), agentPod("small", "main"), agentPod("privileged", "main", "side"))
+	withoutProcesses := fmt.Sprintf("gpu uuid=%s migmode=0\ngpu uuid=%s migmode=0\ngpu uuid=%s migmode=1\nmig uuid=MIG-a gi=%s\nmig uuid=MIG-b gi=%s\ngpu uuid=%s migmode=0\n",
+		given, shared, cut, instances[0], instances[1], nobodys)
+	m := newMachine(t, fmt.Sprintf("gpu uuid=%s migmode=0\nproc pid=100 mem=1000 sm=80\n", given)+
+		fmt.Sprintf("gpu uuid=%s migmode=0\nproc pid=200 mem=1000 sm=60\nproc pid=201 mem=1000 sm=20\nproc pid=202 mem=1000 sm=20\n", shared)+
+		fmt.Sprintf("gpu uuid=%s migmode=1\nmig uuid=MIG-a gi=%s\nmig uuid=MIG-b gi=%s\nproc pid=300 mem=1000 gi=%s\nproc pid=301 mem=1000 gi=%s\n",
+			cut, instances[0], instances[1], instances[0], instances[1])+
+		fmt.Sprintf("gpu uuid=%s migmode=0\nproc pid=400 mem=1000 sm=90\n", nobodys))
+	w.runs(t, m, 100, "trainer/main")
+	w.runs(t, m, 200, "shared-a/main")
+	w.runs(t, m, 201, "shared-b/main")
+	m.ofHost(t, 202)
+	w.runs(t, m, 300, "small/main")
+	w.runs(t, m, 301, "privileged/main")
+	w.runs(t, m, 400, "privileged/side")
+	w.kubelet.Set(
+		w.gives("trainer", "nvidia.com/gpu", given),
+		w.gives("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.gives("shared-b", "nvidia.com/gpu.shared", shared+"::1"),
+		w.gives("small", "nvidia.com/mig-1g.10gb", "MIG-"+cut+"/"+instances[0]+"/0"),
+	)
+	c := startChain(t, w.plane.KubeConfig(t), w.kubelet.Socket())
+	c.nvml(t, m, true)
+	c.until(t, "processes", func(md pmetric.Metrics) bool {
+		return len(find(pointsOf(t, md), signal.ProcessGPUMemoryUsage, signal.K8sPodName, "privileged")) > 0
+	})
+	c.receive(t, dcgmreceiver.NewFactory(), map[string]any{
+		"endpoints": []any{exporter.URL}, "collection_interval": "200ms", "timeout": "200ms", "start_jitter": "0s",
+	})
+	points := c.attributed(t, "400")
+
+	assert.Equal(t, []string{"trainer/main pod_resources"}, holdersOf(points, given))
+	assert.Equal(t, []string{"shared-a/main pod_resources", "shared-b/main pod_resources"}, holdersOf(points, shared))
+	assert.Equal(t, []string{"small/main pod_resources"}, holdersOf(points, cut+"/gi"+instances[0]))
+	assert.Equal(t, []string{"privileged/main processes"}, holdersOf(points, cut+"/gi"+instances[1]))
+	assert.Equal(t, []string{"privileged/side processes"}, holdersOf(points, nobodys), "whatever the exporter's labels say")
+	assert.Empty(t, holdersOf(points, free))
+
+	active := func(id string) float64 { return one(t, points, signal.GPUPowerActive, signal.HardwareID, id) }
+	require.Positive(t, active(given))
+	require.Positive(t, active(shared))
+	require.Positive(t, active(nobodys))
+	assert.InDelta(t, active(given), charged(t, points, given, "trainer"), 1e-9)
+	assert.InDelta(t, 0.6*active(shared), charged(t, points, shared, "shared-a"), 1e-9)
+	assert.InDelta(t, 0.2*active(shared), charged(t, points, shared, "shared-b"), 1e-9)
+	assert.InDelta(t, active(nobodys), charged(t, points, nobodys, "privileged"), 1e-9)
+	instance := one(t, points, signal.GPUInstancePower, signal.HardwareID, cut+"/gi"+instances[1])
+	assert.Positive(t, instance)
+	assert.InDelta(t, instance, charged(t, points, cut+"/gi"+instances[1], "privileged"), 1e-9)
+	assert.InDelta(t, active(nobodys), one(t, points, signal.ProcessGPUPower, signal.ProcessPID, "400", signal.K8sPodName, "privileged",
+		signal.K8sPodUID, w.uids["privileged"], signal.K8sContainerName, "side"), 1e-9)
+
+	assert.Equal(t, 6*3, checkAccelerators(t, points), "of six holders")
+	require.Eventually(t, func() bool { return len(c.seen()) >= 12 }, patience, poll, "two lists and ten scrapes")
+	seen := c.seen()
+	last := find(points, signal.GPUPowerActive, signal.HardwareID, given)[0].time
+	checkSamples(t, seen)
+	for _, md := range seen {
+		for _, p := range pointsOf(t, md) {
+			if strings.Contains(p.scope, "nvmlreceiver") {
+				assert.Contains(t, []string{signal.GPUProcessCount.Name, signal.ProcessGPUMemoryUsage.Name, signal.ProcessGPUUtilization.Name}, p.metric)
+			}
+		}
+	}
+
+	m.Script(t, withoutProcesses)
+	c.until(t, "no power of the process that was the last on its board, long before its list is too old", func(md pmetric.Metrics) bool {
+		points := pointsOf(t, md)
+		active := find(points, signal.GPUPowerActive, signal.HardwareID, given)
+		return len(active) > 0 && active[0].time > last && len(find(points, signal.ProcessGPUPower, signal.ProcessPID, "100")) == 0
+	})
+
+	windows := checkWindows(t, c)
+	for _, m := range []*signal.Metric{signal.UtilizationAvg, signal.MemoryUtilizationAvg, signal.ContainerAcceleratorMemoryUsed, signal.K8sContainerGPUPower} {
+		assert.NotEmpty(t, find(windows, m, signal.K8sPodName, "privileged", signal.HardwareID, nobodys), m.Name)
+	}
+}

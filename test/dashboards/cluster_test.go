@@ -1,0 +1,145 @@
+package dashboards
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+)
+
+const (
+	// agentNode has an agent, darkNode has GPUs and none.
+	agentNode = "node-a"
+	darkNode  = "node-dark"
+
+	gpuResource    = "nvidia.com/gpu"
+	memoryResource = "example.com/gpumem"
+)
+
+// Of the node's GPUs, one is nearly full, by a pod over its budget, and the
+// exporter says of another that a pod uses more than there is.
+const (
+	fullGPU     = "GPU-00000000-aaaa-4aaa-8aaa-000000000001"
+	doubtfulGPU = "GPU-00000000-aaaa-4aaa-8aaa-000000000002"
+)
+
+// stage is a cluster that has a bit of everything that alerts are for, and the
+// exporter of one of its nodes.
+type stage struct {
+	t         *testing.T
+	plane     *controlplane.Plane
+	namespace string
+	*cardExporter
+	full, doubtful card
+}
+
+func begin(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{t: t, plane: controlplane.Start(t)}
+	s.namespace = s.plane.Namespace(t)
+	for _, node := range []string{agentNode, darkNode} {
+		s.plane.CreateNode(t, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: node},
+			Status: corev1.NodeStatus{
+				Capacity:    quantities(gpuResource, "8", memoryResource, "24k"),
+				Allocatable: quantities(gpuResource, "7", memoryResource, "24k"),
+			},
+		})
+	}
+	s.plane.Create(t, controlplane.NVIDIASlice(agentNode, fullGPU))
+	s.plane.Create(t, controlplane.NVIDIAClass())
+	s.plane.StartScheduler(t)
+
+	greedy, stray := s.running("greedy", memoryResource, "8k"), s.running("stray")
+	s.full = card{uuid: fullGPU, tenants: []tenant{
+		uses(s.namespace, greedy.Name, string(greedy.UID), 21000), uses(s.namespace, stray.Name, string(stray.UID), 1500),
+	}}
+	liar := s.running("liar", memoryResource, "8k")
+	s.doubtful = card{uuid: doubtfulGPU, tenants: []tenant{uses(s.namespace, liar.Name, string(liar.UID), 4000)}}
+	s.doubtful.tenants[0].said = 16000
+	s.cardExporter = startCardExporter(t, s.full, s.doubtful)
+
+	// More than any node has, of GPUs and of memory; a request that breaks a rule.
+	s.waiting("trainer", gpuResource, "16")
+	s.waiting("inference", memoryResource, "500k")
+	s.waiting("broken", "koordinator.sh/gpu.shared", "1")
+	s.claimed("claimer")
+	return s
+}
+
+// hold takes a lease as another replica would, and returns what gives it up.
+func (s *stage) hold(name string) (release func()) {
+	s.t.Helper()
+	leases, holder, seconds, now := s.plane.Admin().CoordinationV1().Leases("default"), "another-replica", int32(3600), metav1.NowMicro()
+	_, err := leases.Create(s.t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+	}, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	return sync.OnceFunc(func() {
+		require.NoError(s.t, leases.Delete(s.t.Context(), name, metav1.DeleteOptions{}))
+	})
+}
+
+// recover has the exporter say what is true.
+func (s *stage) recover() {
+	s.doubtful.tenants = slices.Clone(s.doubtful.tenants) // the exporter reads the old ones
+	s.doubtful.tenants[0].said = s.doubtful.tenants[0].used
+	s.show(s.full, s.doubtful)
+}
+
+func quantities(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+func (s *stage) pod(name string, limits ...string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "example.com/workload", Resources: corev1.ResourceRequirements{Limits: quantities(limits...)},
+		}}},
+	}
+}
+
+// running is a pod as the agent's kubelet has it.
+func (s *stage) running(name string, limits ...string) *corev1.Pod {
+	pod := s.pod(name, limits...)
+	pod.Spec.NodeName = agentNode
+	s.plane.Create(s.t, pod)
+	started := metav1.NewTime(time.Now().Add(-time.Hour))
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &started}
+	pod, err := s.plane.Admin().CoreV1().Pods(s.namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
+	require.NoError(s.t, err)
+	return pod
+}
+
+// waiting is a pod that the scheduler is to find a node for.
+func (s *stage) waiting(name string, limits ...string) { s.plane.Create(s.t, s.pod(name, limits...)) }
+
+// claimed is a pod with a claim that the scheduler can allocate.
+func (s *stage) claimed(name string) {
+	s.plane.Create(s.t, &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "one-gpu"},
+		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+			Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: controlplane.NVIDIADriver},
+		}}}},
+	})
+	claim := "one-gpu"
+	pod := s.pod(name)
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}
+	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	s.plane.Create(s.t, pod)
+}

@@ -1,0 +1,378 @@
+package dashboards
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+)
+
+const (
+	// root is relative to this package, where go test runs it.
+	root        = "../.."
+	examplesDir = root + "/examples"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
+
+// query is one expression that we hand out, and where it stands.
+type query struct {
+	where, expr string
+}
+
+// panel is what a dashboard's panel has to have.
+type panel struct {
+	ID          int
+	Type, Title string
+	Description string
+	FieldConfig struct {
+		Defaults struct {
+			Unit       string
+			NoValue    string
+			Thresholds struct{ Steps []any }
+		}
+	}
+	Targets []struct {
+		Expr       string
+		Instant    bool
+		Datasource struct{ UID string }
+	}
+}
+
+// dashboard is a file under examples/grafana.
+type dashboard struct {
+	file          string
+	UID, Title    string
+	SchemaVersion int
+	Panels        []panel
+	Templating    struct {
+		List []struct {
+			Name, Type string
+			Query      any
+		}
+	}
+}
+
+func dashboards(t *testing.T) []dashboard {
+	t.Helper()
+	files, err := filepath.Glob(examplesDir + "/grafana/*.json")
+	require.NoError(t, err)
+	require.Len(t, files, 6, "fleet, node, workload, scheduler-dra, power, budgets")
+	var all []dashboard
+	for _, file := range files {
+		d := dashboard{file: filepath.Base(file)}
+		require.NoError(t, json.Unmarshal(read(t, file), &d), file)
+		all = append(all, d)
+	}
+	return all
+}
+
+// variables are what Grafana puts for a variable when All is chosen, which every
+// dashboard opens with.
+var variables = regexp.MustCompile(`\$[a-z]+\b`)
+
+func substitute(expr string) string {
+	return variables.ReplaceAllString(strings.ReplaceAll(expr, "$__rate_interval", "1m"), ".*")
+}
+
+// rule is an alert of examples/prometheus.
+type rule struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	return rulesOf(t, "alerts.yaml")
+}
+
+func rulesOf(t *testing.T, name string) []rule {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []rule } }
+	require.NoError(t, yaml.Unmarshal(read(t, examplesDir+"/prometheus/"+name), &file))
+	var all []rule
+	for _, group := range file.Groups {
+		all = append(all, group.Rules...)
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// labelValues is the query of a variable.
+var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
+
+// queries returns every expression of dashboards, alerts and the demand gate.
+func queries(t *testing.T) []query {
+	t.Helper()
+	var all []query
+	for _, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, target := range p.Targets {
+				all = append(all, query{d.file + " " + p.Title, substitute(target.Expr)})
+			}
+		}
+		for _, v := range d.Templating.List {
+			if v.Type != "query" {
+				continue
+			}
+			text, _ := v.Query.(map[string]any)["query"].(string)
+			match := labelValues.FindStringSubmatch(text)
+			require.NotNil(t, match, "%s $%s: %s", d.file, v.Name, text)
+			all = append(all, query{d.file + " $" + v.Name, "count by (" + match[2] + ") (" + substitute(match[1]) + ")"})
+		}
+	}
+	for _, r := range rules(t) {
+		all = append(all, query{"alerts.yaml " + r.Alert + " " + r.Labels["cause"], r.Expr})
+	}
+	keda, rule := gateQueries(t)
+	return append(all, query{"scaledobject.yaml", keda}, query{"gate-rules.yaml", rule})
+}
+
+// gateQueries are those of the demand gate: KEDA's, and the rule's.
+func gateQueries(t *testing.T) (keda, rule string) {
+	t.Helper()
+	find := func(file, field string) string {
+		var document any
+		require.NoError(t, yaml.Unmarshal(read(t, examplesDir+"/keda/"+file), &document))
+		var found string
+		walk(document, func(key, value string) {
+			if key == field {
+				found = value
+			}
+		})
+		require.NotEmpty(t, found, "%s has no %s", file, field)
+		return found
+	}
+	return find("scaledobject.yaml", "query"), find("gate-rules.yaml", "expr")
+}
+
+// walk visits every text in a document, with the key that it stands under.
+func walk(node any, visit func(key, value string)) {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, value := range node {
+			if text, ok := value.(string); ok {
+				visit(key, text)
+			}
+			walk(value, visit)
+		}
+	case []any:
+		for _, value := range node {
+			walk(value, visit)
+		}
+	}
+}
+
+// known are the names that a query may use.
+type known struct {
+	metrics, labels map[string]bool
+}
+
+// contract reads the names of metrics and attributes in Prometheus from
+// docs/signals.md, and those of the watchdog's own metrics from its documentation.
+func contract(t *testing.T) known {
+	t.Helper()
+	k := known{metrics: map[string]bool{}, labels: map[string]bool{"job": true, "instance": true, "__name__": true}}
+	attributes := regexp.MustCompile("`([a-z0-9_.]+)`")
+	for line := range strings.Lines(string(read(t, root+"/docs/signals.md"))) {
+		if strings.Contains(line, "place and workload are on the Resource") || strings.HasPrefix(line, "Device identity is") {
+			for _, match := range attributes.FindAllStringSubmatch(line, -1) {
+				k.labels[rendered(match[1])] = true
+			}
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if !strings.HasPrefix(cells[0], " `") {
+			continue
+		}
+		switch name := strings.Trim(cells[0], " `"); len(cells) {
+		case 7:
+			k.metrics[strings.Trim(cells[6], " `")] = true
+		case 3:
+			k.labels[rendered(name)] = true
+		}
+	}
+	require.Greater(t, len(k.metrics), 60)
+	require.Greater(t, len(k.labels), 40)
+	for line := range strings.Lines(string(read(t, root+"/exporter/gpuwatchdogexporter/documentation.md"))) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok {
+			// Scraped as it is; by OTLP a counter and a unit add their suffix.
+			for _, suffix := range []string{"", "_total", "_seconds"} {
+				k.metrics[name+suffix] = true
+			}
+		}
+	}
+	return k
+}
+
+func rendered(attribute string) string { return strings.ReplaceAll(attribute, ".", "_") }
+
+// TestQueriesKeepToTheContract finds a metric or a label that nothing emits, also
+// in a query that would return data all the same.
+func TestQueriesKeepToTheContract(t *testing.T) {
+	k := contract(t)
+	promql := parser.NewParser(parser.Options{})
+	for _, q := range queries(t) {
+		t.Run(q.where, func(t *testing.T) {
+			expr, err := promql.ParseExpr(q.expr)
+			require.NoError(t, err, q.expr)
+			parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+				switch node := node.(type) {
+				case *parser.VectorSelector:
+					for _, m := range node.LabelMatchers {
+						assert.True(t, k.labels[m.Name], "nothing has the label %s", m.Name)
+						if m.Name == labels.MetricName {
+							assert.True(t, anyMatches(k.metrics, m), "nothing is called %s", m.Value)
+						}
+					}
+				case *parser.AggregateExpr:
+					for _, label := range node.Grouping {
+						assert.True(t, k.labels[label], "nothing has the label %s", label)
+					}
+				case *parser.BinaryExpr:
+					if node.VectorMatching != nil {
+						for _, label := range node.VectorMatching.MatchingLabels {
+							assert.True(t, k.labels[label], "nothing has the label %s", label)
+						}
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func anyMatches(names map[string]bool, m *labels.Matcher) bool {
+	for name := range names {
+		if m.Matches(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPanelsSayWhatTheyShowAndHowToReadIt(t *testing.T) {
+	uids := map[string]bool{}
+	for _, d := range dashboards(t) {
+		assert.False(t, uids[d.UID], "%s: a uid is used twice", d.file)
+		uids[d.UID] = true
+		ids := map[int]bool{}
+		for _, p := range d.Panels {
+			where := d.file + " " + p.Title
+			assert.False(t, ids[p.ID], "%s: an id is used twice", where)
+			ids[p.ID] = true
+			if p.Type == "row" {
+				continue
+			}
+			assert.Greater(t, len(p.Description), 30, "%s: how is it read?", where)
+			assert.NotEmpty(t, p.FieldConfig.Defaults.Unit, where)
+			assert.NotEmpty(t, p.FieldConfig.Defaults.NoValue, "%s: absent is not zero", where)
+			assert.NotEmpty(t, p.FieldConfig.Defaults.Thresholds.Steps, where)
+			assert.NotEmpty(t, p.Targets, where)
+			for _, target := range p.Targets {
+				assert.Equal(t, "${datasource}", target.Datasource.UID, where)
+			}
+		}
+		assert.Equal(t, "datasource", d.Templating.List[0].Type, d.file)
+	}
+}
+
+// The ten that operators were promised, by these names.
+func TestEveryAlertIsThereAndSaysWhatToDo(t *testing.T) {
+	found := map[string]bool{}
+	for _, r := range rules(t) {
+		found[r.Alert] = true
+		assert.NotEmpty(t, r.Annotations["summary"], r.Alert)
+		assert.Greater(t, len(r.Annotations["description"]), 100, "%s: the runbook", r.Alert)
+		assert.Contains(t, []string{"info", "warning", "critical"}, r.Labels["severity"], r.Alert)
+	}
+	assert.Equal(t, alerts(), found)
+}
+
+func alerts() map[string]bool {
+	names := map[string]bool{}
+	for name := range strings.FieldsSeq(`
+		GPUVRAMLow GPUVRAMTelemetryDown GPUVRAMWatchdogDown GPUPodPendingOnBudget GPUPodOverBudget
+		GPUThrottledByPower GPUThrottledThermally GPUMemoryPressure GPUFatalXID GPUSchedulerSaturated`) {
+		names[name] = true
+	}
+	return names
+}
+
+// docs/troubleshooting.md has every self-metric and is itself held to what is emitted. OTLP
+// gives counters a suffix.
+func TestAlertsOnCollectorsReadMetricsThatTroubleshootingExplains(t *testing.T) {
+	troubleshooting := string(read(t, root+"/docs/troubleshooting.md"))
+	promql := parser.NewParser(parser.Options{})
+	for _, r := range rulesOf(t, "collector-alerts.yaml") {
+		assert.Greater(t, len(r.Annotations["description"]), 100, "%s: the runbook", r.Alert)
+		expr, err := promql.ParseExpr(r.Expr)
+		require.NoError(t, err, r.Alert)
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			selector, ok := node.(*parser.VectorSelector)
+			if !ok || selector.Name == "up" {
+				return nil
+			}
+			for _, matcher := range selector.LabelMatchers {
+				if matcher.Name != labels.MetricName {
+					continue
+				}
+				names, err := labels.NewFastRegexMatcher(strings.ReplaceAll(matcher.Value, "(_total)?", ""))
+				require.NoError(t, err)
+				require.NotEmpty(t, names.SetMatches(), "%s: %s is not a list of names", r.Alert, matcher)
+				for _, name := range names.SetMatches() {
+					assert.Contains(t, troubleshooting, "`"+name+"`", r.Alert)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+func TestGPUFatalXIDNamesTheCodesThatTheCatalogueCallsFatal(t *testing.T) {
+	matcher := regexp.MustCompile(`error_type=~"xid_\(([0-9|]+)\)"`)
+	for _, r := range rules(t) {
+		if r.Alert != "GPUFatalXID" {
+			continue
+		}
+		matches := matcher.FindAllStringSubmatch(r.Expr, -1)
+		require.Len(t, matches, 3)
+		for _, match := range matches {
+			named := map[int]bool{}
+			for text := range strings.SplitSeq(match[1], "|") {
+				code, err := strconv.Atoi(text)
+				require.NoError(t, err)
+				named[code] = true
+			}
+			for code := range dcgm.MaxXID {
+				assert.Equal(t, dcgm.ClassifyXID(code) == dcgm.XIDFatal, named[code], "xid_%d", code)
+			}
+		}
+	}
+}
+
+// The gate's query stands in two files, as it is and as a rule that says 0 for
+// nothing.
+func TestTheGateAsksTheSameInBothForms(t *testing.T) {
+	keda, rule := gateQueries(t)
+	assert.Equal(t, strings.Fields("( "+keda+" ) or vector(0)"), strings.Fields(rule))
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return content
+}

@@ -1,0 +1,112 @@
+package dashboards
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// In MiB.
+const (
+	cardMemory  = 24000 // used and free
+	reserved    = 384   // by the driver
+	cudaContext = 200   // of each process, which its row does not tell
+)
+
+const watts = 150
+
+// card is a GPU that pods share by time.
+type card struct {
+	uuid    string
+	tenants []tenant
+	// others is what neither a tenant nor its context uses.
+	others int
+}
+
+// tenant is a pod on a GPU, in MiB. The exporter may say more than it uses.
+type tenant struct {
+	namespace, pod, uid string
+	used, said          int
+}
+
+func uses(namespace, pod, uid string, mib int) tenant { return tenant{namespace, pod, uid, mib, mib} }
+
+func (c *card) free() int {
+	free := cardMemory - c.others
+	for _, t := range c.tenants {
+		free -= t.used + cudaContext
+	}
+	return free
+}
+
+// cardExporter is a dcgm-exporter of what a test says, of exporter 4.5.3-4.8.2 with
+// KUBERNETES_VIRTUAL_GPUS: FB_USED has a row of the device and one of each process,
+// other fields a copy for each pod.
+type cardExporter struct {
+	*httptest.Server
+	started time.Time
+
+	mu    sync.Mutex
+	cards []card
+}
+
+func startCardExporter(t *testing.T, cards ...card) *cardExporter {
+	t.Helper()
+	e := &cardExporter{started: time.Now(), cards: cards}
+	e.Server = httptest.NewServer(http.HandlerFunc(e.serve))
+	t.Cleanup(e.Close)
+	return e
+}
+
+// show changes the GPUs; without any the exporter fails.
+func (e *cardExporter) show(cards ...card) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cards = cards
+}
+
+func (e *cardExporter) serve(w http.ResponseWriter, _ *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.cards) == 0 {
+		http.Error(w, "the host engine does not answer", http.StatusServiceUnavailable)
+		return
+	}
+	var b strings.Builder
+	family := func(name string, processes bool, value func(*card, *tenant) int) {
+		fmt.Fprintf(&b, "# TYPE %s gauge\n", name)
+		for i := range e.cards {
+			c := &e.cards[i]
+			device := fmt.Sprintf(`gpu="%d",UUID=%q,device="nvidia%d",modelName="NVIDIA L4",Hostname=%q`, i, c.uuid, i, agentNode)
+			if processes || len(c.tenants) == 0 {
+				fmt.Fprintf(&b, "%s{%s} %d\n", name, device, value(c, nil))
+			}
+			for k := range c.tenants {
+				t := &c.tenants[k]
+				uid := ""
+				if processes {
+					uid = fmt.Sprintf("pod_uid=%q,", t.uid)
+				}
+				fmt.Fprintf(&b, "%s{%s,container=\"main\",namespace=%q,pod=%q,%svgpu=\"%d\"} %d\n",
+					name, device, t.namespace, t.pod, uid, k, value(c, t))
+			}
+		}
+	}
+	family("DCGM_FI_DEV_FB_FREE", false, func(c *card, _ *tenant) int { return c.free() })
+	family("DCGM_FI_DEV_FB_RESERVED", false, func(*card, *tenant) int { return reserved })
+	family("DCGM_FI_DEV_FB_USED", true, func(c *card, t *tenant) int {
+		if t == nil {
+			return cardMemory - c.free()
+		}
+		return t.said
+	})
+	family("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", false, func(*card, *tenant) int {
+		return watts * int(time.Since(e.started).Milliseconds())
+	})
+	_, _ = io.WriteString(w, b.String())
+}

@@ -1,0 +1,89 @@
+package dashboards
+
+import (
+	"math"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// room is what the gate's queries ask for, in MiB.
+const room = 6 * 1024
+
+// TestTheGateIsOpenOnlyWhileAGPUHasRoom asks a real Prometheus, which the agent
+// fills, what KEDA and the autoscaler would ask it.
+func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
+	server := startPrometheus(t)
+	keda, rule := gateQueries(t)
+	const none = -1 // KEDA takes no value for 0
+	gate := func(at time.Time) [2]float64 { return [2]float64{server.value(t, keda, at), server.value(t, rule, at)} }
+	assert.Equal(t, [2]float64{none, 0}, gate(time.Now()), "before there is any telemetry")
+
+	gpu := func(others int, tenants ...tenant) card { return card{uuid: fullGPU, others: others, tenants: tenants} }
+	transcriber := func(used int) tenant { return uses("batch", "transcriber-x", "uid-of-no-matter", used) }
+	doubtful := transcriber(1000)
+	doubtful.said = cardMemory - 1000
+	exporter := startCardExporter(t, gpu(cardMemory-room+1))
+	agent := start(t, map[string]string{
+		"DCGM_ENDPOINT": exporter.URL + "/metrics", "OTLP_ENDPOINT": server.URL + "/api/v1/otlp", "STORAGE_DIR": t.TempDir(),
+		"HEALTH_ENDPOINT": processtest.FreeAddress(t),
+	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/prometheus.yaml", "--config", "testdata/gate.yaml")
+
+	for _, step := range []struct {
+		name string
+		card card
+		want [2]float64
+	}{
+		{"a MiB is missing", gpu(cardMemory - room + 1), [2]float64{0, 0}},
+		{"there is just the room", gpu(cardMemory - room), [2]float64{1, 1}},
+		{"the tenant has taken it", gpu(cardMemory-room, transcriber(room-cudaContext)), [2]float64{1, 1}},
+		{"it has ended, and somebody else has taken it", gpu(cardMemory - 1000), [2]float64{0, 0}},
+		{"there is room, once more", gpu(1000), [2]float64{1, 1}},
+		{"there is room, and the numbers contradict each other", gpu(1000, doubtful), [2]float64{none, 0}},
+		{"they do not any more", gpu(1000), [2]float64{1, 1}},
+	} {
+		exporter.show(step.card)
+		var got [2]float64
+		until(t, agent, processtest.Patience, func() bool {
+			got = gate(time.Now())
+			free := server.value(t, `gpu_memory_headroom_bytes{k8s_pod_name=""} / 1024 / 1024`, time.Now())
+			return got == step.want && math.Round(free) == float64(step.card.free())
+		})
+		require.Equal(t, step.want, got, step.name)
+	}
+
+	// The exporter fails. Prometheus would go on with the last value for five minutes.
+	exporter.show()
+	last := server.value(t, `max(timestamp(gpu_memory_headroom_bytes))`, time.Now())
+	until(t, agent, processtest.Patience, func() bool {
+		before := last
+		last = server.value(t, `max(timestamp(gpu_memory_headroom_bytes))`, time.Now())
+		return last == before
+	})
+	at := func(age time.Duration) time.Time { return time.UnixMilli(int64(last * 1000)).Add(age) }
+	assert.Equal(t, [2]float64{1, 1}, gate(at(3*time.Minute-time.Second)))
+	assert.Equal(t, [2]float64{none, 0}, gate(at(3*time.Minute)))
+	assert.Equal(t, [2]float64{none, 0}, gate(at(10*time.Minute)))
+}
+
+// value returns the one value of an expression at a time, and -1 where it has none.
+func (p *prometheus) value(t *testing.T, expr string, at time.Time) float64 {
+	t.Helper()
+	var data struct {
+		Result []struct{ Value [2]any }
+	}
+	p.API(t, "query?"+url.Values{"query": {expr}, "time": {at.Format(time.RFC3339Nano)}}.Encode(), &data)
+	if len(data.Result) == 0 {
+		return -1
+	}
+	require.Len(t, data.Result, 1)
+	v, err := strconv.ParseFloat(data.Result[0].Value[1].(string), 64)
+	require.NoError(t, err)
+	return v
+}

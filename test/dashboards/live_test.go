@@ -1,0 +1,104 @@
+package dashboards
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// The simulated GPUs' story takes a minute and has everything in it that alerts
+// are for. Twice that is enough for whatever phase it begins in.
+const story = 2 * time.Minute
+
+// TestEveryQueryHasDataInARealPrometheus runs the agent with every component, the
+// cluster receiver and the watchdog, over simulated GPUs and a real API server into
+// a real Prometheus. Each panel and each variable of each dashboard has to show
+// something there, and each alert to become at least pending, under the names that
+// our pipeline really writes.
+func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
+	server := startPrometheus(t)
+	cluster := begin(t)
+	watchdogBegins := cluster.hold("dashboards")
+	exporter := processtest.FreeAddress(t)
+	processtest.StartSimulator(t, exporter)
+	agent := start(t, map[string]string{
+		"DCGM_ENDPOINT": "http://" + exporter + "/metrics", "CARDS_ENDPOINT": cluster.URL + "/metrics", "DEAD_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics",
+		"OTLP_ENDPOINT": server.URL + "/api/v1/otlp", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t),
+		"NODE_NAME": agentNode, clientcmd.RecommendedConfigPathEnvVar: cluster.plane.KubeConfig(t),
+	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/prometheus.yaml", "--config", "testdata/everything.yaml")
+
+	waiting := map[string]string{}
+	for _, q := range queries(t) {
+		if !strings.HasPrefix(q.where, "alerts.yaml ") {
+			waiting[q.where+": "+q.expr] = q.expr
+		}
+	}
+	for _, r := range rules(t) {
+		// That nothing arrives, or that the watchdog is gone, would be the end of all else.
+		if cause := r.Labels["cause"]; cause != "nothing" && cause != "no_leader" {
+			waiting[r.Alert+" "+cause] = `max_over_time(ALERTS{alertname="` + r.Alert + `", cause="` + cause + `"}[10m])`
+		}
+	}
+	until(t, agent, story, func() bool {
+		for where, expr := range waiting {
+			if len(server.query(t, expr)) > 0 {
+				delete(waiting, where)
+			}
+		}
+		// That it evaluates nothing is an alert's cause: its first device is one that
+		// cannot be believed.
+		if _, missing := waiting["GPUVRAMTelemetryDown attribution"]; !missing {
+			watchdogBegins()
+		}
+		// A panel shows the last evaluation that it completed.
+		if !slices.ContainsFunc(slices.Collect(maps.Values(waiting)), func(expr string) bool { return !strings.Contains(expr, "last_success") }) {
+			cluster.recover()
+		}
+		return len(waiting) == 0
+	})
+	for _, where := range slices.Sorted(maps.Keys(waiting)) {
+		assert.Fail(t, "no data", where)
+	}
+
+	var groups struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	server.API(t, "rules", &groups)
+	for _, group := range groups.Groups {
+		for _, r := range group.Rules {
+			assert.Equal(t, "ok", r.Health, "%s: %s", r.Name, r.LastError)
+		}
+	}
+	// One alert a device: a container's series has the same hw.id.
+	assert.Len(t, server.query(t, `count by (hw_id) (ALERTS{alertname="GPUVRAMLow", hw_id="`+fullGPU+`"}) == 1`), 1)
+}
+
+// until asks every second, for as long as it may take; what is missing then, the
+// caller says by name.
+func until(t *testing.T, p *processtest.Process, within time.Duration, done func() bool) {
+	t.Helper()
+	tick, end := time.NewTicker(time.Second), time.After(within)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if done() {
+				return
+			}
+		case <-end:
+			return
+		case <-p.Ended:
+			assert.Fail(t, "the collector ended")
+			return
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package examples
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.uber.org/goleak"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+const (
+	// examplesDir is relative to this package, where go test runs it.
+	examplesDir = "../../examples"
+	// windowLength is what fastWindow sets.
+	windowLength = 2 * time.Second
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// example is how one file under examples/ is run and looked at.
+type example struct {
+	// set shortens the times of the example; its shape stays as it is.
+	set []string
+	// run starts the collector with the example and checks what comes out.
+	run func(t *testing.T, file string, set []string)
+}
+
+var (
+	fastDCGM = []string{
+		"receivers.dcgm.collection_interval=1s",
+		"receivers.dcgm.timeout=1s",
+	}
+	fastWindow = []string{
+		"processors.gpu_window.window=" + windowLength.String(),
+		"processors.gpu_window.grace=1s",
+	}
+	fastPrometheus = []string{
+		"receivers.prometheus.config.global.scrape_interval=1s",
+		"receivers.prometheus.config.global.scrape_timeout=1s",
+	}
+)
+
+// examples lists every file under examples/; TestEveryExampleIsRun compares.
+var examples = map[string]example{
+	"quickstart.yaml":              {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0"}), run: runToFile},
+	"agent.yaml":                   {set: join(fastDCGM, fastWindow), run: runAgent},
+	"prometheus-receiver.yaml":     {set: join(fastPrometheus, fastWindow), run: runToBackend},
+	"otlp-to-prometheus.yaml":      {set: join(fastDCGM, fastWindow), run: runToPrometheus},
+	"prometheus-remote-write.yaml": {set: join(fastDCGM, fastWindow), run: runRemoteWrite},
+	"prometheus-exporter.yaml":     {set: join(fastDCGM, fastWindow), run: runToScrapingPrometheus},
+}
+
+func join(lists ...[]string) []string {
+	var all []string
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+func TestEveryExampleIsRun(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(examplesDir, "*.yaml"))
+	require.NoError(t, err)
+	var found []string
+	for _, file := range files {
+		found = append(found, filepath.Base(file))
+	}
+	var listed []string
+	for name := range examples {
+		listed = append(listed, name)
+	}
+	assert.ElementsMatch(t, listed, found)
+}
+
+func TestNoExampleListensBeyondLoopback(t *testing.T) {
+	for name := range examples {
+		content, err := os.ReadFile(filepath.Join(examplesDir, name))
+		require.NoError(t, err)
+		assert.NotContains(t, string(content), "0.0.0.0", name)
+		assert.NotContains(t, string(content), "[::]", name)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	collector := processtest.Binary(t, "otelcol-gpu")
+	for name := range examples {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), collector, "validate", "--config", filepath.Join(examplesDir, name))
+			cmd.Env = processtest.Environment(nil)
+			output, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", output)
+		})
+	}
+}
+
+func TestRun(t *testing.T) {
+	processtest.Binary(t, "otelcol-gpu")
+	for name, example := range examples {
+		t.Run(name, func(t *testing.T) {
+			example.run(t, filepath.Join(examplesDir, name), example.set)
+		})
+	}
+}
+
+// runToBackend looks at what an OTLP backend gets.
+func runToBackend(t *testing.T, file string, set []string) {
+	t.Helper()
+	backend := processtest.StartBackend(t, nil)
+	c := startCollector(t, file, set, map[string]string{"OTLP_ENDPOINT": backend.URL})
+	backend.Until(t, c.Process, "two windows", twoWindows)
+	c.stop(t)
+	checkWindows(t, backend.All(), windowLength)
+}
+
+// runAgent also looks at the agent's health and its own metrics, and restarts it:
+// no window may be sent twice.
+func runAgent(t *testing.T, file string, set []string) {
+	t.Helper()
+	backend := processtest.StartBackend(t, nil)
+	health, telemetry := processtest.FreeAddress(t), processtest.FreeAddress(t)
+	env := map[string]string{
+		"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
+		"HEALTH_ENDPOINT": health, "TELEMETRY_PORT": processtest.Port(t, telemetry),
+	}
+	// Long enough for the restart to happen inside a window.
+	length := 3 * windowLength
+	set = append(slices.Clone(set), "processors.gpu_window.window="+length.String(),
+		"processors.gpu_window.emit_jitter=0s", "receivers.dcgm.start_jitter=0s")
+
+	c := startCollector(t, file, set, env, health, telemetry)
+	backend.Until(t, c.Process, "two windows", twoWindows)
+	assert.Contains(t, processtest.Get(t, "http://"+health), "Server available")
+	assert.Contains(t, processtest.Get(t, "http://"+telemetry+"/metrics"), "otelcol_receiver_accepted_metric_points")
+	c.stop(t)
+
+	// Once the next window is out, the one that was open at the restart is as well.
+	open := time.Now().Truncate(length).Add(length)
+	c = startCollector(t, file, set, env, health, telemetry)
+	backend.Until(t, c.Process, "the window after the restart", func(metrics pmetric.Metrics) bool {
+		return slices.ContainsFunc(windowEnds(metrics), open.Before)
+	})
+	c.stop(t)
+	checkWindows(t, backend.All(), length)
+	for key, times := range windowPoints(backend.All()) {
+		assert.Equal(t, 1, times, "sent more than once: %s", key)
+	}
+}
+
+// windowPoints counts how often each point of a window was sent.
+func windowPoints(metrics pmetric.Metrics) map[string]int {
+	counts := map[string]int{}
+	for p := range points.All(metrics) {
+		if m, ok := signal.Lookup(p.Metric.Name()); ok && m.Stage == signal.StageWindow {
+			key := fmt.Sprint(p.Metric.Name(), p.Resource.Attributes().AsRaw(), p.Attributes().AsRaw(), p.Timestamp())
+			counts[key]++
+		}
+	}
+	return counts
+}
+
+// runToFile looks at the lines that the file exporter writes.
+func runToFile(t *testing.T, file string, set []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "windows.jsonl")
+	c := startCollector(t, file, set, map[string]string{"WINDOWS_FILE": path})
+	read := func() pmetric.Metrics {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		all := pmetric.NewMetrics()
+		for line := range bytes.Lines(content) {
+			if !bytes.HasSuffix(line, []byte("\n")) {
+				break // still being written
+			}
+			metrics, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(line)
+			require.NoError(t, err)
+			metrics.ResourceMetrics().MoveAndAppendTo(all.ResourceMetrics())
+		}
+		return all
+	}
+	processtest.Until(t, "two windows in the file", func() bool {
+		_, err := os.Stat(path)
+		return err == nil && twoWindows(read())
+	}, c.Process)
+	c.stop(t)
+	checkWindows(t, read(), windowLength)
+}
+
+// twoWindows says whether two windows have left.
+func twoWindows(metrics pmetric.Metrics) bool {
+	return len(windowEnds(metrics)) >= 2
+}
+
+// windowEnds returns the ends of the windows with a signal that every scenario
+// and exporter generation gives.
+func windowEnds(metrics pmetric.Metrics) []time.Time {
+	var ends []time.Time
+	for p := range points.All(metrics) {
+		end := p.Timestamp().AsTime()
+		if p.Metric.Name() == signal.MemoryUtilizationAvg.Name && !slices.Contains(ends, end) {
+			ends = append(ends, end)
+		}
+	}
+	return ends
+}
+
+// checkWindows checks what the contract fixes for every window of that length:
+// its alignment, its start, the range of a ratio and where the identity is.
+func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
+	t.Helper()
+	windowed := 0
+	for p := range points.All(metrics) {
+		m, ok := signal.Lookup(p.Metric.Name())
+		if !ok || m.Stage != signal.StageWindow || p.Flags().NoRecordedValue() {
+			continue
+		}
+		windowed++
+		assert.Zero(t, p.Timestamp()%pcommon.Timestamp(length), "%s ends between windows", p.Metric.Name())
+		if start := p.StartTimestamp(); start != 0 {
+			assert.Equal(t, pcommon.Timestamp(length), p.Timestamp()-start, p.Metric.Name())
+		}
+		if p.Metric.Unit() == "1" {
+			assert.GreaterOrEqual(t, p.DoubleValue(), 0.0, p.Metric.Name())
+			assert.LessOrEqual(t, p.DoubleValue(), 1.0, p.Metric.Name())
+		}
+		_, ok = p.Attributes().Get(signal.HardwareID)
+		assert.True(t, ok, "%s without hw.id", p.Metric.Name())
+		_, ok = p.Resource.Attributes().Get(signal.K8sNodeName)
+		assert.True(t, ok, "%s without a node", p.Metric.Name())
+	}
+	assert.Positive(t, windowed)
+	got := map[string]int{}
+	for p := range points.All(metrics) {
+		got[p.Metric.Name()]++
+	}
+	for _, want := range []*signal.Metric{
+		signal.MemoryUtilizationAvg, signal.MemoryUtilizationMax, signal.MemoryPressureRatio,
+		signal.XIDErrors, signal.UtilizationAvg, signal.WindowCoverage, signal.WindowSamples,
+	} {
+		assert.Positive(t, got[want.Name], "%s is missing; got %v", want.Name, got)
+	}
+}
+
+// collector is a running process under test.
+type collector struct {
+	*processtest.Process
+	listens []string
+}
+
+// startCollector starts the collector on an example, and a simulated exporter
+// unless env names a DCGM_ENDPOINT. listens are the addresses that the collector has to let go at its end.
+func startCollector(t *testing.T, file string, set []string, env map[string]string, listens ...string) *collector {
+	t.Helper()
+	all := maps.Clone(env)
+	if all["DCGM_ENDPOINT"] == "" {
+		exporter := processtest.FreeAddress(t)
+		processtest.StartSimulator(t, exporter)
+		all["DCGM_ENDPOINT"], all["DCGM_TARGET"] = "http://"+exporter+"/metrics", exporter
+	}
+	args := []string{"--config", file}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), args...)
+	cmd.Env = processtest.Environment(all)
+	return &collector{Process: processtest.Start(t, cmd), listens: listens}
+}
+
+// stop ends the collector as an orchestrator would. It has to leave in good
+// order: status 0, nothing to complain of, no port held.
+func (c *collector) stop(t *testing.T) {
+	t.Helper()
+	c.Stop(t)
+	for line := range strings.Lines(c.Output.String()) {
+		if strings.Contains(line, "Scraping the exporter fails") {
+			continue // a second is short on a busy machine
+		}
+		for _, level := range []string{"\terror\t", `"level":"error"`, "\twarn\t", `"level":"warn"`} {
+			assert.NotContains(t, line, level, "the collector complained")
+		}
+	}
+	for _, address := range c.listens {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if assert.NoError(t, err, "the port is still held") {
+			assert.NoError(t, listener.Close())
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package examples
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// prometheus is a running Prometheus, which otherwise has the settings that it comes
+// with.
+type prometheus struct{ *processtest.Prometheus }
+
+// startPrometheus starts a Prometheus that scrapes nothing but the targets of its
+// own configuration, given as YAML.
+func startPrometheus(t *testing.T, config string) *prometheus {
+	t.Helper()
+	return &prometheus{processtest.StartPrometheus(t, config)}
+}
+
+// storedSeries is one series of an answer with the samples in it. Prometheus
+// leaves marks of an end out.
+type storedSeries struct {
+	Metric map[string]string `json:"metric"`
+	Values [][2]any          `json:"values"`
+	Value  [2]any            `json:"value"`
+}
+
+// last returns the value of an instant query's series.
+func (s *storedSeries) last(t *testing.T) float64 {
+	t.Helper()
+	text, ok := s.Value[1].(string)
+	require.True(t, ok, "%v", s.Value)
+	value, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err)
+	return value
+}
+
+// query asks for the value of now.
+func (p *prometheus) query(t *testing.T, expression string) []storedSeries {
+	t.Helper()
+	return p.queryAt(t, expression, time.Now())
+}
+
+// stored returns every sample. A window that the collector's end cut short has
+// the time of its end, which lies ahead.
+func (p *prometheus) stored(t *testing.T) []storedSeries {
+	t.Helper()
+	return p.queryAt(t, everything+"[1h]", time.Now().Add(time.Minute))
+}
+
+func (p *prometheus) queryAt(t *testing.T, expression string, at time.Time) []storedSeries {
+	t.Helper()
+	var data struct {
+		Result []storedSeries `json:"result"`
+	}
+	values := url.Values{"query": {expression}, "time": {at.Format(time.RFC3339Nano)}}
+	p.API(t, "query?"+values.Encode(), &data)
+	return data.Result
+}
+
+// series returns the label sets of all series, ended ones included.
+func (p *prometheus) series(t *testing.T) []map[string]string {
+	t.Helper()
+	var data []map[string]string
+	p.API(t, "series?match[]="+url.QueryEscape(everything), &data)
+	return data
+}
+
+// checkNothingRefused looks at the counters of samples and requests that
+// Prometheus did not take.
+func (p *prometheus) checkNothingRefused(t *testing.T) {
+	t.Helper()
+	page := selfMetrics(t, p.URL+"/metrics")
+	for _, name := range []string{
+		"prometheus_target_scrapes_exceeded_sample_limit_total",
+		"prometheus_target_scrapes_sample_duplicate_timestamp_total",
+		"prometheus_target_scrapes_sample_out_of_bounds_total",
+		"prometheus_target_scrapes_sample_out_of_order_total",
+		"prometheus_tsdb_out_of_bound_samples_total",
+		"prometheus_tsdb_out_of_order_samples_total",
+		"prometheus_tsdb_too_old_samples_total",
+	} {
+		found := false
+		for key, value := range page {
+			if baseName(key) == name {
+				found = true
+				assert.Zero(t, value, key)
+			}
+		}
+		assert.True(t, found, "Prometheus has no %s any more", name)
+	}
+	answers := 0.0
+	for key, value := range page {
+		if baseName(key) != "prometheus_http_requests_total" {
+			continue
+		}
+		answers += value
+		if !strings.Contains(key, `code="2`) && value > 0 && !strings.Contains(key, `handler="/-/ready"`) {
+			assert.Fail(t, "a request was refused", "%s %v", key, value)
+		}
+	}
+	assert.Positive(t, answers)
+}
+
+// selfMetrics reads a page of a process's own metrics: value by name and labels
+// as they stand there.
+func selfMetrics(t *testing.T, page string) map[string]float64 {
+	t.Helper()
+	values := map[string]float64{}
+	for line := range strings.Lines(processtest.Get(t, page)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		split := strings.LastIndexByte(line, ' ')
+		require.Positive(t, split, line)
+		value, err := strconv.ParseFloat(line[split+1:], 64)
+		require.NoError(t, err, line)
+		values[line[:split]] = value
+	}
+	require.NotEmpty(t, values, page)
+	return values
+}
+
+func baseName(series string) string {
+	name, _, _ := strings.Cut(series, "{")
+	return name
+}

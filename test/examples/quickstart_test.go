@@ -1,0 +1,203 @@
+package examples
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// quickstart returns the script with its simulated exporter and its page on free
+// ports.
+func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
+	t.Helper()
+	processtest.Binary(t, "otelcol-gpu")
+	listen = processtest.FreeAddress(t)
+	page = processtest.FreeAddress(t)
+	script, err := filepath.Abs(filepath.Join(examplesDir, "quickstart.sh"))
+	require.NoError(t, err)
+	cmd = exec.Command(script)
+	cmd.Env = processtest.Environment(map[string]string{"DCGMSIM_PORT": processtest.Port(t, listen), "VIEW_PORT": processtest.Port(t, page)})
+	// A group of its own stands for the terminal's foreground group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd, listen, page
+}
+
+// screen is what a started quickstart prints.
+type screen struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	lines  chan string // closed when the last writer is gone
+	seen   []string
+}
+
+func show(t *testing.T, cmd *exec.Cmd) *screen {
+	t.Helper()
+	s := &screen{cmd: cmd, lines: make(chan string, 1000)}
+	cmd.Stderr = &s.stderr
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	// Under nohup the script would inherit that hangups are ignored; what is heard here
+	// is not ignored there.
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	defer signal.Stop(heard)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = s.signal(syscall.SIGKILL) })
+	go func() {
+		defer close(s.lines)
+		scanner := bufio.NewScanner(stdout)
+		for scanner.Scan() {
+			s.lines <- scanner.Text()
+		}
+	}()
+	return s
+}
+
+// signal sends to every process of the group, as a terminal does.
+func (s *screen) signal(sig syscall.Signal) error {
+	return syscall.Kill(-s.cmd.Process.Pid, sig)
+}
+
+func (s *screen) waitFor(t *testing.T, text string) {
+	t.Helper()
+	end := time.After(processtest.Patience)
+	for {
+		select {
+		case line, open := <-s.lines:
+			require.True(t, open, "ended early\n%s\n%s", strings.Join(s.seen, "\n"), &s.stderr)
+			s.seen = append(s.seen, line)
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-end:
+			// The buffer of standard error belongs to the process until it ends.
+			require.Fail(t, "no "+text+" came", strings.Join(s.seen, "\n"))
+		}
+	}
+}
+
+// ends checks that everything ends with that signal, with nothing to complain of.
+func (s *screen) ends(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, s.signal(sig))
+	end := time.After(processtest.Patience)
+	for open := true; open; {
+		select {
+		case line, more := <-s.lines:
+			if open = more; open {
+				s.seen = append(s.seen, line)
+			}
+		case <-end:
+			require.Fail(t, "it does not end", strings.Join(s.seen, "\n"))
+		}
+	}
+	err := s.cmd.Wait()
+	// The collector takes a hangup for the wish to read its configuration again
+	// and lets go of the pipe; whether the script hears the hangup or the end of
+	// the table first is chance, and no terminal is left to read about it.
+	if sig != syscall.SIGHUP {
+		require.NoError(t, err, "exit status; %s", &s.stderr)
+		assert.Empty(t, s.stderr.String())
+	}
+	require.ErrorIs(t, s.signal(0), syscall.ESRCH, "a process is left")
+	t.Log("\n" + strings.Join(s.seen, "\n"))
+}
+
+func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{
+		"on Ctrl-C": syscall.SIGINT, "when it is told to end": syscall.SIGTERM, "when the terminal goes": syscall.SIGHUP,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, listen, page := quickstart(t)
+			screen := show(t, cmd)
+			screen.waitFor(t, " nvidia")
+			assert.Contains(t, screen.seen, "Live page: http://localhost:"+processtest.Port(t, page))
+			assert.Contains(t, processtest.Get(t, "http://"+page+"/"), "<!doctype html>")
+			assert.Contains(t, processtest.Get(t, "http://"+page+"/allocation?window=1m"), `"gpuAllocation"`, "labels make containers")
+			windows := len(screen.seen)
+			screen.ends(t, sig)
+			// The windows that were open leave with the collector, and are still shown.
+			assert.True(t, sig == syscall.SIGHUP || slices.ContainsFunc(screen.seen[windows:], func(line string) bool { return line == "" }), "no window after the first")
+			for _, line := range screen.seen {
+				assert.LessOrEqual(t, utf8.RuneCountInString(line), 120, line)
+			}
+			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", listen)
+			require.NoError(t, err, "the port is still held")
+			require.NoError(t, listener.Close())
+		})
+	}
+}
+
+func TestQuickstartSaysThatTheExporterDoesNotAnswer(t *testing.T) {
+	cmd, _, _ := quickstart(t)
+	endpoint := "http://" + processtest.FreeAddress(t) + "/metrics"
+	cmd.Env = append(cmd.Env, "DCGM_ENDPOINT="+strings.Replace(endpoint, "//", "//user:secret@", 1), "SCRAPE_INTERVAL=1s")
+	screen := show(t, cmd)
+	screen.waitFor(t, endpoint+": scrape fails")
+	screen.ends(t, syscall.SIGINT)
+	assert.Equal(t, "Scraping "+endpoint+" every 1s for windows of 60s: dcgm-exporter reads its GPUs every 30s.", screen.seen[0])
+	assert.Equal(t, 1, strings.Count(strings.Join(screen.seen, "\n"), endpoint+": scrape fails"))
+}
+
+func TestQuickstartNamesABusyPort(t *testing.T) {
+	for name, busy := range map[string]func(listen, page string) string{
+		"of the exporter": func(listen, _ string) string { return listen },
+		"of the page":     func(_, page string) string { return page },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, listen, page := quickstart(t)
+			address := busy(listen, page)
+			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+			require.NoError(t, err)
+			defer listener.Close()
+
+			output, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
+			assert.Equal(t, 1, exit.ExitCode())
+			assert.Contains(t, string(output), "port "+processtest.Port(t, address)+" is in use")
+		})
+	}
+}
+
+// As with `make run | head`: the table's reader goes away and the collector is
+// left with a pipe that nobody empties.
+func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
+	cmd, _, _ := quickstart(t)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	group := -cmd.Process.Pid
+	t.Cleanup(func() { _ = syscall.Kill(group, syscall.SIGKILL) })
+	scanner := bufio.NewScanner(stdout)
+	for scanner.Scan() && !strings.Contains(scanner.Text(), " nvidia") {
+		continue
+	}
+	require.NoError(t, stdout.Close())
+
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "it says that it did not end well")
+	case <-time.After(processtest.Patience):
+		require.Fail(t, "still there")
+	}
+	require.ErrorIs(t, syscall.Kill(group, 0), syscall.ESRCH, "a process is left")
+}

@@ -1,0 +1,171 @@
+package rehearsal
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// All in MiB.
+const (
+	boardMemory  = 16000 // used and free
+	reserved     = 384   // by the driver
+	cudaContext  = 300   // of each process, which its row does not tell
+	floor        = 1536  // the watchdog's default
+	least        = 100   // free, when nothing more can be had
+	growthSecond = 1024
+)
+
+const watts = 300
+
+// share is what a pod uses of the GPU.
+type share struct {
+	pod     *corev1.Pod
+	used    int
+	runaway bool // its arena grows
+}
+
+// arena is the exporter of one GPU that pods share by time, with rows per process. Its
+// memory is a function of the time since grow.
+type arena struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	shares  []share
+	growing time.Time // zero: not yet
+	started time.Time
+	faint   bool // the first scrape below the floor is to be the last one
+	silent  bool
+	stuck   bool   // the first answer below the floor is to be the answer to every scrape
+	answer  string // that one
+}
+
+func newArena(t *testing.T, shares ...share) *arena {
+	t.Helper()
+	a := &arena{shares: shares, started: time.Now()}
+	a.Server = httptest.NewServer(http.HandlerFunc(a.serve))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// grow lets the runaway tenant take 1 GiB/s, and returns when the free memory will be at
+// the floor.
+func (a *arena) grow() (crossing time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.growing = time.Now()
+	_, free := a.memory(a.growing)
+	return a.growing.Add(time.Duration(free-floor) * time.Second / growthSecond)
+}
+
+// faintBelowFloor has the exporter fail once it has told of a device below the floor.
+func (a *arena) faintBelowFloor() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.faint = true
+}
+
+// stickBelowFloor has the exporter repeat itself once it has told of a device below the
+// floor, as a cache before a host engine that hangs does.
+func (a *arena) stickBelowFloor() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stuck = true
+}
+
+// recover has it answer again.
+func (a *arena) recover() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.faint, a.silent, a.stuck, a.answer = false, false, false, ""
+}
+
+// release ends the runaway tenant's processes.
+func (a *arena) release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var kept []share
+	for _, s := range a.shares {
+		if !s.runaway {
+			kept = append(kept, s)
+		}
+	}
+	a.shares = kept
+}
+
+// memory returns what each share uses and what the device has free.
+func (a *arena) memory(now time.Time) (used []int, free int) {
+	free = boardMemory
+	for _, s := range a.shares {
+		used = append(used, s.used)
+		free -= s.used + cudaContext
+	}
+	if a.growing.IsZero() {
+		return used, free
+	}
+	for i, s := range a.shares {
+		if s.runaway {
+			grown := min(int(now.Sub(a.growing).Seconds()*growthSecond), free-least)
+			used[i], free = used[i]+grown, free-grown
+		}
+	}
+	return used, free
+}
+
+// serve writes what dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS writes: the
+// fields FB_USED and GPU_UTIL of the device and of each process, others once a pod.
+func (a *arena) serve(w http.ResponseWriter, _ *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.silent {
+		http.Error(w, "the host engine does not answer", http.StatusServiceUnavailable)
+		return
+	}
+	if a.answer != "" {
+		_, _ = io.WriteString(w, a.answer)
+		return
+	}
+	now := time.Now()
+	used, free := a.memory(now)
+	a.silent = a.faint && free < floor
+
+	const device = `gpu="0",UUID="GPU-57de2803-efd6-a2d3-a861-276a3590919e",device="nvidia0",modelName="NVIDIA A2",Hostname="` + node + `"`
+	var b strings.Builder
+	family := func(name string, ofDevice, perProcess bool, value func(i int) int) {
+		fmt.Fprintf(&b, "# TYPE %s gauge\n", name)
+		if ofDevice {
+			fmt.Fprintf(&b, "%s{%s} %d\n", name, device, value(-1))
+		}
+		for i, s := range a.shares {
+			uid := ""
+			if perProcess {
+				uid = fmt.Sprintf(`pod_uid="%s",`, s.pod.UID)
+			}
+			fmt.Fprintf(&b, "%s{%s,container=%q,namespace=%q,pod=%q,%svgpu=\"%d\"} %d\n",
+				name, device, container, s.pod.Namespace, s.pod.Name, uid, i, value(i))
+		}
+	}
+	family("DCGM_FI_DEV_GPU_UTIL", true, true, func(int) int { return 50 })
+	family("DCGM_FI_DEV_FB_FREE", false, false, func(int) int { return free })
+	family("DCGM_FI_DEV_FB_RESERVED", false, false, func(int) int { return reserved })
+	family("DCGM_FI_DEV_FB_USED", true, true, func(i int) int {
+		if i < 0 {
+			return boardMemory - free
+		}
+		return used[i]
+	})
+	family("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", false, false, func(int) int {
+		return watts * int(now.Sub(a.started).Milliseconds())
+	})
+	if a.stuck && free < floor {
+		a.answer = b.String()
+	}
+	_, _ = io.WriteString(w, b.String())
+}
