@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,7 +139,7 @@ func TestRecordedOutputs(t *testing.T) {
 			"DCGM_FI_DEV_PCIE_MAX_LINK_GEN, gauge,",
 		},
 		"upcloud_l40s_vm": {"gpu.pcie.utilization | yes |", "hw.temperature {memory} | no | reads 0", "gpu.sm.active | no | " + notListed},
-		"aicr_h100x8_k8s": {"8 GPUs (NVIDIA H100 80GB HBM3)", "gpu.device.holder | 1 of 8 | likely nobody holds the device", "hw.gpu.memory.usage | no | " + notListed},
+		"aicr_h100x8_k8s": {"8 GPUs (NVIDIA H100 80GB HBM3)", "gpu.device.holder | 1 of 8 | likely nobody holds the device", "hw.gpu.memory.usage | no | " + notListed, "gpu.dram.active | no | " + notListed},
 		"fakegpuop_a100_nomig_dcp": {
 			"before 3.3.7-3.5.0", "gpu.dram.active | yes |", "gpu.clock.event.time | no | likely the exporter is too old",
 			"gpu.device.holder | no | likely nobody holds the device",
@@ -151,6 +153,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"vks_vgpu_a100_10c": {
 			"hw.power | no | likely not measured in a vGPU guest", "gpu.dram.active | no | likely not measured in a vGPU guest",
 			"hw.gpu.memory.utilization | yes |", "gpu.clock.throttle.time | no | " + notListed,
+			"hw.errors {xid} | no | likely no XID error since the exporter started, or not in its csv",
 		},
 		"datadog_t4_legacy":      {"hw.errors {xid} | yes |", "gpu.engine.active | no | " + notListed, "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS, gauge,"},
 		"datadog_t4_throttle":    {"gpu.clock.event.active | yes |", "hw.gpu.memory.limit | yes |", "hw.power | no | " + notListed},
@@ -161,6 +164,11 @@ func TestRecordedOutputs(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".prom")
 		t.Run(name, func(t *testing.T) {
 			status, out, errs := gpudoctor(t, "", file)
+			if text, err := os.ReadFile(file); err == nil && !bytes.Contains(text, []byte("DCGM_")) {
+				assert.Equal(t, exitUnread, status)
+				assert.Contains(t, errs, "none of them dcgm-exporter's", "another vendor's exporter, or HAMi's")
+				return
+			}
 			assert.Equal(t, exitMissing, status, "none of them has throttling in its list")
 			assert.Empty(t, errs)
 			require.Contains(t, expected, name, "say what has to be said of it")
@@ -185,6 +193,72 @@ func tableCells(out string) string {
 		b.WriteString(strings.Join(cells, " | ") + " |\n")
 	}
 	return b.String()
+}
+
+// onModel changes a text into that of another model, whose exporter has no rows of
+// some fields.
+func onModel(body, model string, without ...string) string {
+	body = regexp.MustCompile(`modelName="[^"]*"`).ReplaceAllString(body, `modelName="`+model+`"`)
+	var b strings.Builder
+	for line := range strings.Lines(body) {
+		if !slices.ContainsFunc(without, func(part string) bool { return strings.Contains(line, part) }) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// Everything that such a board can have is there.
+func TestAnExporterThatShowsAllThatItsBoardsHaveIsComplete(t *testing.T) {
+	const nvlink, profiling = "_NVLINK_", "_PROF_"
+	guest := []string{
+		nvlink, profiling, "_DEV_GPU_TEMP", "_POWER_USAGE", "_TOTAL_ENERGY_CONSUMPTION", "_PCIE_REPLAY_COUNTER", "_REMAPPED_ROWS",
+	}
+	for model, without := range map[string][]string{
+		"NVIDIA H100 80GB HBM3": nil,
+		"NVIDIA A2":             {nvlink}, "NVIDIA A10": {nvlink}, "NVIDIA A16": {nvlink}, "NVIDIA L40": {nvlink}, "NVIDIA L40S": {nvlink},
+		"NVIDIA RTX 6000 Ada Generation":               {nvlink},
+		"NVIDIA RTX PRO 6000 Blackwell Server Edition": {nvlink},
+		"NVIDIA GeForce RTX 5090":                      {nvlink},
+		"NVIDIA GeForce RTX 4090":                      {nvlink, profiling},
+		"NVIDIA H100-20C":                              guest,
+		"GRID A100-10C":                                guest,
+	} {
+		for _, style := range []dcgmsim.Style{dcgmsim.Style45, dcgmsim.Style483} {
+			t.Run(model+" "+string(style), func(t *testing.T) {
+				body := onModel(simulated(t, func(c *dcgmsim.Config) { c.Style = style }), model, without...)
+				status, out, errs := gpudoctor(t, body, "-")
+				assert.Equal(t, exitComplete, status, out)
+				assert.Empty(t, errs)
+			})
+		}
+	}
+}
+
+// dcgm-exporter refuses a csv that has another line.
+func TestEveryLineToAddNamesAField(t *testing.T) {
+	form := regexp.MustCompile(`^DCGM_[A-Z0-9_]+, (gauge|counter), \S.*$`)
+	failing := regexp.MustCompile(`(?m)^(DCGM_FI_PROF_.*) \S+$`).
+		ReplaceAllString(simulated(t, func(*dcgmsim.Config) {}), "$1 NaN")
+	for name, body := range map[string]string{
+		"profiling fails":              onModel(failing, "NVIDIA H100 80GB HBM3", "_NVLINK_"),
+		"profiling and no NVLink":      onModel(failing, "NVIDIA L40S", "_NVLINK_"),
+		"nothing but a temperature":    "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\"} 30\n",
+		"the list of a new exporter":   simulated(t, func(c *dcgmsim.Config) { c.Fields = dcgmsim.FieldsDefault }),
+		"an old exporter's":            simulated(t, func(c *dcgmsim.Config) { c.Style, c.Fields = dcgmsim.Style2, dcgmsim.FieldsDefault }),
+		"a consumer GPU's temperature": "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\",modelName=\"NVIDIA GeForce RTX 3090\"} 30\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, out, _ := gpudoctor(t, body, "-json", "-")
+			var r report
+			require.NoError(t, json.Unmarshal([]byte(out), &r))
+			for _, group := range slices.Concat(r.TurnOn.CSV, r.TurnOn.Newer) {
+				for _, line := range group.Lines {
+					assert.Regexp(t, form, line, group.For)
+				}
+			}
+		})
+	}
 }
 
 // exporter serves a simulation over HTTP and counts on the caller for faults.

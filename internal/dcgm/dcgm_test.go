@@ -322,21 +322,47 @@ func TestPCIeCapacity(t *testing.T) {
 	}
 }
 
-func TestModelLinks(t *testing.T) {
-	for model, want := range map[string]Links{
-		"NVIDIA H100 80GB HBM3": {63.008e9, 450e9},
-		"NVIDIA-H100-80GB-HBM3": {63.008e9, 450e9},
-		"NVIDIA H100 PCIe":      {63.008e9, 0},
-		"NVIDIA A100-SXM4-40GB": {31.504e9, 300e9},
-		"NVIDIA A100 80GB PCIe": {31.504e9, 0},
-		"Tesla T4":              {15.76e9, 0},
-		"NVIDIA L4":             {},
-		"GRID A100-10C":         {},
-		"GRID T4-1Q":            {},
-		"something new":         {},
-		"":                      {},
+func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
+	for want, names := range map[Model][]string{
+		{PCIe: 63.008e9, NVLink: 450e9}:       {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
+		{PCIe: 63.008e9}:                      {"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL"},
+		{PCIe: 63.008e9, NVLink: 900e9}:       {"NVIDIA B200"},
+		{NVLink: 900e9}:                       {"NVIDIA GB200"},
+		{PCIe: 31.504e9, NVLink: 300e9}:       {"NVIDIA A100-SXM4-40GB"},
+		{PCIe: 31.504e9}:                      {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
+		{PCIe: 15.76e9, NVLink: 150e9}:        {"Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB"},
+		{PCIe: 15.76e9}:                       {"Tesla V100-DGXS-32GB"},
+		{PCIe: 15.76e9, WithoutNVLink: true}:  {"Tesla T4", "NVIDIA T4", "Tesla V100-PCIE-32GB"},
+		{PCIe: 31.504e9, WithoutNVLink: true}: {"NVIDIA L40S", "NVIDIA L40"},
+		{}: {
+			"NVIDIA A30", "NVIDIA A40", "NVIDIA RTX A4500", "NVIDIA RTX A5000", "NVIDIA RTX A5500", "NVIDIA RTX A6000",
+			"NVIDIA A800-SXM4-80GB", "NVIDIA H20", "NVIDIA H800", "NVIDIA GH200 96GB HBM3", "NVIDIA B300 SXM6 AC", "NVIDIA GB10",
+			"Quadro RTX 6000", "Quadro RTX 8000", "Quadro GV100", "NVIDIA TITAN RTX", "NVIDIA TITAN V", "something new", "",
+		},
+		{WithoutNVLink: true}: {
+			"NVIDIA A2", "NVIDIA A10", "NVIDIA A10G", "NVIDIA A16", "NVIDIA L4", "NVIDIA L20", "NVIDIA L2", "Tesla V100S-PCIE-32GB",
+			"NVIDIA RTX 2000 Ada Generation", "NVIDIA RTX 4000 SFF Ada Generation", "NVIDIA RTX 5880 Ada Generation",
+			"NVIDIA RTX 6000 Ada Generation", "NVIDIA RTX PRO 6000 Blackwell Server Edition", "NVIDIA RTX PRO 4500 Blackwell",
+			"NVIDIA RTX A2000 12GB", "NVIDIA RTX A4000", "NVIDIA T1000 8GB", "Quadro RTX 4000",
+			"NVIDIA GeForce RTX 5090", "NVIDIA GeForce RTX 5090 D", "NVIDIA GeForce RTX 5070 Ti",
+		},
+		{WithoutNVLink: true, WithoutProfiling: true}: {
+			"NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3080 Ti", "NVIDIA GeForce RTX 2070", "NVIDIA GeForce GTX 1080 Ti",
+			"Tesla P40", "Tesla P4", "Tesla P100-PCIE-16GB", "Tesla M60", "Tesla K80",
+		},
+		{WithoutProfiling: true}: {
+			"NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 2080 Ti", "NVIDIA GeForce RTX 2070 SUPER",
+			"Tesla P100-SXM2-16GB",
+		},
+		{Virtual: true}: {
+			"GRID A100-10C", "GRID-A100-10C", "GRID T4-1Q", "GRID A100-1-5CME", "GRID M60-0B", "NVIDIA A100-1-5C",
+			"NVIDIA H100-20C", "NVIDIA-H100-20C", "NVIDIA H100XM-80C", "NVIDIA H100-1-10CME", "NVIDIA A40-48Q", "NVIDIA A16-2B", "NVIDIA L40S-1A",
+			"NVIDIA RTX6000-Ada-48Q", "NVIDIA RTX Pro 6000 Blackwell DC-48Q",
+		},
 	} {
-		assert.Equal(t, want, ModelLinks(model), model)
+		for _, name := range names {
+			assert.Equal(t, want, LookupModel(name), name)
+		}
 	}
 }
 
@@ -367,7 +393,7 @@ func FuzzRow(f *testing.F) {
 			t.Fatal("a holder without a pod")
 		}
 		ParseProfile(v1)
-		ModelLinks(v1)
+		LookupModel(v1)
 		ModelSlicing(v2)
 	})
 }

@@ -14,7 +14,7 @@ const (
 	// NoEvent is an XID row that has not come; exporters of 4.x show it only
 	// after the first error.
 	NoEvent
-	// NoProfiling means that DCGM's profiling fields do not work.
+	// NoProfiling means that profiling fields are listed and none has a value.
 	NoProfiling
 	// MIG signals are not measured while the board is cut into instances, or not
 	// on this instance.
@@ -41,6 +41,8 @@ const (
 	NoPodLabels
 	// NoProcessRows means that no pod has rows of its own beside the device's.
 	NoProcessRows
+	// Unprofiled means that DCGM does not profile the model.
+	Unprofiled
 	// NumReasons is one more than the highest reason.
 	NumReasons
 )
@@ -64,6 +66,7 @@ var reasons = [...]struct{ code, text string }{
 	Free:          {"free", "nobody holds the device"},
 	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped"},
 	NoProcessRows: {"no_process_rows", "no rows per process"},
+	Unprofiled:    {"unprofiled", "DCGM does not profile this model"},
 }
 
 // String returns the reason's code, empty for None.
@@ -86,7 +89,7 @@ func ParseReason(code string) (Reason, bool) {
 // exporter changes them.
 func (r Reason) Lasting() bool {
 	switch r {
-	case MIG, VGPU, OthersOnly, Sensor, Link, Free:
+	case MIG, VGPU, OthersOnly, Sensor, Link, Free, Unprofiled:
 		return true
 	}
 	return false

@@ -13,7 +13,9 @@ func TestReasons(t *testing.T) {
 		gpu      = " " + l4
 		boardPod = h100 + " pod=p namespace=ns container=c"
 		geforce  = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_GeForce_RTX_4090 Hostname=n"
+		rtx50    = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_GeForce_RTX_5090 Hostname=n"
 		guest    = " UUID=GPU-1 pci_bus_id=0 modelName=GRID_A100-10C Hostname=n"
+		guestH   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100-20C Hostname=n"
 		old      = " UUID=GPU-1 modelName=Tesla_T4 Hostname=n"
 		new483   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100_80GB_HBM3 hostname=n"
 	)
@@ -48,14 +50,33 @@ func TestReasons(t *testing.T) {
 		{"a name in base units settles the scale", []string{"ENC_UTIL_RATIO 1" + gpu, "FB_USED_BYTES 1" + gpu}, "hw.gpu.utilization{encoder}", "gpu: yes"},
 
 		{"some profiling works, so the field is not listed", []string{"PROF_DRAM_ACTIVE 0" + gpu, "FB_RESERVED 1" + gpu}, "gpu.sm.active", "gpu: likely not_in_csv"},
-		{"the list looks like the exporter's own, which has profiling", []string{"GPU_TEMP 30" + gpu, "FB_RESERVED 1" + gpu}, "gpu.dram.active", "gpu: likely no_profiling"},
+		{"a short list proves nothing about profiling", []string{"GPU_TEMP 30" + gpu, "FB_RESERVED 1" + gpu}, "gpu.dram.active", "gpu: likely not_in_csv"},
+		{"nor does one of a new exporter", []string{"GPU_TEMP 30" + new483}, "gpu.dram.active", "gpu: likely not_in_csv"},
+		{"a profiling row without a value does, where none has one", []string{"PROF_DRAM_ACTIVE NaN" + gpu}, "gpu.dram.active", "gpu: likely no_profiling"},
+		{"also about a field that is not listed", []string{"PROF_DRAM_ACTIVE NaN" + gpu}, "gpu.sm.active", "gpu: likely no_profiling"},
+		{"so does HELP without a row", []string{"HELP PROF_DRAM_ACTIVE Ratio.", "GPU_TEMP 30" + gpu}, "gpu.dram.active", "gpu: likely no_profiling"},
+		{"but not beside another field that has a value", []string{"PROF_DRAM_ACTIVE NaN" + gpu, "PROF_SM_ACTIVE 0" + gpu}, "gpu.dram.active", "gpu: no_value"},
+		{"nor beside another GPU that has one", []string{"PROF_DRAM_ACTIVE NaN" + gpu, "PROF_DRAM_ACTIVE 0 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_H100"}, "gpu.dram.active", "gpu: yes, gpu: no_value"},
+		{"nothing can be asked for in place of NVLink's profiling", []string{"PROF_DRAM_ACTIVE NaN " + h100}, "gpu.nvlink.throughput{transmit}", "gpu: likely no_profiling"},
 		{"a list of one's own may lack profiling", []string{"GPU_TEMP 30" + gpu, "FB_RESERVED 1" + gpu, "POWER_VIOLATION 0" + gpu}, "gpu.dram.active", "gpu: likely not_in_csv"},
 		{"exporters before 4.x list no profiling", []string{"GPU_TEMP 30" + old}, "gpu.dram.active", "gpu: likely not_in_csv"},
-		{"a consumer GPU has no profiling", []string{"POWER_VIOLATION 30" + geforce}, "gpu.dram.active", "gpu: likely no_profiling"},
+		{"a consumer GPU has no profiling", []string{"POWER_VIOLATION 30" + geforce}, "gpu.dram.active", "gpu: likely unprofiled"},
+		{"a sentinel in its place says no more", []string{"PROF_DRAM_ACTIVE NaN" + geforce}, "gpu.dram.active", "gpu: likely unprofiled"},
+		{"but a value does", []string{"PROF_DRAM_ACTIVE 0" + geforce}, "gpu.dram.active", "gpu: yes"},
+		{"consumer GPUs from RTX 50 on have it", []string{"POWER_VIOLATION 30" + rtx50}, "gpu.dram.active", "gpu: likely not_in_csv"},
 		{"without profiling GPU_UTIL is what to ask for", []string{"POWER_VIOLATION 30" + geforce}, "hw.gpu.utilization{general}", "gpu: likely not_in_csv"},
+
+		{"also in a guest", []string{"GPU_TEMP 30" + guestH}, "hw.gpu.utilization{general}", "gpu: likely not_in_csv"},
+		{"which has a utilization then", []string{"GPU_UTIL 5" + guestH}, "hw.gpu.utilization{general}", "gpu: yes"},
 
 		{"a guest has no power", []string{"GPU_UTIL 5" + guest}, "hw.power", "gpu: likely vgpu"},
 		{"a guest has no profiling", []string{"GPU_UTIL 5" + guest, "FB_RESERVED 1" + guest}, "gpu.dram.active", "gpu: likely vgpu"},
+		{"a guest without GRID in its name has none either", []string{"GPU_UTIL 5" + guestH}, "hw.power", "gpu: likely vgpu"},
+		{"a guest's sentinel is the guest's", []string{"POWER_USAGE 9223372036854775794" + guestH}, "hw.power", "gpu: likely vgpu"},
+		{"a guest has no NVLink of its own", []string{"GPU_UTIL 5" + guestH}, "gpu.nvlink.throughput{transmit}", "gpu: likely vgpu"},
+		{"a guest has no link whose capacity is known", []string{"PROF_PCIE_TX_BYTES 1" + guestH}, "gpu.pcie.utilization{transmit}", "gpu: capacity"},
+		{"a guest may have XIDs", []string{"GPU_UTIL 5" + guest}, "hw.errors{xid}", "gpu: likely no_event"},
+		{"and then has them", []string{"XID_ERRORS 31" + guestH}, "hw.errors{xid}", "gpu: yes"},
 		{"a guest may have violations", []string{"GPU_UTIL 5" + guest}, "gpu.clock.throttle.time{power}", "gpu: likely not_in_csv"},
 
 		{"an XID row comes with the first error", []string{"GPU_TEMP 30" + gpu}, "hw.errors{xid}", "gpu: likely no_event"},
@@ -71,6 +92,7 @@ func TestReasons(t *testing.T) {
 		{"exact times are not listed", []string{"GPU_TEMP 30" + gpu}, "gpu.clock.event.time{sw_power_cap}", "gpu: likely not_in_csv"},
 
 		{"an L4 has no NVLink", []string{"GPU_TEMP 30" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
+		{"a sentinel does not make one", []string{"PROF_NVLINK_TX_BYTES NaN" + gpu, "PROF_DRAM_ACTIVE 1" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
 		{"an H100 has", []string{"GPU_TEMP 30 " + h100}, "gpu.nvlink.throughput{transmit}", "gpu: likely not_in_csv"},
 		{"an unknown capacity makes no utilization", []string{"PROF_PCIE_TX_BYTES 1" + gpu}, "gpu.pcie.utilization{transmit}", "gpu: capacity"},
 		{"fields tell the capacity", []string{"PROF_PCIE_TX_BYTES 1" + gpu, "PCIE_MAX_LINK_GEN 4" + gpu, "PCIE_MAX_LINK_WIDTH 16" + gpu}, "gpu.pcie.utilization{transmit}", "gpu: yes"},

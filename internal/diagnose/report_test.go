@@ -100,18 +100,39 @@ func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
 	assert.NotContains(t, with("UNCORRECTABLE_REMAPPED_ROWS 0 "+h100), "dcgmi dmon")
 }
 
+// What a board cannot have is no reason to change its exporter.
 func TestAReportIsCompleteWhenOnlyTheHardwareIsShortOfSomething(t *testing.T) {
-	rows := []string{"MEMORY_TEMP 0 " + l4, "POWER_USAGE 3 pod=p " + l4}
-	for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
-		if l := csv[id]; l.name != "" && id != dcgm.MemoryTemp && !isNVLink(id) {
-			rows = append(rows, l.name+" 1 "+l4)
-		}
+	const noNVLink, noProfiling = 1, 2
+	for model, lacks := range map[string]int{
+		"NVIDIA_L4": noNVLink, "NVIDIA_L40": noNVLink, "NVIDIA_L40S": noNVLink, "Tesla_T4": noNVLink,
+		"NVIDIA_A2": noNVLink, "NVIDIA_A10": noNVLink, "NVIDIA_A16": noNVLink, "NVIDIA_RTX_A4000": noNVLink,
+		"NVIDIA_RTX_6000_Ada_Generation": noNVLink, "NVIDIA_RTX_PRO_6000_Blackwell_Server_Edition": noNVLink,
+		"NVIDIA_GeForce_RTX_5090": noNVLink, "NVIDIA_GeForce_RTX_4090": noNVLink | noProfiling, "Tesla_P40": noNVLink | noProfiling,
+		"NVIDIA_H100_80GB_HBM3": 0, "NVIDIA_GeForce_RTX_3090": noProfiling,
+	} {
+		t.Run(model, func(t *testing.T) {
+			labels := " UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=" + model
+			rows := []string{"MEMORY_TEMP 0" + labels, "POWER_USAGE 3 pod=p" + labels}
+			without := func(unwanted func(dcgm.ID) bool) (out []string) {
+				out = append(out, rows...)
+				for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
+					if l := csv[id]; l.name != "" && id != dcgm.MemoryTemp && !unwanted(id) {
+						out = append(out, l.name+" 1"+labels)
+					}
+				}
+				return out
+			}
+			r := expose(t, without(func(id dcgm.ID) bool {
+				return lacks&noNVLink != 0 && isNVLink(id) || lacks&noProfiling != 0 && isProfiling(id)
+			})...).Report()
+			assert.True(t, r.Complete(), "no memory sensor, no rows per process, and what the model lacks")
+			assert.Empty(t, r.TurnOn.CSV)
+			if lacks&noNVLink == 0 && lacks&noProfiling == 0 {
+				assert.False(t, expose(t, without(isNVLink)...).Report().Complete(), "a model that has NVLink")
+			}
+			assert.False(t, expose(t, rows...).Report().Complete())
+		})
 	}
-	r := expose(t, rows...).Report()
-	assert.True(t, r.Complete(), "no NVLink, no memory sensor, no rows per process")
-	assert.Empty(t, r.TurnOn.CSV)
-
-	assert.False(t, expose(t, rows[1:4]...).Report().Complete())
 }
 
 func TestDevicesAreInOrder(t *testing.T) {
@@ -234,6 +255,7 @@ func TestVerdictsAreWhole(t *testing.T) {
 			}
 		}
 		for _, l := range lines(r) {
+			assert.NotEmpty(t, l, "a line without a field")
 			if sp, ok := dcgm.Lookup("DCGM_FI_" + l); ok {
 				assert.Less(t, e.scrape.anywhere[sp.Field.ID], Blank, l)
 			}

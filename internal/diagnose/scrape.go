@@ -69,6 +69,7 @@ type Device struct {
 	Model string
 
 	scrape     *Scrape
+	known      dcgm.Model // of Model
 	parent     *Device
 	instances  []*Device
 	bare, with states // rows without a holder, and with one
@@ -204,6 +205,7 @@ func (v *Verdict) CanTurnOn() bool {
 // Verdicts returns what the device gives of each of [Signals].
 func (d *Device) Verdicts() []Verdict {
 	d.scrape.compare()
+	d.known = dcgm.LookupModel(d.Model)
 	out := make([]Verdict, len(signals))
 	for i := range signals {
 		out[i] = d.verdict(&signals[i])
@@ -238,7 +240,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 	// of reach and the other is not.
 	for i, set := range s.Sources {
 		missing, reason, likely := d.why(set)
-		if i == 0 || v.Reason != NotInCSV && reason == NotInCSV && v.Reason.replaceable() {
+		if i == 0 || reason == NotInCSV && v.Reason.replaceable() && canBeListed(missing) {
 			v.Missing, v.Reason, v.Likely = missing, reason, likely
 		}
 	}
@@ -246,7 +248,14 @@ func (d *Device) verdict(s *Signal) Verdict {
 }
 
 // replaceable reasons leave room for a signal's second source.
-func (r Reason) replaceable() bool { return r == NoProfiling || r == OldExporter }
+func (r Reason) replaceable() bool {
+	return r == NoProfiling || r == Unprofiled || r == VGPU || r == OldExporter
+}
+
+// canBeListed reports whether there is a csv line for each of the fields.
+func canBeListed(ids []dcgm.ID) bool {
+	return !slices.ContainsFunc(ids, func(id dcgm.ID) bool { return csv[id].name == "" })
+}
 
 // why says why a set of fields is not shown.
 func (d *Device) why(set []dcgm.ID) (missing []dcgm.ID, reason Reason, likely bool) {
@@ -262,8 +271,8 @@ func (d *Device) why(set []dcgm.ID) (missing []dcgm.ID, reason Reason, likely bo
 	return missing, reason, likely
 }
 
-// whyField says why a field is not shown. What the row itself says comes first,
-// then what the hardware cannot do, then what the rest of the scrape suggests.
+// whyField says why a field is not shown. What the row's value says comes first, then
+// what the hardware cannot do, then what the rest of the scrape suggests.
 func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 	s := d.scrape
 	state := d.state(id)
@@ -274,12 +283,16 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 		return Unit, false
 	case state == Zero && id == dcgm.MemoryTemp:
 		return Sensor, false
+	case d.known.Virtual && notInGuests(id):
+		return VGPU, true
+	case isNVLink(id) && d.known.WithoutNVLink:
+		return Link, true
+	case isProfiling(id) && d.known.WithoutProfiling:
+		return Unprofiled, true
+	case state >= Blank && isProfiling(id) && s.profilingFails():
+		return NoProfiling, true
 	case state >= Blank:
 		return NoValue, false
-	case isVGPU(d.Model) && notInGuests(id):
-		return VGPU, true
-	case isNVLink(id) && lacksNVLink(d.Model):
-		return Link, true
 	case d.Kind() == Instance && isMemory(id) && s.Clues.branch() == branchWithoutInstanceMemory:
 		return Driver, true
 	case id == dcgm.XIDLast && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
@@ -290,7 +303,7 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 		return MIG, true
 	case s.anywhere[id] >= Blank:
 		return OthersOnly, true
-	case isProfiling(id) && s.profilingFails(d.Model):
+	case isProfiling(id) && s.profilingFails():
 		return NoProfiling, true
 	case s.anywhere[id] == Declared:
 		return NoValue, true
@@ -307,12 +320,12 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 func (d *Device) judgeCapacity(v *Verdict) {
 	switch v.Signal.Metric {
 	case signal.GPUPCIeUtilization:
-		if d.shows(dcgm.PCIeMaxLinkGen) && d.shows(dcgm.PCIeMaxLinkWidth) || dcgm.ModelLinks(d.Model).PCIe > 0 {
+		if d.shows(dcgm.PCIeMaxLinkGen) && d.shows(dcgm.PCIeMaxLinkWidth) || d.known.PCIe > 0 {
 			return
 		}
 		v.Missing = []dcgm.ID{dcgm.PCIeMaxLinkGen, dcgm.PCIeMaxLinkWidth}
 	case signal.GPUNVLinkUtilization:
-		if dcgm.ModelLinks(d.Model).NVLink > 0 {
+		if d.known.NVLink > 0 {
 			return
 		}
 	default:
@@ -355,24 +368,20 @@ func (d *Device) judgeProcesses(v *Verdict) {
 // processRows reports whether pods have rows of a field beside the device's own.
 func (d *Device) processRows(id dcgm.ID) bool { return d.bare[id] != Unseen && d.with[id] >= Zero }
 
-// profilingFails reports whether profiling fields are missing although the
-// exporter seems to list them: the lists that exporters of 4.x come with have
-// some, and this one shows nothing that those lists lack.
-func (s *Scrape) profilingFails(model string) bool {
-	ownList := false
+// profilingFails reports whether the exporter lists profiling fields and has a value
+// of none of them.
+func (s *Scrape) profilingFails() bool {
+	listed := false
 	for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
-		if s.anywhere[id] == Unseen {
+		if !isProfiling(id) {
 			continue
 		}
-		if isProfiling(id) && s.anywhere[id] >= Blank {
+		if s.anywhere[id] >= Ambiguous {
 			return false
 		}
-		ownList = ownList || !csv[id].shipped && id != dcgm.FBTotal
+		listed = listed || s.anywhere[id] != Unseen
 	}
-	if strings.Contains(strings.ToLower(model), "geforce") {
-		return true
-	}
-	return !ownList && (s.anywhere[dcgm.FBReserved] != Unseen || s.Clues.Age() >= Since483)
+	return listed
 }
 
 // isProfiling reports whether a field comes from DCGM's profiling module.
@@ -395,20 +404,9 @@ func notUnderMIG(id dcgm.ID) bool {
 // same list gives on hardware.
 func notInGuests(id dcgm.ID) bool {
 	switch id {
-	case dcgm.GPUTemp, dcgm.PowerUsage, dcgm.EnergyConsumption, dcgm.PCIeReplay, dcgm.XIDLast,
+	case dcgm.GPUTemp, dcgm.PowerUsage, dcgm.EnergyConsumption, dcgm.PCIeReplay,
 		dcgm.RowRemapUncorrectable, dcgm.RowRemapCorrectable:
 		return true
 	}
 	return isProfiling(id) || isNVLink(id)
-}
-
-// isVGPU recognises the guest's name of a virtual GPU.
-func isVGPU(model string) bool { return strings.HasPrefix(strings.ToUpper(model), "GRID ") }
-
-// withoutNVLink lists models that have no NVLink, by words of the name.
-var withoutNVLink = []string{"t4", "l4", "l40s"}
-
-func lacksNVLink(model string) bool {
-	words := strings.FieldsFunc(strings.ToLower(model), func(r rune) bool { return r == ' ' || r == '-' || r == '_' })
-	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(withoutNVLink, w) })
 }

@@ -183,6 +183,41 @@ func doctor(rows []row) map[deviceSignal]string {
 	return out
 }
 
+// The reasons that lie in a model go by its name, in the pipeline as for a person.
+func TestTheDiagnosisKnowsWhatAModelCannotHave(t *testing.T) {
+	const (
+		throughput  = "gpu.nvlink.throughput{transmit}"
+		utilization = "gpu.pcie.utilization{transmit}"
+		dram        = "gpu.dram.active"
+		power       = "hw.power"
+		xid         = "hw.errors{xid}"
+	)
+	for model, want := range map[string]map[string]string{
+		"NVIDIA H100 80GB HBM3":          {throughput: "not_in_csv", dram: "not_in_csv", utilization: "", power: "not_in_csv", xid: "no_event"},
+		"NVIDIA A10":                     {throughput: "link", dram: "not_in_csv", utilization: "capacity"},
+		"NVIDIA A16":                     {throughput: "link"},
+		"NVIDIA A2":                      {throughput: "link"},
+		"NVIDIA L40":                     {throughput: "link", utilization: ""},
+		"NVIDIA RTX 6000 Ada Generation": {throughput: "link"},
+		"NVIDIA RTX PRO 6000 Blackwell Server Edition": {throughput: "link", dram: "not_in_csv"},
+		"NVIDIA GeForce RTX 4090":                      {throughput: "link", dram: "unprofiled"},
+		"NVIDIA GeForce RTX 3090":                      {throughput: "unprofiled", dram: "unprofiled"},
+		"NVIDIA A40":                                   {throughput: "not_in_csv"},
+		"GRID A100-10C":                                {throughput: "vgpu", dram: "vgpu", utilization: "capacity", power: "vgpu", xid: "no_event"},
+		"NVIDIA H100-20C":                              {throughput: "vgpu", dram: "vgpu", utilization: "capacity", power: "vgpu", xid: "no_event"},
+	} {
+		t.Run(model, func(t *testing.T) {
+			labels := `{UUID="GPU-1",pci_bus_id="0",device="nvidia0",modelName="` + model + `",Hostname="n"} `
+			rows := parse(t, "DCGM_FI_DEV_GPU_UTIL"+labels+"30\nDCGM_FI_PROF_PCIE_TX_BYTES"+labels+"5\n")
+			checkDiagnosis(t, rows)
+			told := doctor(rows)
+			for signal, reason := range want {
+				assert.Equal(t, reason, told[deviceSignal{"GPU-1", signal}], signal)
+			}
+		})
+	}
+}
+
 func TestSignalsAreSaidToBeAvailableOnRequestOnly(t *testing.T) {
 	assert.NotContains(t, synthesize(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), signal.GPUSignalAvailable.Name)
 }

@@ -98,7 +98,7 @@ func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 		cfg.Metrics = metricswitch.Config{"gpu.pcie.throughput": {Enabled: new(false)}, "gpu.pcie.utilization": {Enabled: new(false)}}
 	}), "PcieThroughput")
 	assert.NotContains(t, asked(t, func(cfg *Config) { cfg.Processes = false }), "Process")
-	assert.Equal(t, "nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetUUID nvmlDeviceGetName "+
+	assert.Equal(t, "nvmlSystemGetDriverVersion nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetUUID nvmlDeviceGetName "+
 		"nvmlDeviceGetMinorNumber nvmlDeviceGetMigMode nvmlDeviceGetComputeRunningProcesses_v3 "+
 		"nvmlDeviceGetGraphicsRunningProcesses_v3 nvmlDeviceGetMPSComputeRunningProcesses_v3 nvmlDeviceGetProcessUtilization",
 		asked(t, func(cfg *Config) { cfg.ProcessesOnly = true }))

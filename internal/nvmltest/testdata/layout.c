@@ -9,6 +9,7 @@
 int main(void) {
     SIZE(memory_v1); AT(memory_v1, free); AT(memory_v1, used);
     SIZE(memory_v2); AT(memory_v2, total); AT(memory_v2, reserved); AT(memory_v2, free); AT(memory_v2, used);
+    SIZE(temperature_v1); AT(temperature_v1, sensor); AT(temperature_v1, celsius);
     SIZE(field_value); AT(field_value, scope_id); AT(field_value, timestamp); AT(field_value, latency);
     AT(field_value, value_type); AT(field_value, result); AT(field_value, value);
     SIZE(process_v1); AT(process_v1, memory);

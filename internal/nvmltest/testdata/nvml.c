@@ -2,10 +2,13 @@
 // in the folder of the library; nvmlInit reads it anew. Its lines:
 //
 //   init rc=9                     nvmlInit fails with that code
+//   driver version=580.95.05      the driver's version; without the line 590.48.01
 //   gpu key=value...              a board: uuid name minor migmode and, in NVML's units,
 //                                 total reserved free used util enc dec power energy temp
 //                                 sm mem reasons tx rx gen width violation ecc replays
-//   field id=82 type=1 value=40   a field value of the last board; rc= its result
+//   field id=82 type=1 value=40   a field value of the last board; rc= its result, of
+//                                 which -1 leaves everything as the caller had it; the
+//                                 value none is all ones
 //   mig key=value...              a MIG device of the last board: uuid name index gi
 //                                 total reserved free used
 //   proc key=value...             a process of the last board: pid mem gi kind=c|g|m sm
@@ -17,7 +20,8 @@
 // supported. Every call is appended to the file "calls" when that file exists.
 //
 // Compiled with OLD it has only what a library of the R450 series has; with
-// R535 the process lists have that series' layout.
+// R535 the process lists have that series' layout, with STRANGE one of no driver's;
+// CUDA14 refuses what is deprecated in CUDA 13.
 #define _GNU_SOURCE
 #include "nvml_abi.h"
 #include <dlfcn.h>
@@ -34,6 +38,7 @@ enum {
 enum { MAX_GPUS = 16, MAX_MIGS = 8, MAX_PROCS = 512, MAX_FIELDS = 32, MAX_RULES = 32, MAX_LINE = 1024 };
 #define NONE 0xffffffffu
 #define ABSENT (~0ull - 1)
+#define NO_VALUE 1e300
 
 typedef struct {
     char line[MAX_LINE];
@@ -50,7 +55,7 @@ typedef struct {
 } mig;
 
 typedef struct { unsigned int pid, gi, sm; char kind; unsigned long long memory; } process;
-typedef struct { unsigned int id, type, rc; double value; } field;
+typedef struct { unsigned int id, type; int rc; double value; } field;
 
 typedef struct {
     handle h;
@@ -70,7 +75,7 @@ static int ngpus, inits, driver = -1;
 static rule rules[MAX_RULES];
 static int nrules;
 static long calls;
-static char folder[400];
+static char folder[400], version[80];
 
 // get copies the value of a key and reports whether the line has it.
 static int get(const char *line, const char *key, char *out, size_t size) {
@@ -121,10 +126,13 @@ static int read_script(void) {
     gpus = calloc(MAX_GPUS, sizeof *gpus);
     ngpus = nrules = 0;
     calls = 0;
+    strcpy(version, "590.48.01");
     while (fgets(line, sizeof line, f)) {
         gpu *g = ngpus ? &gpus[ngpus - 1] : NULL;
         if (!strncmp(line, "init ", 5)) {
             rc = (int)number(line, "rc", 0);
+        } else if (!strncmp(line, "driver ", 7)) {
+            get(line, "version", version, sizeof version);
         } else if (!strncmp(line, "gpu ", 4)) {
             g = &gpus[ngpus];
             g->h.gpu = ngpus++;
@@ -153,8 +161,8 @@ static int read_script(void) {
             field *v = &g->fields[g->nfields++];
             v->id = (unsigned)number(line, "id", 0);
             v->type = (unsigned)number(line, "type", 3);
-            v->rc = (unsigned)number(line, "rc", 0);
-            v->value = get(line, "value", text, sizeof text) ? strtod(text, NULL) : 0;
+            v->rc = (int)number(line, "rc", 0);
+            if (get(line, "value", text, sizeof text)) v->value = strcmp(text, "none") ? strtod(text, NULL) : NO_VALUE;
         } else if (!strncmp(line, "rule ", 5)) {
             rule *r = &rules[nrules++];
             get(line, "fn", r->fn, sizeof r->fn);
@@ -198,6 +206,12 @@ static int enter(const char *fn, const handle *h) {
         if (rc_) return rc_;                                                                                           \
     } while (0)
 
+#ifdef CUDA14
+#define GONE return 26
+#else
+#define GONE
+#endif
+
 #define API __attribute__((visibility("default"))) int
 
 API nvmlInit_v2(void) {
@@ -219,6 +233,12 @@ API nvmlShutdown(void) {
         free(gpus);
         gpus = NULL;
     }
+    return SUCCESS;
+}
+
+API nvmlSystemGetDriverVersion(char *out, unsigned int size) {
+    ENTER(NULL);
+    snprintf(out, size, "%s", version);
     return SUCCESS;
 }
 
@@ -293,6 +313,7 @@ API nvmlDeviceGetDecoderUtilization(handle *h, unsigned int *out, unsigned int *
 
 API nvmlDeviceGetTemperature(handle *h, int sensor, unsigned int *out) {
     ENTER(h);
+    GONE;
     return sensor == 0 ? answer32(h, "temp", out) : INVALID_ARGUMENT;
 }
 
@@ -313,11 +334,13 @@ API nvmlDeviceGetTotalEnergyConsumption(handle *h, unsigned long long *out) {
 
 API nvmlDeviceGetCurrentClocksThrottleReasons(handle *h, unsigned long long *out) {
     ENTER(h);
+    GONE;
     return answer64(h, "reasons", out);
 }
 
 API nvmlDeviceGetViolationStatus(handle *h, int policy, unsigned long long *out) {
     ENTER(h);
+    GONE;
     out[0] = 1;
     int rc = answer64(h, "violation", &out[1]);
     out[1] += (unsigned long long)policy;
@@ -431,18 +454,28 @@ API nvmlDeviceGetMemoryInfo_v2(handle *h, memory_v2 *out) {
     return SUCCESS;
 }
 
+API nvmlDeviceGetTemperatureV(handle *h, temperature_v1 *t) {
+    ENTER(h);
+    if (t->version != (sizeof *t | 1u << 24)) return 25;
+    return t->sensor == 0 ? answer32(h, "temp", (unsigned int *)&t->celsius) : INVALID_ARGUMENT;
+}
+
 API nvmlDeviceGetFieldValues(handle *h, int n, field_value *values) {
     ENTER(h);
     gpu *g = (gpu *)h;
     for (int i = 0; i < n; i++) {
         field_value *v = &values[i];
+        int untouched = 0;
+        for (int j = 0; j < g->nfields; j++) untouched |= g->fields[j].id == v->field_id && g->fields[j].rc == -1;
+        if (untouched) continue;
         v->result = NOT_SUPPORTED;
         for (int j = 0; j < g->nfields; j++) {
             const field *f = &g->fields[j];
             if (f->id != v->field_id) continue;
-            v->result = (int)f->rc;
+            v->result = f->rc;
             v->value_type = (int)f->type;
             memset(&v->value, 0xff, sizeof v->value);
+            if (f->value == NO_VALUE) continue;
             switch (f->type) {
             case 0: v->value.d = f->value; break;
             case 1: v->value.ui = (unsigned)f->value; break;
@@ -459,6 +492,8 @@ API nvmlDeviceGetFieldValues(handle *h, int n, field_value *values) {
 
 #ifdef R535
 #define PROCESS_V3 process_r535
+#elif defined(STRANGE)
+#define PROCESS_V3 struct { char bytes[28]; }
 #else
 #define PROCESS_V3 process_v2
 #endif

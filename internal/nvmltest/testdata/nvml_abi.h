@@ -12,6 +12,12 @@ typedef struct {
     unsigned long long total, reserved, free, used;
 } memory_v2;
 
+typedef struct {
+    unsigned int version;
+    int sensor; // an enum
+    int celsius;
+} temperature_v1;
+
 typedef union {
     double d;
     int si;
@@ -40,7 +46,7 @@ typedef struct {
     unsigned int gpu_instance, compute_instance;
 } process_v2;
 
-// R535.43 to R535.86, under the name of _v3.
+// Before R535.98, under the name of _v3.
 typedef struct {
     unsigned int pid;
     unsigned long long memory;

@@ -228,7 +228,7 @@ func (e *emitter) utilization() {
 
 func (e *emitter) links() {
 	d := e.a.device
-	model := dcgm.ModelLinks(d.Model)
+	model := dcgm.LookupModel(d.Model)
 	pcie := model.PCIe
 	generation, hasGeneration := e.a.get(dcgm.PCIeMaxLinkGen)
 	width, hasWidth := e.a.get(dcgm.PCIeMaxLinkWidth)

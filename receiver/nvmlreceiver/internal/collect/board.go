@@ -162,7 +162,7 @@ func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 		if capacity, ok := dcgm.PCIeCapacity(generation, lanes); ok {
 			m.capacity = capacity
 		} else {
-			m.capacity = dcgm.ModelLinks(m.device.Model).PCIe
+			m.capacity = dcgm.LookupModel(m.device.Model).PCIe
 		}
 	}
 	for _, direction := range directions {

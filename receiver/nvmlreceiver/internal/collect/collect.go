@@ -254,7 +254,8 @@ type reader struct {
 // absent reports whether an error says that there is no such value, device or
 // function.
 func absent(err error) bool {
-	return errors.Is(err, nvml.ErrNotSupported) || errors.Is(err, nvml.ErrFunctionNotFound) || errors.Is(err, nvml.ErrNotFound)
+	return errors.Is(err, nvml.ErrNotSupported) || errors.Is(err, nvml.ErrFunctionNotFound) || errors.Is(err, nvml.ErrNotFound) ||
+		errors.Is(err, nvml.ErrDeprecated)
 }
 
 // failed reports whether a call gave nothing, and notes why, unless there is

@@ -27,6 +27,7 @@ type machine struct {
 type device struct {
 	uuid, name string
 	numbers    map[nvml.Query]uint64
+	fields     map[nvml.FieldID]float64 // nil where the library has none
 	memory     *nvml.Memory
 	migs       map[int]int // by index
 	processes  [nvml.NumProcessKinds][]nvml.Process
@@ -36,6 +37,7 @@ type device struct {
 	slow       time.Duration // each call for identity or memory
 	asked      int           // calls for memory
 	identified int           // calls for the GPU instance
+	board      int           // calls for what only boards have
 	after      []uint64      // times of ProcessUtilization
 }
 
@@ -100,6 +102,8 @@ func (m *machine) Query(h nvml.Device, q nvml.Query) (uint64, error) {
 	if q == nvml.GPUInstanceID {
 		m.clock = m.clock.Add(d.slow)
 		d.identified++
+	} else {
+		d.board++
 	}
 	if err := d.failsIn[q]; err != nil {
 		return 0, err
@@ -121,11 +125,19 @@ func (m *machine) Memory(h nvml.Device) (nvml.Memory, error) {
 	return *d.memory, d.fails
 }
 
-func (m *machine) FieldValues(h nvml.Device, _ []nvml.FieldValue) error {
-	if err := m.devices[h].fails; err != nil {
-		return err
+func (m *machine) FieldValues(h nvml.Device, values []nvml.FieldValue) error {
+	d := m.devices[h]
+	d.board++
+	if d.fails != nil {
+		return d.fails
 	}
-	return nvml.ErrFunctionNotFound
+	if d.fields == nil {
+		return nvml.ErrFunctionNotFound
+	}
+	for i := range values {
+		values[i].Value, values[i].OK = d.fields[values[i].ID]
+	}
+	return nil
 }
 
 func (m *machine) Processes(h nvml.Device, kind nvml.ProcessKind, list []nvml.Process) ([]nvml.Process, error) {
@@ -141,6 +153,7 @@ func (m *machine) Processes(h nvml.Device, kind nvml.ProcessKind, list []nvml.Pr
 
 func (m *machine) ProcessUtilization(h nvml.Device, after uint64, list []nvml.ProcessSample) ([]nvml.ProcessSample, error) {
 	d := m.devices[h]
+	d.board++
 	d.after = append(d.after, after)
 	found := false
 	for _, s := range d.samples {
@@ -179,6 +192,21 @@ func rendered(points []Point, metric *signal.Metric) []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// What a board measures as a whole, a MIG device's handle may answer for the board.
+func TestAMIGDeviceIsAskedOnlyForWhatIsItsOwn(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1", 1, 2)
+	m.mig(board, 0).processes[nvml.Compute] = []nvml.Process{{PID: 1, Memory: 1}}
+	board.failsIn = map[any]error{nvml.Compute: nvml.ErrNoPermission, nvml.Graphics: nvml.ErrNoPermission, nvml.MPSCompute: nvml.ErrNoPermission}
+	assert.Equal(t, []string{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4"}, collected(t, collector(m), m, signal.HwGPUMemoryUsage))
+	for i := range 2 {
+		assert.Zero(t, m.mig(board, i).board)
+		assert.Equal(t, 1, m.mig(board, i).asked, "memory")
+	}
+	assert.NotZero(t, board.board)
+	assert.Zero(t, board.asked, "memory is the instances'")
 }
 
 func TestAChangedTopologyIsFollowed(t *testing.T) {

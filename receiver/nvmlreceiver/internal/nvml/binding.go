@@ -51,6 +51,8 @@ type Library struct {
 	handle  uintptr
 	symbols [numSymbols]uintptr
 	queries [NumQueries]uintptr
+	// reason is the number of FieldReasonSWThermal, or 0.
+	reason FieldID
 
 	// Memory that the library writes to; on the heap, because Go may move a stack.
 	out     [2]uint64
@@ -58,6 +60,7 @@ type Library struct {
 	text    [textSize]byte
 	memory  memoryV1
 	memory2 memoryV2
+	degrees temperatureV1
 	fields  []fieldValue
 	list    []byte
 	samples []processSample
@@ -110,6 +113,10 @@ func load(path string) (*Library, error) {
 	}
 	if err := l.call(l.symbols[symInit]); err != nil {
 		return nil, errors.Join(fmt.Errorf("nvmlInit of %s: %w", path, err), purego.Dlclose(handle))
+	}
+	// Without a version there are no fields that depend on it.
+	if driver, err := l.string(symDriverVersion); err == nil {
+		l.reason = firstReason(driver)
 	}
 	return l, nil
 }
@@ -172,14 +179,15 @@ func (l *Library) MIGDevice(board Device, index int) (Device, error) {
 }
 
 // UUID returns GPU-… of a board or MIG-… of a MIG device.
-func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, d) }
+func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, uintptr(d)) }
 
 // Name returns the model of a board; a MIG device's ends in "MIG " and its
 // profile.
-func (l *Library) Name(d Device) (string, error) { return l.string(symName, d) }
+func (l *Library) Name(d Device) (string, error) { return l.string(symName, uintptr(d)) }
 
-func (l *Library) string(s symbol, d Device) (string, error) {
-	if err := l.call(l.symbols[s], uintptr(d), address(&l.text), textSize); err != nil {
+// string calls a function of the form f(of…, buffer, size).
+func (l *Library) string(s symbol, of ...uintptr) (string, error) {
+	if err := l.call(l.symbols[s], append(of, address(&l.text), textSize)...); err != nil {
 		return "", err
 	}
 	text, _, _ := bytes.Cut(l.text[:], []byte{0})
@@ -216,67 +224,109 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	if err == nil && v == none {
 		return 0, ErrNotSupported
 	}
+	if q == Temperature && (errors.Is(err, ErrDeprecated) || errors.Is(err, ErrFunctionNotFound)) {
+		return l.temperature(d)
+	}
 	return v, err
 }
 
-// Memory returns the memory of a board or a MIG device.
+// temperature asks the function that takes the place of nvmlDeviceGetTemperature,
+// which CUDA 14 removes. Drivers have it since R565.
+func (l *Library) temperature(d Device) (uint64, error) {
+	l.degrees = temperatureV1{version: temperatureV1Version}
+	err := l.call(l.symbols[symTemperatureV], uintptr(d), address(&l.degrees))
+	if err == nil && l.degrees.celsius < 0 {
+		return 0, ErrNotSupported // -1 is N/A, and no die in use is that cold
+	}
+	return uint64(max(l.degrees.celsius, 0)), err
+}
+
+// Memory returns the memory of a board or a MIG device. One that NVML does not have
+// in full is ErrNotSupported.
 func (l *Library) Memory(d Device) (Memory, error) {
 	l.memory2 = memoryV2{version: memoryV2Version}
 	err := l.call(l.symbols[symMemoryV2], uintptr(d), address(&l.memory2))
-	if err == nil {
-		return Memory{Total: l.memory2.total, Free: l.memory2.free, Used: l.memory2.used}, nil
+	m := Memory{Total: l.memory2.total, Free: l.memory2.free, Used: l.memory2.used}
+	if errors.Is(err, ErrFunctionNotFound) {
+		err = l.call(l.symbols[symMemory], uintptr(d), address(&l.memory))
+		m = Memory{Total: l.memory.total, Free: l.memory.free, Used: l.memory.used}
 	}
-	if !errors.Is(err, ErrFunctionNotFound) {
+	if err == nil && (m.Total == NoValue || m.Free == NoValue || m.Used == NoValue) {
+		err = ErrNotSupported
+	}
+	if err != nil {
 		return Memory{}, err
 	}
-	err = l.call(l.symbols[symMemory], uintptr(d), address(&l.memory))
-	return Memory{Total: l.memory.total, Free: l.memory.free, Used: l.memory.used}, err
+	return m, nil
 }
 
-// FieldValues fills in the values of the fields whose IDs are given, one at least.
-// The error is that of the whole call; a field without a value says so in OK.
+// FieldValues fills in the values of the fields whose IDs are given. The error is
+// that of the whole call; a field without a value says so in OK.
 func (l *Library) FieldValues(d Device, values []FieldValue) error {
-	if len(l.fields) < len(values) {
-		l.fields = make([]fieldValue, len(values))
-	}
+	l.fields = l.fields[:0]
 	for i := range values {
-		l.fields[i] = fieldValue{fieldID: uint32(values[i].ID)}
 		values[i].Value, values[i].OK = 0, false
+		if id, ok := l.number(values[i].ID); ok {
+			// What a library leaves as it was is no success and no value.
+			l.fields = append(l.fields, fieldValue{fieldID: id, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
+		}
 	}
-	err := l.call(l.symbols[symFieldValues], uintptr(d), uintptr(len(values)), address(&l.fields[0]))
+	if len(l.fields) == 0 {
+		return nil
+	}
+	err := l.call(l.symbols[symFieldValues], uintptr(d), uintptr(len(l.fields)), address(&l.fields[0]))
 	if err != nil {
 		return err
 	}
+	asked := l.fields
 	for i := range values {
-		if f := &l.fields[i]; f.nvmlReturn == 0 {
-			values[i].Value, values[i].OK = f.decode()
+		if _, ok := l.number(values[i].ID); !ok {
+			continue
 		}
+		if f := &asked[0]; f.nvmlReturn == 0 {
+			if v, ok := f.decode(); ok {
+				values[i].Value, values[i].OK = v, true
+			}
+		}
+		asked = asked[1:]
 	}
 	return nil
 }
 
-// decode reads the union as its type says.
+// number returns a field's number in this driver.
+func (l *Library) number(id FieldID) (uint32, bool) {
+	if id < FieldReasonSWThermal {
+		return uint32(id), true
+	}
+	return uint32(l.reason + id - FieldReasonSWThermal), l.reason != 0
+}
+
+// decode reads the union as its type says. All ones in the width of an integer are
+// NVML_VALUE_NOT_AVAILABLE.
 func (f *fieldValue) decode() (float64, bool) {
 	word := binary.NativeEndian.Uint64(f.value[:])
 	half := binary.NativeEndian.Uint32(f.value[:])
-	switch f.valueType {
+	short := binary.NativeEndian.Uint16(f.value[:])
+	valueType := f.valueType
+	if valueType == 2 { // unsigned long
+		valueType = 3
+		if strconv.IntSize == 32 {
+			valueType = 1
+		}
+	}
+	switch valueType {
 	case 0:
 		return math.Float64frombits(word), true
 	case 1:
-		return float64(half), true
-	case 2: // unsigned long
-		if strconv.IntSize == 32 {
-			return float64(half), true
-		}
-		return float64(word), true
+		return float64(half), half != math.MaxUint32
 	case 3:
-		return float64(word), true
+		return float64(word), word != math.MaxUint64
 	case 4:
-		return float64(int64(word)), true
+		return float64(int64(word)), word != math.MaxUint64
 	case 5:
-		return float64(int32(half)), true
+		return float64(int32(half)), half != math.MaxUint32
 	case 6:
-		return float64(binary.NativeEndian.Uint16(f.value[:])), true
+		return float64(short), short != math.MaxUint16
 	default:
 		return 0, false
 	}
@@ -291,7 +341,8 @@ const unwritten = "Z"
 //
 // Three layouts of an entry occur, and neither a function's name nor the driver's
 // version tells reliably which: R535 changed the one of _v3 and changed it back.
-// So there is room for the largest, and how far the library wrote tells.
+// So there is room for the largest, and how far the library wrote tells. Where it
+// does not, there is no list.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
 	entries := max(len(l.list)/processInfoMaxSize, listStart)
 	for range listRetries {
@@ -308,7 +359,7 @@ func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Proce
 			if err != nil {
 				return list, err
 			}
-			return appendProcesses(list, l.list, min(int(l.count), entries)), nil
+			return appendProcesses(list, l.list, min(int(l.count), entries))
 		}
 		// There may be more of them by the next call.
 		if entries = max(2*entries, int(l.count)+listStart); entries > listMax {
@@ -318,20 +369,27 @@ func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Proce
 	return list, ErrInsufficientSize
 }
 
+// errProcessLayout is returned for a list of processes whose entries are of none of
+// the known sizes.
+var errProcessLayout = errors.New("the library's process list has an unknown layout")
+
 // appendProcesses reads n entries from what the library wrote.
-func appendProcesses(list []Process, written []byte, n int) []Process {
+func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	if n == 0 {
-		return list
+		return list, nil
 	}
 	// Each layout ends in a field, not in padding, and the last byte of that field
 	// is 0, or 0xff for "none".
-	end := len(bytes.TrimRight(written, unwritten))
-	stride := processInfoV1Size
-	switch {
-	case end > n*processInfoV2Size:
-		stride = processInfoMaxSize
-	case end > n*processInfoV1Size:
+	stride := 0
+	switch len(bytes.TrimRight(written, unwritten)) {
+	case n * processInfoV1Size:
+		stride = processInfoV1Size
+	case n * processInfoV2Size:
 		stride = processInfoV2Size
+	case n * processInfoMaxSize:
+		stride = processInfoMaxSize
+	default:
+		return list, errProcessLayout
 	}
 	for i := range n {
 		entry := written[i*stride:]
@@ -345,7 +403,7 @@ func appendProcesses(list []Process, written []byte, n int) []Process {
 		}
 		list = append(list, p)
 	}
-	return list
+	return list, nil
 }
 
 // ProcessUtilization appends the samples that the driver took of a board's

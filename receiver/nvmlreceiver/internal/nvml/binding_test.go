@@ -38,10 +38,11 @@ func board(t *testing.T, stub *nvmltest.Stub, script string) (*Library, Device) 
 
 func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 	var (
-		v1     memoryV1
-		v2     memoryV2
-		field  fieldValue
-		sample processSample
+		v1      memoryV1
+		v2      memoryV2
+		field   fieldValue
+		degrees temperatureV1
+		sample  processSample
 	)
 	want := map[string]uintptr{
 		"memory_v1":      unsafe.Sizeof(v1),
@@ -49,6 +50,8 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 		"memory_v2":       unsafe.Sizeof(v2),
 		"memory_v2.total": unsafe.Offsetof(v2.total), "memory_v2.reserved": unsafe.Offsetof(v2.reserved),
 		"memory_v2.free": unsafe.Offsetof(v2.free), "memory_v2.used": unsafe.Offsetof(v2.used),
+		"temperature_v1":        unsafe.Sizeof(degrees),
+		"temperature_v1.sensor": unsafe.Offsetof(degrees.sensor), "temperature_v1.celsius": unsafe.Offsetof(degrees.celsius),
 		"field_value":          unsafe.Sizeof(field),
 		"field_value.scope_id": unsafe.Offsetof(field.scopeID), "field_value.timestamp": unsafe.Offsetof(field.timestamp),
 		"field_value.latency": unsafe.Offsetof(field.latency), "field_value.value_type": unsafe.Offsetof(field.valueType),
@@ -75,6 +78,7 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 	}
 	assert.Equal(t, want, got)
 	assert.EqualValues(t, unsafe.Sizeof(v2)|2<<24, memoryV2Version)
+	assert.EqualValues(t, unsafe.Sizeof(degrees)|1<<24, temperatureV1Version)
 }
 
 const h100 = `gpu uuid=GPU-1 name=NVIDIA_H100_80GB_HBM3 minor=3 total=1000 reserved=100 free=600 used=300 ` +
@@ -121,37 +125,6 @@ func TestANumberThatIsNotAvailableIsNotSupported(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, got, "all ones in the width of another number are a value")
 	}
-}
-
-func TestFieldValuesAreReadAsTheirTypeSays(t *testing.T) {
-	l, d := board(t, nvmltest.Build(t), h100+`
-field id=1 type=0 value=1.5
-field id=2 type=1 value=4294967295
-field id=3 type=2 value=5000000000
-field id=4 type=3 value=6000000000
-field id=5 type=4 value=-7
-field id=6 type=5 value=-8
-field id=7 type=6 value=65535
-field id=8 type=9 value=1
-field id=9 type=3 value=1 rc=15
-`)
-	values := make([]FieldValue, 10)
-	for i := range values {
-		values[i] = FieldValue{ID: FieldID(i + 1), Value: 77, OK: true}
-	}
-	require.NoError(t, l.FieldValues(d, values))
-	assert.Equal(t, []FieldValue{
-		{1, 1.5, true},
-		{2, 4294967295, true},
-		{3, 5e9, true},
-		{4, 6e9, true},
-		{5, -7, true},
-		{6, -8, true},
-		{7, 65535, true},
-		{8, 0, false},
-		{9, 0, false},
-		{10, 0, false},
-	}, values)
 }
 
 func TestMIGDevices(t *testing.T) {
@@ -219,6 +192,15 @@ func TestProcessListsOfEveryLayoutAndLength(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Read by another stride, the list would be of processes that do not exist.
+func TestAProcessListOfAnotherLayoutIsNoList(t *testing.T) {
+	script, _ := processes(4)
+	l, d := board(t, nvmltest.Build(t, "-DSTRANGE"), script)
+	got, err := l.Processes(d, Compute, []Process{{PID: 1}})
+	require.ErrorIs(t, err, errProcessLayout)
+	assert.Equal(t, []Process{{PID: 1}}, got)
 }
 
 func TestProcessesOutsideOfMIGHaveNoInstance(t *testing.T) {

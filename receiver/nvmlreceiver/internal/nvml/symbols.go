@@ -8,11 +8,13 @@ type symbol uint8
 const (
 	symInit symbol = iota
 	symShutdown
+	symDriverVersion
 	symDeviceCount
 	symDeviceByIndex
 	symMIGDeviceByIndex
 	symUUID
 	symName
+	symTemperatureV
 	symMemoryV2
 	symMemory
 	symFieldValues
@@ -29,11 +31,13 @@ const (
 var symbolNames = [numSymbols][]string{
 	symInit:             {"nvmlInit_v2", "nvmlInit"},
 	symShutdown:         {"nvmlShutdown"},
+	symDriverVersion:    {"nvmlSystemGetDriverVersion"},
 	symDeviceCount:      {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
 	symDeviceByIndex:    {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
 	symMIGDeviceByIndex: {"nvmlDeviceGetMigDeviceHandleByIndex"},
 	symUUID:             {"nvmlDeviceGetUUID"},
 	symName:             {"nvmlDeviceGetName"},
+	symTemperatureV:     {"nvmlDeviceGetTemperatureV"},
 	symMemoryV2:         {"nvmlDeviceGetMemoryInfo_v2"},
 	symMemory:           {"nvmlDeviceGetMemoryInfo"},
 	symFieldValues:      {"nvmlDeviceGetFieldValues"},
@@ -129,6 +133,12 @@ type (
 		value      [8]byte
 	}
 
+	// temperatureV1 is nvmlTemperature_v1_t.
+	temperatureV1 struct {
+		version, sensor uint32
+		celsius         int32
+	}
+
 	// processSample is nvmlProcessUtilizationSample_t.
 	processSample struct {
 		pid       uint32
@@ -141,8 +151,8 @@ type (
 	}
 )
 
-// Sizes and offsets of nvmlProcessInfo_v1_t, of _v2_t, which adds instances, and
-// of _v2_t as R535 had it for a time, with a field more.
+// Sizes and offsets of nvmlProcessInfo_v1_t, of _v2_t, which adds instances, and of
+// nvmlProcessInfo_t as R535 had it before 535.98, with a field more.
 const (
 	processInfoV1Size      = 16
 	processInfoV2Size      = 24
@@ -151,5 +161,9 @@ const (
 	processInfoGPUInstance = 16
 )
 
-// memoryV2Version is NVML_STRUCT_VERSION(Memory, 2).
-const memoryV2Version = 40 | 2<<24
+// NVML_STRUCT_VERSION(Memory, 2) and (Temperature, 1): the size, and the version in
+// the highest byte.
+const (
+	memoryV2Version      = 40 | 2<<24
+	temperatureV1Version = 12 | 1<<24
+)

@@ -27,6 +27,7 @@ const (
 	ErrGPULost          ResultError = 15
 	ErrResetRequired    ResultError = 16
 	ErrVersionMismatch  ResultError = 18
+	ErrDeprecated       ResultError = 26
 	ErrUnknown          ResultError = 999
 )
 
@@ -42,6 +43,7 @@ var resultTexts = map[ResultError]string{
 	ErrGPULost:          "the GPU is lost",
 	ErrResetRequired:    "the GPU needs a reset",
 	ErrVersionMismatch:  "the library's version is not the driver's",
+	ErrDeprecated:       "a function that the driver no longer has",
 	ErrUnknown:          "unknown error",
 }
 
@@ -85,9 +87,9 @@ const (
 	MemoryClock
 	// ClockEventReasons is a bit mask.
 	ClockEventReasons
-	// PCIeTransmit is in KB/s over 20 ms, which the call takes.
+	// PCIeTransmit is in KB/s (1000 bytes) over 20 ms, which the call takes.
 	PCIeTransmit
-	// PCIeReceive is in KB/s over 20 ms, which the call takes.
+	// PCIeReceive is in KB/s (1000 bytes) over 20 ms, which the call takes.
 	PCIeReceive
 	// MaxPCIeLinkGeneration is the most that GPU and system can do together.
 	MaxPCIeLinkGeneration
@@ -113,10 +115,12 @@ const (
 	NumQueries
 )
 
-// FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…).
+// FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…), by its number in
+// nvml.h, or one of those whose number depends on the driver.
 type FieldID uint32
 
-// The fields that signals are made of. Durations are in nanoseconds.
+// The fields that signals are made of. Durations are in nanoseconds, energy is in
+// millijoules, the temperature in degrees Celsius.
 const (
 	FieldECCSingleBitVolatile FieldID = 3
 	FieldECCDoubleBitVolatile FieldID = 4
@@ -133,9 +137,14 @@ const (
 	FieldPCIeReplays          FieldID = 94
 	FieldRemappedCorrectable  FieldID = 142
 	FieldRemappedUncorrected  FieldID = 143
-	FieldReasonSWThermal      FieldID = 269
-	FieldReasonHWThermal      FieldID = 270
-	FieldReasonHWPowerBrake   FieldID = 271
+)
+
+// The slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. Their
+// numbers depend on the driver; where these are not known there is no value.
+const (
+	FieldReasonSWThermal FieldID = 1<<31 + iota
+	FieldReasonHWThermal
+	FieldReasonHWPowerBrake
 )
 
 // FieldValue is a field's value, if there is one.
@@ -146,7 +155,8 @@ type FieldValue struct {
 }
 
 // Memory is a device's memory in bytes. Used leaves out what driver and firmware
-// reserve, unless the driver is older than R510.
+// reserve, unless the driver is older than R510: nvmlMemory_v2_t counts that apart,
+// nvmlMemory_t as used.
 type Memory struct {
 	Total, Free, Used uint64
 }

@@ -1,0 +1,101 @@
+package dcgm
+
+import (
+	"slices"
+	"strings"
+)
+
+// Model is what is known of a board by its name. The zero value knows nothing.
+type Model struct {
+	// PCIe and NVLink are what the links carry in one direction, in bytes per second;
+	// 0 is unknown or none.
+	PCIe, NVLink float64
+	// Virtual is the guest of a virtual GPU. It shares its board's links and has
+	// none of its own.
+	Virtual bool
+	// WithoutNVLink and WithoutProfiling are boards that cannot have NVLink, not by a
+	// bridge either, and boards that DCGM does not profile.
+	WithoutNVLink, WithoutProfiling bool
+}
+
+// models goes by words of the folded model name; the first match counts.
+//
+// Capacities are those of NVIDIA's data sheets, halved where the sheet gives both
+// directions together. Boards whose width or bridge differs from machine to machine
+// (L4, H100 NVL, H200 NVL) have no entry for that link: no ratio is better than a
+// wrong one.
+//
+// NVLink: no board of the Ada generation has it, nor have RTX PRO boards, data center
+// boards below A30 and workstation boards below RTX A4500 (data sheets). GeForce had
+// it with 2070 SUPER, 2080, 3090 and their Ti. Where a bridge may connect two boards
+// (A30, A40, A100 PCIe, H100 PCIe, RTX A4500 to A6000, Quadro RTX) nothing says that
+// there is none.
+//
+// Profiling: DCGM profiles Volta and later, and GeForce from RTX 50 on (NVIDIA in DCGM
+// issue 234).
+var models = []struct {
+	Model
+	words []string
+}{
+	{Model{PCIe: 15.76e9, WithoutNVLink: true}, []string{"t4", "v100 pcie"}},
+	{Model{PCIe: 15.76e9, NVLink: 150e9}, []string{"v100 sxm2", "v100 sxm3"}},
+	{Model{PCIe: 15.76e9}, []string{"v100"}},
+	{Model{PCIe: 31.504e9, WithoutNVLink: true}, []string{"l40s", "l40"}},
+	{Model{PCIe: 31.504e9, NVLink: 300e9}, []string{"a100 sxm4"}},
+	{Model{PCIe: 31.504e9}, []string{"a100"}},
+	{Model{PCIe: 63.008e9}, []string{"h100 nvl", "h100 pcie"}},
+	{Model{PCIe: 63.008e9, NVLink: 450e9}, []string{"h100"}},
+	{Model{PCIe: 63.008e9}, []string{"h200 nvl"}},
+	{Model{PCIe: 63.008e9, NVLink: 450e9}, []string{"h200"}},
+	{Model{NVLink: 900e9}, []string{"gb200"}},
+	{Model{PCIe: 63.008e9, NVLink: 900e9}, []string{"b200"}},
+
+	{Model{}, []string{"quadro rtx 5000", "quadro rtx 6000", "quadro rtx 8000"}},
+	{Model{WithoutNVLink: true}, []string{
+		"a2", "a10", "a10g", "a10m", "a16", "l2", "l4", "l20", "l40g", "v100s", "v100 fhhl",
+		"ada", "rtx pro", "rtx a400", "rtx a1000", "rtx a2000", "rtx a4000",
+		"quadro rtx 3000", "quadro rtx 4000", "t400", "t600", "t1000",
+		"geforce rtx 5050", "geforce rtx 5060", "geforce rtx 5070", "geforce rtx 5080", "geforce rtx 5090",
+	}},
+	{Model{WithoutProfiling: true}, []string{
+		"geforce rtx 2070 super", "geforce rtx 2080", "geforce rtx 3090", "p100 sxm2", "quadro gp100",
+	}},
+	{Model{WithoutNVLink: true, WithoutProfiling: true}, []string{
+		"geforce", "p100", "p40", "p6", "p4", "m60", "m40", "m10", "m6", "m4", "k80",
+	}},
+}
+
+// LookupModel returns what is known of a board by its model name.
+func LookupModel(name string) Model {
+	folded := foldModel(name)
+	if isVirtual(folded) {
+		return Model{Virtual: true}
+	}
+	for i := range models {
+		if slices.ContainsFunc(models[i].words, func(words string) bool { return containsWords(folded, words) }) {
+			return models[i].Model
+		}
+	}
+	return Model{}
+}
+
+// isVirtual recognises the guest of a virtual GPU by its folded name: "GRID" before
+// the type, as drivers of vGPU 12 and earlier have it, or a type that ends in memory
+// in GB and the series A, B, C or Q: A100-10C, H100-1-10CME, RTX6000-Ada-48Q.
+// DCGM_FI_DEV_VGPU_LICENSE_STATUS does not tell: default lists have it, a guest without
+// a license has 0, and a board that is passed through whole may have one.
+func isVirtual(folded string) bool {
+	if strings.HasPrefix(folded, "grid ") {
+		return true
+	}
+	last := folded[strings.LastIndexByte(folded, ' ')+1:]
+	series := strings.TrimLeft(last, "0123456789")
+	if series == last || series == "" || !strings.Contains("abcq", series[:1]) {
+		return false
+	}
+	switch series[1:] {
+	case "", "me", "gfx", "nogfx": // with media engines, with or without graphics
+		return true
+	}
+	return false
+}

@@ -1,0 +1,81 @@
+package collect
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+)
+
+// One row for each number that NVML gives of a board: in NVML's unit, and as samples.
+// The units are those of nvml.h.
+func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		query nvml.Query
+		field nvml.FieldID
+		value uint64
+		want  []string
+	}{
+		"utilization in percent":         {query: nvml.GPUUtilization, value: 41, want: []string{"hw.gpu.utilization general = 0.41 1"}},
+		"encoder in percent":             {query: nvml.EncoderUtilization, value: 2, want: []string{"hw.gpu.utilization encoder = 0.02 1"}},
+		"decoder in percent":             {query: nvml.DecoderUtilization, value: 100, want: []string{"hw.gpu.utilization decoder = 1 1"}},
+		"power in mW":                    {query: nvml.PowerUsage, value: 350500, want: []string{"hw.power  = 350.5 W"}},
+		"temperature in °C":              {query: nvml.Temperature, value: 51, want: []string{"hw.temperature gpu = 51 Cel"}},
+		"SM clock in MHz":                {query: nvml.SMClock, value: 1980, want: []string{"gpu.clock.frequency sm = 1980000000 Hz"}},
+		"memory clock in MHz":            {query: nvml.MemoryClock, value: 2619, want: []string{"gpu.clock.frequency memory = 2619000000 Hz"}},
+		"PCIe transmit in KB/s of 1000":  {query: nvml.PCIeTransmit, value: 11, want: []string{"gpu.pcie.throughput transmit = 11000 By/s"}},
+		"PCIe receive in KB/s of 1000":   {query: nvml.PCIeReceive, value: 22, want: []string{"gpu.pcie.throughput receive = 22000 By/s"}},
+		"energy in mJ":                   {field: nvml.FieldTotalEnergy, value: 5000000000456, want: []string{"hw.energy  = 5000000000.456 J"}},
+		"energy in mJ, by function":      {query: nvml.TotalEnergy, value: 1500, want: []string{"hw.energy  = 1.5 J"}},
+		"memory temperature in °C":       {field: nvml.FieldMemoryTemperature, value: 64, want: []string{"hw.temperature memory = 64 Cel"}},
+		"a board without that sensor":    {field: nvml.FieldMemoryTemperature, value: 0},
+		"power policy in ns":             {field: nvml.FieldPolicyPower, value: 15e8, want: []string{"gpu.clock.event.time sw_power_cap = 1.5 s", "gpu.clock.throttle.time power = 1.5 s"}},
+		"power violation in ns":          {query: nvml.PowerViolation, value: 15e8, want: []string{"gpu.clock.event.time sw_power_cap = 1.5 s", "gpu.clock.throttle.time power = 1.5 s"}},
+		"thermal policy in ns":           {field: nvml.FieldPolicyThermal, value: 25e7, want: []string{"gpu.clock.throttle.time thermal = 0.25 s"}},
+		"thermal violation in ns":        {query: nvml.ThermalViolation, value: 25e7, want: []string{"gpu.clock.throttle.time thermal = 0.25 s"}},
+		"sync boost policy in ns":        {field: nvml.FieldPolicySyncBoost, value: 5e8, want: []string{"gpu.clock.event.time sync_boost = 0.5 s", "gpu.clock.throttle.time sync_boost = 0.5 s"}},
+		"sync boost violation in ns":     {query: nvml.SyncBoostViolation, value: 5e8, want: []string{"gpu.clock.event.time sync_boost = 0.5 s", "gpu.clock.throttle.time sync_boost = 0.5 s"}},
+		"board limit policy in ns":       {field: nvml.FieldPolicyBoardLimit, value: 5e8, want: []string{"gpu.clock.throttle.time board_limit = 0.5 s"}},
+		"board limit violation in ns":    {query: nvml.BoardLimitViolation, value: 5e8, want: []string{"gpu.clock.throttle.time board_limit = 0.5 s"}},
+		"software thermal slowdown, ns":  {field: nvml.FieldReasonSWThermal, value: 1e9, want: []string{"gpu.clock.event.time sw_thermal = 1 s"}},
+		"hardware thermal slowdown, ns":  {field: nvml.FieldReasonHWThermal, value: 2e9, want: []string{"gpu.clock.event.time hw_thermal = 2 s"}},
+		"hardware power brake, ns":       {field: nvml.FieldReasonHWPowerBrake, value: 3e9, want: []string{"gpu.clock.event.time hw_power_brake = 3 s"}},
+		"single bit errors":              {field: nvml.FieldECCSingleBitVolatile, value: 12, want: []string{"hw.errors ecc_sbe = 12 {error}"}},
+		"single bit errors, by function": {query: nvml.CorrectedECC, value: 12, want: []string{"hw.errors ecc_sbe = 12 {error}"}},
+		"double bit errors":              {field: nvml.FieldECCDoubleBitVolatile, value: 1, want: []string{"hw.errors ecc_dbe = 1 {error}"}},
+		"double bit errors, by function": {query: nvml.UncorrectedECC, value: 1, want: []string{"hw.errors ecc_dbe = 1 {error}"}},
+		"remapped rows, corrected":       {field: nvml.FieldRemappedCorrectable, value: 2, want: []string{"hw.errors row_remap_correctable = 2 {error}"}},
+		"remapped rows, uncorrected":     {field: nvml.FieldRemappedUncorrected, value: 3, want: []string{"hw.errors row_remap_uncorrectable = 3 {error}"}},
+		"PCIe replays":                   {field: nvml.FieldPCIeReplays, value: 4, want: []string{"hw.errors pcie_replay = 4 {error}"}},
+		"PCIe replays, by function":      {query: nvml.PCIeReplays, value: 4, want: []string{"hw.errors pcie_replay = 4 {error}"}},
+		"NVLink replays":                 {field: nvml.FieldNVLinkReplay, value: 5, want: []string{"hw.errors nvlink_replay = 5 {error}"}},
+		"NVLink recoveries":              {field: nvml.FieldNVLinkRecovery, value: 6, want: []string{"hw.errors nvlink_recovery = 6 {error}"}},
+		"one of two NVLink CRC counters": {field: nvml.FieldNVLinkCRCFlit, value: 7},
+		"the other one":                  {field: nvml.FieldNVLinkCRCData, value: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{}
+			board := m.board("GPU-1")
+			board.name, board.memory = "", nil
+			if tt.field != 0 {
+				board.fields = map[nvml.FieldID]float64{tt.field: float64(tt.value)}
+			} else {
+				board.numbers[tt.query] = tt.value
+			}
+			c := New(Options{Devices: true, Now: m.now})
+			points, err := c.Collect(m)
+			require.NoError(t, err)
+			var got []string
+			for _, p := range points {
+				got = append(got, fmt.Sprintf("%s %s = %.13g %s", p.Metric.Name, p.Own, p.Value, p.Metric.Unit))
+			}
+			slices.Sort(got)
+			assert.Equal(t, tt.want, got)
+			assert.Zero(t, c.Stats().ValuesDropped)
+		})
+	}
+}

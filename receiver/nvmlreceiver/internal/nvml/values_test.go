@@ -1,0 +1,176 @@
+//go:build linux && !otelcol_gpu_no_nvml
+
+package nvml
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
+)
+
+func TestFieldValuesAreReadAsTheirTypeSays(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t), h100+`
+field id=1 type=0 value=1.5
+field id=2 type=1 value=4294967294
+field id=3 type=2 value=5000000000
+field id=4 type=3 value=6000000000
+field id=5 type=4 value=-7
+field id=6 type=5 value=-8
+field id=7 type=6 value=65534
+field id=8 type=9 value=1
+field id=9 type=3 value=1 rc=15
+`)
+	values := make([]FieldValue, 10)
+	for i := range values {
+		values[i] = FieldValue{ID: FieldID(i + 1), Value: 77, OK: true}
+	}
+	require.NoError(t, l.FieldValues(d, values))
+	assert.Equal(t, []FieldValue{
+		{1, 1.5, true},
+		{2, 4294967294, true},
+		{3, 5e9, true},
+		{4, 6e9, true},
+		{5, -7, true},
+		{6, -8, true},
+		{7, 65534, true},
+		{8, 0, false},
+		{9, 0, false},
+		{10, 0, false},
+	}, values)
+}
+
+// The same field ids are power smoothing in one driver and slowdown counters in
+// another; the values say which was read.
+func TestSlowdownCountersAreReadAtTheDriversOwnNumbers(t *testing.T) {
+	stub := nvmltest.Build(t)
+	const both = `gpu uuid=GPU-1
+field id=251 value=251
+field id=252 value=252
+field id=253 value=253
+field id=269 value=269
+field id=270 value=270
+field id=271 value=271
+field id=83 value=83
+`
+	for driver, first := range map[string]float64{
+		"570.211.01": 0, "575.64": 251, "580.65.06": 251, "580.82.07": 269, "590.48.01": 269, "580.97": 0, "unknown": 0,
+	} {
+		t.Run(driver, func(t *testing.T) {
+			l, d := board(t, stub, "driver version="+driver+"\n"+both)
+			values := []FieldValue{
+				{ID: FieldReasonHWPowerBrake}, {ID: FieldTotalEnergy}, {ID: FieldReasonSWThermal, Value: 77, OK: true}, {ID: FieldReasonHWThermal},
+			}
+			require.NoError(t, l.FieldValues(d, values))
+			want := []FieldValue{
+				{ID: FieldReasonHWPowerBrake}, {FieldTotalEnergy, 83, true}, {ID: FieldReasonSWThermal}, {ID: FieldReasonHWThermal},
+			}
+			if first > 0 {
+				want[0].Value, want[0].OK = first+2, true
+				want[2].Value, want[2].OK = first, true
+				want[3].Value, want[3].OK = first+1, true
+			}
+			assert.Equal(t, want, values)
+		})
+	}
+	t.Run("a driver that does not say its version", func(t *testing.T) {
+		l, d := board(t, stub, both+"rule fn=nvmlSystemGetDriverVersion rc=999\n")
+		values := []FieldValue{{ID: FieldReasonSWThermal}}
+		stub.Record(t)
+		require.NoError(t, l.FieldValues(d, values))
+		assert.Equal(t, []FieldValue{{ID: FieldReasonSWThermal}}, values)
+		assert.Empty(t, stub.Calls(t), "there is nothing to ask for")
+	})
+}
+
+// All ones are NVML_VALUE_NOT_AVAILABLE in the width of the value's own type.
+func TestAFieldThatIsNotAvailableHasNoValue(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t), `gpu uuid=GPU-1
+field id=1 type=1 value=none
+field id=2 type=2 value=none
+field id=3 type=3 value=none
+field id=4 type=4 value=none
+field id=5 type=5 value=none
+field id=6 type=6 value=none
+field id=7 type=3 value=4294967295
+field id=8 type=1 value=65535
+`)
+	values := make([]FieldValue, 8)
+	for i := range values {
+		values[i].ID = FieldID(i + 1)
+	}
+	require.NoError(t, l.FieldValues(d, values))
+	for i, v := range values[:6] {
+		assert.Equal(t, FieldValue{ID: FieldID(i + 1)}, v)
+	}
+	assert.Equal(t, []FieldValue{{7, 4294967295, true}, {8, 65535, true}}, values[6:], "all ones in the width of another type are a value")
+}
+
+func TestAFieldThatALibraryLeavesAloneHasNoValue(t *testing.T) {
+	l, d := board(t, nvmltest.Build(t), "gpu uuid=GPU-1\nfield id=83 value=9\nfield id=142 rc=-1\n")
+	values := []FieldValue{{ID: FieldTotalEnergy}, {ID: FieldRemappedCorrectable}}
+	require.NoError(t, l.FieldValues(d, values))
+	values[0].ID, values[1].ID = FieldRemappedCorrectable, FieldTotalEnergy
+	require.NoError(t, l.FieldValues(d, values), "what was read before does not show through")
+	assert.Equal(t, []FieldValue{{ID: FieldRemappedCorrectable}, {FieldTotalEnergy, 9, true}}, values)
+}
+
+func TestMemoryByTheLibrarysStructure(t *testing.T) {
+	current, old := nvmltest.Build(t), nvmltest.Build(t, "-DOLD")
+	for name, tt := range map[string]struct {
+		stub   *nvmltest.Stub
+		script string
+		want   Memory
+		err    error
+	}{
+		"the second version counts what is reserved apart": {
+			current, "gpu uuid=GPU-1 total=1000 reserved=100 free=600 used=300\n", Memory{Total: 1000, Free: 600, Used: 300}, nil,
+		},
+		"the first version counts it as used": {
+			old, "gpu uuid=GPU-1 total=1000 reserved=100 free=600 used=300\n", Memory{Total: 1000, Free: 600, Used: 400}, nil,
+		},
+		"a version that the driver refuses is not replaced by the other": {
+			current, "gpu uuid=GPU-1 total=1000 free=600 used=300\nrule fn=nvmlDeviceGetMemoryInfo_v2 rc=25\n", Memory{}, ResultError(25),
+		},
+		"what is used is not available": {
+			current, "gpu uuid=GPU-1 total=1000 free=600 used=0xffffffffffffffff\n", Memory{}, ErrNotSupported,
+		},
+		"what is free is not available": {
+			old, "gpu uuid=GPU-1 total=1000 free=0xffffffffffffffff used=300\n", Memory{}, ErrNotSupported,
+		},
+		"the size is not available": {
+			current, "gpu uuid=GPU-1 total=0xffffffffffffffff free=600 used=300\n", Memory{}, ErrNotSupported,
+		},
+		"none": {current, "gpu uuid=GPU-1\n", Memory{}, ErrNotSupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, d := board(t, tt.stub, tt.script)
+			got, err := l.Memory(d)
+			require.ErrorIs(t, err, tt.err)
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// CUDA 14 is to return NVML_ERROR_DEPRECATED for what is deprecated in CUDA 13.
+func TestTemperatureOutlivesTheFunctionThatGaveIt(t *testing.T) {
+	stub := nvmltest.Build(t, "-DCUDA14")
+	l, d := board(t, stub, h100)
+	celsius, err := l.Query(d, Temperature)
+	require.NoError(t, err)
+	assert.EqualValues(t, 51, celsius)
+	reasons, err := l.Query(d, ClockEventReasons)
+	require.NoError(t, err)
+	assert.EqualValues(t, 4, reasons)
+	_, err = l.Query(d, PowerViolation)
+	require.ErrorIs(t, err, ErrDeprecated, "its field remains")
+
+	l, d = board(t, stub, "gpu uuid=GPU-1 temp=0xffffffff\n")
+	_, err = l.Query(d, Temperature)
+	require.ErrorIs(t, err, ErrNotSupported, "-1 is not available")
+	l, d = board(t, stub, "gpu uuid=GPU-1\n")
+	_, err = l.Query(d, Temperature)
+	require.ErrorIs(t, err, ErrNotSupported)
+}
