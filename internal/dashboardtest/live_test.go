@@ -47,6 +47,8 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 			waiting[r.Alert+" "+cause] = `max_over_time(ALERTS{alertname="` + r.Alert + `", cause="` + cause + `"}[10m])`
 		}
 	}
+	waiting["an alert on a device that names its holder"] = `max_over_time(ALERTS{scope="", alertname=~"GPU(MemoryPressure|Throttled.+)", k8s_pod_name!=""}[10m])`
+	waiting["an alert for each of those that share a device"] = `count by (alertname, hw_id) (max_over_time(ALERTS{scope="container", k8s_pod_name!=""}[10m])) > 1`
 	until(t, agent, story, func() bool {
 		for where, expr := range waiting {
 			if len(server.query(t, expr)) > 0 {
