@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
@@ -21,6 +23,7 @@ func (r *report) text() string {
 	var b strings.Builder
 	r.head(&b)
 	r.table(&b)
+	r.xids(&b)
 	r.turnOn(&b)
 	r.warnings(&b)
 	r.verdict(&b)
@@ -205,6 +208,31 @@ func why(s *diagnose.SignalReport) string {
 		return "optional; " + strings.Join(texts, "; ")
 	}
 	return strings.Join(texts, "; ")
+}
+
+// mostDevices is how many devices are named for one error.
+const mostDevices = 4
+
+// xids prints the errors that the exporter shows, and what NVIDIA wants after them.
+func (r *report) xids(b *strings.Builder) {
+	if len(r.XIDs) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "XID errors, by NVIDIA's catalogue of %s\n", dcgm.XIDCatalogueDate)
+	var texts []string
+	for _, x := range r.XIDs {
+		text := fmt.Sprintf("XID %d", x.Code)
+		if x.Meaning != "" {
+			text += ", " + x.Meaning
+		}
+		devices := strings.Join(x.Devices[:min(len(x.Devices), mostDevices)], ", ")
+		if more := len(x.Devices) - mostDevices; more > 0 {
+			devices += fmt.Sprintf(" and %d more", more)
+		}
+		texts = append(texts, text+" ("+devices+"): "+cmp.Or(x.Advice, "not in the catalogue")+".")
+	}
+	bullets(b, texts)
+	b.WriteString("\n")
 }
 
 // turnOn prints what to change.

@@ -366,11 +366,75 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 	}
 }
 
-func TestXIDClasses(t *testing.T) {
-	for code, want := range map[int]XIDClass{31: XIDApplication, 79: XIDFatal, 63: XIDMemory, 74: XIDFatal, 121: XIDLink, 999: XIDUnknown} {
-		assert.Equal(t, want, ClassifyXID(code), "%d", code)
+// The catalogue's immediate actions, by its own words for them.
+func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
+	for action, codes := range map[Action][]int{
+		ActionResetGPU:         {46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158},
+		ActionRebootNode:       {79},
+		ActionRestartVM:        {151},
+		ActionCheckConnections: {54},
+		ActionUpdateSoftware:   {78},
+		ActionWorkflow:         {45, 48, 74, 144, 145, 146, 147, 148, 149, 150, 154, 159},
+		ActionNone:             {14, 37, 38, 43, 44, 63, 66, 67, 92, 93, 106, 107, 108, 121, 137, 141, 152, 153, 157, 160, 161},
+		ActionUnstated:         {162, 163, 164, 165, 166, 167, 168, 169, 170, 171, 172},
+	} {
+		var got []int
+		for _, x := range XIDs() {
+			if x.Action == action {
+				got = append(got, x.Code)
+			}
+		}
+		assert.Equal(t, codes, got, action)
 	}
-	assert.Equal(t, "application", XIDApplication.String())
+	for _, code := range []int{8, 13, 31, 68, 94, 135, 139} {
+		x, ok := XIDByCode(code)
+		assert.True(t, ok)
+		assert.Equal(t, ActionRestartApp, x.Action, "%d", code)
+	}
+}
+
+func TestXIDsThatOnlyAResetOrARebootEndsAreFatal(t *testing.T) {
+	var fatal []int
+	for _, x := range XIDs() {
+		if x.Fatal {
+			fatal = append(fatal, x.Code)
+		}
+	}
+	assert.Equal(t, []int{46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158}, fatal)
+}
+
+func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
+	listed := 0
+	for _, r := range xidRows {
+		listed += len(r.codes)
+	}
+	assert.Equal(t, lastXID, listed, "each code is in one row")
+	for i, x := range XIDs() {
+		assert.Equal(t, i+1, x.Code)
+		assert.NotEmpty(t, x.Meaning, "%d", x.Code)
+		assert.False(t, x.Action == ActionWorkflow && x.Note == "", "%d: what does the workflow depend on?", x.Code)
+		again, ok := XIDByCode(x.Code)
+		assert.True(t, ok)
+		assert.Equal(t, x, again)
+	}
+	for _, code := range []int{-1, 0, lastXID + 1, MaxXID} {
+		_, ok := XIDByCode(code)
+		assert.False(t, ok, "%d", code)
+	}
+}
+
+func TestXIDsAdviseInAFewWords(t *testing.T) {
+	for code, want := range map[int]string{
+		79:  "reboot the node; contact support if it comes again",
+		109: "reset the GPU",
+		162: "the catalogue states no action",
+		159: "reset the GPU where unified memory or vGPU is used, else nothing",
+		168: "enable ECC",
+	} {
+		x, _ := XIDByCode(code)
+		assert.Equal(t, want, x.Advice(), "%d", code)
+	}
+	assert.Equal(t, "reset_gpu", ActionResetGPU.String())
 }
 
 func FuzzRow(f *testing.F) {

@@ -1,58 +1,195 @@
 package dcgm
 
-// XIDClass groups XID codes by what an operator does about them.
-type XIDClass uint8
+import "slices"
 
+// The edition of NVIDIA's XID catalogue that the table of XIDs repeats. NVIDIA
+// published no other until August 2026.
 const (
-	// XIDUnknown codes are not in the table.
-	XIDUnknown XIDClass = iota
-	// XIDApplication errors are caused by the program that used the GPU.
-	XIDApplication
-	// XIDFatal errors mean that the board needs a reset or a replacement.
-	XIDFatal
-	// XIDMemory errors were corrected or contained; the board degrades.
-	XIDMemory
-	// XIDMicrocontroller errors come from the GPU's own controllers.
-	XIDMicrocontroller
-	// XIDLink errors come from PCIe, NVLink, C2C or the fabric.
-	XIDLink
-	// XIDPower errors come from power delivery and clocks.
-	XIDPower
-	// XIDNotice codes report a change of state.
-	XIDNotice
+	// XIDCatalogueDate is the day of the catalogue's last change.
+	XIDCatalogueDate = "2025-09-30"
+	// XIDCatalogueURL is where NVIDIA publishes it.
+	XIDCatalogueURL = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 )
-
-// String names the class.
-func (c XIDClass) String() string {
-	return [...]string{
-		"unknown", "application", "fatal", "memory", "microcontroller", "link", "power", "notice",
-	}[c]
-}
-
-// xidClasses follows the ignore list of NVIDIA's device plugin (application),
-// DCGM's health checks (fatal, memory) and NVIDIA's XID catalogue. Texts change
-// between drivers, numbers do not.
-var xidClasses = func() map[int]XIDClass {
-	m := map[int]XIDClass{}
-	for class, codes := range map[XIDClass][]int{
-		XIDApplication:     {13, 31, 43, 45, 68, 109},
-		XIDFatal:           {48, 64, 74, 79, 95, 119, 120, 140, 158},
-		XIDMemory:          {63, 92, 94, 171, 172},
-		XIDMicrocontroller: {60, 61, 62, 143},
-		XIDLink:            {38, 39, 42, 67, 73, 121, 137, 144, 145, 146, 147, 148, 149, 150, 155},
-		XIDPower:           {54, 56, 57, 58, 78, 162, 163},
-		XIDNotice:          {93, 154, 156, 157, 160, 161},
-	} {
-		for _, code := range codes {
-			m[code] = class
-		}
-	}
-	return m
-}()
-
-// ClassifyXID returns the class of an XID code.
-func ClassifyXID(code int) XIDClass { return xidClasses[code] }
 
 // MaxXID bounds XID codes; NVIDIA's catalogue has stayed far below it. Larger
 // numbers are not codes.
 const MaxXID = 999
+
+// Action is the immediate action that NVIDIA's catalogue wants after an XID.
+type Action uint8
+
+const (
+	// ActionUnstated means that the catalogue states no action.
+	ActionUnstated Action = iota
+	// ActionNone means that nothing has to be done at once.
+	ActionNone
+	// ActionRestartApp restarts the program that used the GPU.
+	ActionRestartApp
+	// ActionRestartVM restarts the virtual machine that has the GPU.
+	ActionRestartVM
+	// ActionResetGPU resets the GPU.
+	ActionResetGPU
+	// ActionRebootNode restarts the machine.
+	ActionRebootNode
+	// ActionCheckConnections checks the board's seat and cables.
+	ActionCheckConnections
+	// ActionUpdateSoftware updates driver and firmware.
+	ActionUpdateSoftware
+	// ActionWorkflow decides by more than the code; XID.Note says by what.
+	ActionWorkflow
+	// ActionContactSupport asks whoever supports the hardware.
+	ActionContactSupport
+)
+
+// actions has for each action the catalogue's word in lower case, and what to do.
+var actions = [...]struct{ name, advice string }{
+	ActionUnstated:         {"unstated", "the catalogue states no action"},
+	ActionNone:             {"none", "nothing"},
+	ActionRestartApp:       {"restart_app", "restart the application"},
+	ActionRestartVM:        {"restart_vm", "restart the virtual machine"},
+	ActionResetGPU:         {"reset_gpu", "reset the GPU"},
+	ActionRebootNode:       {"reboot_node", "reboot the node"},
+	ActionCheckConnections: {"check_connections", "check the board's seat and cables"},
+	ActionUpdateSoftware:   {"update_software", "update driver and firmware"},
+	ActionWorkflow:         {"workflow", "follow NVIDIA's workflow"},
+	ActionContactSupport:   {"contact_support", "contact support"},
+}
+
+// String names the action for programs, as reset_gpu.
+func (a Action) String() string { return actions[a].name }
+
+// Advice names the action for people, as "reset the GPU".
+func (a Action) Advice() string { return actions[a].advice }
+
+// XID is what NVIDIA's catalogue says of one code.
+type XID struct {
+	Code int
+	// Meaning says what happened, in a few words.
+	Meaning string
+	// Action is the immediate action.
+	Action Action
+	// Note says what the action depends on, or what goes beyond it; mostly empty.
+	Note string
+	// Fatal says that only a reset of the GPU or a reboot of the node ends the
+	// error. Where the code alone does not tell, it is false.
+	Fatal bool
+}
+
+// Advice says what to do, in a few words.
+func (x XID) Advice() string {
+	switch {
+	case x.Note == "":
+		return x.Action.Advice()
+	case x.Action == ActionWorkflow || x.Action == ActionUnstated:
+		return x.Note
+	}
+	return x.Action.Advice() + "; " + x.Note
+}
+
+// XIDByCode returns what the catalogue says of a code, and false for codes that
+// it does not list.
+func XIDByCode(code int) (XID, bool) {
+	if code < 1 || code >= len(xids) {
+		return XID{}, false
+	}
+	return xids[code], true
+}
+
+// XIDs returns the catalogue in the order of its codes.
+func XIDs() []XID { return slices.Clone(xids[1:]) }
+
+// xidRows is NVIDIA's catalogue. Codes that are alike share a row.
+var xidRows = []struct {
+	action        Action
+	codes         []int
+	meaning, note string
+}{
+	{ActionRestartApp, []int{8}, "GPU stopped processing", ""},
+	{ActionRestartApp, []int{11, 25, 32}, "invalid or corrupted push buffer stream", ""},
+	{ActionRestartApp, []int{13}, "graphics engine exception", "most often an illegal access or instruction of the program"},
+	{ActionRestartApp, []int{31}, "GPU memory page fault", "most often an illegal address of the program"},
+	{ActionRestartApp, []int{39, 40, 41, 70, 71, 72, 75, 76, 77, 85, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135}, "copy engine error", ""},
+	{ActionRestartApp, []int{60}, "video processor exception", ""},
+	{ActionRestartApp, []int{68, 83, 84, 88, 89, 96, 97, 98}, "video decoder error", ""},
+	{ActionRestartApp, []int{69}, "graphics engine class error", ""},
+	{ActionRestartApp, []int{80}, "corrupted data sent to the GPU", ""},
+	{ActionRestartApp, []int{82, 99, 100, 101, 102, 103, 104, 105}, "JPEG decoder error", ""},
+	{ActionRestartApp, []int{86, 139}, "optical flow accelerator error", ""},
+	{ActionRestartApp, []int{94}, "contained memory error", "other programs on the GPU go on"},
+	{ActionRestartVM, []int{151}, "key rotation error", ""},
+
+	{ActionResetGPU, []int{46}, "GPU stopped processing", ""},
+	{ActionResetGPU, []int{62}, "internal microcontroller halt", ""},
+	{ActionResetGPU, []int{64}, "GPU memory remapping failed", "contact support if it comes again"},
+	{ActionResetGPU, []int{95}, "uncontained memory error", "every program on the GPU is affected"},
+	{ActionResetGPU, []int{109}, "context switch timeout", ""},
+	{ActionResetGPU, []int{110}, "security fault", ""},
+	{ActionResetGPU, []int{119}, "timeout of a call to the GPU system processor", ""},
+	{ActionResetGPU, []int{120}, "GPU system processor error", ""},
+	{ActionResetGPU, []int{136}, "link training failed", ""},
+	{ActionResetGPU, []int{140}, "unrecovered ECC error", "contact support if it comes again"},
+	{ActionResetGPU, []int{143}, "GPU initialization error", ""},
+	{ActionResetGPU, []int{155}, "NVLink error defined by software, as a link taken down", ""},
+	{ActionResetGPU, []int{156}, "resource retired", ""},
+	{ActionResetGPU, []int{158}, "fatal timeout of the GPU", ""},
+	{ActionRebootNode, []int{79}, "GPU has fallen off the bus", "contact support if it comes again"},
+
+	{ActionWorkflow, []int{45}, "channel removed after earlier errors", "follow the other XIDs; where there is none, restart the fabric manager"},
+	{ActionWorkflow, []int{48}, "double-bit ECC error", "reset the GPU, beside 63 or 64 after a drain; in SRAM above its threshold, replace it"},
+	{ActionWorkflow, []int{74}, "NVLink error", "the registers in its message tell; reset the GPU or reboot the node, and contact support if it comes again"},
+	{ActionWorkflow, []int{144, 145, 146, 147, 148, 149, 150}, "NVLink 5 error", "its message tells: nothing, or reset the GPU"},
+	{ActionWorkflow, []int{154}, "recovery action changed", "its message names the action, which sums up the XIDs beside it"},
+	{ActionWorkflow, []int{159}, "CHI non-data error", "reset the GPU where unified memory or vGPU is used, else nothing"},
+
+	{ActionNone, []int{14}, "injected error", ""},
+	{ActionNone, []int{37, 38}, "driver firmware error", ""},
+	{ActionNone, []int{43}, "GPU stopped processing for a program", "the program ended with a fault of its own; the GPU is healthy"},
+	{ActionNone, []int{44}, "graphics engine fault during a context switch", ""},
+	{ActionNone, []int{63}, "GPU memory remapped", "it takes effect at the next reset"},
+	{ActionNone, []int{66, 67}, "illegal access by the driver", ""},
+	{ActionNone, []int{92}, "many single-bit ECC errors", ""},
+	{ActionNone, []int{93}, "wear limit of the InfoROM exceeded", ""},
+	{ActionNone, []int{106, 107}, "SMBPBI test message", ""},
+	{ActionNone, []int{108}, "NVLink remote translation error", ""},
+	{ActionNone, []int{121}, "corrected C2C error", "a reset at leisure lets the link train anew"},
+	{ActionNone, []int{137}, "NVLink privilege error", "most often an illegal peer access of the program"},
+	{ActionNone, []int{141}, "CUDA fast path error", ""},
+	{ActionNone, []int{152, 153}, "deep learning accelerator error", ""},
+	{ActionNone, []int{157}, "retirement of a resource failed", "work goes on; the XID may come again"},
+	{ActionNone, []int{160}, "memory channel retired", ""},
+	{ActionNone, []int{161}, "retirement of a memory channel failed", ""},
+
+	{ActionCheckConnections, []int{54}, "auxiliary power is not connected", ""},
+	{ActionUpdateSoftware, []int{78}, "vGPU start error", ""},
+	{ActionContactSupport, []int{142}, "video encoder error", ""},
+	{ActionContactSupport, []int{
+		1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28, 29, 30, 33, 34, 35, 36, 42, 47, 49, 50,
+		51, 52, 53, 55, 56, 57, 58, 59, 61, 65, 73, 81, 87, 90, 91, 111, 112, 113, 114, 115, 116, 117, 118, 122, 123, 124, 125, 138,
+	}, "not used by Ampere and newer GPUs", ""},
+
+	{ActionUnstated, []int{162}, "power smoothing is on again", ""},
+	{ActionUnstated, []int{163}, "power smoothing is off", "no reset is needed; heat or a timeout turned it off"},
+	{ActionUnstated, []int{164}, "power smoothing nears the end of its life", "replace the GPU where power smoothing is needed"},
+	{ActionUnstated, []int{165}, "power smoothing is at the end of its life", "replace the GPU where power smoothing is needed"},
+	{ActionUnstated, []int{166, 170}, "NVLink error in confidential computing", ""},
+	{ActionUnstated, []int{167}, "fatal PCIe timeout", ""},
+	{ActionUnstated, []int{168}, "error in write-protected memory", "enable ECC"},
+	{ActionUnstated, []int{169}, "internal microcontroller halt", ""},
+	{ActionUnstated, []int{171}, "uncorrectable DRAM error", "beside 48, whose workflow it decides"},
+	{ActionUnstated, []int{172}, "uncorrectable SRAM error", "beside 48, whose workflow it decides"},
+}
+
+// lastXID is the last code of the catalogue.
+const lastXID = 172
+
+// xids is xidRows by code; 0 is no code.
+var xids = func() (table [lastXID + 1]XID) {
+	for _, r := range xidRows {
+		for _, code := range r.codes {
+			// Of 48 and 74 the catalogue says that a reset or a reboot clears them.
+			fatal := r.action == ActionResetGPU || r.action == ActionRebootNode || code == 48 || code == 74
+			table[code] = XID{Code: code, Meaning: r.meaning, Action: r.action, Note: r.note, Fatal: fatal}
+		}
+	}
+	return table
+}()

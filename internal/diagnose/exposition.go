@@ -61,6 +61,7 @@ type device struct {
 	name, profile  string
 	board          *device
 	instanceLabels []string // scrape targets that a Prometheus in between named
+	xids           []int    // codes that its rows show
 }
 
 // Declare takes a HELP or TYPE line: keyword, metric name, and its text.
@@ -129,6 +130,9 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if known {
 		e.seen.baseUnits = e.seen.baseUnits || sp.BaseUnits
 		e.rows = append(e.rows, r)
+		if code := xidCode(sp, value, text.Get(dcgm.RoleXID)); code > 0 && !slices.Contains(d.xids, code) {
+			d.xids = append(d.xids, code)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ type Report struct {
 	Exporter Exporter       `json:"exporter"`
 	Devices  []DeviceInfo   `json:"devices"`
 	Signals  []SignalReport `json:"signals"`
+	XIDs     []XIDReport    `json:"xids,omitempty"`
 	TurnOn   Advice         `json:"turn_on"`
 	Warnings []Warning      `json:"warnings"`
 }
@@ -114,6 +115,7 @@ func (e *Exposition) Report() *Report {
 	for i := range signals {
 		r.Signals = append(r.Signals, e.signal(i, verdicts))
 	}
+	r.XIDs = e.xids()
 	r.TurnOn = e.advice(verdicts)
 	r.Warnings = e.warnings()
 	return r

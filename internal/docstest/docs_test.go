@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -291,22 +290,52 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 	}
 }
 
-func TestXIDCodesAreSortedAsTheCatalogueSortsThem(t *testing.T) {
-	text := find(t, documents(t), "docs/reading-signals.md").text
-	for class, row := range map[dcgm.XIDClass]string{
-		dcgm.XIDApplication: `\. ([0-9, ]+) come from the program;`,
-		dcgm.XIDMemory:      `; ([0-9, ]+) say that memory degrades;`,
-		dcgm.XIDFatal:       `; after ([0-9, ]+) reset or replace the board`,
-	} {
-		var codes []string
-		for code := range dcgm.MaxXID {
-			if dcgm.ClassifyXID(code) == class {
-				codes = append(codes, strconv.Itoa(code))
+// Each alert's runbook is a section that says what to check in which order, and each
+// section is an alert's.
+func TestEveryAlertHasARunbook(t *testing.T) {
+	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/runbooks.md#"
+	steps := map[string]int{}
+	section := ""
+	for line := range strings.Lines(find(t, documents(t), "docs/runbooks.md").text) {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			section = anchor(strings.TrimSpace(title))
+			steps[section] = 0
+		} else if strings.HasPrefix(line, strconv.Itoa(steps[section]+1)+". ") {
+			steps[section]++
+		}
+	}
+	alerted := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(filepath.Join(root, "examples"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(content), "- alert:") {
+			return err
+		}
+		var file struct {
+			Groups []struct {
+				Rules []struct {
+					Alert       string
+					Annotations map[string]string
+				}
 			}
 		}
-		named := regexp.MustCompile(row).FindStringSubmatch(strings.Join(strings.Fields(text), " "))
-		require.NotNil(t, named, class)
-		assert.Equal(t, strings.Join(codes, ", "), named[1], class)
+		require.NoError(t, yaml.Unmarshal(content, &file), path)
+		for _, group := range file.Groups {
+			for _, r := range group.Rules {
+				if r.Alert == "" {
+					continue
+				}
+				assert.Equal(t, url+anchor(r.Alert), r.Annotations["runbook_url"], r.Alert)
+				assert.GreaterOrEqual(t, steps[anchor(r.Alert)], 2, "%s: what is checked in which order?", r.Alert)
+				alerted[anchor(r.Alert)] = true
+			}
+		}
+		return nil
+	}))
+	for section := range steps {
+		assert.True(t, section == "" || alerted[section], "no alert is called %s", section)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,15 +89,22 @@ func substitute(expr string) string {
 	return variables.ReplaceAllString(strings.ReplaceAll(expr, "$__rate_interval", "1m"), ".*")
 }
 
-// rule is an alert of examples/prometheus.
+// rule is an alert of examples/prometheus, or what alerts are made of where Alert is
+// empty.
 type rule struct {
-	Alert, Expr, For    string
-	Labels, Annotations map[string]string
+	Alert, Record, Expr, For string
+	Labels, Annotations      map[string]string
 }
 
+// name tells the rule from the others of its file.
+func (r rule) name() string {
+	return strings.TrimSpace(r.Alert + r.Record + " " + r.Labels["cause"] + r.Labels["scope"])
+}
+
+// rules are the alerts on GPUs.
 func rules(t *testing.T) []rule {
 	t.Helper()
-	return rulesOf(t, "alerts.yaml")
+	return slices.DeleteFunc(rulesOf(t, "alerts.yaml"), func(r rule) bool { return r.Alert == "" })
 }
 
 func rulesOf(t *testing.T, name string) []rule {
@@ -134,8 +142,8 @@ func queries(t *testing.T) []query {
 			all = append(all, query{d.file + " $" + v.Name, "count by (" + match[2] + ") (" + substitute(match[1]) + ")"})
 		}
 	}
-	for _, r := range rules(t) {
-		all = append(all, query{"alerts.yaml " + r.Alert + " " + r.Labels["cause"], r.Expr})
+	for _, r := range rulesOf(t, "alerts.yaml") {
+		all = append(all, query{"alerts.yaml " + r.name(), r.Expr})
 	}
 	keda, rule := gateQueries(t)
 	return append(all, query{"scaledobject.yaml", keda}, query{"gate-rules.yaml", rule})
@@ -223,6 +231,9 @@ func rendered(attribute string) string { return strings.ReplaceAll(attribute, ".
 // in a query that would return data all the same.
 func TestQueriesKeepToTheContract(t *testing.T) {
 	k := contract(t)
+	for _, r := range rulesOf(t, "alerts.yaml") {
+		k.metrics[r.Record] = true
+	}
 	promql := parser.NewParser(parser.Options{})
 	for _, q := range queries(t) {
 		t.Run(q.where, func(t *testing.T) {
@@ -341,26 +352,49 @@ func TestAlertsOnCollectorsReadMetricsThatTroubleshootingExplains(t *testing.T) 
 	}
 }
 
-func TestGPUFatalXIDNamesTheCodesThatTheCatalogueCallsFatal(t *testing.T) {
-	matcher := regexp.MustCompile(`error_type=~"xid_\(([0-9|]+)\)"`)
-	for _, r := range rules(t) {
-		if r.Alert != "GPUFatalXID" {
-			continue
-		}
-		matches := matcher.FindAllStringSubmatch(r.Expr, -1)
-		require.Len(t, matches, 3)
-		for _, match := range matches {
-			named := map[int]bool{}
-			for text := range strings.SplitSeq(match[1], "|") {
-				code, err := strconv.Atoi(text)
-				require.NoError(t, err)
-				named[code] = true
-			}
-			for code := range dcgm.MaxXID {
-				assert.Equal(t, dcgm.ClassifyXID(code) == dcgm.XIDFatal, named[code], "xid_%d", code)
-			}
+func TestGPUFatalXIDIsAboutTheCodesThatTheCatalogueCallsFatal(t *testing.T) {
+	var fatal []string
+	for _, x := range dcgm.XIDs() {
+		if x.Fatal {
+			fatal = append(fatal, strconv.Itoa(x.Code))
 		}
 	}
+	want := `error_type=~"xid_(` + strings.Join(fatal, "|") + `)"`
+	matcher := regexp.MustCompile(`error_type=~"xid_[^"]*"`)
+	for _, r := range rulesOf(t, "alerts.yaml") {
+		if r.Record == "device:gpu_fatal_xid:events" {
+			assert.Equal(t, []string{want, want, want}, matcher.FindAllString(r.Expr, -1))
+			return
+		}
+	}
+	assert.Fail(t, "no rule looks for fatal codes")
+}
+
+// `or` keeps both sides where their labels differ, so a measure and its substitute are
+// only told apart by a matching that leaves out what differs.
+func TestSamplesStandOnlyWhereNoCounterTellsThrottling(t *testing.T) {
+	const sampled, exact = "gpu_saturation_throttle_reason_ratio", "gpu_saturation_throttle_time_ratio"
+	promql := parser.NewParser(parser.Options{})
+	seen := 0
+	for _, q := range queries(t) {
+		if !strings.Contains(q.expr, sampled) {
+			continue
+		}
+		seen++
+		expr, err := promql.ParseExpr(q.expr)
+		require.NoError(t, err, q.where)
+		parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+			if v, ok := node.(*parser.VectorSelector); ok && v.Name == sampled {
+				assert.True(t, slices.ContainsFunc(path, func(above parser.Node) bool {
+					b, ok := above.(*parser.BinaryExpr)
+					return ok && b.VectorMatching != nil && b.VectorMatching.On && strings.Contains(b.String(), exact) &&
+						(b.Op == parser.LUNLESS || b.Op == parser.LOR) && slices.Contains(b.VectorMatching.MatchingLabels, "gpu_clock_event_reason")
+				}), "%s: samples also where a counter tells", q.where)
+			}
+			return nil
+		})
+	}
+	assert.Equal(t, 4, seen, "two alerts, two panels")
 }
 
 // The gate's query stands in two files, as it is and as a rule that says 0 for

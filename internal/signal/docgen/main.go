@@ -3,8 +3,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/otlptranslator"
@@ -90,6 +93,7 @@ func document() (string, error) {
 		}
 	}
 	attributes(&b)
+	xids(&b)
 	fields(&b)
 	return b.String(), nil
 }
@@ -113,6 +117,38 @@ func attributes(b *strings.Builder) {
 	for _, a := range signal.PointAttributes() {
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", a.Key, a.Meaning, code(a.Values))
 	}
+}
+
+// xids renders what NVIDIA wants after each XID code, the fatal ones first.
+func xids(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## XID codes\nThe immediate action that [NVIDIA's catalogue](%s) of %s wants, for Ampere and newer GPUs. ",
+		dcgm.XIDCatalogueURL, dcgm.XIDCatalogueDate)
+	b.WriteString("Only a reset of the GPU or a reboot of the node ends a fatal XID: the alert `GPUFatalXID` is about these.\n\n")
+	b.WriteString("| codes | meaning | immediate action | fatal |\n|---|---|---|---|\n")
+	type row struct {
+		meaning, advice string
+		fatal           bool
+	}
+	var rows []row
+	codes := map[row][]string{}
+	for _, x := range dcgm.XIDs() {
+		r := row{x.Meaning, x.Advice(), x.Fatal}
+		if codes[r] == nil {
+			rows = append(rows, r)
+		}
+		codes[r] = append(codes[r], strconv.Itoa(x.Code))
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(fatal(b.fatal), fatal(a.fatal)) })
+	for _, r := range rows {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", strings.Join(codes[r], ", "), r.meaning, r.advice, fatal(r.fatal))
+	}
+}
+
+func fatal(is bool) string {
+	if is {
+		return "yes"
+	}
+	return ""
 }
 
 // fields renders the field catalogue.

@@ -1,0 +1,69 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
+
+// XIDReport is one XID code that the exposition shows, with what NVIDIA's
+// catalogue says of it.
+type XIDReport struct {
+	Code int `json:"code"`
+	// Meaning, Action and Advice are empty where the catalogue does not list the
+	// code.
+	Meaning string `json:"meaning,omitempty"`
+	Action  string `json:"action,omitempty"`
+	Advice  string `json:"advice,omitempty"`
+	// Fatal says that only a reset or a reboot ends the error.
+	Fatal bool `json:"fatal"`
+	// Devices had the error; when, the exposition does not say.
+	Devices []string `json:"devices"`
+}
+
+// xidCode returns the code of a row that shows an XID, else 0.
+func xidCode(sp dcgm.Spelling, exposed float64, label string) int {
+	switch sp.Field.ID {
+	case dcgm.XIDLast:
+		if stateOf(sp, exposed, dcgm.ScaleUnknown) == Positive {
+			return int(exposed)
+		}
+	case dcgm.XIDCount, dcgm.XIDTotal:
+		code, err := strconv.Atoi(label)
+		if err == nil && code > 0 && code <= dcgm.MaxXID && stateOf(sp, exposed, dcgm.ScaleUnknown) == Positive {
+			return code
+		}
+	}
+	return 0
+}
+
+// xids lists the codes that rows show, the fatal ones first.
+func (e *Exposition) xids() []XIDReport {
+	var out []XIDReport
+	for _, d := range e.order {
+		for _, code := range d.xids {
+			i := slices.IndexFunc(out, func(x XIDReport) bool { return x.Code == code })
+			if i < 0 {
+				x := XIDReport{Code: code}
+				if known, ok := dcgm.XIDByCode(code); ok {
+					x.Meaning, x.Action, x.Advice, x.Fatal = known.Meaning, known.Action.String(), known.Advice(), known.Fatal
+				}
+				i, out = len(out), append(out, x)
+			}
+			out[i].Devices = append(out[i].Devices, d.id())
+		}
+	}
+	slices.SortFunc(out, func(a, b XIDReport) int {
+		return cmp.Or(cmp.Compare(fatalFirst(a), fatalFirst(b)), cmp.Compare(a.Code, b.Code))
+	})
+	return out
+}
+
+func fatalFirst(x XIDReport) int {
+	if x.Fatal {
+		return 0
+	}
+	return 1
+}
