@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -45,7 +46,7 @@ func chromium(t testing.TB) string {
 			return path
 		}
 	}
-	t.Skip("NOT TESTED: the page, for want of a browser; install chromium or set OTELCOL_GPU_CHROMIUM")
+	notruntest.Skip(t, "the page in a browser: there is none; install chromium or set OTELCOL_GPU_CHROMIUM")
 	return ""
 }
 

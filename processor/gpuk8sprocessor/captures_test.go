@@ -18,24 +18,18 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// Recorded outputs of real exporters lie beside the repository on some machines.
 // By labels alone, every container that they name gets every series of its
 // device, once.
 func TestRecordedOutputs(t *testing.T) {
 	t.Setenv(nodeNameEnv, "")
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "captures", "*.prom"))
-	require.NoError(t, err)
-	if len(files) == 0 {
-		t.Log("NOT CHECKED against recorded exporter outputs: there are none beside the repository")
-		return
-	}
-	for _, file := range files {
+	for _, file := range expositiontest.DCGMRecordings(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			recorded, err := os.ReadFile(file)
 			require.NoError(t, err)

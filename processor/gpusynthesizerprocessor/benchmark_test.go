@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
 // nodeScrape is a node of 8 boards with 7 MIG instances each: 29 fields on 56

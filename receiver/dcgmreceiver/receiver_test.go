@@ -89,7 +89,7 @@ func TestTheExporterOfTheOwnNodeIsNamedByIt(t *testing.T) {
 }
 
 func TestRecordedOutputsArriveWhole(t *testing.T) {
-	for _, path := range expositiontest.Captures(t) {
+	for _, path := range expositiontest.Recordings(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			body, err := os.ReadFile(path)
 			require.NoError(t, err)
@@ -98,6 +98,9 @@ func TestRecordedOutputsArriveWhole(t *testing.T) {
 			f := opened(t, []string{server.URL}, nil)
 			first := f.scrape(t, 0)
 			lines := sampleLines(body)
+			if filepath.Base(path) == "intel_xpum1_flex140_issue112.prom" {
+				lines-- // this exporter printed one series twice
+			}
 			assert.Equal(t, lines+1, first.DataPointCount(), "every sample line is one point, and gpu.exporter.up")
 			second := f.scrape(t, 0)
 			require.NoError(t, pmetrictest.CompareMetrics(first, second, pmetrictest.IgnoreTimestamp()))

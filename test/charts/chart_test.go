@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
 )
 
@@ -51,7 +52,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	path := os.Getenv("OTELCOL_GPU_HELM")
 	if path == "" {
-		t.Skip("OTELCOL_GPU_HELM does not name a helm command: `make unit` builds it and runs this")
+		notruntest.Skip(t, "the chart: OTELCOL_GPU_HELM names no helm; `make check` builds it and runs this")
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	home := t.TempDir()

@@ -3,6 +3,7 @@ package charts
 import (
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
@@ -62,7 +64,7 @@ func readDockerfile(t *testing.T) image {
 func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	program := os.Getenv("OTELCOL_GPU_STATIC")
 	if program == "" {
-		t.Skip("OTELCOL_GPU_STATIC does not name the static collector: `make examples` builds it and runs this")
+		notruntest.Skip(t, "the static program: OTELCOL_GPU_STATIC does not name it; `make check` builds it and runs this")
 	}
 	img := readDockerfile(t)
 	arrived := make(chan struct{}, 1)
@@ -123,7 +125,7 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	collector := processtest.StartBy(t, cmd, func() error {
 		err := cmd.Start()
 		if errors.Is(err, syscall.EPERM) {
-			t.Skipf("changing the root takes privileges that this test does not have: %v", err)
+			notruntest.Skip(t, fmt.Sprintf("the static program in an empty root: changing the root takes privileges: %v", err))
 		}
 		return err
 	})

@@ -22,6 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
@@ -33,7 +34,7 @@ func exporter(t *testing.T, address, uuid string) *url.URL {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
-		t.Skipf("this host has no %s: %v", address, err)
+		notruntest.Skip(t, fmt.Sprintf("an exporter at %s: this host has no such address: %v", address, err))
 	}
 	body := fmt.Sprintf("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=%q,Hostname=\"a-pod-name\"} 100\n", uuid)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))

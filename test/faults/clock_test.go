@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
@@ -52,14 +53,14 @@ const realtimeAhead = 24
 func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
-		t.Skipf("NOT RUN: there is no machine code of a clock for %s", runtime.GOARCH)
+		notruntest.Skip(t, "a clock that is set: there is no machine code of one for "+runtime.GOARCH)
 	}
 	// Who traces is a thread, not a process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr.Ptrace = true
 	if err := cmd.Start(); errors.Is(err, syscall.EPERM) {
-		t.Skipf("NOT RUN: this machine lets no process be traced: %v", err)
+		notruntest.Skip(t, fmt.Sprintf("a clock that is set: this machine lets no process be traced: %v", err))
 	} else {
 		require.NoError(t, err)
 	}

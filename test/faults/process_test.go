@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
@@ -110,7 +112,7 @@ func requireMounts(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("NOT RUN: this machine gives a process no mount namespace of its own: %v %s", err, output)
+		notruntest.Skip(t, fmt.Sprintf("a full disk: this machine gives a process no mount namespace of its own: %v %s", err, output))
 	}
 }
 

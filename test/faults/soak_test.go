@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
@@ -33,7 +34,7 @@ type vitals struct {
 // process holds must not grow with time: not its memory, its goroutines or its files.
 func TestSoak(t *testing.T) {
 	if os.Getenv("OTELCOL_GPU_SOAK") == "" {
-		t.Skip("OTELCOL_GPU_SOAK is not set: `make soak` runs this")
+		notruntest.Skip(t, "the soak: `make soak` runs it")
 	}
 	processtest.Binary(t, "otelcol-gpu")
 	b := newBackend(t)

@@ -17,18 +17,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Recorded outputs of real exporters are scraped over HTTP again and again while
-// their values drift. Prometheus reads them with its own parser. They lie in
-// ../shared/captures beside the repository and are not part of the project.
+// Recorded outputs are scraped over HTTP again and again while their values drift. Prometheus
+// reads them with its own parser.
 func TestRecordedOutputsEqualPrometheus(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", "captures", "*.prom"))
-	require.NoError(t, err)
-	if len(files) == 0 {
-		t.Skip("NOT TESTED: no recorded exporter outputs in ../shared/captures beside the repository")
-	}
+	files := expositiontest.DCGMRecordings(t)
 	compared := map[string]int{}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".prom"), func(t *testing.T) {

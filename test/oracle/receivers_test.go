@@ -27,6 +27,7 @@ import (
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
@@ -39,12 +40,7 @@ func TestBothReceiversGiveTheSameSamples(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/exposition/*.prom")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	captures, err := filepath.Glob("../../../shared/captures/*.prom")
-	require.NoError(t, err)
-	if len(captures) == 0 {
-		t.Log("NOT CHECKED with recorded exporter outputs: there are none beside the repository")
-	}
-	files = append(files, captures...)
+	files = append(files, expositiontest.Recordings(t)...)
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		http.ServeFile(w, r, files[index(r.URL.Path)])

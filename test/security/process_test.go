@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
@@ -88,7 +89,7 @@ func requireNamespaces(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "/bin/true")
 	cmd.SysProcAttr = namespaces()
 	if err := cmd.Run(); err != nil {
-		t.Skipf("NOT RUN: this machine gives a process no network namespace of its own: %v", err)
+		notruntest.Skip(t, fmt.Sprintf("egress: this machine gives a process no network namespace of its own: %v", err))
 	}
 }
 

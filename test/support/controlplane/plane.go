@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 )
 
 // binariesEnv names the directory of etcd, kube-apiserver and kube-scheduler.
@@ -99,7 +101,7 @@ func Start(t testing.TB) *Plane {
 	t.Helper()
 	binaries := os.Getenv(binariesEnv)
 	if binaries == "" {
-		t.Skipf("%s does not name the directory of etcd, kube-apiserver and kube-scheduler: `make unit` builds them and runs this", binariesEnv)
+		notruntest.Skip(t, "against an API server: "+binariesEnv+" does not name the directory of etcd, kube-apiserver and kube-scheduler; `make check` builds them and runs this")
 	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()

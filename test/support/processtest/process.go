@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 )
 
 const (
@@ -43,7 +45,7 @@ func Tool(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
 	if path == "" {
-		t.Skip(variable + " is not set: `make examples` builds what it names and runs this")
+		notruntest.Skip(t, variable+" is not set; `make check` builds what it names and runs this")
 	}
 	return path
 }

@@ -8,8 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,4 +141,19 @@ func TestABackendKeepsWhatItGetsAndHandsItOn(t *testing.T) {
 	assert.Equal(t, http.StatusTeapot, response.StatusCode)
 	assert.Equal(t, body, passed)
 	assert.Equal(t, sent, backend.All())
+}
+
+func TestWhereAProcessListensIsSeen(t *testing.T) {
+	var want []netip.AddrPort
+	for _, address := range []string{"127.0.0.1:0", ":0"} {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		require.NoError(t, err)
+		defer listener.Close()
+		want = append(want, listener.Addr().(*net.TCPAddr).AddrPort())
+	}
+	got := Listens(t, os.Getpid())
+	assert.Contains(t, got, want[0])
+	assert.True(t, slices.ContainsFunc(got, func(a netip.AddrPort) bool {
+		return a.Port() == want[1].Port() && a.Addr().IsUnspecified()
+	}), "%v", got)
 }

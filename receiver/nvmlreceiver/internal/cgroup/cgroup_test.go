@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 )
 
 const (
@@ -99,7 +101,7 @@ func TestOwnerReadsTheProcFileSystem(t *testing.T) {
 
 func TestThisProcessHasAnOwner(t *testing.T) {
 	if _, err := os.Stat("/proc/self/cgroup"); err != nil {
-		t.Skip("there is no proc file system here")
+		notruntest.Skip(t, "the owner of a process: there is no proc file system here")
 	}
 	assert.NotEqual(t, Unknown, NewReader("/proc").Owner(uint32(os.Getpid())).Kind)
 }

@@ -1,4 +1,4 @@
-package examples
+package chain
 
 import (
 	"bufio"
@@ -25,10 +25,10 @@ import (
 // ports.
 func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	t.Helper()
-	processtest.Binary(t, "otelcol-gpu")
+	processtest.Binary(t, "otelcol-gpu-agent")
 	listen = processtest.FreeAddress(t)
 	page = processtest.FreeAddress(t)
-	script, err := filepath.Abs(filepath.Join(examplesDir, "quickstart.sh"))
+	script, err := filepath.Abs(filepath.Join("..", "..", "examples", "quickstart.sh"))
 	require.NoError(t, err)
 	cmd = exec.Command(script)
 	cmd.Env = processtest.Environment(map[string]string{"DCGMSIM_PORT": processtest.Port(t, listen), "VIEW_PORT": processtest.Port(t, page)})
