@@ -1,6 +1,8 @@
 package dcgmreceiver
 
 import (
+	"slices"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
@@ -24,7 +26,7 @@ type batchBuilder struct {
 // one. Each label set becomes a Resource with the labels as attributes, each
 // sample a metric with one point without attributes; gpu.exporter.up comes
 // first, on a Resource with the exporter's node where that is known. What the
-// exporter says of itself comes last, on one Resource with its place, the labels on
+// exporter says of itself comes next, on one Resource with its place, the labels on
 // the points. Strings are shared with the parser's cache.
 func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
@@ -39,6 +41,11 @@ func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Ti
 	for _, set := range scrape.Sets {
 		if ofExporter(set) {
 			itself = append(itself, set)
+		}
+	}
+	b.exporter(resources, scrape, itself, url, ts)
+	for _, set := range scrape.Sets {
+		if slices.Contains(itself, set) {
 			continue
 		}
 		resource := resources.AppendEmpty()
@@ -58,7 +65,6 @@ func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Ti
 			point.SetDoubleValue(s.Value)
 		}
 	}
-	b.exporter(resources, scrape, itself, url, ts)
 	return md
 }
 
