@@ -35,6 +35,10 @@ func TestTheExampleCountersTurnEverySignalOn(t *testing.T) {
 	}
 	standIns := map[ID]bool{
 		PCIeTXTotal: true, PCIeRXTotal: true, NVLinkTXTotal: true, NVLinkRXTotal: true,
+		NVLinkTXBandwidth: true, NVLinkRXBandwidth: true,
+		// Names that older exporters do not know, and refuse to start with.
+		NVLinkLinkCRC: true, NVLinkLinkReplay: true, NVLinkLinkRecovery: true,
+		NVLinkRecoveryEvents: true, NVLinkRecoverySuccessful: true, NVLinkRecoveryFailed: true,
 		// Rarely wanted pipes, each of which costs profiling passes.
 		PipeIntActive: true, PipeTensorIMMAActive: true, PipeTensorHMMAActive: true, PipeTensorDFMAActive: true,
 	}

@@ -88,6 +88,8 @@ func TestNames(t *testing.T) {
 		"DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL": {BoardLimitViolation, Second},
 		"DCGM_FI_PROF_DRAM_UTIL_RATIO":                 {DRAMActive, Ratio},
 		"DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL":            {NVLinkTXTotal, ByteCount},
+		"DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL":       {NVLinkTXBandwidth, ThousandKiBPerSecond},
+		"DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL":           {NVLinkLinkCRC, None},
 		"dcgm_fb_used":                                 {FBUsed, MiB},
 	} {
 		got, ok := Lookup(name)
@@ -118,6 +120,8 @@ func TestUnits(t *testing.T) {
 		{"bytes stay", Byte, 12, 12, Valid},
 		{"MHz become Hz", MHz, 1410, 1.41e9, Valid},
 		{"millijoules become joules", Millijoule, 1500, 1.5, Valid},
+		{"what DCGM calls MB/s is NVML's KiB/s by 1000", ThousandKiBPerSecond, 88, 88 * 1024000, Valid},
+		{"a rate below 0 is a counter that began anew", ThousandKiBPerSecond, -3, 0, Absurd},
 		{"nanoseconds become seconds", Nanosecond, 1.8e12, 1800, Valid},
 		{"percent becomes a fraction", Percent, 50, 0.5, Valid},
 		{"ratios above 1 are left to be clamped", Ratio, 1.294, 1.294, Valid},
@@ -210,12 +214,12 @@ func TestRowLabels(t *testing.T) {
 		{
 			name:   "current",
 			labels: map[string]string{"UUID": "GPU-1", "Hostname": "n1", "pod": "p", "namespace": "ns", "container": "c", "pod_uid": "u"},
-			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: Holder{"ns", "p", "u", "c"},
+			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: Holder{Namespace: "ns", Pod: "p", UID: "u", Container: "c"},
 		},
 		{
 			name:   "old namespace",
 			labels: map[string]string{"uuid": "GPU-1", "hostname": "n1", "pod_name": "p", "pod_namespace": "ns", "container_name": "c"},
-			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: Holder{"ns", "p", "", "c"},
+			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: Holder{Namespace: "ns", Pod: "p", Container: "c"},
 		},
 		{
 			name: "relayed by a Prometheus",
@@ -223,7 +227,7 @@ func TestRowLabels(t *testing.T) {
 				"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu-operator", "container": "exporter",
 				"exported_pod": "p", "exported_namespace": "ns", "exported_container": "c",
 			},
-			uuid: "GPU-1", gpu: true, held: true, relayed: true, holder: Holder{"ns", "p", "", "c"},
+			uuid: "GPU-1", gpu: true, held: true, relayed: true, holder: Holder{Namespace: "ns", Pod: "p", Container: "c"},
 		},
 		{
 			name:   "empty strings are no pod",
@@ -238,7 +242,37 @@ func TestRowLabels(t *testing.T) {
 		{
 			name:   "a reservation pod is the pod that the label names",
 			labels: map[string]string{"UUID": "GPU-1", "pod": "runai-reservation-gpu-1", "namespace": "runai-reservation", "container": "runai-reservation"},
-			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{"runai-reservation", "runai-reservation-gpu-1", "", "runai-reservation"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Namespace: "runai-reservation", Pod: "runai-reservation-gpu-1", Container: "runai-reservation"},
+		},
+		{
+			name:   "a container without a pod",
+			labels: map[string]string{"UUID": "GPU-1", "container": "trainer"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Container: "trainer"},
+		},
+		{
+			name:   "a container without a pod, relayed by a Prometheus",
+			labels: map[string]string{"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu", "container": "exporter", "exported_container": "trainer"},
+			uuid:   "GPU-1", gpu: true, held: true, relayed: true, holder: Holder{Container: "trainer"},
+		},
+		{
+			name:   "a batch job",
+			labels: map[string]string{"UUID": "GPU-1", "hpc_job": "4711"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Job: "4711"},
+		},
+		{
+			name:   "a job beside a pod is the pod's",
+			labels: map[string]string{"UUID": "GPU-1", "hpc_job": "4711", "pod": "p", "namespace": "ns"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Namespace: "ns", Pod: "p"},
+		},
+		{
+			name:   "a pod without its namespace is nobody",
+			labels: map[string]string{"UUID": "GPU-1", "pod": "p", "container": "c"},
+			uuid:   "GPU-1", gpu: true,
+		},
+		{
+			name:   "the exporter's own container is no holder",
+			labels: map[string]string{"UUID": "GPU-1", "container": "my-dcgm-exporter-1"},
+			uuid:   "GPU-1", gpu: true,
 		},
 		{name: "link rows are about a link", labels: map[string]string{"gpu_uuid": "GPU-1", "nvlink": "1"}, uuid: "GPU-1"},
 		{name: "switch rows", labels: map[string]string{"nvswitch": "0", "Hostname": "n1"}, host: "n1"},
@@ -258,6 +292,47 @@ func TestRowLabels(t *testing.T) {
 			assert.Equal(t, tt.held, held)
 			assert.Equal(t, tt.holder, h)
 		})
+	}
+}
+
+func TestContainersWithoutAPodAreNamedOrNumbered(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	for _, tt := range []struct {
+		holder Holder
+		isID   bool
+	}{
+		{Holder{Container: id}, true},
+		{Holder{Container: id[1:]}, false},
+		{Holder{Container: strings.ToUpper(id)}, false},
+		{Holder{Container: "trainer"}, false},
+		{Holder{Namespace: "ns", Pod: "p", Container: id}, false},
+	} {
+		_, isID := tt.holder.ContainerID()
+		assert.Equal(t, tt.isID, isID, "%+v", tt.holder)
+	}
+}
+
+func TestOtherVendorsUseTheSameNames(t *testing.T) {
+	for _, tt := range []struct {
+		uuid, model string
+		nvidia      bool
+	}{
+		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "NVIDIA L4", true},
+		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "", true},
+		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "Graphics Device", true},
+		{"MIG-c2f76b33-7953-256e-8f33-1343419b1a1c", "", true},
+		{"c2f76b33-7953-256e-8f33-1343419b1a1c", "Tesla T4", true},
+		{"c2f76b33-7953-256e-8f33-1343419b1a1c", "GRID-A100-10C", true},
+		{"c2f76b33-7953-256e-8f33-1343419b1a1c", "A100-SXM4-40GB", true},
+		{"c2f76b33-7953-256e-8f33-1343419b1a1c", "", false},
+		{"c2f76b33-7953-256e-8f33-1343419b1a1c", "MTT S4000", false},
+		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "MTT-S4000", false},
+		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "AMD Instinct MI300X", false},
+	} {
+		var r Row
+		r.Set("UUID", tt.uuid)
+		r.Set("modelName", tt.model)
+		assert.Equal(t, tt.nvidia, r.IsNVIDIA(), "%s %s", tt.uuid, tt.model)
 	}
 }
 
@@ -453,8 +528,8 @@ func FuzzRow(f *testing.F) {
 				t.Fatalf("the order of labels matters: %v, %v", a, b)
 			}
 		}
-		if h, ok := a.Holder(); ok && h.Pod == "" {
-			t.Fatal("a holder without a pod")
+		if h, ok := a.Holder(); ok && h.Container == "" && h.Job == "" && (h.Pod == "" || h.Namespace == "") {
+			t.Fatal("a holder that nothing names")
 		}
 		ParseProfile(v1)
 		LookupModel(v1)

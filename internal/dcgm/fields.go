@@ -51,6 +51,8 @@ const (
 	NVLinkRXRate
 	NVLinkTXTotal
 	NVLinkRXTotal
+	NVLinkTXBandwidth
+	NVLinkRXBandwidth
 	PCIeMaxLinkGen
 	PCIeMaxLinkWidth
 	XIDLast
@@ -65,6 +67,12 @@ const (
 	NVLinkCRCData
 	NVLinkReplay
 	NVLinkRecovery
+	NVLinkLinkCRC
+	NVLinkLinkReplay
+	NVLinkLinkRecovery
+	NVLinkRecoveryEvents
+	NVLinkRecoverySuccessful
+	NVLinkRecoveryFailed
 	// NumFields is one more than the highest ID.
 	NumFields
 )
@@ -133,6 +141,14 @@ type Spelling struct {
 // *_VIOLATION values are nanoseconds in every version, whatever
 // their HELP says. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates,
 // whatever their TYPE says.
+//
+// NVLink errors have three generations of counters, sums over all links in each: the
+// …_ERROR_COUNT_TOTAL of NVLink 3 and earlier, the …_ERROR_DL_* of Hopper, on which
+// the former have no value, and of Blackwell the …_LINK_RECOVERY_*.
+//
+// Left out on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
+// NVLINK_THROUGHPUT_BYTES_PER_SECOND) is transmitted and received data in one sum
+// (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput speaks of one direction.
 var fields = [...]Field{
 	{FBUsed, "DCGM_FI_DEV_FB_USED", MiB, Level, Instance, names("dcgm_fb_used"), []Rescaled{{"DCGM_FI_DEV_FB_USED_BYTES", Byte}}},
 	{FBFree, "DCGM_FI_DEV_FB_FREE", MiB, Level, Instance, names("dcgm_fb_free"), []Rescaled{{"DCGM_FI_DEV_FB_FREE_BYTES", Byte}}},
@@ -182,6 +198,8 @@ var fields = [...]Field{
 	{NVLinkRXRate, "DCGM_FI_PROF_NVLINK_RX_BYTES", BytePerSecond, Level, Board, nil, nil},
 	{NVLinkTXTotal, "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", ByteCount, Counter, Board, names("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_TX_BYTES_TOTAL"), nil},
 	{NVLinkRXTotal, "DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", ByteCount, Counter, Board, names("DCGM_FI_DEV_NVLINK_RX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_RX_BYTES_TOTAL"), nil},
+	{NVLinkTXBandwidth, "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", ThousandKiBPerSecond, Level, Board, names("DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL"), nil},
+	{NVLinkRXBandwidth, "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", ThousandKiBPerSecond, Level, Board, names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), nil},
 	{PCIeMaxLinkGen, "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", None, Level, Board, nil, nil},
 	{PCIeMaxLinkWidth, "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", None, Level, Board, nil, nil},
 
@@ -197,6 +215,12 @@ var fields = [...]Field{
 	{NVLinkCRCData, "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"), nil},
 	{NVLinkReplay, "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"), nil},
 	{NVLinkRecovery, "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total"), nil},
+	{NVLinkLinkCRC, "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL"), nil},
+	{NVLinkLinkReplay, "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_REPLAY_TOTAL"), nil},
+	{NVLinkLinkRecovery, "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL"), nil},
+	{NVLinkRecoveryEvents, "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL"), nil},
+	{NVLinkRecoverySuccessful, "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_RECOVERY_SUCCESSFUL_TOTAL"), nil},
+	{NVLinkRecoveryFailed, "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", None, Counter, Board, names("DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL"), nil},
 }
 
 func names(s ...string) []string { return s }

@@ -1,6 +1,10 @@
 package dcgm
 
-import "strings"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // Role is what a label of a row tells.
 type Role uint8
@@ -55,6 +59,12 @@ const (
 	RoleDRAPool
 	// RoleDRADevice is that device's name in the pool.
 	RoleDRADevice
+	// RoleJob is the number of the batch job that holds the device.
+	RoleJob
+	// RoleDriverVersion is the version of the NVIDIA driver.
+	RoleDriverVersion
+	// RoleSerial is the board's serial number.
+	RoleSerial
 	// RoleMIGUUID is the MIG-<uuid> of that device.
 	RoleMIGUUID
 	// NumRoles is one more than the highest role.
@@ -78,6 +88,12 @@ var roles = map[string]Role{
 	"exported_namespace": RoleRelayedNamespace, "exported_pod_namespace": RoleRelayedNamespace,
 	"exported_container": RoleRelayedContainer, "exported_container_name": RoleRelayedContainer,
 	"exported_pod_uid": RoleRelayedPodUID, "exported_uid": RoleRelayedPodUID,
+	"hpc_job":                       RoleJob,
+	"DCGM_FI_DRIVER_VERSION":        RoleDriverVersion,
+	"DCGM_FI_SYSTEM_DRIVER_VERSION": RoleDriverVersion,
+	"DCGM_FI_DEV_SERIAL":            RoleSerial,
+	"DCGM_FI_DEV_BOARD_SERIAL":      RoleSerial,
+
 	"vgpu":   RoleVGPU,
 	"xid":    RoleXID,
 	"nvlink": RoleLink, "nvswitch": RoleSwitch,
@@ -113,45 +129,89 @@ func (r *Row) IsGPU() bool {
 	return r.text[RoleUUID] != "" && r.text[RoleLink] == "" && r.text[RoleSwitch] == "" && r.text[RoleCPU] == ""
 }
 
-// Holder is the container that a row names.
+// IsNVIDIA reports whether the row's labels look like NVIDIA's: other vendors'
+// exporters use DCGM's metric names too. A UUID begins with GPU- or MIG-; where it
+// does not, the model has to be one of NVIDIA's.
+func (r *Row) IsNVIDIA() bool {
+	model := foldModel(r.text[RoleModel])
+	uuid := r.text[RoleUUID]
+	switch {
+	case hasWord(model, otherVendors):
+		return false
+	case strings.HasPrefix(uuid, "GPU-"), strings.HasPrefix(uuid, "MIG-"):
+		return true
+	}
+	_, migs := ModelSlicing(model)
+	return migs || ModelLinks(model) != (Links{}) || hasWord(model, brands)
+}
+
+// otherVendors are words of the names of boards that are not NVIDIA's, brands of
+// those that are.
+var (
+	otherVendors = []string{"mtt", "moore", "amd", "instinct", "radeon", "intel", "ascend", "metax", "hygon", "iluvatar"}
+	brands       = []string{"nvidia", "tesla", "quadro", "geforce", "rtx", "gtx", "titan", "grid"}
+)
+
+func hasWord(text string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return containsWords(text, w) })
+}
+
+// Holder is who a row names: a container of a pod, or without a pod a container by
+// its name or id, or a batch job.
 type Holder struct {
 	Namespace, Pod, UID, Container string
+	// Job is the number of a batch job, where the row names no container.
+	Job string
 }
+
+// ContainerID returns the id of a container without a pod. It reports false where
+// the row names the container otherwise.
+func (h *Holder) ContainerID() (string, bool) {
+	return h.Container, h.Pod == "" && containerID.MatchString(h.Container)
+}
+
+var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // Relayed reports whether a Prometheus stands between the exporter and us and
 // moved the holder's labels away, so that the plain ones are the scrape
 // target's.
 func (r *Row) Relayed() bool {
-	return r.text[RoleRelayedPod] != ""
+	return r.text[RoleRelayedPod] != "" || r.text[RoleRelayedContainer] != ""
 }
 
 // Plain returns the container that the row's plain labels name: the holder, or
 // the scrape target when the row is relayed. Of a GPU that nobody holds, a
 // relayed scrape carries the target's plain labels too: compare with the Plain
-// of relayed rows. It reports false when there is no pod in the plain labels.
+// of relayed rows. It reports false when the plain labels name no container.
 func (r *Row) Plain() (Holder, bool) {
 	h := Holder{
 		Namespace: r.text[RoleNamespace], Pod: r.text[RolePod],
 		UID: r.text[RolePodUID], Container: r.text[RoleContainer],
 	}
-	return h, h.Pod != ""
+	return h, h.Pod != "" || h.isPlain()
 }
 
-// Holder returns the container that the row names as the holder of its device.
-// It reports false when the row names nobody, or only the exporter itself.
+// isPlain reports whether a container is named, and nothing of a pod.
+func (h *Holder) isPlain() bool {
+	return h.Container != "" && h.Pod == "" && h.Namespace == "" && h.UID == ""
+}
+
+// Holder returns who the row names as the holder of its device. It reports false
+// when the row names nobody, or only the exporter itself. A pod is one only with its
+// namespace, and a job holds what no container does.
 func (r *Row) Holder() (Holder, bool) {
-	h, ok := r.Plain()
+	h, _ := r.Plain()
 	if r.Relayed() {
 		h = Holder{
 			Namespace: r.text[RoleRelayedNamespace], Pod: r.text[RoleRelayedPod],
 			UID: r.text[RoleRelayedPodUID], Container: r.text[RoleRelayedContainer],
 		}
-		ok = true
 	}
-	if !ok || isExporter(h) {
-		return Holder{}, false
+	if (h.Pod != "" && h.Namespace != "" || h.isPlain()) && !isExporter(h) {
+		return h, true
 	}
-	return h, true
+	job := r.text[RoleJob]
+	return Holder{Job: job}, job != ""
 }
 
 // isExporter recognises the exporter's own pod, which scrape configurations
@@ -163,5 +223,5 @@ func isExporter(h Holder) bool {
 	case "dcgm-exporter", "nvidia-dcgm-exporter":
 		return true
 	}
-	return strings.Contains(h.Pod, "dcgm-exporter")
+	return strings.Contains(h.Pod, "dcgm-exporter") || h.Pod == "" && strings.Contains(h.Container, "dcgm-exporter")
 }

@@ -42,6 +42,9 @@ const (
 	Nanosecond
 	// Second is a duration.
 	Second
+	// ThousandKiBPerSecond is the transfer rate that DCGM calls MB/s: NVML's KiB a
+	// second divided by 1000.
+	ThousandKiBPerSecond
 )
 
 // DCGM's "no value" sentinels. Each type has four consecutive ones: blank, not
@@ -87,6 +90,8 @@ var (
 		Celsius:        {1, true, true, -100, 1000},
 		Nanosecond:     {1e-9, false, false, 0, inf},
 		Second:         {1, false, true, 0, inf},
+
+		ThousandKiBPerSecond: {1000 << 10, true, true, 0, 1e8},
 	}
 )
 
@@ -189,6 +194,6 @@ func BlankText(s string) bool {
 func (u Unit) String() string {
 	return [...]string{
 		"count", "bit mask", "ratio", "%", "ratio or %", "MiB", "bytes", "bytes", "bytes/s",
-		"MHz", "Hz", "W", "mJ", "J", "°C", "ns", "s",
+		"MHz", "Hz", "W", "mJ", "J", "°C", "ns", "s", "1000 KiB/s",
 	}[u]
 }

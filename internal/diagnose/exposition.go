@@ -33,10 +33,15 @@ type Exposition struct {
 
 // tally counts what warnings are made of.
 type tally struct {
-	rows, withoutUUID, blanks, duplicates   int
-	relayed, ownPod, reservation, boardDRA  bool
-	noHost, podAsHost, localhost, baseUnits bool
+	rows, withoutUUID, otherVendor, blanks, duplicates int
+	relayed, ownPod, reservation, boardDRA             bool
+	noHost, podAsHost, localhost, baseUnits            bool
+
+	memoryUtil bool
 }
+
+// memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
+const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 
 // row is one row of a known field, until all rows are there and tell the scale
 // of its unit.
@@ -108,6 +113,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 	e.scrape.Clues.Merge(clues)
 	sp, known := dcgm.Lookup(name)
+	e.seen.memoryUtil = e.seen.memoryUtil || name == memoryUtilRatio
 	if !text.IsGPU() {
 		switch {
 		case text.Get(dcgm.RoleLink) == "" && text.Get(dcgm.RoleSwitch) == "" && text.Get(dcgm.RoleCPU) == "":
@@ -115,6 +121,10 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		case known:
 			e.scrape.Declare(sp.Field.ID)
 		}
+		return
+	}
+	if !text.IsNVIDIA() {
+		e.seen.otherVendor++
 		return
 	}
 	if e.repeats(name, labels) {

@@ -112,7 +112,7 @@ func TestAReportIsCompleteWhenOnlyTheHardwareIsShortOfSomething(t *testing.T) {
 	} {
 		t.Run(model, func(t *testing.T) {
 			labels := " UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=" + model
-			rows := []string{"MEMORY_TEMP 0" + labels, "POWER_USAGE 3 pod=p" + labels}
+			rows := []string{"MEMORY_TEMP 0" + labels, "POWER_USAGE 3 pod=p namespace=ns" + labels}
 			without := func(unwanted func(dcgm.ID) bool) (out []string) {
 				out = append(out, rows...)
 				for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
@@ -137,7 +137,7 @@ func TestAReportIsCompleteWhenOnlyTheHardwareIsShortOfSomething(t *testing.T) {
 
 func TestDevicesAreInOrder(t *testing.T) {
 	r := expose(t, "GPU_TEMP 1 UUID=GPU-c device=nvidia10", "GPU_TEMP 1 UUID=GPU-b device=nvidia9",
-		"GPU_TEMP 1 UUID=a device=nvidia1 GPU_I_ID=10", "GPU_TEMP 1 UUID=a device=nvidia1 GPU_I_ID=9 GPU_I_PROFILE=1g.5gb").Report()
+		"GPU_TEMP 1 UUID=GPU-a device=nvidia1 GPU_I_ID=10", "GPU_TEMP 1 UUID=GPU-a device=nvidia1 GPU_I_ID=9 GPU_I_PROFILE=1g.5gb").Report()
 	var ids []string
 	for _, d := range r.Devices {
 		ids = append(ids, d.ID+" "+d.Kind)
@@ -148,15 +148,15 @@ func TestDevicesAreInOrder(t *testing.T) {
 
 func TestTheExporterIsRecognisedByItsText(t *testing.T) {
 	for row, want := range map[string]string{
-		"GPU_TEMP 1 UUID=1 Hostname=n":                   "before 3.3.7-3.5.0",
-		"GPU_TEMP 1 uuid=1 pci_bus_id=0 Hostname=n":      "3.3.7-3.5.0 to 4.5.3-4.8.2",
-		"GPU_TEMP 1 UUID=1 pci_bus_id=0 hostname=n":      "4.6.0-4.8.3 or later",
-		"FB_USED_BYTES 1 UUID=1 pci_bus_id=0 hostname=n": "4.7.0-4.9.0 or later",
-		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":  "", // links spell their labels their own way
-		"GPU_TEMP 1 gpu=0 Hostname=n":                    "",
-		"other_metric 1 UUID=1 pci_bus_id=0 hostname=n":  "",
-		"GPU_TEMP 1 UUID=1 DCGM_FI_DRIVER_VERSION=535.1": "before 3.3.7-3.5.0",
-		"SOMETHING_NEW 1 UUID=1 pci_bus_id=0 hostname=n": "4.6.0-4.8.3 or later",
+		"GPU_TEMP 1 UUID=GPU-1 Hostname=n":                   "before 3.3.7-3.5.0",
+		"GPU_TEMP 1 uuid=GPU-1 pci_bus_id=0 Hostname=n":      "3.3.7-3.5.0 to 4.5.3-4.8.2",
+		"GPU_TEMP 1 UUID=GPU-1 pci_bus_id=0 hostname=n":      "4.6.0-4.8.3 or later",
+		"FB_USED_BYTES 1 UUID=GPU-1 pci_bus_id=0 hostname=n": "4.7.0-4.9.0 or later",
+		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":      "", // links spell their labels their own way
+		"GPU_TEMP 1 gpu=0 Hostname=n":                        "",
+		"other_metric 1 UUID=GPU-1 pci_bus_id=0 hostname=n":  "",
+		"GPU_TEMP 1 UUID=GPU-1 DCGM_FI_DRIVER_VERSION=535.1": "before 3.3.7-3.5.0",
+		"SOMETHING_NEW 1 UUID=GPU-1 pci_bus_id=0 hostname=n": "4.6.0-4.8.3 or later",
 	} {
 		assert.Equal(t, want, expose(t, row).Report().Exporter.Version, row)
 	}
@@ -196,6 +196,8 @@ func TestWarnings(t *testing.T) {
 		{"two exporters by target", []string{"GPU_TEMP 30 instance=a:9400 " + l4, "GPU_TEMP 30 instance=b:9400 " + l4}, []string{"two_exporters"}},
 		{"a series twice", []string{"GPU_TEMP 30 " + l4, "GPU_TEMP 31 " + l4}, []string{"duplicate_series"}},
 		{"no UUID", []string{"GPU_TEMP 30 gpu=0"}, []string{"no_uuid"}},
+		{"memory bandwidth that reads as occupancy", []string{"MEMORY_UTIL_RATIO 0.3 UUID=GPU-1 hostname=n"}, []string{"memory_util_is_bandwidth"}},
+		{"another vendor's GPU", []string{"GPU_TEMP 30 UUID=1c8f hostname=n modelName=MTT-S4000"}, []string{"other_vendor"}},
 		{"rows of CPUs and switches need no UUID", []string{"GPU_TEMP 30 " + l4, "DCGM_FI_DEV_CPU_UTIL_TOTAL 1 cpu=0", "DCGM_FI_DEV_NVSWITCH_X 1 nvswitch=nvswitch0"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -64,6 +64,10 @@ func (e *Exposition) warnings() []Warning {
 		"%s with the name and the labels of an earlier one. Likely two exporters or two texts in one.", count(t.duplicates, "row"))
 	warn(t.withoutUUID > 0, "no_uuid",
 		"%s of DCGM metrics without a GPU's UUID: they cannot be told apart and are dropped.", count(t.withoutUUID, "row"))
+	warn(t.otherVendor > 0, "other_vendor",
+		"%s of DCGM metrics about GPUs that are not NVIDIA's, by their UUID and model: they are dropped.", count(t.otherVendor, "row"))
+	warn(t.memoryUtil, "memory_util_is_bandwidth",
+		"%s is the time in which memory was read or written (MEM_COPY_UTIL before 4.9), not how full it is: take hw.gpu.memory.utilization for occupancy.", memoryUtilRatio)
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -65,7 +66,8 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 	if s.Kind == signal.Gauge {
 		dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
 	} else {
-		dp = m.SetEmptySum().DataPoints().AppendEmpty()
+		m.SetEmptySum().SetIsMonotonic(s.Kind == signal.Counter)
+		dp = m.Sum().DataPoints().AppendEmpty()
 	}
 	since, err := time.ParseDuration(at)
 	require.NoError(t, err)
@@ -97,6 +99,23 @@ func PutAll(t require.TestingT, m pcommon.Map, text string) {
 			m.PutStr(k, v)
 		} else {
 			require.Empty(t, part)
+		}
+	}
+}
+
+// Contract asserts that every metric of the output contract is of its data type and
+// unit.
+func Contract(t testing.TB, md pmetric.Metrics) {
+	t.Helper()
+	for p := range points.All(md) {
+		s, ok := signal.Lookup(p.Metric.Name())
+		if !ok {
+			continue
+		}
+		sum := p.Metric.Type() == pmetric.MetricTypeSum
+		require.Equal(t, s.Kind != signal.Gauge, sum, "%s is a Sum", s.Name)
+		if sum {
+			require.Equal(t, s.Kind == signal.Counter, p.Metric.Sum().IsMonotonic(), "%s is monotonic", s.Name)
 		}
 	}
 }

@@ -8,7 +8,24 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
+
+// Begin makes an empty metric one of the output contract, with its name, unit,
+// description and data type, and returns its points.
+func Begin(m pmetric.Metric, s *signal.Metric) pmetric.NumberDataPointSlice {
+	m.SetName(s.Name)
+	m.SetUnit(s.Unit)
+	m.SetDescription(s.Description)
+	if s.Kind == signal.Gauge {
+		return m.SetEmptyGauge().DataPoints()
+	}
+	sum := m.SetEmptySum()
+	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	sum.SetIsMonotonic(s.Kind == signal.Counter)
+	return sum.DataPoints()
+}
 
 // Of returns the number points of a gauge or a sum; other types have none.
 func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // three returns a gauge of two points in one Resource and a sum of one in another,
@@ -57,4 +59,29 @@ func TestAttributesAreWrittenSorted(t *testing.T) {
 	m.PutStr("host.name", "n1")
 	assert.Equal(t, "{gpu.mig.gpu_instance.id=7, host.name=n1, hw.id=GPU-1}", Text(m))
 	assert.Equal(t, "{gpu.mig.gpu_instance.id=7, hw.id=GPU-1}", Text(m, "host.name"))
+}
+
+func TestBeginMakesAMetricOfTheContract(t *testing.T) {
+	for _, tt := range []struct {
+		metric    *signal.Metric
+		kind      pmetric.MetricType
+		monotonic bool
+	}{
+		{signal.HwPower, pmetric.MetricTypeGauge, false},
+		{signal.HwEnergy, pmetric.MetricTypeSum, true},
+		{signal.HwGPUMemoryUsage, pmetric.MetricTypeSum, false},
+		{signal.K8sContainerGPUMemoryUsage, pmetric.MetricTypeSum, false},
+	} {
+		m := pmetric.NewMetric()
+		Begin(m, tt.metric).AppendEmpty()
+		assert.Equal(t, tt.metric.Name, m.Name())
+		assert.Equal(t, tt.metric.Unit, m.Unit())
+		assert.Equal(t, tt.metric.Description, m.Description())
+		assert.Equal(t, tt.kind, m.Type(), m.Name())
+		assert.Equal(t, 1, Of(m).Len())
+		if tt.kind == pmetric.MetricTypeSum {
+			assert.Equal(t, pmetric.AggregationTemporalityCumulative, m.Sum().AggregationTemporality())
+			assert.Equal(t, tt.monotonic, m.Sum().IsMonotonic())
+		}
+	}
 }

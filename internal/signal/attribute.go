@@ -16,6 +16,10 @@ const (
 	HardwareVendor = "hw.vendor"
 	// HardwareType is the kind of the component; always TypeGPU here.
 	HardwareType = "hw.type"
+	// HardwareSerialNumber is the board's serial number.
+	HardwareSerialNumber = "hw.serial_number"
+	// HardwareDriverVersion is the version of the device's driver.
+	HardwareDriverVersion = "hw.driver_version"
 	// GPUTask tells which engine hw.gpu.utilization speaks of.
 	GPUTask = "hw.gpu.task"
 	// SensorLocation tells which temperature sensor was read.
@@ -76,6 +80,12 @@ const (
 	DRAShareID = "dra.share_id"
 	// DRADeviceType is the driver's type of a device: gpu, mig, vfio.
 	DRADeviceType = "dra.device.type"
+	// DRATaintKey is the key of a device's taint: gpu.nvidia.com/xid.
+	DRATaintKey = "dra.taint.key"
+	// DRATaintValue is the value of that taint, where it has one: 79.
+	DRATaintValue = "dra.taint.value"
+	// DRATaintEffect is what the taint does to claims: NoSchedule, NoExecute, None.
+	DRATaintEffect = "dra.taint.effect"
 	// DRACapacity is the name of a capacity that a device advertises.
 	DRACapacity = "dra.capacity"
 
@@ -105,6 +115,10 @@ const (
 	K8sPodName       = "k8s.pod.name"
 	K8sPodUID        = "k8s.pod.uid"
 	K8sContainerName = "k8s.container.name"
+	// ContainerName is the name of a container that is in no pod.
+	ContainerName = "container.name"
+	// HPCJobID is the number of a batch job.
+	HPCJobID = "hpc.job.id"
 )
 
 // Well-known attribute values.
@@ -161,6 +175,8 @@ func PointAttributes() []Attribute {
 		{HardwareModel, "the model as exposed", nil},
 		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA}},
 		{HardwareType, "the kind of hardware", []string{TypeGPU}},
+		{HardwareSerialNumber, "the board's serial number, where exposed", nil},
+		{HardwareDriverVersion, "the driver's version, where exposed", nil},
 		{MIGProfile, "MIG profile, on instances", nil},
 		{MIGInstanceID, "NVML GPU instance id, on instances", nil},
 		{MIGUUID, "MIG device UUID, where it is known", nil},
@@ -204,6 +220,9 @@ func PointAttributes() []Attribute {
 		{Signal, "sample metric that an exporter can give or not, with its own attribute in braces", nil},
 		{Rule, "rule of the GPU share API that is broken", nil},
 		{DRADeviceType, "driver's type of the device", nil},
+		{DRATaintKey, "key of a device's taint", nil},
+		{DRATaintValue, "value of that taint, where it has one", nil},
+		{DRATaintEffect, "what that taint does to claims", []string{"NoSchedule", "NoExecute", "None"}},
 		{DRACapacity, "name of a device's capacity", nil},
 		{ProcessPID, "process ID on the host", nil},
 		{ContainerID, "container runtime's ID", nil},
@@ -219,6 +238,7 @@ func PointAttributes() []Attribute {
 func DescriptiveAttributes() []string {
 	return []string{
 		HardwareParent, HardwareName, HardwareModel, HardwareVendor, HardwareType,
+		HardwareSerialNumber, HardwareDriverVersion,
 		MIGProfile, MIGInstanceID, MIGUUID, SharingStrategy, HolderSource,
 		ResourceClaimName, ResourceClaimUID, DeviceClassName,
 		DRADriver, DRAPool, DRADevice, DRARequest, DRAShareID,

@@ -90,6 +90,13 @@ var (
 		Source:      "ResourceSlice devices",
 		Attributes:  []string{DRADriver, DRAPool, DRADevice},
 	})
+	// K8sResourceSliceDeviceTaint is one taint of an advertised device.
+	K8sResourceSliceDeviceTaint = add(Metric{
+		Name: "k8s.resourceslice.device.taint", Unit: "{taint}", Int: true, Stage: StageCluster,
+		Description: "1 for each taint that a driver put on an advertised device, with its key, value and effect.",
+		Source:      "ResourceSlice devices; DeviceTaintRules are not read",
+		Attributes:  []string{DRADriver, DRAPool, DRADevice, DRATaintKey, DRATaintValue, DRATaintEffect},
+	})
 	// K8sResourceClaimCount counts ResourceClaims.
 	K8sResourceClaimCount = add(Metric{
 		Name: "k8s.resourceclaim.count", Unit: "{claim}", Int: true, Stage: StageCluster,

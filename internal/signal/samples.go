@@ -52,7 +52,7 @@ var (
 	HwErrors = add(Metric{
 		Name: "hw.errors", Unit: "{error}", Kind: Counter, Int: true,
 		Description: "Errors of the device; one point 0 without error.type says that XID errors are watched and none has come.",
-		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name",
+		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
 		Attributes:  []string{ErrorType},
 	})
 	// GPUClockFrequency is the frequency of one clock.
@@ -125,7 +125,7 @@ var (
 	GPUNVLinkThroughput = add(Metric{
 		Name: "gpu.nvlink.throughput", Unit: "By/s",
 		Description: "Bytes per second over all NVLinks in one direction, seen from the GPU.",
-		Source:      "PROF_NVLINK_TX_BYTES, PROF_NVLINK_RX_BYTES (rates), else the rate of NVLINK_*_BYTES_TOTAL",
+		Source:      "PROF_NVLINK_TX_BYTES, PROF_NVLINK_RX_BYTES (rates), else the rate of NVLINK_*_BYTES_TOTAL, else NVLINK_TX_BANDWIDTH_TOTAL, NVLINK_RX_BANDWIDTH_TOTAL; never NVLINK_BANDWIDTH_TOTAL, which is both directions in one",
 		Attributes:  []string{IODirection},
 	})
 	// GPUPCIeUtilization is the PCIe rate as a fraction of the link's capacity.
@@ -157,7 +157,7 @@ var (
 	})
 	// K8sContainerGPUMemoryUsage is the GPU memory that a container uses.
 	K8sContainerGPUMemoryUsage = add(Metric{
-		Name: "k8s.container.gpu.memory.usage", Unit: "By", Int: true,
+		Name: "k8s.container.gpu.memory.usage", Unit: "By", Kind: UpDownCounter, Int: true,
 		Description: "GPU memory used by the container's processes on the device.",
 		Source:      "FB_USED rows with pod labels beside a row without; with gpu_budget an exclusive holder's device, processes, other exporters",
 	})

@@ -78,6 +78,7 @@ func feed(t testing.TB, p *gpuBudget, md pmetric.Metrics) string {
 	before := render(md, false)
 	after, err := p.processMetrics(context.Background(), md)
 	require.NoError(t, err)
+	goldentest.Contract(t, after)
 	assert.Equal(t, before, render(after, false), "what comes in passes untouched")
 	return render(after, true)
 }

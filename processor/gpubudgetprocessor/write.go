@@ -4,6 +4,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 )
@@ -117,11 +118,7 @@ func (w *writer) metric(rm pmetric.ResourceMetrics, s *signal.Metric) pmetric.Nu
 		ms = sm.Metrics()
 		w.scopes[rm] = ms
 	}
-	m := ms.AppendEmpty()
-	m.SetName(s.Name)
-	m.SetUnit(s.Unit)
-	m.SetDescription(s.Description)
-	return m.SetEmptyGauge().DataPoints()
+	return points.Begin(ms.AppendEmpty(), s)
 }
 
 func (w *writer) bytes(to target, s *signal.Metric, t, v int64, from budget.Source) {

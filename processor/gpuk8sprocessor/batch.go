@@ -228,6 +228,7 @@ var describes = func() map[string]bool {
 	keys := map[string]bool{signal.HardwareID: true}
 	for _, key := range []string{
 		signal.HardwareParent, signal.HardwareName, signal.HardwareModel, signal.HardwareVendor, signal.HardwareType,
+		signal.HardwareSerialNumber, signal.HardwareDriverVersion,
 		signal.MIGProfile, signal.MIGInstanceID, signal.MIGUUID, signal.DRADriver, signal.DRAPool, signal.DRADevice,
 	} {
 		keys[key] = true

@@ -159,6 +159,7 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 				continue
 			}
 			require.NoError(t, err)
+			goldentest.Contract(t, md)
 			b.WriteString(render(md))
 		}
 	}

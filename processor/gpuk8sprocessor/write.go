@@ -285,10 +285,13 @@ func (o *output) metric(k metricKey, describe func(pmetric.Metric)) {
 	o.last, o.lastPoints = k, dps
 }
 
-// contract returns the points of a Gauge of the output contract.
+// contract returns the points of a metric of the output contract.
 func (o *output) contract(m *signal.Metric) pmetric.NumberDataPointSlice {
-	o.metric(metricKey{name: m.Name, unit: m.Unit, kind: pmetric.MetricTypeGauge}, func(c pmetric.Metric) {
-		c.SetDescription(m.Description)
-	})
+	key := metricKey{name: m.Name, unit: m.Unit, kind: pmetric.MetricTypeGauge}
+	if m.Kind != signal.Gauge {
+		key.kind, key.temporality = pmetric.MetricTypeSum, pmetric.AggregationTemporalityCumulative
+		key.monotonic = m.Kind == signal.Counter
+	}
+	o.metric(key, func(c pmetric.Metric) { c.SetDescription(m.Description) })
 	return o.lastPoints
 }

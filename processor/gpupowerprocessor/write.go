@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/split"
 )
@@ -76,17 +77,7 @@ func (w *writer) metric(rm pmetric.ResourceMetrics, s *signal.Metric) pmetric.Nu
 		ms = sm.Metrics()
 		w.scopes[rm] = ms
 	}
-	m := ms.AppendEmpty()
-	m.SetName(s.Name)
-	m.SetUnit(s.Unit)
-	m.SetDescription(s.Description)
-	if s.Kind == signal.Counter {
-		sum := m.SetEmptySum()
-		sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
-		sum.SetIsMonotonic(true)
-		return sum.DataPoints()
-	}
-	return m.SetEmptyGauge().DataPoints()
+	return points.Begin(ms.AppendEmpty(), s)
 }
 
 // ofBoard adds a point of a board.

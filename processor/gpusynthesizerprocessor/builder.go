@@ -5,6 +5,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
@@ -155,10 +156,7 @@ func (b *builder) resource(key resourceKey) *output {
 	put(attrs, signal.HostName, key.place.Host)
 	put(attrs, signal.K8sNodeName, key.place.Node)
 	put(attrs, signal.K8sClusterName, b.cluster)
-	put(attrs, signal.K8sNamespaceName, key.holder.Namespace)
-	put(attrs, signal.K8sPodName, key.holder.Pod)
-	put(attrs, signal.K8sPodUID, key.holder.UID)
-	put(attrs, signal.K8sContainerName, key.holder.Container)
+	putHolder(attrs, &key.holder)
 	sm := rm.ScopeMetrics().AppendEmpty()
 	sm.Scope().SetName(scopeName)
 	sm.Scope().SetVersion(b.version)
@@ -169,20 +167,7 @@ func (b *builder) resource(key resourceKey) *output {
 
 // metric begins a metric in a Resource.
 func (b *builder) metric(o *output, s *signal.Metric) pmetric.NumberDataPointSlice {
-	m := o.metrics.AppendEmpty()
-	m.SetName(s.Name)
-	m.SetUnit(s.Unit)
-	m.SetDescription(s.Description)
-	var dps pmetric.NumberDataPointSlice
-	switch s.Kind {
-	case signal.Counter, signal.UpDownCounter:
-		sum := m.SetEmptySum()
-		sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
-		sum.SetIsMonotonic(s.Kind == signal.Counter)
-		dps = sum.DataPoints()
-	default:
-		dps = m.SetEmptyGauge().DataPoints()
-	}
+	dps := points.Begin(o.metrics.AppendEmpty(), s)
 	if o.device {
 		dps.EnsureCapacity(b.sizes[s])
 	}
@@ -205,12 +190,33 @@ func (b *builder) template(d *synth.Device) *template {
 	put(t.attrs, signal.HardwareModel, d.Model)
 	t.attrs.PutStr(signal.HardwareVendor, signal.VendorNVIDIA)
 	t.attrs.PutStr(signal.HardwareType, signal.TypeGPU)
+	put(t.attrs, signal.HardwareDriverVersion, d.Driver)
+	if d.Parent == nil {
+		put(t.attrs, signal.HardwareSerialNumber, d.Serial)
+	}
 	put(t.attrs, signal.MIGProfile, d.Profile)
 	put(t.attrs, signal.MIGInstanceID, d.Instance)
 	put(t.attrs, signal.MIGUUID, d.MIGUUID)
 	putDRA(t.attrs, d.DRA)
 	b.devices[d] = t
 	return t
+}
+
+// putHolder writes who holds a device: a container of a pod, or one without, or a job.
+func putHolder(attrs pcommon.Map, h *dcgm.Holder) {
+	put(attrs, signal.HPCJobID, h.Job)
+	if h.Pod == "" {
+		if id, ok := h.ContainerID(); ok {
+			attrs.PutStr(signal.ContainerID, id)
+		} else {
+			put(attrs, signal.ContainerName, h.Container)
+		}
+		return
+	}
+	put(attrs, signal.K8sNamespaceName, h.Namespace)
+	put(attrs, signal.K8sPodName, h.Pod)
+	put(attrs, signal.K8sPodUID, h.UID)
+	put(attrs, signal.K8sContainerName, h.Container)
 }
 
 func putDRA(attrs pcommon.Map, d synth.DRA) {

@@ -19,7 +19,7 @@ func label(name, value string) labels.Label { return labels.Label{Name: name, Va
 func TestRecordedOutputs(t *testing.T) {
 	expected := map[string]struct{ must, mustNot []string }{
 		"kops_l4_idle.prom": {
-			must:    []string{"gauge hw.gpu.memory.utilization", "sum hw.gpu.memory.limit", "gauge hw.power", "gauge hw.gpu.utilization {hw.gpu.task=general", "host.name=gpu-node-1"},
+			must:    []string{"gauge hw.gpu.memory.utilization", "sum hw.gpu.memory.limit", "gauge hw.power", "hw.gpu.task=general", "host.name=gpu-node-1"},
 			mustNot: []string{"hw.sensor_location=memory", "xid", "gpu.device.holder", "gpu.clock.throttle.time"},
 		},
 		"upcloud_l40s_vm.prom": {
@@ -89,7 +89,7 @@ func TestRecordedOutputs(t *testing.T) {
 			got := run(t, "", s, onResources)
 			assert.Equal(t, got, run(t, "", s, onPoints))
 			want, known := expected[name]
-			assert.True(t, known, "say what must appear of %s", name)
+			assert.True(t, known || len(s[0].rows) == 0, "say what must appear of %s", name) // others have no row of DCGM
 			for _, text := range want.must {
 				assert.Contains(t, got, text)
 			}

@@ -1,6 +1,7 @@
 package gpusynthesizerprocessor
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"hash/maphash"
@@ -45,6 +46,7 @@ type gpuSynthesizer struct {
 	logger  *zap.Logger
 	storage storage.Client // nil without one
 	failing bool           // the last write to the storage failed
+	foreign bool           // rows of another vendor's GPUs came, and the log says so
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -159,6 +161,9 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 				}
 				return !keep
 			})
+			if sm.Metrics().Len() > 0 && sm.Scope().Name() == receiverScope {
+				p.placeOfExporter(rm.Resource().Attributes())
+			}
 			return sm.Metrics().Len() == 0
 		})
 		return rm.ScopeMetrics().Len() == 0
@@ -173,6 +178,22 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 		return md, processorhelper.ErrSkipProcessingData
 	}
 	return md, nil
+}
+
+// receiverScope is the scope of what the dcgm receiver hands on.
+const receiverScope = "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
+
+// placeOfExporter completes the place on the Resource of an exporter's own metrics,
+// which the dcgm receiver gives a host.name: it is that of the exporter's devices.
+func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
+	host := text(resource, signal.HostName)
+	if host == "" {
+		return
+	}
+	if _, known := resource.Get(signal.K8sNodeName); !known {
+		resource.PutStr(signal.K8sNodeName, cmp.Or(p.cfg.NodeName, host))
+	}
+	put(resource, signal.K8sClusterName, p.cfg.ClusterName)
 }
 
 // input is one Resource of a batch while it is read.
@@ -279,6 +300,11 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64) {
 		if n > 0 {
 			p.telemetry.ProcessorGpuSynthesizerPointsDropped.Add(ctx, n, p.reasons[r])
 		}
+	}
+	if stats.Dropped[synth.DropOtherVendor] > 0 && !p.foreign {
+		p.foreign = true
+		p.logger.Warn("DCGM metrics name GPUs that are not NVIDIA's; their rows are dropped. " +
+			"A UUID must begin with GPU- or MIG-, or modelName be one of NVIDIA's.")
 	}
 	if stats.Clamped > 0 {
 		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)

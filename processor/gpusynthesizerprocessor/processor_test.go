@@ -20,6 +20,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -167,6 +169,56 @@ DCGM_FI_DEV_NEW{UUID="GPU-1"} 1`)})
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestGPUsOfOtherVendorsAreCountedAndSaidOnce(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	core, logs := observer.New(zap.InfoLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	p, sink := newTestProcessor(t, "", set)
+	for _, seconds := range []int64{10, 20} {
+		feed(t, p, seconds, `DCGM_FI_DEV_GPU_TEMP{UUID="1c8fc4b7-0000-1000-80e0-c6d49f5b0d86",modelName="MTT S4000"} 40`)
+	}
+	assert.Zero(t, sink.DataPointCount())
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		{Value: 2, Attributes: attribute.NewSet(attribute.String("reason", "other_vendor"))},
+	}, metricdatatest.IgnoreTimestamp())
+	require.Len(t, logs.All(), 1)
+	assert.Contains(t, logs.All()[0].Message, "not NVIDIA's")
+}
+
+// The dcgm receiver names the host; node and cluster are those of the host's devices.
+func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
+	t.Setenv(nodeNameEnv, "")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("{node_name: node-7, cluster_name: east}"), 0o600))
+	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
+	md := pmetric.NewMetrics()
+	for _, from := range []struct{ scope, host, node string }{
+		{receiverScope, "h", ""}, {receiverScope, "h", "node-9"}, {receiverScope, "", ""}, {"another", "h", ""},
+	} {
+		rm := md.ResourceMetrics().AppendEmpty()
+		put(rm.Resource().Attributes(), signal.HostName, from.host)
+		put(rm.Resource().Attributes(), signal.K8sNodeName, from.node)
+		sm := rm.ScopeMetrics().AppendEmpty()
+		sm.Scope().SetName(from.scope)
+		m := sm.Metrics().AppendEmpty()
+		m.SetName("go_gc_duration_seconds")
+		m.SetEmptyGauge().DataPoints().AppendEmpty().Attributes().PutStr("quantile", "0.5")
+	}
+	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+	var got []string
+	for point := range points.All(sink.AllMetrics()[0]) {
+		got = append(got, points.Text(point.Resource.Attributes())+points.Text(point.Attributes()))
+	}
+	assert.Equal(t, []string{
+		"{host.name=h, k8s.cluster.name=east, k8s.node.name=node-7}{quantile=0.5}",
+		"{host.name=h, k8s.cluster.name=east, k8s.node.name=node-9}{quantile=0.5}",
+		"{}{quantile=0.5}",
+		"{host.name=h}{quantile=0.5}",
+	}, got)
 }
 
 func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {

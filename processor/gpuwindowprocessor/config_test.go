@@ -2,6 +2,7 @@ package gpuwindowprocessor
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,4 +143,14 @@ func TestEveryDescriptiveAttributeOfTheContractIsDescriptive(t *testing.T) {
 		assert.True(t, identity.describes(key), key)
 	}
 	assert.False(t, identity.describes(signal.ErrorType))
+}
+
+func TestEveryWordThatNamesAHolderTellsSeriesApart(t *testing.T) {
+	words := strings.Join(defaultIdentity().Resource, "|")
+	for _, key := range []string{
+		signal.K8sNamespaceName, signal.K8sPodName, signal.K8sPodUID, signal.K8sContainerName,
+		signal.ContainerName, signal.ContainerID, signal.HPCJobID,
+	} {
+		assert.Contains(t, strings.Split(words, "|"), key)
+	}
 }

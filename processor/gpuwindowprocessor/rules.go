@@ -57,9 +57,11 @@ func defaultIdentity() IdentityConfig {
 		Resource: []string{
 			signal.K8sNodeName + "|" + signal.HostName, signal.K8sClusterName, signal.K8sNamespaceName,
 			signal.K8sPodName, signal.K8sPodUID, signal.K8sContainerName,
+			signal.ContainerName + "|" + signal.ContainerID, signal.HPCJobID,
 		},
 		Descriptive: []string{
 			signal.HardwareParent, signal.HardwareName, signal.HardwareModel, signal.HardwareVendor, signal.HardwareType,
+			signal.HardwareSerialNumber, signal.HardwareDriverVersion,
 			"gpu.mig.*", signal.SharingStrategy,
 			"k8s.resourceclaim.*", signal.DeviceClassName, "dra.*",
 		},

@@ -1,9 +1,12 @@
 package dcgmreceiver
 
 import (
+	"slices"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
@@ -22,8 +25,9 @@ type batchBuilder struct {
 // build makes the batch of one scrape at ts. A nil scrape stands for a failed
 // one. Each label set becomes a Resource with the labels as attributes, each
 // sample a metric with one point without attributes; gpu.exporter.up comes
-// first, on a Resource with the exporter's node where that is known. Strings are
-// shared with the parser's cache.
+// first, on a Resource with the exporter's node where that is known. What the
+// exporter says of itself comes next, on one Resource with its place, the labels on
+// the points. Strings are shared with the parser's cache.
 func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -33,7 +37,17 @@ func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Ti
 	}
 	resources.EnsureCapacity(1 + len(scrape.Sets))
 	b.exporterUp(resources.AppendEmpty(), url, ts, 1)
+	var itself []*exposition.LabelSet
 	for _, set := range scrape.Sets {
+		if ofExporter(set) {
+			itself = append(itself, set)
+		}
+	}
+	b.exporter(resources, scrape, itself, url, ts)
+	for _, set := range scrape.Sets {
+		if slices.Contains(itself, set) {
+			continue
+		}
 		resource := resources.AppendEmpty()
 		attributes := resource.Resource().Attributes()
 		attributes.EnsureCapacity(len(set.Labels) + 1)
@@ -46,23 +60,95 @@ func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Ti
 		metrics := b.scope(resource)
 		metrics.EnsureCapacity(len(set.Samples))
 		for _, s := range set.Samples {
-			m := metrics.AppendEmpty()
-			m.SetName(s.Metric.Name)
-			var points pmetric.NumberDataPointSlice
-			if s.Metric.Counter {
-				sum := m.SetEmptySum()
-				sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
-				sum.SetIsMonotonic(true)
-				points = sum.DataPoints()
-			} else {
-				points = m.SetEmptyGauge().DataPoints()
-			}
-			point := points.AppendEmpty()
+			point := begin(metrics.AppendEmpty(), s.Metric).AppendEmpty()
 			point.SetTimestamp(ts)
 			point.SetDoubleValue(s.Value)
 		}
 	}
 	return md
+}
+
+// begin names a metric and returns its points.
+func begin(m pmetric.Metric, of *exposition.Metric) pmetric.NumberDataPointSlice {
+	m.SetName(of.Name)
+	if !of.Counter {
+		return m.SetEmptyGauge().DataPoints()
+	}
+	sum := m.SetEmptySum()
+	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	sum.SetIsMonotonic(true)
+	return sum.DataPoints()
+}
+
+// ofExporter reports whether samples are the exporter's own (go_goroutines,
+// process_cpu_seconds_total): no label tells of a device, a place or a holder, and
+// the names are not DCGM's.
+func ofExporter(set *exposition.LabelSet) bool {
+	for _, l := range set.Labels {
+		if dcgm.LabelRole(l.Name) != dcgm.NoRole {
+			return false
+		}
+	}
+	for _, s := range set.Samples {
+		if dcgm.Owns(s.Metric.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+// exporter adds the exporter's own metrics on a Resource with its place: the node,
+// where it is known, and the host that its rows agree on. Where there is neither the
+// endpoint tells exporters apart.
+func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, sets []*exposition.LabelSet, url string, ts pcommon.Timestamp) {
+	if len(sets) == 0 {
+		return
+	}
+	resource := resources.AppendEmpty()
+	place := resource.Resource().Attributes()
+	if host := hostOf(scrape); host != "" {
+		place.PutStr(signal.HostName, host)
+	}
+	if b.node != "" {
+		place.PutStr(signal.K8sNodeName, b.node)
+	}
+	if place.Len() == 0 {
+		place.PutStr(signal.URLFull, url)
+	}
+	metrics := b.scope(resource)
+	begun := map[*exposition.Metric]pmetric.NumberDataPointSlice{}
+	for _, set := range sets {
+		for _, s := range set.Samples {
+			points, ok := begun[s.Metric]
+			if !ok {
+				points = begin(metrics.AppendEmpty(), s.Metric)
+				begun[s.Metric] = points
+			}
+			point := points.AppendEmpty()
+			point.SetTimestamp(ts)
+			point.SetDoubleValue(s.Value)
+			for _, l := range set.Labels {
+				point.Attributes().PutStr(l.Name, l.Value)
+			}
+		}
+	}
+}
+
+// hostOf returns the host that all rows name, or nothing where they differ.
+func hostOf(scrape *exposition.Scrape) string {
+	host := ""
+	for _, set := range scrape.Sets {
+		for _, l := range set.Labels {
+			switch {
+			case dcgm.LabelRole(l.Name) != dcgm.RoleHost, l.Value == "", l.Value == host:
+			case host != "":
+				return ""
+			default:
+				host = l.Value
+			}
+		}
+	}
+	return host
 }
 
 func (b batchBuilder) exporterUp(resource pmetric.ResourceMetrics, url string, ts pcommon.Timestamp, up int64) {

@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
@@ -23,24 +24,20 @@ type batches struct {
 
 // take builds a batch of the first points, at most maxBatch, and returns how
 // many they are. Points of one place and metric have to follow each other.
-func (b *batches) take(points []demand.Point, now time.Time) (pmetric.Metrics, int) {
+func (b *batches) take(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
-	n := min(len(points), maxBatch)
+	n := min(len(from), maxBatch)
 	at := pcommon.NewTimestampFromTime(now)
 	var metrics pmetric.MetricSlice
 	var dps pmetric.NumberDataPointSlice
-	for i := range points[:n] {
-		p := &points[i]
-		newPlace := i == 0 || p.Place != points[i-1].Place
+	for i := range from[:n] {
+		p := &from[i]
+		newPlace := i == 0 || p.Place != from[i-1].Place
 		if newPlace {
 			metrics = b.resource(md, p.Place)
 		}
-		if newPlace || p.Metric != points[i-1].Metric {
-			m := metrics.AppendEmpty()
-			m.SetName(p.Metric.Name)
-			m.SetDescription(p.Metric.Description)
-			m.SetUnit(p.Metric.Unit)
-			dps = m.SetEmptyGauge().DataPoints()
+		if newPlace || p.Metric != from[i-1].Metric {
+			dps = points.Begin(metrics.AppendEmpty(), p.Metric)
 		}
 		dp := dps.AppendEmpty()
 		dp.SetTimestamp(at)

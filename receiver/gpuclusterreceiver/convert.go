@@ -276,6 +276,7 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 		Profile:    text(driver, d, "profile"),
 		Model:      text(driver, d, "productName"),
 		Taint:      taint(d.Taints),
+		Taints:     taints(d.Taints),
 	}
 	if d.NodeName != nil {
 		out.Node = *d.NodeName
@@ -373,4 +374,16 @@ func taint(taints []resourcev1.DeviceTaint) string {
 		}
 	}
 	return strongest
+}
+
+// taints returns all taints of a device.
+func taints(taints []resourcev1.DeviceTaint) []demand.Taint {
+	var out []demand.Taint
+	for _, t := range taints {
+		out = append(out, demand.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	slices.SortFunc(out, func(a, b demand.Taint) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+	})
+	return slices.Compact(out)
 }

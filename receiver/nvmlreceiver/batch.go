@@ -4,6 +4,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
@@ -109,24 +110,12 @@ func (b *batch) resource(podUID string) *output {
 
 // metric returns the points of a metric in a Resource.
 func (b *batch) metric(o *output, s *signal.Metric) pmetric.NumberDataPointSlice {
-	if points, ok := o.points[s]; ok {
-		return points
+	dps, ok := o.points[s]
+	if !ok {
+		dps = points.Begin(o.metrics.AppendEmpty(), s)
+		o.points[s] = dps
 	}
-	m := o.metrics.AppendEmpty()
-	m.SetName(s.Name)
-	m.SetUnit(s.Unit)
-	m.SetDescription(s.Description)
-	var points pmetric.NumberDataPointSlice
-	if s.Kind == signal.Gauge {
-		points = m.SetEmptyGauge().DataPoints()
-	} else {
-		sum := m.SetEmptySum()
-		sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
-		sum.SetIsMonotonic(s.Kind == signal.Counter)
-		points = sum.DataPoints()
-	}
-	o.points[s] = points
-	return points
+	return dps
 }
 
 // device returns what describes a device on its points.

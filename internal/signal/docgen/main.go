@@ -41,8 +41,8 @@ Everything that this distribution emits, generated from the table that the code 
 Three rules hold for all of them: **absent is not zero** (no source, no point; a 0 was observed),
 **a ratio is in [0, 1]** over the time that was observed, and there is **no composite score**.
 
-Device identity is on the data point (` + "`hw.id`, `hw.parent`, `hw.name`, `hw.model`, `hw.vendor`, `hw.type`, `gpu.mig.*`" + `),
-place and workload are on the Resource (` + "`host.name`, `k8s.node.name`, `k8s.cluster.name`; `k8s.namespace.name`, `k8s.pod.name`, `k8s.pod.uid`, `k8s.container.name`" + `).
+Device identity is on the data point (` + "`hw.id`, `hw.parent`, `hw.name`, `hw.model`, `hw.vendor`, `hw.type`, `hw.serial_number`, `hw.driver_version`, `gpu.mig.*`" + `),
+place and workload are on the Resource (` + "`host.name`, `k8s.node.name`, `k8s.cluster.name`; `k8s.namespace.name`, `k8s.pod.name`, `k8s.pod.uid`, `k8s.container.name`; outside Kubernetes `container.name` or `container.id`, `hpc.job.id`" + `).
 The attributes listed below are the metric's own: with node, workload and ` + "`hw.id`" + ` they identify a series, every other attribute only describes it.
 
 "In Prometheus" is the name after the default translation of Prometheus' OTLP intake, the prometheus exporter and remote write.
@@ -155,6 +155,8 @@ func fatal(is bool) string {
 func fields(b *strings.Builder) {
 	b.WriteString("\n## Field catalogue\nThe fields that signals are made of, with every name under which exporters expose them. ")
 	b.WriteString("Board fields repeat on the row of every MIG instance and become one series of the board.\n\n")
+	b.WriteString("Not among them, because no signal can be made of it without guessing: `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL` (`NVLINK_THROUGHPUT_TOTAL`, `NVLINK_THROUGHPUT_BYTES_PER_SECOND`), ")
+	b.WriteString("which is on by default, is what all links transmit and receive in one sum. Enable the fields of one direction instead.\n\n")
 	b.WriteString("| field | unit | scope | other names | other names, in another unit |\n|---|---|---|---|---|\n")
 	for _, f := range dcgm.Fields() {
 		scope := "instance"

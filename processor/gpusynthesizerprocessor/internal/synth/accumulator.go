@@ -96,7 +96,7 @@ type usage struct {
 	value  float64
 }
 
-// holder is a container named by labels.
+// holder is a container or a job named by labels.
 type holder struct {
 	dcgm.Holder
 	dra       DRA
@@ -119,7 +119,7 @@ func (a *accumulator) take(r *Row, targets []dcgm.Holder) {
 func (a *accumulator) addHolder(r *Row) int {
 	for i := range a.holders {
 		h := &a.holders[i]
-		if h.Pod != r.holder.Pod || h.Namespace != r.holder.Namespace || h.Container != r.holder.Container {
+		if h.Pod != r.holder.Pod || h.Namespace != r.holder.Namespace || h.Container != r.holder.Container || h.Job != r.holder.Job {
 			continue
 		}
 		if h.UID != "" && r.holder.UID != "" && h.UID != r.holder.UID {

@@ -29,8 +29,9 @@ type Device struct {
 	ID string
 	// Parent is the board of a MIG instance, else nil.
 	Parent *Device
-	// Name, Model, Profile and MIGUUID describe the device as last exposed.
-	Name, Model, Profile, MIGUUID string
+	// Name, Model, Profile and MIGUUID describe the device as last exposed, Driver is
+	// the driver's version and Serial the board's serial number.
+	Name, Model, Profile, MIGUUID, Driver, Serial string
 	// Instance is the GPU instance id of a MIG instance, else empty.
 	Instance string
 	// Place is where the device is. A device that moves is another one.
@@ -87,6 +88,8 @@ func (d *Device) describe(r *Row) {
 	changed = set(&d.Model, r.model) || changed
 	changed = set(&d.Profile, r.profile) || changed
 	changed = set(&d.MIGUUID, r.migUUID) || changed
+	changed = set(&d.Driver, r.driver) || changed
+	changed = set(&d.Serial, r.serial) || changed
 	if changed {
 		d.Version++
 	}
@@ -115,6 +118,8 @@ type Row struct {
 	model   string
 	profile string
 	migUUID string
+	driver  string
+	serial  string
 	dra     DRA
 	// draOther says that the DRA labels are about a MIG device although the
 	// row is the whole board's, as exporters up to 4.8.2 print them.
@@ -147,6 +152,9 @@ func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
 		name:  labels.Get(dcgm.RoleDevice),
 		model: labels.Get(dcgm.RoleModel),
 		xid:   -1,
+
+		driver: labels.Get(dcgm.RoleDriverVersion),
+		serial: labels.Get(dcgm.RoleSerial),
 	}
 	switch {
 	case labels.Get(dcgm.RoleLink) != "", labels.Get(dcgm.RoleSwitch) != "", labels.Get(dcgm.RoleCPU) != "":
@@ -154,6 +162,9 @@ func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
 		return r
 	case !labels.IsGPU():
 		r.drop = DropNoDevice
+		return r
+	case !labels.IsNVIDIA():
+		r.drop = DropOtherVendor
 		return r
 	}
 	r.dra = DRA{

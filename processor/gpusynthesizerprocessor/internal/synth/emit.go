@@ -12,7 +12,7 @@ import (
 type Point struct {
 	Metric *signal.Metric
 	Device *Device
-	// Holder is the container whose Resource the point belongs to; nil for
+	// Holder is the container or job whose Resource the point belongs to; nil for
 	// device series.
 	Holder *dcgm.Holder
 	// DRA is the holder's allocation, on points with a Holder.
@@ -73,24 +73,51 @@ var direct = []struct {
 	{dcgm.RowRemapUncorrectable, signal.HwErrors, "row_remap_uncorrectable", false},
 	{dcgm.RowRemapCorrectable, signal.HwErrors, "row_remap_correctable", false},
 	{dcgm.PCIeReplay, signal.HwErrors, "pcie_replay", false},
-	{dcgm.NVLinkReplay, signal.HwErrors, "nvlink_replay", false},
-	{dcgm.NVLinkRecovery, signal.HwErrors, "nvlink_recovery", false},
 }
 
 var saturationReasons = dcgm.SaturationReasons()
 
-// links lists the links: the field with their rate, the counter to
-// derive it from, and the direction.
+// nvlinkErrors lists the errors of NVLinks with what each can be made of, the
+// newest generation of counters first. Fields of one set add up.
+var nvlinkErrors = [...]struct {
+	own     string
+	sources [][]dcgm.ID
+}{
+	{"nvlink_crc", [][]dcgm.ID{{dcgm.NVLinkLinkCRC}, {dcgm.NVLinkCRCFlit, dcgm.NVLinkCRCData}, {dcgm.NVLinkCRCFlit}, {dcgm.NVLinkCRCData}}},
+	{"nvlink_replay", [][]dcgm.ID{{dcgm.NVLinkLinkReplay}, {dcgm.NVLinkReplay}}},
+	{"nvlink_recovery", [][]dcgm.ID{
+		{dcgm.NVLinkRecoveryEvents}, {dcgm.NVLinkRecoverySuccessful, dcgm.NVLinkRecoveryFailed},
+		{dcgm.NVLinkLinkRecovery}, {dcgm.NVLinkRecovery},
+	}},
+}
+
+// sum returns the sum of the first set of fields that all have a value.
+func (a *accumulator) sum(sets [][]dcgm.ID) (total float64, ok bool) {
+	for _, set := range sets {
+		total, ok = 0, true
+		for _, id := range set {
+			v, has := a.get(id)
+			total, ok = total+v, ok && has
+		}
+		if ok {
+			return total, true
+		}
+	}
+	return 0, false
+}
+
+// links lists the links: the field with their rate, the counter to derive it from,
+// the field with a coarse rate for want of both, and the direction.
 var links = [...]struct {
-	rate, total             dcgm.ID
+	rate, total, coarse     dcgm.ID
 	throughput, utilization *signal.Metric
 	direction               string
 	nvlink                  bool
 }{
-	{dcgm.PCIeTXRate, dcgm.PCIeTXTotal, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.DirectionTransmit, false},
-	{dcgm.PCIeRXRate, dcgm.PCIeRXTotal, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.DirectionReceive, false},
-	{dcgm.NVLinkTXRate, dcgm.NVLinkTXTotal, signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization, signal.DirectionTransmit, true},
-	{dcgm.NVLinkRXRate, dcgm.NVLinkRXTotal, signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization, signal.DirectionReceive, true},
+	{dcgm.PCIeTXRate, dcgm.PCIeTXTotal, 0, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.DirectionTransmit, false},
+	{dcgm.PCIeRXRate, dcgm.PCIeRXTotal, 0, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.DirectionReceive, false},
+	{dcgm.NVLinkTXRate, dcgm.NVLinkTXTotal, dcgm.NVLinkTXBandwidth, signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization, signal.DirectionTransmit, true},
+	{dcgm.NVLinkRXRate, dcgm.NVLinkRXTotal, dcgm.NVLinkRXBandwidth, signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization, signal.DirectionReceive, true},
 }
 
 const numByteCounters = len(links)
@@ -184,10 +211,10 @@ func (e *emitter) device() {
 			e.point(signal.GPUClockEventActive, r.Name, 0, v)
 		}
 	}
-	flit, hasFlit := a.get(dcgm.NVLinkCRCFlit)
-	data, hasData := a.get(dcgm.NVLinkCRCData)
-	if hasFlit || hasData {
-		e.point(signal.HwErrors, "nvlink_crc", 0, flit+data)
+	for i := range nvlinkErrors {
+		if v, ok := a.sum(nvlinkErrors[i].sources); ok {
+			e.point(signal.HwErrors, nvlinkErrors[i].own, 0, v)
+		}
 	}
 	e.links()
 	e.xid()
@@ -243,6 +270,9 @@ func (e *emitter) links() {
 			if !ok {
 				rate, ok = derived, derivable
 			}
+		}
+		if !ok {
+			rate, ok = e.a.get(l.coarse)
 		}
 		if !ok {
 			continue

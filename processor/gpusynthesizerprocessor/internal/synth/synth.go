@@ -29,6 +29,8 @@ const (
 	DropOtherEntity
 	// DropDeviceLimit is a row of a new device beyond the limit.
 	DropDeviceLimit
+	// DropOtherVendor is a row of a GPU that is not NVIDIA's.
+	DropOtherVendor
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons
 )
@@ -37,7 +39,7 @@ const (
 func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "not_finite", "absurd", "ambiguous_unit",
-		"no_device", "other_entity", "device_limit",
+		"no_device", "other_entity", "device_limit", "other_vendor",
 	}[r]
 }
 
@@ -230,10 +232,12 @@ func (s *Synthesizer) scrape(rows []observation) {
 	s.sweep(at)
 }
 
-// describeBoard gives a board that no row names its name and model.
+// describeBoard gives a board that no row names what its instances' rows say of it.
 func (d *Device) describeBoard(instance *Device) bool {
 	changed := set(&d.Name, instance.Name)
-	return set(&d.Model, instance.Model) || changed
+	changed = set(&d.Model, instance.Model) || changed
+	changed = set(&d.Driver, instance.Driver) || changed
+	return set(&d.Serial, instance.Serial) || changed
 }
 
 // fold adds one row to its device.

@@ -23,7 +23,7 @@ func busy() *Cluster {
 	c.SetTemplate(&Template{Name: "two", Requests: request})
 	c.SetClass(&Class{Name: "gpu.nvidia.com"})
 	c.SetSlice(&Slice{Name: "s", Driver: "gpu.nvidia.com", Pool: "a", Count: 1, Node: "a", Devices: []Device{
-		{Name: "gpu-0", Type: "gpu", UUID: "GPU-0", Capacity: []Capacity{{"memory", 80 << 30}}},
+		{Name: "gpu-0", Type: "gpu", UUID: "GPU-0", Taints: []Taint{{Key: "gpu.nvidia.com/xid", Value: "79"}}, Capacity: []Capacity{{"memory", 80 << 30}}},
 	}})
 	c.SetClaim(&Claim{
 		Name: "held", UID: "c1", Requests: request, Allocated: true,
@@ -54,7 +54,7 @@ func TestWhatIsNotObservedIsAbsent(t *testing.T) {
 		signal.K8sGPUPendingOldestAge, signal.K8sGPURequestInvalid,
 	}
 	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity}
-	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice}
+	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}
 	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice}
 	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}
 

@@ -173,12 +173,19 @@ type Device struct {
 	// Taint is the strongest effect of the device's taints: NoExecute,
 	// NoSchedule or empty.
 	Taint string
+	// Taints are all taints of the device, sorted, none twice.
+	Taints []Taint
 	// Attributes are further attributes of the device's point, ready to be emitted.
 	Attributes []Attribute
 	// Capacity is what the device advertises, in the unit of the quantity.
 	Capacity []Capacity
 	// CounterSets name the counter sets that the device draws from when it is used.
 	CounterSets []string
+}
+
+// Taint says why claims should keep away from a device; the value may be empty.
+type Taint struct {
+	Key, Value, Effect string
 }
 
 // Capacity is an advertised amount.

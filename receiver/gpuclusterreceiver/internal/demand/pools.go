@@ -268,14 +268,35 @@ func (e *emission) addPools() {
 			e.out = append(e.out, p.capacity...)
 		}
 	}
-	if e.disabled[signal.K8sResourceSliceDevice] {
-		return
+	if !e.disabled[signal.K8sResourceSliceDevice] {
+		for _, p := range complete {
+			for _, d := range p.order {
+				e.out = append(e.out, Point{
+					Metric: signal.K8sResourceSliceDevice, Place: Place{Node: d.node},
+					Attributes: d.attributes, More: d.Attributes, Int: 1,
+				})
+			}
+		}
 	}
-	for _, p := range complete {
-		for _, d := range p.order {
+	if !e.disabled[signal.K8sResourceSliceDeviceTaint] {
+		for _, p := range complete {
+			e.addTaints(p)
+		}
+	}
+}
+
+// addTaints emits the taints of a pool's devices.
+func (e *emission) addTaints(p *pool) {
+	for _, d := range p.order {
+		for _, t := range d.Taints {
+			attrs := []Attribute{
+				{signal.DRADriver, p.id.driver}, {signal.DRAPool, p.id.name}, {signal.DRADevice, d.Name},
+				{signal.DRATaintKey, t.Key}, {signal.DRATaintEffect, t.Effect},
+			}
+			attrs = appendSet(appendSet(attrs, signal.DRATaintValue, t.Value), signal.DRADeviceType, d.Type)
+			attrs = append(attrs, d.identity...)
 			e.out = append(e.out, Point{
-				Metric: signal.K8sResourceSliceDevice, Place: Place{Node: d.node},
-				Attributes: d.attributes, More: d.Attributes, Int: 1,
+				Metric: signal.K8sResourceSliceDeviceTaint, Place: Place{Node: d.node}, Attributes: attrs, Int: 1,
 			})
 		}
 	}
