@@ -142,7 +142,7 @@ func (r *Row) IsNVIDIA() bool {
 		return true
 	}
 	_, migs := ModelSlicing(model)
-	return migs || ModelLinks(model) != (Links{}) || hasWord(model, brands)
+	return migs || LookupModel(model) != (Model{}) || hasWord(model, brands)
 }
 
 // otherVendors are words of the names of boards that are not NVIDIA's, brands of
