@@ -169,7 +169,7 @@ func (e *endpoint) changed(failure *scrapeError) {
 	}
 	first := len(e.said) == 0
 	e.said[failure.outcome] = true
-	e.logger.Warn("Scraping the exporter fails", zap.String("outcome", string(failure.outcome)), zap.Error(failure))
+	e.logger.Warn("Scraping the exporter fails", zap.String("outcome", string(failure.outcome)), zap.Error(failure), failure.hint())
 	if first {
 		e.receiver.status.changed(fmt.Errorf("%s: %w", e.urlFull, failure))
 	}
