@@ -57,7 +57,7 @@ func TestComponents(t *testing.T) {
 		{gpubudgetprocessor.NewFactory(), none, samples, ""},
 		{gpuwatchdogexporter.NewFactory(), none, raw, synthesizer},
 		{gpuwatchdogexporter.NewFactory(), none, samples, ""},
-		{gpuwatchdogexporter.NewFactory(), none, windows, ""},
+		{gpuwatchdogexporter.NewFactory(), none, windows, behind},
 		{gpuviewexporter.NewFactory(), section{"endpoint": "localhost:0"}, raw, synthesizer},
 		{gpuviewexporter.NewFactory(), section{"endpoint": "localhost:0"}, windows, ""},
 	} {

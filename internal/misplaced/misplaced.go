@@ -68,7 +68,7 @@ func (c *Check) Batch(md pmetric.Metrics, now time.Time) {
 	defer c.mu.Unlock()
 	switch raw, samples, window := look(md); {
 	case window != "" && c.place == BeforeWindows:
-		c.say("%[1]s gets windows (%[2]s): it stands behind gpu_window, and what it makes is in no window. Put %[1]s before gpu_window.", window)
+		c.say("%[1]s gets windows (%[2]s): it stands behind gpu_window, but works on the samples that windows are made of. Put %[1]s before gpu_window, or into a pipeline without it.", window)
 	case window != "":
 		c.decided.Store(true)
 	case samples:
