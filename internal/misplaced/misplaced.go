@@ -19,8 +19,7 @@ const (
 	// rawBatches is how many batches of raw metrics without any sample are a proof:
 	// `raw: keep` gives both, and a batch may hold a part of them.
 	rawBatches = 3
-	// soundBatches is how many batches with samples and without windows show that no
-	// window stands before the component.
+	// soundBatches is how many batches without anything wrong show that nothing is.
 	soundBatches = 100
 	// patience is how long samples come without any window until it is taken that none will.
 	patience = 10 * time.Minute
@@ -49,8 +48,9 @@ type Check struct {
 	decided atomic.Bool
 	mu      sync.Mutex
 	raw     int       // batches with raw metrics
-	sound   int       // batches with samples
-	first   time.Time // when the first samples came
+	sound   int       // batches without anything wrong
+	sampled bool      // samples came
+	first   time.Time // when the first samples came that windows are made of
 }
 
 // New returns the check of a component, which goes by its type's name.
@@ -66,36 +66,38 @@ func (c *Check) Batch(md pmetric.Metrics, now time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch raw, samples, window := look(md); {
-	case window != "" && c.place == BeforeWindows:
-		c.say("%[1]s gets windows (%[2]s): it stands behind gpu_window, but works on the samples that windows are made of. Put %[1]s before gpu_window, or into a pipeline without it.", window)
-	case window != "":
+	switch seen := look(md); {
+	case seen.window != "" && c.place == BeforeWindows:
+		c.say("%[1]s gets windows (%[2]s): it stands behind gpu_window, but works on the samples that windows are made of. "+
+			"Put %[1]s before gpu_window, or into a pipeline without it.", seen.window)
+	case seen.window != "":
 		c.decided.Store(true)
-	case samples:
-		if c.sound == 0 {
+	case seen.raw != "" && !seen.samples && !c.sampled:
+		if c.raw++; c.raw >= rawBatches {
+			c.say("%[1]s gets metrics as an exporter has them (%[2]s) and no samples: gpu_synthesizer is missing, or stands behind %[1]s. "+
+				"Put gpu_synthesizer before %[1]s.", seen.raw)
+		}
+	case seen.samples || md.MetricCount() > 1: // more than the word of an exporter that is down
+		c.sampled = c.sampled || seen.samples
+		if seen.windowed && c.first.IsZero() {
 			c.first = now
 		}
-		c.sound++
 		c.soundBatch(now)
-	case raw != "" && c.sound == 0:
-		if c.raw++; c.raw >= rawBatches {
-			c.say("%[1]s gets metrics as an exporter has them (%[2]s) and no samples: gpu_synthesizer is missing, or stands behind %[1]s. Put gpu_synthesizer before %[1]s.", raw)
-		}
 	}
 }
 
-// soundBatch judges after a batch of samples.
+// soundBatch judges after a batch in which nothing was wrong.
 func (c *Check) soundBatch(now time.Time) {
+	c.sound++
 	switch c.place {
 	case Anywhere:
-		c.decided.Store(true)
+		c.decided.Store(c.sampled || c.sound >= soundBatches)
 	case BeforeWindows:
-		if c.sound >= soundBatches {
-			c.decided.Store(true)
-		}
+		c.decided.Store(c.sound >= soundBatches)
 	case BehindWindows:
-		if now.Sub(c.first) >= patience {
-			c.say("%[1]s has had samples for %[2]s and not one window: gpu_window is missing, or stands behind another branch. Put gpu_window before %[1]s.", patience)
+		if !c.first.IsZero() && now.Sub(c.first) >= patience {
+			c.say("%[1]s has had samples for %[2]s and not one window: gpu_window is missing, or stands in another pipeline. "+
+				"Put gpu_window before %[1]s.", patience)
 		}
 	}
 }
@@ -106,25 +108,34 @@ func (c *Check) say(format string, seen any) {
 	c.logger.Warn("The pipeline is wired wrongly: " + fmt.Sprintf(format, c.component, seen))
 }
 
-// look says what a batch holds: the name of a metric as an exporter has it, samples that
-// windows are made of, and the name of a metric of windows.
-func look(md pmetric.Metrics) (raw string, samples bool, window string) {
+// content is what a batch holds.
+type content struct {
+	raw      string // a metric as an exporter has it
+	window   string // a metric of windows
+	samples  bool
+	windowed bool // samples that windows are made of
+}
+
+func look(md pmetric.Metrics) (seen content) {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
 				name := m.Name()
-				if s, ok := signal.Lookup(name); ok {
-					if s.Stage == signal.StageWindow {
-						return raw, samples, name
-					}
-					samples = samples || windowed[s]
-				} else if raw == "" && dcgm.Owns(name) {
-					raw = name
+				s, ours := signal.Lookup(name)
+				switch {
+				case !ours && seen.raw == "" && dcgm.Owns(name):
+					seen.raw = name
+				case ours && s.Stage == signal.StageWindow:
+					seen.window = name
+					return seen
+				case ours && s.Stage == signal.StageSample && s != signal.GPUExporterUp:
+					seen.samples = true
+					seen.windowed = seen.windowed || windowed[s]
 				}
 			}
 		}
 	}
-	return raw, samples, ""
+	return seen
 }
 
 // windowed are metrics of samples that windows are made of, so that behind gpu_window none

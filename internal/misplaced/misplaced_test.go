@@ -57,6 +57,7 @@ func TestInput(t *testing.T) {
 		"samples and what they were made of":                   {misplaced.BeforeWindows, of(200, kept), ""},
 		"a part of a batch in which what was kept is alone":    {misplaced.Anywhere, append(batches{raw, raw, kept}, of(9, raw)...), ""},
 		"the scheduler's view where windows are wanted":        {misplaced.BehindWindows, of(20, cluster), ""},
+		"what was kept beside samples of another kind":         {misplaced.BeforeWindows, of(9, []string{"hw.temperature", "DCGM_FI_DEV_GPU_TEMP"}), ""},
 		"an exporter that is down":                             {misplaced.BeforeWindows, of(9, []string{"gpu.exporter.up"}), ""},
 		"metrics of others":                                    {misplaced.BeforeWindows, of(9, []string{"node_cpu_seconds_total"}), ""},
 		"what windows carry, where the windows come elsewhere": {misplaced.BehindWindows, of(20, []string{"hw.energy", "hw.errors"}), ""},
@@ -86,4 +87,16 @@ func BenchmarkDecided(b *testing.B) {
 	for b.Loop() {
 		check.Batch(md, time.Time{})
 	}
+}
+
+func TestWhatIsNeverProvedIsLookedAtNoLonger(t *testing.T) {
+	core, logs := observer.New(zap.DebugLevel)
+	check := misplaced.New("gpu_x", misplaced.Anywhere, zap.New(core))
+	for range 100 {
+		check.Batch(batch([]string{"a", "b"}), time.Now())
+	}
+	for range 9 {
+		check.Batch(batch([]string{"DCGM_FI_DEV_GPU_UTIL"}), time.Now())
+	}
+	assert.Empty(t, logs.All(), "others' metrics are all that the pipeline is for")
 }
