@@ -46,6 +46,6 @@ func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	if n == 0 || !l.Returns(now) {
 		return
 	}
-	logger.Warn(fmt.Sprintf("%s of %d is reached: new %s are refused and lack in the output. Raise %s where the fleet grew; look for a label that changes all the time where it did not.",
+	logger.Warn(fmt.Sprintf("%s of %d is reached: new %s are refused and missing from the output. Raise %s where the fleet grew; look for a label that changes all the time where it did not.",
 		l.Setting, l.Value, l.What, l.Setting), zap.Int64("refused", n))
 }
