@@ -4,6 +4,11 @@
 //	gpudoctor http://GPU-NODE:9400/metrics
 //	kubectl exec POD -- curl -s localhost:9400/metrics | gpudoctor -
 //
+// With -config it reads a collector's configuration instead, and says what is wired or
+// timed wrongly in it before it is started:
+//
+//	gpudoctor -config agent.yaml
+//
 // It asks once and reads what is exposed, as the collector would. What an
 // exposition cannot prove is called likely.
 //
@@ -36,9 +41,11 @@ const (
 const defaultTimeout = 15 * time.Second
 
 const usage = `usage: gpudoctor [flags] URL|FILE|-
+       gpudoctor -config FILE
 Says which signals a dcgm-exporter can give, why others are missing, and what turns them on.
 URL is http://HOST:9400/metrics; FILE holds the text of such an answer; - reads it from standard input.
-Exit status: 0 every signal is there, 1 some are missing, 2 nothing to read.
+With -config it says what is wired or timed wrongly in a collector's configuration.
+Exit status: 0 every signal is there, or nothing is wrong; 1 something is missing or wrong; 2 nothing to read.
 
 Flags:
 `
@@ -52,6 +59,7 @@ type options struct {
 	fetcher fetcher
 	json    bool
 	source  source
+	configs []string
 }
 
 // run does everything but leave. It returns the exit status.
@@ -61,6 +69,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitComplete
 	}
 	if err == nil {
+		if len(o.configs) > 0 {
+			status, err := lint(ctx, o.configs, o.json, stdout)
+			if err != nil {
+				fmt.Fprintln(stderr, "gpudoctor:", err)
+			}
+			return status
+		}
 		o.fetcher.stdin = stdin
 		var r *report
 		if r, err = examine(ctx, o); err == nil {
@@ -91,6 +106,10 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 		o.fetcher.header.Add(strings.TrimSpace(name), strings.TrimSpace(text))
 		return nil
 	})
+	fs.Func("config", "`file` with a collector's configuration to read in place of an exporter; repeat for those that are merged", func(value string) error {
+		o.configs = append(o.configs, value)
+		return nil
+	})
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stderr, usage)
@@ -98,6 +117,12 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 			fs.PrintDefaults()
 		}
 		return nil, err
+	}
+	if len(o.configs) > 0 {
+		if fs.NArg() != 0 {
+			return nil, fmt.Errorf("want no argument beside -config FILE (got %q); -h says more", fs.Arg(0))
+		}
+		return o, nil
 	}
 	if fs.NArg() != 1 {
 		return nil, fmt.Errorf("want one URL, FILE or - after the flags (got %d); -h says more", fs.NArg())

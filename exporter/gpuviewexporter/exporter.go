@@ -18,6 +18,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
 // viewExporter takes metrics into a store and serves it.
@@ -27,6 +28,7 @@ type viewExporter struct {
 	telemetry *metadata.TelemetryBuilder
 	store     *store.Store
 	hub       *hub
+	order     *misplaced.Check
 
 	server *http.Server
 	// address is where the server listens.
@@ -43,6 +45,7 @@ func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) 
 	}
 	e := &viewExporter{
 		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
+		order: misplaced.New("gpu_view", misplaced.BehindWindows, set.Logger),
 		store: store.New(store.Settings{Retention: cfg.Retention, MaxDevices: cfg.MaxDevices, MaxHolders: cfg.MaxHolders}),
 	}
 	e.hub = newHub(e.store, cfg.MaxClients)
@@ -128,7 +131,9 @@ func (e *viewExporter) observe() error {
 
 // consume takes a batch in. It never fails: what cannot be kept is counted.
 func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
-	in := e.store.Begin(time.Now())
+	now := time.Now()
+	e.order.Batch(md, now)
+	in := e.store.Begin(now)
 	read(in, md)
 	if in.End() {
 		e.hub.notify()

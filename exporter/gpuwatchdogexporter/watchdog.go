@@ -26,6 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
@@ -59,6 +61,8 @@ type watchdog struct {
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
 	samples   *collection
+	refused   sayonce.Trouble
+	order     *misplaced.Check
 
 	// newCache is kube.Acquire, clock time.Now; tests put theirs here.
 	newCache   func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
@@ -99,6 +103,7 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 	return &watchdog{
 		cfg: cfg, policy: cfg.policy(), settings: set, logger: set.Logger, telemetry: telemetry,
 		samples:  newCollection(cfg.MaxDataAge),
+		order:    misplaced.New("gpu_watchdog", misplaced.BeforeWindows, set.Logger),
 		newCache: kube.Acquire, newCluster: cluster.New, clock: time.Now,
 		memory:  newMemory(),
 		reasons: map[decide.Device]decide.Reason{},
@@ -191,10 +196,16 @@ var outcomeAttributes = func() (sets [outcomes]metric.MeasurementOption) {
 
 // consume takes a batch in. It never fails: what cannot be used is counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
-	for o, n := range w.samples.take(md, w.clock()) {
+	w.order.Batch(md, time.Now())
+	counts := w.samples.take(md, w.clock())
+	for o, n := range counts {
 		if n > 0 {
 			w.telemetry.ExporterGpuWatchdogPoints.Add(ctx, n, outcomeAttributes[o])
 		}
+	}
+	if n := counts[refused]; n > 0 && w.refused.Returns(time.Now()) {
+		w.logger.Warn(fmt.Sprintf("One watchdog watches %d devices with %d containers each at most: further ones are refused and not watched. "+
+			"Run a watchdog in the agent of each node.", maxDevices, maxHolders), zap.Int64("refused", n))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Config holds the switches by metric name.
@@ -36,7 +37,7 @@ func (c Config) Check(names []string) []error {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		if !slices.Contains(names, name) {
 			errs = append(errs, fmt.Errorf("metrics has the key %q: must be one of %s; the nearest is %s",
-				name, strings.Join(names, ", "), nearest(name, names)))
+				name, strings.Join(names, ", "), strictconf.Nearest(name, names)))
 		}
 	}
 	return errs
@@ -68,31 +69,4 @@ func Names(metrics []*signal.Metric) []string {
 		names[i] = m.Name
 	}
 	return names
-}
-
-// nearest returns the name that the fewest changes of a letter make of this one,
-// the first of several.
-func nearest(name string, names []string) string {
-	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
-}
-
-// distance returns Levenshtein's distance of two names, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // of the part of a so far to each start of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
-	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -80,27 +79,4 @@ func TestDisabledAreThoseThatAreSwitchedOff(t *testing.T) {
 	assert.Equal(t, []*signal.Metric{signal.HwPower}, c.Disabled(all))
 	assert.Empty(t, Config(nil).Disabled(all))
 	assert.Equal(t, []string{"hw.energy", "hw.power", "hw.temperature"}, Names(all))
-}
-
-// The distance is the metric of that name: nothing between equals, the same there
-// and back, and no way round is shorter.
-func TestTheDistanceIsAMetric(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "abc", 3},
-		{"hw.power", "hw.pwoer", 2},
-		{"hw.power", "hw.powers", 1},
-		{"kitten", "sitting", 3},
-	} {
-		assert.Equal(t, tt.want, distance(tt.a, tt.b), "%q to %q", tt.a, tt.b)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.StringMatching(`[ab.]{0,6}`)
-		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
-		assert.Equal(t, a == b, distance(a, b) == 0)
-		assert.Equal(t, distance(a, b), distance(b, a))
-		assert.LessOrEqual(t, distance(a, c), distance(a, b)+distance(b, c))
-	})
 }

@@ -18,14 +18,15 @@ import (
 // method calls it. Decoding alone cuts off the fraction of a number that is for an
 // integer, wraps one that is too large, and passes over the misspelt settings of
 // confighttp, of which auth and tls are two: here each is an error, which names the field,
-// its value and what is allowed. Numbers that decoding moves elsewhere are not looked at;
-// of our components' settings those are only confighttp's keepalive.
+// its value and what is allowed. An unknown key is an error with the key that is nearest.
+// Numbers that decoding moves elsewhere are not looked at; of our components' settings
+// those are only confighttp's keepalive.
 func Unmarshal(conf *confmap.Conf, cfg any) error {
-	if err := conf.Unmarshal(cfg); err != nil {
-		return err
-	}
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)
+	}
+	if err := conf.Unmarshal(cfg); err != nil {
+		return err
 	}
 	decoded := confmap.New()
 	if err := decoded.Marshal(cfg); err != nil {
@@ -57,7 +58,7 @@ func unknown(field string, given any, t reflect.Type) []error {
 			case fields == nil:
 				errs = append(errs, unknown(inner, given[key], t.Elem())...)
 			default:
-				errs = append(errs, fmt.Errorf("%s is no setting: must be one of %s", inner, strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
+				errs = append(errs, fmt.Errorf("unknown key %q: %s", inner, suggest(field, key, slices.Sorted(maps.Keys(fields)))))
 			}
 		}
 	case []any:
@@ -69,6 +70,17 @@ func unknown(field string, given any, t reflect.Type) []error {
 		}
 	}
 	return errs
+}
+
+// suggest names the key that was probably meant, or all keys where none is near.
+func suggest(field, key string, keys []string) string {
+	lower := strings.ToLower(key)
+	if len(keys) > 0 {
+		if nearest := Nearest(lower, keys); distance(lower, nearest) <= 1+len(key)/4 {
+			return fmt.Sprintf("did you mean %q?", join(field, nearest))
+		}
+	}
+	return "must be one of " + strings.Join(keys, ", ")
 }
 
 // settings returns the type that holds the settings of a field: that which a pointer

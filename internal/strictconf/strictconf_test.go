@@ -75,7 +75,7 @@ func TestANumberThatIsWholePassesHoweverItIsWritten(t *testing.T) {
 	}, cfg)
 }
 
-func TestASettingThatDoesNotExistIsRefusedWhereDecodingPassesOverIt(t *testing.T) {
+func TestAnUnknownKeyIsRefusedWithTheNearestOne(t *testing.T) {
 	type section = map[string]any
 	page, receiver := gpuviewexporter.NewFactory(), dcgmreceiver.NewFactory()
 	for _, tt := range []struct {
@@ -83,11 +83,15 @@ func TestASettingThatDoesNotExistIsRefusedWhereDecodingPassesOverIt(t *testing.T
 		given   section
 		want    string
 	}{
-		{page, section{"auht": section{"authenticator": "basicauth"}}, "auht is no setting: must be one of auth, "},
-		{page, section{"Auth": section{"authenticator": "basicauth"}}, "Auth is no setting: must be one of auth, "},
-		{page, section{"retentoin": "1h", "transprot": "tcp"}, "retentoin is no setting: must be one of auth, "},
-		{receiver, section{"http": section{"tls": section{"insecure_skip_verfy": true}}}, "http::tls::insecure_skip_verfy is no setting: must be one of "},
-		{receiver, section{"http": section{"haeders": section{"a": "b"}}}, "http::haeders is no setting: must be one of "},
+		{page, section{"auht": section{"authenticator": "basicauth"}}, `unknown key "auht": did you mean "auth"?`},
+		{page, section{"Auth": section{"authenticator": "basicauth"}}, `unknown key "Auth": did you mean "auth"?`},
+		{page, section{"retentoin": "1h", "transprot": "tcp"}, "unknown key \"retentoin\": did you mean \"retention\"?\nunknown key \"transprot\": did you mean \"transport\"?"},
+		{page, section{"zone": "a"}, `unknown key "zone": must be one of auth, `},
+		{receiver, section{"http": section{"tls": section{"insecure_skip_verfy": true}}}, `unknown key "http::tls::insecure_skip_verfy": did you mean "http::tls::insecure_skip_verify"?`},
+		{receiver, section{"http": section{"haeders": section{"a": "b"}}}, `unknown key "http::haeders": did you mean "http::headers"?`},
+		{receiver, section{"endpoint": "http://localhost:9400"}, `unknown key "endpoint": did you mean "endpoints"?`},
+		{receiver, section{"discovery": section{"selector": "a=b"}}, `unknown key "discovery::selector": did you mean "discovery::selectors"?`},
+		{receiver, section{"scrape_period": "1s"}, `unknown key "scrape_period": must be one of collection_interval, discovery, endpoints, `},
 	} {
 		require.ErrorContains(t, confmap.NewFromStringMap(tt.given).Unmarshal(tt.factory.CreateDefaultConfig()), tt.want)
 	}

@@ -18,6 +18,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
@@ -45,6 +47,8 @@ type gpuBudget struct {
 	dropped   [numDropReasons]int64
 	found     [budget.NumReasons]int64
 	swept     time.Time
+	limit     sayonce.Limit
+	order     *misplaced.Check
 
 	drift driftReport
 
@@ -66,6 +70,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		book:      budget.Book{MaxAge: int64(cfg.MaxAge), MaxRows: cfg.MaxSeries},
 		write:     writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		drift:     newDriftReport(cfg),
+		limit:     sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
+		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
@@ -145,6 +151,7 @@ func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pme
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
+	p.order.Batch(md, now)
 	p.pods.refresh()
 	frames := p.read(md, now)
 	p.write.begin(md)
@@ -162,6 +169,7 @@ func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pme
 		p.saved = now
 		p.save(ctx)
 	}
+	p.limit.Refused(p.set.Logger, now, p.drift.refused+p.dropped[dropNoRoom])
 	p.report(ctx)
 	return md, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -12,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
@@ -29,6 +31,7 @@ type gpuK8s struct {
 	// accelerators are cAdvisor's metrics by what they are made of.
 	accelerators map[string]*signal.Metric
 	dropped      [numDropReasons]metric.AddOption
+	order        *misplaced.Check
 
 	shutdownOnce sync.Once
 }
@@ -50,6 +53,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		processes:    attribution.NewProcessLog[nodeKey](cfg.History),
 		series:       repeated(cfg),
 		accelerators: accelerators(cfg),
+		order:        misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
 	}
 	for r := range p.dropped {
 		p.dropped[r] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", dropReason(r).String())))
@@ -91,6 +95,7 @@ func (p *gpuK8s) shutdown(context.Context) error {
 
 // processMetrics adds the container series to the batch.
 func (p *gpuK8s) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+	p.order.Batch(md, time.Now())
 	b := newBatch(p)
 	b.read(md)
 	b.decide()

@@ -75,6 +75,11 @@ func (s *sources) open() error {
 		}
 	}
 	if s.cfg.Sources.PodResources.Enabled {
+		if most := attribution.MaxObservations * s.cfg.Sources.PodResources.Interval; s.cfg.History > most {
+			s.set.Logger.Warn("Who held a device is known for the last answers of the kubelet only, which is shorter than history. "+
+				"Lengthen sources::pod_resources::interval, or shorten history.",
+				zap.Duration("history", s.cfg.History), zap.Duration("known", most))
+		}
 		s.kubelet = kube.NewPodResources(s.cfg.Sources.PodResources.client(), s.set.Logger)
 	}
 	return nil

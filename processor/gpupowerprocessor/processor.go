@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
@@ -48,6 +50,8 @@ type gpuPower struct {
 	swept         time.Time
 
 	refused int64 // of this batch
+	limit   sayonce.Limit
+	order   *misplaced.Check
 	frozen  [split.NumSources]int64
 
 	storage storage.Client // nil without one
@@ -66,6 +70,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		write:  writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		places: map[string]*place{},
 		shared: map[string]bool{},
+		limit:  sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
+		order:  misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
 	}
 	for _, m := range cfg.Metrics.Disabled(emitted) {
 		p.write.disabled[m] = true
@@ -93,6 +99,7 @@ func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmet
 	defer p.mu.Unlock()
 
 	now := time.Now()
+	p.order.Batch(md, now)
 	frames := p.read.read(md)
 	p.write.begin(md)
 	for _, f := range frames {
@@ -100,6 +107,7 @@ func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmet
 	}
 	p.sweep(now)
 	p.save(ctx)
+	p.limit.Refused(p.logger, now, p.refused)
 	p.report(ctx)
 	return md, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -47,6 +48,7 @@ type gpuSynthesizer struct {
 	storage storage.Client // nil without one
 	failing bool           // the last write to the storage failed
 	foreign bool           // rows of another vendor's GPUs came, and the log says so
+	devices sayonce.Limit
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -65,8 +67,9 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 			MaxDevices:            cfg.MaxDevices,
 			Disabled:              cfg.disabled(),
 		}),
-		rows:  newRowCache(2*cfg.MaxDevices + 1024),
-		began: time.Now(),
+		rows:    newRowCache(2*cfg.MaxDevices + 1024),
+		began:   time.Now(),
+		devices: sayonce.Limit{Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
 	for r := range p.reasons {
 		p.reasons[r] = metric.WithAttributeSet(attribute.NewSet(
@@ -173,7 +176,7 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 	p.core.Flush(p.out.add)
 	p.out.end()
 	p.save(ctx)
-	p.report(ctx, unknown)
+	p.report(ctx, unknown, now)
 	if md.ResourceMetrics().Len() == 0 {
 		return md, processorhelper.ErrSkipProcessingData
 	}
@@ -293,9 +296,14 @@ func text(m pcommon.Map, key string) string {
 	return strings.Clone(v.AsString())
 }
 
-// report counts what became of the batch.
-func (p *gpuSynthesizer) report(ctx context.Context, unknown int64) {
+// report counts what became of the batch, and says once what is wrong with it.
+func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Time) {
 	stats := p.core.TakeStats()
+	p.devices.Refused(p.logger, now, stats.Dropped[synth.DropDeviceLimit])
+	if stats.Split {
+		p.logger.Warn("The pipeline is wired wrongly: the fields of one device and time come in several batches, so that samples are made of a part of them. " +
+			"Put gpu_synthesizer right behind the receiver, before batch and everything else that splits batches.")
+	}
 	for r, n := range stats.Dropped {
 		if n > 0 {
 			p.telemetry.ProcessorGpuSynthesizerPointsDropped.Add(ctx, n, p.reasons[r])

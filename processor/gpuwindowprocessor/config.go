@@ -32,6 +32,9 @@ const (
 	minDuration = 100 * time.Millisecond
 	// minDelay is the shortest delay that makes sense, other than none.
 	minDelay = time.Millisecond
+	// defaultMaxSeries holds 1,000 nodes of 8 GPUs in one collector, with every signal on
+	// and a container on each GPU, at some 1,400 series a node. All of them take 650 MB.
+	defaultMaxSeries = 2_000_000
 	// maxSeriesLimit is the greatest max_series that makes sense in memory.
 	maxSeriesLimit = 100_000_000
 )
@@ -148,7 +151,7 @@ func createDefaultConfig() component.Config {
 		Grace:                   5 * time.Second,
 		MaxGap:                  90 * time.Second,
 		MemoryPressureThreshold: 0.9,
-		MaxSeries:               200_000,
+		MaxSeries:               defaultMaxSeries,
 		IdleTimeout:             10 * time.Minute,
 		MarkEnd:                 true,
 		StartTimestamp:          true,

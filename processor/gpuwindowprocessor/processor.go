@@ -50,6 +50,7 @@ type windowProcessor struct {
 	due          time.Time
 	nextSnapshot time.Time
 	refused      transition
+	watch        watch
 
 	stop     chan struct{}
 	done     chan struct{}
@@ -67,6 +68,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		points: map[bool]metric.MeasurementOption{true: outcome("emitted"), false: outcome("dropped")},
 		writer: writer{version: set.BuildInfo.Version, starts: cfg.StartTimestamp},
 	}
+	p.watch = newWatch(cfg, set.Logger)
 	if cfg.EmitJitter > 0 {
 		p.jitter = rand.N(cfg.EmitJitter)
 	}
@@ -152,7 +154,9 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 
 // process takes the samples of a batch in and returns what passes at once.
 func (p *windowProcessor) process(_ context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
-	in := p.engine.Begin(time.Now())
+	now := time.Now()
+	p.watch.order.Batch(md, now)
+	in := p.engine.Begin(now)
 	p.reader.read(in, md)
 	in.End()
 	if p.cfg.Passthrough == passthroughAll {
@@ -192,6 +196,7 @@ func (p *windowProcessor) tick(ctx context.Context) {
 		p.due = time.Time{}
 		p.emit(ctx, upTo)
 	}
+	p.watch.look(p.engine.Stats(), time.Now())
 	if now := time.Now(); !now.Before(p.engine.NextExpiry()) {
 		p.expire(ctx, now)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 )
 
 // obsFormat names the format of what is received in spans and self-metrics.
@@ -31,6 +32,8 @@ type endpoint struct {
 	// said holds the outcomes that were logged since the endpoint began to fail;
 	// it is empty while the endpoint works.
 	said map[outcome]bool
+
+	skipped sayonce.Trouble // lines of an answer that was read
 
 	cacheSize atomic.Int64 // series texts in the parser's cache
 }
@@ -112,6 +115,7 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	}
 	r.metrics.scraped(consuming, result, a.took, a.scrape)
 	e.changed(a.failure)
+	e.skips(a)
 
 	batch := e.batches.build(a.scrape, e.urlFull, pcommon.NewTimestampFromTime(a.start))
 	points := 1 // gpu.exporter.up
@@ -169,9 +173,26 @@ func (e *endpoint) changed(failure *scrapeError) {
 	}
 	first := len(e.said) == 0
 	e.said[failure.outcome] = true
-	e.logger.Warn("Scraping the exporter fails", zap.String("outcome", string(failure.outcome)), zap.Error(failure))
+	e.logger.Warn("Scraping the exporter fails", zap.String("outcome", string(failure.outcome)), zap.Error(failure), failure.hint())
 	if first {
 		e.receiver.status.changed(fmt.Errorf("%s: %w", e.urlFull, failure))
+	}
+}
+
+// skips says once that lines of an answer were skipped, and why. Values that are no
+// numbers are none of them: some fields are texts.
+func (e *endpoint) skips(a *attempt) {
+	if a.scrape == nil {
+		return
+	}
+	fields := []zap.Field{zap.Int("samples", a.scrape.Samples)}
+	for reason, n := range a.scrape.Skipped {
+		if n > 0 && exposition.Reason(reason) != exposition.ReasonValue {
+			fields = append(fields, zap.Int(exposition.Reason(reason).String(), n))
+		}
+	}
+	if len(fields) > 1 && e.skipped.Returns(a.start) {
+		e.logger.Warn("Lines of the exporter's answer are skipped", fields...)
 	}
 }
 

@@ -283,8 +283,8 @@ func TestATagWithADigestIsTakenAsItIs(t *testing.T) {
 	}
 }
 
-// A gateway of 2,000 GPUs in seven instances each has some 280,000 series, above the default
-// of gpu_window; 300 bytes a series fit its memory.
+// A gateway of 2,000 GPUs in seven instances each has some 280,000 series; 300 bytes a
+// series fit its memory, which the default of gpu_window would not.
 func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
 		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",

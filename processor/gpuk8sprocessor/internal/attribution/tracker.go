@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// maxObservations bounds the history whatever the poll interval is.
-const maxObservations = 128
+// MaxObservations bounds the history, in answers of the sources, whatever the interval
+// of asking is.
+const MaxObservations = 128
 
 // Options configures a Tracker.
 type Options struct {
@@ -89,7 +90,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 		from = min(n, max(s.Listing.Time, t.observations[last].from))
 	}
 	t.observations = append(t.observations, observation{from, s})
-	old := max(0, len(t.observations)-maxObservations)
+	old := max(0, len(t.observations)-MaxObservations)
 	for old+1 < len(t.observations) && t.observations[old+1].from <= n-t.history {
 		old++
 	}

@@ -49,6 +49,9 @@ type Stats struct {
 	Dropped [NumDropReasons]int64
 	// Clamped counts ratios that had to be brought into [0, 1].
 	Clamped int64
+	// Split says that the fields of a device and time came in several batches. It is set
+	// once.
+	Split bool
 }
 
 // Options configure a Synthesizer.
@@ -88,6 +91,7 @@ type Synthesizer struct {
 	pool      []*accumulator
 	stats     Stats
 	emit      func(*Point)
+	splits    splits
 }
 
 // observation is one row of the batch at hand.
@@ -175,6 +179,9 @@ func byTime(a, b observation) int { return cmp.Compare(a.time, b.time) }
 // scrape makes the samples of rows of one sample time.
 func (s *Synthesizer) scrape(rows []observation) {
 	at := rows[0].time
+	if s.splits.watch(rows) {
+		s.stats.Split = true
+	}
 	targets := scrapeTargets(rows)
 	scales := settleScales(rows)
 	if s.diagnosis != nil {

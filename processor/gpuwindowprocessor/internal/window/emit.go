@@ -103,8 +103,15 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 			resource: e.devices.items[o.device].resource, rank: o.rule, device: o.device, at: uint32(i),
 		})
 	}
+	shortest := int64(math.MaxInt64)
 	for i := range w.devices {
-		em.closeDevice(uint32(i))
+		shortest = min(shortest, em.closeDevice(uint32(i)))
+	}
+	if shortest < math.MaxInt64 {
+		if e.stats.WindowsPaired == 0 || time.Duration(shortest) < e.stats.ShortestPair {
+			e.stats.ShortestPair = time.Duration(shortest)
+		}
+		e.stats.WindowsPaired++
 	}
 	if len(w.lasts) == 0 {
 		return em
@@ -127,8 +134,9 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 	return em
 }
 
-// closeDevice works out how much of the window was observed on a device.
-func (em *Emission) closeDevice(i uint32) {
+// closeDevice works out how much of the window was observed on a device, and returns the
+// shortest time between two of its samples.
+func (em *Emission) closeDevice(i uint32) (shortest int64) {
 	e, w := em.e, em.w
 	dc := &w.devices[i]
 	d := &e.devices.items[dc.device]
@@ -136,8 +144,9 @@ func (em *Emission) closeDevice(i uint32) {
 	if current && len(dc.attrs) > 0 {
 		d.known = dc.attrs
 	}
+	shortest = math.MaxInt64
 	if len(dc.times) == 0 {
-		return
+		return shortest
 	}
 	if dc.unsorted {
 		// Positions no longer matter: nothing is added to a closed window.
@@ -146,8 +155,11 @@ func (em *Emission) closeDevice(i uint32) {
 	var observed int64
 	previous := d.before
 	for _, t := range dc.times {
-		if gap := t - previous; previous > 0 && gap > 0 && gap <= e.maxGap {
-			observed += gap
+		if gap := t - previous; previous > 0 && gap > 0 {
+			shortest = min(shortest, gap)
+			if gap <= e.maxGap {
+				observed += gap
+			}
 		}
 		previous = t
 	}
@@ -156,7 +168,7 @@ func (em *Emission) closeDevice(i uint32) {
 		d.before = max(d.before, previous)
 	}
 	if e.set.Coverage.Disabled && e.set.Samples.Disabled {
-		return
+		return shortest
 	}
 	d.left = w.end
 	r := ref{resource: d.resource, rank: e.coverageRank(), device: dc.device, at: i}
@@ -167,6 +179,7 @@ func (em *Emission) closeDevice(i uint32) {
 		r.rank++
 		em.refs = append(em.refs, r)
 	}
+	return shortest
 }
 
 // coverageRank is the rank of coverage; that of samples follows.

@@ -68,6 +68,10 @@ type Stats struct {
 	SeriesEnded uint64
 	// Series is the number of series that are tracked now.
 	Series int
+	// WindowsPaired counts fetched windows with a pair of consecutive samples of a
+	// device; ShortestPair is the shortest such pair, 0 when there was none.
+	WindowsPaired uint64
+	ShortestPair  time.Duration
 }
 
 // Resource is a Resource's attributes. It is never changed in place.

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// written is a file with a text.
+func written(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "collector.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+func TestAConfigurationIsReadInPlaceOfAnExporter(t *testing.T) {
+	sound := filepath.Join("..", "..", "examples", "agent.yaml")
+	status, out, errs := gpudoctor(t, "", "-config", sound)
+	assert.Equal(t, exitComplete, status)
+	assert.Equal(t, "The pipelines are wired and timed as they should be.\n", out)
+	assert.Empty(t, errs)
+
+	wrong := written(t, `receivers: {dcgm: {collection_interval: "${env:INTERVAL_THAT_NOBODY_SET:-2m}"}}`)
+	status, out, errs = gpudoctor(t, "", "-config", sound, "-config", wrong)
+	assert.Equal(t, exitMissing, status)
+	assert.Equal(t, `pipeline metrics: gpu_window: window is 1m0s and dcgm is read every 2m0s: windows without a sample are missing. Set it above two intervals, or read more often.
+pipeline metrics: gpu_window: max_gap is 50s and dcgm is read every 2m0s: no time counts as observed, and gpu.window.coverage is 0. Set it above two intervals, or read more often.
+`, out)
+	assert.Empty(t, errs)
+
+	status, out, _ = gpudoctor(t, "", "-json", "-config", sound, "-config", wrong)
+	assert.Equal(t, exitMissing, status)
+	var found []map[string]string
+	require.NoError(t, json.Unmarshal([]byte(out), &found))
+	require.Len(t, found, 2)
+	assert.Equal(t, "gpu_window", found[0]["component"])
+	_, out, _ = gpudoctor(t, "", "-json", "-config", sound)
+	assert.Equal(t, "[]\n", out)
+}
+
+func TestAConfigurationThatCannotBeReadIsSaid(t *testing.T) {
+	for text, want := range map[string]string{
+		"kind: ConfigMap": "service::pipelines is missing: must be the configuration of a collector",
+		"a: [":            "yaml",
+	} {
+		status, out, errs := gpudoctor(t, "", "-config", written(t, text))
+		assert.Equal(t, exitUnread, status)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, want)
+	}
+	status, _, errs := gpudoctor(t, "", "-config", filepath.Join(t.TempDir(), "none.yaml"))
+	assert.Equal(t, exitUnread, status)
+	assert.Contains(t, errs, "no such file")
+	status, _, errs = gpudoctor(t, "", "-config", written(t, ""), "http://localhost:9400")
+	assert.Equal(t, exitUnread, status)
+	assert.Contains(t, errs, `want no argument beside -config FILE (got "http://localhost:9400")`)
+}

@@ -1,0 +1,99 @@
+package misplaced_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exportertest"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
+)
+
+// TestComponents gives each component what it gets where it stands wrongly, and rightly.
+func TestComponents(t *testing.T) {
+	type section = map[string]any
+	var (
+		raw     = []string{"DCGM_FI_DEV_GPU_UTIL"}
+		samples = []string{"hw.gpu.utilization", "hw.gpu.memory.usage"}
+		windows = []string{"gpu.window.coverage", "hw.energy"}
+		none    = section{"kubernetes": section{"auth_type": "none"}}
+	)
+	const synthesizer, behind = "gpu_synthesizer is missing, or stands behind %s", "%s gets windows (gpu.window.coverage): it stands behind gpu_window"
+	for _, tt := range []struct {
+		factory component.Factory
+		config  section
+		given   []string
+		want    string
+	}{
+		{gpuwindowprocessor.NewFactory(), nil, raw, synthesizer},
+		{gpuwindowprocessor.NewFactory(), nil, samples, ""},
+		{gpuwindowprocessor.NewFactory(), nil, windows, ""},
+		{gpuk8sprocessor.NewFactory(), none, raw, synthesizer},
+		{gpuk8sprocessor.NewFactory(), none, windows, behind},
+		{gpuk8sprocessor.NewFactory(), none, samples, ""},
+		{gpupowerprocessor.NewFactory(), nil, raw, synthesizer},
+		{gpupowerprocessor.NewFactory(), nil, windows, behind},
+		{gpupowerprocessor.NewFactory(), nil, samples, ""},
+		{gpubudgetprocessor.NewFactory(), none, raw, synthesizer},
+		{gpubudgetprocessor.NewFactory(), none, windows, behind},
+		{gpubudgetprocessor.NewFactory(), none, samples, ""},
+		{gpuwatchdogexporter.NewFactory(), none, raw, synthesizer},
+		{gpuwatchdogexporter.NewFactory(), none, samples, ""},
+		{gpuwatchdogexporter.NewFactory(), none, windows, behind},
+		{gpuviewexporter.NewFactory(), section{"endpoint": "localhost:0"}, raw, synthesizer},
+		{gpuviewexporter.NewFactory(), section{"endpoint": "localhost:0"}, windows, ""},
+	} {
+		name := tt.factory.Type().String()
+		t.Run(fmt.Sprint(name, " gets ", tt.given[0]), func(t *testing.T) {
+			cfg := tt.factory.CreateDefaultConfig()
+			require.NoError(t, confmap.NewFromStringMap(tt.config).Unmarshal(cfg))
+			core, logs := observer.New(zap.WarnLevel)
+			var next consumer.Metrics
+			switch factory := tt.factory.(type) {
+			case processor.Factory:
+				set := processortest.NewNopSettings(factory.Type())
+				set.Logger = zap.New(core)
+				p, err := factory.CreateMetrics(t.Context(), set, cfg, consumertest.NewNop())
+				require.NoError(t, err)
+				require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+				defer func() { require.NoError(t, p.Shutdown(context.Background())) }()
+				next = p
+			case exporter.Factory:
+				set := exportertest.NewNopSettings(factory.Type())
+				set.Logger = zap.New(core)
+				e, err := factory.CreateMetrics(t.Context(), set, cfg)
+				require.NoError(t, err)
+				require.NoError(t, e.Start(t.Context(), componenttest.NewNopHost()))
+				defer func() { require.NoError(t, e.Shutdown(context.Background())) }()
+				next = e
+			}
+			for range 5 {
+				require.NoError(t, next.ConsumeMetrics(t.Context(), batch(tt.given)))
+			}
+			wired := logs.FilterMessageSnippet("The pipeline is wired wrongly").All()
+			if tt.want == "" {
+				assert.Empty(t, wired)
+			} else if assert.Len(t, wired, 1) {
+				assert.Contains(t, wired[0].Message, fmt.Sprintf(tt.want, name))
+			}
+		})
+	}
+}

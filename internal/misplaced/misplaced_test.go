@@ -1,0 +1,102 @@
+package misplaced_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+)
+
+// batch is one with gauges of these names.
+func batch(names []string) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+	for _, name := range names {
+		m := metrics.AppendEmpty()
+		m.SetName(name)
+		m.SetEmptyGauge().DataPoints().AppendEmpty().SetDoubleValue(1)
+	}
+	return md
+}
+
+func TestInput(t *testing.T) {
+	type batches = [][]string
+	var (
+		raw     = []string{"gpu.exporter.up", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"}
+		samples = []string{"gpu.exporter.up", "hw.gpu.utilization", "hw.gpu.memory.utilization", "hw.energy"}
+		kept    = []string{"hw.gpu.utilization", "DCGM_FI_DEV_GPU_UTIL"}
+		windows = []string{"gpu.utilization.avg", "gpu.window.coverage", "hw.energy"}
+		cluster = []string{"k8s.gpu.pods", "cluster.gpu.pending_pod_count"}
+	)
+	of := func(n int, names []string) (out batches) {
+		for range n {
+			out = append(out, names)
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		place misplaced.Place
+		given batches // a minute apart
+		want  string  // what is said, or nothing
+	}{
+		"raw metrics alone: no synthesizer":                    {misplaced.Anywhere, of(9, raw), "gets metrics as an exporter has them (DCGM_FI_DEV_GPU_UTIL) and no samples: gpu_synthesizer is missing, or stands behind gpu_x. Put gpu_synthesizer before gpu_x."},
+		"raw metrics before the windows: no synthesizer":       {misplaced.BeforeWindows, of(9, raw), "gpu_synthesizer is missing"},
+		"raw metrics behind the windows: no synthesizer":       {misplaced.BehindWindows, of(9, raw), "gpu_synthesizer is missing"},
+		"windows where samples are wanted":                     {misplaced.BeforeWindows, append(of(2, samples), windows), "gets windows (gpu.utilization.avg): it stands behind gpu_window"},
+		"samples where windows are wanted":                     {misplaced.BehindWindows, of(20, samples), "has had samples for 10m0s and not one window: gpu_window is missing"},
+		"samples":                                              {misplaced.BeforeWindows, of(200, samples), ""},
+		"samples to a second window":                           {misplaced.Anywhere, of(9, samples), ""},
+		"windows to a second window":                           {misplaced.Anywhere, of(9, windows), ""},
+		"windows":                                              {misplaced.BehindWindows, of(20, windows), ""},
+		"samples that pass beside windows of minutes":          {misplaced.BehindWindows, append(of(8, samples), append(of(1, windows), of(20, samples)...)...), ""},
+		"samples and what they were made of":                   {misplaced.BeforeWindows, of(200, kept), ""},
+		"a part of a batch in which what was kept is alone":    {misplaced.Anywhere, append(batches{raw, raw, kept}, of(9, raw)...), ""},
+		"the scheduler's view where windows are wanted":        {misplaced.BehindWindows, of(20, cluster), ""},
+		"what was kept beside samples of another kind":         {misplaced.BeforeWindows, of(9, []string{"hw.temperature", "DCGM_FI_DEV_GPU_TEMP"}), ""},
+		"an exporter that is down":                             {misplaced.BeforeWindows, of(9, []string{"gpu.exporter.up"}), ""},
+		"metrics of others":                                    {misplaced.BeforeWindows, of(9, []string{"node_cpu_seconds_total"}), ""},
+		"what windows carry, where the windows come elsewhere": {misplaced.BehindWindows, of(20, []string{"hw.energy", "hw.errors"}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core, logs := observer.New(zap.DebugLevel)
+			check := misplaced.New("gpu_x", tt.place, zap.New(core))
+			now := time.Now()
+			for _, names := range tt.given {
+				check.Batch(batch(names), now)
+				now = now.Add(time.Minute)
+			}
+			if tt.want == "" {
+				assert.Empty(t, logs.All())
+			} else if assert.Equal(t, 1, logs.Len(), "once") {
+				assert.Equal(t, zap.WarnLevel, logs.All()[0].Level)
+				assert.Contains(t, logs.All()[0].Message, tt.want)
+			}
+		})
+	}
+}
+
+func BenchmarkDecided(b *testing.B) {
+	check := misplaced.New("gpu_x", misplaced.Anywhere, zap.NewNop())
+	md := batch([]string{"hw.gpu.utilization"})
+	check.Batch(md, time.Now())
+	for b.Loop() {
+		check.Batch(md, time.Time{})
+	}
+}
+
+func TestWhatIsNeverProvedIsLookedAtNoLonger(t *testing.T) {
+	core, logs := observer.New(zap.DebugLevel)
+	check := misplaced.New("gpu_x", misplaced.Anywhere, zap.New(core))
+	for range 100 {
+		check.Batch(batch([]string{"a", "b"}), time.Now())
+	}
+	for range 9 {
+		check.Batch(batch([]string{"DCGM_FI_DEV_GPU_UTIL"}), time.Now())
+	}
+	assert.Empty(t, logs.All(), "others' metrics are all that the pipeline is for")
+}

@@ -1,0 +1,161 @@
+package pipelinelint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	// Pipeline is where, by its name in the configuration.
+	Pipeline string `json:"pipeline"`
+	// Component is the id of the component that is to be moved, added to or changed.
+	Component string `json:"component"`
+	// Text says what is wrong and what to change.
+	Text string `json:"text"`
+}
+
+// String returns the finding as a line for people.
+func (f *Finding) String() string {
+	return fmt.Sprintf("pipeline %s: %s: %s", f.Pipeline, f.Component, f.Text)
+}
+
+// Lint returns what is wrong with the pipelines of metrics in a parsed configuration, in
+// the order of pipelines' names. It fails when there is no pipeline at all.
+func Lint(conf map[string]any) ([]Finding, error) {
+	paths, err := pathsOf(conf)
+	if err != nil {
+		return nil, err
+	}
+	var l linter
+	for _, p := range paths {
+		l.order(p)
+		for _, in := range inputs(p.source()) {
+			l.complete(p, in)
+			l.times(p, in)
+		}
+	}
+	l.ends(paths)
+	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Pipeline, b.Pipeline) })
+	return l.findings, nil
+}
+
+type linter struct{ findings []Finding }
+
+// say adds a finding, unless another path had it.
+func (l *linter) say(s *stage, format string, args ...any) {
+	f := Finding{s.pipeline, s.id, fmt.Sprintf(format, args...)}
+	if !slices.Contains(l.findings, f) {
+		l.findings = append(l.findings, f)
+	}
+}
+
+// orders are types of which the first must stand before the second where both do, and why.
+var orders = []struct{ first, second, why string }{
+	{"gpu_synthesizer", "batch", "gpu_synthesizer joins the rows of one scrape, which batch splits"},
+	{"gpu_synthesizer", "gpu_k8s", "gpu_k8s reads samples, which gpu_synthesizer makes"},
+	{"gpu_synthesizer", "gpu_power", "gpu_power reads samples, which gpu_synthesizer makes"},
+	{"gpu_synthesizer", "gpu_budget", "gpu_budget reads samples, which gpu_synthesizer makes"},
+	{"gpu_synthesizer", "gpu_window", "gpu_window makes windows of samples, which gpu_synthesizer makes"},
+	{"gpu_synthesizer", "cumulativetodelta", "gpu_synthesizer reads cumulative counters"},
+	{"gpu_window", "cumulativetodelta", "gpu_window reads cumulative counters"},
+	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
+	{"gpu_k8s", "gpu_budget", "gpu_budget judges the holders that gpu_k8s finds"},
+	{"gpu_k8s", "gpu_window", "the series of containers that gpu_k8s makes have no windows otherwise"},
+	{"gpu_power", "gpu_window", "gpu_power reads samples, of which windows leave one a minute"},
+	{"gpu_budget", "gpu_window", "gpu_budget reads samples, of which windows leave one a minute"},
+	{"gpu_watchdog", "gpu_window", "gpu_watchdog reads samples, of which windows leave one a minute"},
+}
+
+// order says which components stand in the wrong order.
+func (l *linter) order(p path) {
+	for _, o := range orders {
+		first, second := p.index(o.first), p.index(o.second)
+		switch {
+		case first < 0 || second < 0 || first < second:
+		case first == len(p)-1: // an exporter ends its path
+			l.say(&p[first], "%s stands behind %s: %s. Give %s a pipeline without %s; the forward connector parts them.",
+				o.first, o.second, o.why, o.first, o.second)
+		default:
+			l.say(&p[first], "%s stands behind %s: %s. Put %s before %s.", o.first, o.second, o.why, o.first, o.second)
+		}
+	}
+}
+
+// complete says that nothing makes samples of what an exporter exposes.
+func (l *linter) complete(p path, in input) {
+	if in.what != exposed || p.index("gpu_synthesizer") >= 0 {
+		return
+	}
+	for _, reader := range []string{"gpu_k8s", "gpu_power", "gpu_budget", "gpu_window", "gpu_watchdog", "gpu_view"} {
+		if at := p.index(reader); at >= 0 {
+			l.say(&p[at], "gpu_synthesizer is missing: %s reads nothing of what %s exposes. Put gpu_synthesizer right behind the receiver.",
+				reader, p.source().id)
+			return
+		}
+	}
+}
+
+// spans are settings that say for how long a sample serves: the interval must be shorter.
+var spans = []struct {
+	kind, setting string
+	byDefault     time.Duration
+	otherwise     string
+}{
+	{"gpu_window", "window", time.Minute, "windows without a sample are missing"},
+	{"gpu_window", "max_gap", 90 * time.Second, "no time counts as observed, and gpu.window.coverage is 0"},
+	{"gpu_power", "max_gap", 90 * time.Second, "no energy is counted"},
+	{"gpu_watchdog", "max_data_age", 90 * time.Second, "nothing is fresh enough to act on"},
+}
+
+// times says where samples come too seldom.
+func (l *linter) times(p path, in input) {
+	for _, span := range spans {
+		at := p.index(span.kind)
+		if at < 0 || in.interval == 0 {
+			continue
+		}
+		length := p[at].duration(span.setting, span.byDefault)
+		if in.interval > length || in.interval == length && span.setting != "window" {
+			l.say(&p[at], "%s is %s and %s is read every %s: %s. Set it above two intervals, or read more often.",
+				span.setting, length, p.source().id, in.interval, span.otherwise)
+		}
+	}
+}
+
+// ends says which exporters never get what they show or act on, whichever way it comes.
+func (l *linter) ends(paths []path) {
+	type gets struct {
+		exporter stage
+		ready    bool // what it wants, or what may be that
+		samples  bool
+	}
+	var all []gets
+	for _, p := range paths {
+		maker, wants := makers[p.end().kind]
+		if !wants {
+			continue
+		}
+		at := slices.IndexFunc(all, func(g gets) bool { return g.exporter.id == p.end().id })
+		if at < 0 {
+			at = len(all)
+			all = append(all, gets{exporter: *p.end()})
+		}
+		all[at].ready = all[at].ready || p.index(maker) >= 0
+		for _, in := range inputs(p.source()) {
+			all[at].ready = all[at].ready || in.what == unknown
+			all[at].samples = all[at].samples || in.what == exposed || in.what == sampled
+		}
+	}
+	for i := range all {
+		if g := &all[i]; g.samples && !g.ready {
+			kind := g.exporter.kind
+			l.say(&g.exporter, "%s is missing: %s has nothing but samples. Put %s into the pipeline before it.", makers[kind], kind, makers[kind])
+		}
+	}
+}
+
+// makers are the processors that make what exporters show or act on.
+var makers = map[string]string{"gpu_view": "gpu_window", "gpu_watchdog": "gpu_budget"}

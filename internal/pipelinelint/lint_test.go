@@ -1,0 +1,255 @@
+package pipelinelint_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
+)
+
+// lint returns the findings of configurations that are merged.
+func lint(t *testing.T, texts ...string) []string {
+	t.Helper()
+	var files []string
+	for _, text := range texts {
+		file, err := os.CreateTemp(t.TempDir(), "*.yaml")
+		require.NoError(t, err)
+		_, err = file.WriteString(text)
+		require.NoError(t, err)
+		require.NoError(t, file.Close())
+		files = append(files, file.Name())
+	}
+	conf, err := pipelinelint.Read(t.Context(), files...)
+	require.NoError(t, err)
+	found, err := pipelinelint.Lint(conf)
+	require.NoError(t, err)
+	var lines []string
+	for i := range found {
+		lines = append(lines, found[i].String())
+	}
+	return lines
+}
+
+func TestLint(t *testing.T) {
+	for name, tt := range map[string]struct {
+		given string
+		want  []string
+	}{
+		"the full chain": {`
+receivers: {dcgm: {}}
+processors: {memory_limiter: {}, gpu_synthesizer: {}, gpu_k8s: {}, gpu_power: {}, gpu_budget: {}, gpu_window: {}, batch: {}, cumulativetodelta: {}}
+exporters: {otlp_http: {}, gpu_view: {}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget, gpu_window, batch, cumulativetodelta], exporters: [otlp_http, gpu_view]}}}`, nil},
+		"raw metrics to a gateway, which makes samples": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [batch], exporters: [otlp]}}}`, nil},
+		"a gateway that gets samples": {`
+service: {pipelines: {metrics: {receivers: [otlp], processors: [gpu_window, batch], exporters: [otlp_http, gpu_view]}}}`, nil},
+		"a page that gets windows and the scheduler's view": {`
+service: {pipelines: {metrics: {receivers: [otlp], exporters: [gpu_view]}, metrics/cluster: {receivers: [gpu_cluster], exporters: [gpu_view]}}}`, nil},
+		"no synthesizer is needed for NVML": {`
+service: {pipelines: {metrics: {receivers: [nvml], processors: [gpu_k8s, gpu_window], exporters: [otlp]}}}`, nil},
+		"window before synthesizer": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window, gpu_synthesizer], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind gpu_window: gpu_window makes windows of samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_window.",
+		}},
+		"batch before synthesizer": {`
+service: {pipelines: {metrics/gpu: {receivers: [dcgm], processors: [batch, gpu_synthesizer/a, gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics/gpu: gpu_synthesizer/a: gpu_synthesizer stands behind batch: gpu_synthesizer joins the rows of one scrape, which batch splits. Put gpu_synthesizer before batch.",
+		}},
+		"no synthesizer": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm exposes. Put gpu_synthesizer right behind the receiver.",
+		}},
+		"no synthesizer behind the prometheus receiver": {`
+receivers: {prometheus: {config: {scrape_configs: [{job_name: gpus, scrape_interval: 15s, static_configs: [{targets: ["node:9400"]}]}]}}}
+service: {pipelines: {metrics: {receivers: [prometheus], processors: [gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what prometheus exposes. Put gpu_synthesizer right behind the receiver.",
+		}},
+		"other exporters behind the prometheus receiver": {`
+receivers: {prometheus: {config: {scrape_configs: [{job_name: hami, static_configs: [{targets: ["node:31992"]}]}]}}}
+service: {pipelines: {metrics: {receivers: [nvml, prometheus], processors: [gpu_budget, gpu_window], exporters: [otlp]}}}`, nil},
+		"k8s after the window": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window, gpu_k8s], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_k8s: gpu_k8s stands behind gpu_window: the series of containers that gpu_k8s makes have no windows otherwise. Put gpu_k8s before gpu_window.",
+		}},
+		"power first": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_power, gpu_synthesizer, gpu_k8s, gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind gpu_power: gpu_power reads samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_power.",
+			"pipeline metrics: gpu_k8s: gpu_k8s stands behind gpu_power: gpu_power charges the holders that gpu_k8s finds. Put gpu_k8s before gpu_power.",
+		}},
+		"deltas before the synthesizer": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulativetodelta, gpu_synthesizer], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind cumulativetodelta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulativetodelta.",
+		}},
+		"an interval above the window": {`
+receivers: {dcgm: {collection_interval: 70s}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_window: window is 1m0s and dcgm is read every 1m10s: windows without a sample are missing. Set it above two intervals, or read more often.",
+		}},
+		"a gap below the interval, by variables": {`
+receivers: {dcgm: {collection_interval: "${env:NO_SUCH_VARIABLE:-30s}"}}
+processors: {gpu_window: {max_gap: 20s}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_window: max_gap is 20s and dcgm is read every 30s: no time counts as observed, and gpu.window.coverage is 0. Set it above two intervals, or read more often.",
+		}},
+		"the prometheus receiver's interval by default": {`
+receivers: {prometheus: {config: {scrape_configs: [{job_name: dcgm-exporter}]}}}
+processors: {gpu_window: {window: 30s}}
+service: {pipelines: {metrics: {receivers: [prometheus], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_window: window is 30s and prometheus is read every 1m0s: windows without a sample are missing. Set it above two intervals, or read more often.",
+		}},
+		"a receiver that is created": {`
+receivers: {receiver_creator: {receivers: {dcgm/node: {rule: x, config: {collection_interval: 2m}}}}}
+processors: {gpu_window: {max_gap: 5m}}
+service: {pipelines: {metrics: {receivers: [receiver_creator], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_window: window is 1m0s and receiver_creator is read every 2m0s: windows without a sample are missing. Set it above two intervals, or read more often.",
+		}},
+		"power and watchdog that get samples too seldom": {`
+receivers: {dcgm: {collection_interval: 90s}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget], exporters: [gpu_watchdog]}}}`, []string{
+			"pipeline metrics: gpu_power: max_gap is 1m30s and dcgm is read every 1m30s: no energy is counted. Set it above two intervals, or read more often.",
+			"pipeline metrics: gpu_watchdog: max_data_age is 1m30s and dcgm is read every 1m30s: nothing is fresh enough to act on. Set it above two intervals, or read more often.",
+		}},
+		"a page without windows": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_view]}}}`, []string{
+			"pipeline metrics: gpu_view: gpu_window is missing: gpu_view has nothing but samples. Put gpu_window into the pipeline before it.",
+		}},
+		"a watchdog behind windows": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_budget, gpu_window], exporters: [gpu_watchdog]}}}`, []string{
+			"pipeline metrics: gpu_watchdog: gpu_watchdog stands behind gpu_window: gpu_watchdog reads samples, of which windows leave one a minute. Give gpu_watchdog a pipeline without gpu_window; the forward connector parts them.",
+		}},
+		"a watchdog without budgets": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{
+			"pipeline metrics: gpu_watchdog: gpu_budget is missing: gpu_watchdog has nothing but samples. Put gpu_budget into the pipeline before it.",
+		}},
+		"a branch of samples and one of windows": {`
+connectors: {forward: {}}
+service: {pipelines: {
+  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_budget], exporters: [gpu_watchdog, forward]},
+  metrics: {receivers: [forward], processors: [gpu_window], exporters: [otlp, gpu_view]}}}`, nil},
+		"a synthesizer behind a connector, too late": {`
+connectors: {forward/a: {}, forward/b: {}}
+service: {pipelines: {
+  metrics/1: {receivers: [dcgm], processors: [gpu_k8s], exporters: [forward/a]},
+  metrics/2: {receivers: [forward/a], processors: [gpu_synthesizer], exporters: [forward/b]},
+  metrics/3: {receivers: [forward/b], processors: [gpu_window], exporters: [gpu_view]}}}`, []string{
+			"pipeline metrics/2: gpu_synthesizer: gpu_synthesizer stands behind gpu_k8s: gpu_k8s reads samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_k8s.",
+		}},
+		"one of two ways without a synthesizer, and a circle": {`
+connectors: {forward: {}}
+service: {pipelines: {
+  metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward]},
+  metrics/2: {receivers: [dcgm/raw], exporters: [forward]},
+  metrics/3: {receivers: [forward], processors: [gpu_window], exporters: [forward, gpu_view]}}}`, []string{
+			"pipeline metrics/3: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm/raw exposes. Put gpu_synthesizer right behind the receiver.",
+		}},
+		"settings that the collector refuses": {`
+receivers: {dcgm: [1], prometheus: {config: {scrape_configs: 7}}}
+processors: {gpu_window: {window: much}}
+service: {pipelines: {metrics: {receivers: [dcgm, prometheus, 3], processors: [gpu_synthesizer, gpu_window], exporters: [x]}, traces: 5, metrics/none: }}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, lint(t, tt.given))
+		})
+	}
+}
+
+func TestFilesAreMergedAsTheCollectorDoes(t *testing.T) {
+	assert.Len(t, lint(t, `
+receivers: {dcgm: {collection_interval: 15s}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`,
+		`receivers: {dcgm: {collection_interval: 2m}}`), 2)
+}
+
+func TestATextThatIsNoConfigurationIsSaid(t *testing.T) {
+	for text, want := range map[string]string{
+		"kind: ConfigMap":     "service::pipelines is missing: must be the configuration of a collector",
+		"[1]":                 "cannot be used as a Conf",
+		"a: ${http://a/b}":    "scheme",
+		"service: {pipelines": "yaml",
+	} {
+		file := filepath.Join(t.TempDir(), "x.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		conf, err := pipelinelint.Read(t.Context(), file)
+		if err == nil {
+			_, err = pipelinelint.Lint(conf)
+		}
+		require.ErrorContains(t, err, want, text)
+	}
+	_, err := pipelinelint.Read(t.Context(), filepath.Join(t.TempDir(), "none.yaml"))
+	require.ErrorContains(t, err, "no such file")
+}
+
+// Every configuration below examples, whatever it is wrapped in.
+func TestExamplesAreClean(t *testing.T) {
+	found := 0
+	require.NoError(t, filepath.WalkDir("../../examples", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, text := range configurations(t, content) {
+			found++
+			t.Run(path, func(t *testing.T) { assert.Empty(t, lint(t, text)) })
+		}
+		return nil
+	}))
+	assert.GreaterOrEqual(t, found, 12)
+}
+
+// configurations returns those of a file: the file itself, or what a ConfigMap, a custom
+// resource or a chart's values hold.
+func configurations(t *testing.T, content []byte) (texts []string) {
+	t.Helper()
+	var look func(value any)
+	look = func(value any) {
+		switch value := value.(type) {
+		case string:
+			var inner map[string]any
+			if yaml.Unmarshal([]byte(value), &inner) == nil {
+				look(inner)
+			}
+		case map[string]any:
+			if service, ok := value["service"].(map[string]any); ok && service["pipelines"] != nil {
+				text, err := yaml.Marshal(value)
+				require.NoError(t, err)
+				texts = append(texts, string(text))
+				return
+			}
+			for _, inner := range value {
+				look(inner)
+			}
+		}
+	}
+	look(string(content))
+	return texts
+}
+
+func TestManyForksEnd(t *testing.T) {
+	type section = map[string]any
+	pipelines, connectors := section{}, section{}
+	for i := range 30 {
+		a, b := string(rune('a'+i))+"1", string(rune('a'+i))+"2"
+		receivers := []any{"dcgm"}
+		if i > 0 {
+			receivers = []any{"forward/" + string(rune('a'+i-1)) + "1", "forward/" + string(rune('a'+i-1)) + "2"}
+		}
+		for _, name := range []string{a, b} {
+			connectors["forward/"+name] = section{}
+			pipelines["metrics/"+name] = section{"receivers": receivers, "processors": []any{"gpu_window"}, "exporters": []any{"forward/" + name, "otlp"}}
+		}
+	}
+	begin := time.Now()
+	found, err := pipelinelint.Lint(section{"connectors": connectors, "service": section{"pipelines": pipelines}})
+	require.NoError(t, err)
+	assert.NotEmpty(t, found)
+	assert.Less(t, time.Since(begin), time.Minute)
+}

@@ -1,0 +1,51 @@
+// Package sayonce says in the log what is wrong with each batch anew, but only once.
+package sayonce
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Well is how long a trouble must be over until its return is said again. It is longer than
+// the time between two scrapes, so that a trouble of each scrape is one trouble.
+const Well = 10 * time.Minute
+
+// Trouble is something that may be wrong with each batch. The zero value is ready for use,
+// by several goroutines.
+type Trouble struct {
+	mu    sync.Mutex
+	known bool
+	last  time.Time // when it was wrong last
+}
+
+// Returns takes note that it is wrong now, and reports whether to say so: the first time,
+// and when it was well for [Well] in between.
+func (t *Trouble) Returns(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	said := t.known && now.Sub(t.last) < Well
+	t.known, t.last = true, now
+	return !said
+}
+
+// Limit is a bound of what a component keeps, beyond which it refuses what is new.
+type Limit struct {
+	Trouble
+	// Setting is the name of the setting to raise, Value its value.
+	Setting string
+	Value   int
+	// What is refused, in the plural: "series".
+	What string
+}
+
+// Refused says that n items were refused, if that was not said lately; 0 is none.
+func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
+	if n == 0 || !l.Returns(now) {
+		return
+	}
+	logger.Warn(fmt.Sprintf("%s of %d is reached: new %s are refused and missing from the output. Raise %s where the fleet grew; look for a label that changes all the time where it did not.",
+		l.Setting, l.Value, l.What, l.Setting), zap.Int64("refused", n))
+}

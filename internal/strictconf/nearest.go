@@ -1,0 +1,30 @@
+package strictconf
+
+import "slices"
+
+// Nearest returns the name that the fewest changes of a letter make of this one,
+// the first of several.
+func Nearest(name string, names []string) string {
+	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+}
+
+// distance returns Levenshtein's distance of two names, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // of the part of a so far to each start of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,59 @@
+package synth
+
+import "github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+
+// soundScrapes is how many scrapes without a split show that batches are whole.
+const soundScrapes = 100
+
+// splits notices that one scrape comes in several batches: the fields of a device and time
+// in one of them are others than in the one before.
+type splits struct {
+	decided bool
+	scrapes int
+	devices map[*Device]seenFields
+}
+
+// seenFields are the fields of a device in the newest batch that had any.
+type seenFields struct {
+	at     int64
+	fields [(dcgm.NumFields + 63) / 64]uint64
+}
+
+// watch looks at the rows of one sample time in a batch, and reports a split, once.
+func (s *splits) watch(rows []observation) (split bool) {
+	if s.decided {
+		return false
+	}
+	at := rows[0].time
+	now := map[*Device]seenFields{}
+	for i := range rows {
+		f := now[rows[i].row.device]
+		f.at = at
+		f.fields[rows[i].field.ID/64] |= 1 << (rows[i].field.ID % 64)
+		now[rows[i].row.device] = f
+	}
+	if s.devices == nil {
+		s.devices = map[*Device]seenFields{}
+	}
+	for d, f := range now {
+		if before, ok := s.devices[d]; ok && before.at == at && !before.meets(&f) {
+			split = true
+		}
+		s.devices[d] = f
+	}
+	s.scrapes++
+	if s.decided = split || s.scrapes >= soundScrapes; s.decided {
+		s.devices = nil
+	}
+	return split
+}
+
+// meets reports whether a field is in both.
+func (f *seenFields) meets(other *seenFields) bool {
+	for i := range f.fields {
+		if f.fields[i]&other.fields[i] != 0 {
+			return true
+		}
+	}
+	return false
+}

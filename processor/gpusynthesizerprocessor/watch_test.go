@@ -1,0 +1,71 @@
+package gpusynthesizerprocessor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+)
+
+// said is what the processor says from warnings on, when these scrapes come one by one.
+func said(t *testing.T, config string, scrapes ...scrape) []observer.LoggedEntry {
+	t.Helper()
+	core, logs := observer.New(zap.WarnLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o600))
+	p, _ := newTestProcessor(t, dir, set)
+	for _, s := range scrapes {
+		require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(s)))
+	}
+	return logs.All()
+}
+
+func TestDevicesBeyondTheLimitAreSaidOnce(t *testing.T) {
+	const body = "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\"} 30\nDCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-2\"} 30"
+	logs := said(t, "max_devices: 1", scrape{10, parse(t, body)}, scrape{20, parse(t, body)})
+	if assert.Len(t, logs, 1) {
+		assert.Contains(t, logs[0].Message, "max_devices of 1 is reached: new devices are refused")
+	}
+	assert.Empty(t, said(t, "max_devices: 2", scrape{10, parse(t, body)}, scrape{20, parse(t, body)}))
+}
+
+func TestAScrapeInPartsIsSaidOnce(t *testing.T) {
+	const (
+		one   = "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\"} 30\nDCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-2\"} 30"
+		other = "DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\"} 30\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-2\"} 30"
+		third = "DCGM_FI_DEV_FB_USED{UUID=\"GPU-3\"} 30"
+	)
+	for name, tt := range map[string]struct {
+		bodies []string // each with its time
+		times  []int64
+		want   int
+	}{
+		"fields of one time in two batches":                  {[]string{one, other, one, other}, []int64{10, 10, 20, 20}, 1},
+		"fields of one time in two batches, others between":  {[]string{one, third, other}, []int64{10, 10, 10}, 1},
+		"devices of one time in two batches":                 {[]string{one, third, one, third}, []int64{10, 10, 20, 20}, 0},
+		"whole scrapes":                                      {[]string{one + "\n" + other, one + "\n" + other}, []int64{10, 20}, 0},
+		"the same scrape twice":                              {[]string{one, one}, []int64{10, 10}, 0},
+		"fields that come at one time, and others at others": {[]string{one, other, one, other}, []int64{10, 15, 20, 25}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var scrapes []scrape
+			for i, body := range tt.bodies {
+				scrapes = append(scrapes, scrape{tt.times[i], parse(t, body)})
+			}
+			logs := said(t, "", scrapes...)
+			if assert.Len(t, logs, tt.want) && tt.want > 0 {
+				assert.Contains(t, logs[0].Message, "the fields of one device and time come in several batches")
+			}
+		})
+	}
+}

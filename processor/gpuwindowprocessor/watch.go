@@ -1,0 +1,104 @@
+package gpuwindowprocessor
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// proof is how many windows, or looks, in a row must show a wrong time: one may follow an
+// outage.
+const proof = 3
+
+// watch says once what is lost, and what the samples prove to be wrong with the pipeline.
+// But for order it belongs to the emission loop.
+type watch struct {
+	logger *zap.Logger
+	cfg    *Config
+	order  *misplaced.Check
+
+	before       window.Stats // as of the last look
+	series       sayonce.Limit
+	lost, steps  sayonce.Trouble
+	late, future silence
+	timed        bool // the times between samples are judged
+}
+
+func newWatch(cfg *Config, logger *zap.Logger) watch {
+	return watch{
+		logger: logger, cfg: cfg,
+		order:  misplaced.New("gpu_window", misplaced.Anywhere, logger),
+		series: sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
+	}
+}
+
+// silence is that all samples which come are dropped for one reason.
+type silence struct {
+	sayonce.Trouble
+	looks int // in a row
+}
+
+// lasts takes note of what came since the last look, and reports whether to say that
+// nothing is taken any more.
+func (s *silence) lasts(now time.Time, dropped, accepted uint64) bool {
+	switch {
+	case accepted > 0:
+		s.looks = 0
+	case dropped > 0:
+		s.looks++
+		return s.looks >= proof && s.Returns(now)
+	}
+	return false
+}
+
+// look says what the engine's counts show.
+func (w *watch) look(s window.Stats, now time.Time) {
+	var since [window.Outcomes]uint64
+	for o := range since {
+		since[o] = s.Samples[o] - w.before.Samples[o]
+	}
+	w.series.Refused(w.logger, now, int64(since[window.Refused]))
+	if w.late.lasts(now, since[window.Late], since[window.Accepted]) {
+		w.logger.Warn("All samples come after their windows have closed, and are dropped. Set grace above the time that they take, "+
+			"and compare the clocks of those who sample with this one.", zap.Duration("grace", w.cfg.Grace))
+	}
+	if w.future.lasts(now, since[window.Future], since[window.Accepted]) {
+		w.logger.Warn("All samples lie more than a window in the future, and are dropped. Compare the clocks of those who sample with this one.",
+			zap.Duration("window", w.cfg.Window))
+	}
+	if n := s.WindowsDropped - w.before.WindowsDropped; n > 0 && s.ClockSteps == w.before.ClockSteps && w.lost.Returns(now) {
+		w.logger.Warn("Windows are dropped because the next consumer takes too long.", zap.Uint64("windows", n))
+	}
+	if s.ClockSteps > w.before.ClockSteps && w.steps.Returns(now) {
+		w.logger.Warn("The clock was set back by more than max_gap. Open windows are dropped.", zap.Duration("max_gap", w.cfg.MaxGap))
+	}
+	w.before = s
+	w.times(&s)
+}
+
+// times judges by the shortest time between two samples of any device.
+func (w *watch) times(s *window.Stats) {
+	switch {
+	case w.timed || s.WindowsPaired == 0:
+		return
+	case s.ShortestPair <= min(w.cfg.MaxGap, w.cfg.Window):
+		w.timed = true
+		return
+	case s.WindowsPaired < proof:
+		return
+	}
+	w.timed = true
+	shortest := zap.Duration("shortest", s.ShortestPair)
+	if s.ShortestPair > w.cfg.Window {
+		w.logger.Warn("No device is sampled more than once in a window, so that windows are missing in between. Scrape twice in a window "+
+			"at least, or make window longer.", shortest, zap.Duration("window", w.cfg.Window))
+	}
+	if s.ShortestPair > w.cfg.MaxGap {
+		w.logger.Warn("All samples of a device are further apart than max_gap, so that nothing counts as observed: gpu.window.coverage is 0. "+
+			"Set max_gap above two intervals of scraping, or scrape more often.", shortest, zap.Duration("max_gap", w.cfg.MaxGap))
+	}
+}

@@ -1,0 +1,181 @@
+package gpuwindowprocessor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
+)
+
+// watched runs a processor in a bubble and returns what it says from warnings on.
+func watched(t *testing.T, cfg *Config, run func(p processor.Metrics)) []observer.LoggedEntry {
+	t.Helper()
+	core, logs := observer.New(zap.WarnLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, set, cfg, componenttest.NewNopHost(), consumertest.NewNop())
+		run(p)
+		require.NoError(t, p.Shutdown(t.Context()))
+	})
+	return logs.All()
+}
+
+// ofDevices is a sample of each of some devices.
+func ofDevices(from, n int) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	for i := range n {
+		one := sample(time.Now(), 0.5, 0)
+		one.ResourceMetrics().At(0).Resource().Attributes().PutStr(signal.K8sNodeName, fmt.Sprint("node-", from+i))
+		one.ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
+	}
+	return md
+}
+
+func TestRefusedSeriesAreSaidOnceAndAgainAfterItWasWell(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxSeries, cfg.IdleTimeout = 4, 5*time.Minute
+	logs := watched(t, cfg, func(p processor.Metrics) {
+		scrape := func(d time.Duration, devices int) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(15 * time.Second) {
+				require.NoError(t, p.ConsumeMetrics(t.Context(), ofDevices(0, devices)))
+			}
+		}
+		scrape(time.Minute, 2)
+		scrape(20*time.Minute, 3)
+		scrape(sayonce.Well+time.Minute, 2)
+		scrape(time.Minute, 3)
+	})
+	require.Len(t, logs, 2)
+	for _, entry := range logs {
+		assert.Contains(t, entry.Message, "max_series of 4 is reached: new series are refused")
+		assert.EqualValues(t, 2, entry.ContextMap()["refused"])
+	}
+}
+
+func TestAWrongTimeIsSaidOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		interval, window, maxGap time.Duration
+		want                     []string
+	}{
+		"two samples in a window and more":         {15 * time.Second, time.Minute, 50 * time.Second, nil},
+		"a sample in each window":                  {time.Minute, time.Minute, 90 * time.Second, nil},
+		"an interval above the window":             {70 * time.Second, time.Minute, 90 * time.Second, []string{"No device is sampled more than once in a window"}},
+		"a gap below the interval":                 {30 * time.Second, time.Minute, 20 * time.Second, []string{"further apart than max_gap"}},
+		"an interval above the window and the gap": {2 * time.Minute, time.Minute, 90 * time.Second, []string{"more than once in a window", "further apart than max_gap"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.Window, cfg.MaxGap = tt.window, tt.maxGap
+			logs := watched(t, cfg, func(p processor.Metrics) {
+				for range 20 {
+					require.NoError(t, p.ConsumeMetrics(t.Context(), ofDevices(0, 2)))
+					time.Sleep(tt.interval)
+				}
+			})
+			require.Len(t, logs, len(tt.want))
+			for i, want := range tt.want {
+				assert.Contains(t, logs[i].Message, want)
+				assert.Equal(t, tt.interval, logs[i].ContextMap()["shortest"])
+			}
+		})
+	}
+}
+
+func TestAnOutageIsNoWrongTime(t *testing.T) {
+	assert.Empty(t, watched(t, testConfig(), func(p processor.Metrics) {
+		for _, at := range []time.Duration{1, 2, 500, 515, 1200, 1215} {
+			until(at * time.Second)
+			require.NoError(t, p.ConsumeMetrics(t.Context(), ofDevices(0, 1)))
+		}
+	}))
+}
+
+func TestSamplesOfWrongClocksAreSaidOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		skew time.Duration
+		want string
+	}{
+		"behind by less than grace":        {-4 * time.Second, ""},
+		"behind by more than a window":     {-2 * time.Minute, "All samples come after their windows have closed"},
+		"ahead by less than a window":      {50 * time.Second, ""},
+		"ahead by much more than a window": {10 * time.Minute, "All samples lie more than a window in the future"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logs := watched(t, testConfig(), func(p processor.Metrics) {
+				time.Sleep(5 * time.Minute)
+				for range 20 {
+					require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now().Add(tt.skew), 0.5, 0)))
+					time.Sleep(15 * time.Second)
+				}
+			})
+			if tt.want == "" {
+				assert.Empty(t, logs)
+			} else if assert.Len(t, logs, 1) {
+				assert.Contains(t, logs[0].Message, tt.want)
+			}
+		})
+	}
+}
+
+func TestRawMetricsOfAnExporterAreSaidOnce(t *testing.T) {
+	logs := watched(t, testConfig(), func(p processor.Metrics) {
+		for range 20 {
+			md := sample(time.Now(), 0.5, 0)
+			metrics := md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics()
+			metrics.At(0).SetName("DCGM_FI_DEV_GPU_UTIL")
+			metrics.At(1).SetName("DCGM_FI_DEV_XID_ERRORS")
+			require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+			time.Sleep(15 * time.Second)
+		}
+	})
+	if assert.Len(t, logs, 1) {
+		assert.Contains(t, logs[0].Message, "gpu_synthesizer is missing, or stands behind gpu_window")
+	}
+}
+
+func TestWindowsThatNobodyTookAreSaidOnce(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := start(t, set, testConfig(), componenttest.NewNopHost(), held{consumertest.NewNop(), release})
+		for range 30 {
+			require.NoError(t, p.ConsumeMetrics(t.Context(), ofDevices(0, 1)))
+			time.Sleep(time.Minute)
+		}
+		close(release)
+		time.Sleep(time.Minute)
+		require.NoError(t, p.Shutdown(t.Context()))
+	})
+	if assert.Equal(t, 1, logs.Len()) {
+		assert.Contains(t, logs.All()[0].Message, "Windows are dropped because the next consumer takes too long")
+	}
+}
+
+// held takes nothing until it is released.
+type held struct {
+	consumertest.Consumer
+	release chan struct{}
+}
+
+func (h held) ConsumeMetrics(context.Context, pmetric.Metrics) error {
+	<-h.release
+	return nil
+}

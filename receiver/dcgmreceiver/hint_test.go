@@ -1,0 +1,84 @@
+package dcgmreceiver
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAFailureSaysWhatToLookAtFirst(t *testing.T) {
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<html>"))
+	}
+	for name, tt := range map[string]struct {
+		handler http.HandlerFunc
+		tls     bool
+		scheme  string // in place of the server's
+		dial    error
+		want    string // of the hint; none where it is empty
+	}{
+		"the name is not known":       {dial: &net.DNSError{Err: "no such host", IsNotFound: true}, want: "Is the host's name right"},
+		"another authority":           {handler: serve(goodBody), tls: true, want: "http::tls::ca_file"},
+		"https to an http port":       {handler: serve(goodBody), scheme: "https", want: "write http://"},
+		"http to an https port":       {handler: serve(goodBody), tls: true, scheme: "http", want: "write https://"},
+		"credentials are asked for":   {handler: status(http.StatusUnauthorized), want: "http::auth"},
+		"credentials are not enough":  {handler: status(http.StatusForbidden), want: "http::auth"},
+		"the path is another":         {handler: status(http.StatusNotFound), want: "end in /metrics"},
+		"a page for people":           {handler: page, want: "end in /metrics"},
+		"another text":                {handler: serve("hello world, this is no metric"), want: "end in /metrics"},
+		"no sample":                   {handler: serve(""), want: "while it reads its csv"},
+		"an answer that never comes":  {handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: "NetworkPolicy"},
+		"the exporter's own mistakes": {handler: status(http.StatusInternalServerError)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(tt.handler)
+			server.Config.ErrorLog = discardLog()
+			if tt.tls {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
+			defer server.Close()
+			url := server.URL
+			if _, host, _ := strings.Cut(url, "://"); tt.scheme != "" {
+				url = tt.scheme + "://" + host
+			}
+			f := opened(t, []string{url}, func(cfg *Config) { cfg.Timeout = 200 * time.Millisecond })
+			if tt.dial != nil {
+				f.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, tt.dial }
+			}
+			assert.Equal(t, tt.want, hinted(t, f, tt.want))
+		})
+	}
+	t.Run("nobody listens", func(t *testing.T) {
+		server := httptest.NewServer(serve(goodBody))
+		server.Close()
+		const want = "Is the exporter running, and is this its port?"
+		assert.Equal(t, want, hinted(t, opened(t, []string{server.URL}, nil), want))
+	})
+}
+
+// hinted scrapes the only endpoint and returns want if the hint in the log has it, else
+// the hint.
+func hinted(t *testing.T, f *fixture, want string) string {
+	t.Helper()
+	f.scrape(t, 0)
+	entries := f.logs.FilterMessage("Scraping the exporter fails").All()
+	require.Len(t, entries, 1)
+	hint, _ := entries[0].ContextMap()["hint"].(string)
+	if strings.Contains(hint, want) && want != "" {
+		return want
+	}
+	return hint
+}
