@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
@@ -212,4 +213,16 @@ func oneWindow(t *testing.T, rows map[string][]float64, every time.Duration, thr
 		}
 	})
 	return got
+}
+
+func each(md pmetric.Metrics, do func(pmetric.ResourceMetrics, pmetric.Metric, pmetric.NumberDataPoint)) {
+	for _, rm := range md.ResourceMetrics().All() {
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				for _, dp := range points.Of(m).All() {
+					do(rm, m, dp)
+				}
+			}
+		}
+	}
 }
