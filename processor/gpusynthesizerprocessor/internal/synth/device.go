@@ -42,6 +42,10 @@ type Device struct {
 
 	number int // Instance as a number, to find the lowest
 
+	// claims are those on the device's board, and era theirs that the state below is of.
+	claims *claims
+	era    uint32
+
 	// last is the newest sample time, prev the one before it; 0 is none.
 	last, prev int64
 	// arrived is when last came, by the Synthesizer's own clock.
@@ -196,7 +200,7 @@ func (s *Synthesizer) device(place Place, board, instance string) *Device {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		b = &Device{ID: board, Place: place}
+		b = &Device{ID: board, Place: place, claims: s.claimsOf(place.Node, board)}
 		s.devices[deviceKey{place, board, ""}] = b
 	}
 	if instance == "" {
@@ -207,7 +211,7 @@ func (s *Synthesizer) device(place Place, board, instance string) *Device {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		d = &Device{ID: board + "/gi" + instance, Parent: b, Instance: instance, Place: place}
+		d = &Device{ID: board + "/gi" + instance, Parent: b, Instance: instance, Place: place, claims: b.claims}
 		if n, err := strconv.Atoi(instance); err == nil {
 			d.number = n
 		}

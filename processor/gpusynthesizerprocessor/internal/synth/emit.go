@@ -138,6 +138,10 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
 	if start > e.time {
 		start = 0 // a clock was set back since
 	}
+	if !e.a.device.claims.rises(e.a.device.ID, m, own, e.time, v) {
+		e.s.stats.Dropped[DropSecondSource]++
+		return
+	}
 	p := Point{Metric: m, Device: e.a.device, Own: own, Start: start, Time: e.time}
 	if m.Int {
 		p.Int = int64(math.Round(v))

@@ -29,6 +29,8 @@ const (
 	DropOtherEntity
 	// DropDeviceLimit is a row of a new device beyond the limit.
 	DropDeviceLimit
+	// DropSecondSource is a row or a sample of a board that another source gives.
+	DropSecondSource
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons
 )
@@ -37,7 +39,7 @@ const (
 func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "not_finite", "absurd", "ambiguous_unit",
-		"no_device", "other_entity", "device_limit",
+		"no_device", "other_entity", "device_limit", "second_source",
 	}[r]
 }
 
@@ -74,6 +76,8 @@ type Synthesizer struct {
 	disabled     map[*signal.Metric]bool
 
 	devices map[deviceKey]*Device
+	claims  map[boardKey]*claims
+	sources map[string]*Source
 	epoch   uint64
 	swept   int64         // newest sample time at the last sweep
 	arrived time.Duration // when the batch at hand came
@@ -81,6 +85,8 @@ type Synthesizer struct {
 	dirty bool // XID state changed since it was last saved
 
 	rows      []observation
+	scrapes   []scraped // what is known of the sources of rows
+	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is made
 	active    []*accumulator
 	pool      []*accumulator
@@ -96,6 +102,7 @@ type observation struct {
 	base    bool
 	time    int64
 	exposed float64
+	source  *Source // nil when it is not known
 }
 
 // New returns a Synthesizer that knows no device yet.
@@ -105,6 +112,8 @@ func New(o Options) *Synthesizer {
 		maxDevices:   o.MaxDevices,
 		disabled:     make(map[*signal.Metric]bool, len(o.Disabled)),
 		devices:      map[deviceKey]*Device{},
+		claims:       map[boardKey]*claims{},
+		sources:      map[string]*Source{},
 	}
 	for _, m := range o.Disabled {
 		s.disabled[m] = true
@@ -129,14 +138,14 @@ func (s *Synthesizer) TakeStats() Stats {
 	return out
 }
 
-// Add takes one row's value for the batch at hand. at is its time in nanoseconds since
-// the epoch.
-func (s *Synthesizer) Add(row *Row, spelling dcgm.Spelling, at int64, exposed float64) {
+// Add takes one row's value for the batch at hand. src is nil where the row does not say
+// it, at is its time in nanoseconds since the epoch.
+func (s *Synthesizer) Add(row *Row, src *Source, spelling dcgm.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
 		s.stats.Dropped[row.drop]++
 		return
 	}
-	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, at, exposed})
+	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, at, exposed, src})
 }
 
 // Drop counts a value that the caller recognised as no observation.
@@ -151,16 +160,19 @@ func (s *Synthesizer) Arrived(at time.Duration) { s.arrived = at }
 // and what they refer to are valid during the call only, Devices beyond it.
 func (s *Synthesizer) Flush(emit func(*Point)) {
 	s.emit = emit
+	s.assignSources()
 	rows := s.rows
-	if !slices.IsSortedFunc(rows, byTime) {
-		slices.SortStableFunc(rows, byTime)
+	if !slices.IsSortedFunc(rows, byScrape) {
+		slices.SortStableFunc(rows, byScrape)
 	}
 	for len(rows) > 0 {
 		n := 1
-		for n < len(rows) && rows[n].time == rows[0].time {
+		for n < len(rows) && byScrape(rows[n], rows[0]) == 0 {
 			n++
 		}
-		s.scrape(rows[:n])
+		if kept := s.contend(rows[:n]); len(kept) > 0 {
+			s.scrape(kept)
+		}
 		rows = rows[n:]
 	}
 	clear(s.rows)
@@ -168,9 +180,15 @@ func (s *Synthesizer) Flush(emit func(*Point)) {
 	s.emit = nil
 }
 
-func byTime(a, b observation) int { return cmp.Compare(a.time, b.time) }
+// byScrape orders rows by sample time, and those of one time by source.
+func byScrape(a, b observation) int {
+	if c := cmp.Compare(a.time, b.time); c != 0 || a.source == b.source {
+		return c
+	}
+	return cmp.Compare(a.source.name(), b.source.name())
+}
 
-// scrape makes the samples of rows of one sample time.
+// scrape makes the samples of rows of one sample time and source.
 func (s *Synthesizer) scrape(rows []observation) {
 	at := rows[0].time
 	targets := scrapeTargets(rows)
@@ -184,6 +202,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
 		a := s.active[i]
 		a.prev = a.device.seen(at, s.arrived)
+		if a.followSource() {
+			s.dirty = true
+		}
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
 			board.mig = true
@@ -390,4 +411,5 @@ func (s *Synthesizer) sweep(at int64) {
 	if len(s.devices) != before {
 		s.epoch++
 	}
+	s.sweepSources(at)
 }
