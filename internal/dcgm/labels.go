@@ -138,8 +138,16 @@ func (r *Row) Plain() (Holder, bool) {
 }
 
 // Holder returns the container that the row names as the holder of its device.
-// It reports false when the row names nobody, or only the exporter itself.
+// It reports false when the row names nobody, or only what is called as the exporter is.
 func (r *Row) Holder() (Holder, bool) {
+	if h, ok := r.Named(); ok && !h.CalledExporter() {
+		return h, true
+	}
+	return Holder{}, false
+}
+
+// Named returns the container that the row names, whatever it is called.
+func (r *Row) Named() (Holder, bool) {
 	h, ok := r.Plain()
 	if r.Relayed() {
 		h = Holder{
@@ -148,17 +156,15 @@ func (r *Row) Holder() (Holder, bool) {
 		}
 		ok = true
 	}
-	if !ok || isExporter(h) {
-		return Holder{}, false
-	}
-	return h, true
+	return h, ok
 }
 
-// isExporter recognises the exporter's own pod, which scrape configurations
-// without honor_labels attach to rows of GPUs that nobody holds. Container
-// names are those of the static manifests and of the operator; the Helm
-// chart's, exporter, says too little alone.
-func isExporter(h Holder) bool {
+// CalledExporter reports whether a container is called as exporters are. Scrape
+// configurations attach the exporter's own pod to rows of GPUs that nobody holds, and
+// where nothing says which pod was scraped its name has to tell. Container names are
+// those of the static manifests and of the operator; the Helm chart's, exporter, says
+// too little alone.
+func (h Holder) CalledExporter() bool {
 	switch h.Container {
 	case "dcgm-exporter", "nvidia-dcgm-exporter":
 		return true

@@ -256,6 +256,7 @@ func (p *gpuSynthesizer) row(in *input, attrs pcommon.Map) *synth.Row {
 func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 	var labels dcgm.Row
 	var clues diagnose.Clues
+	federated := false
 	diagnosing := p.cfg.enabled(signal.GPUSignalAvailable)
 	for _, m := range []pcommon.Map{attrs, resource} {
 		for k, v := range m.All() {
@@ -263,6 +264,7 @@ func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 			if dcgm.LabelRole(k) != dcgm.NoRole {
 				labels.Set(k, strings.Clone(v.AsString()))
 			}
+			federated = federated || k == "job" || k == "instance"
 			if diagnosing {
 				clues.Label(k, strings.Clone(v.AsString()))
 			}
@@ -278,7 +280,8 @@ func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 	if place.Node == "" {
 		place.Node = place.Host
 	}
-	row := p.core.Row(&labels, place, text(resource, signal.K8sPodName))
+	target := dcgm.Holder{Namespace: text(resource, signal.K8sNamespaceName), Pod: text(resource, signal.K8sPodName)}
+	row := p.core.Row(&labels, place, target, federated)
 	row.Clues = clues
 	return row
 }

@@ -401,3 +401,43 @@ func TestBesideAnExporterNVMLGivesProcessesOnly(t *testing.T) {
 		p.neverFalls(signal.HwEnergy.Name)
 	})
 }
+
+func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
+	const (
+		called  = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="team",pod="dcgm-exporter-load",container="main"} 30`
+		idle    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm"} 30`
+		held    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm",exported_namespace="ns",exported_pod="p",exported_container="c"} 30`
+		another = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="ns",pod="gpu-metrics-7xk2p",container="c"} 30`
+	)
+	target := func(text, namespace, pod string) delivery {
+		d := delivery{20, onPoints(scrape{20, parse(t, text)})}
+		attrs := d.batch.ResourceMetrics().At(0).Resource().Attributes()
+		attrs.PutStr(signal.K8sNamespaceName, namespace)
+		attrs.PutStr(signal.K8sPodName, pod)
+		return d
+	}
+	for name, tt := range map[string]struct {
+		deliveries []delivery
+		holder     string // of the last batch
+	}{
+		"the exporter itself names a pod that is called so":      {[]delivery{scraped(t, 20, urlA, called)}, "dcgm-exporter-load"},
+		"another pod was scraped than the one that is called so": {[]delivery{target(called, "mon", "gpu-metrics-7xk2p")}, "dcgm-exporter-load"},
+		"nothing tells, so the name does":                        {[]delivery{scraped(t, 20, urlA, strings.Replace(called, "UUID", `job="dcgm",UUID`, 1))}, ""},
+		"the target is called otherwise":                         {[]delivery{target(idle, "mon", "gpu-metrics-7xk2p")}, ""},
+		"the target's name in another namespace":                 {[]delivery{target(another, "mon", "gpu-metrics-7xk2p")}, "gpu-metrics-7xk2p"},
+		"the target was seen while the GPU was held":             {[]delivery{scraped(t, 10, urlA, held), scraped(t, 20, urlA, idle)}, ""},
+		"and is no holder while the GPU is held by p":            {[]delivery{scraped(t, 20, urlA, held)}, "p"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPipeline(t)
+			p.play(tt.deliveries)
+			lines := p.lines(signal.GPUDeviceHolder.Name, 20)
+			if tt.holder == "" {
+				assert.Empty(t, lines)
+				return
+			}
+			require.Len(t, lines, 1)
+			assert.Contains(t, lines[0], "k8s.pod.name="+tt.holder+"}")
+		})
+	}
+}

@@ -124,12 +124,17 @@ type Row struct {
 	// row is the whole board's, as exporters up to 4.8.2 print them.
 	draOther bool
 
-	holder    dcgm.Holder
-	held      bool
-	relayed   bool
-	target    dcgm.Holder // the scrape target's own pod, on relayed rows
-	timeSlice bool        // a vgpu label shows time slicing
-	xid       int         // code of DCGM_EXP_XID_ERRORS rows, -1 for none
+	holder  dcgm.Holder
+	held    bool
+	relayed bool
+	target  dcgm.Holder // the scrape target's own pod, on relayed rows
+	// doubtful says that the holder is called as exporters are, and that nothing in the
+	// labels tells whether it is the scrape target.
+	doubtful bool
+	// federated says that the labels are those of a Prometheus between.
+	federated bool
+	timeSlice bool // a vgpu label shows time slicing
+	xid       int  // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
 }
@@ -143,9 +148,9 @@ func boardID(uuid string) string {
 	return "GPU-" + uuid
 }
 
-// Row resolves labels. relayPod is the pod that the input's Resource names as
-// the scrape target, which is never a holder.
-func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
+// Row resolves labels. target is the pod that the input's Resource names as the scrape
+// target, which is never a holder; federated says that a Prometheus stands between.
+func (s *Synthesizer) Row(labels *dcgm.Row, place Place, target dcgm.Holder, federated bool) *Row {
 	r := &Row{
 		place: place,
 		name:  labels.Get(dcgm.RoleDevice),
@@ -172,9 +177,10 @@ func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
 	if r.relayed {
 		r.target, _ = labels.Plain()
 	}
-	r.holder, r.held = labels.Holder()
-	if r.held && !r.relayed && relayPod != "" && r.holder.Pod == relayPod {
-		r.held, r.holder = false, dcgm.Holder{}
+	r.federated = federated
+	if r.holder, r.held = labels.Named(); r.held {
+		isTarget := !r.relayed && r.holder.Pod == target.Pod && (target.Namespace == "" || r.holder.Namespace == target.Namespace)
+		r.held, r.doubtful = !isTarget, target.Pod == "" && r.holder.CalledExporter()
 	}
 
 	instance := labels.Get(dcgm.RoleInstanceID)

@@ -28,6 +28,8 @@ type Source struct {
 	id string
 	// ready says that it sends samples and not rows. It gives way to any exporter.
 	ready bool
+	// endpoint says that a receiver scraped it itself.
+	endpoint bool
 	// ended says that it was said to be gone, until it is there again.
 	ended bool
 	last  int64 // newest sample time
@@ -58,6 +60,7 @@ func (src *Source) name() string {
 // Scraped says that the rows of the batch at hand with this time are of src, where they
 // do not say so themselves.
 func (s *Synthesizer) Scraped(at int64, src *Source) {
+	src.endpoint = true
 	for i := range s.scrapes {
 		if s.scrapes[i].at == at && s.scrapes[i].source != src {
 			s.scrapes[i].source = nil // nothing tells their rows apart

@@ -78,6 +78,7 @@ type Synthesizer struct {
 	devices map[deviceKey]*Device
 	claims  map[boardKey]*claims
 	sources map[string]*Source
+	targets map[Place]dcgm.Holder // scraped last by a relaying Prometheus
 	epoch   uint64
 	swept   int64         // newest sample time at the last sweep
 	arrived time.Duration // when the batch at hand came
@@ -114,6 +115,7 @@ func New(o Options) *Synthesizer {
 		devices:      map[deviceKey]*Device{},
 		claims:       map[boardKey]*claims{},
 		sources:      map[string]*Source{},
+		targets:      map[Place]dcgm.Holder{},
 	}
 	for _, m := range o.Disabled {
 		s.disabled[m] = true
@@ -191,13 +193,13 @@ func byScrape(a, b observation) int {
 // scrape makes the samples of rows of one sample time and source.
 func (s *Synthesizer) scrape(rows []observation) {
 	at := rows[0].time
-	targets := scrapeTargets(rows)
+	s.findTargets(rows)
 	scales := settleScales(rows)
 	if s.diagnosis != nil {
 		s.diagnosis.begin()
 	}
 	for i := range rows {
-		s.fold(&rows[i], targets, scales)
+		s.fold(&rows[i], scales)
 	}
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
 		a := s.active[i]
@@ -258,11 +260,11 @@ func (d *Device) describeBoard(instance *Device) bool {
 }
 
 // fold adds one row to its device.
-func (s *Synthesizer) fold(o *observation, targets []dcgm.Holder, scales []placeScale) {
+func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 	r := o.row
 	a := s.accumulator(r.device)
 	if a.row != r {
-		a.take(r, targets)
+		a.take(r, s.holds(o))
 	}
 	if a.holder < 0 {
 		a.fields[o.field.ID].bareRow = true
@@ -333,16 +335,24 @@ func (s *Synthesizer) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// scrapeTargets returns the pods that a relaying Prometheus scraped. Rows of
-// GPUs that nobody holds carry them as if they were holders.
-func scrapeTargets(rows []observation) []dcgm.Holder {
-	var out []dcgm.Holder
+// findTargets remembers the pods that a relaying Prometheus scraped. Rows of GPUs that
+// nobody holds carry them as if they were holders, also while no GPU of the place is held.
+func (s *Synthesizer) findTargets(rows []observation) {
 	for i := range rows {
-		if r := rows[i].row; r.relayed && !slices.Contains(out, r.target) {
-			out = append(out, r.target)
+		if r := rows[i].row; r.relayed {
+			s.targets[r.place] = r.target
 		}
 	}
-	return out
+}
+
+// holds reports whether a row names a holder. A pod that is called as exporters are is
+// one where the labels come from the exporter itself: it does not name the scrape target.
+func (s *Synthesizer) holds(o *observation) bool {
+	r := o.row
+	if !r.held || !r.relayed && s.targets[r.place] == r.holder {
+		return false
+	}
+	return !r.doubtful || o.source != nil && o.source.endpoint && !r.federated
 }
 
 // placeScale is what RatioOrPercent values mean at one place.
@@ -410,6 +420,7 @@ func (s *Synthesizer) sweep(at int64) {
 	}
 	if len(s.devices) != before {
 		s.epoch++
+		clear(s.targets)
 	}
 	s.sweepSources(at)
 }
