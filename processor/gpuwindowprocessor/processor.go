@@ -50,6 +50,7 @@ type windowProcessor struct {
 	due          time.Time
 	nextSnapshot time.Time
 	refused      transition
+	toldLate     bool
 
 	stop     chan struct{}
 	done     chan struct{}
@@ -192,6 +193,7 @@ func (p *windowProcessor) tick(ctx context.Context) {
 		p.due = time.Time{}
 		p.emit(ctx, upTo)
 	}
+	p.tellLate()
 	if now := time.Now(); !now.Before(p.engine.NextExpiry()) {
 		p.expire(ctx, now)
 	}
@@ -199,6 +201,17 @@ func (p *windowProcessor) tick(ctx context.Context) {
 		p.nextSnapshot = now.Add(p.cfg.SnapshotInterval)
 		p.store.snapshot(ctx, p.engine)
 	}
+}
+
+// tellLate says once that samples come too late to count, and what helps.
+func (p *windowProcessor) tellLate() {
+	if p.toldLate || p.engine.Stats().Samples[window.Late] == 0 {
+		return
+	}
+	p.toldLate = true
+	p.logger.Warn("Samples came after their window had closed; they are dropped and counted. If they keep coming, raise grace above their delay, "+
+		"or take away what delays them: a batch or a queue before gpu_window, or a federation whose timestamps are old "+
+		"(honor_timestamps: false in the prometheus receiver takes the time of the scrape).", zap.Duration("grace", p.cfg.Grace))
 }
 
 // wait returns how long nothing is due.
