@@ -196,10 +196,19 @@ func (h *Holder) isPlain() bool {
 	return h.Container != "" && h.Pod == "" && h.Namespace == "" && h.UID == ""
 }
 
-// Holder returns who the row names as the holder of its device. It reports false
-// when the row names nobody, or only the exporter itself. A pod is one only with its
-// namespace, and a job holds what no container does.
+// Holder returns who the row names as the holder of its device. It reports false when
+// the row names nobody, or only what is called as the exporter is.
 func (r *Row) Holder() (Holder, bool) {
+	h, ok := r.Named()
+	if h.CalledExporter() {
+		return r.batchJob()
+	}
+	return h, ok
+}
+
+// Named returns who the row names, whatever it is called. A pod is one only with its
+// namespace, and a job holds what no container does.
+func (r *Row) Named() (Holder, bool) {
 	h, _ := r.Plain()
 	if r.Relayed() {
 		h = Holder{
@@ -207,18 +216,23 @@ func (r *Row) Holder() (Holder, bool) {
 			UID: r.text[RoleRelayedPodUID], Container: r.text[RoleRelayedContainer],
 		}
 	}
-	if (h.Pod != "" && h.Namespace != "" || h.isPlain()) && !isExporter(h) {
+	if h.Pod != "" && h.Namespace != "" || h.isPlain() {
 		return h, true
 	}
+	return r.batchJob()
+}
+
+func (r *Row) batchJob() (Holder, bool) {
 	job := r.text[RoleJob]
 	return Holder{Job: job}, job != ""
 }
 
-// isExporter recognises the exporter's own pod, which scrape configurations
-// without honor_labels attach to rows of GPUs that nobody holds. Container
-// names are those of the static manifests and of the operator; the Helm
-// chart's, exporter, says too little alone.
-func isExporter(h Holder) bool {
+// CalledExporter reports whether a container is called as exporters are. Scrape
+// configurations attach the exporter's own pod to rows of GPUs that nobody holds, and
+// where nothing says which pod was scraped its name has to tell. Container names are
+// those of the static manifests and of the operator; the Helm chart's, exporter, says
+// too little alone.
+func (h Holder) CalledExporter() bool {
 	switch h.Container {
 	case "dcgm-exporter", "nvidia-dcgm-exporter":
 		return true

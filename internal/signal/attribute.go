@@ -28,6 +28,8 @@ const (
 	ErrorType = "error.type"
 	// IODirection is the direction of a transfer, seen from the GPU.
 	IODirection = "network.io.direction"
+	// ScopeNVML is the instrumentation scope of the samples that the nvml receiver makes.
+	ScopeNVML = "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 	// URLFull is the scraped endpoint without credentials.
 	URLFull = "url.full"
 

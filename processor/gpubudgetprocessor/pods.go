@@ -126,7 +126,7 @@ func (p *pods) complete(c *budget.Container, id string) {
 // named is that of a pod with one.
 func (p *pods) declare(u *budget.User) {
 	if p.off() {
-		u.Declarations = true
+		u.Declarations, u.Unasked = true, true
 		return
 	}
 	pod := p.pod(&u.Container)

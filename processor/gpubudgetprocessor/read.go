@@ -331,17 +331,16 @@ func (p *gpuBudget) row(in *input, s *ranked, dp pmetric.NumberDataPoint, v floa
 		p.dropped[dropDeviceDuplicate]++
 		return
 	}
-	attrs := dp.Attributes()
-	r, ok := s.Row(func(name string) string { return text(attrs, name) })
+	attrs, resource := dp.Attributes(), in.rm.Resource().Attributes()
+	// The dcgm receiver puts an exporter's labels on the Resource.
+	label := func(name string) string { return cmp.Or(text(attrs, name), text(resource, name)) }
+	r, ok := s.Row(label)
 	if !ok {
 		p.dropped[dropUnidentified]++
 		return
 	}
 	// Several nodes can come through one collector between.
-	node := text(attrs, "node")
-	if node == "" {
-		node = text(attrs, "NodeName")
-	}
+	node := cmp.Or(label("node"), label("NodeName"), text(resource, signal.K8sNodeName))
 	key := budget.FrameKey{Order: s.order, Cluster: in.cluster, From: in.from + "/" + node}
 	if !p.book.AddRow(key, s.Scope, int64(dp.Timestamp()), now, r, whole(v*s.Bytes)) {
 		p.dropped[dropNoRoom]++

@@ -186,7 +186,19 @@ func (b *batch) writeUsage(out pmetric.Metrics, d *device) {
 		c := o.contract(u.metric).AppendEmpty()
 		u.point.CopyTo(c)
 		d.complete(c.Attributes())
+		c.Attributes().PutStr(signal.SharingStrategy, d.strategyOf(&u.holder))
 	}
+}
+
+// strategyOf returns how a container shares the device. Of one that is not known to hold
+// it, it is unknown.
+func (d *device) strategyOf(h *attribution.Holder) string {
+	for i := range d.sharing {
+		if d.sharing[i].holder.SameContainer(h) {
+			return d.sharing[i].strategy
+		}
+	}
+	return signal.SharingUnknown
 }
 
 // writeHolders writes who holds the device and how many they are.

@@ -42,6 +42,7 @@ type gpuSynthesizer struct {
 	out   builder
 	known int64 // devices last reported
 	began time.Time
+	told  bool // that a GPU has two sources
 
 	id      component.ID
 	logger  *zap.Logger
@@ -150,8 +151,9 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 	unknown := int64(0)
 	keep := p.cfg.Raw == rawKeep
 	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
-		in := input{resource: rm.Resource()}
+		in := input{resource: rm.Resource(), source: p.core.Source(targetOf(rm.Resource()), false)}
 		rm.ScopeMetrics().RemoveIf(func(sm pmetric.ScopeMetrics) bool {
+			ready := sm.Scope().Name() == signal.ScopeNVML
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
 				spelling, ok := dcgm.Lookup(m.Name())
 				switch {
@@ -159,6 +161,11 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 					p.read(&in, spelling, m)
 				case dcgm.Owns(m.Name()):
 					unknown += int64(points.Of(m).Len())
+				case ready:
+					return p.readReady(&in, m)
+				case m.Name() == signal.GPUExporterUp.Name:
+					p.readUp(m)
+					return false
 				default:
 					return false
 				}
@@ -169,6 +176,7 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 			}
 			return sm.Metrics().Len() == 0
 		})
+		in.end(p.core)
 		return rm.ScopeMetrics().Len() == 0
 	})
 
@@ -205,6 +213,16 @@ type input struct {
 	hashed   bool
 	hash     rowKey
 	row      *synth.Row // of points without attributes
+	source   *synth.Source
+	// values and ends count points with a value and stale markers.
+	values, ends int
+}
+
+// end notes that a source's series all ended.
+func (in *input) end(core *synth.Synthesizer) {
+	if in.source != nil && in.ends > 0 && in.values == 0 {
+		core.Ended(in.source)
+	}
 }
 
 // read hands the points of a known field to the core.
@@ -214,6 +232,7 @@ func (p *gpuSynthesizer) read(in *input, spelling dcgm.Spelling, m pmetric.Metri
 		dp := dps.At(i)
 		// The flag comes first: a point with it has no value, and reads as 0.
 		if dp.Flags().NoRecordedValue() {
+			in.ends++
 			p.core.Drop(synth.DropNotFinite)
 			continue
 		}
@@ -227,7 +246,8 @@ func (p *gpuSynthesizer) read(in *input, spelling dcgm.Spelling, m pmetric.Metri
 			p.core.Drop(synth.DropNotFinite)
 			continue
 		}
-		p.core.Add(p.row(in, dp.Attributes()), spelling, int64(dp.Timestamp()), v)
+		in.values++
+		p.core.Add(p.row(in, dp.Attributes()), in.source, spelling, int64(dp.Timestamp()), v)
 	}
 }
 
@@ -260,6 +280,7 @@ func (p *gpuSynthesizer) row(in *input, attrs pcommon.Map) *synth.Row {
 func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 	var labels dcgm.Row
 	var clues diagnose.Clues
+	federated := false
 	diagnosing := p.cfg.enabled(signal.GPUSignalAvailable)
 	for _, m := range []pcommon.Map{attrs, resource} {
 		for k, v := range m.All() {
@@ -267,6 +288,7 @@ func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 			if dcgm.LabelRole(k) != dcgm.NoRole {
 				labels.Set(k, strings.Clone(v.AsString()))
 			}
+			federated = federated || k == "job" || k == "instance"
 			if diagnosing {
 				clues.Label(k, strings.Clone(v.AsString()))
 			}
@@ -282,7 +304,8 @@ func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 	if place.Node == "" {
 		place.Node = place.Host
 	}
-	row := p.core.Row(&labels, place, text(resource, signal.K8sPodName))
+	target := dcgm.Holder{Namespace: text(resource, signal.K8sNamespaceName), Pod: text(resource, signal.K8sPodName)}
+	row := p.core.Row(&labels, place, target, federated)
 	row.Clues = clues
 	return row
 }
@@ -319,6 +342,13 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if unknown > 0 {
 		p.telemetry.ProcessorGpuSynthesizerPointsUnknown.Add(ctx, unknown)
+	}
+	if c := p.core.TakeConflict(); c != nil && !p.told {
+		p.told = true
+		p.logger.Warn("A GPU has two sources. One is kept as long as it is there; what the other says of the GPU is dropped and counted, "+
+			"here and on every other GPU like it. Expose each GPU once, and set processes_only where nvml stands beside an exporter.",
+			zap.String(signal.HardwareID, c.Device), zap.String(signal.K8sNodeName, c.Node),
+			zap.String("kept", c.Kept), zap.String("dropped", c.Dropped))
 	}
 	if n := int64(p.core.Devices()); n != p.known {
 		p.known = n

@@ -164,6 +164,30 @@ func TestShutdownWithoutStorageFlushesPartialWindows(t *testing.T) {
 	})
 }
 
+func TestSamplesThatComeTooLateAreSaidOnceWithWhatHelps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.InfoLevel)
+		set := processortest.NewNopSettings(metadata.Type)
+		set.Logger = zap.New(core)
+		p := start(t, set, testConfig(), componenttest.NewNopHost(), consumertest.NewNop())
+		for at := 10 * time.Second; at < 5*time.Minute; at += 15 * time.Second {
+			until(at)
+			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 1)))
+		}
+		assert.Zero(t, logs.Len(), "nothing is late")
+		for range 4 { // a federation whose samples are as old as a scrape interval of the server
+			time.Sleep(15 * time.Second)
+			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now().Add(-2*time.Minute), 0.5, 1)))
+		}
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 1, logs.Len())
+		assert.Contains(t, logs.All()[0].Message, "raise grace")
+		assert.Contains(t, logs.All()[0].Message, "honor_timestamps: false")
+		assert.Equal(t, map[string]any{"grace": 5 * time.Second}, logs.All()[0].ContextMap())
+		require.NoError(t, p.Shutdown(t.Context()))
+	})
+}
+
 func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), testConfig(), consumertest.NewNop())
 	require.NoError(t, err)

@@ -21,11 +21,12 @@ type watch struct {
 	cfg    *Config
 	order  *misplaced.Check
 
-	before       window.Stats // as of the last look
-	series       sayonce.Limit
-	lost, steps  sayonce.Trouble
-	late, future silence
-	timed        bool // the times between samples are judged
+	before      window.Stats // as of the last look
+	series      sayonce.Limit
+	lost, steps sayonce.Trouble
+	late        sayonce.Trouble
+	future      silence
+	timed       bool // the times between samples are judged
 }
 
 func newWatch(cfg *Config, logger *zap.Logger) watch {
@@ -62,9 +63,11 @@ func (w *watch) look(s window.Stats, now time.Time) {
 		since[o] = s.Samples[o] - w.before.Samples[o]
 	}
 	w.series.Refused(w.logger, now, int64(since[window.Refused]))
-	if w.late.lasts(now, since[window.Late], since[window.Accepted]) {
-		w.logger.Warn("All samples come after their windows have closed, and are dropped. Set grace above the time that they take, "+
-			"and compare the clocks of those who sample with this one.", zap.Duration("grace", w.cfg.Grace))
+	if since[window.Late] > 0 && w.late.Returns(now) {
+		w.logger.Warn("Samples came after their window had closed; they are dropped and counted. If they keep coming, raise grace above their "+
+			"delay, compare the clocks of those who sample with this one, or take away what delays them: a batch or a queue before gpu_window, "+
+			"or a federation whose timestamps are old (honor_timestamps: false in the prometheus receiver takes the time of the scrape).",
+			zap.Duration("grace", w.cfg.Grace))
 	}
 	if w.future.lasts(now, since[window.Future], since[window.Accepted]) {
 		w.logger.Warn("All samples lie more than a window in the future, and are dropped. Compare the clocks of those who sample with this one.",

@@ -112,7 +112,7 @@ func TestSamplesOfWrongClocksAreSaidOnce(t *testing.T) {
 		want string
 	}{
 		"behind by less than grace":        {-4 * time.Second, ""},
-		"behind by more than a window":     {-2 * time.Minute, "All samples come after their windows have closed"},
+		"behind by more than a window":     {-2 * time.Minute, "Samples came after their window had closed"},
 		"ahead by less than a window":      {50 * time.Second, ""},
 		"ahead by much more than a window": {10 * time.Minute, "All samples lie more than a window in the future"},
 	} {

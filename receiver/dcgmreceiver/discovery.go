@@ -160,8 +160,8 @@ func (d *discovery) ownNode() string {
 
 // exporters chooses one pod a node from those that the selectors found: the
 // first selector counts that found one there, and of its pods the oldest, so
-// that nothing changes while a successor starts. Two exporters on a node would
-// report every device twice.
+// that nothing changes while a successor starts. Two exporters on a node
+// expose the same devices.
 func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	nodes := map[string]bool{}
 	var chosen []*corev1.Pod
@@ -269,6 +269,7 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 			s.run(ctx, func() { scrapeFirst(ctx, consuming, endpoints) })
 			if scraping.Err() == nil { // the target went away, not the receiver
 				for _, e := range endpoints {
+					e.end(consuming)
 					e.retire()
 				}
 			}
@@ -288,11 +289,13 @@ func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 		if a.failure != nil && i+1 < len(endpoints) {
 			continue
 		}
+		others := slices.Concat(endpoints[:i], endpoints[i+1:])
+		for _, other := range others {
+			other.end(consuming)
+		}
 		e.deliver(consuming, a)
-		for j, other := range endpoints {
-			if j != i {
-				other.retire()
-			}
+		for _, other := range others {
+			other.retire()
 		}
 		return
 	}

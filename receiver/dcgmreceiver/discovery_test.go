@@ -80,10 +80,36 @@ func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState
 			continue
 		}
 		value, url := up(t, md)
+		if ended(md) {
+			delete(states, url)
+			continue
+		}
 		node, _ := md.ResourceMetrics().At(0).Resource().Attributes().Get(signal.K8sNodeName)
 		states[url] = exporterState{value == 1, node.Str()}
 	}
 	return states
+}
+
+// ended reports whether a batch says that its exporter is scraped no more.
+func ended(md pmetric.Metrics) bool {
+	for _, point := range points(md) {
+		return point.Flags().NoRecordedValue()
+	}
+	return false
+}
+
+// ends are the URLs of the exporters that are scraped no more, in order.
+func ends(t *testing.T, f *fixture) []string {
+	t.Helper()
+	var urls []string
+	for _, md := range f.sink.AllMetrics() {
+		if ended(md) {
+			assert.Equal(t, 1, md.DataPointCount())
+			_, url := up(t, md)
+			urls = append(urls, url)
+		}
+	}
+	return urls
 }
 
 type exporterState struct {
@@ -248,6 +274,9 @@ func TestPodsThatComeAndGoAreFollowedWithoutARestart(t *testing.T) {
 			"info: Exporters found among the pods",
 			"info: No exporter found among the pods, the fallback is scraped",
 		}, said(f))
+		assert.Equal(t, []string{
+			"http://localhost:9400/metrics", "http://10.0.0.7:9401/metrics", "http://10.0.0.8:9401/metrics",
+		}, ends(t, f), "what another one took over from is said to have ended, and nothing at shutdown")
 	})
 }
 
@@ -358,6 +387,7 @@ func TestTheServiceIsScrapedWhereLocalhostDoesNotAnswer(t *testing.T) {
 			assert.Equal(t, step.status, statuses[len(statuses)-1])
 		}
 		require.NoError(t, f.Shutdown(t.Context()))
+		assert.Equal(t, []string{service}, ends(t, f))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
@@ -32,6 +33,8 @@ type endpoint struct {
 	// said holds the outcomes that were logged since the endpoint began to fail;
 	// it is empty while the endpoint works.
 	said map[outcome]bool
+	// reported says that gpu.exporter.up was handed on and has not ended since.
+	reported bool
 
 	skipped sayonce.Trouble // lines of an answer that was read
 
@@ -122,9 +125,23 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	if a.scrape != nil {
 		points += a.scrape.Samples
 	}
+	e.reported = true
+	e.handOn(consuming, batch, points)
+}
+
+func (e *endpoint) handOn(consuming context.Context, batch pmetric.Metrics, points int) {
+	r := e.receiver
 	obsCtx := r.obs.StartMetricsOp(consuming)
 	err := r.next.ConsumeMetrics(obsCtx, batch)
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
+}
+
+// end says that the endpoint is scraped no more, if it ever was.
+func (e *endpoint) end(consuming context.Context) {
+	if e.reported {
+		e.reported = false
+		e.handOn(consuming, e.batches.ended(e.urlFull, pcommon.NewTimestampFromTime(time.Now())), 1)
+	}
 }
 
 // chance is how many lines that cannot be read there are at most for one that can: beyond

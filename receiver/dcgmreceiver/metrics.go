@@ -32,11 +32,11 @@ func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Ti
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
 	if scrape == nil {
-		b.exporterUp(resources.AppendEmpty(), url, ts, 0)
+		b.exporterUp(resources.AppendEmpty(), url, ts).SetIntValue(0)
 		return md
 	}
 	resources.EnsureCapacity(1 + len(scrape.Sets))
-	b.exporterUp(resources.AppendEmpty(), url, ts, 1)
+	b.exporterUp(resources.AppendEmpty(), url, ts).SetIntValue(1)
 	var itself []*exposition.LabelSet
 	for _, set := range scrape.Sets {
 		if ofExporter(set) {
@@ -151,7 +151,17 @@ func hostOf(scrape *exposition.Scrape) string {
 	return host
 }
 
-func (b batchBuilder) exporterUp(resource pmetric.ResourceMetrics, url string, ts pcommon.Timestamp, up int64) {
+// ended makes the batch that ends gpu.exporter.up: the endpoint is scraped no more, and
+// another one takes over what it exposed.
+func (b batchBuilder) ended(url string, ts pcommon.Timestamp) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	b.exporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).
+		SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	return md
+}
+
+// exporterUp adds gpu.exporter.up to a Resource and returns its point.
+func (b batchBuilder) exporterUp(resource pmetric.ResourceMetrics, url string, ts pcommon.Timestamp) pmetric.NumberDataPoint {
 	if b.node != "" {
 		resource.Resource().Attributes().PutStr(signal.K8sNodeName, b.node)
 	}
@@ -162,7 +172,7 @@ func (b batchBuilder) exporterUp(resource pmetric.ResourceMetrics, url string, t
 	point := m.SetEmptyGauge().DataPoints().AppendEmpty()
 	point.Attributes().PutStr(signal.URLFull, url)
 	point.SetTimestamp(ts)
-	point.SetIntValue(up)
+	return point
 }
 
 // scope adds the receiver's scope to a Resource and returns its metrics.

@@ -20,6 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 )
 
 // Each directory below testdata/golden is a sentence. script is what the stub
@@ -85,4 +87,8 @@ func render(md pmetric.Metrics) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
+}
+
+func TestTheScopeTellsTheSynthesizerWhoMadeTheSamples(t *testing.T) {
+	assert.Equal(t, signal.ScopeNVML, metadata.ScopeName)
 }

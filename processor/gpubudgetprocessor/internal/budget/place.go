@@ -108,6 +108,9 @@ type User struct {
 	// could be asked for.
 	Declared     []gpushare.Budget
 	Declarations bool
+	// Unasked says that nobody can be asked: what is known otherwise counts, but a user
+	// without a budget is not known to have none.
+	Unasked bool
 	// Claims are what the allocations of its claims consume of the device.
 	Claims []Claim
 	// Exported is a budget that another exporter tells, 0 for none.

@@ -113,7 +113,7 @@ func (d *Device) Reconcile(t Tolerance) {
 		switch {
 		case u.Budget > 0:
 			d.Declared += u.Budget
-		case !u.Declarations || u.Unsized:
+		case !u.Declarations || u.Unasked || u.Unsized:
 			d.Declared, d.Unbudgeted = Unknown, Unknown
 			return
 		case u.Origin == None || u.Origin == Unlisted && d.Reason.State() != Valid:

@@ -139,13 +139,9 @@ func labelStrategy(holders []Holder, sharing string, shared bool) string {
 	return signal.SharingTimeSlicing
 }
 
-// Exporter reports whether a container is the dcgm-exporter's own, or none at
-// all: it sees every device and holds none.
+// Exporter reports whether a container is called as the dcgm-exporter's own is, or is
+// none at all. Its processes are on every device, and it holds none.
 func Exporter(namespace, pod, container string) bool {
-	var labels dcgm.Row
-	labels.Set("namespace", namespace)
-	labels.Set("pod", pod)
-	labels.Set("container", container)
-	_, held := labels.Holder()
-	return !held
+	h := dcgm.Holder{Namespace: namespace, Pod: pod, Container: container}
+	return pod == "" || h.CalledExporter()
 }

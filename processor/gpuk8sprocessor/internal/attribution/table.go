@@ -222,7 +222,7 @@ func (b *builder) allocation(a *Allocation, d *ClaimedDevice) (admin bool) {
 func (b *builder) hold(id string, s Source, h Holder, no bool) {
 	e := b.entry(id)
 	e.Source = s
-	if no || Exporter(h.Namespace, h.Pod, h.Container) {
+	if no || h.Pod == "" {
 		return
 	}
 	e.Holders = append(e.Holders, h)

@@ -76,7 +76,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_points_dropped",
-		metric.WithDescription("Points of known DCGM fields that were no observation, by reason. [Alpha]"),
+		metric.WithDescription("Points of known DCGM fields that were no observation, and points of a GPU that another source gives, by reason. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

@@ -54,7 +54,7 @@ func AssertEqualProcessorGpuSynthesizerPointsClamped(t *testing.T, tt *component
 func AssertEqualProcessorGpuSynthesizerPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_points_dropped",
-		Description: "Points of known DCGM fields that were no observation, by reason. [Alpha]",
+		Description: "Points of known DCGM fields that were no observation, and points of a GPU that another source gives, by reason. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

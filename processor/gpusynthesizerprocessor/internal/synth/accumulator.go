@@ -2,7 +2,6 @@ package synth
 
 import (
 	"math"
-	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 )
@@ -103,13 +102,12 @@ type holder struct {
 	timeSlice bool
 }
 
-// take notes what a row's labels say. targets are the pods that a relaying
-// Prometheus scraped.
-func (a *accumulator) take(r *Row, targets []dcgm.Holder) {
+// take notes what a row's labels say, held whether they name a holder.
+func (a *accumulator) take(r *Row, held bool) {
 	a.row, a.holder = r, -1
 	a.device.describe(r)
 	a.addDRA(r)
-	if r.held && (r.relayed || !slices.Contains(targets, r.holder)) {
+	if held {
 		a.holder = a.addHolder(r)
 	}
 }

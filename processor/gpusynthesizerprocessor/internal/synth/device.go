@@ -43,6 +43,10 @@ type Device struct {
 
 	number int // Instance as a number, to find the lowest
 
+	// claims are those on the device's board, and era theirs that the state below is of.
+	claims *claims
+	era    uint32
+
 	// last is the newest sample time, prev the one before it; 0 is none.
 	last, prev int64
 	// arrived is when last came, by the Synthesizer's own clock.
@@ -125,12 +129,17 @@ type Row struct {
 	// row is the whole board's, as exporters up to 4.8.2 print them.
 	draOther bool
 
-	holder    dcgm.Holder
-	held      bool
-	relayed   bool
-	target    dcgm.Holder // the scrape target's own pod, on relayed rows
-	timeSlice bool        // a vgpu label shows time slicing
-	xid       int         // code of DCGM_EXP_XID_ERRORS rows, -1 for none
+	holder  dcgm.Holder
+	held    bool
+	relayed bool
+	target  dcgm.Holder // the scrape target's own pod, on relayed rows
+	// doubtful says that the holder is called as exporters are, and that nothing in the
+	// labels tells whether it is the scrape target.
+	doubtful bool
+	// federated says that the labels are those of a Prometheus between.
+	federated bool
+	timeSlice bool // a vgpu label shows time slicing
+	xid       int  // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
 }
@@ -144,9 +153,9 @@ func boardID(uuid string) string {
 	return "GPU-" + uuid
 }
 
-// Row resolves labels. relayPod is the pod that the input's Resource names as
-// the scrape target, which is never a holder.
-func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
+// Row resolves labels. target is the pod that the input's Resource names as the scrape
+// target, which is never a holder; federated says that a Prometheus stands between.
+func (s *Synthesizer) Row(labels *dcgm.Row, place Place, target dcgm.Holder, federated bool) *Row {
 	r := &Row{
 		place: place,
 		name:  labels.Get(dcgm.RoleDevice),
@@ -179,9 +188,10 @@ func (s *Synthesizer) Row(labels *dcgm.Row, place Place, relayPod string) *Row {
 	if r.relayed {
 		r.target, _ = labels.Plain()
 	}
-	r.holder, r.held = labels.Holder()
-	if r.held && !r.relayed && relayPod != "" && r.holder.Pod == relayPod {
-		r.held, r.holder = false, dcgm.Holder{}
+	r.federated = federated
+	if r.holder, r.held = labels.Named(); r.held {
+		isTarget := !r.relayed && target.Pod != "" && r.holder.Pod == target.Pod && (target.Namespace == "" || r.holder.Namespace == target.Namespace)
+		r.held, r.doubtful = !isTarget, target.Pod == "" && r.holder.CalledExporter()
 	}
 
 	instance := labels.Get(dcgm.RoleInstanceID)
@@ -207,7 +217,7 @@ func (s *Synthesizer) device(place Place, board, instance string) *Device {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		b = &Device{ID: board, Place: place}
+		b = &Device{ID: board, Place: place, claims: s.claimsOf(place.Node, board)}
 		s.devices[deviceKey{place, board, ""}] = b
 	}
 	if instance == "" {
@@ -218,7 +228,7 @@ func (s *Synthesizer) device(place Place, board, instance string) *Device {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		d = &Device{ID: board + "/gi" + instance, Parent: b, Instance: instance, Place: place}
+		d = &Device{ID: board + "/gi" + instance, Parent: b, Instance: instance, Place: place, claims: b.claims}
 		if n, err := strconv.Atoi(instance); err == nil {
 			d.number = n
 		}

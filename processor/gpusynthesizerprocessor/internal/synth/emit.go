@@ -165,6 +165,10 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
 	if start > e.time {
 		start = 0 // a clock was set back since
 	}
+	if !e.a.device.claims.rises(e.a.device.ID, m, own, e.time, v) {
+		e.s.stats.Dropped[DropSecondSource]++
+		return
+	}
 	p := Point{Metric: m, Device: e.a.device, Own: own, Start: start, Time: e.time}
 	if m.Int {
 		p.Int = int64(math.Round(v))
@@ -328,18 +332,35 @@ func (e *emitter) holders() {
 		if !a.fields[u.field].bareRow {
 			continue // copies of the device's value, not processes beside it
 		}
+		sharing := a.sharing()
 		h := &a.holders[u.holder]
 		switch u.field {
 		case dcgm.FBUsed:
-			e.held(signal.K8sContainerGPUMemoryUsage, h, "", int64(math.Round(u.value)), 0)
+			e.held(signal.K8sContainerGPUMemoryUsage, h, sharing, int64(math.Round(u.value)), 0)
 		case dcgm.GPUUtil:
 			v, clamped := dcgm.Clamp(u.value)
 			if clamped {
 				e.s.stats.Clamped++
 			}
-			e.held(signal.K8sContainerGPUUtilization, h, "", 0, v)
+			e.held(signal.K8sContainerGPUUtilization, h, sharing, 0, v)
 		}
 	}
+}
+
+// sharing is what labels tell of how the device's holders share it.
+func (a *accumulator) sharing() string {
+	replica, claimed := false, true
+	for i := range a.holders {
+		replica = replica || a.holders[i].timeSlice
+		claimed = claimed && a.holders[i].dra.Claim != ""
+	}
+	switch {
+	case len(a.holders) == 1 && !replica:
+		return signal.SharingUnknown
+	case claimed:
+		return signal.SharingDRA
+	}
+	return signal.SharingTimeSlicing
 }
 
 func (e *emitter) held(m *signal.Metric, h *holder, sharing string, i int64, f float64) {

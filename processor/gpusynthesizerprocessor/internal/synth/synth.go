@@ -31,6 +31,8 @@ const (
 	DropDeviceLimit
 	// DropOtherVendor is a row of a GPU that is not NVIDIA's.
 	DropOtherVendor
+	// DropSecondSource is a row or a sample of a board that another source gives.
+	DropSecondSource
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons
 )
@@ -39,7 +41,7 @@ const (
 func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "not_finite", "absurd", "ambiguous_unit",
-		"no_device", "other_entity", "device_limit", "other_vendor",
+		"no_device", "other_entity", "device_limit", "other_vendor", "second_source",
 	}[r]
 }
 
@@ -79,6 +81,9 @@ type Synthesizer struct {
 	disabled     map[*signal.Metric]bool
 
 	devices map[deviceKey]*Device
+	claims  map[boardKey]*claims
+	sources map[string]*Source
+	targets map[Place]dcgm.Holder // scraped last by a relaying Prometheus
 	epoch   uint64
 	swept   int64         // newest sample time at the last sweep
 	arrived time.Duration // when the batch at hand came
@@ -86,6 +91,8 @@ type Synthesizer struct {
 	dirty bool // XID state changed since it was last saved
 
 	rows      []observation
+	scrapes   []scraped // what is known of the sources of rows
+	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is made
 	active    []*accumulator
 	pool      []*accumulator
@@ -102,6 +109,7 @@ type observation struct {
 	base    bool
 	time    int64
 	exposed float64
+	source  *Source // nil when it is not known
 }
 
 // New returns a Synthesizer that knows no device yet.
@@ -111,6 +119,9 @@ func New(o Options) *Synthesizer {
 		maxDevices:   o.MaxDevices,
 		disabled:     make(map[*signal.Metric]bool, len(o.Disabled)),
 		devices:      map[deviceKey]*Device{},
+		claims:       map[boardKey]*claims{},
+		sources:      map[string]*Source{},
+		targets:      map[Place]dcgm.Holder{},
 	}
 	for _, m := range o.Disabled {
 		s.disabled[m] = true
@@ -135,14 +146,14 @@ func (s *Synthesizer) TakeStats() Stats {
 	return out
 }
 
-// Add takes one row's value for the batch at hand. at is its time in nanoseconds since
-// the epoch.
-func (s *Synthesizer) Add(row *Row, spelling dcgm.Spelling, at int64, exposed float64) {
+// Add takes one row's value for the batch at hand. src is nil where the row does not say
+// it, at is its time in nanoseconds since the epoch.
+func (s *Synthesizer) Add(row *Row, src *Source, spelling dcgm.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
 		s.stats.Dropped[row.drop]++
 		return
 	}
-	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, at, exposed})
+	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, at, exposed, src})
 }
 
 // Drop counts a value that the caller recognised as no observation.
@@ -157,16 +168,19 @@ func (s *Synthesizer) Arrived(at time.Duration) { s.arrived = at }
 // and what they refer to are valid during the call only, Devices beyond it.
 func (s *Synthesizer) Flush(emit func(*Point)) {
 	s.emit = emit
+	s.assignSources()
 	rows := s.rows
-	if !slices.IsSortedFunc(rows, byTime) {
-		slices.SortStableFunc(rows, byTime)
+	if !slices.IsSortedFunc(rows, byScrape) {
+		slices.SortStableFunc(rows, byScrape)
 	}
 	for len(rows) > 0 {
 		n := 1
-		for n < len(rows) && rows[n].time == rows[0].time {
+		for n < len(rows) && byScrape(rows[n], rows[0]) == 0 {
 			n++
 		}
-		s.scrape(rows[:n])
+		if kept := s.contend(rows[:n]); len(kept) > 0 {
+			s.scrape(kept)
+		}
 		rows = rows[n:]
 	}
 	clear(s.rows)
@@ -174,25 +188,34 @@ func (s *Synthesizer) Flush(emit func(*Point)) {
 	s.emit = nil
 }
 
-func byTime(a, b observation) int { return cmp.Compare(a.time, b.time) }
+// byScrape orders rows by sample time, and those of one time by source.
+func byScrape(a, b observation) int {
+	if c := cmp.Compare(a.time, b.time); c != 0 || a.source == b.source {
+		return c
+	}
+	return cmp.Compare(a.source.name(), b.source.name())
+}
 
-// scrape makes the samples of rows of one sample time.
+// scrape makes the samples of rows of one sample time and source.
 func (s *Synthesizer) scrape(rows []observation) {
 	at := rows[0].time
 	if s.splits.watch(rows) {
 		s.stats.Split = true
 	}
-	targets := scrapeTargets(rows)
+	s.findTargets(rows)
 	scales := settleScales(rows)
 	if s.diagnosis != nil {
 		s.diagnosis.begin()
 	}
 	for i := range rows {
-		s.fold(&rows[i], targets, scales)
+		s.fold(&rows[i], scales)
 	}
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
 		a := s.active[i]
 		a.prev = a.device.seen(at, s.arrived)
+		if a.followSource() {
+			s.dirty = true
+		}
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
 			board.mig = true
@@ -248,11 +271,11 @@ func (d *Device) describeBoard(instance *Device) bool {
 }
 
 // fold adds one row to its device.
-func (s *Synthesizer) fold(o *observation, targets []dcgm.Holder, scales []placeScale) {
+func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 	r := o.row
 	a := s.accumulator(r.device)
 	if a.row != r {
-		a.take(r, targets)
+		a.take(r, s.holds(o))
 	}
 	if a.holder < 0 {
 		a.fields[o.field.ID].bareRow = true
@@ -323,16 +346,24 @@ func (s *Synthesizer) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// scrapeTargets returns the pods that a relaying Prometheus scraped. Rows of
-// GPUs that nobody holds carry them as if they were holders.
-func scrapeTargets(rows []observation) []dcgm.Holder {
-	var out []dcgm.Holder
+// findTargets remembers the pods that a relaying Prometheus scraped. Rows of GPUs that
+// nobody holds carry them as if they were holders, also while no GPU of the place is held.
+func (s *Synthesizer) findTargets(rows []observation) {
 	for i := range rows {
-		if r := rows[i].row; r.relayed && !slices.Contains(out, r.target) {
-			out = append(out, r.target)
+		if r := rows[i].row; r.relayed {
+			s.targets[r.place] = r.target
 		}
 	}
-	return out
+}
+
+// holds reports whether a row names a holder. A pod that is called as exporters are is
+// one where the labels come from the exporter itself: it does not name the scrape target.
+func (s *Synthesizer) holds(o *observation) bool {
+	r := o.row
+	if !r.held || !r.relayed && s.targets[r.place] == r.holder {
+		return false
+	}
+	return !r.doubtful || o.source != nil && o.source.endpoint && !r.federated
 }
 
 // placeScale is what RatioOrPercent values mean at one place.
@@ -400,5 +431,7 @@ func (s *Synthesizer) sweep(at int64) {
 	}
 	if len(s.devices) != before {
 		s.epoch++
+		clear(s.targets)
 	}
+	s.sweepSources(at)
 }

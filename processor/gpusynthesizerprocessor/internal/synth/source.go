@@ -1,0 +1,400 @@
+package synth
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	// unknownInterval is how long a source that was seen once counts as being there.
+	unknownInterval = int64(90 * time.Second)
+	// minHold is the shortest time after which a silent source is gone.
+	minHold = int64(5 * time.Second)
+	// settling is for how long after a board's first sample a source that comes and
+	// ranks higher takes the board over. Receivers start at random moments.
+	settling = int64(2 * time.Minute)
+	// catchUp is for how long a source that took over may lag behind the counters of the
+	// one before: exporters repeat values that they read a while ago.
+	catchUp = int64(2 * time.Minute)
+)
+
+// Source is where rows or samples come from: one exporter's endpoint, or a receiver that
+// makes samples itself.
+type Source struct {
+	id string
+	// ready says that it sends samples and not rows. It gives way to any exporter.
+	ready bool
+	// endpoint says that a receiver scraped it itself.
+	endpoint bool
+	// ended says that it was said to be gone, until it is there again.
+	ended bool
+	last  int64 // newest sample time
+}
+
+// Source returns the source of that name, which is part of its rank and of what is said
+// to people. An empty name is no source.
+func (s *Synthesizer) Source(id string, ready bool) *Source {
+	if id == "" {
+		return nil
+	}
+	src := s.sources[id]
+	if src == nil {
+		src = &Source{id: id, ready: ready}
+		s.sources[id] = src
+	}
+	return src
+}
+
+// name is empty where there is no source.
+func (src *Source) name() string {
+	if src == nil {
+		return ""
+	}
+	return src.id
+}
+
+// Scraped says that the rows of the batch at hand with this time are of src, where they
+// do not say so themselves.
+func (s *Synthesizer) Scraped(at int64, src *Source) {
+	src.endpoint = true
+	for i := range s.scrapes {
+		if s.scrapes[i].at == at && s.scrapes[i].source != src {
+			s.scrapes[i].source = nil // nothing tells their rows apart
+			return
+		}
+	}
+	s.scrapes = append(s.scrapes, scraped{at, src})
+}
+
+type scraped struct {
+	at     int64
+	source *Source
+}
+
+// assignSources gives rows that do not name their source the one that was scraped then.
+func (s *Synthesizer) assignSources() {
+	if len(s.scrapes) == 0 {
+		return
+	}
+	for i := range s.rows {
+		o := &s.rows[i]
+		for k := range s.scrapes {
+			if o.source == nil && s.scrapes[k].at == o.time {
+				o.source = s.scrapes[k].source
+			}
+		}
+	}
+	s.scrapes = s.scrapes[:0]
+}
+
+// Ended says that a source is gone: another one need not wait until it is overdue.
+func (s *Synthesizer) Ended(src *Source) { src.ended = true }
+
+// Conflict is two sources of one board.
+type Conflict struct {
+	Node, Device string
+	// Kept and Dropped are the names of the sources.
+	Kept, Dropped string
+}
+
+// TakeConflict returns a conflict that was met since the last call, or nil.
+func (s *Synthesizer) TakeConflict() *Conflict {
+	c := s.conflict
+	s.conflict = nil
+	return c
+}
+
+// claims are those of the sources that expose a board, or instances of it. One of them
+// is kept as long as it is there: samples of two would be mixed into one series.
+type claims struct {
+	node, board string
+	// list has the kept source first and the others by rank.
+	list  []claim
+	first int64 // the board's first sample time
+	// era grows when a source takes over that was there beside the one before.
+	era      uint32
+	switched int64 // when it last did
+	// counters are the values that left last, from the moment on when there are two
+	// sources.
+	counters map[counterKey]float64
+}
+
+// boardKey is what windows tell boards apart by: the host does not matter where the
+// node is known.
+type boardKey struct{ node, board string }
+
+type counterKey struct {
+	device string
+	metric *signal.Metric
+	own    string
+}
+
+// claim is what one source exposes of a board.
+type claim struct {
+	source      *Source
+	first, last int64 // sample times
+	interval    int64 // between the last two, 0 before there were
+	arrived     time.Duration
+	// fields are those of the last scrape, before those of the one before it.
+	fields, before fieldSet
+	dropped        bool // its last rows were
+}
+
+// fieldSet is a set of fields.
+type fieldSet [(dcgm.NumFields + 63) / 64]uint64
+
+// add adds a field. Fields that one series is made of count as one.
+func (f *fieldSet) add(id dcgm.ID) {
+	switch id {
+	case dcgm.GPUUtil:
+		id = dcgm.GREngineActive
+	case dcgm.XIDCount, dcgm.XIDTotal:
+		id = dcgm.XIDLast
+	case dcgm.FBFree, dcgm.FBTotal, dcgm.FBReserved:
+		id = dcgm.FBUsed
+	case dcgm.PCIeTXTotal, dcgm.PCIeRXTotal, dcgm.NVLinkTXTotal, dcgm.NVLinkRXTotal:
+		id -= dcgm.PCIeTXTotal - dcgm.PCIeTXRate
+	}
+	f[id/64] |= 1 << (id % 64)
+}
+
+// claimsOf returns the claims on a board, nil when the limit is reached.
+func (s *Synthesizer) claimsOf(node, board string) *claims {
+	k := boardKey{node, board}
+	c := s.claims[k]
+	if c == nil && len(s.claims) < s.maxDevices {
+		c = &claims{node: node, board: board}
+		s.claims[k] = c
+	}
+	return c
+}
+
+// claim returns the index of a source's claim at a sample time.
+func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
+	i := slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
+	if i < 0 {
+		if c.first == 0 {
+			c.first = at
+		}
+		c.list = append(c.list, claim{source: src, first: at})
+		if len(c.list) > 2 {
+			slices.SortFunc(c.list[1:], rank)
+		}
+		i = slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
+	}
+	if x := &c.list[i]; at != x.last {
+		if x.last != 0 && at > x.last {
+			x.interval = at - x.last
+		}
+		x.last, x.arrived = at, arrived
+		x.before, x.fields = x.fields, fieldSet{}
+		src.ended, src.last = false, at
+	}
+	return i
+}
+
+// rank orders sources by what does not depend on which came first.
+func rank(a, b claim) int {
+	if a.source.ready != b.source.ready {
+		if a.source.ready {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(a.source.id, b.source.id)
+}
+
+// there reports whether the source still exposes the board, when by asks. For one scrape
+// that failed nothing is handed to a source that would have to give it back.
+func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
+	hold := unknownInterval
+	if x.interval != 0 {
+		hold = max(minHold, x.interval*5/2)
+	}
+	return !(x.source.ended && !by.ready) && at-x.last <= hold && arrived-x.arrived <= lateLimit
+}
+
+// overlaps reports whether two sources expose the same of a board. Exporters with
+// different fields complement each other.
+func (x *claim) overlaps(y *claim) bool {
+	if x.source.ready || y.source.ready {
+		return true
+	}
+	for i := range x.fields {
+		if (x.fields[i]|x.before[i])&(y.fields[i]|y.before[i]) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// keeps reports whether what a source exposes of a board at a sample time is kept, and
+// else the source that is.
+func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Source) {
+	if len(c.list) == 1 && !c.list[0].dropped {
+		if c.counters != nil && at-c.switched >= catchUp {
+			c.counters = nil
+		}
+		return true, nil
+	}
+	c.list = slices.DeleteFunc(c.list, func(x claim) bool {
+		return x.source != src && !x.there(src, at, arrived)
+	})
+	i := slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
+	var rival *claim
+	for k := range c.list[:i] {
+		if rival == nil && c.list[k].overlaps(&c.list[i]) {
+			rival = &c.list[k]
+		}
+	}
+	if rival != nil && c.supersedes(&c.list[i], rival) {
+		x := c.list[i]
+		c.list = slices.Insert(slices.Delete(c.list, i, i+1), 0, x)
+		slices.SortFunc(c.list[1:], rank)
+		i, rival = 0, nil
+	}
+	x := &c.list[i]
+	if rival != nil {
+		x.dropped = true
+		if c.counters == nil {
+			c.counters = map[counterKey]float64{}
+		}
+		return false, rival.source
+	}
+	if x.dropped {
+		x.dropped = false
+		c.era++
+		c.switched = at
+	}
+	return true, nil
+}
+
+// supersedes reports whether a source takes a board over from one that is there: it ranks
+// higher, and it came while the board was new, or the other one gives way to exporters.
+// It was there once before, and the other one since, whose counters are known by that.
+func (c *claims) supersedes(x, kept *claim) bool {
+	return rank(*x, *kept) < 0 && x.dropped && x.last > x.first && kept.last > x.first &&
+		(x.first-c.first < settling || kept.source.ready)
+}
+
+// rises reports whether a counter may leave: just after another source took over it must
+// not fall below what that of the one before showed.
+func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
+	if c == nil || c.counters == nil || m.Kind != signal.Counter {
+		return true
+	}
+	k := counterKey{device, m, own}
+	if before, known := c.counters[k]; known && v < before && at-c.switched < catchUp {
+		return false
+	}
+	c.counters[k] = v
+	return true
+}
+
+// contend leaves out the rows of boards that another source gives.
+func (s *Synthesizer) contend(rows []observation) []observation {
+	src, at := rows[0].source, rows[0].time
+	if src == nil {
+		return rows
+	}
+	var last *claims
+	i, contested := 0, false
+	for k := range rows {
+		c := rows[k].row.device.claims
+		if c == nil {
+			continue
+		}
+		if c != last {
+			i, last = c.claim(src, at, s.arrived), c
+			contested = contested || len(c.list) > 1 || c.counters != nil
+		}
+		c.list[i].fields.add(rows[k].field.ID)
+	}
+	if !contested {
+		return rows
+	}
+	last, keep := nil, true
+	return slices.DeleteFunc(rows, func(o observation) bool {
+		if c := o.row.device.claims; c != last {
+			if last, keep = c, true; c != nil {
+				keep = s.keep(c, src, at)
+			}
+		}
+		if !keep {
+			s.stats.Dropped[DropSecondSource]++
+		}
+		return !keep
+	})
+}
+
+// keep asks the claims on a board and remembers a conflict.
+func (s *Synthesizer) keep(c *claims, src *Source, at int64) bool {
+	keep, rival := c.keeps(src, at, s.arrived)
+	if !keep && s.conflict == nil {
+		s.conflict = &Conflict{Node: c.node, Device: c.board, Kept: rival.id, Dropped: src.id}
+	}
+	return keep
+}
+
+// Sample is a sample that a source of ready samples made of a device.
+type Sample struct {
+	// Board is the hw.id of the device's board, Device its own.
+	Board, Device string
+	Metric        *signal.Metric
+	// Own is the value of the metric's own attribute.
+	Own   string
+	Time  int64
+	Value float64
+}
+
+// Takes reports whether a sample that another component made leaves, which it does
+// unless an exporter exposes the same board.
+func (s *Synthesizer) Takes(src *Source, node string, p Sample) bool {
+	c := s.claimsOf(node, p.Board)
+	if c == nil {
+		return true
+	}
+	c.claim(src, p.Time, s.arrived)
+	if s.keep(c, src, p.Time) && c.rises(p.Device, p.Metric, p.Own, p.Time, p.Value) {
+		return true
+	}
+	s.stats.Dropped[DropSecondSource]++
+	return false
+}
+
+// followSource makes a device's event counts and rates start from a base where another
+// source took its board over: its counters need not be those of the one before.
+func (a *accumulator) followSource() (changed bool) {
+	d := a.device
+	if d.claims == nil || d.era == d.claims.era {
+		return false
+	}
+	d.era = d.claims.era
+	a.prev = 0
+	d.xid.source, d.xid.last, d.xid.counts, d.xid.totals = xidNone, 0, nil, nil
+	d.bytes, d.counters = [numByteCounters]byteCounter{}, nil
+	return true
+}
+
+// sweepSources forgets sources and claims of which nothing was heard for long.
+func (s *Synthesizer) sweepSources(at int64) {
+	for id, src := range s.sources {
+		if at-src.last > idleLimit {
+			delete(s.sources, id)
+		}
+	}
+	used := map[*claims]bool{}
+	for _, d := range s.devices {
+		used[d.claims] = true
+	}
+	for k, c := range s.claims {
+		c.list = slices.DeleteFunc(c.list, func(x claim) bool { return at-x.last > idleLimit })
+		if len(c.list) == 0 && !used[c] {
+			delete(s.claims, k)
+		}
+	}
+}

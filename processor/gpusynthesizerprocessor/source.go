@@ -1,0 +1,84 @@
+package gpusynthesizerprocessor
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
+)
+
+// What the prometheus receiver and others of the contrib distribution say of the target
+// that they scraped. No exporter's label has dots in its name.
+const (
+	serviceName     = "service.name"
+	serviceInstance = "service.instance.id"
+	serverAddress   = "server.address"
+	serverPort      = "server.port"
+)
+
+// targetOf names the scrape target that a Resource tells, empty when it tells none.
+func targetOf(resource pcommon.Resource) string {
+	attrs := resource.Attributes()
+	for _, keys := range [...][2]string{{serviceInstance, serviceName}, {serverAddress, serverPort}} {
+		if v, ok := attrs.Get(keys[0]); ok {
+			target := v.AsString()
+			if beside, ok := attrs.Get(keys[1]); ok {
+				target += " " + beside.AsString()
+			}
+			return target
+		}
+	}
+	return ""
+}
+
+// readUp learns from gpu.exporter.up which endpoint was scraped when, and whether it
+// answered.
+func (p *gpuSynthesizer) readUp(m pmetric.Metric) {
+	dps := points.Of(m)
+	for i := range dps.Len() {
+		dp := dps.At(i)
+		src := p.core.Source(text(dp.Attributes(), signal.URLFull), false)
+		switch {
+		case src == nil:
+		case dp.Flags().NoRecordedValue(), points.Value(dp) == 0:
+			p.core.Ended(src)
+		default:
+			p.core.Scraped(int64(dp.Timestamp()), src)
+		}
+	}
+}
+
+// readReady takes the samples out that the nvml receiver made of devices which an
+// exporter exposes too. It reports whether none is left. Processes are nvml's alone.
+func (p *gpuSynthesizer) readReady(in *input, m pmetric.Metric) bool {
+	s, ok := signal.Lookup(m.Name())
+	if !ok || s.Stage != signal.StageSample {
+		return false
+	}
+	dps := points.Of(m)
+	if dps.Len() == 0 {
+		return false
+	}
+	src := p.core.Source("nvml", true)
+	node := text(in.resource.Attributes(), signal.K8sNodeName)
+	if node == "" {
+		node = text(in.resource.Attributes(), signal.HostName)
+	}
+	dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
+		attrs := dp.Attributes()
+		sample := synth.Sample{
+			Board: text(attrs, signal.HardwareParent), Device: text(attrs, signal.HardwareID),
+			Metric: s, Time: int64(dp.Timestamp()), Value: points.Value(dp),
+		}
+		if sample.Board == "" {
+			sample.Board = sample.Device
+		}
+		if len(s.Attributes) > 0 {
+			sample.Own = text(attrs, s.Attributes[0])
+		}
+		return sample.Device != "" && !p.core.Takes(src, node, sample)
+	})
+	return dps.Len() == 0
+}

@@ -1,0 +1,443 @@
+package gpusynthesizerprocessor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+)
+
+const (
+	urlA = "http://10.0.0.1:9400/metrics"
+	urlB = "http://10.0.0.2:9400/metrics"
+)
+
+// exposed is what every exporter shows of the one GPU at a second: it reads the driver
+// every 30 s, lag seconds after the full and the half minute, and repeats what it read.
+// Throttling goes on for 0.3 of the time, XID 31 comes at 400 s.
+func exposed(second, lag int64) string {
+	read := (second-lag)/30*30 + lag
+	code := 0
+	if read >= 400 {
+		code = 31
+	}
+	return fmt.Sprintf(`# TYPE DCGM_FI_DEV_POWER_VIOLATION counter
+DCGM_FI_DEV_POWER_VIOLATION{UUID="GPU-1",Hostname="n"} %d
+# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter
+DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID="GPU-1",Hostname="n"} %d
+DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n"} %d
+DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n"} %d`, 300_000_000*read, 200_000*read, 30+read%7, code)
+}
+
+// delivery is one batch that a source hands on.
+type delivery struct {
+	second int64
+	batch  pmetric.Metrics
+}
+
+// scraped is a batch of the dcgm receiver.
+func scraped(t *testing.T, second int64, url, text string) delivery {
+	md := pmetric.NewMetrics()
+	up(md, second, url, 1)
+	onResources(scrape{second, parse(t, text)}).ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
+	return delivery{second, md}
+}
+
+// up says that an endpoint answered, or with 0 that it did not.
+func up(md pmetric.Metrics, second int64, url string, value int64) pmetric.NumberDataPoint {
+	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+	m.SetName(signal.GPUExporterUp.Name)
+	dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+	dp.Attributes().PutStr(signal.URLFull, url)
+	dp.SetTimestamp(pcommon.Timestamp(second * 1e9))
+	dp.SetIntValue(value)
+	return dp
+}
+
+func failed(second int64, url string) delivery {
+	md := pmetric.NewMetrics()
+	up(md, second, url, 0)
+	return delivery{second, md}
+}
+
+// gone is the dcgm receiver's word that an endpoint is scraped no more.
+func gone(second int64, url string) delivery {
+	md := pmetric.NewMetrics()
+	up(md, second, url, 0).SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	return delivery{second, md}
+}
+
+// scrapesOf are those of an endpoint every 15 s, from one second on until before another.
+func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
+	var out []delivery
+	for s := from; s < until; s += 15 {
+		out = append(out, scraped(t, s, url, exposed(s, lag)))
+	}
+	return out
+}
+
+// byPrometheus makes scrapes those of the prometheus receiver.
+func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
+	var out []delivery
+	for s := from; s < until; s += 15 {
+		out = append(out, delivery{s, onPoints(scrape{s, parse(t, exposed(s, lag))})})
+	}
+	return out
+}
+
+// byNVML are batches of the nvml receiver: its reading is never old.
+func byNVML(from, until int64) []delivery {
+	var out []delivery
+	for s := from; s < until; s += 15 {
+		md := pmetric.NewMetrics()
+		rm := md.ResourceMetrics().AppendEmpty()
+		rm.Resource().Attributes().PutStr(signal.HostName, "n")
+		rm.Resource().Attributes().PutStr(signal.K8sNodeName, "n")
+		sm := rm.ScopeMetrics().AppendEmpty()
+		sm.Scope().SetName(signal.ScopeNVML)
+		for _, p := range []struct {
+			metric *signal.Metric
+			value  float64
+		}{{signal.HwEnergy, 200 * float64(s)}, {signal.HwTemperature, 99}, {signal.ProcessGPUMemoryUsage, 5}, {signal.GPUProcessCount, 1}} {
+			m := sm.Metrics().AppendEmpty()
+			m.SetName(p.metric.Name)
+			dps := m.SetEmptyGauge().DataPoints()
+			if p.metric.Kind == signal.Counter {
+				sum := m.SetEmptySum()
+				sum.SetIsMonotonic(true)
+				sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+				dps = sum.DataPoints()
+			}
+			dp := dps.AppendEmpty()
+			dp.SetTimestamp(pcommon.Timestamp(s * 1e9))
+			dp.SetDoubleValue(p.value)
+			dp.Attributes().PutStr(signal.HardwareID, "GPU-1")
+		}
+		out = append(out, delivery{s, md})
+	}
+	return out
+}
+
+// pipeline is a processor with what it said and counted.
+type pipeline struct {
+	t         *testing.T
+	processor processor.Metrics
+	sink      *consumertest.MetricsSink
+	logs      *observer.ObservedLogs
+	telemetry *componenttest.Telemetry
+}
+
+func newPipeline(t *testing.T) *pipeline {
+	core, logs := observer.New(zapcore.InfoLevel)
+	tel := componenttest.NewTelemetry()
+	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	p, sink := newTestProcessor(t, "", set)
+	return &pipeline{t, p, sink, logs, tel}
+}
+
+// play delivers batches in the order of their times.
+func (p *pipeline) play(sources ...[]delivery) {
+	all := slices.Concat(sources...)
+	slices.SortStableFunc(all, func(a, b delivery) int { return int(a.second - b.second) })
+	for _, d := range all {
+		copied := pmetric.NewMetrics()
+		d.batch.CopyTo(copied)
+		require.NoError(p.t, p.processor.ConsumeMetrics(context.Background(), copied))
+	}
+}
+
+// lines are the samples of a metric from a second on, or all with an empty name.
+func (p *pipeline) lines(metric string, from int64) []string {
+	var out []string
+	for _, md := range p.sink.AllMetrics() {
+		for line := range strings.Lines(render(md)) {
+			var second int64
+			_, err := fmt.Sscanf(strings.TrimSpace(line), "%ds", &second)
+			if err != nil || second < from || strings.Contains(line, signal.GPUExporterUp.Name) || !strings.Contains(line, " "+metric) {
+				continue
+			}
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// seconds are the sample times of the temperature.
+func (p *pipeline) seconds() []int64 {
+	var out []int64
+	for _, md := range p.sink.AllMetrics() {
+		for dp := range points.All(md) {
+			if dp.Metric.Name() == signal.HwTemperature.Name {
+				out = append(out, int64(dp.Timestamp())/1e9)
+			}
+		}
+	}
+	return out
+}
+
+// neverFalls checks a counter over everything that left.
+func (p *pipeline) neverFalls(metric string) {
+	p.t.Helper()
+	last := 0.0
+	for _, md := range p.sink.AllMetrics() {
+		for dp := range points.All(md) {
+			if dp.Metric.Name() == metric {
+				assert.GreaterOrEqual(p.t, points.Value(dp.NumberDataPoint), last, "%s at %d s", metric, dp.Timestamp()/1e9)
+				last = points.Value(dp.NumberDataPoint)
+			}
+		}
+	}
+}
+
+func (p *pipeline) dropped() int64 {
+	var n int64
+	got, err := p.telemetry.GetMetric("otelcol_processor_gpu_synthesizer_points_dropped")
+	if err != nil {
+		return 0 // never counted
+	}
+	for _, dp := range got.Data.(metricdata.Sum[int64]).DataPoints {
+		if v, _ := dp.Attributes.Value("reason"); v.AsString() == "second_source" {
+			n += dp.Value
+		}
+	}
+	return n
+}
+
+func TestOfTwoExportersOfOneGPUOneIsKept(t *testing.T) {
+	const settled = 60
+	alone := newPipeline(t)
+	alone.play(scrapesOf(t, urlA, 0+3, 900, 0))
+	for name, offsets := range map[string][2]int64{
+		"the kept one first":       {3, 10},
+		"the other one first":      {18, 10},
+		"both at the same moments": {3, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both := newPipeline(t)
+			both.play(scrapesOf(t, urlB, offsets[1], 900, 20), scrapesOf(t, urlA, offsets[0], 900, 0))
+			assert.Equal(t, without(alone.lines("", settled), "hw.errors"), without(both.lines("", settled), "hw.errors"),
+				"after settling every sample is the kept exporter's, to the last digit")
+			both.neverFalls(signal.HwEnergy.Name)
+			both.neverFalls(signal.GPUClockThrottleTime.Name)
+			xid := both.lines("hw.errors", 880)
+			require.Len(t, xid, 1)
+			assert.Contains(t, xid[0], "{error.type=xid_31, hw.id=GPU-1} = 1 {error}", "an XID is one XID")
+			assert.Greater(t, both.dropped(), int64(4*50))
+			require.Equal(t, 1, both.logs.Len(), "it is said once")
+			said := both.logs.All()[0]
+			assert.Equal(t, zapcore.WarnLevel, said.Level)
+			assert.Subset(t, said.ContextMap(), map[string]any{"hw.id": "GPU-1", "k8s.node.name": "n"})
+			assert.ElementsMatch(t, []any{urlA, urlB}, []any{said.ContextMap()["kept"], said.ContextMap()["dropped"]})
+		})
+	}
+}
+
+func without(lines []string, metric string) []string {
+	return slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, metric) })
+}
+
+func TestTheOtherExporterTakesOverWhenTheKeptOneIsGone(t *testing.T) {
+	stale := func(second int64) delivery {
+		d := byPrometheus(t, second, second+1, 0)[0]
+		for p := range points.All(d.batch) {
+			p.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+		}
+		return d
+	}
+	for name, tt := range map[string]struct {
+		kept  []delivery
+		first int64 // second of the other one's first sample
+	}{
+		"its scrape fails":            {append(scrapesOf(t, urlA, 0, 300, 0), failed(300, urlA)), 310},
+		"it is scraped no more":       {append(scrapesOf(t, urlA, 0, 300, 0), gone(291, urlA)), 295},
+		"its series have ended":       {append(byPrometheus(t, 0, 300, 0), stale(300)), 310},
+		"nothing was heard of it":     {scrapesOf(t, urlA, 0, 300, 0), 325},
+		"it comes back and is second": {append(scrapesOf(t, urlA, 0, 300, 0), scrapesOf(t, urlA, 400, 600, 0)...), 325},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPipeline(t)
+			p.play(scrapesOf(t, urlB, 10, 600, 20), tt.kept)
+			var want []int64
+			for s := int64(0); s < 300; s += 15 {
+				want = append(want, s)
+			}
+			for s := tt.first; s < 600; s += 15 {
+				want = append(want, s)
+			}
+			assert.Equal(t, want, p.seconds())
+			p.neverFalls(signal.HwEnergy.Name)
+			p.neverFalls(signal.GPUClockThrottleTime.Name)
+			assert.Len(t, p.lines("hw.errors", 590), 1)
+			assert.Contains(t, p.lines("hw.errors", 590)[0], "xid_31", "and XID are counted on")
+			assert.Equal(t, 1, p.logs.Len())
+		})
+	}
+}
+
+func TestSourcesThatShareNoGPUAreNoConflict(t *testing.T) {
+	elsewhere := func(url, node string) []delivery {
+		var out []delivery
+		for _, d := range scrapesOf(t, url, 5, 300, 20) {
+			for i := range d.batch.ResourceMetrics().Len() {
+				d.batch.ResourceMetrics().At(i).Resource().Attributes().PutStr(signal.K8sNodeName, node)
+			}
+			out = append(out, d)
+		}
+		return out
+	}
+	fields := func(url string, from int64, text string) []delivery {
+		var out []delivery
+		for s := from; s < 300; s += 15 {
+			out = append(out, scraped(t, s, url, text))
+		}
+		return out
+	}
+	unnamed := func(from int64) []delivery {
+		var out []delivery
+		for s := from; s < 300; s += 15 {
+			out = append(out, delivery{s, onResources(scrape{s, parse(t, exposed(s, 0))})})
+		}
+		return out
+	}
+	merged := func() []delivery {
+		var out []delivery
+		for s := int64(0); s < 300; s += 15 {
+			a, b := scraped(t, s, urlA, exposed(s, 0)), scraped(t, s, urlB, exposed(s, 0))
+			b.batch.ResourceMetrics().MoveAndAppendTo(a.batch.ResourceMetrics())
+			out = append(out, a)
+		}
+		return out
+	}
+	for name, sources := range map[string][][]delivery{
+		"cloned machines repeat a UUID on two nodes":    {elsewhere(urlA, "a"), elsewhere(urlB, "b")},
+		"two exporters with different GPUs of one node": {fields(urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), fields(urlB, 7, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
+		"two exporters with different fields":           {fields(urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), fields(urlB, 7, `DCGM_FI_PROF_SM_ACTIVE{UUID="GPU-1"} 0.3`)},
+		"a service behind one address":                  {scrapesOf(t, urlA, 0, 300, 0), scrapesOf(t, urlA, 7, 300, 20)},
+		"rows that tell no source":                      {unnamed(0), unnamed(7)},
+		"nothing tells rows of one moment apart":        {merged()},
+		"nvml alone":                                    {byNVML(0, 300)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPipeline(t)
+			p.play(sources...)
+			assert.Zero(t, p.dropped())
+			assert.Zero(t, p.logs.Len())
+		})
+	}
+}
+
+func TestARollingUpdateOfTheExporterLeavesNoGap(t *testing.T) {
+	// The new pod is at another address and its counters of its own begin at zero.
+	total := func(second, xid int64) string {
+		return exposed(second, 0) + fmt.Sprintf("\nDCGM_EXP_XID_ERRORS_TOTAL{UUID=\"GPU-1\",Hostname=\"n\",xid=\"13\"} %d", xid)
+	}
+	rolled := func(url string) *pipeline {
+		p := newPipeline(t)
+		for s := int64(0); s < 150; s += 15 {
+			p.play([]delivery{scraped(t, s, urlA, total(s, 7))})
+		}
+		p.play([]delivery{gone(141, urlA)})
+		for s := int64(147); s < 300; s += 15 {
+			p.play([]delivery{scraped(t, s, url, total(s, 1))})
+		}
+		return p
+	}
+	p := rolled(urlB)
+	assert.Equal(t, rolled(urlA).lines("", 0), p.lines("", 0), "as if it were at the address of the old one")
+	assert.Contains(t, strings.Join(p.lines("hw.errors", 147), ""), "xid_13, hw.id=GPU-1} = 1 ")
+	assert.Zero(t, p.dropped())
+	assert.Zero(t, p.logs.Len())
+}
+
+func TestBesideAnExporterNVMLGivesProcessesOnly(t *testing.T) {
+	for name, source := range map[string]func() []delivery{
+		"of the dcgm receiver":       func() []delivery { return scrapesOf(t, urlA, 7, 600, 20) },
+		"of the prometheus receiver": func() []delivery { return byPrometheus(t, 7, 600, 20) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone := newPipeline(t)
+			alone.play(source())
+			both := newPipeline(t)
+			both.play(byNVML(0, 600), source())
+			var devices, processes []string
+			for _, line := range both.lines("", 60) {
+				if strings.Contains(line, "process") {
+					processes = append(processes, line)
+				} else {
+					devices = append(devices, line)
+				}
+			}
+			assert.Equal(t, without(alone.lines("", 60), "hw.errors"), without(devices, "hw.errors"))
+			assert.Len(t, processes, 2*36)
+			both.neverFalls(signal.HwEnergy.Name)
+			require.Equal(t, 1, both.logs.Len())
+		})
+	}
+	t.Run("until it is gone", func(t *testing.T) {
+		p := newPipeline(t)
+		p.play(byNVML(0, 600), scrapesOf(t, urlA, 7, 300, 20))
+		assert.Len(t, p.lines("hw.temperature", 331), 17, "then nvml gives the devices too")
+		p.neverFalls(signal.HwEnergy.Name)
+	})
+}
+
+func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
+	const (
+		called  = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="team",pod="dcgm-exporter-load",container="main"} 30`
+		idle    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm"} 30`
+		held    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm",exported_namespace="ns",exported_pod="p",exported_container="c"} 30`
+		another = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="ns",pod="gpu-metrics-7xk2p",container="c"} 30`
+	)
+	target := func(text, namespace, pod string) delivery {
+		d := delivery{20, onPoints(scrape{20, parse(t, text)})}
+		attrs := d.batch.ResourceMetrics().At(0).Resource().Attributes()
+		attrs.PutStr(signal.K8sNamespaceName, namespace)
+		attrs.PutStr(signal.K8sPodName, pod)
+		return d
+	}
+	for name, tt := range map[string]struct {
+		deliveries []delivery
+		holder     string // of the last batch
+	}{
+		"the exporter itself names a pod that is called so":      {[]delivery{scraped(t, 20, urlA, called)}, "dcgm-exporter-load"},
+		"another pod was scraped than the one that is called so": {[]delivery{target(called, "mon", "gpu-metrics-7xk2p")}, "dcgm-exporter-load"},
+		"nothing tells, so the name does":                        {[]delivery{scraped(t, 20, urlA, strings.Replace(called, "UUID", `job="dcgm",UUID`, 1))}, ""},
+		"the target is called otherwise":                         {[]delivery{target(idle, "mon", "gpu-metrics-7xk2p")}, ""},
+		"the target's name in another namespace":                 {[]delivery{target(another, "mon", "gpu-metrics-7xk2p")}, "gpu-metrics-7xk2p"},
+		"the target was seen while the GPU was held":             {[]delivery{scraped(t, 10, urlA, held), scraped(t, 20, urlA, idle)}, ""},
+		"and is no holder while the GPU is held by p":            {[]delivery{scraped(t, 20, urlA, held)}, "p"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPipeline(t)
+			p.play(tt.deliveries)
+			lines := p.lines(signal.GPUDeviceHolder.Name, 20)
+			if tt.holder == "" {
+				assert.Empty(t, lines)
+				return
+			}
+			require.Len(t, lines, 1)
+			assert.Contains(t, lines[0], "k8s.pod.name="+tt.holder+"}")
+		})
+	}
+}
