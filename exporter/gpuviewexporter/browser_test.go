@@ -288,11 +288,11 @@ func TestANewWindowShowsWithoutMovingAnything(t *testing.T) {
 func TestDevicesAreFilteredByNodeNamespaceAndModel(t *testing.T) {
 	_, p := openFleet(t, 16, true)
 	count := func() string { return eval[string](p, `document.getElementById("count").value`) }
-	assert.Equal(t, "22 of 22 devices", count())
+	assert.Equal(t, "16 of 16 boards · 6 of 6 MIG instances", count())
 	p.input("node", "node-01")
-	assert.Equal(t, "11 of 22 devices", count())
+	assert.Equal(t, "8 of 16 boards · 3 of 6 MIG instances", count())
 	p.input("model", "Tesla T4")
-	assert.Equal(t, "1 of 22 devices", count())
+	assert.Equal(t, "1 of 16 boards · 0 of 6 MIG instances", count())
 	p.input("model", "")
 	p.input("namespace", "training")
 	nodes := eval[[]string](p, rowsOf+`.map(r => r.cells[1].innerText.split("\n")[0])`)
@@ -301,7 +301,7 @@ func TestDevicesAreFilteredByNodeNamespaceAndModel(t *testing.T) {
 		assert.Equal(t, "gpu-node-01", node)
 	}
 	p.input("node", "nowhere")
-	assert.Equal(t, "0 of 22 devices", count())
+	assert.Equal(t, "0 of 16 boards · 0 of 6 MIG instances", count())
 	assert.Contains(t, eval[string](p, `document.getElementById("empty").innerText`), "No device passes the filter")
 	assert.Contains(t, eval[string](p, "location.hash"), "node=nowhere", "the address says what is shown")
 }
@@ -366,7 +366,7 @@ func TestTheConsoleIsQuietAndNothingLeavesTheOrigin(t *testing.T) {
 		assert.True(t, ours, url)
 		seen = append(seen, path)
 	}
-	for _, path := range []string{"", "app.css", "app.js", "model.js", "signals.js", "table.js", "api/devices", "events"} {
+	for _, path := range []string{"", "app.css", "app.js", "details.js", "dom.js", "model.js", "signals.js", "table.js", "api/devices", "events"} {
 		assert.Contains(t, seen, path, "requests are seen at all")
 	}
 }
@@ -440,7 +440,7 @@ func TestThePageSaysNothingOfWindowsBeforeTheFirstAnswer(t *testing.T) {
 		_, err := devtools.AddScriptToEvaluateOnNewDocument(hold).Do(ctx)
 		return err
 	}), chromedp.Navigate(base))
-	p.until(`window.answer && document.getElementById("connection").textContent === "Live"`)
+	p.until(`window.answer && document.getElementById("connection").textContent === "Connected"`)
 	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
 	p.do(chromedp.Evaluate("window.answer()", nil))
 	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)

@@ -138,6 +138,14 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	if in.End() {
 		e.hub.notify()
 	}
+	for _, l := range in.Reached() {
+		do := "Raise it, or find what makes so many."
+		if l.Setting() == "" {
+			do = "It is fixed: find what makes so many."
+		}
+		e.settings.Logger.Warn("A limit is reached: what is new above it is refused and not shown. "+do,
+			zap.String("setting", l.Setting()), zap.Int("limit", e.store.Limit(l)), zap.String("of", l.Of()))
+	}
 	return nil
 }
 

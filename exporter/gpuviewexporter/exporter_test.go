@@ -95,8 +95,8 @@ func TestABadParameterIsNamed(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	status, _, body := get(t, base+"/allocation?window=3h")
 	assert.Equal(t, http.StatusBadRequest, status)
-	assert.JSONEq(t, `{"code": 400, "message": "window must be a duration such as 10m, from 1s to 2h0m0s, got \"3h\"",
-		"parameter": "window", "value": "3h", "allowed": "a duration such as 10m, from 1s to 2h0m0s"}`, string(body))
+	assert.JSONEq(t, `{"code": 400, "message": "window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got \"3h\"",
+		"parameter": "window", "value": "3h", "allowed": "a duration in s, m, h or d such as 10m, from 1s to 2h, the retention"}`, string(body))
 }
 
 func TestTheSummaryIsServedOnRequestOnly(t *testing.T) {

@@ -16,6 +16,9 @@ const (
 	settle = 500 * time.Millisecond
 	// backlog is how many patches a page may be behind before it is let go.
 	backlog = 4
+	// heartbeat is the longest time between two patches: they tell the page the
+	// time, and keep proxies from closing a connection on which nothing happens.
+	heartbeat = 15 * time.Second
 )
 
 // hub hands patches to the pages that are open.
@@ -47,19 +50,20 @@ func (h *hub) notify() {
 	}
 }
 
-// run makes patches until ctx ends.
+// run makes patches until ctx ends: of what changed, and one at each heartbeat.
 func (h *hub) run(ctx context.Context) {
 	defer h.close()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-time.After(heartbeat):
 		case <-h.changed:
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(settle):
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(settle):
+			}
 		}
 		h.publish(time.Now())
 	}

@@ -30,8 +30,6 @@ const (
 	// memory until its reader has it. turn is how long the others wait.
 	answers = 4
 	turn    = 10 * time.Second
-	// heartbeat keeps proxies from closing a connection on which nothing happens.
-	heartbeat = 15 * time.Second
 )
 
 // handler serves the page and the API. Everything is GET.
@@ -186,7 +184,7 @@ func (e *viewExporter) serveSummary(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, summary)
 }
 
-// serveEvents sends a patch as a server-sent event for each window. The server's
+// serveEvents sends patches as server-sent events. The server's
 // write timeout is for answers; here every write has its own.
 func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
@@ -219,14 +217,10 @@ func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	ticker := time.NewTicker(heartbeat)
-	defer ticker.Stop()
 	for ok := send([]byte("retry: 2000\n\n")); ok; {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-ticker.C:
-			ok = send([]byte(":\n\n"))
 		case patch, open := <-patches:
 			if !open {
 				return

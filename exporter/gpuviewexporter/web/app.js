@@ -1,16 +1,17 @@
 // The page: controls, connection, and the parts around the table.
-import {bytes, clock, columns, duration, holderKeys, keys, orders, percent, rate, throttled, throttles, throttleWord, watts, whole, why, key} from "./signals.js";
+import {clock, columns, diagnosed, duration, keys, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
 import {Model} from "./model.js";
-import {Table, svg, trace} from "./table.js";
+import {Details} from "./details.js";
+import {Table} from "./table.js";
+import {$, node} from "./dom.js";
 
-const $ = (id) => document.getElementById(id);
 const model = new Model();
-const state = {node: "", namespace: "", model: "", sort: "throttle", descending: true};
+const details = new Details(model);
+const state = {node: "", namespace: "", model: "", tile: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
 const hint = $("explain").textContent;
-let opened = null;
-// The kept time of the device that is open, once it is there.
-let past = null;
+let online = false;
+let answered = false;
 
 const table = new Table(model, {
   onSort: (c) => {
@@ -19,7 +20,7 @@ const table = new Table(model, {
     state.sort = id;
     changed();
   },
-  onOpen: open,
+  onOpen: (d) => details.open(d),
   onExplain: (c) => {
     const b = document.createElement("b");
     b.textContent = c?.label ?? "";
@@ -38,17 +39,17 @@ for (const dialog of document.querySelectorAll("dialog")) {
   // Beside the dialog's content is its backdrop.
   dialog.addEventListener("click", (e) => { if (e.target === dialog) dialog.close(); });
 }
-$("details").addEventListener("close", () => { opened = past = null; $("grid").focus({preventScroll: true}); });
+$("details").addEventListener("close", () => $("grid").focus({preventScroll: true}));
 
 // The address says what is shown, so that it can be kept and handed on.
 const given = new URLSearchParams(location.hash.slice(1));
-for (const id of ["node", "namespace", "model"]) state[id] = given.get(id) ?? "";
+for (const id of ["node", "namespace", "model", "tile"]) state[id] = given.get(id) ?? "";
 if (orders.some((o) => o.id === given.get("sort"))) state.sort = given.get("sort");
 if (given.has("order")) state.descending = given.get("order") !== "ascending";
 
 function changed() {
   const said = new URLSearchParams();
-  for (const id of ["node", "namespace", "model"]) if (state[id]) said.set(id, state[id]);
+  for (const id of ["node", "namespace", "model", "tile"]) if (state[id]) said.set(id, state[id]);
   said.set("sort", state.sort);
   said.set("order", state.descending ? "descending" : "ascending");
   history.replaceState(null, "", `#${said}`);
@@ -60,19 +61,33 @@ function rows() {
   $("sort").value = state.sort;
   $("order").textContent = state.sort === "node" ? (state.descending ? "Z to A ↓" : "A to Z ↑") : state.descending ? "Highest first ↓" : "Lowest first ↑";
   if ($("node").value !== state.node) $("node").value = state.node;
-  const shown = model.rows(state, order().value, state.descending);
+  const tile = tiles.find((t) => t.id === state.tile && t.over);
+  const shown = model.rows({...state, only: tile?.over}, order().value, state.descending);
+  for (const t of tiles) if (t.over) t.button.ariaPressed = t === tile;
   table.sorted(state.sort, state.descending);
   table.show(shown);
-  $("count").textContent = `${shown.length.toLocaleString()} of ${model.devices.size.toLocaleString()} devices`;
+  const [some, all] = [count(shown), count(model.devices.values())];
+  $("count").textContent = [`${some.boards.toLocaleString()} of ${all.boards.toLocaleString()} boards`,
+    ...(all.instances ? [`${some.instances.toLocaleString()} of ${all.instances.toLocaleString()} MIG instances`] : [])].join(" · ");
   empty(shown.length);
 }
+
+// count tells boards and MIG instances apart.
+function count(devices) {
+  const out = {boards: 0, instances: 0};
+  for (const d of devices) out[d.parent ? "instances" : "boards"]++;
+  return out;
+}
+
+// instances names the MIG instances of a count, where there are some.
+const instances = (c) => c.instances ? `and ${c.instances.toLocaleString()} MIG instance${c.instances === 1 ? "" : "s"}` : "";
 
 function empty(shown) {
   $("empty").hidden = shown > 0 || !answered;
   if ($("empty").hidden) return;
   const b = document.createElement("b");
   b.textContent = model.devices.size ? "No device passes the filter." : "No window has come yet.";
-  const text = model.devices.size ? "Clear node, namespace or model to see the others."
+  const text = model.devices.size ? "Clear node, namespace and model, or press the first tile, to see the others."
     : "The first one comes when the first window closes. If none does, see that gpu_view stands behind gpu_synthesizer and gpu_window in its pipeline, and that the exporter answers.";
   $("empty").replaceChildren(b, text);
 }
@@ -95,49 +110,114 @@ function fill(list, values, option, first, chosen) {
   if (first) list.value = chosen;
 }
 
+// Tiles count boards, and name MIG instances beside them: an instance is a part of a board. over says
+// whether a device is counted, of those of which value is observed. A press shows those alone.
 const tiles = [
-  {id: "all", label: "devices", sort: "node", value: (ds) => ds.length},
-  {id: "throttled", label: "throttled", sort: "throttle", mark: "warn", counts: (d) => throttled(d).ratio, over: (v) => v > 0},
-  {id: "pressure", label: "under memory pressure", sort: "pressure", mark: "warn", counts: (d) => d.get(keys.pressure), over: (v) => v > 0},
-  {id: "xid", label: "XID errors in the window", sort: "xid", mark: "bad", counts: (d) => d.get(keys.xid), sum: true},
-  {id: "stale", label: "not seen of late", sort: "coverage", mark: "bad", value: (ds) => ds.filter((d) => d.stale).length},
-  {id: "missing", label: "signals missing", open: lacking, known: diagnosed, mark: "warn", value: () => missing().filter((m) => !m.reason.lasting).reduce((n, m) => n + m.signals.length, 0),
-    says: "what exporters do not give though it could be turned on, and why", unknown: "nobody looked: see how to find out"},
+  {id: "all", label: "boards", sort: "node"},
+  {id: "throttled", label: `boards ≥ ${percent(limits.throttle)} throttled`, sort: "throttle", mark: "warn", value: (d) => throttled(d).ratio, over: (d) => throttled(d).ratio >= limits.throttle},
+  {id: "pressure", label: `boards ≥ ${percent(limits.pressure)} memory pressure`, sort: "pressure", mark: "warn", value: (d) => d.get(keys.pressure), over: (d) => d.get(keys.pressure) >= limits.pressure},
+  {id: "xid", label: "XID errors in the window", sort: "xid", mark: "bad", value: (d) => d.get(keys.xid), over: (d) => d.get(keys.xid) > 0, sum: true},
+  {id: "lost", label: "boards not seen now", sort: "coverage", mark: "bad", over: (d) => d.lost !== false},
+  {id: "missing", label: "signals missing", open: lacking, mark: "warn"},
 ];
 for (const t of tiles) {
   t.button = document.createElement("button");
   t.button.type = "button";
   t.button.className = "tile";
   t.button.id = `tile-${t.id}`;
-  t.number = document.createElement("b");
-  t.number.textContent = "–";
-  const label = document.createElement("span");
-  label.textContent = t.label;
-  t.button.append(t.number, label);
+  t.number = node("b", "–");
+  t.note = node("span", "", "note");
+  t.button.append(t.number, node("span", t.label), t.note);
   if (t.open) t.button.ariaHasPopup = "dialog";
   t.button.addEventListener("click", () => {
     if (t.open) return t.open();
+    state.tile = t.over && state.tile !== t.id ? t.id : "";
     state.sort = t.sort;
-    state.descending = t.sort !== "node" && t.id !== "stale";
+    state.descending = t.sort !== "node" && t.id !== "lost";
     changed();
   });
   $("tiles").append(t.button);
 }
+$("thresholds").textContent = `throttled from ${throttleSteps.map(percent).join(", ")} of the window · counted from ${percent(limits.throttle)}`;
 
 function overview() {
   const all = [...model.devices.values()];
   for (const t of tiles) {
-    const known = t.counts ? all.map(t.counts).filter((v) => !Number.isNaN(v)) : t.known ? all.filter(t.known) : all;
-    const v = t.value ? t.value(all) : t.sum ? known.reduce((a, b) => a + b, 0) : known.filter(t.over).length;
-    t.number.textContent = known.length ? v.toLocaleString() : "–";
-    t.button.title = t.says ? (known.length ? t.says : t.unknown) : known.length ? (t.counts ? `observed on ${known.length.toLocaleString()} devices` : "") : "no device gives this signal";
-    t.button.classList.toggle(t.mark ?? "plain", known.length > 0 && v > 0);
+    const {number, note, title} = t.open ? tellMissing(all) : tell(t, all);
+    t.number.textContent = number === null ? "–" : number.toLocaleString();
+    t.note.textContent = note;
+    t.button.title = title;
+    t.button.classList.toggle(t.mark ?? "plain", number > 0);
   }
-  $("window").textContent = model.newest ? `· ${duration(model.window)} window up to ${clock(model.newest)}` : "";
 }
 
-// diagnosed says whether it is known which signals the exporter gives of a device.
-function diagnosed(d) { return d.said && !d.stale; }
+// tell returns what a tile says: its number, null where nothing is observed, and what lies beside it.
+function tell(t, all) {
+  const known = t.value ? all.filter((d) => !Number.isNaN(t.value(d))) : all;
+  if (!known.length) return {number: null, note: "", title: t.value && all.length ? "no device gives this signal now" : ""};
+  const over = t.over ? known.filter(t.over) : known;
+  const [counted, of] = [count(over), count(known)];
+  const title = t.value ? `observed on ${[`${of.boards.toLocaleString()} boards`, instances(of)].filter(Boolean).join(" ")}` : "";
+  if (t.sum) return {number: over.reduce((n, d) => n + t.value(d), 0), note: codes(over), title};
+  return {number: counted.boards, note: instances(counted), title};
+}
+
+// codes adds up the XID codes of devices, most frequent first.
+function codes(devices) {
+  const sums = new Map();
+  for (const x of devices.flatMap(xidsNow)) sums.set(x.code, (sums.get(x.code) ?? 0) + x.count);
+  return [...sums].sort((a, b) => b[1] - a[1]).map(([code, n]) => `${code} x${whole(n)}`).join(", ");
+}
+
+function tellMissing(all) {
+  if (!all.some(diagnosed)) return {number: null, note: "", title: "nobody looked: see how to find out"};
+  const number = missing().filter((m) => !m.reason.lasting).reduce((n, m) => n + m.signals.length, 0);
+  return {number, note: "", title: "what exporters do not give though it could be turned on, and why"};
+}
+
+// status says what is known now: the connection, how old the newest window is, and why nothing comes.
+function status() {
+  const all = [...model.devices.values()];
+  const seen = all.filter((d) => !d.lost);
+  const said = !online ? "Connection lost, trying again" : !answered ? "Connected" : !all.length ? "Connected, nothing has come yet"
+    : seen.length ? "Live" : "Connected, nothing new comes";
+  $("dot").className = !online ? "off" : said === "Live" ? "on" : "late";
+  write($("connection"), said);
+  const age = answered && model.newest && !seen.length ? `, ${duration(Math.max(0, model.now - model.newest))} ago` : "";
+  write($("window"), answered && model.newest ? `· ${duration(model.window)} window up to ${clock(model.newest)}${age}` : "");
+  if (answered) banner(all, seen);
+}
+
+// write leaves a text alone that is the same: a screen reader would say it again.
+function write(e, said) { if (e.textContent !== said) e.textContent = said; }
+
+function banner(all, seen) {
+  const {known, heard, down} = model.exporters;
+  const says = [];
+  if (down.length) {
+    const listed = down.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}`).join(", ");
+    says.push([down.length === known ? "No exporter answers." : `${down.length.toLocaleString()} of ${known.toLocaleString()} exporters do not answer.`,
+      `${listed}${down.length > 3 ? ` and ${(down.length - 3).toLocaleString()} more` : ""}.`]);
+  } else if (all.length && !seen.length) {
+    const why = known ? "The exporters answer: see the pipeline between them and gpu_view."
+      : heard ? `Nothing was heard of the exporters since ${clock(heard)}: see the collectors that scrape them.`
+      : "It is not known why: gpu.exporter.up does not come.";
+    says.push([`Nothing has come since ${clock(Math.max(...all.map((d) => d.end || d.seen)))}.`, why]);
+  }
+  for (const l of model.limits) {
+    says.push([`Not everything is shown: ${l.setting || "a limit"} is reached.`,
+      `Of ${l.of}, ${l.limit.toLocaleString()} are kept; others are refused. ${l.setting ? `Raise ${l.setting} of gpu_view.` : "Find what makes so many."}`]);
+  }
+  const text = says.flat().join("\n");
+  if ($("banner").dataset.says === text) return;
+  $("banner").dataset.says = text;
+  $("banner").replaceChildren(...says.map(([what, more]) => {
+    const p = node("p");
+    p.append(node("b", what), ` ${more}`);
+    return p;
+  }));
+  $("banner").hidden = !says.length;
+}
 
 // missing groups what exporters do not give by metric and reason: the signals, and the devices that
 // lack them. A free device lacks nothing, and one that somebody is known to hold no labels.
@@ -169,7 +249,7 @@ function listMissing() {
   const at = body.scrollTop;
   const parts = [["Could be turned on", groups.filter((g) => !g.reason.lasting)], ["In the nature of the devices", groups.filter((g) => g.reason.lasting)]];
   const said = all ? [
-    node("p", `By what the exporters of ${all.toLocaleString()} devices showed last. An exposition does not say why something is not in it: some reasons are the likely ones.`),
+    node("p", `By what the exporters of ${all.toLocaleString()} boards and MIG instances showed last. An exposition does not say why something is not in it: some reasons are the likely ones.`),
     ...(parts[0][1].length ? [lines("p", "The csv lines and flags that turn signals on are printed by", "gpudoctor http://EXPORTER:9400/metrics")] : []),
     ...(groups.length ? [] : [node("p", "Every signal that was looked for is there.", "none")]),
   ] : [
@@ -181,7 +261,7 @@ function listMissing() {
     if (!of.length) continue;
     const t = document.createElement("table");
     const head = t.createTHead().insertRow();
-    for (const name of ["Signal", "Why not", "Devices"]) {
+    for (const name of ["Signal", "Why not", "Boards and instances"]) {
       const th = node("th", name);
       th.scope = "col";
       head.append(th);
@@ -229,162 +309,17 @@ function demand() {
       Number.isNaN(ratio) ? "" : `${percent(ratio)} of allocatable requested`,
       Number.isNaN(age) ? "" : `oldest waits ${duration(age)}`,
     ].filter(Boolean).join(" · ");
-    li.classList.toggle("warn", pods > 0 || ratio > 1);
-    li.append(b, ` ${said}`, r.cluster ? ` (${r.cluster})` : "");
+    li.classList.toggle("warn", !r.old && (pods > 0 || ratio > 1));
+    li.append(b, ` ${said}`, r.cluster ? ` (${r.cluster})` : "", r.old ? ` · as of ${clock(r.at)}` : "");
     ul.append(li);
   }
   $("demand").replaceChildren(h, ul);
 }
 
-// Details of one device: every signal, or why it is missing.
-function open(d) {
-  opened = d;
-  describe();
-  $("details").showModal();
-  look();
-}
-
-// look asks for the kept time of the device that is open.
-async function look() {
-  const d = opened;
-  try {
-    const answer = await fetch(`api/devices/${d.n}/history`);
-    if (!answer.ok) return;
-    const got = await answer.json();
-    if (opened?.n !== d.n) return;
-    past = got;
-    describe();
-  } catch {
-    // The numbers are there without it, and the next window asks again.
-  }
-}
-
-function describe() {
-  const d = opened;
-  $("details-title").textContent = [d.profile || d.name || d.id, d.node].filter(Boolean).join(" on ");
-  const body = $("details-body");
-  const at = body.scrollTop;
-  const number = (name, format, kind, about = [name]) => {
-    const v = d.get(name);
-    return [Number.isNaN(v) ? "–" : format(v), Number.isNaN(v) ? why(d, kind, about) : "", kept(d, name, format, kind)];
-  };
-  const direction = (name, what, format) => ["transmit", "receive"].map((way) =>
-    [`${name === "pcie" ? "PCIe" : "NVLink"} ${way === "transmit" ? "sent" : "received"}${what === "utilization" ? ", share of the link" : ""}`,
-      ...number(key(`gpu.saturation.${name}.${what}.avg`, way), format, name)]);
-  const parts = [
-    ["", [["Device", d.id], ["Model", d.model || "–"], ["Window", d.end ? `${duration(d.len)} up to ${clock(d.end)}` : why(d, "coverage")],
-      ["Observed", ...number(keys.coverage, percent, "coverage")], ["Samples", ...number(keys.samples, whole, "coverage")]]],
-    ["Utilization and saturation", [
-      ["Utilization, mean", ...number(keys.utilization, percent, "utilization")], ["Utilization, highest", ...number(keys.utilizationMax, percent, "utilization")],
-      ["Memory occupancy, mean", ...number(keys.memory, percent, "memory")], ["Memory occupancy, highest", ...number(keys.memoryMax, percent, "memory")],
-      ["Memory pressure", ...number(keys.pressure, percent, "memory")], ["DRAM active, mean", ...number(keys.dram, percent, "dram")],
-      ["DRAM active, highest", ...number(keys.dramMax, percent, "dram")], ["SM active", ...number(keys.sm, percent, "sm")],
-      ["SM occupancy", ...number(keys.occupancy, percent, "occupancy")],
-      ...direction("pcie", "throughput", rate), ...direction("pcie", "utilization", percent),
-      ...direction("nvlink", "throughput", rate), ...direction("nvlink", "utilization", percent),
-      ["XID errors", ...number(keys.xid, whole, "xid")]]],
-    ["Throttling", throttles.map((t) => [`${throttleWord(t.value)}, ${t.how}`, ...number(t.key, percent, "throttle")])],
-    ["Power and memory", [
-      ["Power", ...number(keys.power, watts, "power")], ["Idle part", ...number(keys.idle, watts, "instancePower")],
-      ["Active part", ...number(d.parent ? keys.instancePower : keys.active, watts, "instancePower")],
-      ["Charged to nobody", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "temperature", undefined)],
-      ["Memory used", ...number(keys.used, bytes, "memory")], ["Memory size", ...number(keys.limit, bytes, "memory")],
-      ["Budgets declared", ...number(keys.budget, bytes, "budget")], ["Used without a budget", ...number(keys.unbudgeted, bytes, "budget")],
-      ["Free", ...number(keys.headroom, bytes, "budget")]]],
-  ];
-  const nodes = parts.flatMap(([title, lines]) => [...(title ? [node("h3", title)] : []), listing(lines)]);
-  nodes.splice(1, 0, node("p", past?.slot ? `Curves: the kept time from ${clock(past.end - past.slot * (slots() - 1))} to ${clock(past.end)}, for each ${duration(past.slot)} the highest window.` : "Curves: the kept time.", "none"));
-  nodes.push(node("h3", "Held by"), holders(d), node("h3", "What the exporter does not give"), notGiven(d));
-  body.replaceChildren(...nodes);
-  body.scrollTop = at;
-}
-
-// slots is the number of points of the open device's curves.
-function slots() { return Math.max(0, ...past.v.map((v) => v.length)); }
-
-// kept draws a number over the kept time: shares up to 1, others up to their greatest.
-function kept(d, name, format, kind) {
-  const values = past?.v[d.index.get(name)] ?? [];
-  const seen = values.filter((v) => v !== null);
-  if (!seen.length) return null;
-  const [low, high] = [Math.min(...seen), Math.max(...seen)];
-  const top = format === percent ? 1 : high || 1;
-  const curve = svg("svg");
-  const path = svg("path");
-  curve.setAttribute("viewBox", `0 0 ${Math.max(1, values.length - 1)} 20`);
-  curve.setAttribute("preserveAspectRatio", "none");
-  curve.setAttribute("aria-hidden", "true");
-  path.setAttribute("d", trace(values.length, (x) => (values[x] ?? NaN) / top));
-  curve.append(path);
-  if (["s", "error"].includes(columns.find((c) => c.kind === kind)?.scale)) curve.classList.add("sat");
-  const out = node("div", "", "kept");
-  out.append(curve, node("span", low === high ? `always ${format(low)}` : `${format(low)} to ${format(high)}`, "n"));
-  return out;
-}
-
-// notGiven lists the signals that the exporter does not give of a device.
-function notGiven(d) {
-  if (!diagnosed(d)) return node("p", "Not known: gpu.signal.available does not come for this device. The reasons above are the usual ones.", "none");
-  const lacks = d.verdicts().filter((v) => v.reason);
-  if (!lacks.length) return node("p", "Every signal that was looked for is there.", "none");
-  return listing(lacks.map(({signal, reason}) => [signal.name, `${(signal.fields ?? []).join(", ")}${signal.fields ? ": " : ""}${reason.text}`]));
-}
-
-const node = (tag, text = "", className = "") => {
-  const e = document.createElement(tag);
-  e.textContent = text;
-  if (className) e.className = className;
-  return e;
-};
-
-function listing(lines) {
-  const t = document.createElement("table");
-  const group = document.createElement("colgroup");
-  group.append(...["", "", ""].map(() => document.createElement("col")));
-  t.append(group);
-  for (const [name, value, reason, curve] of lines) {
-    const tr = t.insertRow();
-    const th = node("th", name);
-    th.scope = "row";
-    tr.append(th);
-    if (reason === undefined) {
-      const td = node("td", value, "id");
-      td.colSpan = 2;
-      tr.append(td);
-    } else {
-      const td = node("td", reason, "why");
-      if (curve) td.append(curve);
-      tr.append(node("td", value, reason ? "n none" : "n"), td);
-    }
-  }
-  return t;
-}
-
-function holders(d) {
-  if (!d.holders.length) return node("p", d.instances ? "Its instances: see their rows." : why(d, "holders"), "none");
-  const t = node("table", "", "holders");
-  const head = t.createTHead().insertRow();
-  for (const name of ["Container", "Sharing", "Memory", "Budget", "Busy", "Power"]) {
-    const th = node("th", name);
-    th.scope = "col";
-    head.append(th);
-  }
-  const rowsOf = t.createTBody();
-  for (const h of d.holders) {
-    const say = (name, format) => { const v = model.held(h, name); return Number.isNaN(v) ? "–" : format(v); };
-    const tr = rowsOf.insertRow();
-    const th = node("th", `${h.namespace}/${h.pod}/${h.container}${h.claim ? ` · claim ${h.claim}` : ""}${h.class ? ` (${h.class})` : ""}`);
-    th.scope = "row";
-    tr.append(th, node("td", h.sharing || "–"), node("td", say(holderKeys.used, bytes), "n"), node("td", say(holderKeys.budget, bytes), "n"),
-      node("td", say(holderKeys.utilization, percent), "n"), node("td", say(holderKeys.power, watts), "n"));
-  }
-  return t;
-}
-
 // Connection: patches come as events; a gap in them asks for a snapshot. What comes while one is
 // under way is kept until it is there.
 let waiting = null;
-let answered = false;
+const silence = 40_000;
 
 async function load() {
   if (waiting) return;
@@ -409,39 +344,52 @@ function show() {
   answered = true;
   choices();
   overview();
+  status();
   demand();
   rows();
-  if (opened) {
-    opened = model.devices.get(opened.n) ?? null;
-    if (opened) {
-      describe();
-      look();
-    } else $("details").close();
-  }
+  details.refresh();
   if ($("missing").open) listMissing();
   if (first) requestAnimationFrame(() => performance.mark("rows"));
 }
 
 function connection(on) {
-  $("dot").className = on ? "on" : "off";
-  const said = on ? "Live" : "Connection lost, trying again";
-  if ($("connection").textContent !== said) $("connection").textContent = said;
+  online = on;
+  status();
 }
 
 function connect() {
   const events = new EventSource("events");
-  events.addEventListener("open", () => { connection(true); load(); });
+  const again = (after) => { events.close(); clearInterval(watch); setTimeout(connect, after); };
+  // A patch comes at least every 15 s. A connection that says nothing for longer is no connection, though
+  // the browser may not know yet.
+  let last = performance.now();
+  const watch = setInterval(() => {
+    if (performance.now() - last < silence) return;
+    connection(false);
+    again(0);
+  }, 1000);
+  events.addEventListener("open", () => { last = performance.now(); connection(true); load(); });
   events.addEventListener("error", () => {
     connection(false);
     // An answer that is not a stream, as when too many pages are open, ends the source for good.
-    if (events.readyState === EventSource.CLOSED) setTimeout(connect, 5000);
+    if (events.readyState === EventSource.CLOSED) again(5000);
   });
   events.addEventListener("message", (e) => {
+    last = performance.now();
     const patch = JSON.parse(e.data);
     if (waiting) waiting.push(patch);
     else if (model.apply(patch)) show();
     else load();
   });
 }
+
+// Time passes without a patch too.
+function tick() {
+  if (!answered) return;
+  if (model.age()) show();
+  else status();
+}
+setInterval(tick, 1000);
+document.addEventListener("visibilitychange", tick);
 rows();
 connect();

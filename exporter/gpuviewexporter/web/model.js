@@ -2,24 +2,32 @@
 // document.
 import {byPlace, columns, key, keys, throttled} from "./signals.js";
 
+// The scheduler's view says its time when it is older than this, in seconds.
+const aged = 120;
+const text = (code) => ({code, meaning: "", action: ""});
+
 // Levels of a curve: one character each, a dash is absent.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const top = alphabet.length - 1;
 export const level = (character) => character === "-" ? NaN : alphabet.indexOf(character) / top;
 const character = (v) => Number.isNaN(v) ? "-" : alphabet[Math.round(Math.min(Math.max(v, 0), 1) * top)];
 
-// A device that missed this many windows is gone until it comes again.
-const missed = 3;
 const curveOf = [(d) => d.get(keys.utilization), (d) => d.get(keys.memory), (d) => throttled(d).ratio];
 
 class Device {
+  // lost is true when nothing came from the device in time, or the exporter that keeps it from coming.
+  lost = false;
+  xids = [];
+
   // get returns a number of the newest window, or the last value of a gauge; NaN is absent.
   get(name) {
-    if (this.stale) return NaN;
+    if (this.lost) return NaN;
     const at = this.index.get(name);
     const v = at === undefined ? null : at >= 0 ? this.v[at] : this.g[-1 - at];
     return v ?? NaN;
   }
+
+  xidText(code) { return this.meanings.get(code) ?? text(code); }
 
   // verdictsOn returns what is known of the signals that numbers are made of: the signal, and the
   // reason where it is missing.
@@ -33,7 +41,7 @@ class Device {
 
   verdictsAt(positions) {
     const out = [];
-    if (!this.said || this.stale) return out;
+    if (!this.said || this.lost) return out;
     for (const i of positions) {
       const said = this.said[i];
       if (said === "-") continue;
@@ -75,6 +83,9 @@ class Diagnosis {
 export class Model {
   devices = new Map();
   demand = [];
+  exporters = {known: 0, heard: 0, down: []};
+  limits = [];
+  meanings = new Map();
   sequence = 0;
   newest = 0;
   window = 0;
@@ -92,10 +103,7 @@ export class Model {
     const before = this.devices;
     this.devices = new Map();
     for (const {n} of s.devices) {
-      const device = before.get(n) ?? new Device();
-      device.index = this.index;
-      device.diagnosis = this.diagnosis;
-      this.devices.set(n, device);
+      this.devices.set(n, this.know(before.get(n) ?? new Device()));
     }
     this.points = s.points;
     this.slot = s.slot;
@@ -114,25 +122,35 @@ export class Model {
     return true;
   }
 
+  // know gives a device what all of them share.
+  know(device) { return Object.assign(device, {index: this.index, diagnosis: this.diagnosis, meanings: this.meanings}); }
+
   times(s) {
     this.sequence = s.seq;
     this.newest = s.newest;
     this.window = s.window;
-    this.now = s.now;
-    this.oldest = s.now - s.retention;
+    this.said = s.now;
+    this.heard = performance.now();
+    this.retention = s.retention;
     this.demand = s.demand;
+    this.exporters = s.exporters;
+    this.limits = s.limits;
+    for (const x of s.xids ?? []) this.meanings.set(x.code, x);
   }
+
+  // now is the exporter's time: what it said last, and how long ago that was. The reader's clock may be
+  // wrong.
+  get now() { return this.said + (performance.now() - this.heard) / 1000; }
 
   take(d, verdicts) {
     let device = this.devices.get(d.n);
     if (!device) {
-      this.devices.set(d.n, device = new Device());
-      device.index = this.index;
-      device.diagnosis = this.diagnosis;
+      this.devices.set(d.n, device = this.know(new Device()));
     }
     const curves = device.curves ?? Array(3).fill("-".repeat(this.points));
     const at = device.at ?? this.slotOf(this.newest);
-    Object.assign(device, {parent: "", name: "", model: "", node: "", cluster: "", profile: "", holders: []}, d, {stale: false, said: d.verdict ? verdicts[d.verdict - 1] : ""});
+    Object.assign(device, {parent: "", name: "", model: "", node: "", cluster: "", profile: "", holders: [], xids: [], throttle: null}, d,
+      {lost: false, said: d.verdict ? verdicts[d.verdict - 1] : ""});
     if (d.curves) {
       device.at = this.slotOf(this.newest);
       return;
@@ -151,18 +169,51 @@ export class Model {
 
   slotOf(end) { return Math.ceil(end / this.slot); }
 
-  // curve returns a device's curve up to the newest window.
-  curve(device, i) { return shift(device.curves[i], this.slotOf(this.newest) - device.at); }
+  // curve returns a device's curve up to the newest window, or up to now where that is long ago.
+  curve(device, i) { return shift(device.curves[i], this.slotOf(Math.max(this.newest, this.now - 3 * this.slot)) - device.at); }
 
-  // finish forgets devices without a window for the retention and finds boards' instances.
-  finish() {
-    const byID = new Map();
+  // age finds the devices that are lost by now, and says whether that changed anything.
+  age() {
+    const now = this.now;
+    const before = this.demand.length;
+    this.demand = this.demand.filter((r) => r.due >= now);
+    let changed = this.demand.length < before;
+    for (const r of this.demand) {
+      const old = now - r.at > aged;
+      changed ||= old !== (r.old ?? false);
+      r.old = old;
+    }
+    const [everywhere, places] = this.outages();
     for (const [n, d] of this.devices) {
-      if (d.end && d.end < this.oldest) {
+      if (d.seen < now - this.retention) {
         this.devices.delete(n);
+        changed = true;
         continue;
       }
-      d.stale = d.end > 0 && d.end < this.newest - missed * Math.max(d.len, this.window);
+      const down = places.get(`${d.cluster}/${d.node}`) ?? places.get(`/${d.node}`) ?? everywhere;
+      // A window that began before the exporter went down is true for as long as a window lasts.
+      const length = d.len || this.window;
+      const lost = down && now > down.since + length && d.seen < down.since + length ? down : now > d.due;
+      changed ||= lost !== d.lost;
+      d.lost = lost;
+    }
+    return changed;
+  }
+
+  // outages returns the exporter that is down where all are, and else by place the exporter that is down
+  // where no other one answers.
+  outages() {
+    const {known, down} = this.exporters;
+    const places = new Map();
+    for (const e of down) if (e.node && !e.beside) places.set(`${e.cluster ?? ""}/${e.node}`, e);
+    return [down.length > 0 && down.length === known ? down[0] : null, places];
+  }
+
+  // finish forgets devices without a point for the retention and finds boards' instances.
+  finish() {
+    this.age();
+    const byID = new Map();
+    for (const d of this.devices.values()) {
       d.instances = null;
       byID.set(`${d.cluster}/${d.node}/${d.id}`, d);
     }
@@ -181,7 +232,7 @@ export class Model {
   rows(filter, order, descending) {
     const node = filter.node.toLowerCase();
     const passes = (d) => (!node || d.node.toLowerCase().includes(node)) && (!filter.model || d.model === filter.model) &&
-      (!filter.namespace || d.holders.some((h) => h.namespace === filter.namespace));
+      (!filter.namespace || d.holders.some((h) => h.namespace === filter.namespace)) && (!filter.only || filter.only(d));
     const sign = descending ? -1 : 1;
     // What is absent comes last either way.
     const compare = (a, b) => (Number.isNaN(a.rank) - Number.isNaN(b.rank)) || sign * (a.rank - b.rank) || a.place.localeCompare(b.place, undefined, {numeric: true});

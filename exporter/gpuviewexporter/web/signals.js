@@ -32,22 +32,24 @@ export const holderKeys = {
 };
 const link = (name, what, direction) => key(`${sat}${name}.${what}.avg`, direction);
 
+// The hardware slowdown has no counter of exact time.
 export const throttles = [
   ...violations.map((v) => ({key: key(sat + "throttle.violation.ratio", v), value: v, how: "violation time"})),
-  ...reasons.map((v) => ({key: key(sat + "throttle.time.ratio", v), value: v, how: "exact time"})),
+  ...reasons.filter((v) => v !== "hw_slowdown").map((v) => ({key: key(sat + "throttle.time.ratio", v), value: v, how: "exact time"})),
   ...reasons.map((v) => ({key: key(sat + "throttle.reason.ratio", v), value: v, how: "share of samples"})),
 ];
 export const throttleWord = (value) => words[value];
 
-// throttled returns the greatest share of time throttled and what for.
-export function throttled(d) {
-  let best = {ratio: NaN, value: ""};
-  for (const t of throttles) {
-    const v = d.get(t.key);
-    if (!Number.isNaN(v) && !(v <= best.ratio)) best = {ratio: v, value: t.value};
-  }
-  return best;
-}
+// throttled returns the greatest share of time throttled, what for, and whether only samples tell:
+// the exporter chooses it, exact counters first.
+const unknown = {ratio: NaN, by: ""};
+export const throttled = (d) => d.lost ? unknown : d.throttle ?? unknown;
+
+// From these shares of the window on, a device is counted in a tile.
+export const limits = {throttle: 0.1, pressure: 0.1};
+
+// Steps of the colours of throttling: the limit of its tile is one of them.
+export const throttleSteps = [0.001, limits.throttle, 0.3, 0.6];
 
 const greater = (a, b) => Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b);
 
@@ -73,6 +75,24 @@ export function duration(s) {
   return `${(s / 86400).toFixed(1)} d`;
 }
 export const clock = (s) => new Date(s * 1000).toLocaleTimeString([], {hour12: false});
+
+// xidTimes says how often a code came: 48 x1, and with what to do about it 48 x1 · replace.
+const xidTimes = (x) => `${x.code} x${whole(x.count)}`;
+export const xidToDo = (d, x) => [xidTimes(x), d.xidText(x.code).action].filter(Boolean).join(" · ");
+
+// xidsNow returns the codes that came in the newest window, the most urgent first.
+export const xidsNow = (d) => d.lost ? [] : d.xids.filter((x) => x.count > 0);
+
+// errors says a number of XID errors so that nobody takes it for a code.
+export const errors = (v) => v === 0 ? "0" : `${whole(v)} error${v === 1 ? "" : "s"}`;
+
+// xidRest says what a device's codes do not account for.
+function xidRest(d) {
+  const [first, ...others] = xidsNow(d);
+  const nameless = d.get(keys.xid) - xidsNow(d).reduce((n, x) => n + x.count, 0);
+  if (!first) return d.get(keys.xid) > 0 ? "codes unknown" : "";
+  return [...others.map(xidTimes), ...(nameless > 0 ? [`${whole(nameless)} of unknown code`] : [])].join(", ");
+}
 
 // Why a number is missing. The board of MIG instances and the instances themselves each have what
 // is measured at their level; then comes what the exporter was found to lack (gpu.signal.available),
@@ -105,11 +125,10 @@ const needs = {
 
 // why returns the reason for which a device has no number of that kind, or none of those names.
 export function why(d, kind, names = needs[kind].names) {
+  if (d.lost) return lostWhy(d);
   if (!d.end) return "No window has come for this device yet.";
-  if (d.stale) return `No window since ${clock(d.end)}: the exporter or the device is gone.`;
-  const {at, usual} = needs[kind];
-  if (at === "board" && d.parent) return level.board;
-  if (at === "instance" && d.instances) return level.instance;
+  const {usual} = needs[kind];
+  if (elsewhere(d, kind)) return elsewhere(d, kind);
   const told = d.verdictsOn(names);
   if (!told.length) return usual;
   const lacking = told.filter((v) => v.reason);
@@ -120,6 +139,23 @@ export function why(d, kind, names = needs[kind].names) {
     const fields = [...new Set(of.flatMap((v) => v.signal.fields ?? []))];
     return `${fields.length ? fields.join(", ") : of[0].signal.name}: ${text}.`;
   }).join("\n");
+}
+
+// lostWhy says since when nothing comes from a device, and why where that is known.
+function lostWhy(d) {
+  const since = `Nothing since ${clock(d.end || d.seen)}`;
+  return d.lost === true ? `${since}: the device, its exporter or the way from there is gone.`
+    : `${since}: ${d.lost.url} does not answer since ${clock(d.lost.since)}.`;
+}
+
+// diagnosed says whether it is known which signals the exporter gives of a device.
+export const diagnosed = (d) => d.said && !d.lost;
+
+// elsewhere says where a kind of number is measured that cannot exist at this level: the board of MIG
+// instances, or the instances themselves; "" where it can.
+export function elsewhere(d, kind) {
+  const {at} = needs[kind];
+  return at === "board" && d.parent ? level.board : at === "instance" && d.instances ? level.instance : "";
 }
 
 // A link's two directions: coloured by the share of the capacity, where that is known, and sorted
@@ -152,15 +188,19 @@ export const columns = [
     curve: 1, steps: [0.5, 0.75, 0.85, 0.93],
     sub: (d) => Number.isNaN(d.get(keys.pressure)) ? "" : `${percent(d.get(keys.pressure))} press.`,
   }),
-  {id: "throttle", label: "Throttled", width: 128, scale: "s", kind: "throttle", curve: 2, steps: [0.001, 0.1, 0.3, 0.6], format: percent,
-    explain: "Greatest share of the window for which clocks were held down, and why. All reasons are in the device's details.",
-    value: (d) => throttled(d).ratio, sub: (d) => { const t = throttled(d); return t.ratio > 0 ? short[t.value] : ""; }},
+  {id: "throttle", label: "Throttled", width: 128, scale: "s", kind: "throttle", curve: 2, steps: throttleSteps, format: percent,
+    explain: "Greatest share of the window for which clocks were held down, and why. ~ is a share of samples, where there is no exact counter.",
+    value: (d) => throttled(d).ratio, sub: (d) => { const t = throttled(d); return t.ratio > 0 ? short[t.by] : ""; },
+    main: (d) => { const t = throttled(d); return t.sampled && t.ratio > 0 ? `~${percent(t.ratio)}` : percent(t.ratio); },
+    aside: (d) => throttled(d).sampled && throttled(d).ratio > 0 ? "by samples" : ""},
   ratio("dram", "DRAM", 60, "s", "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", {steps: [0.4, 0.6, 0.75, 0.9]}),
   ratio("sm", "SM", 52, "u", "SM activity: the share of cycles with at least one warp on an SM."),
   ratio("occupancy", "Occ.", 56, "u", "SM occupancy: resident warps as a share of the most that the SMs hold."),
   {id: "pcie", label: "PCIe", width: 98, scale: "u", kind: "pcie", ...twoWay("pcie"), explain: "Mean PCIe throughput sent and received; coloured by the share of the link's capacity where that is known."},
   {id: "nvlink", label: "NVLink", width: 92, scale: "u", kind: "nvlink", ...twoWay("nvlink"), explain: "Mean throughput over all NVLinks, sent and received; coloured by the share of their capacity where that is known."},
-  {id: "xid", label: "XID", width: 46, scale: "error", kind: "xid", value: (d) => d.get(keys.xid), format: whole, explain: "XID error events in the window; 0 says that none came."},
+  {id: "xid", label: "XID", width: 118, scale: "error", kind: "xid", value: (d) => d.get(keys.xid),
+    explain: "XID errors in the window: the code, how often it came, and what to do. 0 says that none came.",
+    main: (d) => { const [x] = xidsNow(d); return x ? xidToDo(d, x) : errors(d.get(keys.xid)); }, sub: xidRest},
   {id: "power", label: "Power", width: 88, kind: "power", format: watts, explain: "Power of the board; of a MIG instance, its share of active power. Below it, what no container is charged with.",
     value: (d) => d.parent ? d.get(keys.instancePower) : d.get(keys.power),
     kindOf: (d) => d.parent ? "instancePower" : "power",

@@ -1,6 +1,6 @@
 // The table: only the rows that can be seen exist, each of one height, so that five thousand
 // devices cost what thirty do.
-import {columns, keys, percent, step, why} from "./signals.js";
+import {clock, columns, keys, percent, step, throttled, why, xidToDo, xidsNow} from "./signals.js";
 import {level} from "./model.js";
 
 const rowHeight = 46;
@@ -163,7 +163,7 @@ class Row {
     this.tr.index = index;
     this.tr.ariaRowIndex = index + 2;
     this.tr.dataset.device = d.id;
-    const name = `row${active ? " active" : ""}${d.board ? " mig" : ""}${d.stale ? " stale" : ""}`;
+    const name = `row${active ? " active" : ""}${d.board ? " mig" : ""}${d.lost ? " lost" : ""}`;
     if (this.tr.className !== name) this.tr.className = name;
     this.tr.ariaSelected = active;
     for (const cell of this.cells) cell.show(model, d);
@@ -201,16 +201,17 @@ class Cell {
 
   show(model, d) {
     const c = this.column;
-    const {main, sub, tags = [], title = "", missing = false} = (texts[c.id] ?? number)(model, d, c);
+    const {main, sub, tags = [], title = "", aside = "", missing = false} = (texts[c.id] ?? number)(model, d, c);
     const value = c.value ? c.value(d) : NaN;
     const name = [c.text ? "text" : "", missing ? "none" : step(c, d, value)].join(" ").trim();
     if (this.td.className !== name) this.td.className = name;
     if (this.td.title !== title) this.td.title = title;
     const said = missing ? `not observed: ${title}` : "";
-    const state = `${main}\n${sub}\n${tags.join("\n")}\n${said}`;
+    const state = `${main}\n${sub}\n${tags.join("\n")}\n${said}\n${aside}`;
     if (state !== this.state) {
       this.state = state;
       this.main.replaceChildren(missing ? dash(said) : main, ...tags.map((t) => element("span", "tag", t)));
+      if (aside) this.main.append(element("span", "vh", ` ${aside}`));
       this.sub.textContent = sub;
       this.sub.hidden = missing;
     }
@@ -251,13 +252,15 @@ export function trace(n, value) {
 function number(model, d, c) {
   const v = c.value(d);
   if (Number.isNaN(v)) return {main: "", sub: "", missing: true, title: why(d, c.kindOf ? c.kindOf(d) : c.kind)};
-  return {main: c.main ? c.main(d) : c.format(v), sub: c.sub ? c.sub(d) : "", title: titles[c.id]?.(d) ?? ""};
+  return {main: c.main ? c.main(d) : c.format(v), sub: c.sub ? c.sub(d) : "", title: titles[c.id]?.(d) ?? "", aside: c.aside?.(d)};
 }
 
 const titles = {
   utilization: (d) => highest(d, keys.utilizationMax),
   memory: (d) => highest(d, keys.memoryMax),
   dram: (d) => highest(d, keys.dramMax),
+  throttle: (d) => throttled(d).sampled ? "Share of samples: the exporter gives no exact counter of this reason." : "",
+  xid: (d) => xidsNow(d).map((x) => `${xidToDo(d, x)}\n${d.xidText(x.code).meaning}`).join("\n"),
 };
 const highest = (d, name) => Number.isNaN(d.get(name)) ? "" : `highest sample ${percent(d.get(name))}`;
 
@@ -265,13 +268,16 @@ const sharing = new Map([["time_slicing", "time-sliced"], ["mps", "MPS"], ["dra_
 
 // Cells that are text.
 const texts = {
-  device: (model, d) => d.board || d.parent
-    ? {main: d.profile || d.id.split("/").pop(), sub: `${d.name || ""} ${d.id.split("/").pop()}`.trim(), title: d.id}
-    : {main: d.name || d.id, sub: narrow.matches ? d.node : d.model, title: `${d.id}\n${d.model}`, tags: d.instances ? [`${d.instances.length} MIG`] : []},
+  device: (model, d) => {
+    const seen = d.lost ? `last seen ${clock(d.end || d.seen)}` : "";
+    return d.board || d.parent
+      ? {main: d.profile || d.id.split("/").pop(), sub: seen || `${d.name || ""} ${d.id.split("/").pop()}`.trim(), title: d.id}
+      : {main: d.name || d.id, sub: narrow.matches ? d.node : seen || d.model, title: `${d.id}\n${d.model}`, tags: d.instances ? [`${d.instances.length} MIG`] : []};
+  },
   node: (model, d) => ({main: d.node, sub: d.cluster, title: d.node}),
   holders: (model, d) => {
-    if (!d.holders.length || d.stale) {
-      const reason = d.instances && !d.stale ? "Held by instance: see the instances' rows." : why(d, "holders");
+    if (!d.holders.length || d.lost) {
+      const reason = d.instances && !d.lost ? "Held by instance: see the instances' rows." : why(d, "holders");
       return {main: "", sub: "", missing: true, title: reason};
     }
     const [h] = d.holders;

@@ -49,6 +49,23 @@ func TestANumberIsToldWithTheDigitsThatItHas(t *testing.T) {
 	}
 }
 
+func TestAWindowMayBeGivenInDays(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	for text, want := range map[string]time.Duration{"1d": 24 * time.Hour, "7d": week, "24h": 24 * time.Hour, "90m": 90 * time.Minute} {
+		got, bad := ParseQuery("window="+text, week)
+		require.Nil(t, bad, text)
+		assert.Equal(t, want, got.Span, text)
+	}
+	for _, text := range []string{"8d", "0d", "d", "1.5d", "-1d", "99999999999999999999d", "65535d"} {
+		_, bad := ParseQuery("window="+text, week)
+		require.NotNil(t, bad, text)
+		assert.Contains(t, bad.Allowed, "from 1s to 7d, the retention", text)
+	}
+	_, bad := ParseQuery("window=2h", 90*time.Minute)
+	require.NotNil(t, bad)
+	assert.Contains(t, bad.Allowed, "from 1s to 1h30m, the retention")
+}
+
 func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
 	for _, tt := range []struct {
 		query string
@@ -58,15 +75,15 @@ func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
 		{"", Query{10 * time.Minute, "container"}, ""},
 		{"window=1h&aggregate=node&accumulate=true", Query{time.Hour, "node"}, ""},
 		{"window=2h", Query{2 * time.Hour, "container"}, ""},
-		{"window=7d", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got "7d"`},
-		{"window=3h", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got "3h"`},
-		{"window=", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got ""`},
-		{"window=-10m", Query{}, `window must be a duration such as 10m, from 1s to 2h0m0s, got "-10m"`},
+		{"window=7d", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "7d"`},
+		{"window=3h", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "3h"`},
+		{"window=", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got ""`},
+		{"window=-10m", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "-10m"`},
 		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, namespace, node, device, got "cost"`},
 		{"window=1m&window=2m", Query{}, `window must be given once, got "1m, 2m"`},
 		{"aggregate=node;window=1h", Query{}, `query must be name=value pairs with & between them, got "aggregate=node;window=1h"`},
 		{"aggregate=%zz", Query{}, `query must be name=value pairs with & between them, got "aggregate=%zz"`},
-		{"filter=x", Query{}, `filter must be absent: the parameters are window and aggregate, got "x"`},
+		{"filter=x", Query{}, `filter must be absent: the parameters are window, aggregate and accumulate, got "x"`},
 	} {
 		t.Run(tt.query, func(t *testing.T) {
 			got, bad := ParseQuery(tt.query, 2*time.Hour)
@@ -131,6 +148,15 @@ func TestTheSummaryHasTheAcceleratorsOfEachContainer(t *testing.T) {
 			]
 		}]
 	}`, string(got))
+}
+
+func TestTheSummarySaysNothingOfADeviceThatIsLost(t *testing.T) {
+	s := filled(t, point{"node-1", "", "GPU-a", signal.UtilizationAvg, 0.256}, point{"node-1", "main", "GPU-a", signal.UtilizationAvg, 0.256})
+	for after, want := range map[time.Duration]int{time.Minute: 1, 4 * time.Minute: 0} {
+		summary, bad := Summarize(s, epoch.Add(after), "node-1")
+		require.Nil(t, bad)
+		assert.Len(t, summary.Pods, want, after)
+	}
 }
 
 func TestTheSummaryIsOfOneNode(t *testing.T) {

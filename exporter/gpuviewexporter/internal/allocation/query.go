@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -56,9 +57,10 @@ func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 		}
 		switch name {
 		case "window":
-			span, err := time.ParseDuration(value)
-			if err != nil || span < time.Second || span > retention {
-				return q, NewParameterError(name, value, fmt.Sprintf("a duration such as 10m, from 1s to %s", retention))
+			span, ok := parseSpan(value)
+			if !ok || span < time.Second || span > retention {
+				return q, NewParameterError(name, value,
+					fmt.Sprintf("a duration in s, m, h or d such as 10m, from 1s to %s, the retention", writeSpan(retention)))
 			}
 			q.Span = span
 		case "aggregate":
@@ -68,8 +70,34 @@ func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 			q.Aggregate = value
 		case "accumulate":
 		default:
-			return q, NewParameterError(name, value, "absent: the parameters are window and aggregate")
+			return q, NewParameterError(name, value, "absent: the parameters are window, aggregate and accumulate")
 		}
 	}
 	return q, nil
+}
+
+const day = 24 * time.Hour
+
+// parseSpan reads a duration, also in days as OpenCost writes it: 7d.
+func parseSpan(text string) (time.Duration, bool) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * day, err == nil
+	}
+	span, err := time.ParseDuration(text)
+	return span, err == nil
+}
+
+// writeSpan writes whole days as days, and no zero minutes and seconds.
+func writeSpan(span time.Duration) string {
+	if span%day == 0 {
+		return strconv.Itoa(int(span/day)) + "d"
+	}
+	text := span.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if short, ok := strings.CutSuffix(text, zero); ok {
+			text = short + zero[:1]
+		}
+	}
+	return text
 }

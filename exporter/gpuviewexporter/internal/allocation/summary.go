@@ -71,7 +71,8 @@ func Summarize(s *store.Store, now time.Time, node string) (*Summary, *Parameter
 		out.Node.NodeName = node
 		pods := map[PodRef]int{}
 		for _, d := range devices {
-			if d.Node != node {
+			// Who holds a device that is lost, and what it does, nobody knows.
+			if d.Node != node || v.Lost(d) {
 				continue
 			}
 			for _, h := range d.Holders() {

@@ -3,7 +3,9 @@
 package live
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -41,8 +43,67 @@ type Snapshot struct {
 	// where nothing is known, a plus where the signal is given, else the letter at
 	// the reason's position in Reasons.
 	Verdicts []string `json:"verdicts,omitempty"`
-	Devices  []Device `json:"devices"`
-	Demand   []Demand `json:"demand"`
+	// XIDs say what the codes of the devices mean.
+	XIDs    []XIDText `json:"xids,omitempty"`
+	Devices []Device  `json:"devices"`
+	Demand  []Demand  `json:"demand"`
+	// Exporters say which exporters do not answer, Limits what refuses points.
+	Exporters Exporters `json:"exporters"`
+	Limits    []Limit   `json:"limits"`
+}
+
+// Exporters is what is known of the exporters.
+type Exporters struct {
+	// Known is how many were heard of lately, Heard when that was last, in seconds;
+	// 0 where nothing was ever heard.
+	Known int     `json:"known"`
+	Heard float64 `json:"heard"`
+	// Down are those that do not answer.
+	Down []Exporter `json:"down"`
+}
+
+// Exporter is an exporter that does not answer.
+type Exporter struct {
+	Cluster string `json:"cluster,omitempty"`
+	Node    string `json:"node,omitempty"`
+	URL     string `json:"url"`
+	// Since is the first scrape that failed, in seconds.
+	Since float64 `json:"since"`
+	// Beside says that another exporter of the same place answers.
+	Beside bool `json:"beside,omitempty"`
+}
+
+// Limit is a limit that refuses points.
+type Limit struct {
+	// Setting raises it; empty where nothing does.
+	Setting string `json:"setting,omitempty"`
+	Limit   int    `json:"limit"`
+	Of      string `json:"of"`
+}
+
+// XIDText is what an XID code means and what to do about it.
+type XIDText struct {
+	Code    int    `json:"code"`
+	Meaning string `json:"meaning"`
+	Action  string `json:"action"`
+}
+
+// XID is one XID code of a device: its count in the newest window, and its total
+// since then; times are in seconds, 0 where they are not known.
+type XID struct {
+	Code  int     `json:"code"`
+	Count float64 `json:"count"`
+	Total float64 `json:"total"`
+	Since float64 `json:"since"`
+	Last  float64 `json:"last"`
+}
+
+// Throttle is the greatest share of the newest window for which clocks were held
+// down, by which policy or reason, and whether only samples tell.
+type Throttle struct {
+	Ratio   float32 `json:"ratio"`
+	By      string  `json:"by"`
+	Sampled bool    `json:"sampled,omitempty"`
 }
 
 // Name is a metric and the value of its own attribute.
@@ -88,6 +149,13 @@ type Device struct {
 	Length float64 `json:"len"`
 	Values numbers `json:"v"`
 	Gauges numbers `json:"g"`
+	// Seen is the newest point and Due the time by which the next one has to come,
+	// in seconds: after that the device is lost.
+	Seen float64 `json:"seen"`
+	Due  float64 `json:"due"`
+	// Throttle is absent where nothing was observed. XIDs are by urgency.
+	Throttle *Throttle `json:"throttle,omitempty"`
+	XIDs     []XID     `json:"xids,omitempty"`
 	// Curves are of utilization, memory occupancy and throttling, one character a
 	// point, oldest first; empty in patches.
 	Curves  []string `json:"curves,omitempty"`
@@ -114,6 +182,9 @@ type Demand struct {
 	Cluster  string  `json:"cluster,omitempty"`
 	Resource string  `json:"resource"`
 	Values   numbers `json:"v"`
+	// At is the newest of it, Due until when it may be shown, in seconds.
+	At  float64 `json:"at"`
+	Due float64 `json:"due"`
 }
 
 // numbers are an array of numbers in which NaN is null.
@@ -217,12 +288,23 @@ func build(v *store.View, after uint64) *Snapshot {
 	out := &Snapshot{
 		Now: seconds(v.Now), Newest: seconds(newest), Window: step.Seconds(), Retention: v.Retention().Seconds(),
 		Slot: slot(v, newest, step), Points: points,
-		Devices: []Device{}, Demand: []Demand{},
+		Devices: []Device{}, Demand: []Demand{}, Limits: []Limit{}, Exporters: exporters(v),
 	}
+	for _, l := range v.Refusing() {
+		out.Limits = append(out.Limits, Limit{l.Setting(), v.Limit(l), l.Of()})
+	}
+	codes := map[int]bool{}
 	verdicts := map[string]int{}
 	for _, d := range v.Devices(after) {
 		row := device(v, d)
 		row.Verdict = out.verdict(verdicts, v.Verdicts(d))
+		for _, x := range row.XIDs {
+			if !codes[x.Code] {
+				codes[x.Code] = true
+				meaning, action := xidText(x.Code)
+				out.XIDs = append(out.XIDs, XIDText{x.Code, meaning, action})
+			}
+		}
 		out.Devices = append(out.Devices, row)
 	}
 	for _, r := range v.Demand() {
@@ -230,7 +312,27 @@ func build(v *store.View, after uint64) *Snapshot {
 		for i := range values {
 			values[i] = number(v.Value(r, store.Demand(i)))
 		}
-		out.Demand = append(out.Demand, Demand{r.Cluster, r.Resource, values})
+		at, due := v.DemandTimes(r)
+		out.Demand = append(out.Demand, Demand{r.Cluster, r.Resource, values, seconds(at), seconds(due)})
+	}
+	return out
+}
+
+// exporters says which exporters do not answer.
+func exporters(v *store.View) Exporters {
+	known := v.Exporters()
+	out := Exporters{Known: len(known), Heard: seconds(v.Heard()), Down: []Exporter{}}
+	type place struct{ cluster, node string }
+	answers := map[place]bool{}
+	for _, e := range known {
+		if e.Up {
+			answers[place{e.Cluster, e.Node}] = true
+		}
+	}
+	for _, e := range known {
+		if !e.Up {
+			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, seconds(e.Since), answers[place{e.Cluster, e.Node}]})
+		}
 	}
 	return out
 }
@@ -248,12 +350,20 @@ func device(v *store.View, d *store.Device) Device {
 	out := Device{
 		Number: d.Number, ID: d.ID, Parent: d.Parent, Name: d.Name, Model: d.Model, Cluster: d.Cluster, Node: d.Node,
 		Profile: d.MIGProfile, Values: numbers{}, Gauges: make(numbers, store.ContainerMemoryUsage),
+		Seen: seconds(d.Seen()), Due: seconds(v.Due(d)),
 	}
+	for _, x := range d.XIDs() {
+		out.XIDs = append(out.XIDs, XID{x.Code, x.Count, x.Total, seconds(x.Since), seconds(x.Last)})
+	}
+	slices.SortStableFunc(out.XIDs, func(a, b XID) int { return cmp.Compare(xidRank(a.Code), xidRank(b.Code)) })
 	if n := d.Len(); n > 0 {
 		out.End, out.Length = seconds(d.End(n-1)), float64(d.Length(n-1))
 		out.Values = make(numbers, store.NumFields)
 		for f := range out.Values {
 			out.Values[f] = d.Value(n-1, store.Field(f))
+		}
+		if t := d.Throttled(n - 1); t.Ratio == t.Ratio {
+			out.Throttle = &Throttle{t.Ratio, t.By, t.Sampled}
 		}
 	}
 	for g := range out.Gauges {
@@ -313,9 +423,7 @@ func curves(d *store.Device, newest, slot float64) []string {
 		}
 		raise(&levels[0][at], d.Value(i, store.UtilizationAvg))
 		raise(&levels[1][at], d.Value(i, store.MemoryAvg))
-		for f := store.ViolationPower; f <= store.TimeHWPowerBrake; f++ {
-			raise(&levels[2][at], d.Value(i, f))
-		}
+		raise(&levels[2][at], d.Throttled(i).Ratio)
 	}
 	out := make([]string, len(levels))
 	for c := range levels {

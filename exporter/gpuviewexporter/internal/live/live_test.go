@@ -124,6 +124,53 @@ func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
 	assert.Empty(t, patch.Signals, "the page has the names")
 }
 
+func TestASnapshotSaysWhichExportersDoNotAnswer(t *testing.T) {
+	s := newStore()
+	up := func(node, url string, value float64) {
+		m, ok := store.Lookup(signal.GPUExporterUp.Name)
+		require.True(t, ok)
+		b := s.Begin(epoch)
+		b.Add(&store.Place{Node: node}, "", &store.Description{}, &store.Hold{}, &store.Point{Metric: m, Attribute: url, End: epoch.UnixNano(), Value: value})
+		b.End()
+	}
+	up("node-1", "http://a", 0)
+	up("node-2", "http://b", 0)
+	up("node-2", "http://c", 1)
+	want := Exporters{Known: 3, Heard: 1.8e9, Down: []Exporter{
+		{Node: "node-1", URL: "http://a", Since: 1.8e9}, {Node: "node-2", URL: "http://b", Since: 1.8e9, Beside: true},
+	}}
+	assert.Equal(t, want, Snap(s, epoch, 0).Exporters)
+	patch, _ := Patch(s, epoch, 1, 1000)
+	assert.Equal(t, want, patch.Exporters, "every patch says so")
+}
+
+func TestTheCodesOfADeviceHaveTheirMeaningTheMostUrgentFirst(t *testing.T) {
+	s := newStore()
+	end := epoch.Add(time.Minute)
+	add(t, s, "GPU-a", signal.XIDErrors, end, 3)
+	add(t, s, "GPU-a", signal.HwErrors, end, 2, "xid_31")
+	add(t, s, "GPU-a", signal.HwErrors, end, 1, "xid_79")
+	snap := Snap(s, end, 0)
+	at := float64(end.Unix())
+	assert.Equal(t, []XID{{79, 1, 1, at - 60, at}, {31, 2, 2, at - 60, at}}, snap.Devices[0].XIDs)
+	require.Len(t, snap.XIDs, 2)
+	for _, x := range snap.XIDs {
+		assert.NotEmpty(t, x.Meaning, x.Code)
+		assert.NotEmpty(t, x.Action, x.Code)
+	}
+}
+
+func TestACurveOfThrottlingIsExactWhereThereIsACounter(t *testing.T) {
+	s := newStore()
+	add(t, s, "GPU-a", signal.ThrottleViolationRatio, epoch, 0, "power")
+	add(t, s, "GPU-a", signal.ThrottleReasonRatio, epoch, 1, "sw_power_cap")
+	d := Snap(s, epoch, 0).Devices[0]
+	assert.Equal(t, &Throttle{Ratio: 0, By: "power"}, d.Throttle)
+	assert.Equal(t, strings.Repeat("-", points-1)+"0", d.Curves[2])
+	add(t, s, "GPU-b", signal.UtilizationAvg, epoch, 1)
+	assert.Nil(t, Snap(s, epoch, 0).Devices[1].Throttle, "not observed")
+}
+
 func TestAHistoryHasTheHighestWindowOfEachSlotAndTheLowestCoverage(t *testing.T) {
 	s := newStore()
 	for i := range 240 {

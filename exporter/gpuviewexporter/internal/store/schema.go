@@ -230,6 +230,10 @@ const (
 	held
 	// judged says whether a signal is there.
 	judged
+	// reported says whether an exporter answers.
+	reported
+	// erred counts errors of a device by their type.
+	erred
 )
 
 // Lookup returns what the points of a metric are to the store; false when it
@@ -265,6 +269,8 @@ func makeMetrics() map[string]*Metric {
 		judge.byValue[d.Name()] = uint8(i)
 	}
 	out[signal.GPUSignalAvailable.Name] = judge
+	out[signal.GPUExporterUp.Name] = &Metric{Attribute: signal.URLFull, kind: reported}
+	out[signal.HwErrors.Name] = &Metric{Attribute: signal.ErrorType, kind: erred}
 	for d, m := range demands {
 		out[m.Name] = &Metric{Attribute: signal.Resource, kind: demanded, demand: Demand(d)}
 	}

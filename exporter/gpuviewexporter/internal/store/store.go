@@ -20,8 +20,10 @@ const (
 	freshness = 5 * time.Minute
 	// longest is the longest window; whatever begins before has no start.
 	longest = 7 * 24 * time.Hour
-	// maxResources bounds the Kubernetes resource names that are kept.
-	maxResources = 1000
+	// patience is the least time that a window may be late, lateness the most that
+	// the newest one's delay adds.
+	patience = 10 * time.Second
+	lateness = 2 * time.Minute
 )
 
 // Settings bound the store.
@@ -132,6 +134,9 @@ type Device struct {
 	Series
 	gauges  [NumGauges]Reading
 	holders map[Place]*Holder
+	xids    xids
+	// delay is how long after its end the newest window came, in nanoseconds.
+	delay int64
 	// verdicts are by the index of the signal; judged is the time in Unix
 	// nanoseconds of the scrape that they are of.
 	verdicts []Verdict
@@ -161,14 +166,19 @@ type Store struct {
 	mu      sync.RWMutex
 	devices map[deviceKey]*Device
 	demand  map[resourceKey]*[NumDemands]Reading
-	holders int
-	numbers uint64
-	batch   uint64
+	// exporters are those that gpu.exporter.up names, heard is the newest of it.
+	exporters map[exporterKey]*Exporter
+	heard     int64
+	holders   int
+	numbers   uint64
+	batch     uint64
 	// newest is the newest end of a window, step its length.
 	newest int64
 	step   time.Duration
 	swept  int64
 	stats  Stats
+	// refused is when each limit last refused a point.
+	refused [NumLimits]int64
 }
 
 // Stats are the store's own counts.
@@ -181,7 +191,10 @@ type Stats struct {
 
 // New returns an empty store.
 func New(s Settings) *Store {
-	return &Store{settings: s, devices: map[deviceKey]*Device{}, demand: map[resourceKey]*[NumDemands]Reading{}}
+	return &Store{
+		settings: s, devices: map[deviceKey]*Device{}, demand: map[resourceKey]*[NumDemands]Reading{},
+		exporters: map[exporterKey]*Exporter{},
+	}
 }
 
 // Stats returns the store's counts.
@@ -198,8 +211,9 @@ type Batch struct {
 	s      *Store
 	now    int64
 	oldest int64
-	// changed says that something was accepted.
+	// changed says that there is something new to show.
 	changed bool
+	reached []Limit
 }
 
 // Begin starts a batch at the wall clock time now.
@@ -214,6 +228,7 @@ func (b *Batch) End() (changed bool) {
 	if b.s.newest > b.s.swept {
 		b.s.swept = b.s.newest
 		b.s.sweep(b.oldest)
+		b.s.forgetExporters(b.now)
 	}
 	b.s.mu.Unlock()
 	return b.changed
@@ -227,7 +242,7 @@ func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
 	outcome := b.add(place, id, d, hold, p)
 	b.s.stats.Points[outcome]++
-	b.changed = b.changed || outcome == Accepted
+	b.changed = b.changed || outcome == Accepted && p.Metric.kind != reported
 }
 
 func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
@@ -243,20 +258,31 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		return Future
 	case p.Metric.kind == demanded:
 		return b.addDemand(place.Cluster, p)
-	case id == "" || !ok && p.Metric.kind != held || p.Metric.kind == held && place.Container == "",
-		p.Metric.kind == judged && place.Container != "":
+	case p.Metric.kind == reported:
+		return b.report(place, p)
+	case id == "" || !ok && p.Metric.byValue != nil || p.Metric.kind == held && place.Container == "",
+		(p.Metric.kind == judged || p.Metric.kind == erred) && place.Container != "":
 		return Ignored
+	}
+	code, isXID := 0, false
+	if p.Metric.kind == erred {
+		if code, isXID = xidCode(p.Attribute); !isXID {
+			return Ignored
+		}
 	}
 	dev := b.device(place, id)
 	if dev == nil {
-		return Refused
+		return b.refuse(DeviceLimit)
+	}
+	if isXID && dev.xids.full(code) {
+		return b.refuse(CodeLimit)
 	}
 	series, readings := &dev.Series, &dev.gauges
 	dev.update(d)
 	if place.Container != "" {
 		h := b.holder(dev, place)
 		if h == nil {
-			return Refused
+			return b.refuse(HolderLimit)
 		}
 		h.update(hold)
 		h.seen = max(h.seen, p.End)
@@ -269,6 +295,9 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		if p.Start > 0 && p.Start < p.End && p.End-p.Start <= int64(longest) {
 			length = time.Duration(p.End - p.Start)
 		}
+		if n := series.Len(); series == &dev.Series && (n == 0 || p.End > series.End(n-1)) {
+			dev.delay = max(0, b.now-p.End)
+		}
 		series.set(series.row(p.End, float32(length.Seconds()), b.oldest), Field(index), float32(p.Value))
 		if p.End > b.s.newest {
 			b.s.newest, b.s.step = p.End, length
@@ -279,6 +308,8 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		}
 	case judged:
 		dev.judge(index, p)
+	case erred:
+		dev.xids.count(code, p, cmp.Or(b.s.step, defaultLength))
 	}
 	return Accepted
 }
@@ -345,7 +376,7 @@ func (b *Batch) addDemand(cluster string, p *Point) Outcome {
 	r := b.s.demand[key]
 	if r == nil {
 		if len(b.s.demand) >= maxResources {
-			return Refused
+			return b.refuse(ResourceLimit)
 		}
 		r = &[NumDemands]Reading{}
 		b.s.demand[resourceKey{strings.Clone(cluster), strings.Clone(p.Attribute)}] = r
@@ -365,6 +396,7 @@ func (s *Store) sweep(oldest int64) {
 				s.holders--
 			}
 		}
+		d.xids.expire(oldest, s.newest-s.stale())
 		if d.expire(oldest); d.seen <= oldest {
 			s.holders -= len(d.holders)
 			delete(s.devices, key)
@@ -376,121 +408,3 @@ func (s *Store) sweep(oldest int64) {
 		}
 	}
 }
-
-// View is the store at one moment. It and what it returns are valid, and must
-// only be read, within the function that it was handed to.
-type View struct {
-	s *Store
-	// Now is the time of the view in Unix nanoseconds.
-	Now int64
-}
-
-// Read calls f with the store as it is at the wall clock time now.
-func (s *Store) Read(now time.Time, f func(*View)) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	f(&View{s: s, Now: now.UnixNano()})
-}
-
-// Retention returns for how long windows are kept.
-func (v *View) Retention() time.Duration { return v.s.settings.Retention }
-
-// Newest returns the end of the newest window in Unix nanoseconds, 0 when there
-// is none, and the length of it.
-func (v *View) Newest() (end int64, step time.Duration) { return v.s.newest, v.s.step }
-
-// Batch returns the number of the last batch.
-func (v *View) Batch() uint64 { return v.s.batch }
-
-// Devices returns the devices that changed after that batch, by their number; 0
-// returns all. Those without a point within the retention are left out.
-func (v *View) Devices(after uint64) []*Device {
-	out := make([]*Device, 0, len(v.s.devices))
-	for _, d := range v.s.devices {
-		if d.changed > after && d.seen > v.Now-int64(v.Retention()) {
-			out = append(out, d)
-		}
-	}
-	slices.SortFunc(out, func(a, b *Device) int { return cmp.Compare(a.Number, b.Number) })
-	return out
-}
-
-// Holders returns the containers that held the device at some time within the
-// retention, by name.
-func (d *Device) Holders() []*Holder {
-	out := make([]*Holder, 0, len(d.holders))
-	for _, h := range d.holders {
-		out = append(out, h)
-	}
-	slices.SortFunc(out, func(a, b *Holder) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
-			cmp.Compare(a.Container, b.Container), cmp.Compare(a.PodUID, b.PodUID))
-	})
-	return out
-}
-
-// stale is how old a value may be before it is taken for gone.
-func (v *View) stale() int64 { return int64(max(freshness, 3*v.s.step)) }
-
-// Gauge returns the last value of a gauge of the device; false when there is
-// none of late.
-func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
-
-// HolderGauge returns the last value of a gauge of the container.
-func (v *View) HolderGauge(h *Holder, g Gauge) (float64, bool) { return v.fresh(h.gauges[g]) }
-
-func (v *View) fresh(r Reading) (float64, bool) {
-	return r.value, r.at != 0 && v.Now-r.at <= v.stale()
-}
-
-// Verdicts returns what is known of each signal of [Diagnosed] on the device; nil
-// when nothing was said of late.
-func (v *View) Verdicts(d *Device) []Verdict {
-	if _, ok := v.fresh(Reading{at: d.judged}); !ok {
-		return nil
-	}
-	return d.verdicts
-}
-
-// Device returns the device with that number; nil when there is none.
-func (v *View) Device(number uint64) *Device {
-	for _, d := range v.s.devices {
-		if d.Number == number {
-			return d
-		}
-	}
-	return nil
-}
-
-// Holds reports whether the container held the device in the device's newest
-// window.
-func (v *View) Holds(d *Device, h *Holder) bool {
-	at := d.seen
-	if n := d.Len(); n > 0 {
-		at = d.End(n-1) - int64(float64(d.Length(n-1))*1e9)
-	}
-	return h.seen > at || h.seen == d.seen
-}
-
-// ResourceDemand is the scheduler's view of one Kubernetes resource.
-type ResourceDemand struct {
-	Cluster, Resource string
-	readings          *[NumDemands]Reading
-}
-
-// Demand returns the scheduler's view by cluster and resource, of late only.
-func (v *View) Demand() []ResourceDemand {
-	var out []ResourceDemand
-	for key, r := range v.s.demand {
-		if slices.ContainsFunc(r[:], func(r Reading) bool { _, ok := v.fresh(r); return ok }) {
-			out = append(out, ResourceDemand{key.cluster, key.resource, r})
-		}
-	}
-	slices.SortFunc(out, func(a, b ResourceDemand) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Resource, b.Resource))
-	})
-	return out
-}
-
-// Value returns a value of the scheduler's view; false when it is absent.
-func (v *View) Value(r ResourceDemand, d Demand) (float64, bool) { return v.fresh(r.readings[d]) }

@@ -1,0 +1,64 @@
+package store
+
+// Throttle is the greatest share of a window for which clocks were held down.
+type Throttle struct {
+	// Ratio is NaN where nothing was observed.
+	Ratio float32
+	// By is the policy or the reason.
+	By string
+	// Sampled says that it is a share of samples: the exporter has no exact counter
+	// for it.
+	Sampled bool
+}
+
+// measure is one reason: its exact counter, and its share of samples.
+type measure struct{ exact, sampled Field }
+
+// policies are what holds clocks down, each with the reasons that it stands for.
+// The counter of a policy is exact and covers them all; without it a reason's exact
+// counter is taken, and its samples where there is none either.
+var policies = [...]struct {
+	violation Field
+	reasons   []measure
+}{
+	{ViolationPower, []measure{{TimeSWPowerCap, ReasonSWPowerCap}, {TimeHWPowerBrake, ReasonHWPowerBrake}}},
+	{ViolationThermal, []measure{{TimeSWThermal, ReasonSWThermal}, {TimeHWThermal, ReasonHWThermal}}},
+	{ViolationSyncBoost, []measure{{TimeSyncBoost, ReasonSyncBoost}}},
+	{ViolationBoardLimit, nil},
+}
+
+// Throttled returns the greatest share of window i for which clocks were held down.
+//
+// The hardware slowdown has no counter, and its bit is set beside those of the
+// thermal slowdown and the power brake, which are measured on their own: it counts
+// for the share of samples that these two do not explain.
+func (s *Series) Throttled(i int) Throttle {
+	best := Throttle{Ratio: absent}
+	offer := func(f Field, ratio float32, sampled bool) bool {
+		if ratio != ratio {
+			return false
+		}
+		if best.Ratio != best.Ratio || ratio > best.Ratio || ratio == best.Ratio && best.Sampled && !sampled {
+			best = Throttle{ratio, f.Value(), sampled}
+		}
+		return true
+	}
+	for _, p := range &policies {
+		if offer(p.violation, s.Value(i, p.violation), false) {
+			continue
+		}
+		for _, r := range p.reasons {
+			if !offer(r.exact, s.Value(i, r.exact), false) {
+				offer(r.sampled, s.Value(i, r.sampled), true)
+			}
+		}
+	}
+	slowdown := s.Value(i, ReasonHWSlowdown)
+	for _, f := range [...]Field{ReasonHWThermal, ReasonHWPowerBrake} {
+		if v := s.Value(i, f); v == v {
+			slowdown -= v
+		}
+	}
+	offer(ReasonHWSlowdown, max(slowdown, 0), true)
+	return best
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// View is the store at one moment. It and what it returns are valid, and must
+// only be read, within the function that it was handed to.
+type View struct {
+	s *Store
+	// Now is the time of the view in Unix nanoseconds.
+	Now int64
+}
+
+// Read calls f with the store as it is at the wall clock time now.
+func (s *Store) Read(now time.Time, f func(*View)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	f(&View{s: s, Now: now.UnixNano()})
+}
+
+// Retention returns for how long windows are kept.
+func (v *View) Retention() time.Duration { return v.s.settings.Retention }
+
+// Newest returns the end of the newest window in Unix nanoseconds, 0 when there
+// is none, and the length of it.
+func (v *View) Newest() (end int64, step time.Duration) { return v.s.newest, v.s.step }
+
+// Batch returns the number of the last batch.
+func (v *View) Batch() uint64 { return v.s.batch }
+
+// Devices returns the devices that changed after that batch, by their number; 0
+// returns all. Those without a point within the retention are left out.
+func (v *View) Devices(after uint64) []*Device {
+	out := make([]*Device, 0, len(v.s.devices))
+	for _, d := range v.s.devices {
+		if d.changed > after && d.seen > v.Now-int64(v.Retention()) {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Device) int { return cmp.Compare(a.Number, b.Number) })
+	return out
+}
+
+// Holders returns the containers that held the device at some time within the
+// retention, by name.
+func (d *Device) Holders() []*Holder {
+	out := make([]*Holder, 0, len(d.holders))
+	for _, h := range d.holders {
+		out = append(out, h)
+	}
+	slices.SortFunc(out, func(a, b *Holder) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+			cmp.Compare(a.Container, b.Container), cmp.Compare(a.PodUID, b.PodUID))
+	})
+	return out
+}
+
+// Seen returns the newest point of the device in Unix nanoseconds.
+func (d *Device) Seen() int64 { return d.seen }
+
+// Due returns by when something new has to come from the device, in Unix
+// nanoseconds: after that it is lost. A window has to come in the time that two
+// windows took to come before it, and as late as the newest one did; where there
+// are no windows, a gauge within the time for which gauges show.
+func (v *View) Due(d *Device) int64 {
+	n := d.Len()
+	if n == 0 {
+		return d.seen + v.s.stale()
+	}
+	every := int64(float64(d.Length(n-1)) * 1e9)
+	// Where windows without a sample come between, the shorter of the last two gaps
+	// is the rhythm: one gap alone may be an outage.
+	if n > 1 {
+		gap := d.End(n-1) - d.End(n-2)
+		if n > 2 {
+			gap = min(gap, d.End(n-2)-d.End(n-3))
+		}
+		every = max(every, min(gap, int64(freshness)))
+	}
+	return d.End(n-1) + 2*every + max(int64(patience), min(d.delay, int64(lateness)))
+}
+
+// Lost reports whether nothing new came from the device in time.
+func (v *View) Lost(d *Device) bool { return v.Now > v.Due(d) }
+
+// stale is how old a value may be before it is taken for gone.
+func (s *Store) stale() int64 { return int64(max(freshness, 3*s.step)) }
+
+// Gauge returns the last value of a gauge of the device; false when there is
+// none of late.
+func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
+
+// HolderGauge returns the last value of a gauge of the container.
+func (v *View) HolderGauge(h *Holder, g Gauge) (float64, bool) { return v.fresh(h.gauges[g]) }
+
+func (v *View) fresh(r Reading) (float64, bool) {
+	return r.value, r.at != 0 && v.Now-r.at <= v.s.stale()
+}
+
+// Verdicts returns what is known of each signal of [Diagnosed] on the device; nil
+// when nothing was said of late.
+func (v *View) Verdicts(d *Device) []Verdict {
+	if _, ok := v.fresh(Reading{at: d.judged}); !ok {
+		return nil
+	}
+	return d.verdicts
+}
+
+// Device returns the device with that number; nil when there is none.
+func (v *View) Device(number uint64) *Device {
+	for _, d := range v.s.devices {
+		if d.Number == number {
+			return d
+		}
+	}
+	return nil
+}
+
+// Holds reports whether the container held the device in the device's newest
+// window.
+func (v *View) Holds(d *Device, h *Holder) bool {
+	at := d.seen
+	if n := d.Len(); n > 0 {
+		at = d.End(n-1) - int64(float64(d.Length(n-1))*1e9)
+	}
+	return h.seen > at || h.seen == d.seen
+}
+
+// ResourceDemand is the scheduler's view of one Kubernetes resource.
+type ResourceDemand struct {
+	Cluster, Resource string
+	readings          *[NumDemands]Reading
+}
+
+// Demand returns the scheduler's view by cluster and resource, of late only.
+func (v *View) Demand() []ResourceDemand {
+	var out []ResourceDemand
+	for key, r := range v.s.demand {
+		if slices.ContainsFunc(r[:], func(r Reading) bool { _, ok := v.fresh(r); return ok }) {
+			out = append(out, ResourceDemand{key.cluster, key.resource, r})
+		}
+	}
+	slices.SortFunc(out, func(a, b ResourceDemand) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Resource, b.Resource))
+	})
+	return out
+}
+
+// DemandTimes returns of when the scheduler's view of a resource is, and until when
+// it may be shown, in Unix nanoseconds.
+func (v *View) DemandTimes(r ResourceDemand) (at, due int64) {
+	for _, reading := range r.readings {
+		at = max(at, reading.at)
+	}
+	return at, at + v.s.stale()
+}
+
+// Value returns a value of the scheduler's view; false when it is absent.
+func (v *View) Value(r ResourceDemand, d Demand) (float64, bool) { return v.fresh(r.readings[d]) }

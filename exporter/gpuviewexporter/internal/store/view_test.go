@@ -1,0 +1,123 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
+
+func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// ends of windows of a minute, and how long after its end each came.
+		ends  []float64
+		delay float64
+		due   float64
+	}{
+		{"a window each minute", []float64{-120, -60, 0}, 6, 130},
+		{"a first window", []float64{0}, 6, 130},
+		{"windows that come late", []float64{-60, 0}, 45, 165},
+		{"a window from a queue that waited", []float64{-60, 0}, 3600, 240},
+		{"every second window has no sample", []float64{-360, -240, -120, 0}, 6, 250},
+		{"one gap is no rhythm", []float64{-600, -60, 0}, 6, 130},
+		{"nor is one just ended", []float64{-660, -600, 0}, 6, 130},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := New(Settings{Retention: 3 * time.Hour, MaxDevices: 1, MaxHolders: 1})
+			for _, end := range tt.ends {
+				put(t, s, at(end+tt.delay), Place{}, "GPU-a", signal.UtilizationAvg, "", at(end), 0.5)
+			}
+			for seconds, lost := range map[float64]bool{tt.due: false, tt.due + 1: true} {
+				s.Read(at(seconds), func(v *View) {
+					assert.Equal(t, at(tt.due).UnixNano(), v.Due(v.Device(1)))
+					assert.Equal(t, lost, v.Lost(v.Device(1)))
+				})
+			}
+		})
+	}
+}
+
+func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
+	s := testStore()
+	put(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch, 300)
+	for after, lost := range map[time.Duration]bool{freshness: false, freshness + 1: true} {
+		s.Read(epoch.Add(after), func(v *View) {
+			assert.Equal(t, lost, v.Lost(v.Device(1)))
+			_, ok := v.Gauge(v.Device(1), Power)
+			assert.Equal(t, !lost, ok)
+		})
+	}
+}
+
+// up says whether an exporter answered, and returns whether that is worth a patch.
+func up(t *testing.T, s *Store, node, url string, when time.Time, value float64) bool {
+	t.Helper()
+	m, ok := Lookup(signal.GPUExporterUp.Name)
+	require.True(t, ok)
+	b := s.Begin(when)
+	b.Add(&Place{Node: node}, "", &Description{}, &Hold{}, &Point{Metric: m, Attribute: url, End: when.UnixNano(), Value: value})
+	return b.End()
+}
+
+func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
+	const url = "http://node-1:9400/metrics"
+	s := testStore()
+	assert.True(t, up(t, s, "node-1", url, at(0), 1))
+	assert.False(t, up(t, s, "node-1", url, at(15), 1), "nothing new")
+	assert.True(t, up(t, s, "node-1", url, at(30), 0))
+	assert.False(t, up(t, s, "node-1", url, at(45), 0))
+	assert.False(t, up(t, s, "node-1", url, at(20), 1), "it comes late")
+	want := Exporter{Node: "node-1", URL: url, Since: at(30).UnixNano(), At: at(45).UnixNano()}
+	s.Read(at(50), func(v *View) {
+		assert.Equal(t, []Exporter{want}, v.Exporters())
+		assert.Equal(t, at(45).UnixNano(), v.Heard())
+	})
+	assert.True(t, up(t, s, "node-1", url, at(60), 1))
+	s.Read(at(60), func(v *View) { assert.True(t, v.Exporters()[0].Up) })
+	s.Read(at(60).Add(freshness+1), func(v *View) {
+		assert.Empty(t, v.Exporters(), "nobody scrapes it any more")
+		assert.Equal(t, at(60).UnixNano(), v.Heard())
+	})
+}
+
+func TestExportersThatNobodyScrapesMakeRoomForOthers(t *testing.T) {
+	s := testStore()
+	for i := range maxExporters {
+		require.True(t, up(t, s, "node", string(rune('a'+i%26))+time.Duration(i).String(), at(0), 1))
+	}
+	assert.False(t, up(t, s, "node", "one too many", at(1), 1))
+	assert.EqualValues(t, 1, s.Stats().Points[Refused])
+	assert.True(t, up(t, s, "node", "another", at(1).Add(freshness), 1))
+}
+
+func TestALimitIsSaidOnceAndAgainAfterAWhileWithoutRefusals(t *testing.T) {
+	s := New(Settings{Retention: 2 * time.Hour, MaxDevices: 1, MaxHolders: 1})
+	m, _ := Lookup(signal.UtilizationAvg.Name)
+	add := func(when time.Time, id, container string) []Limit {
+		b := s.Begin(when)
+		b.Add(&Place{Container: container}, id, &Description{}, &Hold{}, &Point{Metric: m, End: when.UnixNano(), Value: 1})
+		b.End()
+		return b.Reached()
+	}
+	refusing := func(when time.Time) (out []Limit) {
+		s.Read(when, func(v *View) { out = v.Refusing() })
+		return out
+	}
+	assert.Empty(t, add(at(0), "GPU-a", "one"))
+	assert.Empty(t, refusing(at(0)))
+	assert.Equal(t, []Limit{DeviceLimit}, add(at(0), "GPU-b", ""))
+	assert.Equal(t, []Limit{HolderLimit}, add(at(0), "GPU-a", "two"))
+	assert.Empty(t, add(at(60), "GPU-b", ""), "it was said")
+	assert.Equal(t, []Limit{DeviceLimit, HolderLimit}, refusing(at(60)))
+	assert.Equal(t, []Limit{DeviceLimit}, refusing(at(330)))
+	assert.Empty(t, refusing(at(361)))
+	assert.Equal(t, []Limit{DeviceLimit}, add(at(400), "GPU-b", ""))
+	assert.Equal(t, []string{"max_devices", "boards and MIG instances"}, []string{DeviceLimit.Setting(), DeviceLimit.Of()})
+	assert.Equal(t, 1, s.Limit(DeviceLimit))
+}

@@ -1,0 +1,351 @@
+package gpuviewexporter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// consumeAt takes a batch in as if it had come at that time.
+func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) {
+	t.Helper()
+	md.MarkReadOnly()
+	in := e.store.Begin(at)
+	read(in, md)
+	if in.End() {
+		e.hub.notify()
+	}
+}
+
+// counted makes the batch's last metric a cumulative sum that began at start.
+func (b *batch) counted(start time.Time) *batch {
+	metrics := b.rm.ScopeMetrics().At(0).Metrics()
+	m := metrics.At(metrics.Len() - 1)
+	dp := pmetric.NewNumberDataPoint()
+	m.Gauge().DataPoints().At(0).CopyTo(dp)
+	dp.SetStartTimestamp(pcommon.NewTimestampFromTime(start))
+	sum := m.SetEmptySum()
+	sum.SetIsMonotonic(true)
+	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	dp.CopyTo(sum.DataPoints().AppendEmpty())
+	return b
+}
+
+const rowCount = `document.querySelectorAll("tr.row:not([hidden])").length`
+
+func tile(id string) string {
+	return fmt.Sprintf(`document.querySelector("#tile-%s b").textContent`, id)
+}
+
+func text(p *page, id string) string {
+	p.t.Helper()
+	return eval[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id))
+}
+
+// colours are the colours of cells and curves of rows.
+const colours = `(() => {
+	const out = new Set();
+	for (const td of document.querySelectorAll("tr.row:not([hidden]) td")) {
+		if (td.cellIndex > 0) out.add(getComputedStyle(td).backgroundColor);
+		const path = td.querySelector("path");
+		if (path) out.add(getComputedStyle(path).stroke);
+	}
+	return out.size;
+})()`
+
+func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	at := now().Add(-4 * time.Minute)
+	consumeAt(t, e, at.Add(-55*time.Second), fleet(at.Add(-time.Minute), time.Minute, 8, true))
+	consumeAt(t, e, at.Add(5*time.Second), fleet(at, time.Minute, 8, true))
+	p := open(t, base)
+	p.until(rowCount + " > 0")
+	assert.Equal(t, "Connected, nothing new comes", text(p, "connection"))
+	assert.Contains(t, text(p, "window"), "4 min ago")
+	assert.Contains(t, text(p, "banner"), "Nothing has come since")
+	assert.Contains(t, text(p, "banner"), "gpu.exporter.up does not come")
+	for id, want := range map[string]string{"throttled": "–", "pressure": "–", "xid": "–", "lost": "8"} {
+		assert.Equal(t, want, eval[string](p, tile(id)), id)
+	}
+	assert.Equal(t, 2, eval[int](p, colours), "one of cells without a colour, one of curves")
+	assert.Zero(t, eval[int](p, `document.querySelectorAll("tr.row:not([hidden]) :is(.u1, .u2, .u3, .u4, .s1, .s2, .s3, .s4, .error)").length`))
+	p.input("sort", "node")
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "last seen")
+	assert.Contains(t, eval[string](p, cell(0, "utilization")+".title"), "Nothing since")
+	assert.Contains(t, eval[string](p, cell(0, "holders")+".innerText"), "not observed")
+	assert.True(t, strings.HasSuffix(eval[string](p, cell(0, "utilization")+`.querySelector("path").getAttribute("d")`), "h.01") ||
+		!strings.Contains(eval[string](p, cell(0, "utilization")+`.querySelector("path").getAttribute("d")`), "59 "), "the curve does not reach now")
+	assert.Empty(t, eval[[]string](p, contrast))
+	p.click("tr.row td")
+	p.until(`document.getElementById("details").open`)
+	assert.Contains(t, text(p, "details"), "the last one")
+	assert.NotContains(t, text(p, "details"), "worker-0")
+	assert.Contains(t, text(p, "demand"), "as of ", "the scheduler's view is old as well")
+}
+
+func TestADeviceIsLostByTheTimeThatPassesWithoutAPatch(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	// Windows of a second are due 12 s after their end.
+	at := now().Add(-7 * time.Second)
+	consumeAt(t, e, at, fleet(at, time.Second, 8, false))
+	p := open(t, base)
+	p.until(`document.getElementById("connection").textContent === "Live"`)
+	assert.Equal(t, "0", eval[string](p, tile("lost")))
+	p.do(chromedp.Evaluate(`window.patches = 0; new PerformanceObserver(l => { patches += l.getEntries().filter((r) => r.name.endsWith("api/devices")).length; }).observe({type: "resource"})`, nil))
+	p.until(tile("lost") + ` === "8"`)
+	assert.Equal(t, "Connected, nothing new comes", text(p, "connection"))
+	assert.Equal(t, 2, eval[int](p, colours))
+	assert.Zero(t, eval[int](p, "window.patches"), "nothing was loaded anew")
+	consume(t, e, fleet(now(), time.Second, 8, false))
+	p.until(`document.getElementById("connection").textContent === "Live"`)
+	assert.Equal(t, "0", eval[string](p, tile("lost")))
+	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
+}
+
+func TestABannerSaysWhichExportersAreDownAndSinceWhen(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	url := func(i int) string { return fmt.Sprintf("http://10.0.0.%d:9400/metrics", i) }
+	up := func(at time.Time, i int, value float64) {
+		b := newBatch(at, time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
+		b.point = nil
+		consume(t, e, b.put(signal.GPUExporterUp, value, url(i)).md)
+	}
+	at := now()
+	consume(t, e, fleet(at, time.Minute, 16, false))
+	up(at, 0, 1)
+	up(at, 1, 1)
+	p := open(t, base)
+	p.until(`document.getElementById("connection").textContent === "Live"`)
+	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
+	up(at.Add(time.Second), 1, 0)
+	p.until(`document.getElementById("banner").checkVisibility()`)
+	said := eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.Add(time.Second).UnixMilli()))
+	assert.Equal(t, "1 of 2 exporters do not answer. "+url(1)+" on gpu-node-01 since "+said+".", text(p, "banner"))
+	up(at.Add(time.Second), 0, 0)
+	p.until(`document.getElementById("banner").innerText.startsWith("No exporter answers.")`)
+	assert.Equal(t, "status", eval[string](p, `document.getElementById("banner").role`), "a screen reader hears it")
+	assert.Empty(t, eval[[]string](p, contrast))
+	up(at.Add(2*time.Second), 0, 1)
+	up(at.Add(2*time.Second), 1, 1)
+	p.until(`!document.getElementById("banner").checkVisibility()`)
+}
+
+func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	at := now().Add(-65 * time.Second)
+	consumeAt(t, e, at, fleet(at, time.Minute, 16, false))
+	for i, value := range []float64{1, 0} {
+		b := newBatch(at.Add(time.Second), time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
+		b.point = nil
+		consumeAt(t, e, at, b.put(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
+	}
+	p := open(t, base)
+	p.until(rowCount + " > 0")
+	p.until(tile("lost") + ` === "8"`)
+	assert.Equal(t, "Live", text(p, "connection"))
+	p.input("node", "gpu-node-01")
+	assert.Contains(t, eval[string](p, cell(0, "sm")+".title"), "http://10.0.0.1:9400/metrics does not answer since")
+	p.input("node", "gpu-node-00")
+	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "last seen")
+}
+
+func TestAGaugeWithoutWindowsIsLostToo(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	at := now().Add(-6 * time.Minute)
+	consumeAt(t, e, at, newBatch(at, time.Minute).on("node-1").device("GPU-a").put(signal.HwPower, 300).md)
+	p := open(t, base)
+	p.until(rowCount + " > 0")
+	assert.Equal(t, "1", eval[string](p, tile("lost")))
+	assert.NotContains(t, eval[string](p, cell(0, "power")+".innerText"), "300")
+}
+
+func TestAConnectionThatSaysNothingIsLost(t *testing.T) {
+	_, p := openFleet(t, 1, false)
+	p.until(`document.getElementById("connection").textContent === "Live"`)
+	// The browser believes in the connection, and time passes.
+	p.do(chromedp.Evaluate(`window.EventSource = class extends EventTarget { close() {} };
+		const passed = performance.now.bind(performance); performance.now = () => passed() + 60_000`, nil))
+	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
+}
+
+func TestThrottlingIsExactOrMarkedAsSampled(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	b := newBatch(now(), time.Minute).on("node-1")
+	b.device("GPU-exact", signal.HardwareName, "nvidia0").put(signal.ThrottleViolationRatio, 0.69, "power").put(signal.ThrottleReasonRatio, 1, "sw_power_cap")
+	b.device("GPU-sampled", signal.HardwareName, "nvidia1").put(signal.ThrottleReasonRatio, 1, "sw_thermal")
+	consume(t, e, b.md)
+	p := open(t, base)
+	p.until(rowCount + " > 0")
+	p.input("sort", "node")
+	words := func(row int) string {
+		return strings.Join(strings.Fields(eval[string](p, cell(row, "throttle")+".innerText")), " ")
+	}
+	assert.Equal(t, "69% power", words(0))
+	assert.Equal(t, "~100% by samples sw thermal", words(1))
+	assert.Contains(t, eval[string](p, cell(1, "throttle")+".title"), "no exact counter")
+}
+
+func TestTheDetailsHaveNoRowForWhatCannotExist(t *testing.T) {
+	_, p := openFleet(t, 8, true)
+	p.input("sort", "node")
+	names := func(row int) []string {
+		p.click(fmt.Sprintf(`[aria-rowindex="%d"] td`, row+2))
+		p.until(`document.getElementById("details").open`)
+		out := eval[[]string](p, `[...document.querySelectorAll("#details-body > table:not(.holders, .codes) th")].map((th) => th.innerText)`)
+		p.click("#details .bar button")
+		return out
+	}
+	exact := map[string]bool{}
+	for _, s := range diagnose.Signals() {
+		if s.Metric == signal.GPUClockEventTime {
+			exact[s.Part] = true
+		}
+	}
+	words := map[string]string{"sw_power_cap": "software power cap", "hw_slowdown": "hardware slowdown", "sync_boost": "sync boost",
+		"sw_thermal": "software thermal", "hw_thermal": "hardware thermal", "hw_power_brake": "power brake"}
+	board := names(0)
+	for reason, word := range words {
+		assert.Equal(t, exact[reason], slices.Contains(board, word+", exact time"), reason)
+		assert.Contains(t, board, word+", share of samples")
+	}
+	assert.Contains(t, board, "NVLink sent")
+	assert.NotContains(t, names(3), "NVLink sent", "a model without NVLink")
+	assert.Contains(t, names(3), "PCIe sent", "which could be turned on")
+	assert.NotContains(t, names(6), "power, violation time", "an instance has what is measured for its board on the board's row")
+	assert.NotContains(t, names(5), "Utilization, mean", "and a board what is measured for its instances on theirs")
+}
+
+func TestTilesCountBoardsAboveAThresholdAndNameInstances(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	b := newBatch(now(), time.Minute).on("node-1")
+	for i, ratio := range []float64{0, 0.05, 0.1, 0.8} {
+		b.device(fmt.Sprintf("GPU-%d", i)).put(signal.ThrottleViolationRatio, ratio, "power").put(signal.MemoryPressureRatio, ratio)
+	}
+	b.device("GPU-4").put(signal.ThrottleViolationRatio, 0.05, "power")
+	for gi, ratio := range []float64{0, 0.5, 1} {
+		b.device(fmt.Sprintf("GPU-4/gi%d", gi), signal.HardwareParent, "GPU-4", signal.MIGProfile, "1g.10gb").put(signal.MemoryPressureRatio, ratio)
+	}
+	consume(t, e, b.md)
+	p := open(t, base)
+	p.until(rowCount + " > 0")
+	words := func(id string) string {
+		return strings.Join(strings.Fields(text(p, "tile-"+id)), " ")
+	}
+	assert.Equal(t, "5 boards and 3 MIG instances", words("all"))
+	assert.Equal(t, "2 boards ≥ 10% throttled", words("throttled"))
+	assert.Equal(t, "2 boards ≥ 10% memory pressure and 2 MIG instances", words("pressure"))
+	assert.Equal(t, "0 boards not seen now", words("lost"))
+	assert.Contains(t, text(p, "thresholds"), "counted from 10%")
+	assert.Equal(t, "observed on 5 boards", eval[string](p, `document.getElementById("tile-throttled").title`))
+
+	shown := func() []string { return eval[[]string](p, rowsOf+`.map((r) => r.dataset.device)`) }
+	p.do(chromedp.Click("#tile-throttled", chromedp.ByQuery))
+	assert.Equal(t, []string{"GPU-3", "GPU-2"}, shown())
+	assert.Equal(t, "true", eval[string](p, `document.getElementById("tile-throttled").ariaPressed`))
+	assert.Contains(t, eval[string](p, "location.hash"), "tile=throttled")
+	assert.Contains(t, text(p, "count"), "2 of 5 boards")
+	p.click("#tile-pressure")
+	assert.Equal(t, []string{"GPU-4", "GPU-4/gi2", "GPU-4/gi1", "GPU-3", "GPU-2"}, shown(), "instances under their board")
+	p.click("#tile-pressure")
+	assert.Len(t, shown(), 8, "a second press shows all again")
+	p.click("#tile-lost")
+	assert.Empty(t, shown())
+	assert.Contains(t, text(p, "empty"), "No device passes the filter")
+	p.click("#tile-all")
+	assert.Len(t, shown(), 8)
+}
+
+func TestXIDCodesAreShownWithWhatTheyMeanAndWhatToDo(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	at := now()
+	b := newBatch(at, time.Minute).on("node-1")
+	xid := func(code string, n float64) {
+		b.put(signal.HwErrors, n, "xid_"+code).counted(at.Add(-30 * time.Second))
+	}
+	b.device("GPU-0", signal.HardwareName, "nvidia0").put(signal.XIDErrors, 3)
+	xid("31", 2)
+	xid("48", 1)
+	b.device("GPU-1", signal.HardwareName, "nvidia1").put(signal.XIDErrors, 5)
+	b.device("GPU-2", signal.HardwareName, "nvidia2").put(signal.XIDErrors, 0)
+	b.device("GPU-3", signal.HardwareName, "nvidia3").put(signal.XIDErrors, 2)
+	xid("48", 1)
+	consume(t, e, b.md)
+	p := open(t, base)
+	p.until(rowCount + " > 0")
+	p.input("sort", "node")
+	meanings := map[int]live.XIDText{}
+	for _, x := range live.Snap(e.store, at, 0).XIDs {
+		meanings[x.Code] = x
+	}
+	words := func(row int) string {
+		return strings.Join(strings.Fields(eval[string](p, cell(row, "xid")+".innerText")), " ")
+	}
+	assert.Equal(t, "48 x1 · "+meanings[48].Action+" 31 x2", words(0))
+	assert.Equal(t, "5 errors codes unknown", words(1), "a count is no code")
+	assert.Equal(t, "0", words(2))
+	assert.Equal(t, "48 x1 · "+meanings[48].Action+" 1 of unknown code", words(3))
+	assert.Contains(t, eval[string](p, cell(0, "xid")+".title"), meanings[31].Meaning)
+	assert.Equal(t, "10XID errors in the window48 x2, 31 x2", eval[string](p, `document.getElementById("tile-xid").textContent`))
+	p.click("tr.row td")
+	p.until(`document.querySelector("#details .codes")`)
+	rows := eval[[]string](p, `[...document.querySelectorAll("#details .codes tbody tr")].map((r) => r.innerText.replace(/\s+/g, " ").trim())`)
+	require.Len(t, rows, 2)
+	assert.True(t, strings.HasPrefix(rows[0], "48 "+meanings[48].Meaning+" "+meanings[48].Action+" x1 x1"), rows[0])
+	assert.True(t, strings.HasPrefix(rows[1], "31 "+meanings[31].Meaning+" "+meanings[31].Action+" x2 x2"), rows[1])
+}
+
+func TestALimitIsSaidOnceInTheLogAndOnThePage(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	set := nop()
+	set.Logger = zap.New(core)
+	e, base := serve(t, set, func(c *Config) { c.MaxDevices = 8 })
+	for i := range 3 {
+		consume(t, e, fleet(now().Add(time.Duration(i)*time.Second), time.Minute, 9, false))
+	}
+	require.Equal(t, 1, logs.Len(), "once")
+	entry := logs.All()[0]
+	assert.Contains(t, entry.Message, "A limit is reached")
+	assert.Equal(t, map[string]any{"setting": "max_devices", "limit": int64(8), "of": "boards and MIG instances"}, entry.ContextMap())
+	p := open(t, base)
+	p.until(`document.getElementById("banner").checkVisibility()`)
+	assert.Equal(t, "Not everything is shown: max_devices is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise max_devices of gpu_view.", text(p, "banner"))
+}
+
+func TestAThousandNodesOfEightGPUsFitByDefault(t *testing.T) {
+	e, err := newViewExporter(nop(), createDefaultConfig().(*Config))
+	require.NoError(t, err)
+	consume(t, e, fleet(now(), time.Minute, 8000, false))
+	stats := e.store.Stats()
+	assert.Equal(t, 8000, stats.Devices)
+	assert.Equal(t, 8000, stats.Holders)
+	assert.Empty(t, e.hub.snapshot(time.Now()).Limits)
+}
+
+func TestAPageHearsTheTimeAlsoWhenNothingChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(newTestStore(), 1)
+		patches, ok := h.join()
+		require.True(t, ok)
+		begun := time.Now()
+		go h.run(t.Context())
+		for i := 1; i <= 3; i++ {
+			assert.Contains(t, string(<-patches), fmt.Sprintf(`"seq":%d,`, i))
+			assert.Equal(t, time.Duration(i)*heartbeat, time.Since(begun))
+		}
+	})
+}

@@ -1,0 +1,199 @@
+// The details of one device: every signal, or why it is missing.
+import {bytes, clock, columns, diagnosed, duration, elsewhere, errors, holderKeys, key, keys, percent, rate, throttles, throttleWord, watts, whole, why} from "./signals.js";
+import {svg, trace} from "./table.js";
+import {$, node} from "./dom.js";
+
+export class Details {
+  // opened is the device that is open, past its kept time, once it is there.
+  opened = null;
+  past = null;
+
+  constructor(model) {
+    this.model = model;
+    $("details").addEventListener("close", () => { this.opened = this.past = null; });
+  }
+
+  open(d) {
+    this.opened = d;
+    this.describe();
+    $("details").showModal();
+    this.look();
+  }
+
+  // refresh shows the device that is open as it is now.
+  refresh() {
+    if (!this.opened) return;
+    this.opened = this.model.devices.get(this.opened.n) ?? null;
+    if (!this.opened) return $("details").close();
+    this.describe();
+    this.look();
+  }
+
+  // look asks for the kept time of the device that is open.
+  async look() {
+    const d = this.opened;
+    try {
+      const answer = await fetch(`api/devices/${d.n}/history`);
+      if (!answer.ok) return;
+      const got = await answer.json();
+      if (this.opened?.n !== d.n) return;
+      this.past = got;
+      this.describe();
+    } catch {
+      // The numbers are there without it, and the next window asks again.
+    }
+  }
+
+  describe() {
+    const {opened: d, past} = this;
+    $("details-title").textContent = [d.profile || d.name || d.id, d.node].filter(Boolean).join(" on ");
+    const body = $("details-body");
+    const at = body.scrollTop;
+    const number = (name, format, kind, about = [name]) => {
+      const v = d.get(name);
+      return [Number.isNaN(v) ? "–" : format(v), Number.isNaN(v) ? why(d, kind, about) : "", kept(past, d, name, format, kind), cannot(d, v, kind, about)];
+    };
+    const direction = (name, what, format) => ["transmit", "receive"].map((way) =>
+      [`${name === "pcie" ? "PCIe" : "NVLink"} ${way === "transmit" ? "sent" : "received"}${what === "utilization" ? ", share of the link" : ""}`,
+        ...number(key(`gpu.saturation.${name}.${what}.avg`, way), format, name)]);
+    const parts = [
+      ["", [["Device", d.id], ["Model", d.model || "–"], ["Window", d.end ? `${duration(d.len)} up to ${clock(d.end)}${d.lost ? `, the last one. ${why(d, "coverage")}` : ""}` : why(d, "coverage")],
+        ["Observed", ...number(keys.coverage, percent, "coverage")], ["Samples", ...number(keys.samples, whole, "coverage")]]],
+      ["Utilization and saturation", [
+        ["Utilization, mean", ...number(keys.utilization, percent, "utilization")], ["Utilization, highest", ...number(keys.utilizationMax, percent, "utilization")],
+        ["Memory occupancy, mean", ...number(keys.memory, percent, "memory")], ["Memory occupancy, highest", ...number(keys.memoryMax, percent, "memory")],
+        ["Memory pressure", ...number(keys.pressure, percent, "memory")], ["DRAM active, mean", ...number(keys.dram, percent, "dram")],
+        ["DRAM active, highest", ...number(keys.dramMax, percent, "dram")], ["SM active", ...number(keys.sm, percent, "sm")],
+        ["SM occupancy", ...number(keys.occupancy, percent, "occupancy")],
+        ...direction("pcie", "throughput", rate), ...direction("pcie", "utilization", percent),
+        ...direction("nvlink", "throughput", rate), ...direction("nvlink", "utilization", percent),
+        ["XID errors", ...number(keys.xid, errors, "xid")]]],
+      ["Throttling", throttles.map((t) => [`${throttleWord(t.value)}, ${t.how}`, ...number(t.key, percent, "throttle")])],
+      ["Power and memory", [
+        ["Power", ...number(keys.power, watts, "power")], ["Idle part", ...number(keys.idle, watts, "instancePower")],
+        ["Active part", ...number(d.parent ? keys.instancePower : keys.active, watts, "instancePower")],
+        ["Charged to nobody", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "temperature", undefined)],
+        ["Memory used", ...number(keys.used, bytes, "memory")], ["Memory size", ...number(keys.limit, bytes, "memory")],
+        ["Budgets declared", ...number(keys.budget, bytes, "budget")], ["Used without a budget", ...number(keys.unbudgeted, bytes, "budget")],
+        ["Free", ...number(keys.headroom, bytes, "budget")]]],
+    ];
+    body.classList.toggle("lost", d.lost !== false);
+    const nodes = parts.flatMap(([title, lines]) => {
+      const can = lines.filter((l) => !l[4]);
+      const not = [...new Set(lines.map((l) => l[4]))].filter((text) => text?.endsWith("row.") || text?.endsWith("rows."));
+      return [...(title ? [node("h3", title)] : []), ...(can.length ? [listing(can)] : []), ...not.map((text) => node("p", `${can.length ? "The rest: " : ""}${text}`, "none"))];
+    });
+    nodes.splice(1, 0, node("p", past?.slot ? `Curves: the kept time from ${clock(past.end - past.slot * (slots(past) - 1))} to ${clock(past.end)}, for each ${duration(past.slot)} the highest window.` : "Curves: the kept time.", "none"));
+    if (d.xids.length) nodes.push(node("h3", "XID codes"), xidCodes(d));
+    nodes.push(node("h3", "Held by"), holders(this.model, d), node("h3", "What the exporter does not give"), notGiven(d));
+    body.replaceChildren(...nodes);
+    body.scrollTop = at;
+  }
+}
+
+// cannot says why a number that is missing cannot exist on this device, "" where it can: such a number has
+// no row. What the model lacks is in the list of what the exporter does not give.
+function cannot(d, v, kind, about) {
+  if (!Number.isNaN(v) || d.lost) return "";
+  if (elsewhere(d, kind)) return elsewhere(d, kind);
+  const told = about ? d.verdictsOn(about) : [];
+  return told.length && told.every((t) => t.reason?.lasting) ? "lasting" : "";
+}
+
+// xidCodes lists the codes that the device has counted: how often of late, what they mean and what to do.
+function xidCodes(d) {
+  const t = node("table", "", "codes");
+  const head = t.createTHead().insertRow();
+  for (const name of ["Code", "Meaning", "What to do", "In the window", "In all"]) {
+    const th = node("th", name);
+    th.scope = "col";
+    head.append(th);
+  }
+  const list = t.createTBody();
+  for (const x of d.xids) {
+    const {meaning, action} = d.xidText(x.code);
+    const tr = list.insertRow();
+    const th = node("th", String(x.code));
+    th.scope = "row";
+    const total = node("td", `x${whole(x.total)}`, "n");
+    total.append(node("span", [x.since ? `since ${clock(x.since)}` : "", x.last ? `last ${clock(x.last)}` : ""].filter(Boolean).join(", "), "sub"));
+    tr.append(th, node("td", meaning), node("td", action), node("td", d.lost ? "–" : `x${whole(x.count)}`, "n"), total);
+  }
+  return t;
+}
+
+// slots is the number of points of the open device's curves.
+function slots(past) { return Math.max(0, ...past.v.map((v) => v.length)); }
+
+// kept draws a number over the kept time: shares up to 1, others up to their greatest.
+function kept(past, d, name, format, kind) {
+  const values = past?.v[d.index.get(name)] ?? [];
+  const seen = values.filter((v) => v !== null);
+  if (!seen.length) return null;
+  const [low, high] = [Math.min(...seen), Math.max(...seen)];
+  const top = format === percent ? 1 : high || 1;
+  const curve = svg("svg");
+  const path = svg("path");
+  curve.setAttribute("viewBox", `0 0 ${Math.max(1, values.length - 1)} 20`);
+  curve.setAttribute("preserveAspectRatio", "none");
+  curve.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", trace(values.length, (x) => (values[x] ?? NaN) / top));
+  curve.append(path);
+  if (["s", "error"].includes(columns.find((c) => c.kind === kind)?.scale)) curve.classList.add("sat");
+  const out = node("div", "", "kept");
+  out.append(curve, node("span", low === high ? `always ${format(low)}` : `${format(low)} to ${format(high)}`, "n"));
+  return out;
+}
+
+// notGiven lists the signals that the exporter does not give of a device.
+function notGiven(d) {
+  if (!diagnosed(d)) return node("p", "Not known: gpu.signal.available does not come for this device. The reasons above are the usual ones.", "none");
+  const lacks = d.verdicts().filter((v) => v.reason);
+  if (!lacks.length) return node("p", "Every signal that was looked for is there.", "none");
+  return listing(lacks.map(({signal, reason}) => [signal.name, `${(signal.fields ?? []).join(", ")}${signal.fields ? ": " : ""}${reason.text}`]));
+}
+
+function listing(lines) {
+  const t = document.createElement("table");
+  const group = document.createElement("colgroup");
+  group.append(...["", "", ""].map(() => document.createElement("col")));
+  t.append(group);
+  for (const [name, value, reason, curve] of lines) {
+    const tr = t.insertRow();
+    const th = node("th", name);
+    th.scope = "row";
+    tr.append(th);
+    if (reason === undefined) {
+      const td = node("td", value, "id");
+      td.colSpan = 2;
+      tr.append(td);
+    } else {
+      const td = node("td", reason, "why");
+      if (curve) td.append(curve);
+      tr.append(node("td", value, reason ? "n none" : "n"), td);
+    }
+  }
+  return t;
+}
+
+function holders(model, d) {
+  if (d.lost) return node("p", why(d, "holders"), "none");
+  if (!d.holders.length) return node("p", d.instances ? "Its instances: see their rows." : why(d, "holders"), "none");
+  const t = node("table", "", "holders");
+  const head = t.createTHead().insertRow();
+  for (const name of ["Container", "Sharing", "Memory", "Budget", "Busy", "Power"]) {
+    const th = node("th", name);
+    th.scope = "col";
+    head.append(th);
+  }
+  const rowsOf = t.createTBody();
+  for (const h of d.holders) {
+    const say = (name, format) => { const v = model.held(h, name); return Number.isNaN(v) ? "–" : format(v); };
+    const tr = rowsOf.insertRow();
+    const th = node("th", `${h.namespace}/${h.pod}/${h.container}${h.claim ? ` · claim ${h.claim}` : ""}${h.class ? ` (${h.class})` : ""}`);
+    th.scope = "row";
+    tr.append(th, node("td", h.sharing || "–"), node("td", say(holderKeys.used, bytes), "n"), node("td", say(holderKeys.budget, bytes), "n"),
+      node("td", say(holderKeys.utilization, percent), "n"), node("td", say(holderKeys.power, watts), "n"));
+  }
+  return t;
+}
