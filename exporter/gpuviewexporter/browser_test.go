@@ -334,7 +334,7 @@ func TestTheKeyboardChoosesADeviceAndOpensItsDetails(t *testing.T) {
 	p.until(`document.getElementById("details").open`)
 	text := eval[string](p, `document.getElementById("details").innerText`)
 	assert.Contains(t, text, chosen)
-	assert.Contains(t, text, "hardware thermal, share of samples")
+	assert.Contains(t, text, "Observed", "the details are the device's, board or instance")
 	p.do(chromedp.KeyEvent(kb.Escape))
 	p.until(`!document.getElementById("details").open`)
 	assert.Equal(t, "grid", eval[string](p, "document.activeElement.id"))

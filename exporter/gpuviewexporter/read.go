@@ -48,6 +48,9 @@ func readMetric(in *store.Batch, place *store.Place, m pmetric.Metric) {
 		p := store.Point{Metric: kept, Start: int64(dp.StartTimestamp()), End: int64(dp.Timestamp())}
 		switch {
 		case dp.Flags().NoRecordedValue() || dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
+			if own, ok := dp.Attributes().Get(kept.Attribute); ok {
+				in.Ended(place, kept, own.AsString())
+			}
 			in.Count(store.NoValue, 1)
 			continue
 		case dp.ValueType() == pmetric.NumberDataPointValueTypeInt:

@@ -51,6 +51,17 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	return Accepted
 }
 
+// Ended forgets what a metric said of a place: it was said with a point without a value
+// that nothing more comes, as of an exporter that another one replaces. Series of devices
+// end by time instead.
+func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
+	key := exporterKey{place.Cluster, place.Node, attribute}
+	if _, known := b.s.exporters[key]; known && m.kind == reported {
+		delete(b.s.exporters, key)
+		b.changed = true
+	}
+}
+
 // forgetExporters forgets exporters that nothing was heard of for a while: nobody
 // scrapes them any more.
 func (s *Store) forgetExporters(now int64) {

@@ -86,6 +86,26 @@ func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 	})
 }
 
+func TestAnExporterThatIsReplacedIsNotDown(t *testing.T) {
+	const url = "http://10.0.0.1:9400/metrics"
+	m, _ := Lookup(signal.GPUExporterUp.Name)
+	utilization, _ := Lookup(signal.UtilizationAvg.Name)
+	s := testStore()
+	up(t, s, "node-1", url, at(0), 0)
+	up(t, s, "node-2", url, at(0), 0)
+	b := s.Begin(at(15))
+	b.Ended(&Place{Node: "node-1"}, utilization, url)
+	assert.False(t, b.End(), "a series of another metric has ended")
+	b = s.Begin(at(15))
+	b.Ended(&Place{Node: "node-1"}, m, url)
+	assert.True(t, b.End())
+	s.Read(at(15), func(v *View) {
+		if assert.Len(t, v.Exporters(), 1) {
+			assert.Equal(t, "node-2", v.Exporters()[0].Node)
+		}
+	})
+}
+
 func TestExportersThatNobodyScrapesMakeRoomForOthers(t *testing.T) {
 	s := testStore()
 	for i := range maxExporters {
