@@ -40,32 +40,56 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags "$(TAGS)" -ld
 TEST_TIMEOUT ?= 30m
 # One fuzz target's share of `make fuzz`; the runs of each benchmark, of which `bench` takes the
 # median, and a pattern that narrows them by name.
-FUZZTIME ?= 10s
+FUZZTIME ?= 5s
 BENCH_COUNT ?= 3
 BENCH ?= .
 
+# What the tests of `make check` are told of the programs that they start.
+SERVERS := OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BIN)/static/otelcol-gpu" \
+	OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_PROMTOOL="$(PROMTOOL)" \
+	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)"
+
 .PHONY: help
-help: ## List the targets
+help: ## List the targets, and say what to run when
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  a first look                  make run"
+	@echo "  after each change             make test"
+	@echo "  before a change is handed in  make check lint check-generate"
+	@echo "  all of it, as CI does         .ci/run"
 
 .PHONY: build
 build: ## Build bin/otelcol-gpu and the other commands
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/ ./cmd/...
 
+# What `make run` and `make test` need: the agent form compiles in two thirds of the time.
+.PHONY: agent
+agent:
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -o $(BIN)/ ./cmd/otelcol-gpu-agent ./cmd/dcgmsim ./cmd/gpuwindows
+
 .PHONY: run
-run: build ## Simulated GPUs through the collector: a live page and a line per device and window, Ctrl-C ends it
+run: agent ## Simulated GPUs through the collector: a live page and a line per device and window, Ctrl-C ends it
 	@exec examples/quickstart.sh
 
 .PHONY: test
-test: unit examples ## Run every test: packages under the race detector, then the examples as processes
+test: agent ## Run the quick tests: every package's own, the components together, the built collector once, the page in a browser
+	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" .ci/test quick "$(TAGS)"
 
-.PHONY: unit
-unit: $(CONTROLPLANE_BINARIES) $(HELM) ## Run the packages' tests under the race detector, some against a real control plane
-	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" go test -race -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./...
+.PHONY: check
+check: check-long check-servers fuzz ## Run all other tests: long properties, control plane, Prometheus, Helm, examples, faults, fuzzing for some seconds
+
+.PHONY: check-long
+check-long: ## Run the properties and histories with all their cases
+	.ci/test long "$(TAGS)"
+
+.PHONY: check-servers
+check-servers: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) ## Run the tests that start servers, below test/
+	$(SERVERS) .ci/test servers "$(TAGS)"
 
 # Scrapes and agents run by the clock, so they get a number of scrapes; the rest gets a second.
-COMPARISON := ./receiver/dcgmreceiver/internal/comparison
+COMPARISON := ./test/bench
 BENCHMARK = go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCH_COUNT) -timeout $(TEST_TIMEOUT) -tags "$(TAGS)"
 .PHONY: bench
 bench: build ## Run the benchmarks, peers beside them, and print the ratios; BENCH narrows them by name
@@ -73,7 +97,7 @@ bench: build ## Run the benchmarks, peers beside them, and print the ratios; BEN
 		OTELCOL_GPU_BIN="$(abspath $(BIN))" $(BENCHMARK) -benchtime 24x -skip '^Benchmark(Scrape|ScrapeMany|Parser)$$' $(COMPARISON); \
 		$(BENCHMARK) -skip '^Benchmark(Agent|Scrape)$$' $(COMPARISON); \
 		$(BENCHMARK) $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u | grep -vx '$(COMPARISON)'); \
-	} | go run ./internal/benchtable
+	} | go run ./test/bench/table
 
 # Nodes that are scraped; 100k-instances is one more scale.
 SCALES ?= 1,10,100,1000
@@ -82,17 +106,14 @@ bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver a
 	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -prometheus "$(PROMETHEUS)" -scales $(SCALES)
 
 .PHONY: fuzz
-fuzz: ## Run each fuzz target for FUZZTIME (10s)
+fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/:func /:/' | sort | while IFS=: read -r file name; do \
 		.ci/fuzz "$$(dirname "$$file")" "$$name" "$(FUZZTIME)" "$(TAGS)" </dev/null; \
 	done
 
 .PHONY: examples
-examples: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) ## Validate every file under examples/ and run each for some seconds
-	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_PROMTOOL="$(PROMTOOL)" \
-		OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BIN)/static/otelcol-gpu" \
-		go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./internal/examplestest ./internal/manifeststest ./internal/charttest \
-		./internal/dashboardtest ./internal/rehearsaltest ./test/security ./test/faults
+examples: build $(PROMETHEUS) $(CONTROLPLANE_BINARIES) ## Validate every file under examples/ and run each for some seconds
+	$(SERVERS) go test -count=1 -v -timeout 15m -tags "$(TAGS)" ./test/examples ./test/manifests
 
 .PHONY: faults
 faults: build $(CONTROLPLANE_BINARIES) ## Run the long form of the fault tests and write their table into docs/reliability.md
@@ -112,8 +133,9 @@ fmt: $(GOLANGCI_LINT) ## Format the Go code
 	$(GOLANGCI_LINT) fmt ./...
 
 .PHONY: generate
-generate: $(BIN)/ocb $(BIN)/mdatagen ## Regenerate cmd/otelcol-gpu, component metadata and docs
+generate: $(BIN)/ocb $(BIN)/mdatagen ## Regenerate cmd/otelcol-gpu and its agent form, component metadata and docs
 	$(BIN)/ocb --skip-get-modules --skip-compilation --config builder-config.yaml
+	$(BIN)/ocb --skip-get-modules --skip-compilation --config builder-config-agent.yaml
 	PATH="$(CURDIR)/$(BIN):$$PATH" go generate ./...
 
 .PHONY: check-generate

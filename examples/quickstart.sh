@@ -97,7 +97,7 @@ fi
 mkfifo "$scratch/windows"
 bin/gpuwindows <"$scratch/windows" &
 view=$!
-WINDOWS_FILE=$scratch/windows bin/otelcol-gpu --config examples/quickstart.yaml 2>"$log" &
+WINDOWS_FILE=$scratch/windows bin/otelcol-gpu-agent --config examples/quickstart.yaml 2>"$log" &
 collector=$!
 echo "Live page: http://localhost:$VIEW_PORT"
 echo "The first window comes within $WINDOW and 2s. Why a scrape fails is in $log. Ctrl-C ends it."
