@@ -118,11 +118,14 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 	t.Log("\n" + strings.Join(s.seen, "\n"))
 }
 
+// Each waits ten seconds and more for a window, so they wait together.
 func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	for name, sig := range map[string]syscall.Signal{
 		"on Ctrl-C": syscall.SIGINT, "when it is told to end": syscall.SIGTERM, "when the terminal goes": syscall.SIGHUP,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cmd, listen, page := quickstart(t)
 			screen := show(t, cmd)
 			screen.waitFor(t, " nvidia")
@@ -144,6 +147,7 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 }
 
 func TestQuickstartSaysThatTheExporterDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	cmd, _, _ := quickstart(t)
 	endpoint := "http://" + processtest.FreeAddress(t) + "/metrics"
 	cmd.Env = append(cmd.Env, "DCGM_ENDPOINT="+strings.Replace(endpoint, "//", "//user:secret@", 1), "SCRAPE_INTERVAL=1s")
@@ -155,11 +159,13 @@ func TestQuickstartSaysThatTheExporterDoesNotAnswer(t *testing.T) {
 }
 
 func TestQuickstartNamesABusyPort(t *testing.T) {
+	t.Parallel()
 	for name, busy := range map[string]func(listen, page string) string{
 		"of the exporter": func(listen, _ string) string { return listen },
 		"of the page":     func(_, page string) string { return page },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cmd, listen, page := quickstart(t)
 			address := busy(listen, page)
 			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
@@ -178,6 +184,7 @@ func TestQuickstartNamesABusyPort(t *testing.T) {
 // As with `make run | head`: the table's reader goes away and the collector is
 // left with a pipe that nobody empties.
 func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
+	t.Parallel()
 	cmd, _, _ := quickstart(t)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)

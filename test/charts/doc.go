@@ -4,8 +4,8 @@
 // The chart is rendered by a real helm, whose path OTELCOL_GPU_HELM holds; the golden
 // directories under testdata have a values.yaml and the manifests that come of it
 // (-update rewrites them). What is rendered is applied to a real API server (see
-// internal/controlplane), its collector configurations are validated by the built
+// test/support/controlplane), its collector configurations are validated by the built
 // collector in OTELCOL_GPU_BIN, and the image's program, the static form that
-// OTELCOL_GPU_STATIC names, runs in an empty root as the image's user. `make unit` and
-// `make examples` set these; without them the parts are skipped.
+// OTELCOL_GPU_STATIC names, runs in an empty root as the image's user. `make check` sets
+// these; without them the parts are skipped, and make says so.
 package charts

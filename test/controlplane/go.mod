@@ -1,5 +1,5 @@
 // The control plane that tests run against, as binaries: etcd, kube-apiserver and
-// kube-scheduler. `make unit` builds them once per version and machine.
+// kube-scheduler. `make check` builds them once per version and machine.
 module github.com/otelcol-gpu/otelcol-gpu/test/controlplane
 
 go 1.26.0

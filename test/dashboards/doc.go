@@ -6,7 +6,7 @@
 // OTELCOL_GPU_BIN, the directory of the built commands, and
 // OTELCOL_GPU_PROMETHEUS, a prometheus binary, they are also run against a
 // Prometheus that our pipeline filled, for alerts and dashboards with a real API
-// server beside it (see internal/controlplane): no series there is written by hand.
+// server beside it (see test/support/controlplane): no series there is written by hand.
 // With OTELCOL_GPU_PROMTOOL, a promtool binary, the alerts' own tests are run.
-// `make examples` builds and sets all of them.
+// `make check` builds and sets all of them.
 package dashboards

@@ -2,6 +2,6 @@
 // takes every manifest, that the service accounts may do what the collectors need and
 // nothing else, and that the collectors work under these permissions.
 //
-// The parts need what `make unit` (a control plane, see internal/controlplane) and
-// `make examples` (the built commands as well) give them, and are skipped otherwise.
+// The parts need what `make check` gives them, a control plane (see test/support/controlplane) and
+// the built commands, and are skipped otherwise.
 package manifests

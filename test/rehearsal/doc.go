@@ -3,5 +3,5 @@
 // an exporter whose GPU one tenant fills at 1 GiB/s, and acts on a real API server.
 //
 // It needs the built command (OTELCOL_GPU_BIN) and a control plane (see
-// internal/controlplane), and is skipped otherwise.
+// test/support/controlplane), and is skipped otherwise.
 package rehearsal

@@ -12,7 +12,7 @@
 // Tests of a package share the plane's objects: namespaces are each test's own, what
 // has none (nodes, slices, classes) is removed when the test that made it ends.
 //
-// The binaries lie in the directory that OTELCOL_GPU_CONTROLPLANE names; `make unit`
+// The binaries lie in the directory that OTELCOL_GPU_CONTROLPLANE names; `make check`
 // builds them from the module test/controlplane. Without it, Start skips the test.
 // KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT=true shows what etcd and the API server say.
 // A test binary that panics or runs out of time leaves its plane running.
