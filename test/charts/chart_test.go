@@ -153,7 +153,7 @@ func TestTheChartRendersToTheseManifests(t *testing.T) {
 			}
 			want, err := os.ReadFile(file)
 			require.NoError(t, err)
-			assert.Equal(t, string(want), got, "go test ./internal/charttest -update rewrites it")
+			assert.Equal(t, string(want), got, "go test ./test/charts -update rewrites it")
 		})
 	}
 }

@@ -58,7 +58,7 @@ var (
 
 // examples lists every file under examples/; TestEveryExampleIsRun compares.
 var examples = map[string]example{
-	"quickstart.yaml":              {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0"}), run: runToFile},
+	"quickstart.yaml":              {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
 	"agent.yaml":                   {set: join(fastDCGM, fastWindow), run: runAgent},
 	"prometheus-receiver.yaml":     {set: join(fastPrometheus, fastWindow), run: runToBackend},
 	"otlp-to-prometheus.yaml":      {set: join(fastDCGM, fastWindow), run: runToPrometheus},

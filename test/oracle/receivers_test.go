@@ -194,7 +194,7 @@ func render(md pmetric.Metrics) []string {
 			return
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s = %s", points.Text(rm.Resource().Attributes()),
-			m.Name(), points.Text(dp.Attributes()), value(dp)))
+			m.Name(), points.Text(dp.Attributes()), valueText(dp)))
 	})
 	slices.Sort(lines)
 	return lines
@@ -212,7 +212,7 @@ func each(md pmetric.Metrics, do func(pmetric.ResourceMetrics, pmetric.Metric, p
 	}
 }
 
-func value(dp pmetric.NumberDataPoint) string {
+func valueText(dp pmetric.NumberDataPoint) string {
 	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
 		return strconv.FormatInt(dp.IntValue(), 10)
 	}

@@ -71,13 +71,13 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 		{"examples/kubernetes/options/receiver-creator.yaml", []string{"data", "agent.yaml"}, agent},
 		{"examples/operator/opentelemetrycollector.yaml", []string{"spec", "config"}, agent},
 		{"examples/helm/opentelemetry-collector.yaml", []string{"alternateConfig"}, agent},
-		{"internal/charttest/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "agent.yaml"}, agent},
-		{"internal/charttest/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "cluster.yaml"}, agent},
-		{"internal/charttest/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "gateway.yaml"}, receiving},
-		{"internal/charttest/testdata/an_armed_watchdog_may_evict_in_its_namespaces/manifests.yaml", []string{"data", "agent.yaml"}, agent},
+		{"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "agent.yaml"}, agent},
+		{"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "cluster.yaml"}, agent},
+		{"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "gateway.yaml"}, receiving},
+		{"test/charts/testdata/an_armed_watchdog_may_evict_in_its_namespaces/manifests.yaml", []string{"data", "agent.yaml"}, agent},
 		// The one exception: these values have view.expose.
 		{
-			"internal/charttest/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml",
+			"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml",
 			[]string{"data", "view.yaml"},
 			append([]string{"[::]:9411"}, receiving...),
 		},
