@@ -3,7 +3,7 @@
 //
 //   init rc=9                     nvmlInit fails with that code
 //   driver version=580.95.05      the driver's version; without the line 590.48.01
-//   gpu key=value...              a board: uuid name minor migmode and, in NVML's units,
+//   gpu key=value...              a board: uuid name serial minor migmode and, in NVML's units,
 //                                 total reserved free used util enc dec power energy temp
 //                                 sm mem reasons tx rx gen width violation ecc replays
 //   field id=82 type=1 value=40   a field value of the last board; rc= its result, of
@@ -258,6 +258,15 @@ API nvmlDeviceGetHandleByIndex_v2(unsigned int i, void **h) {
 API nvmlDeviceGetUUID(handle *h, char *out, unsigned int size) {
     ENTER(h);
     snprintf(out, size, "%s", h->is_mig ? ((mig *)h)->uuid : ((gpu *)h)->uuid);
+    return SUCCESS;
+}
+
+API nvmlDeviceGetSerial(handle *h, char *out, unsigned int size) {
+    ENTER(h);
+    if (h->is_mig) return INVALID_ARGUMENT;
+    char text[96];
+    if (!get(((gpu *)h)->r.line, "serial", text, sizeof text)) return NOT_SUPPORTED;
+    snprintf(out, size, "%s", text);
     return SUCCESS;
 }
 

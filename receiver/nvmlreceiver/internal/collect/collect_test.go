@@ -21,11 +21,13 @@ type machine struct {
 	devices []*device
 	clock   time.Time
 	countRC error
+	driver  string
 }
 
 // device is a board or a MIG device of a machine.
 type device struct {
 	uuid, name string
+	serial     string // empty where the library has none
 	numbers    map[nvml.Query]uint64
 	fields     map[nvml.FieldID]float64 // nil where the library has none
 	memory     *nvml.Memory
@@ -95,6 +97,17 @@ func (m *machine) Name(h nvml.Device) (string, error) {
 	d := m.devices[h]
 	m.clock = m.clock.Add(d.slow)
 	return d.name, d.fails
+}
+
+func (m *machine) Driver() string { return m.driver }
+
+func (m *machine) Serial(h nvml.Device) (string, error) {
+	d := m.devices[h]
+	d.board++
+	if d.serial == "" {
+		return "", nvml.ErrNotSupported
+	}
+	return d.serial, d.fails
 }
 
 func (m *machine) Query(h nvml.Device, q nvml.Query) (uint64, error) {
@@ -207,6 +220,40 @@ func TestAMIGDeviceIsAskedOnlyForWhatIsItsOwn(t *testing.T) {
 	}
 	assert.NotZero(t, board.board)
 	assert.Zero(t, board.asked, "memory is the instances'")
+}
+
+// The serial number is on the board's label; the driver is everybody's.
+func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
+	m := &machine{driver: "590.48.01"}
+	board := m.board("GPU-1", 7)
+	board.serial = "1650723001234"
+	m.board("GPU-2")
+	c := collector(m)
+	devices := func() map[string]string {
+		points, err := c.Collect(m)
+		require.NoError(t, err)
+		require.NoError(t, c.Problem(), "a board without a serial number is no problem")
+		found := map[string]string{}
+		for _, p := range points {
+			found[p.Device.ID] = p.Device.Driver + " " + p.Device.Serial
+		}
+		return found
+	}
+	board.numbers[nvml.PowerUsage] = 1
+	want := map[string]string{"GPU-1": "590.48.01 1650723001234", "GPU-1/gi7": "590.48.01 ", "GPU-2": "590.48.01 "}
+	assert.Equal(t, want, devices())
+
+	serial := board.serial
+	board.serial = ""
+	assert.Equal(t, want, devices(), "a series does not change with one failed call")
+	board.serial = serial
+
+	m.driver = "595.71.05"
+	want = map[string]string{"GPU-1": "595.71.05 1650723001234", "GPU-1/gi7": "595.71.05 ", "GPU-2": "595.71.05 "}
+	assert.Equal(t, want, devices(), "an upgrade")
+	m.driver = ""
+	want = map[string]string{"GPU-1": " 1650723001234", "GPU-1/gi7": " ", "GPU-2": " "}
+	assert.Equal(t, want, devices(), "a library that does not say")
 }
 
 func TestAChangedTopologyIsFollowed(t *testing.T) {

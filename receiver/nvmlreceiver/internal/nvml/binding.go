@@ -51,6 +51,8 @@ type Library struct {
 	handle  uintptr
 	symbols [numSymbols]uintptr
 	queries [NumQueries]uintptr
+	// driver is the driver's version, or empty.
+	driver string
 	// reason is the number of FieldReasonSWThermal, or 0.
 	reason FieldID
 
@@ -116,7 +118,7 @@ func load(path string) (*Library, error) {
 	}
 	// Without a version there are no fields that depend on it.
 	if driver, err := l.string(symDriverVersion); err == nil {
-		l.reason = firstReason(driver)
+		l.driver, l.reason = driver, firstReason(driver)
 	}
 	return l, nil
 }
@@ -184,6 +186,13 @@ func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, uint
 // Name returns the model of a board; a MIG device's ends in "MIG " and its
 // profile.
 func (l *Library) Name(d Device) (string, error) { return l.string(symName, uintptr(d)) }
+
+// Driver returns the driver's version: 580.95.05. It is empty where the library does
+// not say.
+func (l *Library) Driver() string { return l.driver }
+
+// Serial returns the serial number of a board, as its label has it.
+func (l *Library) Serial(board Device) (string, error) { return l.string(symSerial, uintptr(board)) }
 
 // string calls a function of the form f(of…, buffer, size).
 func (l *Library) string(s symbol, of ...uintptr) (string, error) {
