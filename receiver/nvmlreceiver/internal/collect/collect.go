@@ -109,6 +109,7 @@ type Collector struct {
 
 	// Reused memory.
 	values    []nvml.FieldValue
+	links     []nvml.FieldValue
 	processes []nvml.Process
 	samples   []nvml.ProcessSample
 	usage     map[uint32]usage
@@ -124,6 +125,8 @@ type memo struct {
 	sampled uint64
 	// capacity is that of the board's PCIe link in By/s; 0 is unknown.
 	capacity float64
+	// links are the last values of fields of single NVLinks, by link.
+	links map[nvml.FieldID][maxLinks]float64
 
 	// migs are a board's MIG devices; nil when not all of them were identified.
 	// slow says that the calls of its idle instances take long.
@@ -179,12 +182,9 @@ func (in *instance) idle() bool { return in.listed && !in.busy }
 
 // New returns a Collector.
 func New(options Options) *Collector {
-	c := &Collector{options: options, disabled: map[*signal.Metric]bool{}, met: map[string]*memo{}, usage: map[uint32]usage{}}
+	c := &Collector{options: options, disabled: map[*signal.Metric]bool{}, met: map[string]*memo{}, usage: map[uint32]usage{}, values: slices.Clone(asked)}
 	for _, m := range options.Disabled {
 		c.disabled[m] = true
-	}
-	for i := range fields {
-		c.values = append(c.values, nvml.FieldValue{ID: fields[i].id})
 	}
 	return c
 }
@@ -235,11 +235,11 @@ func (c *Collector) remember(key string) *memo {
 	return m
 }
 
-// describe says what the device is like now. What an instance said of itself
-// before it was another one counts no more.
+// describe says what the device is like now. What it said of itself before it was
+// another one, or another driver's, counts no more.
 func (m *memo) describe(d Device) {
 	if *m.device != d {
-		m.device, m.checked, m.limit = &d, 0, 0
+		m.device, m.checked, m.limit, m.links = &d, 0, 0, nil
 	}
 }
 

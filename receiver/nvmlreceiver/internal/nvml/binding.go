@@ -55,6 +55,8 @@ type Library struct {
 	driver string
 	// reason is the number of FieldReasonSWThermal, or 0.
 	reason FieldID
+	// links says that there are error counters of single NVLinks.
+	links bool
 
 	// Memory that the library writes to; on the heap, because Go may move a stack.
 	out     [2]uint64
@@ -118,7 +120,7 @@ func load(path string) (*Library, error) {
 	}
 	// Without a version there are no fields that depend on it.
 	if driver, err := l.string(symDriverVersion); err == nil {
-		l.driver, l.reason = driver, firstReason(driver)
+		l.driver, l.reason, l.links = driver, firstReason(driver), hasLinkCounters(driver)
 	}
 	return l, nil
 }
@@ -277,7 +279,7 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 		values[i].Value, values[i].OK = 0, false
 		if id, ok := l.number(values[i].ID); ok {
 			// What a library leaves as it was is no success and no value.
-			l.fields = append(l.fields, fieldValue{fieldID: id, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
+			l.fields = append(l.fields, fieldValue{fieldID: id, scopeID: values[i].Link, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
 		}
 	}
 	if len(l.fields) == 0 {
@@ -302,12 +304,15 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	return nil
 }
 
-// number returns a field's number in this driver.
+// number returns a field's number in this driver, if it has the field.
 func (l *Library) number(id FieldID) (uint32, bool) {
-	if id < FieldReasonSWThermal {
-		return uint32(id), true
+	switch id {
+	case FieldReasonSWThermal, FieldReasonHWThermal, FieldReasonHWPowerBrake:
+		return uint32(l.reason + id - FieldReasonSWThermal), l.reason != 0
+	case FieldNVLinkErrorReplay, FieldNVLinkErrorRecovery, FieldNVLinkErrorCRC, FieldNVLinkRecoveryEvents:
+		return uint32(id), l.links
 	}
-	return uint32(l.reason + id - FieldReasonSWThermal), l.reason != 0
+	return uint32(id), true
 }
 
 // decode reads the union as its type says. All ones in the width of an integer are
