@@ -16,6 +16,7 @@ func TestReasons(t *testing.T) {
 		rtx50    = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_GeForce_RTX_5090 Hostname=n"
 		guest    = " UUID=GPU-1 pci_bus_id=0 modelName=GRID_A100-10C Hostname=n"
 		guestH   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100-20C Hostname=n"
+		b200     = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_B200 Hostname=n"
 		old      = " UUID=GPU-1 modelName=Tesla_T4 Hostname=n"
 		new483   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100_80GB_HBM3 hostname=n"
 	)
@@ -34,7 +35,7 @@ func TestReasons(t *testing.T) {
 		{"HELP without a row shows that the field is listed", []string{"HELP POWER_USAGE Power draw (in W).", "GPU_TEMP 30" + gpu}, "hw.power", "gpu: likely no_value"},
 		{"of two GPUs of a model one has no value", []string{"POWER_USAGE 16" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_L4"}, "hw.power", "gpu: yes, gpu: likely no_value"},
 		{"only another model shows the field", []string{"POWER_USAGE 16" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_H100"}, "hw.power", "gpu: yes, gpu: likely others_only"},
-		{"a row of a link shows that the field is listed", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL 0 nvlink=1 gpu_uuid=GPU-1", "GPU_TEMP 30 " + h100}, "hw.errors{nvlink_replay}", "gpu: likely no_value"},
+		{"a row of a link shows that the field is listed", []string{"NVLINK_ERROR_DL_REPLAY 0 nvlink=1 gpu_uuid=GPU-1", "GPU_TEMP 30 " + h100}, "hw.errors{nvlink_replay}", "gpu: likely no_value"},
 
 		{"a memory temperature of 0 is no sensor", []string{"MEMORY_TEMP 0" + gpu}, "hw.temperature{memory}", "gpu: sensor"},
 		{"half of a memory makes no ratio", []string{"FB_USED 1" + gpu}, "hw.gpu.memory.utilization", "gpu: likely not_in_csv"},
@@ -94,6 +95,15 @@ func TestReasons(t *testing.T) {
 		{"an L4 has no NVLink", []string{"GPU_TEMP 30" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
 		{"a sentinel does not make one", []string{"PROF_NVLINK_TX_BYTES NaN" + gpu, "PROF_DRAM_ACTIVE 1" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
 		{"an H100 has", []string{"GPU_TEMP 30 " + h100}, "gpu.nvlink.throughput{transmit}", "gpu: likely not_in_csv"},
+		{"a Hopper has errors of links that are not listed", []string{"GPU_TEMP 30 " + h100}, "hw.errors{nvlink_replay}", "gpu: likely not_in_csv"},
+		{"without the sums over lanes", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL NaN " + h100}, "hw.errors{nvlink_replay}", "gpu: likely not_in_csv"},
+		{"a sentinel of its own counters is one", []string{"NVLINK_ERROR_DL_CRC NaN " + h100}, "hw.errors{nvlink_crc}", "gpu: no_value"},
+		{"an old exporter does not know them", []string{"GPU_TEMP 30 UUID=GPU-1 modelName=NVIDIA_H100_PCIe Hostname=n"}, "hw.errors{nvlink_crc}", "gpu: likely exporter"},
+		{"a Blackwell counts recoveries", []string{"GPU_TEMP 30" + b200}, "hw.errors{nvlink_recovery}", "gpu: likely not_in_csv"},
+		{"and no CRC errors", []string{"GPU_TEMP 30" + b200}, "hw.errors{nvlink_crc}", "gpu: likely no_counter"},
+		{"whatever is listed", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL NaN" + b200, "NVLINK_ERROR_DL_REPLAY NaN" + b200}, "hw.errors{nvlink_replay}", "gpu: likely no_counter"},
+		{"but a value is one", []string{"NVLINK_ERROR_DL_REPLAY 0" + b200}, "hw.errors{nvlink_replay}", "gpu: yes"},
+		{"one half of the outcomes makes no recoveries", []string{"NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS 0" + b200}, "hw.errors{nvlink_recovery}", "gpu: likely not_in_csv"},
 		{"an unknown capacity makes no utilization", []string{"PROF_PCIE_TX_BYTES 1" + gpu}, "gpu.pcie.utilization{transmit}", "gpu: capacity"},
 		{"fields tell the capacity", []string{"PROF_PCIE_TX_BYTES 1" + gpu, "PCIE_MAX_LINK_GEN 4" + gpu, "PCIE_MAX_LINK_WIDTH 16" + gpu}, "gpu.pcie.utilization{transmit}", "gpu: yes"},
 		{"a model tells the capacity", []string{"PROF_PCIE_TX_BYTES 1 " + h100}, "gpu.pcie.utilization{transmit}", "gpu: yes"},

@@ -94,6 +94,42 @@ func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
 	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "one that may be a 4.x gets them as its own")
 }
 
+// Each generation of NVLink has counters of its own.
+func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
+	lanes := []string{
+		"DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+		"DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+	}
+	hopper := []string{"DEV_NVLINK_ERROR_DL_CRC", "DEV_NVLINK_ERROR_DL_REPLAY", "DEV_NVLINK_ERROR_DL_RECOVERY"}
+	blackwell := []string{"DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"}
+	for model, want := range map[string][]string{
+		"NVIDIA_A100-SXM4-80GB": lanes, "Tesla_V100-SXM2-16GB": lanes, "something_new": lanes,
+		"NVIDIA_H100_80GB_HBM3": hopper, "NVIDIA_H200_NVL": hopper, "NVIDIA_GH200_480GB": hopper, "NVIDIA_H20": hopper,
+		"NVIDIA_B200": blackwell, "NVIDIA_GB200": blackwell, "NVIDIA_B300_SXM6_AC": blackwell,
+		"NVIDIA_L4": nil,
+	} {
+		t.Run(model, func(t *testing.T) {
+			row := "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 hostname=n modelName=" + model
+			var got []string
+			for _, l := range lines(expose(t, row).Report()) {
+				if strings.Contains(l, "_NVLINK_") && strings.HasPrefix(l, "DEV_") {
+					got = append(got, l)
+				}
+			}
+			assert.ElementsMatch(t, want, got)
+		})
+	}
+	var newer []string
+	report := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n modelName=NVIDIA_H100_PCIe").Report()
+	for _, group := range report.TurnOn.Newer {
+		newer = append(newer, group.Lines...)
+	}
+	assert.Contains(t, strings.Join(newer, "\n"), "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC, counter, ", "an exporter before 4.x refuses the line")
+	assert.Contains(t, strings.Join(report.TurnOn.Settings, "\n"), "NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x")
+	maybe := expose(t, "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=NVIDIA_H100_PCIe").Report()
+	assert.Contains(t, strings.Join(maybe.TurnOn.Settings, "\n"), "leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and")
+}
+
 func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
 	with := func(rows ...string) string { return strings.Join(expose(t, rows...).Report().TurnOn.Settings, "\n") }
 	assert.Contains(t, with("UNCORRECTABLE_REMAPPED_ROWS 9223372036854775794 "+h100), "dcgmi dmon")

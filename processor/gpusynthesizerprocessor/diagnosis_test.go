@@ -187,9 +187,12 @@ func TestTheDiagnosisKnowsWhatAModelCannotHave(t *testing.T) {
 		dram        = "gpu.dram.active"
 		power       = "hw.power"
 		xid         = "hw.errors{xid}"
+		crc         = "hw.errors{nvlink_crc}"
+		recovery    = "hw.errors{nvlink_recovery}"
 	)
 	for model, want := range map[string]map[string]string{
-		"NVIDIA H100 80GB HBM3":          {throughput: "not_in_csv", dram: "not_in_csv", utilization: "", power: "not_in_csv", xid: "no_event"},
+		"NVIDIA H100 80GB HBM3":          {throughput: "not_in_csv", dram: "not_in_csv", utilization: "", power: "not_in_csv", xid: "no_event", crc: "not_in_csv"},
+		"NVIDIA B200":                    {throughput: "not_in_csv", crc: "no_counter", recovery: "not_in_csv"},
 		"NVIDIA A10":                     {throughput: "link", dram: "not_in_csv", utilization: "capacity"},
 		"NVIDIA A16":                     {throughput: "link"},
 		"NVIDIA A2":                      {throughput: "link"},
