@@ -120,7 +120,11 @@ func TestReasons(t *testing.T) {
 
 		{"a pod's name is a holder", []string{"GPU_TEMP 30 " + boardPod}, "gpu.device.holder", "gpu: yes"},
 		{"no pod anywhere", []string{"GPU_TEMP 30" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
-		{"the exporter's own pod is none", []string{"GPU_TEMP 30 pod=nvidia-dcgm-exporter-x7 namespace=gpu-operator" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"the exporter itself names no pod of its own, whatever it is called", []string{"GPU_TEMP 30 pod=load-dcgm-exporter-x7 namespace=team" + gpu}, "gpu.device.holder", "gpu: yes"},
+		{"a Prometheus names the exporter's", []string{"GPU_TEMP 30 job=dcgm pod=nvidia-dcgm-exporter-x7 namespace=gpu-operator" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"which its instance label shows as well", []string{"GPU_TEMP 30 instance=10.0.0.1:9400 pod=nvidia-dcgm-exporter-x7 namespace=gpu-operator" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"but not a pod that is called otherwise", []string{"GPU_TEMP 30 job=dcgm pod=p namespace=ns" + gpu}, "gpu.device.holder", "gpu: yes"},
+		{"the use of a pod that is called as exporters are", []string{"FB_USED 9 " + h100, "FB_USED 4 pod=load-dcgm-exporter-x7 namespace=team " + h100}, "k8s.container.gpu.memory.usage", "gpu: yes"},
 		{"an empty pod label is a free device", []string{"GPU_TEMP 30 pod=- namespace=- container=-" + gpu}, "gpu.device.holder", "gpu: likely free"},
 		{"an empty pod uid says nothing", []string{"GPU_TEMP 30 pod_uid=-" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
 		{"a free device beside a held one", []string{"GPU_TEMP 30 " + boardPod, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1"}, "gpu.device.holder", "gpu: yes, gpu: likely free"},
