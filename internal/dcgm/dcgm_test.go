@@ -235,11 +235,6 @@ func TestRowLabels(t *testing.T) {
 			uuid:   "GPU-1", gpu: true,
 		},
 		{
-			name:   "the exporter's own pod is no holder",
-			labels: map[string]string{"UUID": "GPU-1", "pod": "nvidia-dcgm-exporter-8x2kq", "namespace": "gpu-operator", "container": "nvidia-dcgm-exporter"},
-			uuid:   "GPU-1", gpu: true,
-		},
-		{
 			name:   "a reservation pod is the pod that the label names",
 			labels: map[string]string{"UUID": "GPU-1", "pod": "runai-reservation-gpu-1", "namespace": "runai-reservation", "container": "runai-reservation"},
 			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Namespace: "runai-reservation", Pod: "runai-reservation-gpu-1", Container: "runai-reservation"},
@@ -269,11 +264,6 @@ func TestRowLabels(t *testing.T) {
 			labels: map[string]string{"UUID": "GPU-1", "pod": "p", "container": "c"},
 			uuid:   "GPU-1", gpu: true,
 		},
-		{
-			name:   "the exporter's own container is no holder",
-			labels: map[string]string{"UUID": "GPU-1", "container": "my-dcgm-exporter-1"},
-			uuid:   "GPU-1", gpu: true,
-		},
 		{name: "link rows are about a link", labels: map[string]string{"gpu_uuid": "GPU-1", "nvlink": "1"}, uuid: "GPU-1"},
 		{name: "switch rows", labels: map[string]string{"nvswitch": "0", "Hostname": "n1"}, host: "n1"},
 		{name: "CPU rows reuse the GPU layout", labels: map[string]string{"cpu": "0", "cpucore": "3"}},
@@ -288,10 +278,27 @@ func TestRowLabels(t *testing.T) {
 			assert.Equal(t, tt.host, r.Get(RoleHost))
 			assert.Equal(t, tt.gpu, r.IsGPU())
 			assert.Equal(t, tt.relayed, r.Relayed())
-			h, held := r.Holder()
+			h, held := r.Named()
 			assert.Equal(t, tt.held, held)
 			assert.Equal(t, tt.holder, h)
 		})
+	}
+}
+
+func TestContainersThatAreCalledAsExportersAre(t *testing.T) {
+	for h, called := range map[Holder]bool{
+		{Namespace: "gpu-operator", Pod: "nvidia-dcgm-exporter-8x2kq", Container: "nvidia-dcgm-exporter"}: true,
+		{Namespace: "mon", Pod: "my-dcgm-exporter-8x2kq", Container: "exporter"}:                          true,
+		{Namespace: "mon", Pod: "metrics-8x2kq", Container: "dcgm-exporter"}:                              true,
+		{Container: "my-dcgm-exporter-1"}:                                                                 true,
+		{Namespace: "ns", Pod: "p", Container: "my-dcgm-exporter-1"}:                                      false,
+		{Namespace: "ns", Pod: "p", Container: "exporter"}:                                                false,
+		{Namespace: "dcgm-exporter", Pod: "p", Container: "container"}:                                    false,
+		{Container: "trainer"}: false,
+		{Job: "dcgm-exporter"}: false,
+		{}:                     false,
+	} {
+		assert.Equal(t, called, h.CalledExporter(), h)
 	}
 }
 
@@ -399,19 +406,21 @@ func TestPCIeCapacity(t *testing.T) {
 
 func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 	for want, names := range map[Model][]string{
-		{PCIe: 63.008e9, NVLink: 450e9}:       {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
-		{PCIe: 63.008e9}:                      {"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL"},
-		{PCIe: 63.008e9, NVLink: 900e9}:       {"NVIDIA B200"},
-		{NVLink: 900e9}:                       {"NVIDIA GB200"},
-		{PCIe: 31.504e9, NVLink: 300e9}:       {"NVIDIA A100-SXM4-40GB"},
-		{PCIe: 31.504e9}:                      {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
-		{PCIe: 15.76e9, NVLink: 150e9}:        {"Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB"},
-		{PCIe: 15.76e9}:                       {"Tesla V100-DGXS-32GB"},
-		{PCIe: 15.76e9, WithoutNVLink: true}:  {"Tesla T4", "NVIDIA T4", "Tesla V100-PCIE-32GB"},
-		{PCIe: 31.504e9, WithoutNVLink: true}: {"NVIDIA L40S", "NVIDIA L40"},
+		{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}: {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
+		{PCIe: 63.008e9, NVLinkGeneration: 4}:                {"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL"},
+		{NVLinkGeneration: 4}:                                {"NVIDIA H20", "NVIDIA H800", "NVIDIA H800 PCIe", "NVIDIA GH200 96GB HBM3"},
+		{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}: {"NVIDIA B200"},
+		{NVLink: 900e9, NVLinkGeneration: 5}:                 {"NVIDIA GB200"},
+		{NVLinkGeneration: 5}:                                {"NVIDIA B300 SXM6 AC", "NVIDIA GB300"},
+		{PCIe: 31.504e9, NVLink: 300e9}:                      {"NVIDIA A100-SXM4-40GB"},
+		{PCIe: 31.504e9}:                                     {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
+		{PCIe: 15.76e9, NVLink: 150e9}:                       {"Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB"},
+		{PCIe: 15.76e9}:                                      {"Tesla V100-DGXS-32GB"},
+		{PCIe: 15.76e9, WithoutNVLink: true}:                 {"Tesla T4", "NVIDIA T4", "Tesla V100-PCIE-32GB"},
+		{PCIe: 31.504e9, WithoutNVLink: true}:                {"NVIDIA L40S", "NVIDIA L40"},
 		{}: {
 			"NVIDIA A30", "NVIDIA A40", "NVIDIA RTX A4500", "NVIDIA RTX A5000", "NVIDIA RTX A5500", "NVIDIA RTX A6000",
-			"NVIDIA A800-SXM4-80GB", "NVIDIA H20", "NVIDIA H800", "NVIDIA GH200 96GB HBM3", "NVIDIA B300 SXM6 AC", "NVIDIA GB10",
+			"NVIDIA A800-SXM4-80GB", "NVIDIA GB10",
 			"Quadro RTX 6000", "Quadro RTX 8000", "Quadro GV100", "NVIDIA TITAN RTX", "NVIDIA TITAN V", "something new", "",
 		},
 		{WithoutNVLink: true}: {
@@ -528,7 +537,7 @@ func FuzzRow(f *testing.F) {
 				t.Fatalf("the order of labels matters: %v, %v", a, b)
 			}
 		}
-		if h, ok := a.Holder(); ok && h.Container == "" && h.Job == "" && (h.Pod == "" || h.Namespace == "") {
+		if h, ok := a.Named(); ok && h.Container == "" && h.Job == "" && (h.Pod == "" || h.Namespace == "") {
 			t.Fatal("a holder that nothing names")
 		}
 		ParseProfile(v1)

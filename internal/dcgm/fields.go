@@ -142,9 +142,10 @@ type Spelling struct {
 // their HELP says. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates,
 // whatever their TYPE says.
 //
-// NVLink errors have three generations of counters, sums over all links in each: the
-// …_ERROR_COUNT_TOTAL of NVLink 3 and earlier, the …_ERROR_DL_* of Hopper, on which
-// the former have no value, and of Blackwell the …_LINK_RECOVERY_*.
+// NVLink errors have three generations of counters: the …_ERROR_COUNT_TOTAL of NVLink 3
+// and earlier, the …_ERROR_DL_* of Hopper, on which the former have no value, and of
+// Blackwell the …_LINK_RECOVERY_*. The first and the last are sums over all links. The
+// second are what NVML answers where DCGM (4.6.0) names no link; nvml.h wants one named.
 //
 // Left out on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
 // NVLINK_THROUGHPUT_BYTES_PER_SECOND) is transmitted and received data in one sum

@@ -196,16 +196,6 @@ func (h *Holder) isPlain() bool {
 	return h.Container != "" && h.Pod == "" && h.Namespace == "" && h.UID == ""
 }
 
-// Holder returns who the row names as the holder of its device. It reports false when
-// the row names nobody, or only what is called as the exporter is.
-func (r *Row) Holder() (Holder, bool) {
-	h, ok := r.Named()
-	if h.CalledExporter() {
-		return r.batchJob()
-	}
-	return h, ok
-}
-
 // Named returns who the row names, whatever it is called. A pod is one only with its
 // namespace, and a job holds what no container does.
 func (r *Row) Named() (Holder, bool) {

@@ -10,6 +10,9 @@ type Model struct {
 	// PCIe and NVLink are what the links carry in one direction, in bytes per second;
 	// 0 is unknown or none.
 	PCIe, NVLink float64
+	// NVLinkGeneration is 4 of Hopper and 5 of Blackwell, which count errors in fields of
+	// their own; 0 is older or unknown.
+	NVLinkGeneration int
 	// Virtual is the guest of a virtual GPU. It shares its board's links and has
 	// none of its own.
 	Virtual bool
@@ -43,12 +46,12 @@ var models = []struct {
 	{Model{PCIe: 31.504e9, WithoutNVLink: true}, []string{"l40s", "l40"}},
 	{Model{PCIe: 31.504e9, NVLink: 300e9}, []string{"a100 sxm4"}},
 	{Model{PCIe: 31.504e9}, []string{"a100"}},
-	{Model{PCIe: 63.008e9}, []string{"h100 nvl", "h100 pcie"}},
-	{Model{PCIe: 63.008e9, NVLink: 450e9}, []string{"h100"}},
-	{Model{PCIe: 63.008e9}, []string{"h200 nvl"}},
-	{Model{PCIe: 63.008e9, NVLink: 450e9}, []string{"h200"}},
-	{Model{NVLink: 900e9}, []string{"gb200"}},
-	{Model{PCIe: 63.008e9, NVLink: 900e9}, []string{"b200"}},
+	{Model{PCIe: 63.008e9, NVLinkGeneration: 4}, []string{"h100 nvl", "h100 pcie", "h200 nvl"}},
+	{Model{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}, []string{"h100", "h200"}},
+	{Model{NVLinkGeneration: 4}, []string{"h20", "h800", "gh200"}},
+	{Model{NVLink: 900e9, NVLinkGeneration: 5}, []string{"gb200"}},
+	{Model{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}, []string{"b200"}},
+	{Model{NVLinkGeneration: 5}, []string{"b100", "b300", "gb300"}},
 
 	{Model{}, []string{"quadro rtx 5000", "quadro rtx 6000", "quadro rtx 8000"}},
 	{Model{WithoutNVLink: true}, []string{

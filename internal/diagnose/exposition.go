@@ -103,13 +103,14 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	e.seen.rows++
 	var text dcgm.Row
 	var clues Clues
-	target := ""
+	target, federated := "", false
 	for _, l := range labels {
 		text.Set(l.Name, l.Value)
 		clues.Label(l.Name, l.Value)
 		if l.Name == "instance" {
 			target = l.Value
 		}
+		federated = federated || l.Name == "job" || l.Name == "instance"
 	}
 	e.scrape.Clues.Merge(clues)
 	sp, known := dcgm.Lookup(name)
@@ -136,7 +137,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 	e.noteHost(&text)
 	r := row{device: d, spelling: sp, exposed: value}
-	e.noteHolder(&r, &text)
+	e.noteHolder(&r, &text, federated)
 	if known {
 		e.seen.baseUnits = e.seen.baseUnits || sp.BaseUnits
 		e.rows = append(e.rows, r)
@@ -218,17 +219,18 @@ func (e *Exposition) noteHost(text *dcgm.Row) {
 	}
 }
 
-// noteHolder notes the container that the row names.
-func (e *Exposition) noteHolder(r *row, text *dcgm.Row) {
-	r.holder, r.held = text.Holder()
-	plain, named := text.Plain()
+// noteHolder notes the container that the row names. An exporter itself never names its
+// own pod; of the labels of a Prometheus, by which a row is federated, the name tells.
+func (e *Exposition) noteHolder(r *row, text *dcgm.Row, federated bool) {
+	r.holder, r.held = text.Named()
+	if r.held && federated && r.holder.CalledExporter() {
+		r.held, e.seen.ownPod = false, true
+	}
 	if r.relayed = text.Relayed(); r.relayed {
 		e.seen.relayed = true
-		if !slices.Contains(e.targets, plain) {
+		if plain, _ := text.Plain(); !slices.Contains(e.targets, plain) {
 			e.targets = append(e.targets, plain)
 		}
-	} else if named && !r.held {
-		e.seen.ownPod = true
 	}
 	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
 }

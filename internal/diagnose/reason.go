@@ -31,6 +31,8 @@ const (
 	Sensor
 	// Link means that the model lacks the link.
 	Link
+	// NoCounter means that NVLinks of the model's generation do not count that.
+	NoCounter
 	// Capacity means that the link's capacity is unknown.
 	Capacity
 	// Unit means that nothing in the scrape tells a ratio from a percentage.
@@ -61,6 +63,7 @@ var reasons = [...]struct{ code, text string }{
 	OthersOnly:    {"others_only", "not supported by this model; others of the exporter show it"},
 	Sensor:        {"sensor", "reads 0: there is no such sensor"},
 	Link:          {"link", "the model has no NVLink"},
+	NoCounter:     {"no_counter", "NVLinks of this generation do not count that"},
 	Capacity:      {"capacity", "the link's capacity is unknown"},
 	Unit:          {"unit", "0 to 1 or 0 to 100? nothing in the scrape tells"},
 	Free:          {"free", "nobody holds the device"},
@@ -89,7 +92,7 @@ func ParseReason(code string) (Reason, bool) {
 // exporter changes them.
 func (r Reason) Lasting() bool {
 	switch r {
-	case MIG, VGPU, OthersOnly, Sensor, Link, Free, Unprofiled:
+	case MIG, VGPU, OthersOnly, Sensor, Link, NoCounter, Free, Unprofiled:
 		return true
 	}
 	return false

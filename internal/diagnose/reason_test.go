@@ -16,6 +16,7 @@ func TestReasons(t *testing.T) {
 		rtx50    = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_GeForce_RTX_5090 Hostname=n"
 		guest    = " UUID=GPU-1 pci_bus_id=0 modelName=GRID_A100-10C Hostname=n"
 		guestH   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100-20C Hostname=n"
+		b200     = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_B200 Hostname=n"
 		old      = " UUID=GPU-1 modelName=Tesla_T4 Hostname=n"
 		new483   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100_80GB_HBM3 hostname=n"
 	)
@@ -34,7 +35,7 @@ func TestReasons(t *testing.T) {
 		{"HELP without a row shows that the field is listed", []string{"HELP POWER_USAGE Power draw (in W).", "GPU_TEMP 30" + gpu}, "hw.power", "gpu: likely no_value"},
 		{"of two GPUs of a model one has no value", []string{"POWER_USAGE 16" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_L4"}, "hw.power", "gpu: yes, gpu: likely no_value"},
 		{"only another model shows the field", []string{"POWER_USAGE 16" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 modelName=NVIDIA_H100"}, "hw.power", "gpu: yes, gpu: likely others_only"},
-		{"a row of a link shows that the field is listed", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL 0 nvlink=1 gpu_uuid=GPU-1", "GPU_TEMP 30 " + h100}, "hw.errors{nvlink_replay}", "gpu: likely no_value"},
+		{"a row of a link shows that the field is listed", []string{"NVLINK_ERROR_DL_REPLAY 0 nvlink=1 gpu_uuid=GPU-1", "GPU_TEMP 30 " + h100}, "hw.errors{nvlink_replay}", "gpu: likely no_value"},
 
 		{"a memory temperature of 0 is no sensor", []string{"MEMORY_TEMP 0" + gpu}, "hw.temperature{memory}", "gpu: sensor"},
 		{"half of a memory makes no ratio", []string{"FB_USED 1" + gpu}, "hw.gpu.memory.utilization", "gpu: likely not_in_csv"},
@@ -94,6 +95,15 @@ func TestReasons(t *testing.T) {
 		{"an L4 has no NVLink", []string{"GPU_TEMP 30" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
 		{"a sentinel does not make one", []string{"PROF_NVLINK_TX_BYTES NaN" + gpu, "PROF_DRAM_ACTIVE 1" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
 		{"an H100 has", []string{"GPU_TEMP 30 " + h100}, "gpu.nvlink.throughput{transmit}", "gpu: likely not_in_csv"},
+		{"a Hopper has errors of links that are not listed", []string{"GPU_TEMP 30 " + h100}, "hw.errors{nvlink_replay}", "gpu: likely not_in_csv"},
+		{"without the sums over lanes", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL NaN " + h100}, "hw.errors{nvlink_replay}", "gpu: likely not_in_csv"},
+		{"a sentinel of its own counters is one", []string{"NVLINK_ERROR_DL_CRC NaN " + h100}, "hw.errors{nvlink_crc}", "gpu: no_value"},
+		{"an old exporter does not know them", []string{"GPU_TEMP 30 UUID=GPU-1 modelName=NVIDIA_H100_PCIe Hostname=n"}, "hw.errors{nvlink_crc}", "gpu: likely exporter"},
+		{"a Blackwell counts recoveries", []string{"GPU_TEMP 30" + b200}, "hw.errors{nvlink_recovery}", "gpu: likely not_in_csv"},
+		{"and no CRC errors", []string{"GPU_TEMP 30" + b200}, "hw.errors{nvlink_crc}", "gpu: likely no_counter"},
+		{"whatever is listed", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL NaN" + b200, "NVLINK_ERROR_DL_REPLAY NaN" + b200}, "hw.errors{nvlink_replay}", "gpu: likely no_counter"},
+		{"but a value is one", []string{"NVLINK_ERROR_DL_REPLAY 0" + b200}, "hw.errors{nvlink_replay}", "gpu: yes"},
+		{"one half of the outcomes makes no recoveries", []string{"NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS 0" + b200}, "hw.errors{nvlink_recovery}", "gpu: likely not_in_csv"},
 		{"an unknown capacity makes no utilization", []string{"PROF_PCIE_TX_BYTES 1" + gpu}, "gpu.pcie.utilization{transmit}", "gpu: capacity"},
 		{"fields tell the capacity", []string{"PROF_PCIE_TX_BYTES 1" + gpu, "PCIE_MAX_LINK_GEN 4" + gpu, "PCIE_MAX_LINK_WIDTH 16" + gpu}, "gpu.pcie.utilization{transmit}", "gpu: yes"},
 		{"a model tells the capacity", []string{"PROF_PCIE_TX_BYTES 1 " + h100}, "gpu.pcie.utilization{transmit}", "gpu: yes"},
@@ -110,7 +120,11 @@ func TestReasons(t *testing.T) {
 
 		{"a pod's name is a holder", []string{"GPU_TEMP 30 " + boardPod}, "gpu.device.holder", "gpu: yes"},
 		{"no pod anywhere", []string{"GPU_TEMP 30" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
-		{"the exporter's own pod is none", []string{"GPU_TEMP 30 pod=nvidia-dcgm-exporter-x7 namespace=gpu-operator" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"the exporter itself names no pod of its own, whatever it is called", []string{"GPU_TEMP 30 pod=load-dcgm-exporter-x7 namespace=team" + gpu}, "gpu.device.holder", "gpu: yes"},
+		{"a Prometheus names the exporter's", []string{"GPU_TEMP 30 job=dcgm pod=nvidia-dcgm-exporter-x7 namespace=gpu-operator" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"which its instance label shows as well", []string{"GPU_TEMP 30 instance=10.0.0.1:9400 pod=nvidia-dcgm-exporter-x7 namespace=gpu-operator" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
+		{"but not a pod that is called otherwise", []string{"GPU_TEMP 30 job=dcgm pod=p namespace=ns" + gpu}, "gpu.device.holder", "gpu: yes"},
+		{"the use of a pod that is called as exporters are", []string{"FB_USED 9 " + h100, "FB_USED 4 pod=load-dcgm-exporter-x7 namespace=team " + h100}, "k8s.container.gpu.memory.usage", "gpu: yes"},
 		{"an empty pod label is a free device", []string{"GPU_TEMP 30 pod=- namespace=- container=-" + gpu}, "gpu.device.holder", "gpu: likely free"},
 		{"an empty pod uid says nothing", []string{"GPU_TEMP 30 pod_uid=-" + gpu}, "gpu.device.holder", "gpu: likely no_pod_labels"},
 		{"a free device beside a held one", []string{"GPU_TEMP 30 " + boardPod, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1"}, "gpu.device.holder", "gpu: yes, gpu: likely free"},

@@ -233,7 +233,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	out := Advice{CSV: []Lines{}, Newer: []Lines{}, Settings: []string{}}
 	asked := map[dcgm.ID]bool{}
 	var reasons [NumReasons]bool
-	profiling := false
+	profiling, since4 := false, false
 	for i := range signals {
 		for _, of := range verdicts {
 			v := &of[i]
@@ -255,14 +255,14 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 					asked[id] = true
 					addLine(to, v.Signal, e.line(id))
 					profiling = profiling || isProfiling(id)
+					since4 = since4 || isSince4(id) || id == dcgm.ClocksEventReasons
 				}
 			}
 		}
 	}
 	with := situation{
 		reasons: &reasons, lines: len(out.CSV)+len(out.Newer) > 0, profiling: profiling,
-		maybe3: e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[dcgm.FBReserved] == Unseen &&
-			(asked[dcgm.ClocksEventReasons] || asked[dcgm.EventTimeSWPowerCap]),
+		maybe3: e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[dcgm.FBReserved] == Unseen && since4,
 	}
 	for _, s := range settings {
 		if s.when(with) {
@@ -343,7 +343,7 @@ var settings = []struct {
 	},
 	{
 		func(s situation) bool { return s.maybe3 },
-		"If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS.",
+		"If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*.",
 	},
 	{
 		func(s situation) bool { return s.profiling || s.reasons[NoProfiling] },
@@ -363,7 +363,7 @@ var settings = []struct {
 	},
 	{
 		func(s situation) bool { return s.reasons[OldExporter] },
-		"Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS): dcgm-exporter 4.x.",
+		"Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS) and NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x.",
 	},
 	{
 		func(s situation) bool { return s.reasons[NoValue] },

@@ -94,6 +94,42 @@ func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
 	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "one that may be a 4.x gets them as its own")
 }
 
+// Each generation of NVLink has counters of its own.
+func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
+	lanes := []string{
+		"DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+		"DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+	}
+	hopper := []string{"DEV_NVLINK_ERROR_DL_CRC", "DEV_NVLINK_ERROR_DL_REPLAY", "DEV_NVLINK_ERROR_DL_RECOVERY"}
+	blackwell := []string{"DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"}
+	for model, want := range map[string][]string{
+		"NVIDIA_A100-SXM4-80GB": lanes, "Tesla_V100-SXM2-16GB": lanes, "something_new": lanes,
+		"NVIDIA_H100_80GB_HBM3": hopper, "NVIDIA_H200_NVL": hopper, "NVIDIA_GH200_480GB": hopper, "NVIDIA_H20": hopper,
+		"NVIDIA_B200": blackwell, "NVIDIA_GB200": blackwell, "NVIDIA_B300_SXM6_AC": blackwell,
+		"NVIDIA_L4": nil,
+	} {
+		t.Run(model, func(t *testing.T) {
+			row := "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 hostname=n modelName=" + model
+			var got []string
+			for _, l := range lines(expose(t, row).Report()) {
+				if strings.Contains(l, "_NVLINK_") && strings.HasPrefix(l, "DEV_") {
+					got = append(got, l)
+				}
+			}
+			assert.ElementsMatch(t, want, got)
+		})
+	}
+	var newer []string
+	report := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n modelName=NVIDIA_H100_PCIe").Report()
+	for _, group := range report.TurnOn.Newer {
+		newer = append(newer, group.Lines...)
+	}
+	assert.Contains(t, strings.Join(newer, "\n"), "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC, counter, ", "an exporter before 4.x refuses the line")
+	assert.Contains(t, strings.Join(report.TurnOn.Settings, "\n"), "NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x")
+	maybe := expose(t, "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=NVIDIA_H100_PCIe").Report()
+	assert.Contains(t, strings.Join(maybe.TurnOn.Settings, "\n"), "leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and")
+}
+
 func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
 	with := func(rows ...string) string { return strings.Join(expose(t, rows...).Report().TurnOn.Settings, "\n") }
 	assert.Contains(t, with("UNCORRECTABLE_REMAPPED_ROWS 9223372036854775794 "+h100), "dcgmi dmon")
@@ -184,8 +220,10 @@ func TestWarnings(t *testing.T) {
 		{"PCIe is 0 in one direction", []string{"PROF_GR_ENGINE_ACTIVE 0.9 " + l4, "PROF_PCIE_TX_BYTES 0 " + l4, "PROF_PCIE_RX_BYTES 8 " + l4}, nil},
 		{"sentinels leak", []string{"FB_USED 9223372036854775794 " + l4}, []string{"no_values"}},
 		{"a Prometheus in between", []string{"GPU_TEMP 30 exported_pod=p pod=x " + l4}, []string{"relayed"}},
-		{"a Prometheus in between, and a free GPU", []string{"GPU_TEMP 30 exported_pod=p pod=x " + l4, "GPU_TEMP 30 pod=x UUID=GPU-2 Hostname=n"}, []string{"relayed", "exporter_as_holder"}},
-		{"the exporter's own pod", []string{"GPU_TEMP 30 pod=dcgm-exporter-8x " + l4}, []string{"exporter_as_holder"}},
+		{"a Prometheus in between, and a free GPU", []string{"GPU_TEMP 30 exported_pod=p exported_namespace=ns pod=x namespace=mon " + l4, "GPU_TEMP 30 pod=x namespace=mon UUID=GPU-2 Hostname=n"}, []string{"relayed", "exporter_as_holder"}},
+		{"the exporter's own pod", []string{"GPU_TEMP 30 job=dcgm pod=dcgm-exporter-8x namespace=mon " + l4}, []string{"exporter_as_holder"}},
+		{"a workload that is called as the exporter", []string{"GPU_TEMP 30 pod=dcgm-exporter-8x namespace=team " + l4}, nil},
+		{"a pod without its namespace", []string{"GPU_TEMP 30 pod=p " + l4}, nil},
 		{"a placeholder's pod", []string{"GPU_TEMP 30 pod=x namespace=runai-reservation " + l4}, []string{"reservation_as_holder"}},
 		{"the claim of an instance on a board", []string{"GPU_TEMP 30 dra_mig_device_uuid=MIG-1 " + l4}, []string{"claim_on_board"}},
 		{"the claim of an instance on the instance", []string{"GPU_TEMP 30 dra_mig_device_uuid=MIG-1 " + mig7}, nil},

@@ -236,11 +236,11 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true
 		return v
 	}
-	// The usual source explains most; another one only when the usual one is out
-	// of reach and the other is not.
+	// The usual source of the model explains most; another one only when the usual one
+	// is out of reach and the other is not.
 	for i, set := range s.Sources {
 		missing, reason, likely := d.why(set)
-		if i == 0 || reason == NotInCSV && v.Reason.replaceable() && canBeListed(missing) {
+		if i == 0 || v.Reason == NoCounter || reason == NotInCSV && v.Reason.replaceable() && canBeListed(missing) {
 			v.Missing, v.Reason, v.Likely = missing, reason, likely
 		}
 	}
@@ -287,6 +287,8 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 		return VGPU, true
 	case isNVLink(id) && d.known.WithoutNVLink:
 		return Link, true
+	case d.lacksCounter(id):
+		return NoCounter, true
 	case isProfiling(id) && d.known.WithoutProfiling:
 		return Unprofiled, true
 	case state >= Blank && isProfiling(id) && s.profilingFails():
@@ -309,7 +311,7 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 		return NoValue, true
 	case id == dcgm.XIDLast && s.Clues.Age() >= Since335:
 		return NoEvent, true
-	case isEventTime(id) && s.Clues.Age() == Before335:
+	case isSince4(id) && s.Clues.Age() == Before335:
 		return OldExporter, true
 	}
 	return NotInCSV, true
@@ -388,6 +390,29 @@ func (s *Scrape) profilingFails() bool {
 func isProfiling(id dcgm.ID) bool { return strings.HasPrefix(catalogue[id].Name, "DCGM_FI_PROF_") }
 
 func isNVLink(id dcgm.ID) bool { return strings.Contains(catalogue[id].Name, "_NVLINK_") }
+
+// isSince4 reports whether exporters before 4.x do not know a field.
+func isSince4(id dcgm.ID) bool { return isEventTime(id) || isLinkCounter(id) }
+
+// isLinkCounter reports whether a field counts the errors of NVLink 4 or 5.
+func isLinkCounter(id dcgm.ID) bool {
+	return id >= dcgm.NVLinkLinkCRC && id <= dcgm.NVLinkRecoveryFailed
+}
+
+// lacksCounter reports whether a field counts the NVLink errors of another generation
+// than the model's. Where that is not known, none does.
+func (d *Device) lacksCounter(id dcgm.ID) bool {
+	of := 0
+	switch {
+	case id >= dcgm.NVLinkCRCFlit && id <= dcgm.NVLinkRecovery:
+		of = 3
+	case id >= dcgm.NVLinkLinkCRC && id <= dcgm.NVLinkLinkRecovery:
+		of = 4
+	case isLinkCounter(id):
+		of = 5
+	}
+	return of != 0 && d.known.NVLinkGeneration != 0 && of != d.known.NVLinkGeneration
+}
 
 func isMemory(id dcgm.ID) bool { return id >= dcgm.FBUsed && id <= dcgm.FBReserved }
 

@@ -78,14 +78,11 @@ func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
 func checkDiagnosis(t *testing.T, rows []row) {
 	t.Helper()
 	md := diagnosed(t, rows)
-	if md == (pmetric.Metrics{}) {
-		return // nothing in it is about a GPU
-	}
 	available, made := map[deviceSignal]string{}, map[deviceSignal]bool{}
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
 			contract, ours := signal.Lookup(m.Name())
-			if !ours {
+			if !ours || contract == signal.GPUExporterUp {
 				continue
 			}
 			for _, dp := range points.Of(m).All() {
@@ -100,6 +97,9 @@ func checkDiagnosis(t *testing.T, rows []row) {
 				made[deviceSignal{id, nameOf(contract, dp)}] = true
 			}
 		}
+	}
+	if len(made)+len(available) == 0 {
+		return // nothing that is known of a GPU is in it
 	}
 	for key, reason := range available {
 		assert.Equal(t, made[key], reason == "", "%v %q", key, reason)
@@ -123,13 +123,15 @@ func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	config := "metrics: {gpu.signal.available: {enabled: true}}"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o600))
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
-	var out pmetric.Metrics
+	out := pmetric.NewMetrics()
 	for _, seconds := range []int64{10, 20} {
 		sink.Reset()
-		require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{seconds, rows})))
-		if all := sink.AllMetrics(); len(all) > 0 {
-			out = all[0]
-		}
+		// As the dcgm receiver has it, which reads what gpudoctor reads.
+		md := pmetric.NewMetrics()
+		up(md, seconds, urlA, 1)
+		onResources(scrape{seconds, rows}).ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
+		require.NoError(t, p.ConsumeMetrics(context.Background(), md))
+		out = sink.AllMetrics()[0]
 	}
 	return out
 }
@@ -187,9 +189,12 @@ func TestTheDiagnosisKnowsWhatAModelCannotHave(t *testing.T) {
 		dram        = "gpu.dram.active"
 		power       = "hw.power"
 		xid         = "hw.errors{xid}"
+		crc         = "hw.errors{nvlink_crc}"
+		recovery    = "hw.errors{nvlink_recovery}"
 	)
 	for model, want := range map[string]map[string]string{
-		"NVIDIA H100 80GB HBM3":          {throughput: "not_in_csv", dram: "not_in_csv", utilization: "", power: "not_in_csv", xid: "no_event"},
+		"NVIDIA H100 80GB HBM3":          {throughput: "not_in_csv", dram: "not_in_csv", utilization: "", power: "not_in_csv", xid: "no_event", crc: "not_in_csv"},
+		"NVIDIA B200":                    {throughput: "not_in_csv", crc: "no_counter", recovery: "not_in_csv"},
 		"NVIDIA A10":                     {throughput: "link", dram: "not_in_csv", utilization: "capacity"},
 		"NVIDIA A16":                     {throughput: "link"},
 		"NVIDIA A2":                      {throughput: "link"},

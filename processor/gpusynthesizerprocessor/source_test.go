@@ -402,6 +402,50 @@ func TestBesideAnExporterNVMLGivesProcessesOnly(t *testing.T) {
 	})
 }
 
+// gpudoctor reads what the dcgm receiver scrapes.
+func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
+	gpu := func(uuid, labels string) string {
+		return `DCGM_FI_DEV_GPU_TEMP{UUID="` + uuid + `",Hostname="n",` + labels + `} 30` + "\n"
+	}
+	const (
+		exporter = `namespace="mon",pod="nvidia-dcgm-exporter-7xk2p",container="exporter",job="dcgm"`
+		custom   = `namespace="mon",pod="gpu-metrics-7xk2p",container="exporter",instance="10.0.0.1:9400"`
+		workload = `namespace="team",pod="load-dcgm-exporter",container="main"`
+	)
+	relayed := func(labels string) string {
+		return labels + `,exported_namespace="ns",exported_pod="p",exported_container="c"`
+	}
+	for name, body := range map[string]string{
+		"a workload that is called as exporters are": gpu("GPU-1", workload) + gpu("GPU-2", `namespace="",pod="",container=""`),
+		"the same by a Prometheus":                   gpu("GPU-1", workload+`,job="dcgm"`),
+		"the exporter by a Prometheus":               gpu("GPU-1", exporter) + gpu("GPU-2", relayed(exporter)),
+		"an exporter of another name":                gpu("GPU-1", custom) + gpu("GPU-2", relayed(custom)),
+		"a workload beside an exporter":              gpu("GPU-1", `namespace="ns",pod="p",container="c",job="x"`) + gpu("GPU-2", relayed(custom)),
+		"an exporter that a workload is called as":   gpu("GPU-1", custom+`,exported_namespace="team",exported_pod="load-dcgm-exporter",exported_container="main"`),
+		"a container without a pod":                  gpu("GPU-1", `container="my-dcgm-exporter-load"`),
+		"a job beside the exporter's pod":            gpu("GPU-1", exporter+`,hpc_job="7"`) + gpu("GPU-2", `hpc_job="8"`),
+		"a pod without its namespace":                gpu("GPU-1", `pod="p"`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPipeline(t)
+			p.play([]delivery{scraped(t, 20, urlA, body)})
+			var held []string
+			for dp := range points.All(p.sink.AllMetrics()[0]) {
+				if dp.Metric.Name() == signal.GPUDeviceHolder.Name {
+					held = append(held, text(dp.Attributes(), signal.HardwareID))
+				}
+			}
+			var told []string
+			for key, reason := range doctor(parse(t, body)) {
+				if key.signal == signal.GPUDeviceHolder.Name && reason == "" {
+					told = append(told, key.id)
+				}
+			}
+			assert.ElementsMatch(t, held, told)
+		})
+	}
+}
+
 func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
 	const (
 		called  = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="team",pod="dcgm-exporter-load",container="main"} 30`

@@ -130,6 +130,8 @@ func (b *batch) device(d *collect.Device) pcommon.Map {
 	put(attrs, signal.HardwareModel, d.Model)
 	attrs.PutStr(signal.HardwareVendor, signal.VendorNVIDIA)
 	attrs.PutStr(signal.HardwareType, signal.TypeGPU)
+	put(attrs, signal.HardwareDriverVersion, d.Driver)
+	put(attrs, signal.HardwareSerialNumber, d.Serial)
 	put(attrs, signal.MIGProfile, d.Profile)
 	put(attrs, signal.MIGInstanceID, d.Instance)
 	put(attrs, signal.MIGUUID, d.MIGUUID)

@@ -52,6 +52,10 @@ func (l *fakeLibrary) get() script {
 
 func (l *fakeLibrary) open(string) (library, error) { return l, l.get().opening }
 
+func (*fakeLibrary) Driver() string { return "" }
+
+func (*fakeLibrary) Serial(nvml.Device) (string, error) { return "", nvml.ErrNotSupported }
+
 func (l *fakeLibrary) DeviceCount() (int, error) {
 	s := l.get()
 	if s.reading != nil {

@@ -99,7 +99,7 @@ func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 	}), "PcieThroughput")
 	assert.NotContains(t, asked(t, func(cfg *Config) { cfg.Processes = false }), "Process")
 	assert.Equal(t, "nvmlSystemGetDriverVersion nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetUUID nvmlDeviceGetName "+
-		"nvmlDeviceGetMinorNumber nvmlDeviceGetMigMode nvmlDeviceGetComputeRunningProcesses_v3 "+
+		"nvmlDeviceGetMinorNumber nvmlDeviceGetSerial nvmlDeviceGetMigMode nvmlDeviceGetComputeRunningProcesses_v3 "+
 		"nvmlDeviceGetGraphicsRunningProcesses_v3 nvmlDeviceGetMPSComputeRunningProcesses_v3 nvmlDeviceGetProcessUtilization",
 		asked(t, func(cfg *Config) { cfg.ProcessesOnly = true }))
 }

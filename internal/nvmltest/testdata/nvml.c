@@ -3,12 +3,12 @@
 //
 //   init rc=9                     nvmlInit fails with that code
 //   driver version=580.95.05      the driver's version; without the line 590.48.01
-//   gpu key=value...              a board: uuid name minor migmode and, in NVML's units,
+//   gpu key=value...              a board: uuid name serial minor migmode and, in NVML's units,
 //                                 total reserved free used util enc dec power energy temp
 //                                 sm mem reasons tx rx gen width violation ecc replays
 //   field id=82 type=1 value=40   a field value of the last board; rc= its result, of
 //                                 which -1 leaves everything as the caller had it; the
-//                                 value none is all ones
+//                                 value none is all ones; link=3 answers to this scope
 //   mig key=value...              a MIG device of the last board: uuid name index gi
 //                                 total reserved free used
 //   proc key=value...             a process of the last board: pid mem gi kind=c|g|m sm
@@ -35,7 +35,7 @@ enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4,
     NOT_FOUND = 6, INSUFFICIENT_SIZE = 7
 };
-enum { MAX_GPUS = 16, MAX_MIGS = 8, MAX_PROCS = 512, MAX_FIELDS = 32, MAX_RULES = 32, MAX_LINE = 1024 };
+enum { MAX_GPUS = 16, MAX_MIGS = 8, MAX_PROCS = 512, MAX_FIELDS = 128, MAX_RULES = 32, MAX_LINE = 1024 };
 #define NONE 0xffffffffu
 #define ABSENT (~0ull - 1)
 #define NO_VALUE 1e300
@@ -55,7 +55,7 @@ typedef struct {
 } mig;
 
 typedef struct { unsigned int pid, gi, sm; char kind; unsigned long long memory; } process;
-typedef struct { unsigned int id, type; int rc; double value; } field;
+typedef struct { unsigned int id, link, type; int rc; double value; } field;
 
 typedef struct {
     handle h;
@@ -160,6 +160,7 @@ static int read_script(void) {
         } else if (!strncmp(line, "field ", 6)) {
             field *v = &g->fields[g->nfields++];
             v->id = (unsigned)number(line, "id", 0);
+            v->link = (unsigned)number(line, "link", 0);
             v->type = (unsigned)number(line, "type", 3);
             v->rc = (int)number(line, "rc", 0);
             if (get(line, "value", text, sizeof text)) v->value = strcmp(text, "none") ? strtod(text, NULL) : NO_VALUE;
@@ -258,6 +259,15 @@ API nvmlDeviceGetHandleByIndex_v2(unsigned int i, void **h) {
 API nvmlDeviceGetUUID(handle *h, char *out, unsigned int size) {
     ENTER(h);
     snprintf(out, size, "%s", h->is_mig ? ((mig *)h)->uuid : ((gpu *)h)->uuid);
+    return SUCCESS;
+}
+
+API nvmlDeviceGetSerial(handle *h, char *out, unsigned int size) {
+    ENTER(h);
+    if (h->is_mig) return INVALID_ARGUMENT;
+    char text[96];
+    if (!get(((gpu *)h)->r.line, "serial", text, sizeof text)) return NOT_SUPPORTED;
+    snprintf(out, size, "%s", text);
     return SUCCESS;
 }
 
@@ -471,7 +481,7 @@ API nvmlDeviceGetFieldValues(handle *h, int n, field_value *values) {
         v->result = NOT_SUPPORTED;
         for (int j = 0; j < g->nfields; j++) {
             const field *f = &g->fields[j];
-            if (f->id != v->field_id) continue;
+            if (f->id != v->field_id || f->link != v->scope_id) continue;
             v->result = f->rc;
             v->value_type = (int)f->type;
             memset(&v->value, 0xff, sizeof v->value);

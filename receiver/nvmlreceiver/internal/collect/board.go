@@ -63,12 +63,45 @@ var fields = [...]struct {
 	{nvml.FieldRemappedCorrectable, dcgm.None, noQuery, []output{{signal.HwErrors, "row_remap_correctable"}}},
 	{nvml.FieldRemappedUncorrected, dcgm.None, noQuery, []output{{signal.HwErrors, "row_remap_uncorrectable"}}},
 	{nvml.FieldPCIeReplays, dcgm.None, nvml.PCIeReplays, []output{{signal.HwErrors, "pcie_replay"}}},
-	{nvml.FieldNVLinkReplay, dcgm.None, noQuery, []output{{signal.HwErrors, "nvlink_replay"}}},
-	{nvml.FieldNVLinkRecovery, dcgm.None, noQuery, []output{{signal.HwErrors, "nvlink_recovery"}}},
-	// These two are one sample together.
-	{nvml.FieldNVLinkCRCFlit, dcgm.None, noQuery, nil},
-	{nvml.FieldNVLinkCRCData, dcgm.None, noQuery, nil},
 }
+
+// linkErrors are the errors of a board's NVLinks.
+var linkErrors = [...]struct {
+	own string
+	// total are fields of all links together, which Hopper and later have no value of.
+	// They add up.
+	total []nvml.FieldID
+	// single are fields of one link, the newest generation's first.
+	single []nvml.FieldID
+}{
+	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
+	{
+		"nvlink_recovery", []nvml.FieldID{nvml.FieldNVLinkRecovery},
+		[]nvml.FieldID{nvml.FieldNVLinkRecoveryEvents, nvml.FieldNVLinkErrorRecovery},
+	},
+	{
+		"nvlink_crc", []nvml.FieldID{nvml.FieldNVLinkCRCFlit, nvml.FieldNVLinkCRCData},
+		[]nvml.FieldID{nvml.FieldNVLinkErrorCRC},
+	},
+}
+
+// maxLinks is NVML_NVLINK_MAX_LINKS of driver 610. A board that says to have more is not
+// asked for some of them.
+const maxLinks = 36
+
+// asked are the values that one call gives: those of fields, then those of linkErrors'
+// totals, then the number of links.
+var asked = func() (values []nvml.FieldValue) {
+	for i := range fields {
+		values = append(values, nvml.FieldValue{ID: fields[i].id})
+	}
+	for i := range linkErrors {
+		for _, id := range linkErrors[i].total {
+			values = append(values, nvml.FieldValue{ID: id})
+		}
+	}
+	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
+}()
 
 var directions = [...]struct {
 	query nvml.Query
@@ -95,7 +128,7 @@ func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 			r.eventReasons(d, mask)
 		}
 	}
-	r.fieldSamples(handle, d)
+	r.fieldSamples(handle, m)
 	r.pcieSamples(handle, m)
 }
 
@@ -116,7 +149,7 @@ func (r *reader) eventReasons(d *Device, mask float64) {
 
 var saturationReasons = dcgm.SaturationReasons()
 
-func (r *reader) fieldSamples(handle nvml.Device, d *Device) {
+func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 	if r.lost {
 		return
 	}
@@ -125,8 +158,6 @@ func (r *reader) fieldSamples(handle nvml.Device, d *Device) {
 			r.values[i].OK = false
 		}
 	}
-	var crc float64
-	parts := 0
 	for i := range fields {
 		f, v := &fields[i], r.values[i]
 		if !v.OK && f.fallback != noQuery {
@@ -134,20 +165,73 @@ func (r *reader) fieldSamples(handle nvml.Device, d *Device) {
 		}
 		switch {
 		case !v.OK:
-		case f.outputs == nil:
-			crc += v.Value
-			parts++
 		case f.id == nvml.FieldMemoryTemperature && v.Value == 0:
 			// A board without the sensor.
 		default:
 			for _, o := range f.outputs {
-				r.sample(o.metric, d, o.own, f.unit, v.Value)
+				r.sample(o.metric, m.device, o.own, f.unit, v.Value)
 			}
 		}
 	}
-	if parts == 2 {
-		r.sample(signal.HwErrors, d, "nvlink_crc", dcgm.None, crc)
+	r.linkErrorSamples(handle, m, r.values[len(fields):])
+}
+
+// linkErrorSamples adds a sample for each kind of errors that the board's NVLinks count.
+// Values are those of the totals, and the number of links.
+func (r *reader) linkErrorSamples(handle nvml.Device, m *memo, values []nvml.FieldValue) {
+	links := values[len(values)-1]
+	if links.OK && links.Value > maxLinks {
+		r.stats.ValuesDropped++
+		links.OK = false
 	}
+	for i := range linkErrors {
+		e := &linkErrors[i]
+		sum, ok := 0.0, true
+		for _, v := range values[:len(e.total)] {
+			sum, ok = sum+v.Value, ok && v.OK
+		}
+		values = values[len(e.total):]
+		for _, id := range e.single {
+			if !ok && links.OK && r.wants(signal.HwErrors) {
+				sum, ok = r.linkSum(handle, m, id, int(links.Value))
+			}
+		}
+		if ok {
+			r.sample(signal.HwErrors, m.device, e.own, dcgm.None, sum)
+		}
+	}
+}
+
+// linkSum adds a field of single links up. A link that does not answer any more, as one
+// that failed, counts with what it had: the sum of the others alone would be less, as
+// after a reset. It reports false where none answers.
+func (r *reader) linkSum(handle nvml.Device, m *memo, id nvml.FieldID, links int) (sum float64, ok bool) {
+	if r.lost {
+		return 0, false
+	}
+	r.links = r.links[:0]
+	for link := range links {
+		r.links = append(r.links, nvml.FieldValue{ID: id, Link: uint32(link)})
+	}
+	if r.failed(r.lib.FieldValues(handle, r.links)) {
+		return 0, false
+	}
+	if m.links == nil {
+		m.links = map[nvml.FieldID][maxLinks]float64{}
+	}
+	last := m.links[id]
+	for link, v := range r.links {
+		if v.OK {
+			last[link], ok = v.Value, true
+		}
+	}
+	for _, v := range last {
+		sum += v
+	}
+	if ok {
+		m.links[id] = last
+	}
+	return sum, ok
 }
 
 // pcieSamples reads the throughput of the PCIe link, which takes 20 ms for each

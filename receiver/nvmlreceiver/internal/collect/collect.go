@@ -22,6 +22,8 @@ type Library interface {
 	MIGDevice(board nvml.Device, index int) (nvml.Device, error)
 	UUID(d nvml.Device) (string, error)
 	Name(d nvml.Device) (string, error)
+	Driver() string
+	Serial(board nvml.Device) (string, error)
 	Query(d nvml.Device, q nvml.Query) (uint64, error)
 	Memory(d nvml.Device) (nvml.Memory, error)
 	FieldValues(d nvml.Device, values []nvml.FieldValue) error
@@ -41,6 +43,10 @@ type Device struct {
 	Name string
 	// Model is the board's.
 	Model string
+	// Driver is the version of the driver, empty when it is unknown.
+	Driver string
+	// Serial is the serial number of a board, empty when it has none.
+	Serial string
 	// Instance, Profile and MIGUUID describe a GPU instance. The UUID is that of
 	// its MIG device; it is empty where compute instances share the GPU instance.
 	Instance, Profile, MIGUUID string
@@ -103,6 +109,7 @@ type Collector struct {
 
 	// Reused memory.
 	values    []nvml.FieldValue
+	links     []nvml.FieldValue
 	processes []nvml.Process
 	samples   []nvml.ProcessSample
 	usage     map[uint32]usage
@@ -118,6 +125,8 @@ type memo struct {
 	sampled uint64
 	// capacity is that of the board's PCIe link in By/s; 0 is unknown.
 	capacity float64
+	// links are the last values of fields of single NVLinks, by link.
+	links map[nvml.FieldID][maxLinks]float64
 
 	// migs are a board's MIG devices; nil when not all of them were identified.
 	// slow says that the calls of its idle instances take long.
@@ -173,12 +182,9 @@ func (in *instance) idle() bool { return in.listed && !in.busy }
 
 // New returns a Collector.
 func New(options Options) *Collector {
-	c := &Collector{options: options, disabled: map[*signal.Metric]bool{}, met: map[string]*memo{}, usage: map[uint32]usage{}}
+	c := &Collector{options: options, disabled: map[*signal.Metric]bool{}, met: map[string]*memo{}, usage: map[uint32]usage{}, values: slices.Clone(asked)}
 	for _, m := range options.Disabled {
 		c.disabled[m] = true
-	}
-	for i := range fields {
-		c.values = append(c.values, nvml.FieldValue{ID: fields[i].id})
 	}
 	return c
 }
@@ -229,11 +235,11 @@ func (c *Collector) remember(key string) *memo {
 	return m
 }
 
-// describe says what the device is like now. What an instance said of itself
-// before it was another one counts no more.
+// describe says what the device is like now. What it said of itself before it was
+// another one, or another driver's, counts no more.
 func (m *memo) describe(d Device) {
 	if *m.device != d {
-		m.device, m.checked, m.limit = &d, 0, 0
+		m.device, m.checked, m.limit, m.links = &d, 0, 0, nil
 	}
 }
 
@@ -304,12 +310,16 @@ func (r *reader) board(index int) {
 	}
 	r.subject = uuid
 	m := r.remember(uuid)
-	board := Device{ID: uuid}
+	board := Device{ID: uuid, Driver: r.lib.Driver(), Serial: m.device.Serial}
 	if model, err := r.lib.Name(handle); !r.failed(err) {
 		board.Model = model
 	}
 	if minor, ok := r.query(handle, nvml.MinorNumber); ok {
 		board.Name = "nvidia" + strconv.Itoa(int(minor))
+	}
+	// It only describes: where it cannot be read, nothing else is worse for that.
+	if serial, err := r.lib.Serial(handle); err == nil {
+		board.Serial = serial
 	}
 	m.describe(board)
 
@@ -479,7 +489,9 @@ func (r *reader) instance(id uint32) *instance {
 
 func instanceOf(board *Device, id uint32) Device {
 	text := strconv.FormatUint(uint64(id), 10)
-	return Device{ID: board.ID + "/gi" + text, Parent: board.ID, Name: board.Name, Model: board.Model, Instance: text}
+	return Device{
+		ID: board.ID + "/gi" + text, Parent: board.ID, Name: board.Name, Model: board.Model, Driver: board.Driver, Instance: text,
+	}
 }
 
 // readInstances reads the instances of a board.

@@ -21,13 +21,16 @@ type machine struct {
 	devices []*device
 	clock   time.Time
 	countRC error
+	driver  string
 }
 
 // device is a board or a MIG device of a machine.
 type device struct {
 	uuid, name string
+	serial     string // empty where the library has none
 	numbers    map[nvml.Query]uint64
 	fields     map[nvml.FieldID]float64 // nil where the library has none
+	links      map[nvml.FieldID]map[uint32]float64
 	memory     *nvml.Memory
 	migs       map[int]int // by index
 	processes  [nvml.NumProcessKinds][]nvml.Process
@@ -97,6 +100,17 @@ func (m *machine) Name(h nvml.Device) (string, error) {
 	return d.name, d.fails
 }
 
+func (m *machine) Driver() string { return m.driver }
+
+func (m *machine) Serial(h nvml.Device) (string, error) {
+	d := m.devices[h]
+	d.board++
+	if d.serial == "" {
+		return "", nvml.ErrNotSupported
+	}
+	return d.serial, d.fails
+}
+
 func (m *machine) Query(h nvml.Device, q nvml.Query) (uint64, error) {
 	d := m.devices[h]
 	if q == nvml.GPUInstanceID {
@@ -135,7 +149,10 @@ func (m *machine) FieldValues(h nvml.Device, values []nvml.FieldValue) error {
 		return nvml.ErrFunctionNotFound
 	}
 	for i := range values {
-		values[i].Value, values[i].OK = d.fields[values[i].ID]
+		v := &values[i]
+		if v.Value, v.OK = d.fields[v.ID]; !v.OK {
+			v.Value, v.OK = d.links[v.ID][v.Link]
+		}
 	}
 	return nil
 }
@@ -207,6 +224,121 @@ func TestAMIGDeviceIsAskedOnlyForWhatIsItsOwn(t *testing.T) {
 	}
 	assert.NotZero(t, board.board)
 	assert.Zero(t, board.asked, "memory is the instances'")
+}
+
+// The serial number is on the board's label; the driver is everybody's.
+func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
+	m := &machine{driver: "590.48.01"}
+	board := m.board("GPU-1", 7)
+	board.serial = "1650723001234"
+	m.board("GPU-2")
+	c := collector(m)
+	devices := func() map[string]string {
+		points, err := c.Collect(m)
+		require.NoError(t, err)
+		require.NoError(t, c.Problem(), "a board without a serial number is no problem")
+		found := map[string]string{}
+		for _, p := range points {
+			found[p.Device.ID] = p.Device.Driver + " " + p.Device.Serial
+		}
+		return found
+	}
+	board.numbers[nvml.PowerUsage] = 1
+	want := map[string]string{"GPU-1": "590.48.01 1650723001234", "GPU-1/gi7": "590.48.01 ", "GPU-2": "590.48.01 "}
+	assert.Equal(t, want, devices())
+
+	serial := board.serial
+	board.serial = ""
+	assert.Equal(t, want, devices(), "a series does not change with one failed call")
+	board.serial = serial
+
+	m.driver = "595.71.05"
+	want = map[string]string{"GPU-1": "595.71.05 1650723001234", "GPU-1/gi7": "595.71.05 ", "GPU-2": "595.71.05 "}
+	assert.Equal(t, want, devices(), "an upgrade")
+	m.driver = ""
+	want = map[string]string{"GPU-1": " 1650723001234", "GPU-1/gi7": " ", "GPU-2": " "}
+	assert.Equal(t, want, devices(), "a library that does not say")
+}
+
+// errorsOfLinks are the samples of NVLink errors of a collection.
+func errorsOfLinks(t *testing.T, c *Collector, m *machine) map[string]float64 {
+	t.Helper()
+	points, err := c.Collect(m)
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, p := range points {
+		if p.Metric == signal.HwErrors {
+			got[p.Own] = p.Value
+		}
+	}
+	return got
+}
+
+func TestNVLinkErrorsAreReadWhereTheGenerationCountsThem(t *testing.T) {
+	ampere := map[nvml.FieldID]float64{
+		nvml.FieldNVLinkCount: 3, nvml.FieldNVLinkReplay: 5, nvml.FieldNVLinkRecovery: 6, nvml.FieldNVLinkCRCFlit: 7, nvml.FieldNVLinkCRCData: 8,
+	}
+	links := map[nvml.FieldID]float64{nvml.FieldNVLinkCount: 3}
+	hopper := map[nvml.FieldID]map[uint32]float64{
+		nvml.FieldNVLinkErrorReplay:   {0: 1, 1: 2, 2: 3},
+		nvml.FieldNVLinkErrorRecovery: {0: 10, 1: 0, 2: 30},
+		nvml.FieldNVLinkErrorCRC:      {0: 100, 1: 200, 2: 300},
+	}
+	blackwell := map[nvml.FieldID]map[uint32]float64{nvml.FieldNVLinkRecoveryEvents: {0: 4, 1: 0, 2: 5}}
+	both := maps.Clone(hopper)
+	maps.Copy(both, blackwell)
+	for name, tt := range map[string]struct {
+		fields  map[nvml.FieldID]float64
+		links   map[nvml.FieldID]map[uint32]float64
+		want    map[string]float64
+		dropped int64
+	}{
+		"totals over all links":                     {ampere, nil, map[string]float64{"nvlink_replay": 5, "nvlink_recovery": 6, "nvlink_crc": 15}, 0},
+		"totals beside counters of links":           {ampere, hopper, map[string]float64{"nvlink_replay": 5, "nvlink_recovery": 6, "nvlink_crc": 15}, 0},
+		"Hopper's are of single links":              {links, hopper, map[string]float64{"nvlink_replay": 6, "nvlink_recovery": 40, "nvlink_crc": 600}, 0},
+		"Blackwell counts recoveries":               {links, blackwell, map[string]float64{"nvlink_recovery": 9}, 0},
+		"the newest counter of two":                 {links, both, map[string]float64{"nvlink_replay": 6, "nvlink_recovery": 9, "nvlink_crc": 600}, 0},
+		"a link that does not exist counts nothing": {links, map[nvml.FieldID]map[uint32]float64{nvml.FieldNVLinkErrorReplay: {0: 1, 2: 3, 3: 1000}}, map[string]float64{"nvlink_replay": 4}, 0},
+		"no link answers":                           {links, nil, map[string]float64{}, 0},
+		"a board without NVLink":                    {map[nvml.FieldID]float64{nvml.FieldNVLinkCount: 0}, hopper, map[string]float64{}, 0},
+		"nobody knows how many links there are":     {map[nvml.FieldID]float64{}, hopper, map[string]float64{}, 0},
+		"more links than any board has":             {map[nvml.FieldID]float64{nvml.FieldNVLinkCount: 1e6}, hopper, map[string]float64{}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{}
+			board := m.board("GPU-1")
+			board.fields, board.links = tt.fields, tt.links
+			c := collector(m)
+			assert.Equal(t, tt.want, errorsOfLinks(t, c, m))
+			assert.Equal(t, tt.dropped, c.Stats().ValuesDropped)
+		})
+	}
+}
+
+// A counter that falls is taken for one that was reset, and all it has counted again.
+func TestNVLinkErrorsDoNotFallWithALinkThatFails(t *testing.T) {
+	m := &machine{}
+	board := m.board("GPU-1")
+	counts := map[uint32]float64{0: 100, 1: 20, 2: 3}
+	board.fields = map[nvml.FieldID]float64{nvml.FieldNVLinkCount: 3}
+	board.links = map[nvml.FieldID]map[uint32]float64{nvml.FieldNVLinkErrorCRC: counts}
+	c := collector(m)
+	want := func(crc float64) map[string]float64 { return map[string]float64{"nvlink_crc": crc} }
+	assert.Equal(t, want(123), errorsOfLinks(t, c, m))
+
+	delete(counts, 1)
+	counts[2] = 5
+	assert.Equal(t, want(125), errorsOfLinks(t, c, m), "the others count on")
+	counts[1] = 21
+	assert.Equal(t, want(126), errorsOfLinks(t, c, m), "it is back")
+	counts[0], counts[1], counts[2] = 0, 0, 1
+	assert.Equal(t, want(1), errorsOfLinks(t, c, m), "all of them were reset")
+
+	clear(counts)
+	assert.Empty(t, errorsOfLinks(t, c, m), "none answers: nothing is known")
+	counts[0] = 7
+	m.driver = "595.71.05"
+	assert.Equal(t, want(7), errorsOfLinks(t, c, m), "another driver counts anew")
 }
 
 func TestAChangedTopologyIsFollowed(t *testing.T) {

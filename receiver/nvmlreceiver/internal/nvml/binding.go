@@ -51,8 +51,12 @@ type Library struct {
 	handle  uintptr
 	symbols [numSymbols]uintptr
 	queries [NumQueries]uintptr
+	// driver is the driver's version, or empty.
+	driver string
 	// reason is the number of FieldReasonSWThermal, or 0.
 	reason FieldID
+	// links says that there are error counters of single NVLinks.
+	links bool
 
 	// Memory that the library writes to; on the heap, because Go may move a stack.
 	out     [2]uint64
@@ -116,7 +120,7 @@ func load(path string) (*Library, error) {
 	}
 	// Without a version there are no fields that depend on it.
 	if driver, err := l.string(symDriverVersion); err == nil {
-		l.reason = firstReason(driver)
+		l.driver, l.reason, l.links = driver, firstReason(driver), hasLinkCounters(driver)
 	}
 	return l, nil
 }
@@ -184,6 +188,13 @@ func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, uint
 // Name returns the model of a board; a MIG device's ends in "MIG " and its
 // profile.
 func (l *Library) Name(d Device) (string, error) { return l.string(symName, uintptr(d)) }
+
+// Driver returns the driver's version: 580.95.05. It is empty where the library does
+// not say.
+func (l *Library) Driver() string { return l.driver }
+
+// Serial returns the serial number of a board, as its label has it.
+func (l *Library) Serial(board Device) (string, error) { return l.string(symSerial, uintptr(board)) }
 
 // string calls a function of the form f(of…, buffer, size).
 func (l *Library) string(s symbol, of ...uintptr) (string, error) {
@@ -268,7 +279,7 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 		values[i].Value, values[i].OK = 0, false
 		if id, ok := l.number(values[i].ID); ok {
 			// What a library leaves as it was is no success and no value.
-			l.fields = append(l.fields, fieldValue{fieldID: id, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
+			l.fields = append(l.fields, fieldValue{fieldID: id, scopeID: values[i].Link, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
 		}
 	}
 	if len(l.fields) == 0 {
@@ -293,12 +304,15 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	return nil
 }
 
-// number returns a field's number in this driver.
+// number returns a field's number in this driver, if it has the field.
 func (l *Library) number(id FieldID) (uint32, bool) {
-	if id < FieldReasonSWThermal {
-		return uint32(id), true
+	switch id {
+	case FieldReasonSWThermal, FieldReasonHWThermal, FieldReasonHWPowerBrake:
+		return uint32(l.reason + id - FieldReasonSWThermal), l.reason != 0
+	case FieldNVLinkErrorReplay, FieldNVLinkErrorRecovery, FieldNVLinkErrorCRC, FieldNVLinkRecoveryEvents:
+		return uint32(id), l.links
 	}
-	return uint32(l.reason + id - FieldReasonSWThermal), l.reason != 0
+	return uint32(id), true
 }
 
 // decode reads the union as its type says. All ones in the width of an integer are

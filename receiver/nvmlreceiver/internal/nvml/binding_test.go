@@ -114,6 +114,20 @@ func TestQueries(t *testing.T) {
 	assert.Equal(t, Memory{Total: 1000, Free: 600, Used: 300}, m)
 }
 
+func TestDriverAndSerialNumber(t *testing.T) {
+	stub := nvmltest.Build(t)
+	l, d := board(t, stub, "driver version=580.95.05\ngpu uuid=GPU-1 serial=1650723001234\n")
+	assert.Equal(t, "580.95.05", l.Driver())
+	serial, err := l.Serial(d)
+	require.NoError(t, err)
+	assert.Equal(t, "1650723001234", serial)
+
+	l, d = board(t, stub, "gpu uuid=GPU-1\nrule fn=nvmlSystemGetDriverVersion rc=999\n")
+	assert.Empty(t, l.Driver())
+	_, err = l.Serial(d)
+	require.ErrorIs(t, err, ErrNotSupported)
+}
+
 func TestANumberThatIsNotAvailableIsNotSupported(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t), "gpu uuid=GPU-1 util=0xffffffff power=0xfffffffe tx=0xffffffff energy=0xffffffffffffffff reasons=0xffffffff\n")
 	for _, q := range []Query{GPUUtilization, PCIeTransmit, TotalEnergy} {

@@ -33,13 +33,9 @@ const (
 // in another way, so that branch is known with three parts only; there are no
 // Linux drivers between R580 and R590.
 func firstReason(driver string) FieldID {
-	var version []int
-	for part := range strings.SplitSeq(driver, ".") {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			return 0
-		}
-		version = append(version, n)
+	version := parseVersion(driver)
+	if version == nil {
+		return 0
 	}
 	switch branch := version[0]; {
 	case branch == 575:
@@ -52,4 +48,33 @@ func firstReason(driver string) FieldID {
 		return firstReasonR580
 	}
 	return 0
+}
+
+// firstLinkCounters is the driver from which on nvml.h says how the NVLink fields are
+// read.
+var firstLinkCounters = []int{570, 133, 7}
+
+// hasLinkCounters reports whether a driver, given its version, has the error counters
+// of single NVLinks, by link in the fields' scope.
+//
+// FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and
+// later, FieldNVLinkRecoveryEvents in those of 560.28.03 and later, each under one
+// number that had no other use before. What the scope means to them is said from
+// 570.133.07 on: "Link ID needs to be specified in the scopeId field". Before, a
+// value could be one link's or all links', so it is not read.
+func hasLinkCounters(driver string) bool {
+	version := parseVersion(driver)
+	return version != nil && slices.Compare(version, firstLinkCounters) >= 0
+}
+
+// parseVersion splits a driver's version; nil where it is none.
+func parseVersion(driver string) (version []int) {
+	for part := range strings.SplitSeq(driver, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil
+		}
+		version = append(version, n)
+	}
+	return version
 }

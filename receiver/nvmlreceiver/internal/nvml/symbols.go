@@ -14,6 +14,7 @@ const (
 	symMIGDeviceByIndex
 	symUUID
 	symName
+	symSerial
 	symTemperatureV
 	symMemoryV2
 	symMemory
@@ -37,6 +38,7 @@ var symbolNames = [numSymbols][]string{
 	symMIGDeviceByIndex: {"nvmlDeviceGetMigDeviceHandleByIndex"},
 	symUUID:             {"nvmlDeviceGetUUID"},
 	symName:             {"nvmlDeviceGetName"},
+	symSerial:           {"nvmlDeviceGetSerial"},
 	symTemperatureV:     {"nvmlDeviceGetTemperatureV"},
 	symMemoryV2:         {"nvmlDeviceGetMemoryInfo_v2"},
 	symMemory:           {"nvmlDeviceGetMemoryInfo"},

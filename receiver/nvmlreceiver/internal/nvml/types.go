@@ -134,9 +134,20 @@ const (
 	FieldPolicyBoardLimit     FieldID = 77
 	FieldMemoryTemperature    FieldID = 82
 	FieldTotalEnergy          FieldID = 83
+	FieldNVLinkCount          FieldID = 91
 	FieldPCIeReplays          FieldID = 94
 	FieldRemappedCorrectable  FieldID = 142
 	FieldRemappedUncorrected  FieldID = 143
+)
+
+// The error counters of single NVLinks. There is no value where nothing says that the
+// driver reads them by link. The first three are Hopper's, the last one Blackwell's:
+// how often a link went into recovery.
+const (
+	FieldNVLinkErrorReplay    FieldID = 161
+	FieldNVLinkErrorRecovery  FieldID = 162
+	FieldNVLinkErrorCRC       FieldID = 163
+	FieldNVLinkRecoveryEvents FieldID = 215
 )
 
 // The slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. Their
@@ -152,6 +163,8 @@ type FieldValue struct {
 	ID    FieldID
 	Value float64
 	OK    bool
+	// Link is the NVLink, of a field of single ones.
+	Link uint32
 }
 
 // Memory is a device's memory in bytes. Used leaves out what driver and firmware

@@ -29,16 +29,16 @@ field id=9 type=3 value=1 rc=15
 	}
 	require.NoError(t, l.FieldValues(d, values))
 	assert.Equal(t, []FieldValue{
-		{1, 1.5, true},
-		{2, 4294967294, true},
-		{3, 5e9, true},
-		{4, 6e9, true},
-		{5, -7, true},
-		{6, -8, true},
-		{7, 65534, true},
-		{8, 0, false},
-		{9, 0, false},
-		{10, 0, false},
+		{ID: 1, Value: 1.5, OK: true},
+		{ID: 2, Value: 4294967294, OK: true},
+		{ID: 3, Value: 5e9, OK: true},
+		{ID: 4, Value: 6e9, OK: true},
+		{ID: 5, Value: -7, OK: true},
+		{ID: 6, Value: -8, OK: true},
+		{ID: 7, Value: 65534, OK: true},
+		{ID: 8, Value: 0, OK: false},
+		{ID: 9, Value: 0, OK: false},
+		{ID: 10, Value: 0, OK: false},
 	}, values)
 }
 
@@ -65,7 +65,7 @@ field id=83 value=83
 			}
 			require.NoError(t, l.FieldValues(d, values))
 			want := []FieldValue{
-				{ID: FieldReasonHWPowerBrake}, {FieldTotalEnergy, 83, true}, {ID: FieldReasonSWThermal}, {ID: FieldReasonHWThermal},
+				{ID: FieldReasonHWPowerBrake}, {ID: FieldTotalEnergy, Value: 83, OK: true}, {ID: FieldReasonSWThermal}, {ID: FieldReasonHWThermal},
 			}
 			if first > 0 {
 				want[0].Value, want[0].OK = first+2, true
@@ -83,6 +83,44 @@ field id=83 value=83
 		assert.Equal(t, []FieldValue{{ID: FieldReasonSWThermal}}, values)
 		assert.Empty(t, stub.Calls(t), "there is nothing to ask for")
 	})
+}
+
+// What the scope of a field means is a link's number only where nvml.h says so.
+func TestCountersOfSingleLinksAreReadWhereTheDriverHasThem(t *testing.T) {
+	stub := nvmltest.Build(t)
+	const counters = `gpu uuid=GPU-1
+field id=91 type=1 value=18
+field id=161 value=1
+field id=161 link=1 value=2
+field id=162 link=17 value=3
+field id=163 link=1 value=4
+field id=215 link=1 value=5
+`
+	for driver, has := range map[string]bool{
+		"520.56.06": false, "550.163.01": false, "570.86.16": false, "570.133.07": true, "580.95.05": true, "610.43.03": true, "580.97": true, "unknown": false,
+	} {
+		t.Run(driver, func(t *testing.T) {
+			l, d := board(t, stub, "driver version="+driver+"\n"+counters)
+			values := []FieldValue{
+				{ID: FieldNVLinkErrorReplay},
+				{ID: FieldNVLinkErrorReplay, Link: 1},
+				{ID: FieldNVLinkErrorRecovery, Link: 17},
+				{ID: FieldNVLinkErrorCRC, Link: 1},
+				{ID: FieldNVLinkErrorCRC, Link: 2},
+				{ID: FieldNVLinkRecoveryEvents, Link: 1},
+				{ID: FieldNVLinkCount},
+			}
+			want := append([]FieldValue{}, values...)
+			want[6].Value, want[6].OK = 18, true
+			if has {
+				for i, v := range []float64{1, 2, 3, 4, 0, 5} {
+					want[i].Value, want[i].OK = v, v > 0
+				}
+			}
+			require.NoError(t, l.FieldValues(d, values))
+			assert.Equal(t, want, values)
+		})
+	}
 }
 
 // All ones are NVML_VALUE_NOT_AVAILABLE in the width of the value's own type.
@@ -105,7 +143,7 @@ field id=8 type=1 value=65535
 	for i, v := range values[:6] {
 		assert.Equal(t, FieldValue{ID: FieldID(i + 1)}, v)
 	}
-	assert.Equal(t, []FieldValue{{7, 4294967295, true}, {8, 65535, true}}, values[6:], "all ones in the width of another type are a value")
+	assert.Equal(t, []FieldValue{{ID: 7, Value: 4294967295, OK: true}, {ID: 8, Value: 65535, OK: true}}, values[6:], "all ones in the width of another type are a value")
 }
 
 func TestAFieldThatALibraryLeavesAloneHasNoValue(t *testing.T) {
@@ -114,7 +152,7 @@ func TestAFieldThatALibraryLeavesAloneHasNoValue(t *testing.T) {
 	require.NoError(t, l.FieldValues(d, values))
 	values[0].ID, values[1].ID = FieldRemappedCorrectable, FieldTotalEnergy
 	require.NoError(t, l.FieldValues(d, values), "what was read before does not show through")
-	assert.Equal(t, []FieldValue{{ID: FieldRemappedCorrectable}, {FieldTotalEnergy, 9, true}}, values)
+	assert.Equal(t, []FieldValue{{ID: FieldRemappedCorrectable}, {ID: FieldTotalEnergy, Value: 9, OK: true}}, values)
 }
 
 func TestMemoryByTheLibrarysStructure(t *testing.T) {
