@@ -266,6 +266,25 @@ func TestTheIndexLeadsToEveryPage(t *testing.T) {
 	}
 }
 
+// The diagram's source and both drawings of it have every component: a drawing that was
+// not made again lacks the new ones.
+func TestTheDiagramHasEveryComponent(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range []string{"architecture.dot", "architecture.svg", "architecture-dark.svg"} {
+		diagram, err := os.ReadFile(filepath.Join(root, "docs", name))
+		require.NoError(t, err)
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var metadata struct{ Type string }
+			require.NoError(t, yaml.Unmarshal(content, &metadata), file)
+			assert.Contains(t, string(diagram), metadata.Type, name)
+		}
+	}
+}
+
 func TestTroubleshootingKnowsEverySelfMetric(t *testing.T) {
 	docs := documents(t)
 	text := find(t, docs, "docs/troubleshooting.md").text
