@@ -7,6 +7,7 @@ import (
 	"flag"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -155,7 +156,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"issue512_h100_mig_pods": {"hw.gpu.memory.usage | - | no | likely driver 535 does not give it on MIG instances", "gpu.device.holder | - | 2 of 3 |"},
 		"dra_gh200_mig":          {"Rows of a whole board carry the claim of a MIG device"},
 	}
-	for name, texts := range map[string][]string{ // of the simulator
+	maps.Copy(expected, map[string][]string{ // of the simulator
 		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {"2 GPUs, by its text dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
 		"exporter_3_has_no_pci_bus_id_and_calls_violations_us":              {"1 GPU (NVIDIA A100-SXM4-80GB), driver 525.60.13", "gpu.clock.throttle.time | yes |"},
 		"exporter_3_prints_empty_pod_labels_for_a_free_device":              {"gpu.device.holder | no | likely nobody holds the device"},
@@ -166,9 +167,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"exporter_4_8_3_labels_mig_rows_with_claims":                        {"2 GPUs, 1 MIG board, 2 MIG instances (NVIDIA H100 80GB HBM3)", "gpu.device.holder | yes | - | 1 of 2 | likely nobody holds the device"},
 		"exporter_4_8_3_sorts_families_and_labels":                          {"gpu.clock.throttle.time | yes |", "- XID 48, double-bit ECC error"},
 		"exporter_4_9_prints_base_units":                                    {"4.7.0-4.9.0 or later", "gpu.clock.throttle.time | yes |"},
-	} {
-		expected[name] = texts
-	}
+	})
 	// These recordings have all that a healthy H100 gives.
 	complete := []string{
 		"exporter_4_5_repeats_help_for_nvlink_rows", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",

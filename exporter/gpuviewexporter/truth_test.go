@@ -216,8 +216,10 @@ func TestTheDetailsHaveNoRowForWhatCannotExist(t *testing.T) {
 			exact[s.Part] = true
 		}
 	}
-	words := map[string]string{"sw_power_cap": "software power cap", "hw_slowdown": "hardware slowdown", "sync_boost": "sync boost",
-		"sw_thermal": "software thermal", "hw_thermal": "hardware thermal", "hw_power_brake": "power brake"}
+	words := map[string]string{
+		"sw_power_cap": "software power cap", "hw_slowdown": "hardware slowdown", "sync_boost": "sync boost",
+		"sw_thermal": "software thermal", "hw_thermal": "hardware thermal", "hw_power_brake": "power brake",
+	}
 	board := names(0)
 	for reason, word := range words {
 		assert.Equal(t, exact[reason], slices.Contains(board, word+", exact time"), reason)

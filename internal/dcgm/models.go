@@ -82,6 +82,9 @@ func LookupModel(name string) Model {
 	return Model{}
 }
 
+// vGPUSeries are the letters of the series of virtual GPUs.
+const vGPUSeries = "abcq"
+
 // isVirtual recognises the guest of a virtual GPU by its folded name: "GRID" before
 // the type, as drivers of vGPU 12 and earlier have it, or a type that ends in memory
 // in GB and the series A, B, C or Q: A100-10C, H100-1-10CME, RTX6000-Ada-48Q.
@@ -93,7 +96,7 @@ func isVirtual(folded string) bool {
 	}
 	last := folded[strings.LastIndexByte(folded, ' ')+1:]
 	series := strings.TrimLeft(last, "0123456789")
-	if series == last || series == "" || !strings.Contains("abcq", series[:1]) {
+	if series == last || series == "" || !strings.ContainsRune(vGPUSeries, rune(series[0])) {
 		return false
 	}
 	switch series[1:] {

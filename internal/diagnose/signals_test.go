@@ -35,8 +35,10 @@ func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 }
 
 func TestEveryFieldHasALineUnlessAnotherOneIsAskedForInstead(t *testing.T) {
-	standIns := []dcgm.ID{dcgm.PCIeTXTotal, dcgm.PCIeRXTotal, dcgm.NVLinkTXTotal, dcgm.NVLinkRXTotal,
-		dcgm.NVLinkTXBandwidth, dcgm.NVLinkRXBandwidth, dcgm.NVLinkRecoverySuccessful, dcgm.NVLinkRecoveryFailed}
+	standIns := []dcgm.ID{
+		dcgm.PCIeTXTotal, dcgm.PCIeRXTotal, dcgm.NVLinkTXTotal, dcgm.NVLinkRXTotal,
+		dcgm.NVLinkTXBandwidth, dcgm.NVLinkRXBandwidth, dcgm.NVLinkRecoverySuccessful, dcgm.NVLinkRecoveryFailed,
+	}
 	for _, f := range dcgm.Fields() {
 		assert.Equal(t, slices.Contains(standIns, f.ID), csv[f.ID].name == "", f.Name)
 		if csv[f.ID].name == "" {

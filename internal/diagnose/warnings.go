@@ -42,7 +42,7 @@ func (e *Exposition) warnings() []Warning {
 	warn(len(pcie) > 0, "false_zeros_pcie",
 		"%s: PCIe rates are 0 in both directions although the GPU is active. Likely broken in the exporter (dcgm-exporter issue 721).", list(pcie))
 	warn(t.blanks > 0, "no_values",
-		"%s without a value (sentinels, NaN, or numbers that cannot be true). Dashboards on raw metrics show them; the collector drops and counts them.", count(t.blanks, "row"))
+		"%s without a value (sentinels, NaN, or numbers that cannot be true). Dashboards on raw metrics show them; the collector drops and counts them.", rows(t.blanks))
 	warn(t.relayed, "relayed",
 		"Labels exported_pod and the like: a Prometheus without honor_labels stands between. The collector reads them; better scrape the exporter itself.")
 	warn(t.ownPod, "exporter_as_holder",
@@ -61,11 +61,11 @@ func (e *Exposition) warnings() []Warning {
 	warn(len(twice) > 0, "two_exporters",
 		"%s: exposed under two hosts or targets. Likely two exporters watch the same GPU: they fight over DCGM's profiling module and every series comes twice.", list(twice))
 	warn(t.duplicates > 0, "duplicate_series",
-		"%s with the name and the labels of an earlier one. Likely two exporters or two texts in one.", count(t.duplicates, "row"))
+		"%s with the name and the labels of an earlier one. Likely two exporters or two texts in one.", rows(t.duplicates))
 	warn(t.withoutUUID > 0, "no_uuid",
-		"%s of DCGM metrics without a GPU's UUID: they cannot be told apart and are dropped.", count(t.withoutUUID, "row"))
+		"%s of DCGM metrics without a GPU's UUID: they cannot be told apart and are dropped.", rows(t.withoutUUID))
 	warn(t.otherVendor > 0, "other_vendor",
-		"%s of DCGM metrics about GPUs that are not NVIDIA's, by their UUID and model: they are dropped.", count(t.otherVendor, "row"))
+		"%s of DCGM metrics about GPUs that are not NVIDIA's, by their UUID and model: they are dropped.", rows(t.otherVendor))
 	warn(t.memoryUtil, "memory_util_is_bandwidth",
 		"%s is the time in which memory was read or written (MEM_COPY_UTIL before 4.9), not how full it is: take hw.gpu.memory.utilization for occupancy.", memoryUtilRatio)
 	return out
@@ -185,9 +185,9 @@ func shorten(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func count(n int, what string) string {
+func rows(n int) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 row"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d rows", n)
 }

@@ -324,7 +324,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		}
 	}
 	alerted := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(filepath.Join(root, "examples"), func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(filepath.Join(root, "examples"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" {
 			return err
 		}

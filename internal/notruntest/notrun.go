@@ -26,7 +26,7 @@ func Say(t testing.TB, reason string) {
 	if path == "" {
 		return
 	}
-	list, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	list, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file that make names
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,7 @@ type delivery struct {
 
 // scraped is a batch of the dcgm receiver.
 func scraped(t *testing.T, second int64, url, text string) delivery {
+	t.Helper()
 	md := pmetric.NewMetrics()
 	up(md, second, url, 1)
 	onResources(scrape{second, parse(t, text)}).ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
@@ -87,6 +88,7 @@ func gone(second int64, url string) delivery {
 
 // scrapesOf are those of an endpoint every 15 s, from one second on until before another.
 func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
+	t.Helper()
 	var out []delivery
 	for s := from; s < until; s += 15 {
 		out = append(out, scraped(t, s, url, exposed(s, lag)))
@@ -96,6 +98,7 @@ func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 
 // byPrometheus makes scrapes those of the prometheus receiver.
 func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
+	t.Helper()
 	var out []delivery
 	for s := from; s < until; s += 15 {
 		out = append(out, delivery{s, onPoints(scrape{s, parse(t, exposed(s, lag))})})
@@ -146,6 +149,7 @@ type pipeline struct {
 }
 
 func newPipeline(t *testing.T) *pipeline {
+	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
 	tel := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })

@@ -2,8 +2,10 @@ package gpuwindowprocessor_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,8 +83,7 @@ func TestTheSeriesOfAFleetFitTheDefaultLimits(t *testing.T) {
 	}
 	telemetry := componenttest.NewTelemetry()
 	var next consumer.Metrics = consumertest.NewNop()
-	for i := len(processors) - 1; i >= 0; i-- {
-		p := processors[i]
+	for _, p := range slices.Backward(processors) {
 		cfg := p.factory.CreateDefaultConfig()
 		require.NoError(t, confmap.NewFromStringMap(p.config).Unmarshal(cfg))
 		set := processortest.NewNopSettings(p.factory.Type())
@@ -90,7 +91,7 @@ func TestTheSeriesOfAFleetFitTheDefaultLimits(t *testing.T) {
 		made, err := p.factory.CreateMetrics(t.Context(), set, cfg, next)
 		require.NoError(t, err)
 		require.NoError(t, made.Start(t.Context(), componenttest.NewNopHost()))
-		defer func() { assert.NoError(t, made.Shutdown(t.Context())) }()
+		t.Cleanup(func() { assert.NoError(t, made.Shutdown(context.Background())) })
 		next = made
 	}
 	now := time.Now()

@@ -2,11 +2,11 @@ package dcgmreceiver
 
 import (
 	"slices"
+	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
@@ -80,17 +80,14 @@ func begin(m pmetric.Metric, of *exposition.Metric) pmetric.NumberDataPointSlice
 	return sum.DataPoints()
 }
 
-// ofExporter reports whether samples are the exporter's own (go_goroutines,
-// process_cpu_seconds_total): no label tells of a device, a place or a holder, and
-// the names are not DCGM's.
+// clientPrefixes begin the metrics that Prometheus' client library gives of the program
+// that it is part of.
+var clientPrefixes = []string{"go_", "process_", "promhttp_"}
+
+// ofExporter reports whether samples are the exporter's own and none of a device.
 func ofExporter(set *exposition.LabelSet) bool {
-	for _, l := range set.Labels {
-		if dcgm.LabelRole(l.Name) != dcgm.NoRole {
-			return false
-		}
-	}
 	for _, s := range set.Samples {
-		if dcgm.Owns(s.Metric.Name) {
+		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {
 			return false
 		}
 	}
@@ -140,7 +137,7 @@ func hostOf(scrape *exposition.Scrape) string {
 	for _, set := range scrape.Sets {
 		for _, l := range set.Labels {
 			switch {
-			case dcgm.LabelRole(l.Name) != dcgm.RoleHost, l.Value == "", l.Value == host:
+			case l.Name != "Hostname" && l.Name != "hostname", l.Value == "", l.Value == host:
 			case host != "":
 				return ""
 			default:

@@ -37,7 +37,7 @@ type output struct {
 // processes of no pod, and one for each pod with processes. It returns how many
 // processes there were, by kind of owner.
 func (b *batchBuilder) build(
-	points []collect.Point,
+	samples []collect.Point,
 	ts pcommon.Timestamp,
 	owner func(pid uint32) cgroup.Owner,
 ) (pmetric.Metrics, [cgroup.NumKinds]int64) {
@@ -49,8 +49,8 @@ func (b *batchBuilder) build(
 		owners:       map[uint32]cgroup.Owner{},
 	}
 	var kinds [cgroup.NumKinds]int64
-	for i := range points {
-		p := &points[i]
+	for i := range samples {
+		p := &samples[i]
 		if p.PID == 0 {
 			batch.point("", p, ts)
 			continue

@@ -19,11 +19,11 @@ func Recordings(t testing.TB) []string {
 	if len(simulated) == 0 {
 		t.Fatal("the recordings of the simulator are gone")
 	}
-	real := glob(t, filepath.Join(root, "..", "shared", "captures", "*.prom"))
-	if len(real) == 0 {
+	recorded := glob(t, filepath.Join(root, "..", "shared", "captures", "*.prom"))
+	if len(recorded) == 0 {
 		notruntest.Say(t, "recordings of real exporters: there are none in ../shared/captures beside the checkout")
 	}
-	return append(simulated, real...)
+	return append(simulated, recorded...)
 }
 
 // DCGMRecordings returns the [Recordings] that have a row of dcgm-exporter.
@@ -31,7 +31,7 @@ func DCGMRecordings(t testing.TB) []string {
 	t.Helper()
 	var paths []string
 	for _, path := range Recordings(t) {
-		body, err := os.ReadFile(path)
+		body, err := os.ReadFile(path) //nolint:gosec // a file of the tree
 		if err != nil {
 			t.Fatal(err)
 		}

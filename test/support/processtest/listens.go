@@ -20,7 +20,7 @@ const listening = "0A"
 // lists them.
 func Listens(t testing.TB, pid int) []netip.AddrPort {
 	t.Helper()
-	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	proc := "/proc/" + strconv.Itoa(pid)
 	files, err := os.ReadDir(filepath.Join(proc, "fd"))
 	require.NoError(t, err)
 	sockets := map[string]bool{}

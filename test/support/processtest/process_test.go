@@ -148,7 +148,7 @@ func TestWhereAProcessListensIsSeen(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", ":0"} {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		require.NoError(t, err)
-		defer listener.Close()
+		t.Cleanup(func() { _ = listener.Close() })
 		want = append(want, listener.Addr().(*net.TCPAddr).AddrPort())
 	}
 	got := Listens(t, os.Getpid())

@@ -86,8 +86,10 @@ var nvlinkErrors = [...]struct {
 	{"nvlink_crc", [][]dcgm.ID{{dcgm.NVLinkLinkCRC}, {dcgm.NVLinkCRCFlit, dcgm.NVLinkCRCData}, {dcgm.NVLinkCRCFlit}, {dcgm.NVLinkCRCData}}},
 	{"nvlink_replay", [][]dcgm.ID{{dcgm.NVLinkLinkReplay}, {dcgm.NVLinkReplay}}},
 	{"nvlink_recovery", [][]dcgm.ID{
-		{dcgm.NVLinkRecoveryEvents}, {dcgm.NVLinkRecoverySuccessful, dcgm.NVLinkRecoveryFailed},
-		{dcgm.NVLinkLinkRecovery}, {dcgm.NVLinkRecovery},
+		{dcgm.NVLinkRecoveryEvents},
+		{dcgm.NVLinkRecoverySuccessful, dcgm.NVLinkRecoveryFailed},
+		{dcgm.NVLinkLinkRecovery},
+		{dcgm.NVLinkRecovery},
 	}},
 }
 

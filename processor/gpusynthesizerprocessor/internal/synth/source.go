@@ -215,7 +215,7 @@ func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	if x.interval != 0 {
 		hold = max(minHold, x.interval*5/2)
 	}
-	return !(x.source.ended && !by.ready) && at-x.last <= hold && arrived-x.arrived <= lateLimit
+	return (!x.source.ended || by.ready) && at-x.last <= hold && arrived-x.arrived <= lateLimit
 }
 
 // overlaps reports whether two sources expose the same of a board. Exporters with

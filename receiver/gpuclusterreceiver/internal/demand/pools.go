@@ -290,8 +290,11 @@ func (e *emission) addTaints(p *pool) {
 	for _, d := range p.order {
 		for _, t := range d.Taints {
 			attrs := []Attribute{
-				{signal.DRADriver, p.id.driver}, {signal.DRAPool, p.id.name}, {signal.DRADevice, d.Name},
-				{signal.DRATaintKey, t.Key}, {signal.DRATaintEffect, t.Effect},
+				{signal.DRADriver, p.id.driver},
+				{signal.DRAPool, p.id.name},
+				{signal.DRADevice, d.Name},
+				{signal.DRATaintKey, t.Key},
+				{signal.DRATaintEffect, t.Effect},
 			}
 			attrs = appendSet(appendSet(attrs, signal.DRATaintValue, t.Value), signal.DRADeviceType, d.Type)
 			attrs = append(attrs, d.identity...)

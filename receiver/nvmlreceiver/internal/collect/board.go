@@ -76,11 +76,13 @@ var linkErrors = [...]struct {
 }{
 	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
 	{
-		"nvlink_recovery", []nvml.FieldID{nvml.FieldNVLinkRecovery},
+		"nvlink_recovery",
+		[]nvml.FieldID{nvml.FieldNVLinkRecovery},
 		[]nvml.FieldID{nvml.FieldNVLinkRecoveryEvents, nvml.FieldNVLinkErrorRecovery},
 	},
 	{
-		"nvlink_crc", []nvml.FieldID{nvml.FieldNVLinkCRCFlit, nvml.FieldNVLinkCRCData},
+		"nvlink_crc",
+		[]nvml.FieldID{nvml.FieldNVLinkCRCFlit, nvml.FieldNVLinkCRCData},
 		[]nvml.FieldID{nvml.FieldNVLinkErrorCRC},
 	},
 }

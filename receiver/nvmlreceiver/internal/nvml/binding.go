@@ -394,7 +394,7 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	}
 	// Each layout ends in a field, not in padding, and the last byte of that field
 	// is 0, or 0xff for "none".
-	stride := 0
+	var stride int
 	switch len(bytes.TrimRight(written, unwritten)) {
 	case n * processInfoV1Size:
 		stride = processInfoV1Size
