@@ -36,7 +36,7 @@ func TestTheNumberOfTheSlowdownCountersIsTheDrivers(t *testing.T) {
 		"":            0,
 		"R580":        0,
 		"580.82.x":    0,
-		"\t590.44.01": 0, //nolint:gocritic // blanks are what is tested
+		"\t590.44.01": 0,
 	} {
 		assert.Equal(t, want, firstReason(driver), "driver %q", driver)
 	}
