@@ -120,7 +120,7 @@ func golden(t *testing.T, file, got string) {
 	assert.Equal(t, string(want), got)
 }
 
-// What has to be said of each recorded output is listed here.
+// The report on each recorded output has to contain the texts listed here.
 func TestRecordedOutputs(t *testing.T) {
 	const notListed = "likely not in the exporter's csv"
 	expected := map[string][]string{

@@ -61,7 +61,7 @@ func (a Action) String() string { return actions[a].name }
 // Advice names the action for people, as "reset the GPU".
 func (a Action) Advice() string { return actions[a].advice }
 
-// XID is what NVIDIA's catalogue says of one code.
+// XID is the entry of one code in NVIDIA's catalogue.
 type XID struct {
 	Code int
 	// Meaning says what happened, in a few words.
@@ -86,7 +86,7 @@ func (x XID) Advice() string {
 	return x.Action.Advice() + "; " + x.Note
 }
 
-// XIDByCode returns what the catalogue says of a code, and false for codes that
+// XIDByCode returns the entry of a code, and false for codes that
 // it does not list.
 func XIDByCode(code int) (XID, bool) {
 	if code < 1 || code >= len(xids) {

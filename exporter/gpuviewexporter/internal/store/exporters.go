@@ -8,7 +8,7 @@ import (
 
 type exporterKey struct{ cluster, node, url string }
 
-// Exporter is what gpu.exporter.up says of one exporter.
+// Exporter is the state of one exporter, from gpu.exporter.up.
 type Exporter struct {
 	// Cluster and Node are empty where the receiver does not know them.
 	Cluster, Node string

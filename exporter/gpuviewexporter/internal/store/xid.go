@@ -13,7 +13,7 @@ import (
 // maxIncreases bounds the increases of the last windows of one device.
 const maxIncreases = 256
 
-// XID is what hw.errors says of one XID code of a device.
+// XID counts one XID code of a device, from hw.errors.
 type XID struct {
 	Code int
 	// Count is the increase within the device's newest window.
