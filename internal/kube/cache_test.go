@@ -109,6 +109,7 @@ func TestSubscribersHearOfManyChangesFewTimes(t *testing.T) {
 		defer c.Release()
 		c.Need(kube.Pods)
 		require.NoError(t, c.WaitSynced(t.Context(), kube.Pods))
+		synctest.Wait() // the fake server forgets what changes between list and watch
 		heard, seen := 0, 0
 		unsubscribe := c.Subscribe(kube.Pods, func() { heard++; seen = len(c.Pods()) })
 		for i := range 50 {
@@ -145,6 +146,7 @@ func TestHandlersGetEveryObjectAndEveryChange(t *testing.T) {
 		unsubscribe := c.SubscribeObjects(kube.Pods, handler) // before the informer runs
 		c.Need(kube.Pods)
 		require.NoError(t, c.WaitSynced(t.Context(), kube.Pods))
+		synctest.Wait() // the fake server forgets what changes between list and watch
 		pods := client.CoreV1().Pods("ml")
 		created, err := pods.Create(t.Context(), pod("ml", "new", ""), metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -249,6 +251,44 @@ func TestAnAPIThatIsNotServedIsAbsentAndPickedUpWhenItIs(t *testing.T) {
 		assert.Equal(t, kube.Synced, c.State(kube.ResourceSlices).Phase)
 		assert.Len(t, c.ResourceSlices(), 1)
 	})
+}
+
+// Whoever waits for a kind that may not be read must not begin to wait again
+// because the server is away for a while.
+func TestWhatTheServerRefusedStaysRefusedWhileItIsAway(t *testing.T) {
+	for name, refusal := range map[string]struct {
+		resource string
+		err      error
+		kind     kube.Kind
+		phase    kube.Phase
+	}{
+		"no permission": {"pods", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no RBAC policy matched")), kube.Pods, kube.Forbidden},
+		"not served":    {"resource", apierrors.NewNotFound(schema.GroupResource{}, "resource.k8s.io"), kube.ResourceSlices, kube.Absent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := kubetest.NewClient()
+				mend := failing(client, refusal.resource, refusal.err)
+				set, _ := observed()
+				c := kube.NewCache(client, kube.Options{}, set)
+				defer c.Release()
+				c.Need(refusal.kind)
+				require.NoError(t, c.WaitSynced(t.Context(), refusal.kind))
+				mend()
+				back := failing(client, refusal.resource, errors.New("connection refused"))
+				time.Sleep(5 * time.Minute) // of the bubble
+				synctest.Wait()
+				state := c.State(refusal.kind)
+				assert.Equal(t, refusal.phase, state.Phase)
+				require.ErrorContains(t, state.Err, "connection refused")
+
+				back()
+				time.Sleep(61 * time.Second) // of the bubble
+				synctest.Wait()
+				assert.Equal(t, kube.Synced, c.State(refusal.kind).Phase)
+			})
+		})
+	}
 }
 
 func TestEqualOptionsShareACacheUntilTheLastRelease(t *testing.T) {

@@ -129,7 +129,7 @@ func (col *collection) update() {
 		return
 	}
 	before := col.state
-	phase := phaseOf(col.err, col.informer.HasSynced())
+	phase := phaseOf(before.Phase, col.err, col.informer.HasSynced())
 	col.state.Err = col.err
 	if phase != before.Phase {
 		col.state.Phase, col.state.Since = phase, time.Now()
@@ -141,12 +141,16 @@ func (col *collection) update() {
 	col.changes.notify()
 }
 
-func phaseOf(err error, synced bool) Phase {
+// phaseOf returns the phase after an attempt. An attempt that got no answer, as
+// while the server is away, changes nothing about what the server refused before.
+func phaseOf(before Phase, err error, synced bool) Phase {
 	switch {
 	case errors.Is(err, errNotServed):
 		return Absent
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return Forbidden
+	case err != nil && (before == Forbidden || before == Absent):
+		return before
 	case err != nil && synced:
 		return Stale
 	case synced:
