@@ -1,6 +1,7 @@
 package dcgmreceiver
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -26,7 +27,8 @@ func TestAFailureSaysWhatToLookAtFirst(t *testing.T) {
 		tls     bool
 		scheme  string // in place of the server's
 		dial    error
-		want    string // of the hint; none where it is empty
+		timeout time.Duration // a minute where it is zero
+		want    string        // of the hint; none where it is empty
 	}{
 		"the name is not known":       {dial: &net.DNSError{Err: "no such host", IsNotFound: true}, want: "Is the host's name right"},
 		"another authority":           {handler: serve(goodBody), tls: true, want: "http::tls::ca_file"},
@@ -38,7 +40,7 @@ func TestAFailureSaysWhatToLookAtFirst(t *testing.T) {
 		"a page for people":           {handler: page, want: "end in /metrics"},
 		"another text":                {handler: serve("hello world, this is no metric"), want: "end in /metrics"},
 		"no sample":                   {handler: serve(""), want: "while it reads its csv"},
-		"an answer that never comes":  {handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: "NetworkPolicy"},
+		"an answer that never comes":  {handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, timeout: 200 * time.Millisecond, want: "NetworkPolicy"},
 		"the exporter's own mistakes": {handler: status(http.StatusInternalServerError)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +56,7 @@ func TestAFailureSaysWhatToLookAtFirst(t *testing.T) {
 			if _, host, _ := strings.Cut(url, "://"); tt.scheme != "" {
 				url = tt.scheme + "://" + host
 			}
-			f := opened(t, []string{url}, func(cfg *Config) { cfg.Timeout = 200 * time.Millisecond })
+			f := opened(t, []string{url}, func(cfg *Config) { cfg.Timeout = cmp.Or(tt.timeout, time.Minute) })
 			if tt.dial != nil {
 				f.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, tt.dial }
 			}
