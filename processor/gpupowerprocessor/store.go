@@ -14,10 +14,10 @@ import (
 	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/energy"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/split"
 )
 
 // What the storage holds: under placesKey which places there are, under
@@ -122,7 +122,7 @@ func (p *gpuPower) restorePlace(ctx context.Context, name string, now time.Time)
 		if !p.room() {
 			break
 		}
-		key := energyKey{s.Device, split.Container{Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Name: s.Container}}
+		key := energyKey{s.Device, gpudata.Holder{Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Container: s.Container}}
 		pl.energy[key] = &energyState{Counter: s.Counter, seen: now}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (pl *place) stored() storedPlace {
 	}
 	slices.SortFunc(out.Boards, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
 	for k, e := range pl.energy {
-		c := k.container
+		c := k.holder
 		out.Energy = append(out.Energy, storedEnergy{k.device, c.Namespace, c.Pod, c.UID, c.Name, e.Counter})
 	}
 	slices.SortFunc(out.Energy, func(a, b storedEnergy) int {
