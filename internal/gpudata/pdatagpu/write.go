@@ -65,6 +65,9 @@ func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 		w.frame(f, (*gpudata.Samples).All)
 		for _, d := range f.Devices {
 			w.holders(f, d)
+			if d.Listed {
+				w.point(f, d, gpudata.Holder{}, &gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(d.Count)})
+			}
 		}
 	}
 	if w.sizes == nil {
