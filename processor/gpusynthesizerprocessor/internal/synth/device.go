@@ -42,6 +42,11 @@ type Device struct {
 	Instance string
 	// Place is where the device is. A device that moves is another one.
 	Place Place
+	// known is what the catalogue has of the model of that name.
+	known struct {
+		name  string
+		model dcgm.Model
+	}
 	// DRA is the one allocation that all rows of the last scrape agree on.
 	DRA   DRA
 	// frame is of the scrape at hand and used again in another batch than this one.
@@ -101,6 +106,14 @@ func (d *Device) describe(r *Row) {
 	set(&d.MIGUUID, r.migUUID)
 	set(&d.Driver, r.driver)
 	set(&d.Serial, r.serial)
+}
+
+// model returns what the catalogue has of the device's model, which is asked once a name.
+func (d *Device) model() *dcgm.Model {
+	if d.known.name != d.Model {
+		d.known.name, d.known.model = d.Model, dcgm.LookupModel(d.Model)
+	}
+	return &d.known.model
 }
 
 // describeBoard gives a board that no row names what its instances' rows say of it.

@@ -225,7 +225,7 @@ func (e *emitter) utilization() {
 
 func (e *emitter) links() {
 	d := e.a.device
-	model := dcgm.LookupModel(d.Model)
+	model := d.model()
 	pcie := model.PCIe
 	generation, hasGeneration := e.a.get(dcgm.PCIeMaxLinkGen)
 	width, hasWidth := e.a.get(dcgm.PCIeMaxLinkWidth)
