@@ -105,6 +105,7 @@ func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmet
 	defer p.mu.Unlock()
 
 	now := time.Now()
+	md = pdatagpu.Owned(md)
 	p.order.Batch(md, now)
 	batch := pdatagpu.Read(md, func(m *signal.Metric) bool { return used[m] })
 	for _, f := range batch.Frames {
