@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadatatest"
 )
@@ -145,6 +145,17 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 	metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
 		[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 	assert.Contains(t, m.Values()["place//n1"], `"baselines"`, "what could not be written is written later")
+}
+
+func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	m.PutRaw("places", `{"version":1,"places":["/n1"]}`+"s\xf3\xf0\xad")
+	m.PutRaw("place//n1", `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":50,"lowest":70000000000,"quiet":70000000000}}}],`+
+		`"energy":[{"device":"GPU-1","pod":"a","start":80000000000,"last":90000000000,"watts":200,"joules":1000}]}`+"\x9af\"v")
+	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, busyAt500)
+	assert.Contains(t, rendered(sink), "gpu.power.idle {hw.id=GPU-1} = 50 W")
+	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 1m20s")
 }
 
 func TestStateThatCannotBeUsedIsDropped(t *testing.T) {

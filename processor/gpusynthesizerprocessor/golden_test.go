@@ -25,6 +25,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -36,7 +37,7 @@ import (
 // output.txt holds what must come out of them, one line a point. config.yaml,
 // where it exists, is the configuration of the processor.
 func TestGolden(t *testing.T) {
-	t.Setenv(nodeNameEnv, "")
+	t.Setenv(base.NodeNameEnv, "")
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			scrapes := readScrapes(t, filepath.Join(dir, "scrapes.prom"))
