@@ -62,6 +62,7 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 		s = &signal.Metric{Name: name} // of another exporter
 	}
 	m.SetName(s.Name)
+	m.SetUnit(s.Unit)
 	var dp pmetric.NumberDataPoint
 	if s.Kind == signal.Gauge {
 		dp = m.SetEmptyGauge().DataPoints().AppendEmpty()

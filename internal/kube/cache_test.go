@@ -170,18 +170,18 @@ func TestHandlersGetEveryObjectAndEveryChange(t *testing.T) {
 }
 
 // failing makes every attempt to list a resource, or to discover which resources
-// there are, fail until the returned function is called.
-func failing(client *fake.Clientset, resource string, err error) (mend func()) {
+// there are, fail with err. become changes the error; with nil attempts succeed.
+func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return err != nil, nil, err
 	})
-	return func() {
+	return func(now error) {
 		mu.Lock()
 		defer mu.Unlock()
-		err = nil
+		err = now
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAPermissionThatIsMissingIsAStateAndPickedUpWhenItIsGranted(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(pod("ml", "train-0", ""))
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no RBAC policy matched"))
-		mend := failing(client, "pods", forbidden)
+		become := failing(client, "pods", forbidden)
 		set, logs := observed()
 		c := kube.NewCache(client, kube.Options{}, set)
 		defer c.Release()
@@ -207,7 +207,7 @@ func TestAPermissionThatIsMissingIsAStateAndPickedUpWhenItIsGranted(t *testing.T
 		assert.Equal(t, start, c.State(kube.Pods).Since)
 		assert.Equal(t, []string{"info nodes synced", "warn pods forbidden"}, lines(logs), "one line, not one an attempt")
 
-		mend()
+		become(nil)
 		time.Sleep(61 * time.Second) // of the bubble
 		synctest.Wait()
 		assert.Equal(t, kube.Synced, c.State(kube.Pods).Phase)
@@ -236,7 +236,7 @@ func TestWaitingEndsWithTheContextAndSaysForWhat(t *testing.T) {
 func TestAnAPIThatIsNotServedIsAbsentAndPickedUpWhenItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "node-1-gpus"}})
-		mend := failing(client, "resource", apierrors.NewNotFound(schema.GroupResource{}, "resource.k8s.io"))
+		become := failing(client, "resource", apierrors.NewNotFound(schema.GroupResource{}, "resource.k8s.io"))
 		set, logs := observed()
 		c := kube.NewCache(client, kube.Options{}, set)
 		defer c.Release()
@@ -245,7 +245,7 @@ func TestAnAPIThatIsNotServedIsAbsentAndPickedUpWhenItIs(t *testing.T) {
 		assert.Equal(t, kube.Absent, c.State(kube.ResourceSlices).Phase)
 		assert.Equal(t, []string{"info resourceslices absent"}, lines(logs))
 
-		mend()
+		become(nil)
 		time.Sleep(61 * time.Second) // of the bubble
 		synctest.Wait()
 		assert.Equal(t, kube.Synced, c.State(kube.ResourceSlices).Phase)
@@ -268,21 +268,20 @@ func TestWhatTheServerRefusedStaysRefusedWhileItIsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := kubetest.NewClient()
-				mend := failing(client, refusal.resource, refusal.err)
+				become := failing(client, refusal.resource, refusal.err)
 				set, _ := observed()
 				c := kube.NewCache(client, kube.Options{}, set)
 				defer c.Release()
 				c.Need(refusal.kind)
 				require.NoError(t, c.WaitSynced(t.Context(), refusal.kind))
-				mend()
-				back := failing(client, refusal.resource, errors.New("connection refused"))
+				become(errors.New("connection refused"))
 				time.Sleep(5 * time.Minute) // of the bubble
 				synctest.Wait()
 				state := c.State(refusal.kind)
 				assert.Equal(t, refusal.phase, state.Phase)
 				require.ErrorContains(t, state.Err, "connection refused")
 
-				back()
+				become(nil)
 				time.Sleep(61 * time.Second) // of the bubble
 				synctest.Wait()
 				assert.Equal(t, kube.Synced, c.State(refusal.kind).Phase)

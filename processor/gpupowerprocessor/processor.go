@@ -2,8 +2,8 @@ package gpupowerprocessor
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
@@ -22,21 +24,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/split"
 )
 
+const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
+
 // gpuPower is the pdata shell around the split, idle and energy packages.
 type gpuPower struct {
 	cfg       *Config
 	id        component.ID
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
-	reasons   [numDropReasons]metric.AddOption
+	reasons   [pdatagpu.Drops]metric.AddOption
 	sources   [split.NumSources]metric.AddOption
 	kindNames [idle.NumKinds]metric.RecordOption
 	idle      idle.Table
 	split     split.Options
+	scope     pdatagpu.Scope
+	disabled  map[*signal.Metric]bool
 
 	mu     sync.Mutex
-	read   reader
-	write  writer
 	places map[string]*place
 	// shared are the devices of the frame that somebody holds and whose power was
 	// shared out.
@@ -46,6 +50,7 @@ type gpuPower struct {
 	swept  time.Time
 
 	refused int64 // of this batch
+	clamped int64 // likewise
 	limit   base.Limit
 	order   *misplaced.Check
 	frozen  [split.NumSources]int64
@@ -60,19 +65,20 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 	}
 	p := &gpuPower{
 		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: tb,
-		idle:   cfg.Idle.table(),
-		split:  split.Options{WeighSlices: cfg.Weighting == weightingSlices},
-		write:  writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
-		places: map[string]*place{},
-		shared: map[string]bool{},
-		limit:  base.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
-		order:  misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
+		idle:     cfg.Idle.table(),
+		split:    split.Options{WeighSlices: cfg.Weighting == weightingSlices},
+		scope:    pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version},
+		disabled: map[*signal.Metric]bool{},
+		places:   map[string]*place{},
+		shared:   map[string]bool{},
+		limit:    base.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
+		order:    misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
 	}
 	for _, m := range cfg.Metrics.Disabled(emitted) {
-		p.write.disabled[m] = true
+		p.disabled[m] = true
 	}
 	for r := range p.reasons {
-		p.reasons[r] = with("reason", dropReason(r).String())
+		p.reasons[r] = with("reason", pdatagpu.Drop(r).String())
 	}
 	for s := range p.sources {
 		p.sources[s] = with("source", split.Source(s).String())
@@ -95,45 +101,42 @@ func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmet
 
 	now := time.Now()
 	p.order.Batch(md, now)
-	frames := p.read.read(md)
-	p.write.begin(md)
-	for _, f := range frames {
-		p.frame(f, now)
+	batch := pdatagpu.Read(md, func(m *signal.Metric) bool { return used[m] })
+	for _, f := range batch.Frames {
+		p.frame(f, batch, now)
 	}
+	batch.Add(p.scope, p.disabled)
 	p.sweep(now)
 	p.save(ctx)
 	p.limit.Refused(p.logger, now, p.refused)
-	p.report(ctx)
+	p.report(ctx, batch)
 	return md, nil
 }
 
 // frame shares out the power of every board that was measured at one moment.
-func (p *gpuPower) frame(f *frame, now time.Time) {
-	pl := p.place(f.place, now)
-	if pl != nil {
-		p.remember(pl, f, now)
-	}
-	for _, id := range slices.Sorted(maps.Keys(f.boards)) {
-		if b := f.boards[id]; b.power {
-			p.share(pl, b, f, now)
+func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time) {
+	pl := p.place(f.Place.Cluster+"/"+f.Place.Node, now)
+	lists := map[string]*processList{}
+	for _, d := range f.Devices {
+		if l := p.listOf(f, d); l != nil {
+			lists[d.Device.ID()] = p.remember(pl, strings.Clone(d.Device.ID()), l, now)
 		}
 	}
+	for _, b := range p.boards(f, batch) {
+		p.share(pl, b, f.Time, lists, now)
+	}
 	if pl != nil {
-		pl.release(p.shared, f.time, p.cfg.MaxGap)
+		pl.release(p.shared, f.Time, p.cfg.MaxGap)
 	}
 	clear(p.shared)
 }
 
 // share shares out the power of a board.
-func (p *gpuPower) share(pl *place, b *board, f *frame, now time.Time) {
-	t := f.time
-	b.attach(&b.Device, pl.list(f, b.id, p.cfg.MaxGap))
-	instances := make([]*instance, 0, len(b.instances))
-	for _, id := range slices.Sorted(maps.Keys(b.instances)) {
-		i := b.instances[id]
-		instances = append(instances, i)
+func (p *gpuPower) share(pl *place, b *board, t int64, lists map[string]*processList, now time.Time) {
+	b.attach(&b.Device, pl.list(lists, b.id(), t, p.cfg.MaxGap))
+	for _, i := range b.instances {
 		b.Instances = append(b.Instances, &i.Instance)
-		i.attach(&i.Device, pl.list(f, i.id, p.cfg.MaxGap))
+		i.attach(&i.Device, pl.list(lists, i.id(), t, p.cfg.MaxGap))
 	}
 
 	watts, known := p.baseline(pl, b, t, now)
@@ -148,53 +151,49 @@ func (p *gpuPower) share(pl *place, b *board, f *frame, now time.Time) {
 		}
 	}
 
-	p.write.ofBoard(b, signal.GPUPowerIdle, t, b.Idle)
-	p.write.ofBoard(b, signal.GPUPowerActive, t, b.Active)
-	p.write.ofBoard(b, signal.GPUPowerUnattributed, t, b.Unattributed)
-	p.users(pl, b, &b.device, &b.Device, t, now)
-	for _, i := range instances {
-		p.write.ofInstance(b, i, t)
-		p.users(pl, b, &i.device, &i.Device, t, now)
-	}
-}
-
-// attach gives the split the processes of the device. A list that lacks some of those
-// that were counted says nothing of who did what.
-func (d *device) attach(to *split.Device, l *processList) {
-	if d.list = l; l == nil || float64(len(l.processes)) < l.count {
-		return
-	}
-	for _, p := range l.processes {
-		to.Processes = append(to.Processes, p.Process)
+	add(&b.frame.Samples, signal.GPUPowerIdle, b.Idle, nil)
+	add(&b.frame.Samples, signal.GPUPowerActive, b.Active, nil)
+	add(&b.frame.Samples, signal.GPUPowerUnattributed, b.Unattributed, nil)
+	p.users(pl, &b.device, &b.Device, b.Source, t, now)
+	for _, i := range b.instances {
+		add(&i.frame.Samples, signal.GPUInstancePower, i.Power, how(b.Source, i.Estimated))
+		p.users(pl, &i.device, &i.Device, b.Source, t, now)
 	}
 }
 
 // users adds the power of those who use a device.
-func (p *gpuPower) users(pl *place, b *board, d *device, s *split.Device, t int64, now time.Time) {
+func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
 	for k := range s.Holders {
 		h := &s.Holders[k]
-		p.write.ofHolder(b, h, d.holders[k], t)
-		if e, ok := p.count(pl, d.id, h, t, now); ok {
-			p.write.energy(d.holders[k], e.Start, t, e.Joules)
+		add(&h.Samples, signal.K8sContainerGPUPower, h.Power, how(source, h.Estimated))
+		if e, ok := p.count(pl, d.id(), h, t, now); ok {
+			// How the power came about is not said: it may have changed along the way.
+			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
 	}
 	if len(s.Holders) > 0 {
-		p.shared[d.id] = true
+		p.shared[d.id()] = true
 	}
 	for k := range s.Processes {
-		p.write.ofProcess(b, d.list.processes[k], &s.Processes[k], t)
+		listed := &s.Processes[k]
+		if math.IsNaN(listed.Power) {
+			continue
+		}
+		process := d.frame.Process(listed.PID) // which an earlier frame may have named
+		process.ContainerID, process.Holder = listed.ContainerID, listed.Holder
+		add(&process.Samples, signal.ProcessGPUPower, listed.Power, how(source, listed.Estimated))
 	}
 }
 
 // report counts what became of the batch.
-func (p *gpuPower) report(ctx context.Context) {
-	for r, n := range p.read.dropped {
+func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch) {
+	for r, n := range batch.Dropped {
 		if n > 0 {
 			p.telemetry.ProcessorGpuPowerPointsDropped.Add(ctx, n, p.reasons[r])
 		}
 	}
-	if p.read.clamped > 0 {
-		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.read.clamped)
+	if p.clamped > 0 {
+		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.clamped)
 	}
 	for s, n := range p.frozen {
 		if n > 0 {
@@ -208,6 +207,6 @@ func (p *gpuPower) report(ctx context.Context) {
 		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, n, p.kindNames[k])
 	}
 	p.telemetry.ProcessorGpuPowerSeries.Record(ctx, int64(p.series))
-	p.read.dropped, p.read.clamped = [numDropReasons]int64{}, 0
+	p.clamped = 0
 	p.frozen, p.refused = [split.NumSources]int64{}, 0
 }

@@ -187,13 +187,13 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 					v := dp.DoubleValue()
 					require.GreaterOrEqual(t, v, 0.0, m.Name())
 					require.False(t, math.IsInf(v, 0), m.Name())
-					id, _, _ := strings.Cut(text(dp.Attributes(), signal.HardwareID), "/gi")
+					id, _, _ := strings.Cut(textOf(dp.Attributes(), signal.HardwareID), "/gi")
 					s, ok := boards[id]
 					if !ok {
 						s = &sums{sources: map[string]bool{}}
 						boards[id] = s
 					}
-					if source := text(dp.Attributes(), signal.PowerSource); source != "" {
+					if source := textOf(dp.Attributes(), signal.PowerSource); source != "" {
 						s.sources[source] = true
 					}
 					switch m.Name() {
@@ -210,7 +210,7 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 					case signal.ProcessGPUPower.Name:
 						s.processes += v
 					case signal.K8sContainerGPUEnergy.Name:
-						key := points.Text(rm.Resource().Attributes()) + text(dp.Attributes(), signal.HardwareID)
+						key := points.Text(rm.Resource().Attributes()) + textOf(dp.Attributes(), signal.HardwareID)
 						require.GreaterOrEqual(t, v, energies[key], "energy never falls")
 						energies[key] = v
 					default:
@@ -240,4 +240,12 @@ func TestEveryWattFindsItsContainer(t *testing.T) {
 		assert.InDelta(t, 630, s.processes, 1e-9)
 		assert.InDelta(t, 0, s.unattributed, 1e-9)
 	}
+}
+
+// textOf returns an attribute's text, empty when there is none.
+func textOf(m pcommon.Map, key string) string {
+	if v, ok := m.Get(key); ok {
+		return v.AsString()
+	}
+	return ""
 }

@@ -2,10 +2,10 @@ package gpupowerprocessor
 
 import (
 	"maps"
-	"math"
 	"strings"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/energy"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
@@ -53,8 +53,8 @@ type boardState struct {
 }
 
 type energyKey struct {
-	device    string
-	container split.Container
+	device string
+	holder gpudata.Holder
 }
 
 type energyState struct {
@@ -66,16 +66,16 @@ func newPlace(now time.Time) *place {
 	return &place{boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}, seen: now}
 }
 
-// list returns the newest list of a device's processes at the time of a frame; nil
-// when nothing is known of them. A list ends with the next one of its device: one
-// of other devices says nothing of this one.
-func (pl *place) list(f *frame, id string, maxGap time.Duration) *processList {
-	if l, ok := f.lists[id]; ok || pl == nil {
+// list returns the newest list of a device's processes at the time of a frame, whose own
+// lists are given; nil when nothing is known of them. A list ends with the next one of its
+// device: one of other devices says nothing of this one.
+func (pl *place) list(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
+	if l, ok := lists[id]; ok || pl == nil {
 		return l
 	}
 	if known, ok := pl.lists[id]; ok {
 		for _, l := range known.lists {
-			if l != nil && l.time <= f.time && f.time-l.time <= int64(maxGap) {
+			if l != nil && l.time <= at && at-l.time <= int64(maxGap) {
 				return l
 			}
 		}
@@ -83,47 +83,36 @@ func (pl *place) list(f *frame, id string, maxGap time.Duration) *processList {
 	return nil
 }
 
-// remember keeps the lists of a frame for boards that are sampled at other times.
-func (p *gpuPower) remember(pl *place, f *frame, now time.Time) {
-	for id, l := range f.lists {
-		known, ok := pl.lists[id]
-		if !ok {
-			if len(pl.lists) >= p.cfg.MaxSeries {
-				p.refused++
-				continue
-			}
-			known = &processLists{}
-			pl.lists[id] = known
-		}
-		known.seen = now
-		if l.counted {
-			known.counted = now
-		}
-		newest := known.lists[0]
-		switch {
-		case newest != nil && newest.time == l.time:
-			newest.merge(l)
-			f.lists[id] = newest
-		// One that is far behind comes after a step of the clock backwards.
-		case newest == nil || newest.time < l.time || newest.time-l.time > int64(p.cfg.MaxGap):
-			known.lists = [2]*processList{l, newest}
-		}
+// remember keeps a list of a device's processes for boards that are sampled at other
+// times. It returns all that is known of that moment: one moment can come in several
+// batches.
+func (p *gpuPower) remember(pl *place, id string, l *processList, now time.Time) *processList {
+	if pl == nil {
+		return l
 	}
-}
-
-// merge takes over what the list lacks: one moment can come in several batches.
-func (l *processList) merge(from *processList) {
-	l.counted = l.counted || from.counted
-	l.count = max(l.count, from.count)
-	for _, p := range from.processes {
-		known, ok := l.byPID[p.pid]
-		switch {
-		case !ok:
-			l.add(p)
-		case math.IsNaN(known.Utilization):
-			known.Utilization = p.Utilization
+	known, ok := pl.lists[id]
+	if !ok {
+		if len(pl.lists) >= p.cfg.MaxSeries {
+			p.refused++
+			return l
 		}
+		known = &processLists{}
+		pl.lists[id] = known
 	}
+	known.seen = now
+	if l.counted {
+		known.counted = now
+	}
+	newest := known.lists[0]
+	switch {
+	case newest != nil && newest.time == l.time:
+		newest.merge(l)
+		return newest
+	// One that is far behind comes after a step of the clock backwards.
+	case newest == nil || newest.time < l.time || newest.time-l.time > int64(p.cfg.MaxGap):
+		known.lists = [2]*processList{l, newest}
+	}
+	return l
 }
 
 // room reports whether one more series can be kept, and counts it if so.
@@ -173,11 +162,11 @@ func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
 func (p *gpuPower) baseline(pl *place, b *board, t int64, now time.Time) (float64, bool) {
 	profiles := make([]string, 0, len(b.instances))
 	for _, i := range b.instances {
-		profiles = append(profiles, i.profile)
+		profiles = append(profiles, i.frame.Profile)
 	}
 	layout := idle.LayoutOf(profiles)
-	watts, configured := p.idle.Lookup(b.id, b.model, layout)
-	state := p.board(pl, b.id, now)
+	watts, configured := p.idle.Lookup(b.id(), b.frame.Model, layout)
+	state := p.board(pl, b.id(), now)
 	if state == nil {
 		return watts, configured
 	}
@@ -186,7 +175,7 @@ func (p *gpuPower) baseline(pl *place, b *board, t int64, now time.Time) (float6
 	case configured:
 		kind = idle.Configured
 	case p.cfg.Idle.Learn:
-		known := pl.lists[b.id]
+		known := pl.lists[b.id()]
 		listed := known != nil && now.Sub(known.counted) <= retention
 		if until, quiet := b.quiet(t, listed); !quiet || b.Measured == 0 {
 			state.Busy()
@@ -244,10 +233,10 @@ func (d *device) used(s *split.Device) bool {
 // count adds the power of a container to its energy and returns the counter. It
 // reports false when there is nothing to say.
 func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
-	if pl == nil || p.write.disabled[signal.K8sContainerGPUEnergy] {
+	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
 		return nil, false
 	}
-	key := energyKey{device, h.Container}
+	key := energyKey{device, h.User.Holder}
 	e, ok := pl.energy[key]
 	if !ok {
 		if !p.room() {
@@ -279,13 +268,7 @@ func (pl *place) release(shared map[string]bool, t int64, maxGap time.Duration) 
 }
 
 // clone returns a key that does not keep the batch in memory.
-func (k energyKey) clone() energyKey {
-	c := k.container
-	return energyKey{strings.Clone(k.device), split.Container{
-		Namespace: strings.Clone(c.Namespace), Pod: strings.Clone(c.Pod),
-		UID: strings.Clone(c.UID), Name: strings.Clone(c.Name),
-	}}
-}
+func (k energyKey) clone() energyKey { return energyKey{strings.Clone(k.device), k.holder.Clone()} }
 
 // sweep forgets what no batch has named for a while. Learned baselines are kept
 // until they expire.

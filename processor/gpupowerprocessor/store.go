@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/collector/component"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/energy"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/split"
 )
 
 // storedVersion is that of what is stored of a place.
@@ -74,7 +74,7 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 		if !p.room() {
 			break
 		}
-		key := energyKey{s.Device, split.Container{Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Name: s.Container}}
+		key := energyKey{s.Device, gpudata.Holder{Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Container: s.Container}}
 		pl.energy[key] = &energyState{Counter: s.Counter, seen: now}
 	}
 	return nil
@@ -83,9 +83,9 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 func (s *storedPlace) valid() error {
 	boards := map[string]bool{}
 	for _, b := range s.Boards {
-		for _, base := range b.Baselines {
+		for _, l := range b.Baselines {
 			possible := func(watts float64) bool { return watts >= 0 && watts <= maxWatts }
-			if !possible(base.Watts) || !possible(base.Next) || base.Lowest <= 0 || base.Quiet <= 0 || base.NextTime < 0 {
+			if !possible(l.Watts) || !possible(l.Next) || l.Lowest <= 0 || l.Quiet <= 0 || l.NextTime < 0 {
 				return fmt.Errorf("baseline of %q", b.ID)
 			}
 		}
@@ -134,7 +134,7 @@ func (pl *place) stored() storedPlace {
 	}
 	slices.SortFunc(out.Boards, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
 	for k, e := range pl.energy {
-		c := k.container
+		c := k.holder
 		out.Energy = append(out.Energy, storedEnergy{k.device, c.Namespace, c.Pod, c.UID, c.Name, e.Counter})
 	}
 	slices.SortFunc(out.Energy, func(a, b storedEnergy) int {

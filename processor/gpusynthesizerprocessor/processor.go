@@ -21,23 +21,25 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
+const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+
 // gpuSynthesizer is the pdata shell around the synth package.
 type gpuSynthesizer struct {
 	cfg       *Config
-	version   string
 	telemetry *metadata.TelemetryBuilder
 	reasons   [synth.NumDropReasons]metric.AddOption
 
 	mu    sync.Mutex
 	core  *synth.Synthesizer
 	rows  rowCache
-	out   builder
+	out   pdatagpu.Writer
 	known int64 // devices last reported
 	began time.Time
 	told  bool // that a GPU has two sources
@@ -58,14 +60,15 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		id:        set.ID,
 		logger:    set.Logger,
 		cfg:       cfg,
-		version:   set.BuildInfo.Version,
 		telemetry: tb,
 		core: synth.New(synth.Options{
 			ViolationMicroseconds: cfg.ViolationUnit == unitMicroseconds,
 			MaxDevices:            cfg.MaxDevices,
+			Cluster:               cfg.ClusterName,
 			Disabled:              cfg.disabled(),
 		}),
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
+		out:     pdatagpu.Writer{Scope: pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version}},
 		began:   time.Now(),
 		devices: base.Limit{Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
@@ -150,9 +153,7 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 		return rm.ScopeMetrics().Len() == 0
 	})
 
-	p.out.begin(md, p.core.Epoch(), p.cfg.ClusterName, p.version)
-	p.core.Flush(p.out.add)
-	p.out.end()
+	p.out.Write(p.core.Flush(), md)
 	p.save(ctx)
 	p.report(ctx, unknown, now)
 	if md.ResourceMetrics().Len() == 0 {
@@ -174,7 +175,9 @@ func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	if _, known := resource.Get(signal.K8sNodeName); !known {
 		resource.PutStr(signal.K8sNodeName, cmp.Or(p.cfg.NodeName, host))
 	}
-	put(resource, signal.K8sClusterName, p.cfg.ClusterName)
+	if p.cfg.ClusterName != "" {
+		resource.PutStr(signal.K8sClusterName, p.cfg.ClusterName)
+	}
 }
 
 // input is one Resource of a batch while it is read.

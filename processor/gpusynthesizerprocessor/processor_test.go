@@ -201,8 +201,11 @@ func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
 		{receiverScope, "h", ""}, {receiverScope, "h", "node-9"}, {receiverScope, "", ""}, {"another", "h", ""},
 	} {
 		rm := md.ResourceMetrics().AppendEmpty()
-		put(rm.Resource().Attributes(), signal.HostName, from.host)
-		put(rm.Resource().Attributes(), signal.K8sNodeName, from.node)
+		for key, value := range map[string]string{signal.HostName: from.host, signal.K8sNodeName: from.node} {
+			if value != "" {
+				rm.Resource().Attributes().PutStr(key, value)
+			}
+		}
 		sm := rm.ScopeMetrics().AppendEmpty()
 		sm.Scope().SetName(from.scope)
 		m := sm.Metrics().AppendEmpty()

@@ -1,6 +1,10 @@
 package split
 
-import "math"
+import (
+	"math"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
 
 // Options choose between ways to share power out.
 type Options struct {
@@ -10,14 +14,9 @@ type Options struct {
 	WeighSlices bool
 }
 
-// Container names a container, as far as it is known.
-type Container struct {
-	Namespace, Pod, UID, Name string
-}
-
-// Holder is a container that holds a device.
+// Holder is who holds a device.
 type Holder struct {
-	Container Container
+	*gpudata.User
 
 	// Power is what the container is charged with, in W.
 	Power float64
@@ -29,9 +28,10 @@ type Holder struct {
 
 // Process is a process that uses a device.
 type Process struct {
-	// Container is the container of the process; empty for a process of the
-	// host and for one that could not be placed.
-	Container Container
+	PID, ContainerID string
+	// Holder is the container of the process as far as it is known; zero for a process
+	// of the host and for one that could not be placed.
+	Holder gpudata.Holder
 	// Utilization is the share of time, in [0, 1], in which the process kept the
 	// device's multiprocessors busy; NaN is unknown.
 	Utilization float64
@@ -196,13 +196,13 @@ func (d *Device) charge(watts float64, guessed bool) {
 func (d *Device) pass(p *Process) {
 	n := 0
 	for i := range d.Holders {
-		if p.Container.in(&d.Holders[i].Container) {
+		if p.Holder.Fits(d.Holders[i].User.Holder) {
 			n++
 		}
 	}
 	for i := range d.Holders {
 		h := &d.Holders[i]
-		if !p.Container.in(&h.Container) {
+		if !p.Holder.Fits(h.User.Holder) {
 			continue
 		}
 		h.Power += p.Power / float64(n)
@@ -212,17 +212,4 @@ func (d *Device) pass(p *Process) {
 			h.Estimated = true
 		}
 	}
-}
-
-// in reports whether what is known of a process' container fits the holder.
-func (c *Container) in(h *Container) bool {
-	switch {
-	case c.UID != "" && h.UID != "":
-		if c.UID != h.UID {
-			return false
-		}
-	case c.Pod == "" || c.Pod != h.Pod || c.Namespace != h.Namespace:
-		return false
-	}
-	return c.Name == "" || h.Name == "" || c.Name == h.Name
 }

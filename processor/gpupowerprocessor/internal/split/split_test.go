@@ -6,14 +6,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-func uid(s string) Container { return Container{Namespace: "ns", Pod: s, UID: s} }
+func uid(s string) gpudata.Holder { return gpudata.Holder{Namespace: "ns", Pod: s, UID: s} }
 
 func held(by ...string) Device {
 	d := Device{Activity: Unknown()}
 	for _, s := range by {
-		d.Holders = append(d.Holders, Holder{Container: uid(s)})
+		d.Holders = append(d.Holders, Holder{User: &gpudata.User{Holder: uid(s)}})
 	}
 	return d
 }
@@ -22,7 +24,7 @@ func held(by ...string) Device {
 func charges(d *Device) map[string]float64 {
 	got := map[string]float64{}
 	for _, h := range d.Holders {
-		got[h.Container.UID+"/"+h.Container.Name] += h.Power
+		got[h.User.Holder.UID+"/"+h.User.Holder.Container] += h.Power
 	}
 	return got
 }
@@ -141,7 +143,7 @@ func TestNobodyIsChargedWhenEveryInstanceIsIdle(t *testing.T) {
 
 func TestUsersOfTheWholeBoardAreNotChargedUnderMIG(t *testing.T) {
 	b := Board{Measured: 100, Idle: 40, Device: held("a"), Instances: []*Instance{gi(1)}}
-	b.Processes = []Process{{Container: uid("a"), Utilization: 1}}
+	b.Processes = []Process{{Holder: uid("a"), Utilization: 1}}
 	b.Split(Options{})
 	assert.Zero(t, b.Holders[0].Power)
 	assert.True(t, math.IsNaN(b.Processes[0].Power), "nothing can be said, which is not zero")
@@ -150,77 +152,77 @@ func TestUsersOfTheWholeBoardAreNotChargedUnderMIG(t *testing.T) {
 
 func TestWhoUsesADeviceIsChargedForIt(t *testing.T) {
 	main, side := uid("a"), uid("a")
-	main.Name, side.Name = "main", "side"
-	byName := Container{Namespace: "ns", Pod: "b"}
+	main.Container, side.Container = "main", "side"
+	byName := gpudata.Holder{Namespace: "ns", Pod: "b"}
 	for _, tt := range []struct {
 		name         string
-		holders      []Container
+		holders      []gpudata.Holder
 		processes    []Process
 		want         map[string]float64
 		estimated    []bool
 		unattributed float64
 	}{
 		{name: "nobody", unattributed: 60, want: map[string]float64{}},
-		{name: "one holder alone", holders: []Container{uid("a")}, want: map[string]float64{"a/": 60}, estimated: []bool{false}},
+		{name: "one holder alone", holders: []gpudata.Holder{uid("a")}, want: map[string]float64{"a/": 60}, estimated: []bool{false}},
 		{
-			name: "two holders, no processes", holders: []Container{uid("a"), uid("b")},
+			name: "two holders, no processes", holders: []gpudata.Holder{uid("a"), uid("b")},
 			want: map[string]float64{"a/": 30, "b/": 30}, estimated: []bool{true, true},
 		},
 		{
-			name: "by utilization", holders: []Container{uid("a"), uid("b")},
-			processes: []Process{{Container: uid("a"), Utilization: .2}, {Container: uid("b"), Utilization: .1}, {Container: uid("b"), Utilization: .3}},
+			name: "by utilization", holders: []gpudata.Holder{uid("a"), uid("b")},
+			processes: []Process{{Holder: uid("a"), Utilization: .2}, {Holder: uid("b"), Utilization: .1}, {Holder: uid("b"), Utilization: .3}},
 			want:      map[string]float64{"a/": 20, "b/": 40}, estimated: []bool{false, false},
 		},
 		{
-			name: "a process of the host", holders: []Container{uid("a")},
-			processes: []Process{{Container: uid("a"), Utilization: .5}, {Utilization: .1}},
+			name: "a process of the host", holders: []gpudata.Holder{uid("a")},
+			processes: []Process{{Holder: uid("a"), Utilization: .5}, {Utilization: .1}},
 			want:      map[string]float64{"a/": 50}, estimated: []bool{false}, unattributed: 10,
 		},
 		{
-			name: "a process of a pod that does not hold the device", holders: []Container{uid("a")},
-			processes: []Process{{Container: uid("x"), Utilization: .5}},
+			name: "a process of a pod that does not hold the device", holders: []gpudata.Holder{uid("a")},
+			processes: []Process{{Holder: uid("x"), Utilization: .5}},
 			want:      map[string]float64{"a/": 0}, estimated: []bool{false}, unattributed: 60,
 		},
 		{
-			name: "a holder without a process", holders: []Container{uid("a"), uid("b")},
-			processes: []Process{{Container: uid("b"), Utilization: .5}},
+			name: "a holder without a process", holders: []gpudata.Holder{uid("a"), uid("b")},
+			processes: []Process{{Holder: uid("b"), Utilization: .5}},
 			want:      map[string]float64{"a/": 0, "b/": 60}, estimated: []bool{false, false},
 		},
 		{
-			name: "a utilization is missing", holders: []Container{uid("a"), uid("b")},
-			processes: []Process{{Container: uid("a"), Utilization: .5}, {Container: uid("b"), Utilization: unknown}},
+			name: "a utilization is missing", holders: []gpudata.Holder{uid("a"), uid("b")},
+			processes: []Process{{Holder: uid("a"), Utilization: .5}, {Holder: uid("b"), Utilization: unknown}},
 			want:      map[string]float64{"a/": 30, "b/": 30}, estimated: []bool{true, true},
 		},
 		{
-			name: "all utilization is zero", holders: []Container{uid("a"), uid("b")},
-			processes: []Process{{Container: uid("a")}, {Container: uid("b")}, {Container: uid("b")}},
+			name: "all utilization is zero", holders: []gpudata.Holder{uid("a"), uid("b")},
+			processes: []Process{{Holder: uid("a")}, {Holder: uid("b")}, {Holder: uid("b")}},
 			want:      map[string]float64{"a/": 20, "b/": 40}, estimated: []bool{true, true},
 		},
 		{
-			name: "equal parts within one container are no estimate of it", holders: []Container{uid("a")},
-			processes: []Process{{Container: uid("a"), Utilization: unknown}, {Container: uid("a"), Utilization: unknown}},
+			name: "equal parts within one container are no estimate of it", holders: []gpudata.Holder{uid("a")},
+			processes: []Process{{Holder: uid("a"), Utilization: unknown}, {Holder: uid("a"), Utilization: unknown}},
 			want:      map[string]float64{"a/": 60}, estimated: []bool{false},
 		},
 		{
-			name: "a process whose container is one of two", holders: []Container{main, side},
-			processes: []Process{{Container: uid("a"), Utilization: .5}},
+			name: "a process whose container is one of two", holders: []gpudata.Holder{main, side},
+			processes: []Process{{Holder: uid("a"), Utilization: .5}},
 			want:      map[string]float64{"a/main": 30, "a/side": 30}, estimated: []bool{true, true},
 		},
 		{
-			name: "a process whose container is known", holders: []Container{main, side},
-			processes: []Process{{Container: side, Utilization: .5}},
+			name: "a process whose container is known", holders: []gpudata.Holder{main, side},
+			processes: []Process{{Holder: side, Utilization: .5}},
 			want:      map[string]float64{"a/main": 0, "a/side": 60}, estimated: []bool{false, false},
 		},
 		{
-			name: "a pod is found by its name where a UID is missing", holders: []Container{uid("a"), byName},
-			processes: []Process{{Container: uid("b"), Utilization: .5}},
+			name: "a pod is found by its name where a UID is missing", holders: []gpudata.Holder{uid("a"), byName},
+			processes: []Process{{Holder: uid("b"), Utilization: .5}},
 			want:      map[string]float64{"a/": 0, "/": 60}, estimated: []bool{false, false},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := Board{Measured: 100, Idle: 40, Device: Device{Activity: Unknown(), Processes: tt.processes}}
 			for _, c := range tt.holders {
-				b.Holders = append(b.Holders, Holder{Container: c})
+				b.Holders = append(b.Holders, Holder{User: &gpudata.User{Holder: c}})
 			}
 			b.Split(Options{})
 			got := charges(&b.Device)
@@ -229,7 +231,7 @@ func TestWhoUsesADeviceIsChargedForIt(t *testing.T) {
 				assert.InDelta(t, w, got[k], 1e-9, k)
 			}
 			for i, e := range tt.estimated {
-				assert.Equal(t, e, b.Holders[i].Estimated, b.Holders[i].Container)
+				assert.Equal(t, e, b.Holders[i].Estimated, b.Holders[i].User.Holder)
 			}
 			assert.InDelta(t, tt.unattributed, b.Unattributed, 1e-9)
 			assert.Equal(t, None, b.Source)

@@ -1,0 +1,209 @@
+package gpudata
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Frame is what is known of one place at one sample time. A batch is a list of frames,
+// the oldest first.
+type Frame struct {
+	Place Place
+	// Host is host.name, empty where it is not known. It describes the place.
+	Host string
+	// Time is in nanoseconds since the epoch, above 0.
+	Time int64
+	// Devices are added by Device and Append alone.
+	Devices []*DeviceFrame
+
+	byID map[string]*DeviceFrame // nil until somebody asks
+}
+
+// Compare orders frames by time, then by place.
+func (f *Frame) Compare(o *Frame) int {
+	return cmp.Or(cmp.Compare(f.Time, o.Time), f.Place.Compare(o.Place))
+}
+
+// Find returns the device with an hw.id, nil when the frame has none.
+func (f *Frame) Find(id string) *DeviceFrame {
+	if f.byID == nil {
+		f.byID = make(map[string]*DeviceFrame, len(f.Devices))
+		for _, d := range f.Devices {
+			f.byID[d.Device.ID()] = d
+		}
+	}
+	return f.byID[id]
+}
+
+// Device returns the device with an hw.id, which it adds when it is new.
+func (f *Frame) Device(id string) *DeviceFrame {
+	d := f.Find(id)
+	if d == nil {
+		d = &DeviceFrame{Device: NewDevice(f.Place, id)}
+		f.Append(d)
+	}
+	return d
+}
+
+// Append adds a device that the frame does not have.
+func (f *Frame) Append(d *DeviceFrame) {
+	f.Devices = append(f.Devices, d)
+	if f.byID != nil {
+		f.byID[d.Device.ID()] = d
+	}
+}
+
+// Board returns the board of an instance, which it adds when the frame has only the
+// instance, and d itself for a board.
+func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
+	if d.Parent == "" {
+		return d
+	}
+	b := f.Device(d.Parent)
+	if !b.Observed {
+		b.Complete(&Description{Name: d.Name, Model: d.Model, Vendor: d.Vendor, Driver: d.Driver})
+	}
+	return b
+}
+
+// Sort orders devices by id, users by holder and processes by PID, so that what is made of
+// a frame does not depend on the order of its points.
+func (f *Frame) Sort() {
+	slices.SortFunc(f.Devices, func(a, b *DeviceFrame) int { return cmp.Compare(a.Device.ID(), b.Device.ID()) })
+	for _, d := range f.Devices {
+		slices.SortFunc(d.Users, func(a, b *User) int { return a.Holder.Compare(b.Holder) })
+		slices.SortFunc(d.Processes, func(a, b *Process) int { return cmp.Compare(a.PID, b.PID) })
+	}
+}
+
+// DeviceFrame is a device in a frame.
+type DeviceFrame struct {
+	Device Device
+	Description
+	// Observed says that the device has a series of its own in the frame; false for one
+	// that only holders or processes name.
+	Observed bool
+	// Samples are the device's own series.
+	Samples Samples
+	// Users are those who hold the device, and containers that only use it.
+	Users []*User
+	// HoldersKnown says that somebody spoke of who holds the device: no holder among
+	// Users then means nobody. Without it, it is not known.
+	HoldersKnown bool
+	// Processes are those on the device. Listed says that all were listed and Count how
+	// many there are, which is more than Processes where some had no value.
+	Processes []*Process
+	Listed    bool
+	Count     int
+}
+
+// Reset makes d a device of which a new frame says nothing yet, and keeps its memory.
+func (d *DeviceFrame) Reset() {
+	*d = DeviceFrame{
+		Device: d.Device, Description: d.Description,
+		Samples: Samples{list: d.Samples.list[:0]}, Users: d.Users[:0], Processes: d.Processes[:0],
+	}
+}
+
+// User returns the user that is exactly h, which it adds when it is new.
+func (d *DeviceFrame) User(h Holder) *User {
+	for _, u := range d.Users {
+		if u.Holder == h {
+			return u
+		}
+	}
+	u := &User{Holder: h}
+	d.Users = append(d.Users, u)
+	return u
+}
+
+// Process returns the process with a PID, which it adds when it is new.
+func (d *DeviceFrame) Process(pid string) *Process {
+	for _, p := range d.Processes {
+		if p.PID == pid {
+			return p
+		}
+	}
+	p := &Process{PID: pid}
+	d.Processes = append(d.Processes, p)
+	return p
+}
+
+// User is a container or a job on a device.
+type User struct {
+	Holder Holder
+	// Holds says that the user holds the device, and Source who said so: a value of
+	// gpu.holder.source.
+	Holds  bool
+	Source string
+	// Strategy is gpu.sharing.strategy, empty where nothing is known of it.
+	Strategy   string
+	Allocation Allocation
+	// Samples are what is said of the user on this device: use, budget, power.
+	Samples Samples
+}
+
+// Process is a process on a device.
+type Process struct {
+	PID string
+	// ContainerID is container.id as control groups spell it, empty where it is not known.
+	ContainerID string
+	// Holder is the container of the process as far as it is known, zero for none.
+	Holder  Holder
+	Samples Samples
+}
+
+// Sample is the value of one series at the frame's time.
+type Sample struct {
+	// Metric is a row of the table of signals.
+	Metric *signal.Metric
+	// Own is the value of the metric's first own attribute, empty where it has none.
+	Own string
+	// More are further attributes, such as a second own one. They are shared and must
+	// not be changed.
+	More []Attr
+	// Start is when a cumulative value was zero, in nanoseconds since the epoch; 0 is
+	// not known.
+	Start int64
+	Value float64
+	// Ended says that the series ends here: there is no value.
+	Ended bool
+}
+
+// Attr is an attribute of a sample: a text, or true.
+type Attr struct {
+	Key, Text string
+	True      bool
+}
+
+// Samples are the samples of one device, user or process. It tells those that a component
+// added from those that came in.
+type Samples struct {
+	list []Sample
+	came int
+}
+
+// All returns all samples, which must not be changed.
+func (s *Samples) All() []Sample { return s.list }
+
+// Added returns the samples that were added since the frame came in.
+func (s *Samples) Added() []Sample { return s.list[s.came:] }
+
+// Add adds a sample.
+func (s *Samples) Add(v Sample) { s.list = append(s.list, v) }
+
+// Came makes all samples so far ones that came in.
+func (s *Samples) Came() { s.came = len(s.list) }
+
+// Get returns the value of a series; false when it has none. Of several it is the highest:
+// a metric that rows repeat differs only by when the exporter read it.
+func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
+	for i := range s.list {
+		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {
+			v, ok = x.Value, true
+		}
+	}
+	return v, ok
+}

@@ -1,0 +1,157 @@
+package gpudata
+
+import (
+	"cmp"
+	"strings"
+	"unique"
+)
+
+// Place is a node. Devices of one id in two places are two devices.
+type Place struct {
+	// Cluster is k8s.cluster.name, empty where it is not configured.
+	Cluster string
+	// Node is k8s.node.name, or host.name where there is no node.
+	Node string
+}
+
+// Compare orders places.
+func (p Place) Compare(o Place) int {
+	return cmp.Or(strings.Compare(p.Cluster, o.Cluster), strings.Compare(p.Node, o.Node))
+}
+
+// Device identifies a board or an instance. It is comparable, and one word long: the
+// same device has the same Device, wherever in the process it came from.
+type Device struct{ handle unique.Handle[deviceIdentity] }
+
+type deviceIdentity struct {
+	place Place
+	id    string
+}
+
+// NewDevice returns the device with an hw.id in a place.
+func NewDevice(p Place, id string) Device {
+	return Device{unique.Make(deviceIdentity{p, id})}
+}
+
+// ID returns the hw.id.
+func (d Device) ID() string { return d.handle.Value().id }
+
+// Place returns where the device is.
+func (d Device) Place() Place { return d.handle.Value().place }
+
+// Description is what is known of a device beside its identity. Texts that are not known
+// are empty. It may change from frame to frame and is never a key.
+type Description struct {
+	// Parent is the hw.id of an instance's board, empty for a board.
+	Parent string
+	// Name is the operating system's (nvidia0), Model as exposed.
+	Name, Model, Vendor string
+	// Serial is the board's number, Driver the version of its driver.
+	Serial, Driver string
+	// Profile, Instance and MIGUUID are a MIG instance's: gpu.mig.profile,
+	// gpu.mig.gpu_instance.id, gpu.mig.uuid.
+	Profile, Instance, MIGUUID string
+	// Allocation is what the device's own series say of a ResourceClaim.
+	Allocation Allocation
+}
+
+// Allocation is what is known of the ResourceClaim by which a device is held.
+type Allocation struct {
+	Claim, ClaimUID, Class        string
+	Driver, Pool, Device, Request string
+	ShareID                       string
+}
+
+// Complete fills in the texts that d lacks from o.
+func (d *Description) Complete(o *Description) {
+	for _, t := range [...]struct {
+		to   *string
+		from string
+	}{
+		{&d.Parent, o.Parent},
+		{&d.Name, o.Name},
+		{&d.Model, o.Model},
+		{&d.Vendor, o.Vendor},
+		{&d.Serial, o.Serial},
+		{&d.Driver, o.Driver},
+		{&d.Profile, o.Profile},
+		{&d.Instance, o.Instance},
+		{&d.MIGUUID, o.MIGUUID},
+	} {
+		if *t.to == "" {
+			*t.to = t.from
+		}
+	}
+	if d.Allocation == (Allocation{}) {
+		d.Allocation = o.Allocation
+	}
+}
+
+// Holder is who holds a device: a container in a pod, or a pod whose container is not
+// known; a container outside Kubernetes; or a batch job.
+type Holder struct {
+	// Namespace, Pod and Container name a container of a pod; UID is the pod's, empty
+	// where it is not known.
+	Namespace, Pod, UID, Container string
+	// Name and ID are those of a container outside Kubernetes: container.name,
+	// container.id.
+	Name, ID string
+	// Job is hpc.job.id.
+	Job string
+}
+
+// IsZero reports whether h is nobody.
+func (h Holder) IsZero() bool { return h == Holder{} }
+
+// Clone returns a holder that does not keep the memory of a batch.
+func (h Holder) Clone() Holder {
+	return Holder{
+		Namespace: strings.Clone(h.Namespace), Pod: strings.Clone(h.Pod), UID: strings.Clone(h.UID), Container: strings.Clone(h.Container),
+		Name: strings.Clone(h.Name), ID: strings.Clone(h.ID), Job: strings.Clone(h.Job),
+	}
+}
+
+// InPod reports whether the holder is in a pod.
+func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
+
+// Same reports whether two holders are one. Of a pod's containers one may come from
+// somebody who does not know the pod's UID; plain containers are one by id, or by name
+// where one lacks the id.
+func (h Holder) Same(o Holder) bool {
+	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
+	switch {
+	case h.InPod() || o.InPod():
+		return h.Namespace == o.Namespace && h.Pod == o.Pod && h.Container == o.Container && alike(h.UID, o.UID)
+	case h.Job != "" || o.Job != "":
+		return h.Job == o.Job
+	case h.ID != "" && o.ID != "":
+		return h.ID == o.ID
+	default:
+		return h.Name == o.Name && alike(h.ID, o.ID)
+	}
+}
+
+// Fits reports whether h may be a part of what is known of o: of a process often only the
+// pod's UID is known, or the pod without the container.
+func (h Holder) Fits(o Holder) bool {
+	if !h.InPod() || !o.InPod() {
+		return !h.IsZero() && h.Same(o)
+	}
+	switch {
+	case h.UID != "" && o.UID != "":
+		if h.UID != o.UID {
+			return false
+		}
+	case h.Pod == "" || h.Pod != o.Pod || h.Namespace != o.Namespace:
+		return false
+	}
+	return h.Container == "" || o.Container == "" || h.Container == o.Container
+}
+
+// Compare orders holders: by pod, container, UID, then those outside pods.
+func (h Holder) Compare(o Holder) int {
+	return cmp.Or(
+		strings.Compare(h.Namespace, o.Namespace), strings.Compare(h.Pod, o.Pod), strings.Compare(h.Container, o.Container),
+		strings.Compare(h.UID, o.UID), strings.Compare(h.Job, o.Job), strings.Compare(h.Name, o.Name), strings.Compare(h.ID, o.ID),
+	)
+}

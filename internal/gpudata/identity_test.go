@@ -1,0 +1,45 @@
+package gpudata
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestADeviceIsTheSameWhereverItCameFrom(t *testing.T) {
+	place := Place{Cluster: "c", Node: "n1"}
+	d := NewDevice(place, "GPU-1")
+	assert.Equal(t, d, NewDevice(Place{Cluster: "c", Node: "n1"}, "GPU-1"))
+	assert.NotEqual(t, d, NewDevice(Place{Cluster: "c", Node: "n2"}, "GPU-1"), "UUIDs repeat on cloned machines")
+	assert.Equal(t, "GPU-1", d.ID())
+	assert.Equal(t, place, d.Place())
+}
+
+func TestHoldersAreTheSame(t *testing.T) {
+	pod := Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "main"}
+	for name, tt := range map[string]struct {
+		a, b       Holder
+		same, fits bool
+	}{
+		"one container":                          {pod, pod, true, true},
+		"one of them without the pod's UID":      {pod, Holder{Namespace: "ns", Pod: "a", Container: "main"}, true, true},
+		"a pod made anew under the same name":    {pod, Holder{Namespace: "ns", Pod: "a", UID: "v", Container: "main"}, false, false},
+		"another container of the pod":           {pod, Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "side"}, false, false},
+		"a process of which only the UID known":  {Holder{UID: "u"}, pod, false, true},
+		"a pod whose container is not known":     {Holder{Namespace: "ns", Pod: "a", UID: "u"}, pod, false, true},
+		"a plain container and a pod":            {Holder{Name: "main"}, pod, false, false},
+		"plain containers by id":                 {Holder{ID: "1", Name: "x"}, Holder{ID: "1", Name: "y"}, true, true},
+		"plain containers, one without an id":    {Holder{ID: "1", Name: "x"}, Holder{Name: "x"}, true, true},
+		"plain containers of two names":          {Holder{Name: "x"}, Holder{Name: "y"}, false, false},
+		"a job":                                  {Holder{Job: "7"}, Holder{Job: "7"}, true, true},
+		"two jobs":                               {Holder{Job: "7"}, Holder{Job: "8"}, false, false},
+		"nobody is no part of somebody":          {Holder{}, pod, false, false},
+		"nobody is no part of a plain container": {Holder{}, Holder{Name: "x"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.same, tt.a.Same(tt.b))
+			assert.Equal(t, tt.same, tt.b.Same(tt.a))
+			assert.Equal(t, tt.fits, tt.a.Fits(tt.b))
+		})
+	}
+}
