@@ -82,6 +82,30 @@ func TestBaselinesAndEnergySurviveARestart(t *testing.T) {
 	assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 1m20s")
 }
 
+func TestTheEnergyOfEveryHolderSurvivesARestart(t *testing.T) {
+	holders := []string{"k8s.pod.name=a, k8s.container.name=x", "k8s.pod.name=a, k8s.container.name=y", "container.name=c", "container.id=0123", "hpc.job.id=7"}
+	at := func(time, watts string) string {
+		lines := []string{time + " {k8s.node.name=n1} hw.power {hw.id=GPU-1} = " + watts}
+		for _, holder := range holders {
+			lines = append(lines, time+" {k8s.node.name=n1, "+holder+"} gpu.device.holder {hw.id=GPU-1} = 1")
+		}
+		return strings.Join(lines, "\n")
+	}
+	m := storagetest.NewMemory(nil)
+	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, before, quietBoard)
+	feed(t, before, at("80s", "150"))
+	feed(t, before, at("90s", "150"))
+
+	core, logs := observer.New(zap.InfoLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	after, sink := startOn(t, storagetest.NewMemory(m.Values()), set)
+	assert.Empty(t, logs.All())
+	feed(t, after, at("100s", "150"))
+	assert.Equal(t, len(holders), strings.Count(rendered(sink), "gpu.energy {hw.id=GPU-1} = 400 J since 1m20s"), rendered(sink))
+}
+
 func TestWithoutStorageARestartBeginsAnew(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	p, sink := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type))

@@ -35,7 +35,16 @@ type storedEnergy struct {
 	Pod       string `json:"pod,omitempty"`
 	UID       string `json:"uid,omitempty"`
 	Container string `json:"container,omitempty"`
+	Name      string `json:"name,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Job       string `json:"job,omitempty"`
 	energy.Counter
+}
+
+func (s *storedEnergy) key() energyKey {
+	return energyKey{s.Device, gpudata.Holder{
+		Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Container: s.Container, Name: s.Name, ID: s.ID, Job: s.Job,
+	}}
 }
 
 // start takes over what the storage holds, if there is one.
@@ -70,12 +79,12 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 			b.Baselines = s.Baselines
 		}
 	}
-	for _, s := range stored.Energy {
+	for i := range stored.Energy {
+		s := &stored.Energy[i]
 		if !p.room() {
 			break
 		}
-		key := energyKey{s.Device, gpudata.Holder{Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Container: s.Container}}
-		pl.energy[key] = &energyState{Counter: s.Counter, seen: now}
+		pl.energy[s.key()] = &energyState{Counter: s.Counter, seen: now}
 	}
 	return nil
 }
@@ -94,14 +103,13 @@ func (s *storedPlace) valid() error {
 		}
 		boards[b.ID] = true
 	}
-	counters := map[storedEnergy]bool{}
-	for _, e := range s.Energy {
-		key := e
-		key.Counter = energy.Counter{}
-		if e.Device == "" || !e.Valid(maxWatts) || counters[key] {
+	counters := map[energyKey]bool{}
+	for i := range s.Energy {
+		e := &s.Energy[i]
+		if e.Device == "" || !e.Valid(maxWatts) || counters[e.key()] {
 			return fmt.Errorf("energy on %q", e.Device)
 		}
-		counters[key] = true
+		counters[e.key()] = true
 	}
 	return nil
 }
@@ -134,12 +142,11 @@ func (pl *place) stored() storedPlace {
 	}
 	slices.SortFunc(out.Boards, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
 	for k, e := range pl.energy {
-		c := k.holder
-		out.Energy = append(out.Energy, storedEnergy{k.device, c.Namespace, c.Pod, c.UID, c.Name, e.Counter})
+		h := k.holder
+		out.Energy = append(out.Energy, storedEnergy{k.device, h.Namespace, h.Pod, h.UID, h.Container, h.Name, h.ID, h.Job, e.Counter})
 	}
 	slices.SortFunc(out.Energy, func(a, b storedEnergy) int {
-		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Namespace, b.Namespace),
-			cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Container, b.Container))
+		return cmp.Or(cmp.Compare(a.Device, b.Device), a.key().holder.Compare(b.key().holder))
 	})
 	return out
 }
