@@ -2,7 +2,6 @@ package gpuviewexporter
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/config/confignet"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 const (
@@ -62,17 +61,13 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every setting that cannot be used, with its value and what is
 // allowed.
 func (c *Config) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs base.Errors
+	check := errs.Check
 	check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
 		"endpoint is %q: must be a host and a port to listen on, as in localhost:9411", c.HTTP.NetAddr.Endpoint)
 	check(c.Retention >= minRetention && c.Retention <= maxRetention,

@@ -2,8 +2,6 @@ package gpubudgetprocessor
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -12,17 +10,13 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
-
-// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-const nodeNameEnv = "NODE_NAME"
 
 const (
 	minMaxAge        = time.Second
@@ -65,7 +59,7 @@ type Config struct {
 	// restart.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -189,7 +183,7 @@ var (
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		NodeName:   os.Getenv(nodeNameEnv),
+		NodeName:   base.NodeName(),
 		Kubernetes: kube.NewDefaultConfig(),
 		Sources: SourcesConfig{
 			Koordinator: SwitchConfig{Enabled: true},
@@ -216,18 +210,14 @@ var emitted = []*signal.Metric{
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed; kubernetes reports its
 // own.
 func (c *Config) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	if err := kube.CheckNodeName(c.NodeName); err != nil {
+	var errs base.Errors
+	check := errs.Check
+	if err := base.CheckNodeName(c.NodeName); err != nil {
 		errs = append(errs, err)
 	}
 	names := map[string]bool{}
@@ -287,7 +277,7 @@ func (c *Config) Validate() error {
 		"drift::window is %s: must be between %s and %s", c.Drift.Window, minDriftWindow, maxDriftWindow)
 	check(c.Drift.Quantile >= 0.5 && c.Drift.Quantile <= 1, "drift::quantile is %v: must be between 0.5 and 1", c.Drift.Quantile)
 	check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
-	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted))...)
+	errs = append(errs, c.Metrics.Check(base.MetricNames(emitted))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }

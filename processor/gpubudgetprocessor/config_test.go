@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 )
 
@@ -17,7 +17,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 }
 
 func TestTheNodeComesFromTheEnvironment(t *testing.T) {
-	t.Setenv(nodeNameEnv, "n7")
+	t.Setenv(base.NodeNameEnv, "n7")
 	assert.Equal(t, "n7", createDefaultConfig().(*Config).NodeName)
 }
 
@@ -113,7 +113,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"a percentage", func(c *Config) { c.Drift.Quantile = 95 }, "drift::quantile is 95: must be between 0.5 and 1"},
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
 		{
-			"a metric of another component", func(c *Config) { c.Metrics = metricswitch.Config{"hw.power": {}} },
+			"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{"hw.power": {}} },
 			`metrics has the key "hw.power": must be one of k8s.container.gpu.memory.usage, k8s.container.gpu.memory.budget, k8s.container.gpu.memory.budget.utilization, k8s.container.gpu.memory.budget.drift.ratio, gpu.memory.budget.declared, gpu.memory.headroom, gpu.memory.usage.unbudgeted, gpu.memory.attribution.state; the nearest is `,
 		},
 		{"an unknown way to the API server", func(c *Config) { c.Kubernetes.AuthType = "tls" }, `auth_type is "tls"`},

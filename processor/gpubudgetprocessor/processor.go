@@ -2,7 +2,6 @@ package gpubudgetprocessor
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -10,16 +9,14 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
@@ -47,14 +44,13 @@ type gpuBudget struct {
 	dropped   [numDropReasons]int64
 	found     [budget.NumReasons]int64
 	swept     time.Time
-	limit     sayonce.Limit
+	limit     base.Limit
 	order     *misplaced.Check
 
 	drift driftReport
 
-	storage storage.Client // nil without one
-	failing bool           // the last write to the storage failed
-	saved   time.Time
+	state *base.State // nil without a storage
+	saved time.Time
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
@@ -70,7 +66,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		book:      budget.Book{MaxAge: int64(cfg.MaxAge), MaxRows: cfg.MaxSeries},
 		write:     writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		drift:     newDriftReport(cfg),
-		limit:     sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
+		limit:     base.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
 		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
 	p.acquire = func() (*kube.Cache, error) {
@@ -132,13 +128,8 @@ func (p *gpuBudget) shutdown(ctx context.Context) error {
 	defer p.mu.Unlock()
 	p.telemetry.Shutdown() // before what its callbacks read
 	p.pods.stop()
-	if p.storage == nil {
-		return nil
-	}
 	p.save(ctx)
-	client := p.storage
-	p.storage = nil
-	return client.Close(ctx)
+	return p.state.Close(ctx)
 }
 
 // sweepEvery is the least time between two looks for what is to be forgotten,
@@ -161,11 +152,9 @@ func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pme
 	if since := now.Sub(p.swept); since >= sweepEvery || since < 0 {
 		p.swept = now
 		p.book.Sweep(now)
-		p.drift.sweep(now)
+		p.drift.sweep(now, p.state)
 	}
-	if p.storage == nil {
-		p.drift.gone = nil
-	} else if since := now.Sub(p.saved); since >= sweepEvery || since < 0 {
+	if since := now.Sub(p.saved); since >= sweepEvery || since < 0 {
 		p.saved = now
 		p.save(ctx)
 	}
@@ -297,18 +286,4 @@ func (p *gpuBudget) report(ctx context.Context) {
 	}
 	p.telemetry.ProcessorGpuBudgetSeries.Record(ctx, int64(p.drift.series))
 	p.dropped, p.found, p.drift.refused = [numDropReasons]int64{}, [budget.NumReasons]int64{}, 0
-}
-
-var errStored = errors.New("not a state of this version")
-
-// warn says once that the storage fails, and once that it works again.
-func (p *gpuBudget) warn(err error) {
-	if failing := err != nil; failing != p.failing {
-		p.failing = failing
-		if failing {
-			p.set.Logger.Warn("The drift report cannot be stored.", zap.Error(err))
-		} else {
-			p.set.Logger.Info("The drift report can be stored again.")
-		}
-	}
 }

@@ -22,9 +22,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadatatest"
 )
@@ -225,6 +225,15 @@ func TestTheDriftReportSurvivesARestart(t *testing.T) {
 	require.NoError(t, before.shutdown(context.Background()))
 	after := startOn(t, m, nop())
 	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, after, parse(t, exclusive(time.Hour, "1Gi"), false)))
+}
+
+func TestADriftReportOfTheVersionBeforeIsRead(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	m.PutRaw("places", `{"version":1,"places":["/n1"]}`+"s\xf3\xf0\xad")
+	m.PutRaw("place//n1", `{"version":1,"series":[{"device":"GPU-1","namespace":"ns","pod":"a","container":"main","last":20000000000,`+
+		`"slots":[{"start":0,"bins":{"456":20}}]}]}`+"\u0538\x92\xbd")
+	p := startOn(t, m, nop())
+	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, p, parse(t, exclusive(time.Hour, "1Gi"), false)))
 }
 
 func TestTheDriftReportIsWrittenOnceAMinuteAndForgottenWithItsContainers(t *testing.T) {

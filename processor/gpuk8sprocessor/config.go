@@ -2,8 +2,6 @@ package gpuk8sprocessor
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -12,14 +10,10 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
-
-// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-const nodeNameEnv = "NODE_NAME"
 
 const (
 	maxWait    = 5 * time.Minute
@@ -52,7 +46,7 @@ type Config struct {
 	// Metrics switches the container series of single metrics, gpu.device.holder,
 	// gpu.sharing.clients and container.accelerator.* by name; all but the last are
 	// enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -125,7 +119,7 @@ var (
 func createDefaultConfig() component.Config {
 	kubelet := kube.NewDefaultPodResourcesConfig()
 	return &Config{
-		NodeName: os.Getenv(nodeNameEnv),
+		NodeName: base.NodeName(),
 		Sources: SourcesConfig{
 			PodResources: PodResourcesConfig{
 				Enabled: true, Socket: kubelet.Socket, Interval: kubelet.Interval, Timeout: kubelet.Timeout,
@@ -143,18 +137,14 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed; kubernetes and
 // sources::pod_resources report their own.
 func (c *Config) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	if err := kube.CheckNodeName(c.NodeName); err != nil {
+	var errs base.Errors
+	check := errs.Check
+	if err := base.CheckNodeName(c.NodeName); err != nil {
 		errs = append(errs, err)
 	}
 	s := &c.Sources
@@ -179,7 +169,7 @@ func (c *Config) Validate() error {
 	check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims is true: must be false while kubernetes::auth_type is none")
 	check(c.WaitForSources >= 0 && c.WaitForSources <= maxWait, "wait_for_sources is %s: must be between 0s and %s", c.WaitForSources, maxWait)
 	check(c.History >= minHistory && c.History <= maxHistory, "history is %s: must be between %s and %s", c.History, minHistory, maxHistory)
-	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted()))...)
+	errs = append(errs, c.Metrics.Check(base.MetricNames(emitted()))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }

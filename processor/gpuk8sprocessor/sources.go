@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
@@ -17,6 +16,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -55,7 +55,7 @@ func newSources(cfg *Config, set component.TelemetrySettings, tracker *attributi
 func (s *sources) open() error {
 	if s.cfg.NodeName == "" {
 		if s.cfg.Sources.PodResources.Enabled || s.cfg.Sources.DRA.Enabled {
-			s.set.Logger.Info("Without node_name and " + nodeNameEnv + " no device is known to be of this node: " +
+			s.set.Logger.Info("Without node_name and " + base.NodeNameEnv + " no device is known to be of this node: " +
 				"holders come from labels and processes only")
 		}
 		return nil
@@ -486,10 +486,10 @@ func (s *sources) reportStatus(e *troubleError) {
 	}
 	s.trouble = trouble
 	if e == nil {
-		componentstatus.ReportStatus(s.host, componentstatus.NewEvent(componentstatus.StatusOK))
+		base.ReportStatus(s.host, nil)
 		return
 	}
-	componentstatus.ReportStatus(s.host, componentstatus.NewRecoverableErrorEvent(e))
+	base.ReportStatus(s.host, e)
 }
 
 // troubleError says which sources are not what they should be.

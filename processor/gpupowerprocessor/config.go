@@ -10,9 +10,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
 )
 
@@ -72,7 +71,7 @@ type Config struct {
 	// survive a restart.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 var (
@@ -97,7 +96,7 @@ var emitted = []*signal.Metric{
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
@@ -153,7 +152,7 @@ func (c *Config) Validate() error {
 	if c.MaxSeries < 1 || c.MaxSeries > maxMaxSeries {
 		errs = append(errs, fmt.Errorf("max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries))
 	}
-	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted))...)
+	errs = append(errs, c.Metrics.Check(base.MetricNames(emitted))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }

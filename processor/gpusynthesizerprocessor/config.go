@@ -3,16 +3,14 @@ package gpusynthesizerprocessor
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of raw.
@@ -26,9 +24,6 @@ const (
 	unitNanoseconds  = "ns"
 	unitMicroseconds = "us"
 )
-
-// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-const nodeNameEnv = "NODE_NAME"
 
 const (
 	defaultMaxDevices = 200_000
@@ -57,7 +52,7 @@ type Config struct {
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all but gpu.signal.available are
 	// enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 var (
@@ -69,14 +64,14 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		Raw:           rawDrop,
 		ViolationUnit: unitNanoseconds,
-		NodeName:      os.Getenv(nodeNameEnv),
+		NodeName:      base.NodeName(),
 		MaxDevices:    defaultMaxDevices,
 	}
 }
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
@@ -90,7 +85,7 @@ func (c *Config) Validate() error {
 	if c.MaxDevices < 1 || c.MaxDevices > maxMaxDevices {
 		errs = append(errs, fmt.Errorf("max_devices is %d: must be between 1 and %d", c.MaxDevices, maxMaxDevices))
 	}
-	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted()))...)
+	errs = append(errs, c.Metrics.Check(base.MetricNames(emitted()))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }

@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
@@ -39,7 +40,7 @@ import (
 // output.txt holds what must come out of them, one line a point. config.yaml,
 // where it exists, is the configuration of the processor.
 func TestGolden(t *testing.T) {
-	t.Setenv(nodeNameEnv, "")
+	t.Setenv(base.NodeNameEnv, "")
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			texts := readTexts(t, filepath.Join(dir, "scrapes.prom"))

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
@@ -19,14 +18,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
@@ -51,10 +49,9 @@ type gpuSynthesizer struct {
 
 	id      component.ID
 	logger  *zap.Logger
-	storage storage.Client // nil without one
-	failing bool           // the last write to the storage failed
-	foreign bool           // rows of another vendor's GPUs came, and the log says so
-	devices sayonce.Limit
+	state   *base.State // nil without a storage
+	foreign bool        // rows of another vendor's GPUs came, and the log says so
+	devices base.Limit
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -77,7 +74,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		sets:    newAgeing[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
 		out:     pdatagpu.Writer{Scope: pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version}},
 		began:   time.Now(),
-		devices: sayonce.Limit{Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
+		devices: base.Limit{Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
 	p.taker, err = pdatagpu.NewTaker(set, func(payload any) bool {
 		_, rows := payload.(*pdatagpu.Rows)
@@ -96,61 +93,34 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 // stateKey is where the storage holds XID state.
 const stateKey = "xid"
 
-// start takes over XID state from the storage, if there is one. State that
-// cannot be used is dropped, said once and counted.
+// start takes over XID state from the storage, if there is one.
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
-	if p.cfg.Storage == nil {
-		return nil
-	}
-	client, err := storageclient.Open(ctx, host, *p.cfg.Storage, component.KindProcessor, p.id)
-	if err != nil {
-		return err
-	}
-	p.storage = client
-	state, err := client.Get(ctx, stateKey)
-	if err == nil && state != nil {
-		err = p.core.Restore(state, time.Now().UnixNano())
-	}
-	if err != nil {
-		p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1)
-		p.logger.Warn("The stored XID state cannot be used; counting starts anew.", zap.Error(err))
-	}
-	return nil
+	var err error
+	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
+		Version:  synth.StateVersion,
+		Key:      stateKey,
+		Unusable: "The stored XID state cannot be used; counting starts anew.",
+		Failure:  base.Failure{Logger: p.logger, Fails: "XID state cannot be stored.", Works: "XID state can be stored again."},
+		Count:    func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1) },
+	})
+	base.Restore(ctx, p.state, func(_ string, stored *synth.State) error {
+		return p.core.Restore(stored, time.Now().UnixNano())
+	})
+	return err
 }
 
 // save writes changed XID state before the batch that shows the change leaves,
 // so that no event is counted twice.
 func (p *gpuSynthesizer) save(ctx context.Context) {
-	if p.storage == nil || !p.core.Dirty() {
-		return
+	if p.core.TakeDirty() {
+		p.state.Changed(stateKey)
 	}
-	state, err := p.core.State()
-	if err == nil {
-		err = p.storage.Set(ctx, stateKey, state)
-	}
-	if err != nil {
-		p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1)
-	} else {
-		p.core.Saved()
-	}
-	if failing := err != nil; failing != p.failing {
-		p.failing = failing
-		if failing {
-			p.logger.Warn("XID state cannot be stored.", zap.Error(err))
-		} else {
-			p.logger.Info("XID state can be stored again.")
-		}
-	}
+	_ = p.state.Save(ctx, func(string) any { return p.core.State() })
 }
 
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
-	if p.storage == nil {
-		return nil
-	}
-	client := p.storage
-	p.storage = nil
-	return client.Close(ctx)
+	return p.state.Close(ctx)
 }
 
 // processMetrics replaces the DCGM metrics of the batch by the samples made of

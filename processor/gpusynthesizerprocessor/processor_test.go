@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -191,7 +192,7 @@ func TestGPUsOfOtherVendorsAreCountedAndSaidOnce(t *testing.T) {
 
 // The dcgm receiver names the host; node and cluster are those of the host's devices.
 func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
-	t.Setenv(nodeNameEnv, "")
+	t.Setenv(base.NodeNameEnv, "")
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("{node_name: node-7, cluster_name: east}"), 0o600))
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))

@@ -11,9 +11,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
@@ -74,7 +73,7 @@ type Config struct {
 	// MaxBatchPoints is the most points that leave in one batch.
 	MaxBatchPoints int `mapstructure:"max_batch_points"`
 	// Metrics switches metrics of the windows off by name.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 	// Identity says which attributes make a series.
 	Identity IdentityConfig `mapstructure:"identity"`
 	// Rules replace the default rules where they are given; an empty list is none.
@@ -165,17 +164,13 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every setting that cannot be used, each with its value and
 // what is allowed.
 func (c *Config) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs base.Errors
+	check := errs.Check
 	sound := c.Window >= time.Second && c.Window <= maxWindow
 	check(sound, "window is %s: must be between 1s and %s; write the unit, as in 60s", c.Window, maxWindow)
 	check(isDelay(c.Grace) && (!sound || c.Grace <= 10*c.Window), "grace is %s: must be 0s, or 1ms to ten times window; write the unit, as in 5s", c.Grace)
@@ -244,12 +239,8 @@ func validatePattern(pattern string) error {
 }
 
 func (c *RuleConfig) validate(identity *IdentityConfig) []error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs base.Errors
+	check := errs.Check
 	check(c.Source != "", "source is \"\": must be a metric name")
 	check(c.Source != signal.GPUExporterUp.Name, "source is %q: must not be a metric that passes untouched", c.Source)
 	check(c.Metric != "", "metric is \"\": must be a metric name")

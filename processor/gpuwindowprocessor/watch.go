@@ -5,8 +5,8 @@ import (
 
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
@@ -22,9 +22,9 @@ type watch struct {
 	order  *misplaced.Check
 
 	before      window.Stats // as of the last look
-	series      sayonce.Limit
-	lost, steps sayonce.Trouble
-	late        sayonce.Trouble
+	series      base.Limit
+	lost, steps base.Trouble
+	late        base.Trouble
 	future      silence
 	timed       bool // the times between samples are judged
 }
@@ -33,13 +33,13 @@ func newWatch(cfg *Config, logger *zap.Logger) watch {
 	return watch{
 		logger: logger, cfg: cfg,
 		order:  misplaced.New("gpu_window", misplaced.Anywhere, logger),
-		series: sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
+		series: base.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
 	}
 }
 
 // silence is that all samples which come are dropped for one reason.
 type silence struct {
-	sayonce.Trouble
+	base.Trouble
 	looks int // in a row
 }
 

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
@@ -58,7 +58,7 @@ func TestRefusedSeriesAreSaidOnceAndAgainAfterItWasWell(t *testing.T) {
 		}
 		scrape(time.Minute, 2)
 		scrape(20*time.Minute, 3)
-		scrape(sayonce.Well+time.Minute, 2)
+		scrape(base.Well+time.Minute, 2)
 		scrape(time.Minute, 3)
 	})
 	require.Len(t, logs, 2)

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 const (
@@ -107,7 +107,7 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.

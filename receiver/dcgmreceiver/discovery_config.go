@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -64,7 +64,7 @@ var _ confmap.Validator = (*DiscoveryConfig)(nil)
 func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
-		NodeName: os.Getenv(nodeNameEnv),
+		NodeName: base.NodeName(),
 		// NVIDIA's GPU operator, and the Helm chart of the exporter.
 		Selectors:  []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
 		PortName:   "metrics",
@@ -82,7 +82,7 @@ func (cfg *DiscoveryConfig) Validate() error {
 	if cfg.Scope != scopeNode && cfg.Scope != scopeCluster {
 		errs = append(errs, fmt.Errorf("scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster))
 	}
-	if err := kube.CheckNodeName(cfg.NodeName); err != nil {
+	if err := base.CheckNodeName(cfg.NodeName); err != nil {
 		errs = append(errs, err)
 	}
 	if cfg.Namespace != "" && len(validation.IsDNS1123Label(cfg.Namespace)) > 0 {

@@ -11,12 +11,11 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of first_available.
@@ -50,7 +49,7 @@ type Config struct {
 	// pending: the largest (max) or the most preferred (first).
 	FirstAvailable string `mapstructure:"first_available"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 var (
@@ -78,7 +77,7 @@ func isSubdomain(text string) bool { return len(text) <= maxSubdomain && subdoma
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed. Kubernetes and LeaderElection are validated by themselves.
@@ -104,7 +103,7 @@ func (cfg *Config) Validate() error {
 	if cfg.FirstAvailable != firstAvailableMax && cfg.FirstAvailable != firstAvailableFirst {
 		errs = append(errs, fmt.Errorf("first_available is %q: must be %s or %s", cfg.FirstAvailable, firstAvailableMax, firstAvailableFirst))
 	}
-	errs = append(errs, cfg.Metrics.Check(metricswitch.Names(emitted()))...)
+	errs = append(errs, cfg.Metrics.Check(base.MetricNames(emitted()))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }

@@ -10,9 +10,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 const (
@@ -23,9 +22,6 @@ const (
 
 	// A duration without its unit is one in nanoseconds: the bound tells.
 	minInterval = time.Second
-
-	// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-	nodeNameEnv = "NODE_NAME"
 )
 
 // Config is the configuration of the nvml receiver.
@@ -62,7 +58,7 @@ type Config struct {
 	ClusterName string `mapstructure:"cluster_name"`
 
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 var (
@@ -71,7 +67,7 @@ var (
 )
 
 func createDefaultConfig() component.Config {
-	node := os.Getenv(nodeNameEnv)
+	node := base.NodeName()
 	if node == "" {
 		// Without a name the attribute stays away.
 		node, _ = os.Hostname()
@@ -88,7 +84,7 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
@@ -112,7 +108,7 @@ func (cfg *Config) Validate() error {
 	if !filepath.IsAbs(cfg.SysRoot) {
 		errs = append(errs, fmt.Errorf("sys_root is %q: must be an absolute path", cfg.SysRoot))
 	}
-	errs = append(errs, cfg.Metrics.Check(metricswitch.Names(emitted))...)
+	errs = append(errs, cfg.Metrics.Check(base.MetricNames(emitted))...)
 	return errors.Join(errs...)
 }
 

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
@@ -206,7 +206,7 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 			return // Shutdown has said so
 		}
 		r.settings.Logger.Warn("NVML does not answer; collecting goes on when it does.", zap.Duration("after", stuckAfter))
-		componentstatus.ReportStatus(r.host, componentstatus.NewRecoverableErrorEvent(errors.New("NVML does not answer")))
+		base.ReportStatus(r.host, errors.New("NVML does not answer"))
 	})
 	points, result, err := r.read()
 	if !stuck.Stop() {
@@ -310,9 +310,5 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 	case outcomeDriverLost:
 		logger.Warn("The driver went while NVML was read.", zap.Error(err))
 	}
-	if err != nil {
-		componentstatus.ReportStatus(r.host, componentstatus.NewRecoverableErrorEvent(err))
-	} else {
-		componentstatus.ReportStatus(r.host, componentstatus.NewEvent(componentstatus.StatusOK))
-	}
+	base.ReportStatus(r.host, err)
 }

@@ -4,27 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/confmap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 const (
 	minRetryPeriod = 100 * time.Millisecond
 	// retryJitter is how much longer than retry_period client-go may wait.
 	retryJitter = 1.2
-	// maxName is the longest name of an API object.
-	maxName = 253
 
 	podNamespaceEnv = "POD_NAMESPACE"
 )
 
 // namespaceFile holds the namespace of the pod that the process runs in.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-
-var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // Config says how one of several replicas is chosen. Components have it as a
 // field named leader_election.
@@ -67,10 +64,10 @@ func (cfg *Config) Validate() error {
 	if namespace := cfg.namespace(); namespace == "" {
 		errs = append(errs, fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
 			"must be the namespace of the lease, or set enabled to false", podNamespaceEnv))
-	} else if !isName(namespace) {
+	} else if !base.IsObjectName(namespace) {
 		errs = append(errs, fmt.Errorf("namespace is %q: must be a namespace", namespace))
 	}
-	if !isName(cfg.Name) {
+	if !base.IsObjectName(cfg.Name) {
 		errs = append(errs, fmt.Errorf("name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name))
 	}
 	if cfg.RetryPeriod < minRetryPeriod {
@@ -85,8 +82,6 @@ func (cfg *Config) Validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-func isName(text string) bool { return len(text) <= maxName && subdomain.MatchString(text) }
 
 // namespace returns where the lease is, empty when nothing says it.
 func (cfg *Config) namespace() string {

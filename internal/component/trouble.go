@@ -1,5 +1,4 @@
-// Package sayonce says in the log what is wrong with each batch anew, but only once.
-package sayonce
+package component
 
 import (
 	"fmt"
@@ -7,6 +6,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // Well is how long a trouble must be over until its return is said again. It is longer than
@@ -48,4 +48,32 @@ func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	}
 	logger.Warn(fmt.Sprintf("%s of %d is reached: new %s are refused and missing from the output. Raise %s where the fleet grew; look for a label that changes all the time where it did not.",
 		l.Setting, l.Value, l.What, l.Setting), zap.Int64("refused", n))
+}
+
+// Failure is something that is tried again and again, and may fail for a while. The log
+// has one line when it begins to fail and one when it works again. A Failure without
+// lines says nothing. It is used by one goroutine at a time.
+type Failure struct {
+	Logger *zap.Logger
+	// Fails and Works are the two lines. Fails is a warning, unless Level is higher.
+	Fails, Works string
+	Level        zapcore.Level
+
+	failing bool
+}
+
+// Result takes the outcome of an attempt, nil for success. The fields go with an error.
+func (f *Failure) Result(err error, fields ...zap.Field) {
+	failing := err != nil
+	if failing == f.failing {
+		return
+	}
+	f.failing = failing
+	switch {
+	case f.Fails == "":
+	case failing:
+		f.Logger.Log(max(f.Level, zap.WarnLevel), f.Fails, append(fields, zap.Error(err))...)
+	default:
+		f.Logger.Info(f.Works)
+	}
 }
