@@ -19,6 +19,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"go.uber.org/zap"
+
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -36,7 +38,7 @@ func TestAReservedButIdleGPUIsOneQueryAway(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	families, err := cfg.families()
 	require.NoError(t, err)
-	s := newStore(cfg.demandOptions(families), families, func() {})
+	s := newStore(cfg.demandOptions(families), families, func() {}, zap.NewNop())
 	for _, o := range readObjects(t, filepath.Join("testdata", "idle", "cluster.yaml")) {
 		put(t, s, o)
 	}

@@ -83,7 +83,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 		ended:     make(chan struct{}),
 	}
 	r.status.logger = set.Logger
-	r.store = newStore(cfg.demandOptions(families), families, r.nudge)
+	r.store = newStore(cfg.demandOptions(families), families, r.nudge, set.Logger)
 	return r, nil
 }
 
