@@ -18,6 +18,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -327,7 +328,18 @@ func TestALimitIsSaidOnceInTheLogAndOnThePage(t *testing.T) {
 	assert.Equal(t, map[string]any{"setting": "max_devices", "limit": int64(8), "of": "boards and MIG instances"}, entry.ContextMap())
 	p := open(t, base)
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	assert.Equal(t, "Not everything is shown: max_devices is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise max_devices of gpu_view.", text(p, "banner"))
+	assert.Equal(t, "Not everything is shown: max_devices of gpu_view is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise it, or find what makes so many.", text(p, "banner"))
+
+	window := sayonce.Limit{Component: "gpu_window", Setting: "max_series", Value: 2_000_000, What: "series"}
+	t.Cleanup(window.Forget)
+	window.Refused(zap.NewNop(), time.Now(), 12)
+	p.do(chromedp.Reload())
+	p.until(`document.getElementById("banner").innerText.includes("gpu_window")`)
+	said := strings.Split(text(p, "banner"), "\n")
+	assert.Equal(t, "Not everything is shown: max_series of gpu_window is reached. Of series, 2,000,000 are kept; others are refused. Raise it, or find what makes so many.", said[len(said)-1])
+	window.Forget()
+	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 8, false))
+	p.until(`!document.getElementById("banner").innerText.includes("gpu_window")`)
 }
 
 func TestAThousandNodesOfEightGPUsFitByDefault(t *testing.T) {

@@ -70,7 +70,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		book:      budget.Book{MaxAge: int64(cfg.MaxAge), MaxRows: cfg.MaxSeries},
 		write:     writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		drift:     newDriftReport(cfg),
-		limit:     sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
+		limit:     sayonce.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
 		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
 	p.acquire = func() (*kube.Cache, error) {
@@ -130,6 +130,7 @@ func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
 func (p *gpuBudget) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.limit.Forget()
 	p.telemetry.Shutdown() // before what its callbacks read
 	p.pods.stop()
 	if p.storage == nil {

@@ -70,7 +70,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		write:  writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		places: map[string]*place{},
 		shared: map[string]bool{},
-		limit:  sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
+		limit:  sayonce.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
 		order:  misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
 	}
 	for _, m := range cfg.Metrics.Disabled(emitted) {

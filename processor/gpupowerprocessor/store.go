@@ -238,6 +238,7 @@ func (p *gpuPower) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.telemetry.Shutdown()
+	p.limit.Forget()
 	if p.storage == nil {
 		return nil
 	}

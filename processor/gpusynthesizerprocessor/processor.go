@@ -70,7 +70,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		}),
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
 		began:   time.Now(),
-		devices: sayonce.Limit{Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
+		devices: sayonce.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
 	for r := range p.reasons {
 		p.reasons[r] = metric.WithAttributeSet(attribute.NewSet(
@@ -131,6 +131,7 @@ func (p *gpuSynthesizer) save(ctx context.Context) {
 
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
+	p.devices.Forget()
 	if p.storage == nil {
 		return nil
 	}

@@ -205,8 +205,8 @@ function banner(all, seen) {
     says.push([`Nothing has come since ${clock(Math.max(...all.map((d) => d.end || d.seen)))}.`, why]);
   }
   for (const l of model.limits) {
-    says.push([`Not everything is shown: ${l.setting || "a limit"} is reached.`,
-      `Of ${l.of}, ${l.limit.toLocaleString()} are kept; others are refused. ${l.setting ? `Raise ${l.setting} of gpu_view.` : "Find what makes so many."}`]);
+    says.push([`Not everything is shown: ${l.setting || "a limit"} of ${l.component} is reached.`,
+      `Of ${l.of}, ${l.limit.toLocaleString()} are kept; others are refused. ${l.setting ? "Raise it, or find" : "Find"} what makes so many.`]);
   }
   const text = says.flat().join("\n");
   if ($("banner").dataset.says === text) return;
