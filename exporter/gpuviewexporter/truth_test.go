@@ -58,6 +58,12 @@ func text(p *page, id string) string {
 	return eval[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id))
 }
 
+// timeOnPage is how the page writes a time.
+func timeOnPage(p *page, at time.Time) string {
+	p.t.Helper()
+	return eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.UnixMilli()))
+}
+
 // colours are the colours of cells and curves of rows.
 const colours = `(() => {
 	const out = new Set();
@@ -86,7 +92,7 @@ func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
 	assert.Equal(t, 2, eval[int](p, colours), "one of cells without a colour, one of curves")
 	assert.Zero(t, eval[int](p, `document.querySelectorAll("tr.row:not([hidden]) :is(.u1, .u2, .u3, .u4, .s1, .s2, .s3, .s4, .error)").length`))
 	p.input("sort", "node")
-	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "last seen")
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "last window "+timeOnPage(p, at))
 	assert.Contains(t, eval[string](p, cell(0, "utilization")+".title"), "Nothing since")
 	assert.Contains(t, eval[string](p, cell(0, "holders")+".innerText"), "not observed")
 	assert.True(t, strings.HasSuffix(eval[string](p, cell(0, "utilization")+`.querySelector("path").getAttribute("d")`), "h.01") ||
@@ -95,6 +101,8 @@ func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
 	p.click("tr.row td")
 	p.until(`document.getElementById("details").open`)
 	assert.Contains(t, text(p, "details"), "the last one")
+	p.until(`document.querySelectorAll("#details .kept path").length > 5`)
+	assert.Len(t, eval[[]string](p, `[...new Set([...document.querySelectorAll("#details .kept path")].map((e) => getComputedStyle(e).stroke))]`), 1, "curves of saturation too")
 	assert.NotContains(t, text(p, "details"), "worker-0")
 	assert.Contains(t, text(p, "demand"), "as of ", "the scheduler's view is old as well")
 }
@@ -135,8 +143,7 @@ func TestABannerSaysWhichExportersAreDownAndSinceWhen(t *testing.T) {
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 	up(at.Add(time.Second), 1, 0)
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	said := eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.Add(time.Second).UnixMilli()))
-	assert.Equal(t, "1 of 2 exporters do not answer. "+url(1)+" on gpu-node-01 since "+said+".", text(p, "banner"))
+	assert.Equal(t, "1 of 2 exporters do not answer. "+url(1)+" on gpu-node-01 since "+timeOnPage(p, at.Add(time.Second))+".", text(p, "banner"))
 	up(at.Add(time.Second), 0, 0)
 	p.until(`document.getElementById("banner").innerText.startsWith("No exporter answers.")`)
 	assert.Equal(t, "status", eval[string](p, `document.getElementById("banner").role`), "a screen reader hears it")
@@ -151,7 +158,7 @@ func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) 
 	at := now().Add(-65 * time.Second)
 	consumeAt(t, e, at, fleet(at, time.Minute, 16, false))
 	for i, value := range []float64{1, 0} {
-		b := newBatch(at.Add(time.Second), time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
+		b := newBatch(at.Add(-10*time.Second), time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
 		b.point = nil
 		consumeAt(t, e, at, b.put(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
 	}
@@ -160,9 +167,10 @@ func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) 
 	p.until(tile("lost") + ` === "8"`)
 	assert.Equal(t, "Live", text(p, "connection"))
 	p.input("node", "gpu-node-01")
-	assert.Contains(t, eval[string](p, cell(0, "sm")+".title"), "http://10.0.0.1:9400/metrics does not answer since")
+	assert.Equal(t, "http://10.0.0.1:9400/metrics does not answer since "+timeOnPage(p, at.Add(-10*time.Second))+".", eval[string](p, cell(0, "sm")+".title"))
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "last window "+timeOnPage(p, at), "a part of it was observed")
 	p.input("node", "gpu-node-00")
-	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "last seen")
+	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "last window")
 }
 
 func TestAGaugeWithoutWindowsIsLostToo(t *testing.T) {
