@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
@@ -48,6 +49,7 @@ type gpuBudget struct {
 	found     [budget.NumReasons]int64
 	swept     time.Time
 	limit     sayonce.Limit
+	unread    sayonce.Trouble // pods with annotations that cannot be read
 	order     *misplaced.Check
 
 	drift driftReport
@@ -76,9 +78,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
 	}
-	p.pods = newPods(cfg, func() {
-		p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
-	})
+	p.pods = newPods(cfg, p.unreadable)
 	for _, m := range cfg.Metrics.Disabled(emitted) {
 		p.write.disabled[m] = true
 	}
@@ -89,6 +89,15 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		p.states[r] = with("reason", budget.Reason(r).String())
 	}
 	return p, nil
+}
+
+// unreadable counts a pod whose annotations cannot be read, and says the first one in the log.
+func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
+	p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
+	if p.unread.Returns(time.Now()) {
+		p.set.Logger.Warn("The annotations of a pod cannot be read: what they say of GPU memory is left out. Further pods are counted only.",
+			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
+	}
 }
 
 func with(key, value string) metric.MeasurementOption {

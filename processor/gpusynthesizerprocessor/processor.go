@@ -49,6 +49,7 @@ type gpuSynthesizer struct {
 	storage storage.Client // nil without one
 	failing bool           // the last write to the storage failed
 	foreign bool           // rows of another vendor's GPUs came, and the log says so
+	unnamed bool           // rows that name no GPU came, and the log says so
 	devices sayonce.Limit
 }
 
@@ -337,6 +338,11 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 		p.foreign = true
 		p.logger.Warn("DCGM metrics name GPUs that are not NVIDIA's; their rows are dropped. " +
 			"A UUID must begin with GPU- or MIG-, or modelName be one of NVIDIA's.")
+	}
+	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
+		p.unnamed = true
+		p.logger.Warn("DCGM metrics came without the label UUID: which GPU they are about is not known, and they are dropped. " +
+			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Clamped > 0 {
 		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)

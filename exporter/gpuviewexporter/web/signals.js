@@ -132,7 +132,7 @@ export function why(d, kind, names = needs[kind].names) {
   const told = d.verdictsOn(names);
   if (!told.length) return usual;
   const lacking = told.filter((v) => v.reason);
-  if (!lacking.length) return "The exporter gives it, and no window has it yet: a counter's first window has no increase.";
+  if (!lacking.length) return "The exporter gives it, and no window has it: a counter's first window has no increase, and a limit may refuse it.";
   // The same reason is said once, with all it is about.
   const about = Map.groupBy(lacking, (v) => v.reason.text);
   return [...about].map(([text, of]) => {
