@@ -86,6 +86,16 @@ func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
 	assert.Contains(t, text(p, "window"), "4 min ago")
 	assert.Contains(t, text(p, "banner"), "Nothing has come since")
 	assert.Contains(t, text(p, "banner"), "gpu.exporter.up does not come")
+	up := func(at time.Time, url string) {
+		b := newBatch(at, time.Minute).on("gpu-node-00").device("")
+		b.point = nil
+		consume(t, e, b.put(signal.GPUExporterUp, 1, url).md)
+	}
+	up(at, "http://10.0.0.1:9400/metrics")
+	p.until(`document.getElementById("banner").innerText.includes("Nothing was heard of the exporters since")`)
+	assert.Contains(t, text(p, "banner"), timeOnPage(p, at)+": see the collectors that scrape them.")
+	up(now(), "http://10.0.0.2:9400/metrics")
+	p.until(`document.getElementById("banner").innerText.includes("The exporters answer: see the pipeline")`)
 	for id, want := range map[string]string{"throttled": "–", "pressure": "–", "xid": "–", "lost": "8"} {
 		assert.Equal(t, want, eval[string](p, tile(id)), id)
 	}

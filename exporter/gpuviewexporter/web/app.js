@@ -10,6 +10,8 @@ const details = new Details(model);
 const state = {node: "", namespace: "", model: "", tile: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
 const hint = $("explain").textContent;
+// The longest time between two patches, in seconds.
+const heartbeat = 15;
 // Why updates, or all that is shown, do not come; "" when they do.
 const trouble = {updates: "Connecting", snapshot: ""};
 const lost = "Connection lost, trying again";
@@ -205,9 +207,9 @@ function banner(all, seen, broken) {
       `${listed}${down.length > 3 ? ` and ${(down.length - 3).toLocaleString()} more` : ""}.`]);
   } else if (all.length && !seen.length) {
     const why = broken ? "The page has no connection to gpu_view."
-      : known ? "The exporters answer: see the pipeline between them and gpu_view."
-      : heard ? `Nothing was heard of the exporters since ${clock(heard)}: see the collectors that scrape them.`
-      : "It is not known why: gpu.exporter.up does not come.";
+      : !heard ? "It is not known why: gpu.exporter.up does not come."
+      : model.now - heard > (model.window || 60) + heartbeat ? `Nothing was heard of the exporters since ${clock(heard)}: see the collectors that scrape them.`
+      : "The exporters answer: see the pipeline between them and gpu_view.";
     says.push([`Nothing has come since ${clock(Math.max(...all.map((d) => d.end || d.seen)))}.`, why]);
   }
   for (const l of broken ? [] : model.limits) {
@@ -371,8 +373,8 @@ function connection(part, why) {
 function connect() {
   const events = new EventSource("events");
   const again = (after) => { events.close(); clearInterval(watch); setTimeout(connect, after); };
-  // A patch comes at least every 15 s. A connection that says nothing for longer is no connection, though
-  // the browser may not know yet.
+  // A connection that says nothing for longer than a heartbeat is no connection, though the browser may
+  // not know yet.
   let last = performance.now();
   const watch = setInterval(() => {
     if (performance.now() - last < silence) return;
