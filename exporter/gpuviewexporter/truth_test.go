@@ -102,7 +102,7 @@ func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
 	assert.Equal(t, 2, eval[int](p, colours), "one of cells without a colour, one of curves")
 	assert.Zero(t, eval[int](p, `document.querySelectorAll("tr.row:not([hidden]) :is(.u1, .u2, .u3, .u4, .s1, .s2, .s3, .s4, .error)").length`))
 	p.input("sort", "node")
-	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "window to "+timeOnPage(p, at))
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+timeOnPage(p, at))
 	assert.Contains(t, eval[string](p, cell(0, "utilization")+".title"), "Nothing since")
 	assert.Contains(t, eval[string](p, cell(0, "holders")+".innerText"), "not observed")
 	assert.True(t, strings.HasSuffix(eval[string](p, cell(0, "utilization")+`.querySelector("path").getAttribute("d")`), "h.01") ||
@@ -156,6 +156,7 @@ func TestABannerSaysWhichExportersAreDownAndSinceWhen(t *testing.T) {
 	assert.Equal(t, "1 of 2 exporters do not answer. "+url(1)+" on gpu-node-01 since "+timeOnPage(p, at.Add(time.Second))+".", text(p, "banner"))
 	up(at.Add(time.Second), 0, 0)
 	p.until(`document.getElementById("banner").innerText.startsWith("No exporter answers.")`)
+	assert.Equal(t, "Connected, no exporter answers", text(p, "connection"))
 	assert.Equal(t, "status", eval[string](p, `document.getElementById("banner").role`), "a screen reader hears it")
 	assert.Empty(t, eval[[]string](p, contrast))
 	up(at.Add(2*time.Second), 0, 1)
@@ -178,9 +179,9 @@ func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) 
 	assert.Equal(t, "Live", text(p, "connection"))
 	p.input("node", "gpu-node-01")
 	assert.Equal(t, "http://10.0.0.1:9400/metrics does not answer since "+timeOnPage(p, at.Add(-10*time.Second))+".", eval[string](p, cell(0, "sm")+".title"))
-	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "window to "+timeOnPage(p, at), "a part of it was observed")
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+timeOnPage(p, at), "a part of it was observed")
 	p.input("node", "gpu-node-00")
-	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "window to")
+	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "until")
 }
 
 func TestAGaugeWithoutWindowsIsLostToo(t *testing.T) {

@@ -185,8 +185,11 @@ function status() {
   const all = [...model.devices.values()];
   const seen = all.filter((d) => !d.lost);
   const broken = trouble.updates || trouble.snapshot;
+  const {known, down} = model.exporters;
+  // The newest window may be of before; the nvml receiver goes on without exporters.
+  const silent = down.length && down.length === known && model.newest < Math.max(...down.map((e) => e.since)) + model.window;
   const said = broken ? broken : !answered ? "Connected" : !all.length ? "Connected, nothing has come yet"
-    : seen.length ? "Live" : "Connected, nothing new comes";
+    : !seen.length ? "Connected, nothing new comes" : silent ? "Connected, no exporter answers" : "Live";
   $("dot").className = broken ? "off" : said === "Live" ? "on" : "late";
   write($("connection"), said);
   const age = answered && model.newest && !seen.length ? `, ${duration(Math.max(0, model.now - model.newest))} ago` : "";
