@@ -71,7 +71,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		disabled: map[*signal.Metric]bool{},
 		places:   map[string]*place{},
 		shared:   map[string]bool{},
-		limit:    base.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
+		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
 		order:    misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
 	}
 	for _, m := range cfg.Metrics.Disabled(emitted) {

@@ -51,6 +51,7 @@ type gpuSynthesizer struct {
 	logger  *zap.Logger
 	state   *base.State // nil without a storage
 	foreign bool        // rows of another vendor's GPUs came, and the log says so
+	unnamed bool        // rows that name no GPU came, and the log says so
 	devices base.Limit
 }
 
@@ -74,7 +75,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		sets:    newAgeing[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
 		out:     pdatagpu.Writer{Scope: pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version}},
 		began:   time.Now(),
-		devices: base.Limit{Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
+		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
 	p.taker, err = pdatagpu.NewTaker(set, func(payload any) bool {
 		_, rows := payload.(*pdatagpu.Rows)
@@ -120,6 +121,7 @@ func (p *gpuSynthesizer) save(ctx context.Context) {
 
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
+	p.devices.Forget()
 	return p.state.Close(ctx)
 }
 
@@ -326,6 +328,11 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 		p.foreign = true
 		p.logger.Warn("DCGM metrics name GPUs that are not NVIDIA's; their rows are dropped. " +
 			"A UUID must begin with GPU- or MIG-, or modelName be one of NVIDIA's.")
+	}
+	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
+		p.unnamed = true
+		p.logger.Warn("DCGM metrics came without the label UUID: which GPU they are about is not known, and they are dropped. " +
+			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Clamped > 0 {
 		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)
