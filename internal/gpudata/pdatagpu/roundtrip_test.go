@@ -1,0 +1,151 @@
+package pdatagpu
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// sampled are metrics of devices with a value of their own attribute.
+var sampled = []gpudata.Sample{
+	{Metric: signal.HwPower},
+	{Metric: signal.HwGPUMemoryUsage},
+	{Metric: signal.HwEnergy, Start: 5},
+	{Metric: signal.HwErrors, Own: "xid_48", Start: 7},
+	{Metric: signal.HwErrors},
+	{Metric: signal.GPUClockEventActive, Own: "sw_thermal"},
+	{Metric: signal.HwTemperature, Own: signal.LocationMemory},
+}
+
+// frames draws a batch of frames.
+func frames(t *rapid.T) []*gpudata.Frame {
+	var out []*gpudata.Frame
+	for n := range rapid.IntRange(1, 3).Draw(t, "frames") {
+		node := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
+		f := &gpudata.Frame{Place: gpudata.Place{Cluster: "c", Node: node}, Host: "h-" + node, Time: int64(1000 + n)}
+		for d := range rapid.IntRange(1, 3).Draw(t, "devices") {
+			device(t, f, fmt.Sprintf("GPU-%d", d))
+		}
+		f.Sort()
+		out = append(out, f)
+	}
+	return out
+}
+
+func device(t *rapid.T, f *gpudata.Frame, id string) {
+	d := f.Device(id)
+	d.Observed = true
+	d.Description = gpudata.Description{Name: "nvidia0", Model: "NVIDIA H100 80GB HBM3", Vendor: signal.VendorNVIDIA, Driver: "580"}
+	if rapid.Bool().Draw(t, "claimed") {
+		d.Allocation = gpudata.Allocation{Claim: "claim", Driver: "gpu.nvidia.com", Pool: "p", Device: "gpu-0"}
+	}
+	value := func() float64 { return float64(rapid.IntRange(0, 1<<40).Draw(t, "value")) }
+	add := func(to *gpudata.Samples, s gpudata.Sample) {
+		s.Value = value()
+		to.Add(s)
+	}
+	add(&d.Samples, gpudata.Sample{Metric: signal.GPUSMActive}) // an observed device has a sample
+	for i := range sampled {
+		if rapid.Bool().Draw(t, "sampled") {
+			add(&d.Samples, sampled[i])
+		}
+	}
+	for n := range rapid.IntRange(0, 2).Draw(t, "users") {
+		u := d.User(rapid.SampledFrom([]gpudata.Holder{
+			{Namespace: "ml", Pod: fmt.Sprint("train-", n), UID: "u", Container: "main"}, {Name: fmt.Sprint("box-", n)}, {Job: fmt.Sprint(n)},
+		}).Draw(t, "holder"))
+		if u.Holds = rapid.Bool().Draw(t, "holds"); u.Holds {
+			u.Source, u.Strategy, u.Allocation.Claim = signal.HolderSourceDRA, signal.SharingDRA, "claim"
+			d.HoldersKnown = true
+		}
+		if !u.Holds || rapid.Bool().Draw(t, "uses") {
+			add(&u.Samples, gpudata.Sample{Metric: signal.K8sContainerGPUMemoryUsage})
+		}
+	}
+	for n := range rapid.IntRange(0, 2).Draw(t, "processes") {
+		p := d.Process(fmt.Sprint(10 + n))
+		p.ContainerID = "id"
+		p.Holder = gpudata.Holder{UID: "u"}
+		add(&p.Samples, gpudata.Sample{Metric: signal.ProcessGPUMemoryUsage})
+		d.Listed, d.Count = true, 5
+	}
+}
+
+// described is what a frame says, as far as it can be compared.
+func described(all []*gpudata.Frame) (out []string) {
+	for _, f := range all {
+		for _, d := range f.Devices {
+			say := func(who string, samples gpudata.Samples) {
+				for _, s := range samples.All() {
+					out = append(out, fmt.Sprint(f.Time, f.Place, f.Host, d.Device.ID(), d.Description, d.HoldersKnown, d.Listed, d.Count,
+						who, s.Metric.Name, s.Own, s.Start, s.Value))
+				}
+			}
+			say("", d.Samples)
+			for _, u := range d.Users {
+				who := fmt.Sprint(u.Holder, u.Holds, u.Source, u.Strategy)
+				if u.Holds { // of one that only uses the device nobody knows by what claim
+					who += fmt.Sprint(u.Allocation)
+				}
+				out = append(out, who)
+				say(who, u.Samples)
+			}
+			for _, p := range d.Processes {
+				say(fmt.Sprint(p.PID, p.ContainerID, p.Holder), p.Samples)
+			}
+		}
+	}
+	return out
+}
+
+func TestFramesThatAreWrittenAreReadAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		given := frames(t)
+		md := pmetric.NewMetrics()
+		(&Writer{Scope: Scope{Name: "test"}}).Write(given, md)
+		b := Read(md, func(*signal.Metric) bool { return true })
+		assert.ElementsMatch(t, described(given), described(b.Frames))
+		assert.Equal(t, [Drops]int64{}, b.Dropped)
+
+		// What was read counts as there, and nothing of it is written again.
+		before := md.DataPointCount()
+		b.Add(Scope{Name: "another"}, nil)
+		assert.Equal(t, before, md.DataPointCount())
+
+		again := pmetric.NewMetrics()
+		(&Writer{Scope: Scope{Name: "test"}}).Write(b.Frames, again)
+		assert.Equal(t, before, again.DataPointCount())
+		assert.ElementsMatch(t, described(given), described(Read(again, func(*signal.Metric) bool { return true }).Frames))
+	})
+}
+
+func TestPointsThatAreNoObservationAreCounted(t *testing.T) {
+	md := pmetric.NewMetrics()
+	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+	point := func(s *signal.Metric, id string, at int64, v float64) {
+		m := ms.AppendEmpty()
+		m.SetName(s.Name)
+		dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+		dp.SetTimestamp(pcommon.Timestamp(at))
+		dp.SetDoubleValue(v)
+		if id != "" {
+			dp.Attributes().PutStr(signal.HardwareID, id)
+		}
+	}
+	point(signal.HwPower, "GPU-1", 0, 1)
+	point(signal.HwPower, "GPU-1", 1, -1)
+	point(signal.HwPower, "", 1, 1)
+	point(signal.HwTemperature, "GPU-1", 1, -3)
+	point(signal.GPUDeviceHolder, "GPU-1", 1, 1)
+	point(signal.HwEnergy, "GPU-1", 1, -1) // nobody wants it
+	b := Read(md, func(s *signal.Metric) bool { return s != signal.HwEnergy })
+	assert.Equal(t, [Drops]int64{NoTime: 1, OutOfRange: 1, NoDevice: 1, NoHolder: 1}, b.Dropped)
+	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "degrees may be below zero")
+}
