@@ -1,7 +1,9 @@
 package component
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,14 +28,19 @@ type Trouble struct {
 func (t *Trouble) Returns(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	said := t.known && now.Sub(t.last) < Well
+	said := t.lasts(now)
 	t.known, t.last = true, now
 	return !said
 }
 
+// lasts reports whether it was wrong of late. It needs the lock.
+func (t *Trouble) lasts(now time.Time) bool { return t.known && now.Sub(t.last) < Well }
+
 // Limit is a bound of what a component keeps, beyond which it refuses what is new.
 type Limit struct {
 	Trouble
+	// Component is the id of the component that has the limit.
+	Component string
 	// Setting is the name of the setting to raise, Value its value.
 	Setting string
 	Value   int
@@ -43,7 +50,13 @@ type Limit struct {
 
 // Refused says that n items were refused, if that was not said lately; 0 is none.
 func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
-	if n == 0 || !l.Returns(now) {
+	if n == 0 {
+		return
+	}
+	reached.Lock()
+	reached.limits[l] = struct{}{}
+	reached.Unlock()
+	if !l.Returns(now) {
 		return
 	}
 	logger.Warn(fmt.Sprintf("%s of %d is reached: new %s are refused and missing from the output. Raise %s where the fleet grew; look for a label that changes all the time where it did not.",
@@ -76,4 +89,38 @@ func (f *Failure) Result(err error, fields ...zap.Field) {
 	default:
 		f.Logger.Info(f.Works)
 	}
+}
+
+// reached are the limits of this process that have refused something.
+var reached = struct {
+	sync.Mutex
+	limits map[*Limit]struct{}
+}{limits: map[*Limit]struct{}{}}
+
+// Forget ends a limit, with the component that has it: [Reached] returns it no more.
+func (l *Limit) Forget() {
+	reached.Lock()
+	defer reached.Unlock()
+	delete(reached.limits, l)
+}
+
+// Reached returns the limits of this process that refused something within [Well], by
+// component and setting. A component that is in several pipelines has each limit once.
+func Reached(now time.Time) []*Limit {
+	reached.Lock()
+	defer reached.Unlock()
+	var out []*Limit
+	for l := range reached.limits {
+		l.mu.Lock()
+		if l.lasts(now) {
+			out = append(out, l)
+		}
+		l.mu.Unlock()
+	}
+	slices.SortFunc(out, compare)
+	return slices.CompactFunc(out, func(a, b *Limit) bool { return compare(a, b) == 0 })
+}
+
+func compare(a, b *Limit) int {
+	return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Setting, b.Setting))
 }

@@ -23,6 +23,29 @@ func TestATroubleIsSaidAgainOnlyAfterItWasWellInBetween(t *testing.T) {
 	assert.False(t, trouble.Returns(now))
 }
 
+func TestReachedLimitsAreThoseOfTheProcessThatRefusedOfLate(t *testing.T) {
+	now := time.Now()
+	limit := func(component, setting string) *Limit {
+		l := &Limit{Component: component, Setting: setting, Value: 50, What: "series"}
+		t.Cleanup(l.Forget)
+		return l
+	}
+	window, budget, twin := limit("gpu_window", "max_series"), limit("gpu_budget", "max_series"), limit("gpu_window", "max_series")
+	window.Refused(zap.NewNop(), now, 0)
+	assert.Empty(t, Reached(now), "nothing was refused")
+	window.Refused(zap.NewNop(), now, 7)
+	twin.Refused(zap.NewNop(), now, 7)
+	budget.Refused(zap.NewNop(), now.Add(Well/2), 1)
+	reached := Reached(now.Add(Well / 2))
+	if assert.Len(t, reached, 2, "instances of one component are one") {
+		assert.Equal(t, "gpu_budget", reached[0].Component)
+		assert.Equal(t, "gpu_window", reached[1].Component)
+	}
+	assert.Equal(t, []*Limit{budget}, Reached(now.Add(Well)), "the others refused nothing for long")
+	budget.Forget()
+	assert.Empty(t, Reached(now.Add(Well)), "it ended")
+}
+
 func TestALimitNamesTheSettingToRaise(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	limit := Limit{Setting: "max_series", Value: 50, What: "series"}

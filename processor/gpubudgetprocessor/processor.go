@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -45,6 +47,7 @@ type gpuBudget struct {
 	found     [budget.NumReasons]int64
 	swept     time.Time
 	limit     base.Limit
+	unread    base.Trouble // pods with annotations that cannot be read
 	order     *misplaced.Check
 
 	drift driftReport
@@ -66,15 +69,13 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		book:      budget.Book{MaxAge: int64(cfg.MaxAge), MaxRows: cfg.MaxSeries},
 		write:     writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		drift:     newDriftReport(cfg),
-		limit:     base.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
+		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
 		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
 	}
-	p.pods = newPods(cfg, func() {
-		p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
-	})
+	p.pods = newPods(cfg, p.unreadable)
 	for _, m := range cfg.Metrics.Disabled(emitted) {
 		p.write.disabled[m] = true
 	}
@@ -85,6 +86,15 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		p.states[r] = with("reason", budget.Reason(r).String())
 	}
 	return p, nil
+}
+
+// unreadable counts a pod whose annotations cannot be read, and says the first one in the log.
+func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
+	p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
+	if p.unread.Returns(time.Now()) {
+		p.set.Logger.Warn("The annotations of a pod cannot be read: what they say of GPU memory is left out. Further pods are counted only.",
+			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
+	}
 }
 
 func with(key, value string) metric.MeasurementOption {
@@ -126,6 +136,7 @@ func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
 func (p *gpuBudget) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.limit.Forget()
 	p.telemetry.Shutdown() // before what its callbacks read
 	p.pods.stop()
 	p.save(ctx)

@@ -155,10 +155,12 @@ func TestWhatIsNoObservationIsCounted(t *testing.T) {
 	metadatatest.AssertEqualProcessorGpuBudgetPointsDropped(t, tel, points, metricdatatest.IgnoreTimestamp())
 }
 
-func TestAnAnnotationThatCannotBeReadIsCountedOnceForEachPod(t *testing.T) {
+func TestAnAnnotationThatCannotBeReadIsCountedOnceForEachPodAndSaidOnce(t *testing.T) {
 	tel := componenttest.NewTelemetry()
+	core, logs := observer.New(zap.WarnLevel)
 	set := nop()
 	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
 	p := newTestProcessor(t, defaults(), set, componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1
 kind: Pod
 metadata: {name: a, namespace: ns, uid: u, annotations: {gpu-memory: plenty}}
@@ -167,6 +169,13 @@ spec: {containers: [{name: main}]}`))
 		assert.Contains(t, feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Second, "4Gi"), false)), "source=whole_gpu", "the rest counts")
 	}
 	metadatatest.AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	require.Equal(t, 1, logs.Len())
+	said := logs.All()[0]
+	assert.Contains(t, said.Message, "annotations of a pod cannot be read")
+	fields := said.ContextMap()
+	assert.Contains(t, fields["error"], "plenty")
+	delete(fields, "error")
+	assert.Equal(t, map[string]any{"k8s.namespace.name": "ns", "k8s.pod.name": "a"}, fields)
 }
 
 func TestEvaluationsAndSourcesAreCounted(t *testing.T) {

@@ -71,7 +71,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		disabled: map[*signal.Metric]bool{},
 		places:   map[string]*place{},
 		shared:   map[string]bool{},
-		limit:    base.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
+		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
 		order:    misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
 	}
 	for _, m := range cfg.Metrics.Disabled(emitted) {
@@ -100,6 +100,7 @@ func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmet
 	defer p.mu.Unlock()
 
 	now := time.Now()
+	md = pdatagpu.Owned(md)
 	p.order.Batch(md, now)
 	batch := pdatagpu.Read(md, func(m *signal.Metric) bool { return used[m] })
 	for _, f := range batch.Frames {

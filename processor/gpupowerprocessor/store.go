@@ -155,5 +155,6 @@ func (p *gpuPower) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.telemetry.Shutdown()
+	p.limit.Forget()
 	return p.state.Close(ctx)
 }

@@ -21,6 +21,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -39,6 +40,8 @@ type gpuSynthesizer struct {
 	mu    sync.Mutex
 	core  *synth.Synthesizer
 	rows  rowCache
+	sets  ageing[*exposition.LabelSet, *setRow]
+	taker *pdatagpu.Taker
 	out   pdatagpu.Writer
 	known int64 // devices last reported
 	began time.Time
@@ -48,6 +51,7 @@ type gpuSynthesizer struct {
 	logger  *zap.Logger
 	state   *base.State // nil without a storage
 	foreign bool        // rows of another vendor's GPUs came, and the log says so
+	unnamed bool        // rows that name no GPU came, and the log says so
 	devices base.Limit
 }
 
@@ -68,9 +72,17 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 			Disabled:              cfg.disabled(),
 		}),
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
+		sets:    newAgeing[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
 		out:     pdatagpu.Writer{Scope: pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version}},
 		began:   time.Now(),
-		devices: base.Limit{Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
+		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
+	}
+	p.taker, err = pdatagpu.NewTaker(set, func(payload any) bool {
+		_, rows := payload.(*pdatagpu.Rows)
+		return rows && cfg.Raw != rawKeep
+	})
+	if err != nil {
+		return nil, err
 	}
 	for r := range p.reasons {
 		p.reasons[r] = metric.WithAttributeSet(attribute.NewSet(
@@ -109,6 +121,7 @@ func (p *gpuSynthesizer) save(ctx context.Context) {
 
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
+	p.devices.Forget()
 	return p.state.Close(ctx)
 }
 
@@ -119,12 +132,15 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 	defer p.mu.Unlock()
 
 	now := time.Now()
+	rows, _ := p.taker.Take(ctx, md).(*pdatagpu.Rows)
+	md = pdatagpu.Owned(md)
 	p.rows.age(now)
+	p.sets.age(now)
 	p.core.Arrived(now.Sub(p.began))
 	unknown := int64(0)
 	keep := p.cfg.Raw == rawKeep
 	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
-		in := input{resource: rm.Resource(), source: p.core.Source(targetOf(rm.Resource()), false)}
+		in := input{resource: rm.Resource(), source: p.core.Source(targetOf(rm.Resource().Attributes()), false)}
 		rm.ScopeMetrics().RemoveIf(func(sm pmetric.ScopeMetrics) bool {
 			ready := sm.Scope().Name() == signal.ScopeNVML
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
@@ -153,6 +169,9 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 		return rm.ScopeMetrics().Len() == 0
 	})
 
+	if rows != nil {
+		unknown += p.take(ctx, rows, md)
+	}
 	p.out.Write(p.core.Flush(), md)
 	p.save(ctx)
 	p.report(ctx, unknown, now)
@@ -310,6 +329,11 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 		p.logger.Warn("DCGM metrics name GPUs that are not NVIDIA's; their rows are dropped. " +
 			"A UUID must begin with GPU- or MIG-, or modelName be one of NVIDIA's.")
 	}
+	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
+		p.unnamed = true
+		p.logger.Warn("DCGM metrics came without the label UUID: which GPU they are about is not known, and they are dropped. " +
+			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
+	}
 	if stats.Clamped > 0 {
 		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)
 	}
@@ -333,27 +357,17 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 // prepare two label sets with one key.
 type rowKey [2]uint64
 
-// rowAge is how long a label set that no scrape names is remembered, and at most
-// twice that. Every job has label sets of its own: without an end they add up to
-// more than the samples.
-const rowAge = 10 * time.Minute
-
 // rowCache remembers what label sets say: they repeat from scrape to scrape.
 type rowCache struct {
+	ageing[rowKey, *synth.Row]
 	seeds [2]maphash.Seed
-	rows  map[rowKey]*synth.Row // read since begun
-	old   map[rowKey]*synth.Row // read before, and not since
-	begun time.Time
-	limit int // of each
-	epoch uint64
 	buf   []byte
 }
 
 func newRowCache(limit int) rowCache {
 	return rowCache{
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		rows:  map[rowKey]*synth.Row{},
-		limit: limit,
+		ageing: newAgeing[rowKey, *synth.Row](limit),
+		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 }
 
@@ -373,35 +387,52 @@ func (c *rowCache) hash(m pcommon.Map, chain rowKey) rowKey {
 	return rowKey{maphash.Bytes(c.seeds[0], b), maphash.Bytes(c.seeds[1], b)}
 }
 
-// age forgets what was not read for rowAge.
-func (c *rowCache) age(now time.Time) {
-	if now.Sub(c.begun) >= rowAge {
-		c.rows, c.old = map[rowKey]*synth.Row{}, c.rows
+// maxAge is how long what no scrape names is remembered, and at most twice that. Every job
+// has label sets of its own: without an end they add up to more than the samples.
+const maxAge = 10 * time.Minute
+
+// ageing remembers values for a while after they were last asked for.
+type ageing[K comparable, V any] struct {
+	recent, old map[K]V // asked for since begun, and before
+	begun       time.Time
+	limit       int // of each
+	epoch       uint64
+}
+
+func newAgeing[K comparable, V any](limit int) ageing[K, V] {
+	return ageing[K, V]{recent: map[K]V{}, limit: limit}
+}
+
+// age forgets what was not asked for during maxAge.
+func (c *ageing[K, V]) age(now time.Time) {
+	if now.Sub(c.begun) >= maxAge {
+		c.recent, c.old = map[K]V{}, c.recent
 		c.begun = now
 	}
 }
 
-func (c *rowCache) len() int { return len(c.rows) + len(c.old) }
+func (c *ageing[K, V]) len() int { return len(c.recent) + len(c.old) }
 
-func (c *rowCache) get(k rowKey, epoch uint64) (*synth.Row, bool) {
+// get returns a value of this epoch; with another one all are forgotten.
+func (c *ageing[K, V]) get(k K, epoch uint64) (V, bool) {
 	if c.epoch != epoch {
-		clear(c.rows)
+		clear(c.recent)
 		clear(c.old)
 		c.epoch = epoch
 	}
-	r, ok := c.rows[k]
+	v, ok := c.recent[k]
 	if !ok {
-		if r, ok = c.old[k]; ok {
+		if v, ok = c.old[k]; ok {
 			delete(c.old, k)
-			c.put(k, r)
+			c.put(k, v)
 		}
 	}
-	return r, ok
+	return v, ok
 }
 
-func (c *rowCache) put(k rowKey, r *synth.Row) {
-	if len(c.rows) >= c.limit {
-		clear(c.rows)
+func (c *ageing[K, V]) put(k K, v V) {
+	if len(c.recent) >= c.limit {
+		clear(c.recent)
 	}
-	c.rows[k] = r
+	c.recent[k] = v
 }

@@ -69,7 +69,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		points: map[bool]metric.MeasurementOption{true: outcome("emitted"), false: outcome("dropped")},
 		writer: writer{version: set.BuildInfo.Version, starts: cfg.StartTimestamp},
 	}
-	p.watch = newWatch(cfg, set.Logger)
+	p.watch = newWatch(cfg, set.ID, set.Logger)
 	p.refused = base.Failure{
 		Logger: set.Logger, Level: zap.ErrorLevel,
 		Fails: "The next consumer refuses windows; they are dropped.", Works: "The next consumer takes windows again.",
@@ -279,6 +279,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
 		defer p.telemetry.Shutdown()
+		defer p.watch.series.Forget()
 		if p.stop == nil {
 			return
 		}

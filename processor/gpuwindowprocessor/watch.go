@@ -3,6 +3,7 @@ package gpuwindowprocessor
 import (
 	"time"
 
+	"go.opentelemetry.io/collector/component"
 	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
@@ -29,11 +30,11 @@ type watch struct {
 	timed       bool // the times between samples are judged
 }
 
-func newWatch(cfg *Config, logger *zap.Logger) watch {
+func newWatch(cfg *Config, id component.ID, logger *zap.Logger) watch {
 	return watch{
 		logger: logger, cfg: cfg,
 		order:  misplaced.New("gpu_window", misplaced.Anywhere, logger),
-		series: base.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
+		series: base.Limit{Component: id.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
 	}
 }
 

@@ -58,9 +58,13 @@ func TestRefusedSeriesAreSaidOnceAndAgainAfterItWasWell(t *testing.T) {
 		}
 		scrape(time.Minute, 2)
 		scrape(20*time.Minute, 3)
+		reached := base.Reached(time.Now())
+		require.Len(t, reached, 1, "the page of this process says it")
+		assert.Contains(t, reached[0].Component, "gpu_window")
 		scrape(base.Well+time.Minute, 2)
 		scrape(time.Minute, 3)
 	})
+	assert.Empty(t, base.Reached(time.Now()), "the processor has ended")
 	require.Len(t, logs, 2)
 	for _, entry := range logs {
 		assert.Contains(t, entry.Message, "max_series of 4 is reached: new series are refused")

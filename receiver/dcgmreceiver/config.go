@@ -74,6 +74,10 @@ type Config struct {
 	// MaxBodySize is the largest body that is read, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
+	// HandOver hands rows to the gpu_synthesizer that stands right behind, without
+	// making metrics of them; where anything else stands between, nothing changes.
+	HandOver bool `mapstructure:"hand_over"`
+
 	// HTTP holds the settings of the HTTP client, for all endpoints: TLS,
 	// authentication, headers, proxy, connections.
 	HTTP confighttp.ClientConfig `mapstructure:"http"`

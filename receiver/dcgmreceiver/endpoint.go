@@ -116,13 +116,18 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	e.changed(a.failure)
 	e.skips(a)
 
-	batch := e.batches.build(a.scrape, e.urlFull, pcommon.NewTimestampFromTime(a.start))
-	points := 1 // gpu.exporter.up
-	if a.scrape != nil {
-		points += a.scrape.Samples
-	}
 	e.reported = true
-	e.handOn(consuming, batch, points)
+	ts := pcommon.NewTimestampFromTime(a.start)
+	if a.scrape == nil {
+		e.handOn(consuming, e.batches.up(nil, e.urlFull, ts), 1)
+		return
+	}
+	rows := e.batches.rows(a.scrape, ts)
+	obsCtx := r.obs.StartMetricsOp(consuming)
+	err := r.sender.Send(obsCtx, r.next, rows,
+		func() pmetric.Metrics { return e.batches.up(a.scrape, e.urlFull, ts) },
+		func(md pmetric.Metrics) { rows.Write(md, everyMetric) })
+	r.obs.EndMetricsOp(obsCtx, obsFormat, 1+a.scrape.Samples, err)
 }
 
 func (e *endpoint) handOn(consuming context.Context, batch pmetric.Metrics, points int) {

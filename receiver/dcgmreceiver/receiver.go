@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
@@ -30,6 +31,7 @@ type dcgmReceiver struct {
 	telemetry *metadata.TelemetryBuilder
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
+	sender    *pdatagpu.Sender
 
 	endpoints []*endpoint // of the configuration
 	discovery *discovery  // nil with endpoints
@@ -67,6 +69,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
+		sender:    pdatagpu.NewSender(set.Logger, cfg.HandOver),
 	}
 	for i, text := range cfg.Endpoints {
 		u, err := parseEndpoint(string(text))

@@ -82,7 +82,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 		progress:  base.NewNotice(),
 		ended:     make(chan struct{}),
 	}
-	r.store = newStore(cfg.demandOptions(families), families, r.progress.Give)
+	r.store = newStore(cfg.demandOptions(families), families, r.progress.Give, set.Logger)
 	return r, nil
 }
 

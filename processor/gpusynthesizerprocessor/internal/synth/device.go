@@ -48,7 +48,7 @@ type Device struct {
 		model dcgm.Model
 	}
 	// DRA is the one allocation that all rows of the last scrape agree on.
-	DRA   DRA
+	DRA DRA
 	// frame is of the scrape at hand and used again in another batch than this one.
 	frame *gpudata.DeviceFrame
 	batch uint64
