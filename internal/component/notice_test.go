@@ -1,6 +1,7 @@
 package component
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,25 +13,26 @@ func TestASubscriberIsCalledOnceForManyNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notices Notices
 		notices.Give() // to nobody
-		first, second := 0, 0
-		end := notices.Subscribe(func() { first++ })
-		defer notices.Subscribe(func() { second++ })()
+		var first, second atomic.Int64
+		calls := func() []int64 { return []int64{first.Load(), second.Load()} }
+		end := notices.Subscribe(func() { first.Add(1) })
+		defer notices.Subscribe(func() { second.Add(1) })()
 		synctest.Wait()
 		notices.Give()
 		synctest.Wait()
-		assert.Equal(t, []int{1, 1}, []int{first, second}, "at once")
+		assert.Equal(t, []int64{1, 1}, calls(), "at once")
 		for range 1000 {
 			notices.Give()
 		}
 		synctest.Wait()
-		assert.Equal(t, []int{1, 1}, []int{first, second}, "not yet")
+		assert.Equal(t, []int64{1, 1}, calls(), "not yet")
 		time.Sleep(time.Minute)
-		assert.Equal(t, []int{2, 2}, []int{first, second})
+		assert.Equal(t, []int64{2, 2}, calls())
 		end()
 		end() // a second time
 		notices.Give()
 		time.Sleep(time.Minute)
-		assert.Equal(t, []int{2, 3}, []int{first, second})
+		assert.Equal(t, []int64{2, 3}, calls())
 	})
 }
 
