@@ -236,7 +236,7 @@ func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now
 	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
 		return nil, false
 	}
-	key := energyKey{device, h.User.Holder}
+	key := energyKey{device, h.Holder}
 	e, ok := pl.energy[key]
 	if !ok {
 		if !p.room() {

@@ -202,7 +202,7 @@ func (d *Device) pass(p *Process) {
 	}
 	for i := range d.Holders {
 		h := &d.Holders[i]
-		if !p.Holder.Fits(h.User.Holder) {
+		if !p.Holder.Fits(h.Holder) {
 			continue
 		}
 		h.Power += p.Power / float64(n)

@@ -24,7 +24,7 @@ func held(by ...string) Device {
 func charges(d *Device) map[string]float64 {
 	got := map[string]float64{}
 	for _, h := range d.Holders {
-		got[h.User.Holder.UID+"/"+h.User.Holder.Container] += h.Power
+		got[h.Holder.UID+"/"+h.Holder.Container] += h.Power
 	}
 	return got
 }
