@@ -141,7 +141,7 @@ func (r *Row) IsNVIDIA() bool {
 	case strings.HasPrefix(uuid, "GPU-"), strings.HasPrefix(uuid, "MIG-"):
 		return true
 	}
-	_, migs := ModelSlicing(model)
+	_, migs := ModelSlices(model)
 	return migs || LookupModel(model) != (Model{}) || hasWord(model, brands)
 }
 

@@ -134,7 +134,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 			continue // KAI says the same once for each device
 		}
 		found = true
-		bytes, _ := gpushare.FillMemory(b.MemoryBytes, b.MemoryRatio, d.Limit)
+		bytes := gpushare.MemoryOf(b.MemoryBytes, b.MemoryRatio, d.Limit)
 		if bytes == 0 {
 			return Unknown
 		}
