@@ -47,7 +47,7 @@ var computeSlices = []struct {
 // ModelSlices returns the number of compute slices that boards of a model are
 // cut into. It reports false for models that are not known to have MIG.
 func ModelSlices(model string) (int, bool) {
-	folded := foldModel(model)
+	folded := FoldModel(model)
 	for _, s := range computeSlices {
 		if containsWords(folded, s.model) {
 			return s.compute, true
@@ -56,9 +56,9 @@ func ModelSlices(model string) (int, bool) {
 	return 0, false
 }
 
-// foldModel makes model names comparable: exporters may replace blanks by
+// FoldModel makes model names comparable: exporters may replace blanks by
 // dashes, and vendors vary the case.
-func foldModel(model string) string {
+func FoldModel(model string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(model), func(r rune) bool {
 		return r == ' ' || r == '-' || r == '_'
 	}), " ")

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
@@ -39,18 +40,15 @@ const (
 )
 
 // IdleConfig says what boards draw without work. Powers are in W. The most
-// specific one counts: by_uuid, by_mig_layout, by_model, watts, learned.
+// specific one counts: by_uuid, by_model, watts, learned.
 type IdleConfig struct {
-	// Watts is that of every board; learned when unset.
+	// Watts is that of every board. Where nothing is configured, the lowest power
+	// counts that was seen while nothing ran.
 	Watts *float64 `mapstructure:"watts"`
 	// ByUUID goes by the board's hw.id, such as GPU-5fd4….
 	ByUUID map[string]*float64 `mapstructure:"by_uuid"`
 	// ByModel goes by hw.model. Case, and blanks against dashes, do not matter.
 	ByModel map[string]*float64 `mapstructure:"by_model"`
-	// ByMIGLayout goes by the MIG profiles in use, such as 1g.10gb*4,3g.40gb*1.
-	ByMIGLayout map[string]*float64 `mapstructure:"by_mig_layout"`
-	// Learn takes the lowest power that was seen while nothing ran.
-	Learn bool `mapstructure:"learn"`
 	// Expire is how long a learned baseline counts after nothing ran last.
 	Expire time.Duration `mapstructure:"expire"`
 }
@@ -82,7 +80,7 @@ var (
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		Idle:      IdleConfig{Learn: true, Expire: defaultExpire},
+		Idle:      IdleConfig{Expire: defaultExpire},
 		Weighting: weightingSlices,
 		MaxGap:    defaultMaxGap,
 		MaxSeries: defaultMaxSeries,
@@ -121,7 +119,7 @@ func (c *Config) Validate() error {
 	}
 	models := map[string]string{}
 	for model, w := range c.Idle.ByModel {
-		folded := idle.FoldModel(model)
+		folded := dcgm.FoldModel(model)
 		if folded == "" {
 			errs = append(errs, fmt.Errorf("idle::by_model has the key %q: must be the name of a model", model))
 		} else if other, twice := models[folded]; twice {
@@ -129,17 +127,6 @@ func (c *Config) Validate() error {
 		}
 		models[folded] = model
 		watts("idle::by_model::"+model, w)
-	}
-	layouts := map[idle.Layout]string{}
-	for text, w := range c.Idle.ByMIGLayout {
-		layout, err := idle.ParseLayout(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf(`idle::by_mig_layout has the key %q: %w: must be profiles and their numbers, as in 1g.10gb*4,3g.40gb*1`, text, err))
-		} else if other, twice := layouts[layout]; twice {
-			errs = append(errs, fmt.Errorf("idle::by_mig_layout has the keys %q and %q: must have each layout once", min(text, other), max(text, other)))
-		}
-		layouts[layout] = text
-		watts("idle::by_mig_layout::"+text, w)
 	}
 	if c.Idle.Expire < minExpire || c.Idle.Expire > maxExpire {
 		errs = append(errs, fmt.Errorf("idle::expire is %s: must be between %s and %s", c.Idle.Expire, minExpire, maxExpire))
@@ -160,22 +147,12 @@ func (c *Config) Validate() error {
 
 // table returns the configured baselines. The Config must be valid.
 func (c *IdleConfig) table() idle.Table {
-	t := idle.Table{
-		ByUUID:   map[string]float64{},
-		ByLayout: map[idle.Layout]float64{},
-		ByModel:  map[string]float64{},
-		All:      c.Watts,
-	}
+	t := idle.Table{ByUUID: map[string]float64{}, ByModel: map[string]float64{}, All: c.Watts}
 	for uuid, w := range c.ByUUID {
 		t.ByUUID[uuid] = *w
 	}
-	for text, w := range c.ByMIGLayout {
-		if layout, err := idle.ParseLayout(text); err == nil {
-			t.ByLayout[layout] = *w
-		}
-	}
 	for model, w := range c.ByModel {
-		t.ByModel[idle.FoldModel(model)] = *w
+		t.ByModel[dcgm.FoldModel(model)] = *w
 	}
 	return t
 }
