@@ -17,7 +17,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
@@ -28,8 +27,6 @@ const (
 	minMaxAge        = time.Second
 	maxMaxAge        = time.Hour
 	maxProcess       = 16 << 30
-	minDriftWindow   = time.Hour
-	maxDriftWindow   = 30 * 24 * time.Hour
 	defaultMaxSeries = 50_000
 	maxMaxSeries     = 10_000_000
 	maxReplicas      = 1000
@@ -47,17 +44,14 @@ type Config struct {
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 	// Sources switches where budgets come from.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// Presets are the other exporters whose metrics are read, the best first.
-	Presets []string `mapstructure:"presets"`
-	// Series are metrics of exporters that no preset knows; they go before.
+	// Series are metrics of other exporters that are read; they go before those that
+	// are known without being configured.
 	Series []SeriesConfig `mapstructure:"series"`
 	// MaxAge is for how long the last list of processes and the last scrape of
 	// another exporter count.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is how far containers may be from adding up to their device.
 	Tolerance ToleranceConfig `mapstructure:"tolerance"`
-	// Drift configures the drift report.
-	Drift DriftConfig `mapstructure:"drift"`
 	// MaxSeries bounds the containers kept for the drift report, and the processes
 	// and rows of other exporters that are kept.
 	MaxSeries int `mapstructure:"max_series"`
@@ -71,31 +65,18 @@ type Config struct {
 	_ struct{}
 }
 
-// SourcesConfig switches sources of budgets; the order is that of precedence.
+// SourcesConfig says which sources of budgets count beside those that need no
+// configuration.
 type SourcesConfig struct {
-	// Koordinator: the device-allocated annotation, else koordinator.sh/gpu,
-	// gpu-memory and gpu-memory-ratio.
-	Koordinator SwitchConfig `mapstructure:"koordinator"`
-	// HAMi: the vgpu-devices-allocated annotation, else gpumem and
-	// gpumem-percentage.
-	HAMi SwitchConfig `mapstructure:"hami"`
 	// DRA: consumedCapacity of allocated claims. Needs the permission to list and
 	// watch resourceclaims.
 	DRA SwitchConfig `mapstructure:"dra"`
-	// KAI: the gpu-memory and gpu-fraction annotations.
-	KAI SwitchConfig `mapstructure:"kai"`
 	// ExtendedResources are resources that count memory.
 	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
 	// Annotation is an annotation of pods.
 	Annotation AnnotationConfig `mapstructure:"annotation"`
-	// Exporter: limits that other exporters tell, of Presets and Series.
-	Exporter SwitchConfig `mapstructure:"exporter"`
 	// MPS is what each client of an MPS daemon may use.
 	MPS MPSConfig `mapstructure:"mps"`
-	// MIG: the memory of an instance that one container holds.
-	MIG SwitchConfig `mapstructure:"mig"`
-	// WholeGPU: the memory of a board that one container holds.
-	WholeGPU SwitchConfig `mapstructure:"whole_gpu"`
 
 	_ struct{}
 }
@@ -172,16 +153,6 @@ type ToleranceConfig struct {
 	_ struct{}
 }
 
-// DriftConfig configures the drift report.
-type DriftConfig struct {
-	// Window is over how long the percentile is taken.
-	Window time.Duration `mapstructure:"window"`
-	// Quantile is the share of time for which a container used no more.
-	Quantile float64 `mapstructure:"quantile"`
-
-	_ struct{}
-}
-
 var (
 	_ confmap.Unmarshaler = (*Config)(nil)
 	_ confmap.Validator   = (*Config)(nil)
@@ -191,19 +162,9 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		NodeName:   os.Getenv(nodeNameEnv),
 		Kubernetes: kube.NewDefaultConfig(),
-		Sources: SourcesConfig{
-			Koordinator: SwitchConfig{Enabled: true},
-			HAMi:        SwitchConfig{Enabled: true},
-			KAI:         SwitchConfig{Enabled: true},
-			Exporter:    SwitchConfig{Enabled: true},
-			MIG:         SwitchConfig{Enabled: true},
-			WholeGPU:    SwitchConfig{Enabled: true},
-		},
-		Presets:   presets.Names(),
-		MaxAge:    time.Minute,
-		Tolerance: ToleranceConfig{Process: 512 << 20, Ratio: 0.05},
-		Drift:     DriftConfig{Window: 24 * time.Hour, Quantile: 0.95},
-		MaxSeries: defaultMaxSeries,
+		MaxAge:     time.Minute,
+		Tolerance:  ToleranceConfig{Process: 512 << 20, Ratio: 0.05},
+		MaxSeries:  defaultMaxSeries,
 	}
 }
 
@@ -261,11 +222,6 @@ func (c *Config) Validate() error {
 	check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
 	check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas is %d: must be between 0 and %d", m.Replicas, maxReplicas)
 	check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
-	for i, name := range c.Presets {
-		_, ok := presets.Lookup(name)
-		check(ok, "presets[%d] is %q: must be one of %s", i, name, strings.Join(presets.Names(), ", "))
-		check(slices.Index(c.Presets, name) == i, "presets[%d] is %q: must be listed once", i, name)
-	}
 	for i, s := range c.Series {
 		_, own := signal.Lookup(s.Metric)
 		check(s.Metric != "" && !own, "series[%d]::metric is %q: must be a metric's name, of another exporter", i, s.Metric)
@@ -283,36 +239,10 @@ func (c *Config) Validate() error {
 	check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
 	check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio is %v: must be between 0 and 0.5", c.Tolerance.Ratio)
-	check(c.Drift.Window >= minDriftWindow && c.Drift.Window <= maxDriftWindow,
-		"drift::window is %s: must be between %s and %s", c.Drift.Window, minDriftWindow, maxDriftWindow)
-	check(c.Drift.Quantile >= 0.5 && c.Drift.Quantile <= 1, "drift::quantile is %v: must be between 0.5 and 1", c.Drift.Quantile)
 	check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
 	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted))...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
-}
-
-// sources returns which sources count.
-func (c *Config) sources() *budget.Sources {
-	s := &c.Sources
-	out := &budget.Sources{MPSLimit: s.MPS.Limit, MPSReplicas: s.MPS.Replicas}
-	for source, enabled := range map[budget.Source]bool{
-		budget.KoordinatorAllocation: s.Koordinator.Enabled,
-		budget.Koordinator:           s.Koordinator.Enabled,
-		budget.HAMiAllocation:        s.HAMi.Enabled,
-		budget.HAMi:                  s.HAMi.Enabled,
-		budget.DRA:                   s.DRA.Enabled,
-		budget.KAI:                   s.KAI.Enabled,
-		budget.ExtendedResource:      len(s.ExtendedResources) > 0,
-		budget.Annotation:            s.Annotation.Key != "",
-		budget.Exporter:              s.Exporter.Enabled,
-		budget.MPS:                   s.MPS.Limit > 0 || s.MPS.Replicas > 0,
-		budget.MIG:                   s.MIG.Enabled,
-		budget.WholeGPU:              s.WholeGPU.Enabled,
-	} {
-		out.Enabled[source] = enabled
-	}
-	return out
 }
 
 // ranked is a series of another exporter and its precedence, the lowest first.
@@ -339,11 +269,8 @@ func (c *Config) foreign() map[string]ranked {
 			},
 		})
 	}
-	for _, name := range c.Presets {
-		series, _ := presets.Lookup(name)
-		for _, s := range series {
-			add(s)
-		}
+	for _, s := range presets.Builtin() {
+		add(s)
 	}
 	return out
 }

@@ -49,26 +49,22 @@ var ofPod = [NumSources]gpushare.BudgetSource{
 	Annotation:            gpushare.BudgetAnnotation,
 }
 
-// Sources say which of them count.
-type Sources struct {
-	Enabled [NumSources]bool
-	// MPSLimit is the pinned memory of each client in bytes; 0: the device's
-	// memory divided by MPSReplicas.
-	MPSLimit    int64
-	MPSReplicas int64
+// MPSBudget is what each client of an MPS daemon may use; nothing is no budget.
+type MPSBudget struct {
+	// Limit is the pinned memory of each client in bytes; 0: the device's memory
+	// divided by Replicas.
+	Limit    int64
+	Replicas int64
 }
 
 // Declare gives each user the budget of the best source that has one for it. Of one
 // whose pod could not be asked nothing is known: the pod may have a better source's.
-func (p *Place) Declare(s *Sources) {
+func (p *Place) Declare(mps MPSBudget) {
 	for _, d := range p.Devices {
 		for _, u := range d.Users {
 			u.Budget, u.Source, u.Unsized = 0, NoSource, false
 			for source := KoordinatorAllocation; source < NumSources && u.Declarations; source++ {
-				if !s.Enabled[source] {
-					continue
-				}
-				b := p.budget(s, source, d, u)
+				b := p.budget(mps, source, d, u)
 				if b > 0 {
 					u.Budget, u.Source = b, source
 				}
@@ -82,7 +78,7 @@ func (p *Place) Declare(s *Sources) {
 
 // budget returns what the source has for the user, 0 for nothing and Unknown for a
 // share of a device that does not tell its size.
-func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
+func (p *Place) budget(mps MPSBudget, source Source, d *Device, u *User) int64 {
 	switch source {
 	case DRA:
 		var total int64
@@ -96,14 +92,12 @@ func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
 		switch {
 		case !u.MPS:
 			return 0
-		case s.MPSLimit > 0:
-			return s.MPSLimit
-		case s.MPSReplicas > 0 && d.Limit > 0:
-			return d.Limit / s.MPSReplicas
-		case s.MPSReplicas > 0:
-			return Unknown
+		case mps.Limit > 0 || mps.Replicas == 0:
+			return mps.Limit
+		case d.Limit > 0:
+			return d.Limit / mps.Replicas
 		}
-		return 0
+		return Unknown
 	case MIG, WholeGPU:
 		switch {
 		case !u.Exclusive || (d.Board != "") != (source == MIG):
