@@ -1,8 +1,6 @@
 package gpuviewexporter
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -67,23 +65,18 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarsh
 // Validate reports every setting that cannot be used, with its value and what is
 // allowed.
 func (c *Config) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
+	var p strictconf.Problems
+	p.Check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
 		"endpoint is %q: must be a host and a port to listen on, as in localhost:9411", c.HTTP.NetAddr.Endpoint)
-	check(c.Retention >= minRetention && c.Retention <= maxRetention,
+	p.Check(c.Retention >= minRetention && c.Retention <= maxRetention,
 		"retention is %s: must be between %s and %s", c.Retention, minRetention, maxRetention)
 	for _, limit := range []struct {
 		name  string
 		value int
 	}{{"max_devices", c.MaxDevices}, {"max_holders", c.MaxHolders}, {"max_clients", c.MaxClients}} {
-		check(limit.value >= 1 && limit.value <= maxLimit, "%s is %d: must be between 1 and %d", limit.name, limit.value, maxLimit)
+		p.Check(limit.value >= 1 && limit.value <= maxLimit, "%s is %d: must be between 1 and %d", limit.name, limit.value, maxLimit)
 	}
-	return errors.Join(errs...)
+	return p.Err()
 }
 
 // isAddress says whether text is a host, which may be empty for all, and a port.

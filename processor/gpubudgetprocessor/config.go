@@ -1,8 +1,6 @@
 package gpubudgetprocessor
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -182,67 +180,59 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarsh
 // Validate reports every field whose value is not allowed; kubernetes reports its
 // own.
 func (c *Config) Validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	if err := kube.CheckNodeName(c.NodeName); err != nil {
-		errs = append(errs, err)
-	}
+	var p strictconf.Problems
+	p.Add(kube.CheckNodeName(c.NodeName))
 	names := map[string]bool{}
 	for i, r := range c.Sources.ExtendedResources {
-		check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
+		p.Check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
 			"sources::extended_resources[%d]::name is %q: must be <domain>/<name>", i, r.Name)
-		check(!gpushare.IsGPU(r.Name),
+		p.Check(!gpushare.IsGPU(r.Name),
 			"sources::extended_resources[%d]::name is %q: must be one that counts memory and that no other source reads", i, r.Name)
 		_, ok := presets.Units[r.Unit]
-		check(ok, "sources::extended_resources[%d]::unit is %q: must be MiB or bytes", i, r.Unit)
-		check(!names[r.Name], "sources::extended_resources[%d]::name is %q: must be listed once", i, r.Name)
+		p.Check(ok, "sources::extended_resources[%d]::unit is %q: must be MiB or bytes", i, r.Unit)
+		p.Check(!names[r.Name], "sources::extended_resources[%d]::name is %q: must be listed once", i, r.Name)
 		names[r.Name] = true
 	}
 	key := c.Sources.Annotation.Key
 	if key != "" {
 		reasons := validation.IsQualifiedName(key)
-		check(len(reasons) == 0, "sources::annotation::key is %q: must be a qualified annotation key, as in example.com/gpu-memory: %s",
+		p.Check(len(reasons) == 0, "sources::annotation::key is %q: must be a qualified annotation key, as in example.com/gpu-memory: %s",
 			key, strings.Join(reasons, "; "))
-		check(len(reasons) > 0 || kube.PodAnnotation(key) && !slices.Contains(kai, key),
+		p.Check(len(reasons) > 0 || kube.PodAnnotation(key) && !slices.Contains(kai, key),
 			"sources::annotation::key is %q: must have gpu in it and not be one of KAI's %s", key, strings.Join(kai, ", "))
 	}
 	if c.Kubernetes.AuthType == kube.AuthNone {
 		for option, wanted := range map[string]bool{
 			"extended_resources": len(c.Sources.ExtendedResources) > 0, "annotation": key != "", "dra": c.Sources.DRA.Enabled,
 		} {
-			check(!wanted, "kubernetes::auth_type is %q: must be %s or %s for sources::%s",
+			p.Check(!wanted, "kubernetes::auth_type is %q: must be %s or %s for sources::%s",
 				kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig, option)
 		}
 	}
 	m := c.Sources.MPS
-	check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
-	check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas is %d: must be between 0 and %d", m.Replicas, maxReplicas)
-	check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
+	p.Check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
+	p.Check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas is %d: must be between 0 and %d", m.Replicas, maxReplicas)
+	p.Check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
 	for i, s := range c.Series {
 		_, own := signal.Lookup(s.Metric)
-		check(s.Metric != "" && !own, "series[%d]::metric is %q: must be a metric's name, of another exporter", i, s.Metric)
-		check(slices.IndexFunc(c.Series, func(o SeriesConfig) bool { return o.Metric == s.Metric }) == i,
+		p.Check(s.Metric != "" && !own, "series[%d]::metric is %q: must be a metric's name, of another exporter", i, s.Metric)
+		p.Check(slices.IndexFunc(c.Series, func(o SeriesConfig) bool { return o.Metric == s.Metric }) == i,
 			"series[%d]::metric is %q: must be listed once", i, s.Metric)
 		_, ok := presets.Units[s.Unit]
-		check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
+		p.Check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
 		scope, err := presets.ParseScope(s.Scope)
-		check(err == nil, "series[%d]::scope %w", i, err)
+		p.Check(err == nil, "series[%d]::scope %w", i, err)
 		l := s.Labels
-		check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.PodUID != "" || l.PID != "" && l.GPUUUID != "",
+		p.Check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.PodUID != "" || l.PID != "" && l.GPUUUID != "",
 			"series[%d]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid", i)
 	}
-	check(c.MaxAge >= minMaxAge && c.MaxAge <= maxMaxAge, "max_age is %s: must be between %s and %s", c.MaxAge, minMaxAge, maxMaxAge)
-	check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
+	p.Check(c.MaxAge >= minMaxAge && c.MaxAge <= maxMaxAge, "max_age is %s: must be between %s and %s", c.MaxAge, minMaxAge, maxMaxAge)
+	p.Check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
-	check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio is %v: must be between 0 and 0.5", c.Tolerance.Ratio)
-	check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
-	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted))...)
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	p.Check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio is %v: must be between 0 and 0.5", c.Tolerance.Ratio)
+	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	p.Add(c.Metrics.Check(metricswitch.Names(emitted))...)
+	return p.Err()
 }
 
 // ranked is a series of another exporter and its precedence, the lowest first.
