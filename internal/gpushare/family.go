@@ -1,6 +1,7 @@
 package gpushare
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -95,41 +96,54 @@ var named = map[string]Family{
 
 var amdForm = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
 
-// Families knows the built-in resource names and those that were added. The
-// zero value knows the built-in ones alone. It is immutable.
-type Families struct {
-	extra    map[string]bool
-	prefixes []string
-	classes  map[string]bool
+// Names are resource names that a user listed, each a full name or a prefix that
+// ends in *.
+type Names []string
+
+// Has reports whether a resource is one of the names.
+func (n Names) Has(resource string) bool {
+	return slices.ContainsFunc(n, func(name string) bool {
+		prefix, wild := strings.CutSuffix(name, "*")
+		return resource == name || wild && strings.HasPrefix(resource, prefix)
+	})
 }
 
-// NewFamilies returns the built-in families with further names of GPUs (a
-// renamed nvidia.com/gpu, an extendedResourceName), each a full name or a prefix that ends in *, and with the DeviceClasses whose
-// implicit extended resource is a GPU. The error names the entry that is wrong.
-func NewFamilies(resources, deviceClasses []string) (Families, error) {
-	f := Families{extra: map[string]bool{}, classes: map[string]bool{}}
-	for i, name := range resources {
-		prefix, isPrefix := strings.CutSuffix(name, "*")
+// Check returns an error for each entry of a setting that is no such name.
+func (n Names) Check(setting string) []error {
+	var errs []error
+	for i, name := range n {
+		prefix, wild := strings.CutSuffix(name, "*")
 		one := prefix // a name that it stands for
-		if isPrefix {
+		if wild {
 			one += "x"
 		}
 		if !strings.Contains(prefix, "/") || len(validation.IsQualifiedName(one)) > 0 {
-			return Families{}, fmt.Errorf("resources[%d] is %q: must be <domain>/<name>, or a prefix <domain>/<start>*", i, name)
+			errs = append(errs, fmt.Errorf("%s[%d] is %q: must be <domain>/<name>, or a prefix <domain>/<start>*", setting, i, name))
 		}
-		if isPrefix {
-			f.prefixes = append(f.prefixes, prefix)
-			continue
-		}
-		f.extra[name] = true
+	}
+	return errs
+}
+
+// Families knows the built-in resource names and those that were added. The
+// zero value knows the built-in ones alone. It is immutable.
+type Families struct {
+	extra   Names
+	classes []string
+}
+
+// NewFamilies returns the built-in families with further names of GPUs (a
+// renamed nvidia.com/gpu, an extendedResourceName), and with the DeviceClasses whose
+// implicit extended resource is a GPU. The error names the entries that are wrong.
+func NewFamilies(resources Names, deviceClasses []string) (Families, error) {
+	if errs := resources.Check("resources"); len(errs) > 0 {
+		return Families{}, errors.Join(errs...)
 	}
 	for i, class := range deviceClasses {
 		if class == "" || strings.Contains(class, "/") {
 			return Families{}, fmt.Errorf("device_classes[%d] is %q: must be the name of a DeviceClass", i, class)
 		}
-		f.classes[class] = true
 	}
-	return f, nil
+	return Families{resources, deviceClasses}, nil
 }
 
 // Lookup returns the family of a resource name. It reports false for names that
@@ -146,12 +160,9 @@ func (f Families) Lookup(name string) (Family, bool) {
 		return AMD, true
 	}
 	if class, ok := strings.CutPrefix(name, deviceClassPrefix); ok {
-		return DRA, f.classes[class]
+		return DRA, slices.Contains(f.classes, class)
 	}
-	if f.extra[name] || slices.ContainsFunc(f.prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
-		return Other, true
-	}
-	return "", false
+	return Other, f.extra.Has(name)
 }
 
 // IsGPU reports whether the resource name belongs to a GPU family.
