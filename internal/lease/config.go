@@ -1,30 +1,27 @@
 package lease
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 const (
 	minRetryPeriod = 100 * time.Millisecond
 	// retryJitter is how much longer than retry_period client-go may wait.
 	retryJitter = 1.2
-	// maxName is the longest name of an API object.
-	maxName = 253
 
 	podNamespaceEnv = "POD_NAMESPACE"
 )
 
 // namespaceFile holds the namespace of the pod that the process runs in.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-
-var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // Config says how one of several replicas is chosen. Components have it as a
 // field named leader_election.
@@ -63,30 +60,24 @@ func (cfg *Config) Validate() error {
 	if !cfg.Enabled {
 		return nil
 	}
-	var errs []error
+	var p strictconf.Problems
 	if namespace := cfg.namespace(); namespace == "" {
-		errs = append(errs, fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
+		p.Add(fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
 			"must be the namespace of the lease, or set enabled to false", podNamespaceEnv))
-	} else if !isName(namespace) {
-		errs = append(errs, fmt.Errorf("namespace is %q: must be a namespace", namespace))
+	} else {
+		p.Check(isName(namespace), "namespace is %q: must be a namespace", namespace)
 	}
-	if !isName(cfg.Name) {
-		errs = append(errs, fmt.Errorf("name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name))
-	}
-	if cfg.RetryPeriod < minRetryPeriod {
-		errs = append(errs, fmt.Errorf("retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod))
-	}
-	if least := time.Duration(retryJitter * float64(cfg.RetryPeriod)); cfg.RenewDeadline <= least {
-		errs = append(errs, fmt.Errorf("renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter))
-	}
+	p.Check(isName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
+	p.Check(cfg.RetryPeriod >= minRetryPeriod, "retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod)
+	least := time.Duration(retryJitter * float64(cfg.RetryPeriod))
+	p.Check(cfg.RenewDeadline > least, "renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter)
 	// A lease tells its duration in whole seconds.
-	if cfg.LeaseDuration <= cfg.RenewDeadline || cfg.LeaseDuration%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline))
-	}
-	return errors.Join(errs...)
+	p.Check(cfg.LeaseDuration > cfg.RenewDeadline && cfg.LeaseDuration%time.Second == 0,
+		"lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline)
+	return p.Err()
 }
 
-func isName(text string) bool { return len(text) <= maxName && subdomain.MatchString(text) }
+func isName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
 
 // namespace returns where the lease is, empty when nothing says it.
 func (cfg *Config) namespace() string {

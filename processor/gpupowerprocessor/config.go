@@ -1,9 +1,7 @@
 package gpupowerprocessor
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -99,50 +97,39 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarsh
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var errs []error
+	var p strictconf.Problems
 	watts := func(field string, w *float64) {
-		switch {
-		case w == nil: // a key that was left empty, which is not 0
-			errs = append(errs, fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
-		case !(*w >= 0 && *w <= maxWatts):
-			errs = append(errs, fmt.Errorf("%s is %v: must be between 0 and %d watts", field, *w, maxWatts))
+		if w == nil { // a key that was left empty, which is not 0
+			p.Add(fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
+			return
 		}
+		p.Check(*w >= 0 && *w <= maxWatts, "%s is %v: must be between 0 and %d watts", field, *w, maxWatts)
 	}
 	if c.Idle.Watts != nil {
 		watts("idle::watts", c.Idle.Watts)
 	}
 	for uuid, w := range c.Idle.ByUUID {
-		if uuid == "" || strings.Contains(uuid, "/") { // GPU-<uuid>/gi<id> is an instance
-			errs = append(errs, fmt.Errorf("idle::by_uuid has the key %q: must be the hw.id of a board", uuid))
-		}
+		p.Check(uuid != "" && !strings.Contains(uuid, "/"), // GPU-<uuid>/gi<id> is an instance
+			"idle::by_uuid has the key %q: must be the hw.id of a board", uuid)
 		watts("idle::by_uuid::"+uuid, w)
 	}
 	models := map[string]string{}
 	for model, w := range c.Idle.ByModel {
 		folded := dcgm.FoldModel(model)
-		if folded == "" {
-			errs = append(errs, fmt.Errorf("idle::by_model has the key %q: must be the name of a model", model))
-		} else if other, twice := models[folded]; twice {
-			errs = append(errs, fmt.Errorf("idle::by_model has the keys %q and %q: must have each model once", min(model, other), max(model, other)))
-		}
+		other, twice := models[folded]
+		p.Check(folded != "", "idle::by_model has the key %q: must be the name of a model", model)
+		p.Check(folded == "" || !twice, "idle::by_model has the keys %q and %q: must have each model once", min(model, other), max(model, other))
 		models[folded] = model
 		watts("idle::by_model::"+model, w)
 	}
-	if c.Idle.Expire < minExpire || c.Idle.Expire > maxExpire {
-		errs = append(errs, fmt.Errorf("idle::expire is %s: must be between %s and %s", c.Idle.Expire, minExpire, maxExpire))
-	}
-	if c.Weighting != weightingSlices && c.Weighting != weightingNone {
-		errs = append(errs, fmt.Errorf("weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone))
-	}
-	if c.MaxGap < minMaxGap || c.MaxGap > maxMaxGap {
-		errs = append(errs, fmt.Errorf("max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap))
-	}
-	if c.MaxSeries < 1 || c.MaxSeries > maxMaxSeries {
-		errs = append(errs, fmt.Errorf("max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries))
-	}
-	errs = append(errs, c.Metrics.Check(metricswitch.Names(emitted))...)
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	p.Check(c.Idle.Expire >= minExpire && c.Idle.Expire <= maxExpire,
+		"idle::expire is %s: must be between %s and %s", c.Idle.Expire, minExpire, maxExpire)
+	p.Check(c.Weighting == weightingSlices || c.Weighting == weightingNone,
+		"weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone)
+	p.Check(c.MaxGap >= minMaxGap && c.MaxGap <= maxMaxGap, "max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap)
+	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	p.Add(c.Metrics.Check(metricswitch.Names(emitted))...)
+	return p.Err()
 }
 
 // table returns the configured baselines. The Config must be valid.
