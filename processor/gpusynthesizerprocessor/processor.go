@@ -408,8 +408,6 @@ func (c *rowCache) age(now time.Time) {
 	}
 }
 
-func (c *rowCache) len() int { return len(c.rows) + len(c.old) }
-
 func (c *rowCache) get(k rowKey, epoch uint64) (*synth.Row, bool) {
 	if c.epoch != epoch {
 		clear(c.rows)

@@ -288,7 +288,7 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 	}
 	r.last = result
 	logger := r.settings.Logger
-	retry := zap.Duration("retry_interval", retryInterval)
+	retry := zap.Duration("retry_after", retryInterval)
 	switch result {
 	case outcomeOK:
 		logger.Info("Collecting from NVML.")
