@@ -23,6 +23,9 @@ const (
 	kaiDevices   = "gpu-fraction-num-devices"
 )
 
+// KAIAnnotations returns the keys that KAI gives a meaning.
+func KAIAnnotations() []string { return []string{kaiMemory, kaiFraction, kaiContainer, kaiDevices} }
+
 // Allocation is a device, or a share of one, that a scheduler gave to a pod.
 type Allocation struct {
 	// Family tells whose annotation it was: Koordinator, HAMi or KAI.

@@ -20,7 +20,7 @@ const (
 	// BudgetKAI are KAI's gpu-memory and gpu-fraction annotations.
 	BudgetKAI BudgetSource = "kai"
 	// BudgetResource is an extended resource that the user configured.
-	BudgetResource BudgetSource = "resource"
+	BudgetResource BudgetSource = "extended_resource"
 	// BudgetAnnotation is an annotation that the user configured.
 	BudgetAnnotation BudgetSource = "annotation"
 )

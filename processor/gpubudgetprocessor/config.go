@@ -30,9 +30,6 @@ const (
 	maxReplicas      = 1000
 )
 
-// kai are the annotations of KAI, which mean something else.
-var kai = []string{"gpu-memory", "gpu-fraction", "gpu-fraction-container-name", "gpu-fraction-num-devices"}
-
 // Config configures the gpu_budget processor.
 type Config struct {
 	// NodeName restricts the pods that are read to those of a node. Default: the
@@ -195,7 +192,7 @@ func (c *Config) Validate() error {
 	}
 	key := c.Sources.Annotation.Key
 	if key != "" {
-		reasons := validation.IsQualifiedName(key)
+		reasons, kai := validation.IsQualifiedName(key), gpushare.KAIAnnotations()
 		p.Check(len(reasons) == 0, "sources::annotation::key is %q: must be a qualified annotation key, as in example.com/gpu-memory: %s",
 			key, strings.Join(reasons, "; "))
 		p.Check(len(reasons) > 0 || kube.PodAnnotation(key) && !slices.Contains(kai, key),

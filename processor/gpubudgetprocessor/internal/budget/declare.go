@@ -35,19 +35,9 @@ var sourceNames = [NumSources]string{
 	"extended_resource", "annotation", "exporter", "mps", "mig", "whole_gpu",
 }
 
-// String returns the source as gpu.memory.budget.source spells it.
+// String returns the source as gpu.memory.budget.source spells it. Those that a pod
+// declares are named as in package gpushare.
 func (s Source) String() string { return sourceNames[s] }
-
-// ofPod are the sources that a pod declares.
-var ofPod = [NumSources]gpushare.BudgetSource{
-	KoordinatorAllocation: gpushare.BudgetKoordinatorAllocation,
-	HAMiAllocation:        gpushare.BudgetHAMiAllocation,
-	Koordinator:           gpushare.BudgetKoordinator,
-	HAMi:                  gpushare.BudgetHAMi,
-	KAI:                   gpushare.BudgetKAI,
-	ExtendedResource:      gpushare.BudgetResource,
-	Annotation:            gpushare.BudgetAnnotation,
-}
 
 // MPSBudget is what each client of an MPS daemon may use; nothing is no budget.
 type MPSBudget struct {
@@ -107,7 +97,7 @@ func (p *Place) budget(mps MPSBudget, source Source, d *Device, u *User) int64 {
 		}
 		return Unknown
 	}
-	return p.declared(ofPod[source], d, u)
+	return p.declared(gpushare.BudgetSource(source.String()), d, u)
 }
 
 // declared is what the pod declares for the container on the device.
