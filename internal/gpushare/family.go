@@ -101,10 +101,10 @@ var amdForm = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
 type Names []string
 
 // Has reports whether a resource is one of the names.
-func (n Names) Has(resource string) bool {
-	return slices.ContainsFunc(n, func(name string) bool {
-		prefix, wild := strings.CutSuffix(name, "*")
-		return resource == name || wild && strings.HasPrefix(resource, prefix)
+func (n Names) Has(name string) bool {
+	return slices.ContainsFunc(n, func(listed string) bool {
+		prefix, wild := strings.CutSuffix(listed, "*")
+		return name == listed || wild && strings.HasPrefix(name, prefix)
 	})
 }
 
