@@ -418,11 +418,32 @@ func TestTextHasContrastInBothSchemes(t *testing.T) {
 	scheme("light")
 }
 
-func TestThePageSaysWhenTheConnectionIsLost(t *testing.T) {
+func TestThePageSaysWhenTheConnectionIsLostOrRefused(t *testing.T) {
 	e, p := openFleet(t, 1, false)
+	p.until(`document.getElementById("connection").textContent === "Live"`)
+	places := func(n int) {
+		e.hub.mu.Lock()
+		defer e.hub.mu.Unlock()
+		e.hub.limit = n
+		for c := range e.hub.clients {
+			close(c)
+			e.hub.letGo(c)
+		}
+	}
+	places(0)
+	p.until(`document.getElementById("connection").textContent === "Refused by the server, trying again"`)
+	places(1)
+	p.until(`document.getElementById("connection").textContent === "Live"`)
+	up := newBatch(now(), time.Minute).on("gpu-node-00").device("")
+	up.point = nil
+	consume(t, e, up.put(signal.GPUExporterUp, 1, "http://10.0.0.1:9400/metrics").md)
+	p.do(chromedp.Reload())
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	require.NoError(t, e.shutdown(t.Context()))
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
+	p.do(chromedp.Evaluate(hundredfold, nil))
+	p.until(`document.getElementById("banner").checkVisibility()`)
+	assert.Regexp(t, `^Nothing has come since \S+\. The page has no connection to gpu_view\.$`, text(p, "banner"), "of exporters nothing is known then")
 }
 
 func TestAPageWithoutWindowsSaysWhatToLookFor(t *testing.T) {
@@ -435,13 +456,20 @@ func TestAPageWithoutWindowsSaysWhatToLookFor(t *testing.T) {
 func TestThePageSaysNothingOfWindowsBeforeTheFirstAnswer(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	p := open(t, "about:blank")
-	hold := `const ask = window.fetch; window.fetch = (...what) => new Promise((done) => { window.answer = () => done(ask(...what)); });`
+	hold := `const ask = window.fetch; window.fetch = (...what) => new Promise((done) => {
+		window.answer = (instead) => { window.answer = null; done(instead ?? ask(...what)); };
+	});`
 	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := devtools.AddScriptToEvaluateOnNewDocument(hold).Do(ctx)
 		return err
 	}), chromedp.Navigate(base))
 	p.until(`window.answer && document.getElementById("connection").textContent === "Connected"`)
 	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
+	p.do(chromedp.Evaluate(`window.answer(new Response("", {status: 503}))`, nil))
+	p.until(`document.getElementById("connection").textContent === "Refused by the server, trying again"`)
+	assert.Empty(t, eval[string](p, `document.getElementById("empty").innerText`))
+	p.until(`window.answer`)
 	p.do(chromedp.Evaluate("window.answer()", nil))
 	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
+	assert.Equal(t, "Connected, nothing has come yet", text(p, "connection"))
 }

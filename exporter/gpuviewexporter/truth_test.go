@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
+	limits "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -57,6 +58,12 @@ func text(p *page, id string) string {
 	return eval[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id))
 }
 
+// timeOnPage is how the page writes a time.
+func timeOnPage(p *page, at time.Time) string {
+	p.t.Helper()
+	return eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.UnixMilli()))
+}
+
 // colours are the colours of cells and curves of rows.
 const colours = `(() => {
 	const out = new Set();
@@ -79,13 +86,23 @@ func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
 	assert.Contains(t, text(p, "window"), "4 min ago")
 	assert.Contains(t, text(p, "banner"), "Nothing has come since")
 	assert.Contains(t, text(p, "banner"), "gpu.exporter.up does not come")
+	up := func(at time.Time, url string) {
+		b := newBatch(at, time.Minute).on("gpu-node-00").device("")
+		b.point = nil
+		consume(t, e, b.put(signal.GPUExporterUp, 1, url).md)
+	}
+	up(at, "http://10.0.0.1:9400/metrics")
+	p.until(`document.getElementById("banner").innerText.includes("Nothing was heard of the exporters since")`)
+	assert.Contains(t, text(p, "banner"), timeOnPage(p, at)+": see the collectors that scrape them.")
+	up(now(), "http://10.0.0.2:9400/metrics")
+	p.until(`document.getElementById("banner").innerText.includes("The exporters answer: see the pipeline")`)
 	for id, want := range map[string]string{"throttled": "–", "pressure": "–", "xid": "–", "lost": "8"} {
 		assert.Equal(t, want, eval[string](p, tile(id)), id)
 	}
 	assert.Equal(t, 2, eval[int](p, colours), "one of cells without a colour, one of curves")
 	assert.Zero(t, eval[int](p, `document.querySelectorAll("tr.row:not([hidden]) :is(.u1, .u2, .u3, .u4, .s1, .s2, .s3, .s4, .error)").length`))
 	p.input("sort", "node")
-	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "last seen")
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+timeOnPage(p, at))
 	assert.Contains(t, eval[string](p, cell(0, "utilization")+".title"), "Nothing since")
 	assert.Contains(t, eval[string](p, cell(0, "holders")+".innerText"), "not observed")
 	assert.True(t, strings.HasSuffix(eval[string](p, cell(0, "utilization")+`.querySelector("path").getAttribute("d")`), "h.01") ||
@@ -94,6 +111,8 @@ func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
 	p.click("tr.row td")
 	p.until(`document.getElementById("details").open`)
 	assert.Contains(t, text(p, "details"), "the last one")
+	p.until(`document.querySelectorAll("#details .kept path").length > 5`)
+	assert.Len(t, eval[[]string](p, `[...new Set([...document.querySelectorAll("#details .kept path")].map((e) => getComputedStyle(e).stroke))]`), 1, "curves of saturation too")
 	assert.NotContains(t, text(p, "details"), "worker-0")
 	assert.Contains(t, text(p, "demand"), "as of ", "the scheduler's view is old as well")
 }
@@ -134,10 +153,10 @@ func TestABannerSaysWhichExportersAreDownAndSinceWhen(t *testing.T) {
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 	up(at.Add(time.Second), 1, 0)
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	said := eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.Add(time.Second).UnixMilli()))
-	assert.Equal(t, "1 of 2 exporters do not answer. "+url(1)+" on gpu-node-01 since "+said+".", text(p, "banner"))
+	assert.Equal(t, "1 of 2 exporters do not answer. "+url(1)+" on gpu-node-01 since "+timeOnPage(p, at.Add(time.Second))+".", text(p, "banner"))
 	up(at.Add(time.Second), 0, 0)
 	p.until(`document.getElementById("banner").innerText.startsWith("No exporter answers.")`)
+	assert.Equal(t, "Connected, no exporter answers", text(p, "connection"))
 	assert.Equal(t, "status", eval[string](p, `document.getElementById("banner").role`), "a screen reader hears it")
 	assert.Empty(t, eval[[]string](p, contrast))
 	up(at.Add(2*time.Second), 0, 1)
@@ -150,7 +169,7 @@ func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) 
 	at := now().Add(-65 * time.Second)
 	consumeAt(t, e, at, fleet(at, time.Minute, 16, false))
 	for i, value := range []float64{1, 0} {
-		b := newBatch(at.Add(time.Second), time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
+		b := newBatch(at.Add(-10*time.Second), time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
 		b.point = nil
 		consumeAt(t, e, at, b.put(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
 	}
@@ -159,9 +178,10 @@ func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) 
 	p.until(tile("lost") + ` === "8"`)
 	assert.Equal(t, "Live", text(p, "connection"))
 	p.input("node", "gpu-node-01")
-	assert.Contains(t, eval[string](p, cell(0, "sm")+".title"), "http://10.0.0.1:9400/metrics does not answer since")
+	assert.Equal(t, "http://10.0.0.1:9400/metrics does not answer since "+timeOnPage(p, at.Add(-10*time.Second))+".", eval[string](p, cell(0, "sm")+".title"))
+	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+timeOnPage(p, at), "a part of it was observed")
 	p.input("node", "gpu-node-00")
-	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "last seen")
+	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "until")
 }
 
 func TestAGaugeWithoutWindowsIsLostToo(t *testing.T) {
@@ -174,14 +194,15 @@ func TestAGaugeWithoutWindowsIsLostToo(t *testing.T) {
 	assert.NotContains(t, eval[string](p, cell(0, "power")+".innerText"), "300")
 }
 
+// hundredfold makes time on the page pass a hundred times as fast.
+const hundredfold = `{ const passed = performance.now.bind(performance), from = passed(); performance.now = () => from + 100 * (passed() - from); }`
+
 func TestAConnectionThatSaysNothingIsLost(t *testing.T) {
 	_, p := openFleet(t, 1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	// The browser believes in the connection, and time passes a hundred times as fast: a patch that
 	// is on its way just now changes nothing.
-	p.do(chromedp.Evaluate(`window.EventSource = class extends EventTarget { close() {} };
-		const passed = performance.now.bind(performance), from = passed();
-		performance.now = () => from + 100 * (passed() - from)`, nil))
+	p.do(chromedp.Evaluate(`window.EventSource = class extends EventTarget { close() {} };`+hundredfold, nil))
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
 }
 
@@ -327,7 +348,18 @@ func TestALimitIsSaidOnceInTheLogAndOnThePage(t *testing.T) {
 	assert.Equal(t, map[string]any{"setting": "max_devices", "limit": int64(8), "of": "boards and MIG instances"}, entry.ContextMap())
 	p := open(t, base)
 	p.until(`document.getElementById("banner").checkVisibility()`)
-	assert.Equal(t, "Not everything is shown: max_devices is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise max_devices of gpu_view.", text(p, "banner"))
+	assert.Equal(t, "Not everything is shown: max_devices of gpu_view is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise it, or find what makes so many.", text(p, "banner"))
+
+	window := limits.Limit{Component: "gpu_window", Setting: "max_series", Value: 2_000_000, What: "series"}
+	t.Cleanup(window.Forget)
+	window.Refused(zap.NewNop(), time.Now(), 12)
+	p.do(chromedp.Reload())
+	p.until(`document.getElementById("banner").innerText.includes("gpu_window")`)
+	said := strings.Split(text(p, "banner"), "\n")
+	assert.Equal(t, "Not everything is shown: max_series of gpu_window is reached. Of series, 2,000,000 are kept; others are refused. Raise it, or find what makes so many.", said[len(said)-1])
+	window.Forget()
+	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 8, false))
+	p.until(`!document.getElementById("banner").innerText.includes("gpu_window")`)
 }
 
 func TestAThousandNodesOfEightGPUsFitByDefault(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of action.
@@ -41,7 +41,7 @@ type CooldownConfig struct {
 type OvershootConfig struct {
 	// Bytes is the overshoot itself. It should be larger than what telemetry
 	// cannot explain of a device's memory.
-	Bytes strictconf.Bytes `mapstructure:"bytes"`
+	Bytes kube.Bytes `mapstructure:"bytes"`
 	// Ratio is the overshoot over the budget.
 	Ratio float64 `mapstructure:"ratio"`
 }
@@ -53,9 +53,9 @@ type Config struct {
 	// Interval is the time between two evaluations.
 	Interval time.Duration `mapstructure:"interval"`
 	// Floor is the free memory of a device below which an evaluation is a breach.
-	Floor strictconf.Bytes `mapstructure:"floor"`
+	Floor kube.Bytes `mapstructure:"floor"`
 	// ClearFloor is the free memory from which on a breach is over.
-	ClearFloor strictconf.Bytes `mapstructure:"clear_floor"`
+	ClearFloor kube.Bytes `mapstructure:"clear_floor"`
 	// Breaches is how many evaluations must be a breach in a row.
 	Breaches int `mapstructure:"breaches"`
 	// Cooldown is the time after an action in which there is no other.
@@ -112,16 +112,16 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
-	var p strictconf.Problems
+	var p base.Problems
 	p.Check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
 		"interval is %s: must be %s to 1h; write the unit, as in 60s", cfg.Interval, minInterval)
 	p.Check(cfg.Floor.Plausible(), "floor is %s: must be 1Mi to 1Pi, as in 1536Mi", cfg.Floor)
-	p.Check(cfg.ClearFloor >= cfg.Floor && cfg.ClearFloor <= strictconf.MaxBytes,
+	p.Check(cfg.ClearFloor >= cfg.Floor && cfg.ClearFloor <= kube.MaxBytes,
 		"clear_floor is %s: must be floor, %s, to 1Pi", cfg.ClearFloor, cfg.Floor)
 	p.Check(cfg.Breaches >= 1 && cfg.Breaches <= 100, "breaches is %d: must be 1 to 100", cfg.Breaches)
 	for _, d := range []struct {

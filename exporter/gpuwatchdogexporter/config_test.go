@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 func TestTheDefaultsDoNothingByThemselves(t *testing.T) {
@@ -24,7 +23,7 @@ func TestTheDefaultsDoNothingByThemselves(t *testing.T) {
 func TestSizesAreNumbersOrQuantities(t *testing.T) {
 	for name, tc := range map[string]struct {
 		value any
-		want  strictconf.Bytes
+		want  kube.Bytes
 	}{
 		"bytes": {1610612736, 1536 << 20}, "quantity": {"1536Mi", 1536 << 20}, "decimal": {"2G", 2_000_000_000}, "text of bytes": {"1024", 1024},
 	} {

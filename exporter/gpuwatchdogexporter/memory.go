@@ -2,8 +2,6 @@ package gpuwatchdogexporter
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,8 +18,6 @@ const (
 	// count for whoever leads next.
 	noteKey = "otelcol-gpu/watchdog-actions"
 )
-
-var errMemory = errors.New("stored state is damaged or of another version")
 
 // memory is what outlives an evaluation.
 type memory struct {
@@ -59,21 +55,11 @@ func (m *memory) encode() []byte {
 	return text
 }
 
-func decodeMemory(text []byte) (*memory, error) {
+func (s *storedMemory) memory() *memory {
 	m := newMemory()
-	if text == nil {
-		return m, nil
-	}
-	var s storedMemory
-	if err := json.Unmarshal(text, &s); err != nil {
-		return m, fmt.Errorf("%w: %w", errMemory, err)
-	}
-	if s.Version != memoryVersion {
-		return m, fmt.Errorf("%w: version %d", errMemory, s.Version)
-	}
 	for _, b := range s.Breaches {
 		m.breaches[b.Device] = b.Breach
 	}
 	m.actions, m.lastSuccess = s.Actions, s.LastSuccess
-	return m, nil
+	return m
 }

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 // Kubernetes Events about a decision.
@@ -27,7 +27,7 @@ const maxRecords = 100
 func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
 	var name, message string
 	numbers := fmt.Sprintf("uses %s of GPU memory, declared are %s, and device %s has %s free, the floor is %s",
-		strictconf.Bytes(d.Victim.Usage), strictconf.Bytes(d.Victim.Budget), d.Device.ID, strictconf.Bytes(d.Headroom), w.cfg.Floor)
+		kube.Bytes(d.Victim.Usage), kube.Bytes(d.Victim.Budget), d.Device.ID, kube.Bytes(d.Headroom), w.cfg.Floor)
 	switch d.Reason {
 	case decide.Evicted:
 		name, message = eventEvicted, "The pod is evicted: it "+numbers

@@ -2,6 +2,7 @@ package gpuwatchdogexporter
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,9 +11,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/exporter"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -22,18 +21,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/cluster"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 )
 
-// Sources of what is wrong.
+// Parts of the status.
 const (
-	ofLease = iota
-	ofEvaluation
-	sources
+	ofLease      = "lease"
+	ofEvaluation = "evaluation"
 )
 
 // watchdog collects samples, evaluates them at an interval and acts.
@@ -44,7 +41,7 @@ type watchdog struct {
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
 	samples   *collection
-	refused   sayonce.Trouble
+	refused   base.Trouble
 	order     *misplaced.Check
 
 	// newCache is kube.Acquire, clock time.Now; tests put theirs here.
@@ -52,15 +49,14 @@ type watchdog struct {
 	newCluster func(kubernetes.Interface, cluster.Options) *cluster.Cluster
 	clock      func() time.Time
 
-	host    component.Host
 	cache   *kube.Cache
 	cluster *cluster.Cluster
-	storage storage.Client // nil: none
+	state   *base.State // nil without a storage
 	term    atomic.Pointer[lease.Term]
 
 	// Of the evaluating goroutine alone.
 	memory   *memory
-	stored   []byte // what the storage holds
+	stored   []byte // what was last given to the storage
 	known    *lease.Term
 	lastTick time.Time                       // by the clock
 	lastRan  time.Duration                   // the same by the stopwatch
@@ -73,9 +69,7 @@ type watchdog struct {
 	stop                     sync.Once
 	ended                    chan struct{} // closed when everything has stopped
 
-	mu     sync.Mutex
-	status string // the error that was told to the host last
-	wrong  [sources]error
+	status base.Status
 }
 
 func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
@@ -97,22 +91,17 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 // start fails when a kubeconfig cannot be read or the storage does not exist. That
 // the API server cannot be reached is no reason to fail.
 func (w *watchdog) start(ctx context.Context, host component.Host) error {
-	w.host = host
-	if w.cfg.Storage != nil {
-		client, err := storageclient.Open(ctx, host, *w.cfg.Storage, component.KindExporter, w.settings.ID)
-		if err != nil {
-			return err
-		}
-		w.storage = client
-		w.restore(ctx)
+	w.status.Host = host
+	if err := w.restore(ctx, host); err != nil {
+		return err
 	}
 	cache, err := w.newCache(kube.Options{Config: w.cfg.Kubernetes}, w.settings.TelemetrySettings)
 	if err != nil {
-		return errors.Join(fmt.Errorf("kubernetes: %w", err), w.closeStorage(ctx))
+		return errors.Join(fmt.Errorf("kubernetes: %w", err), w.state.Close(ctx))
 	}
 	if err := w.observe(); err != nil {
 		cache.Release()
-		return errors.Join(err, w.closeStorage(ctx))
+		return errors.Join(err, w.state.Close(ctx))
 	}
 	w.cache = cache
 
@@ -207,70 +196,54 @@ func (w *watchdog) run(ctx context.Context) {
 	}
 }
 
-// restore takes up what is stored. What cannot be used is dropped, said and counted.
-func (w *watchdog) restore(ctx context.Context) {
-	text, err := w.storage.Get(ctx, stateKey)
-	if err == nil {
-		w.memory, err = decodeMemory(text)
-	}
-	if err != nil {
-		w.storageFailed(ctx, "read")
-		w.logger.Warn("The stored state cannot be used. Breaches and cool-downs start anew.", zap.Error(err))
-		return
-	}
-	w.stored = text
-	if !w.memory.lastSuccess.IsZero() {
-		w.lastSuccess.Store(w.memory.lastSuccess.UnixMilli())
-	}
+// restore takes up what is stored.
+func (w *watchdog) restore(ctx context.Context, host component.Host) error {
+	var err error
+	w.state, err = base.OpenState(ctx, host, w.cfg.Storage, component.KindExporter, w.settings.ID, base.StateOptions{
+		Version:  memoryVersion,
+		Key:      stateKey,
+		Unusable: "The stored state cannot be used. Breaches and cool-downs start anew.",
+		Failure:  base.Failure{Logger: w.logger}, // the status says what cannot be stored
+		Count: func(ctx context.Context, operation string) {
+			w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1,
+				metric.WithAttributeSet(attribute.NewSet(attribute.String("operation", operation))))
+		},
+	})
+	base.Restore(ctx, w.state, func(_ string, stored *storedMemory) error {
+		w.memory = stored.memory()
+		w.stored = w.memory.encode()
+		if !w.memory.lastSuccess.IsZero() {
+			w.lastSuccess.Store(w.memory.lastSuccess.UnixMilli())
+		}
+		return nil
+	})
+	return err
 }
 
 // save stores what is remembered if it changed. Without a storage it does nothing.
 func (w *watchdog) save(ctx context.Context) error {
-	if w.storage == nil {
-		return nil
-	}
 	text := w.memory.encode()
-	if slices.Equal(text, w.stored) {
-		return nil
+	if !slices.Equal(text, w.stored) {
+		w.stored = text
+		w.state.Changed(stateKey)
 	}
-	if err := w.storage.Set(ctx, stateKey, text); err != nil {
-		w.storageFailed(ctx, "write")
+	if err := w.state.Save(ctx, func(string) any { return json.RawMessage(text) }); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
-	w.stored = text
 	return nil
-}
-
-func (w *watchdog) storageFailed(ctx context.Context, operation string) {
-	w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1,
-		metric.WithAttributeSet(attribute.NewSet(attribute.String("operation", operation))))
 }
 
 func (w *watchdog) leaseResult(err error) { w.report(ofLease, err) }
 
 // report tells the host and the log what is wrong, once each time that it changes.
-func (w *watchdog) report(source int, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wrong[source] = err
-	all := errors.Join(w.wrong[:]...)
-	text := ""
-	if all != nil {
-		text = all.Error()
-	}
-	if text == w.status {
-		return
-	}
-	w.status = text
-	if all == nil {
+func (w *watchdog) report(part string, err error) {
+	switch news, well := w.status.Report(part, err); {
+	case !news:
+	case well:
 		w.logger.Info("The GPU watchdog is able to act again.")
-		componentstatus.ReportStatus(w.host, componentstatus.NewEvent(componentstatus.StatusOK))
-		return
-	}
-	if err != nil { // what else is wrong was said before
+	case err != nil: // what else is wrong was said before
 		w.logger.Warn("The GPU watchdog is not able to act.", zap.Error(err))
 	}
-	componentstatus.ReportStatus(w.host, componentstatus.NewRecoverableErrorEvent(all))
 }
 
 // shutdown ends the evaluation under way, stores what is remembered and gives the
@@ -290,7 +263,7 @@ func (w *watchdog) shutdown(ctx context.Context) error {
 			w.stopTerm()
 			w.electing.Wait()
 			w.cache.Release()
-			err = errors.Join(w.save(context.WithoutCancel(ctx)), w.closeStorage(context.WithoutCancel(ctx)))
+			err = errors.Join(w.save(context.WithoutCancel(ctx)), w.state.Close(context.WithoutCancel(ctx)))
 		}()
 	})
 	select {
@@ -299,11 +272,4 @@ func (w *watchdog) shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func (w *watchdog) closeStorage(ctx context.Context) error {
-	if w.storage == nil {
-		return nil
-	}
-	return w.storage.Close(ctx)
 }

@@ -2,6 +2,7 @@ package gpuwatchdogexporter
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -21,9 +22,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/cluster"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 )
 
 func ownPods() *api {
@@ -374,6 +375,42 @@ func TestBreachesCooldownsAndCapsSurviveARestart(t *testing.T) {
 	}
 }
 
+func TestAStateOfTheVersionBeforeIsRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		raw       string
+		evictions []string
+		counted   map[string]int64
+	}{
+		"two breaches": {
+			`{"version":1,"last_success":"2000-01-01T00:02:00Z","breaches":[{"node":"gpu-1","id":"GPU-0","count":2,` +
+				`"last_at":"2000-01-01T00:01:50Z","over":{"uid-a":2},"floor":1610612736}],"actions":null}` + "\x85m\xf0\x0f",
+			[]string{"a"},
+			map[string]int64{"evicted": 1},
+		},
+		"an eviction": {
+			`{"version":1,"last_success":"2000-01-01T00:03:00Z","breaches":null,"actions":[{"at":"2000-01-01T00:03:00Z",` +
+				`"device":{"node":"gpu-1","id":"GPU-0"},"namespace":"ai","pod":"a","uid":"uid-a","owner":"ai/Deployment/a"}]}` + "\xa6zP\x9d",
+			nil,
+			map[string]int64{"breach_pending": 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(2 * time.Minute)
+				a := ownPods()
+				m := storagetest.NewMemory(nil)
+				m.PutRaw("state", tc.raw)
+				g := startGuard(t, a, m, armed, func(cfg *Config) { cfg.Storage = &storagetest.ID })
+				defer g.stop()
+				assert.Zero(t, g.logs.FilterMessageSnippet("cannot be used").Len())
+				live(time.Minute, pressed, g)
+				assert.Equal(t, tc.evictions, a.evictions())
+				assert.Equal(t, tc.counted, g.counted())
+			})
+		})
+	}
+}
+
 func TestWhatCannotBeWrittenDownIsNotDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -402,8 +439,9 @@ func TestAStoredStateThatCannotBeReadIsSaidAndLeft(t *testing.T) {
 				assert.Len(t, g.logs.FilterMessage("The stored state cannot be used. Breaches and cool-downs start anew.").All(), 1)
 				live(time.Minute, pressed, g)
 				assert.Equal(t, map[string]int64{"breach_pending": 1}, g.counted())
-				_, err := decodeMemory([]byte(m.Values()[stateKey]))
-				require.NoError(t, err)
+				var stored storedMemory
+				require.NoError(t, json.Unmarshal([]byte(m.Values()[stateKey]), &stored))
+				assert.Equal(t, memoryVersion, stored.Version)
 			})
 		})
 	}

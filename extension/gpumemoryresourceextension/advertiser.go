@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/extension"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -24,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension/internal/metadata"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Labels that GPU feature discovery and the GPU operator give to nodes.
@@ -72,10 +71,9 @@ type advertiser struct {
 	// newCache is kube.Acquire; tests put a cache with a fake client here.
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
-	host        component.Host
 	cache       *kube.Cache
 	unsubscribe func()
-	changed     chan struct{} // holds a notice when nodes changed
+	changed     base.Notice // of nodes that changed
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
 	stop        sync.Once
@@ -83,7 +81,7 @@ type advertiser struct {
 
 	// Of the running goroutine alone.
 	patched map[string]request // the last one for each node
-	status  string             // the error that was told last
+	status  base.Status
 
 	mu    sync.Mutex
 	nodes [nodeStates]int64
@@ -99,7 +97,7 @@ func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 	return &advertiser{
 		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
 		newCache: kube.Acquire,
-		changed:  make(chan struct{}, 1),
+		changed:  base.NewNotice(),
 		ended:    make(chan struct{}),
 		patched:  map[string]request{},
 	}, nil
@@ -124,21 +122,14 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 		cache.Release()
 		return err
 	}
-	a.cache, a.host = cache, host
-	a.unsubscribe = cache.Subscribe(kube.Nodes, a.notice)
+	a.cache, a.status.Host = cache, host
+	a.unsubscribe = cache.Subscribe(kube.Nodes, a.changed.Give)
 	cache.Need(kube.Nodes) //nolint:contextcheck // the informers outlive Start
-	a.notice()
+	a.changed.Give()
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx ends with Start
 	a.cancel = cancel
 	a.running.Go(func() { a.run(loop) })
 	return nil
-}
-
-func (a *advertiser) notice() {
-	select {
-	case a.changed <- struct{}{}:
-	default:
-	}
 }
 
 // run looks at the nodes after every change, and again while one is not as wanted.
@@ -187,7 +178,10 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 	a.mu.Unlock()
 	if ctx.Err() == nil {
 		slices.SortFunc(problems, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
-		a.report(errors.Join(problems...))
+		err := errors.Join(problems...)
+		if news, _ := a.status.Report("nodes", err); news && err != nil {
+			a.settings.Logger.Warn("Nodes do not advertise their GPU memory as they should.", zap.Error(err))
+		}
 	}
 	return states[notYet] == 0
 }
@@ -271,28 +265,10 @@ func (a *advertiser) capacity(node *corev1.Node) (int64, error) {
 func number(node *corev1.Node, label string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n <= 0 || n > int64(strictconf.MaxBytes)/mib/1024 {
+	if err != nil || n <= 0 || n > int64(kube.MaxBytes)/mib/1024 {
 		return 0, fmt.Errorf("label %s is %q: must be a number above 0, or amount be set", label, text)
 	}
 	return n, nil
-}
-
-// report tells the host and the log what is wrong, once each time that it changes.
-func (a *advertiser) report(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if text == a.status {
-		return
-	}
-	a.status = text
-	if err == nil {
-		componentstatus.ReportStatus(a.host, componentstatus.NewEvent(componentstatus.StatusOK))
-		return
-	}
-	a.settings.Logger.Warn("Nodes do not advertise their GPU memory as they should.", zap.Error(err))
-	componentstatus.ReportStatus(a.host, componentstatus.NewRecoverableErrorEvent(err))
 }
 
 // Shutdown implements component.Component. Nodes keep what they advertise. When

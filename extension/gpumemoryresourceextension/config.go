@@ -7,9 +7,9 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of unit.
@@ -32,10 +32,10 @@ type Config struct {
 	Unit string `mapstructure:"unit"`
 	// Amount is the memory that each node advertises. 0: what its labels say that
 	// its GPUs have, less the reserve.
-	Amount strictconf.Bytes `mapstructure:"amount"`
+	Amount kube.Bytes `mapstructure:"amount"`
 	// Reserve is the memory of each GPU that is not advertised: the driver's and
 	// that of CUDA contexts. It does not count for Amount.
-	Reserve strictconf.Bytes `mapstructure:"reserve"`
+	Reserve kube.Bytes `mapstructure:"reserve"`
 	// NodeName restricts the extension to one node; empty: all GPU nodes.
 	NodeName string `mapstructure:"node_name"`
 	// Remove takes the resource away instead.
@@ -58,12 +58,12 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
-	var p strictconf.Problems
+	var p base.Problems
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
 	// What another system advertises is not to be overwritten, and Kubernetes keeps
@@ -75,7 +75,7 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.Amount == 0 || cfg.Amount.Plausible(),
 		"amount is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi; 0 takes what the node's labels say", cfg.Amount)
 	p.Check(cfg.Reserve == 0 || cfg.Reserve.Plausible(), "reserve is %s: must be 0, or 1Mi to 1Pi, as in 1Gi", cfg.Reserve)
-	p.Add(kube.CheckNodeName(cfg.NodeName))
+	p.Add(base.CheckNodeName(cfg.NodeName))
 	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone,
 		"kubernetes::auth_type is %q: must be %s or %s, nodes are objects of the API server",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)

@@ -11,16 +11,14 @@ import (
 // the oldest first.
 type Frame struct {
 	Place Place
+	// Host is host.name, empty where it is not known. It describes the place.
+	Host string
 	// Time is in nanoseconds since the epoch, above 0.
-	Time    int64
+	Time int64
+	// Devices are added by Device and Append alone.
 	Devices []*DeviceFrame
 
-	byID map[string]*DeviceFrame
-}
-
-// NewFrame returns a frame without devices.
-func NewFrame(p Place, time int64) *Frame {
-	return &Frame{Place: p, Time: time, byID: map[string]*DeviceFrame{}}
+	byID map[string]*DeviceFrame // nil until somebody asks
 }
 
 // Compare orders frames by time, then by place.
@@ -29,17 +27,32 @@ func (f *Frame) Compare(o *Frame) int {
 }
 
 // Find returns the device with an hw.id, nil when the frame has none.
-func (f *Frame) Find(id string) *DeviceFrame { return f.byID[id] }
+func (f *Frame) Find(id string) *DeviceFrame {
+	if f.byID == nil {
+		f.byID = make(map[string]*DeviceFrame, len(f.Devices))
+		for _, d := range f.Devices {
+			f.byID[d.Device.ID()] = d
+		}
+	}
+	return f.byID[id]
+}
 
 // Device returns the device with an hw.id, which it adds when it is new.
 func (f *Frame) Device(id string) *DeviceFrame {
-	d, ok := f.byID[id]
-	if !ok {
+	d := f.Find(id)
+	if d == nil {
 		d = &DeviceFrame{Device: NewDevice(f.Place, id)}
-		f.byID[id] = d
-		f.Devices = append(f.Devices, d)
+		f.Append(d)
 	}
 	return d
+}
+
+// Append adds a device that the frame does not have.
+func (f *Frame) Append(d *DeviceFrame) {
+	f.Devices = append(f.Devices, d)
+	if f.byID != nil {
+		f.byID[d.Device.ID()] = d
+	}
 }
 
 // Board returns the board of an instance, which it adds when the frame has only the
@@ -84,6 +97,14 @@ type DeviceFrame struct {
 	Processes []*Process
 	Listed    bool
 	Count     int
+}
+
+// Reset makes d a device of which a new frame says nothing yet, and keeps its memory.
+func (d *DeviceFrame) Reset() {
+	*d = DeviceFrame{
+		Device: d.Device, Description: d.Description,
+		Samples: Samples{list: d.Samples.list[:0]}, Users: d.Users[:0], Processes: d.Processes[:0],
+	}
 }
 
 // User returns the user that is exactly h, which it adds when it is new.

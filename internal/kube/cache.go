@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 // Options say what a [Cache] holds. Acquire with equal options gives the same
@@ -146,8 +148,8 @@ func (c *Cache) Need(kinds ...Kind) {
 // and why.
 func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	for _, k := range kinds {
-		settled := newSignal()
-		unsubscribe := c.Subscribe(k, settled.notify)
+		settled := base.NewNotice()
+		unsubscribe := c.Subscribe(k, settled.Give)
 		err := c.waitSettled(ctx, k, settled)
 		unsubscribe()
 		if err != nil {
@@ -157,7 +159,7 @@ func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	return nil
 }
 
-func (c *Cache) waitSettled(ctx context.Context, k Kind, changed signal) error {
+func (c *Cache) waitSettled(ctx context.Context, k Kind, changed base.Notice) error {
 	for {
 		state := c.State(k)
 		if state.Settled() {
@@ -187,7 +189,7 @@ func (c *Cache) State(k Kind) State {
 // after it ran. Unsubscribe waits until f has returned; f must not call it.
 func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	if col := c.kinds[k]; col != nil {
-		return col.changes.subscribe(f)
+		return col.changes.Subscribe(f)
 	}
 	return func() {}
 }

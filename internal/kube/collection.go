@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 // collection is the objects of one kind and what is known of their currency.
@@ -24,7 +26,7 @@ type collection struct {
 	source   source
 	informer cache.SharedIndexInformer
 	once     sync.Once
-	changes  notices
+	changes  base.Notices
 
 	mu      sync.Mutex
 	started bool
@@ -45,9 +47,9 @@ func newCollection(c *Cache, k Kind) *collection {
 		}
 	})
 	_, _ = col.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { col.changes.notify() },
-		UpdateFunc: func(any, any) { col.changes.notify() },
-		DeleteFunc: func(any) { col.changes.notify() },
+		AddFunc:    func(any) { col.changes.Give() },
+		UpdateFunc: func(any, any) { col.changes.Give() },
+		DeleteFunc: func(any) { col.changes.Give() },
 	})
 	return col
 }
@@ -138,7 +140,7 @@ func (col *collection) update() {
 		return
 	}
 	col.log()
-	col.changes.notify()
+	col.changes.Give()
 }
 
 // phaseOf returns the phase after an attempt. An attempt that got no answer, as

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/collector/confmap"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -93,16 +92,4 @@ func (c *Config) restConfig() (config *rest.Config, off, err error) {
 	// A server warns of every beta API with every request.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config, nil, nil
-}
-
-// CheckNodeName returns an error for a node_name that no node can have. Empty is one that
-// is not set.
-func CheckNodeName(name string) error {
-	if name == "" {
-		return nil
-	}
-	if reasons := validation.IsDNS1123Subdomain(name); len(reasons) > 0 {
-		return fmt.Errorf("node_name is %q: must be empty or a DNS subdomain name: %s", name, strings.Join(reasons, "; "))
-	}
-	return nil
 }

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 const (
@@ -124,7 +126,7 @@ type PodResources struct {
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
-	changes notices
+	changes base.Notices
 
 	mu        sync.Mutex
 	resources []ContainerResources
@@ -173,7 +175,7 @@ func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time,
 // Subscribe calls f, in a goroutine of its own, after the resources or the state
 // have changed; an answer like the last one changes nothing. Otherwise it is as
 // [Cache.Subscribe].
-func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.subscribe(f) }
+func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.Subscribe(f) }
 
 func (p *PodResources) run() {
 	timer := time.NewTimer(0)
@@ -243,7 +245,7 @@ func (p *PodResources) poll() bool {
 		p.log()
 	}
 	if changed {
-		p.changes.notify()
+		p.changes.Give()
 	}
 	return err == nil
 }

@@ -38,6 +38,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 		}
 	}
 	l.ends(paths)
+	l.handOver(paths)
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return l.findings, nil
 }
@@ -159,3 +160,30 @@ func (l *linter) ends(paths []path) {
 
 // makers are the processors that make what exporters show or act on.
 var makers = map[string]string{"gpu_view": "gpu_window", "gpu_watchdog": "gpu_budget"}
+
+// handOver says where a receiver that is to hand rows to gpu_synthesizer sends metrics all
+// the same.
+func (l *linter) handOver(paths []path) {
+	pipelines := map[string][]string{} // by receiver
+	for _, p := range paths {
+		if of := p.source(); !slices.Contains(pipelines[of.id], of.pipeline) {
+			pipelines[of.id] = append(pipelines[of.id], of.pipeline)
+		}
+	}
+	for _, p := range paths {
+		s, at := p.source(), p.index("gpu_synthesizer")
+		if s.kind != "dcgm" || s.settings["hand_over"] != true || at < 0 {
+			continue
+		}
+		const instead = "hand_over does nothing: %s, so that rows go out as metrics. "
+		if all := pipelines[s.id]; len(all) > 1 {
+			l.say(s, instead+"Give the receiver to one pipeline, and part them behind gpu_synthesizer with the forward connector.",
+				"the receiver is in "+strings.Join(all, ", "))
+		}
+		for i := range p[1:at] {
+			if between := &p[1+i]; between.kind != "memory_limiter" {
+				l.say(s, instead+"Put %[2]s behind gpu_synthesizer.", between.id+" stands before gpu_synthesizer", between.id)
+			}
+		}
+	}
+}

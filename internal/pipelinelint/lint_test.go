@@ -63,6 +63,19 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window, gpu_
 service: {pipelines: {metrics/gpu: {receivers: [dcgm], processors: [batch, gpu_synthesizer/a, gpu_window], exporters: [otlp]}}}`, []string{
 			"pipeline metrics/gpu: gpu_synthesizer/a: gpu_synthesizer stands behind batch: gpu_synthesizer joins the rows of one scrape, which batch splits. Put gpu_synthesizer before batch.",
 		}},
+		"rows are handed over": {`
+receivers: {dcgm: {hand_over: true}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, nil},
+		"a processor keeps rows from being handed over": {`
+receivers: {dcgm: {hand_over: true}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [filter/a, gpu_synthesizer], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: dcgm: hand_over does nothing: filter/a stands before gpu_synthesizer, so that rows go out as metrics. Put filter/a behind gpu_synthesizer.",
+		}},
+		"a fork keeps rows from being handed over": {`
+receivers: {dcgm: {hand_over: true}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp]}, metrics/raw: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: dcgm: hand_over does nothing: the receiver is in metrics, metrics/raw, so that rows go out as metrics. Give the receiver to one pipeline, and part them behind gpu_synthesizer with the forward connector.",
+		}},
 		"no synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm exposes. Put gpu_synthesizer right behind the receiver.",

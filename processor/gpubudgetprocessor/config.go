@@ -1,7 +1,6 @@
 package gpubudgetprocessor
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -10,16 +9,12 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
-
-// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-const nodeNameEnv = "NODE_NAME"
 
 const (
 	minMaxAge        = time.Second
@@ -54,7 +49,7 @@ type Config struct {
 	// restart.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -155,7 +150,7 @@ var (
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		NodeName:   os.Getenv(nodeNameEnv),
+		NodeName:   base.NodeName(),
 		Kubernetes: kube.NewDefaultConfig(),
 		MaxAge:     time.Minute,
 		Tolerance:  ToleranceConfig{Process: 512 << 20, Ratio: 0.05},
@@ -172,13 +167,13 @@ var emitted = []*signal.Metric{
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed; kubernetes reports its
 // own.
 func (c *Config) Validate() error {
-	var p strictconf.Problems
-	p.Add(kube.CheckNodeName(c.NodeName))
+	var p base.Problems
+	p.Add(base.CheckNodeName(c.NodeName))
 	names := map[string]bool{}
 	for i, r := range c.Sources.ExtendedResources {
 		p.Check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
@@ -228,7 +223,7 @@ func (c *Config) Validate() error {
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
 	p.Check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio is %v: must be between 0 and 0.5", c.Tolerance.Ratio)
 	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
-	p.Add(c.Metrics.Check(metricswitch.Names(emitted))...)
+	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
 	return p.Err()
 }
 

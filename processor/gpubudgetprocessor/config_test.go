@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 func TestTheDefaultConfigurationIsValid(t *testing.T) {
@@ -15,7 +15,7 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 }
 
 func TestTheNodeComesFromTheEnvironment(t *testing.T) {
-	t.Setenv(nodeNameEnv, "n7")
+	t.Setenv(base.NodeNameEnv, "n7")
 	assert.Equal(t, "n7", createDefaultConfig().(*Config).NodeName)
 }
 
@@ -104,7 +104,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"a tolerance of all", func(c *Config) { c.Tolerance.Ratio = 1 }, "tolerance::ratio is 1: must be between 0 and 0.5"},
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
 		{
-			"a metric of another component", func(c *Config) { c.Metrics = metricswitch.Config{"hw.power": {}} },
+			"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{"hw.power": {}} },
 			`metrics has the key "hw.power": must be one of k8s.container.gpu.memory.usage, k8s.container.gpu.memory.budget, k8s.container.gpu.memory.budget.utilization, k8s.container.gpu.memory.budget.drift.ratio, gpu.memory.budget.declared, gpu.memory.headroom, gpu.memory.usage.unbudgeted, gpu.memory.attribution.state; the nearest is `,
 		},
 		{"an unknown way to the API server", func(c *Config) { c.Kubernetes.AuthType = "tls" }, `auth_type is "tls"`},

@@ -26,7 +26,7 @@ func createMetrics(
 	cfg component.Config,
 	next consumer.Metrics,
 ) (processor.Metrics, error) {
-	p, err := newProcessor(cfg.(*Config), set) //nolint:contextcheck // what it counts later has no call to belong to
+	p, err := newProcessor(cfg.(*Config), set)
 	if err != nil {
 		return nil, err
 	}

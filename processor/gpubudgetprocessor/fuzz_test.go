@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 )
 
 // Whatever the storage holds, the processor starts, and what it stores can be
@@ -21,13 +21,13 @@ func FuzzStoredState(f *testing.F) {
 	f.Add(`{"version":2}`, `null`)
 	f.Add(``, `{"version":1,"series":[{"device":""}]}`)
 	f.Fuzz(func(t *testing.T, places, place string) {
-		m := storagetest.NewMemory(map[string]string{placesKey: places, placeKey("/n1"): place})
+		m := storagetest.NewMemory(map[string]string{"places": places, "place//n1": place})
 		p := startOn(t, m, nop())
 		feed(t, p, parse(t, exclusive(time.Hour, "8Gi"), false))
 		feed(t, p, parse(t, exclusive(2*time.Hour, "1Gi"), false))
 		require.NoError(t, p.shutdown(context.Background()))
 		var stored storedPlace
-		require.NoError(t, json.Unmarshal([]byte(m.Values()[placeKey("/n1")]), &stored))
+		require.NoError(t, json.Unmarshal([]byte(m.Values()["place//n1"]), &stored))
 		require.NoError(t, stored.valid())
 	})
 }

@@ -20,7 +20,7 @@ import (
 type pods struct {
 	options gpushare.BudgetOptions
 	// unreadable is called once for each pod with annotations that cannot be read.
-	unreadable func()
+	unreadable func(pod *corev1.Pod, err error)
 
 	cache *kube.Cache // nil: not asked
 	kinds []kube.Kind
@@ -37,7 +37,7 @@ type declared struct {
 	budgets []gpushare.Budget
 }
 
-func newPods(cfg *Config, unreadable func()) *pods {
+func newPods(cfg *Config, unreadable func(*corev1.Pod, error)) *pods {
 	p := &pods{
 		options:    gpushare.BudgetOptions{Resources: map[string]int64{}, Annotation: cfg.Sources.Annotation.Key},
 		unreadable: unreadable,
@@ -142,7 +142,7 @@ func (p *pods) declare(u *budget.User) {
 		var err error
 		d.version = pod.ResourceVersion
 		if d.budgets, err = gpushare.Budgets(containers(pod), pod.Annotations, p.options); err != nil && !ok {
-			p.unreadable()
+			p.unreadable(pod, err)
 		}
 		p.declared[pod.UID] = d
 	}

@@ -2,7 +2,6 @@ package gpubudgetprocessor
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -10,16 +9,16 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
@@ -46,14 +45,14 @@ type gpuBudget struct {
 	dropped   [numDropReasons]int64
 	found     [budget.NumReasons]int64
 	swept     time.Time
-	limit     sayonce.Limit
+	limit     base.Limit
+	unread    base.Trouble // pods with annotations that cannot be read
 	order     *misplaced.Check
 
 	drift driftReport
 
-	storage storage.Client // nil without one
-	failing bool           // the last write to the storage failed
-	saved   time.Time
+	state *base.State // nil without a storage
+	saved time.Time
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
@@ -68,15 +67,13 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
 		write:     writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		drift:     newDriftReport(cfg),
-		limit:     sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
+		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
 		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
 	}
-	p.pods = newPods(cfg, func() {
-		p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
-	})
+	p.pods = newPods(cfg, p.unreadable)
 	for _, m := range cfg.Metrics.Disabled(emitted) {
 		p.write.disabled[m] = true
 	}
@@ -87,6 +84,15 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		p.states[r] = with("reason", budget.Reason(r).String())
 	}
 	return p, nil
+}
+
+// unreadable counts a pod whose annotations cannot be read, and says the first one in the log.
+func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
+	p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
+	if p.unread.Returns(time.Now()) {
+		p.set.Logger.Warn("The annotations of a pod cannot be read: what they say of GPU memory is left out. Further pods are counted only.",
+			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
+	}
 }
 
 func with(key, value string) metric.MeasurementOption {
@@ -128,15 +134,11 @@ func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
 func (p *gpuBudget) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.limit.Forget()
 	p.telemetry.Shutdown() // before what its callbacks read
 	p.pods.stop()
-	if p.storage == nil {
-		return nil
-	}
 	p.save(ctx)
-	client := p.storage
-	p.storage = nil
-	return client.Close(ctx)
+	return p.state.Close(ctx)
 }
 
 // sweepEvery is the least time between two looks for what is to be forgotten,
@@ -159,11 +161,9 @@ func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pme
 	if since := now.Sub(p.swept); since >= sweepEvery || since < 0 {
 		p.swept = now
 		p.book.Sweep(now)
-		p.drift.sweep(now)
+		p.drift.sweep(now, p.state)
 	}
-	if p.storage == nil {
-		p.drift.gone = nil
-	} else if since := now.Sub(p.saved); since >= sweepEvery || since < 0 {
+	if since := now.Sub(p.saved); since >= sweepEvery || since < 0 {
 		p.saved = now
 		p.save(ctx)
 	}
@@ -295,18 +295,4 @@ func (p *gpuBudget) report(ctx context.Context) {
 	}
 	p.telemetry.ProcessorGpuBudgetSeries.Record(ctx, int64(p.drift.series))
 	p.dropped, p.found, p.drift.refused = [numDropReasons]int64{}, [budget.NumReasons]int64{}, 0
-}
-
-var errStored = errors.New("not a state of this version")
-
-// warn says once that the storage fails, and once that it works again.
-func (p *gpuBudget) warn(err error) {
-	if failing := err != nil; failing != p.failing {
-		p.failing = failing
-		if failing {
-			p.set.Logger.Warn("The drift report cannot be stored.", zap.Error(err))
-		} else {
-			p.set.Logger.Info("The drift report can be stored again.")
-		}
-	}
 }

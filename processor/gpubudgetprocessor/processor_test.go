@@ -22,9 +22,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadatatest"
 )
@@ -155,10 +155,12 @@ func TestWhatIsNoObservationIsCounted(t *testing.T) {
 	metadatatest.AssertEqualProcessorGpuBudgetPointsDropped(t, tel, points, metricdatatest.IgnoreTimestamp())
 }
 
-func TestAnAnnotationThatCannotBeReadIsCountedOnceForEachPod(t *testing.T) {
+func TestAnAnnotationThatCannotBeReadIsCountedOnceForEachPodAndSaidOnce(t *testing.T) {
 	tel := componenttest.NewTelemetry()
+	core, logs := observer.New(zap.WarnLevel)
 	set := nop()
 	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
 	p := newTestProcessor(t, defaults(), set, componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1
 kind: Pod
 metadata: {name: a, namespace: ns, uid: u, annotations: {gpu-memory: plenty}}
@@ -167,6 +169,13 @@ spec: {containers: [{name: main}]}`))
 		assert.Contains(t, feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Second, "4Gi"), false)), "source=whole_gpu", "the rest counts")
 	}
 	metadatatest.AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+	require.Equal(t, 1, logs.Len())
+	said := logs.All()[0]
+	assert.Contains(t, said.Message, "annotations of a pod cannot be read")
+	fields := said.ContextMap()
+	assert.Contains(t, fields["error"], "plenty")
+	delete(fields, "error")
+	assert.Equal(t, map[string]any{"k8s.namespace.name": "ns", "k8s.pod.name": "a"}, fields)
 }
 
 func TestEvaluationsAndSourcesAreCounted(t *testing.T) {
@@ -225,6 +234,15 @@ func TestTheDriftReportSurvivesARestart(t *testing.T) {
 	require.NoError(t, before.shutdown(context.Background()))
 	after := startOn(t, m, nop())
 	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, after, parse(t, exclusive(time.Hour, "1Gi"), false)))
+}
+
+func TestADriftReportOfTheVersionBeforeIsRead(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	m.PutRaw("places", `{"version":1,"places":["/n1"]}`+"s\xf3\xf0\xad")
+	m.PutRaw("place//n1", `{"version":1,"series":[{"device":"GPU-1","namespace":"ns","pod":"a","container":"main","last":20000000000,`+
+		`"slots":[{"start":0,"bins":{"456":20}}]}]}`+"\u0538\x92\xbd")
+	p := startOn(t, m, nop())
+	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, p, parse(t, exclusive(time.Hour, "1Gi"), false)))
 }
 
 func TestTheDriftReportIsWrittenOnceAMinuteAndForgottenWithItsContainers(t *testing.T) {

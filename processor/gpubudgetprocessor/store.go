@@ -3,19 +3,14 @@ package gpubudgetprocessor
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
-	"go.uber.org/zap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/drift"
 )
@@ -37,17 +32,14 @@ type driftReport struct {
 	quantile float64
 	max      int
 
-	places map[string]*driftPlace
-	// changed and gone say what the storage has not got.
-	changed bool
-	gone    []string
+	places  map[string]*driftPlace
 	series  int
 	refused int64
 }
 
 type driftPlace struct {
 	series map[driftKey]*driftSeries
-	dirty  bool
+	dirty  bool // the storage has not got what changed
 }
 
 type driftKey struct {
@@ -82,7 +74,8 @@ func (r *driftReport) add(at frameKey, device string, u *budget.User, now time.T
 			return 0, false
 		}
 		if !ok {
-			pl = r.place(strings.Clone(at.place))
+			pl = newDriftPlace()
+			r.places[strings.Clone(at.place)] = pl
 		}
 		s = &driftSeries{}
 		c := u.Container
@@ -101,15 +94,10 @@ func (r *driftReport) add(at frameKey, device string, u *budget.User, now time.T
 	return bytes, values >= minValues
 }
 
-func (r *driftReport) place(name string) *driftPlace {
-	pl := &driftPlace{series: map[driftKey]*driftSeries{}}
-	r.places[name] = pl
-	r.changed = true
-	return pl
-}
+func newDriftPlace() *driftPlace { return &driftPlace{series: map[driftKey]*driftSeries{}} }
 
 // sweep forgets containers that nothing named for as long as the window.
-func (r *driftReport) sweep(now time.Time) {
+func (r *driftReport) sweep(now time.Time, state *base.State) {
 	for name, pl := range r.places {
 		for key, s := range pl.series {
 			if now.Sub(s.seen) > r.window {
@@ -120,26 +108,13 @@ func (r *driftReport) sweep(now time.Time) {
 		}
 		if len(pl.series) == 0 {
 			delete(r.places, name)
-			r.gone = append(r.gone, name)
-			r.changed = true
+			state.Changed(name)
 		}
 	}
 }
 
-// What the storage holds: under placesKey which places there are, under
-// placeKey(name) what is known of each.
-const (
-	placesKey = "places"
-	// storedVersion is that of the encoding.
-	storedVersion = 1
-)
-
-func placeKey(name string) string { return "place/" + name }
-
-type storedPlaces struct {
-	Version int      `json:"version"`
-	Places  []string `json:"places"`
-}
+// storedVersion is that of what is stored of a place.
+const storedVersion = 1
 
 type storedPlace struct {
 	Version int            `json:"version"`
@@ -156,82 +131,51 @@ type storedSeries struct {
 	drift.Sketch
 }
 
-// open takes over what the storage holds, if there is one. What cannot be used
-// is dropped, said once and counted.
+// open takes over what the storage holds, if there is one.
 func (p *gpuBudget) open(ctx context.Context, host component.Host) error {
-	if p.cfg.Storage == nil {
-		return nil
-	}
-	client, err := storageclient.Open(ctx, host, *p.cfg.Storage, component.KindProcessor, p.id)
-	if err != nil {
-		return err
-	}
-	p.storage = client
-	if err := p.restore(ctx, time.Now()); err != nil {
-		p.set.Logger.Warn("Some of the stored drift report cannot be used; it starts anew.", zap.Error(err))
-	}
-	return nil
+	var err error
+	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
+		Version:  storedVersion,
+		Unusable: "Some of the stored drift report cannot be used; it starts anew.",
+		Failure: base.Failure{
+			Logger: p.set.Logger, Fails: "The drift report cannot be stored.", Works: "The drift report can be stored again.",
+		},
+		Count: func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuBudgetStorageErrors.Add(ctx, 1) },
+	})
+	now := time.Now()
+	base.Restore(ctx, p.state, func(name string, stored *storedPlace) error { return p.drift.restore(name, stored, now) })
+	return err
 }
 
-func (p *gpuBudget) restore(ctx context.Context, now time.Time) error {
-	var index storedPlaces
-	found, err := storageclient.Load(ctx, p.storage, placesKey, &index)
-	if err == nil && found && index.Version != storedVersion {
-		err = fmt.Errorf("%w: version %d", errStored, index.Version)
-	}
-	if err != nil {
-		p.telemetry.ProcessorGpuBudgetStorageErrors.Add(ctx, 1)
-		return err
-	}
-	var errs []error
-	for _, name := range index.Places {
-		if err := p.restorePlace(ctx, name, now); err != nil {
-			p.telemetry.ProcessorGpuBudgetStorageErrors.Add(ctx, 1)
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
-	}
-	p.drift.changed = false
-	return errors.Join(errs...)
-}
-
-func (p *gpuBudget) restorePlace(ctx context.Context, name string, now time.Time) error {
-	// A place that cannot be read is known all the same, so that it is forgotten
-	// in the storage too.
-	pl := p.drift.place(name)
-	var stored storedPlace
-	found, err := storageclient.Load(ctx, p.storage, placeKey(name), &stored)
-	if err != nil || !found {
-		return err
-	}
+func (r *driftReport) restore(name string, stored *storedPlace, now time.Time) error {
 	if err := stored.valid(); err != nil {
 		return err
 	}
+	pl := newDriftPlace()
+	r.places[name] = pl
 	for _, s := range stored.Series {
-		if p.drift.series >= p.drift.max {
+		if r.series >= r.max {
 			break
 		}
 		key := driftKey{s.Device, budget.Container{Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Name: s.Container}}
 		pl.series[key] = &driftSeries{Sketch: s.Sketch, last: s.Last, seen: now}
-		p.drift.series++
+		r.series++
 	}
 	return nil
 }
 
 func (s *storedPlace) valid() error {
-	if s.Version != storedVersion {
-		return fmt.Errorf("%w: version %d", errStored, s.Version)
-	}
 	known := map[driftKey]bool{}
 	for i := range s.Series {
 		x := &s.Series[i]
 		key := driftKey{x.Device, budget.Container{Namespace: x.Namespace, Pod: x.Pod, UID: x.UID, Name: x.Container}}
 		switch err := x.Validate(); {
 		case err != nil:
-			return fmt.Errorf("%w: series %d on %q: %w", errStored, i, x.Device, err)
+			return fmt.Errorf("series %d on %q: %w", i, x.Device, err)
 		case x.Device == "":
-			return fmt.Errorf("%w: series %d is on no device", errStored, i)
+			return fmt.Errorf("series %d is on no device", i)
 		case known[key]:
-			return fmt.Errorf("%w: series %d on %q is there twice", errStored, i, x.Device)
+			return fmt.Errorf("series %d on %q is there twice", i, x.Device)
 		}
 		known[key] = true
 	}
@@ -240,46 +184,18 @@ func (s *storedPlace) valid() error {
 
 // save writes what changed, the containers of one node in one value.
 func (p *gpuBudget) save(ctx context.Context) {
-	var ops []*storage.Operation
-	var saved []*driftPlace
-	var errs []error
 	for name, pl := range p.drift.places {
-		if !pl.dirty {
-			continue
-		}
-		text, err := json.Marshal(pl.stored())
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		ops = append(ops, storage.SetOperation(placeKey(name), text))
-		saved = append(saved, pl)
-	}
-	for _, name := range p.drift.gone {
-		if _, back := p.drift.places[name]; !back {
-			ops = append(ops, storage.DeleteOperation(placeKey(name)))
-		}
-	}
-	if p.drift.changed {
-		text, err := json.Marshal(storedPlaces{storedVersion, slices.Sorted(maps.Keys(p.drift.places))})
-		if err != nil {
-			errs = append(errs, err)
-		}
-		ops = append(ops, storage.SetOperation(placesKey, text))
-	}
-	if len(ops) == 0 {
-		return
-	}
-	err := errors.Join(append(errs, p.storage.Batch(ctx, ops...))...)
-	if err == nil {
-		for _, pl := range saved {
+		if pl.dirty {
 			pl.dirty = false
+			p.state.Changed(name)
 		}
-		p.drift.gone, p.drift.changed = nil, false
-	} else {
-		p.telemetry.ProcessorGpuBudgetStorageErrors.Add(ctx, 1)
 	}
-	p.warn(err)
+	_ = p.state.Save(ctx, func(name string) any {
+		if pl, known := p.drift.places[name]; known {
+			return pl.stored()
+		}
+		return nil
+	})
 }
 
 // stored returns what is to survive a restart, in an order that depends on

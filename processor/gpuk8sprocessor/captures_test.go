@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -28,7 +29,7 @@ import (
 // By labels alone, every container that they name gets every series of its
 // device, once.
 func TestRecordedOutputs(t *testing.T) {
-	t.Setenv(nodeNameEnv, "")
+	t.Setenv(base.NodeNameEnv, "")
 	for _, file := range expositiontest.DCGMRecordings(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			recorded, err := os.ReadFile(file)

@@ -1,22 +1,17 @@
 package gpuk8sprocessor
 
 import (
-	"os"
 	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
-
-// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-const nodeNameEnv = "NODE_NAME"
 
 const (
 	// waitForSources bounds how long the start waits for first answers.
@@ -46,7 +41,7 @@ type Config struct {
 	// Metrics switches the container series of single metrics, gpu.device.holder,
 	// gpu.sharing.clients and container.accelerator.* by name; all but the last are
 	// enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -79,7 +74,7 @@ var (
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		NodeName: os.Getenv(nodeNameEnv),
+		NodeName: base.NodeName(),
 		Sources: SourcesConfig{
 			PodResources: kube.NewDefaultPodResourcesConfig(),
 			DRA:          DRAConfig{Enabled: true, Drivers: []string{"gpu.nvidia.com"}},
@@ -91,13 +86,13 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed; kubernetes and
 // sources::pod_resources report their own.
 func (c *Config) Validate() error {
-	var p strictconf.Problems
-	p.Add(kube.CheckNodeName(c.NodeName))
+	var p base.Problems
+	p.Add(base.CheckNodeName(c.NodeName))
 	s := &c.Sources
 	p.Check(!s.PodResources.Enabled || len(c.ResourceNames) > 0,
 		"resource_names is []: must have a name while sources::pod_resources is enabled")
@@ -108,7 +103,7 @@ func (c *Config) Validate() error {
 	}
 	p.Check(!c.Claims || s.DRA.Enabled, "claims is true: must be false while sources::dra is disabled")
 	p.Check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims is true: must be false while kubernetes::auth_type is none")
-	p.Add(c.Metrics.Check(metricswitch.Names(emitted()))...)
+	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
 	return p.Err()
 }
 

@@ -20,8 +20,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 	"pgregory.net/rapid"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
@@ -166,7 +166,7 @@ func TestHoldersOutsideKubernetesPassAndGetNoDeviceSeries(t *testing.T) {
 
 func TestAnEmptiedBatchIsNotHandedOn(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	cfg.Metrics = metricswitch.Config{signal.K8sContainerGPUMemoryUsage.Name: {Enabled: new(false)}}
+	cfg.Metrics = base.Metrics{signal.K8sContainerGPUMemoryUsage.Name: {Enabled: new(false)}}
 	cfg.Kubernetes.AuthType = kube.AuthNone
 	sink := &consumertest.MetricsSink{}
 	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, sink)
@@ -237,7 +237,7 @@ func TestBatchesMayComeFromSeveralReceiversAtOnce(t *testing.T) {
 func TestNothingComesTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-		p.accelerators = accelerators(&Config{Metrics: metricswitch.Config{
+		p.accelerators = accelerators(&Config{Metrics: base.Metrics{
 			signal.ContainerAcceleratorMemoryUsed.Name: {Enabled: new(true)}, signal.ContainerAcceleratorDutyCycle.Name: {Enabled: new(true)},
 		}})
 		ids := []string{"GPU-1", "GPU-2", "GPU-2/gi7", "GPU-2/gi8"}

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
@@ -48,7 +48,7 @@ func newSources(cfg *Config, set component.TelemetrySettings, tracker *attributi
 func (s *sources) open() error {
 	if s.cfg.NodeName == "" {
 		if s.cfg.Sources.PodResources.Enabled || s.cfg.Sources.DRA.Enabled {
-			s.set.Logger.Info("Without node_name and " + nodeNameEnv + " no device is known to be of this node: " +
+			s.set.Logger.Info("Without node_name and " + base.NodeNameEnv + " no device is known to be of this node: " +
 				"holders come from labels and processes only")
 		}
 		return nil
@@ -309,12 +309,11 @@ func (s *sources) reportStatus(lost string, err error) {
 		return
 	}
 	s.told = lost
-	event := componentstatus.NewEvent(componentstatus.StatusOK)
 	switch {
 	case lost != "" && err != nil:
-		event = componentstatus.NewRecoverableErrorEvent(fmt.Errorf("%sthe last known state is used: %w", lost, err))
+		err = fmt.Errorf("%sthe last known state is used: %w", lost, err)
 	case lost != "":
-		event = componentstatus.NewRecoverableErrorEvent(errors.New(lost + "the last known state is used"))
+		err = errors.New(lost + "the last known state is used")
 	}
-	componentstatus.ReportStatus(s.host, event)
+	base.ReportStatus(s.host, err)
 }

@@ -8,10 +8,9 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
 )
 
@@ -68,7 +67,7 @@ type Config struct {
 	// survive a restart.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 var (
@@ -93,11 +92,11 @@ var emitted = []*signal.Metric{
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var p strictconf.Problems
+	var p base.Problems
 	watts := func(field string, w *float64) {
 		if w == nil { // a key that was left empty, which is not 0
 			p.Add(fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
@@ -128,7 +127,7 @@ func (c *Config) Validate() error {
 		"weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone)
 	p.Check(c.MaxGap >= minMaxGap && c.MaxGap <= maxMaxGap, "max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap)
 	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
-	p.Add(c.Metrics.Check(metricswitch.Names(emitted))...)
+	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
 	return p.Err()
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -41,7 +41,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap is 0s: must be between 100ms and 24h0m0s"},
 		{"a gap of days", func(c *Config) { c.MaxGap = 48 * time.Hour }, "max_gap is 48h0m0s: must be between 100ms and 24h0m0s"},
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
-		{"a metric of another component", func(c *Config) { c.Metrics = metricswitch.Config{"hw.power": {}} }, `metrics has the key "hw.power": must be one of gpu.power.idle, gpu.power.active, gpu.power.unattributed, gpu.instance.power, k8s.container.gpu.power, k8s.container.gpu.energy, process.gpu.power; the nearest is `},
+		{"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{"hw.power": {}} }, `metrics has the key "hw.power": must be one of gpu.power.idle, gpu.power.active, gpu.power.unattributed, gpu.instance.power, k8s.container.gpu.power, k8s.container.gpu.energy, process.gpu.power; the nearest is `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := createDefaultConfig().(*Config)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 )
 
@@ -23,7 +23,7 @@ func FuzzStoredState(f *testing.F) {
 	f.Add(`{"version":2}`, `null`)
 	f.Add(``, `{"version":1,"energy":[{"device":"GPU-1","pod":"a"}]}`)
 	f.Fuzz(func(t *testing.T, places, place string) {
-		m := storagetest.NewMemory(map[string]string{placesKey: places, placeKey("/n1"): place})
+		m := storagetest.NewMemory(map[string]string{"places": places, "place//n1": place})
 		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		for _, text := range []string{quietBoard, busyAt80, busyAt90, busyAt500} {
 			feed(t, p, text)
@@ -42,7 +42,7 @@ func FuzzStoredState(f *testing.F) {
 			}
 		}
 		var stored storedPlace
-		require.NoError(t, json.Unmarshal([]byte(m.Values()[placeKey("/n1")]), &stored))
+		require.NoError(t, json.Unmarshal([]byte(m.Values()["place//n1"]), &stored))
 		require.NoError(t, stored.valid())
 	})
 }

@@ -8,17 +8,16 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
@@ -46,21 +45,17 @@ type gpuPower struct {
 	// shared are the devices of the frame that somebody holds and whose power was
 	// shared out.
 	shared map[string]bool
-	// placesChanged and gone say what the storage has not got.
-	placesChanged bool
-	gone          []string
-	series        int // boards and energy counters
-	kinds         [idle.NumKinds]int64
-	swept         time.Time
+	series int // boards and energy counters
+	kinds  [idle.NumKinds]int64
+	swept  time.Time
 
 	refused int64 // of this batch
 	clamped int64 // likewise
-	limit   sayonce.Limit
+	limit   base.Limit
 	order   *misplaced.Check
 	frozen  [split.NumSources]int64
 
-	storage storage.Client // nil without one
-	failing bool           // the last write to the storage failed
+	state *base.State // nil without a storage
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
@@ -76,7 +71,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		disabled: map[*signal.Metric]bool{},
 		places:   map[string]*place{},
 		shared:   map[string]bool{},
-		limit:    sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
+		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
 		order:    misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
 	}
 	for _, m := range cfg.Metrics.Disabled(emitted) {
@@ -105,6 +100,7 @@ func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmet
 	defer p.mu.Unlock()
 
 	now := time.Now()
+	md = pdatagpu.Owned(md)
 	p.order.Batch(md, now)
 	batch := pdatagpu.Read(md, func(m *signal.Metric) bool { return used[m] })
 	for _, f := range batch.Frames {

@@ -135,7 +135,6 @@ func (p *gpuPower) place(name string, now time.Time) *place {
 		}
 		pl = newPlace(now)
 		p.places[strings.Clone(name)] = pl
-		p.placesChanged = true
 	}
 	pl.seen = now
 	return pl
@@ -301,8 +300,7 @@ func (p *gpuPower) sweep(now time.Time) {
 			clear(pl.lists)
 			if len(pl.boards) == 0 && len(pl.energy) == 0 {
 				delete(p.places, name)
-				p.gone = append(p.gone, name)
-				p.placesChanged = true
+				p.state.Changed(name)
 			}
 		}
 	}

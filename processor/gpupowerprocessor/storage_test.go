@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadatatest"
 )
@@ -80,6 +80,30 @@ func TestBaselinesAndEnergySurviveARestart(t *testing.T) {
 	assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
 	// 100 W for 10 s, then 200 W held for max_gap.
 	assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 1m20s")
+}
+
+func TestTheEnergyOfEveryHolderSurvivesARestart(t *testing.T) {
+	holders := []string{"k8s.pod.name=a, k8s.container.name=x", "k8s.pod.name=a, k8s.container.name=y", "container.name=c", "container.id=0123", "hpc.job.id=7"}
+	at := func(time, watts string) string {
+		lines := []string{time + " {k8s.node.name=n1} hw.power {hw.id=GPU-1} = " + watts}
+		for _, holder := range holders {
+			lines = append(lines, time+" {k8s.node.name=n1, "+holder+"} gpu.device.holder {hw.id=GPU-1} = 1")
+		}
+		return strings.Join(lines, "\n")
+	}
+	m := storagetest.NewMemory(nil)
+	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, before, quietBoard)
+	feed(t, before, at("80s", "150"))
+	feed(t, before, at("90s", "150"))
+
+	core, logs := observer.New(zap.InfoLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	after, sink := startOn(t, storagetest.NewMemory(m.Values()), set)
+	assert.Empty(t, logs.All())
+	feed(t, after, at("100s", "150"))
+	assert.Equal(t, len(holders), strings.Count(rendered(sink), "gpu.energy {hw.id=GPU-1} = 400 J since 1m20s"), rendered(sink))
 }
 
 func TestWithoutStorageARestartBeginsAnew(t *testing.T) {
@@ -145,6 +169,17 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 	metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
 		[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 	assert.Contains(t, m.Values()["place//n1"], `"baselines"`, "what could not be written is written later")
+}
+
+func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	m.PutRaw("places", `{"version":1,"places":["/n1"]}`+"s\xf3\xf0\xad")
+	m.PutRaw("place//n1", `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":50,"lowest":70000000000,"quiet":70000000000}}}],`+
+		`"energy":[{"device":"GPU-1","pod":"a","start":80000000000,"last":90000000000,"watts":200,"joules":1000}]}`+"\x9af\"v")
+	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, busyAt500)
+	assert.Contains(t, rendered(sink), "gpu.power.idle {hw.id=GPU-1} = 50 W")
+	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 1m20s")
 }
 
 func TestStateThatCannotBeUsedIsDropped(t *testing.T) {

@@ -1,15 +1,13 @@
 package gpusynthesizerprocessor
 
 import (
-	"os"
 	"slices"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of raw.
@@ -23,9 +21,6 @@ const (
 	unitNanoseconds  = "ns"
 	unitMicroseconds = "us"
 )
-
-// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-const nodeNameEnv = "NODE_NAME"
 
 const (
 	defaultMaxDevices = 200_000
@@ -54,7 +49,7 @@ type Config struct {
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all but gpu.signal.available are
 	// enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 var (
@@ -66,23 +61,23 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		Raw:           rawDrop,
 		ViolationUnit: unitNanoseconds,
-		NodeName:      os.Getenv(nodeNameEnv),
+		NodeName:      base.NodeName(),
 		MaxDevices:    defaultMaxDevices,
 	}
 }
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var p strictconf.Problems
+	var p base.Problems
 	p.Check(c.Raw == rawDrop || c.Raw == rawKeep, "raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep)
 	p.Check(c.ViolationUnit == unitNanoseconds || c.ViolationUnit == unitMicroseconds,
 		"violation_unit is %q: must be %q or %q", c.ViolationUnit, unitNanoseconds, unitMicroseconds)
 	p.Check(c.MaxDevices >= 1 && c.MaxDevices <= maxMaxDevices, "max_devices is %d: must be between 1 and %d", c.MaxDevices, maxMaxDevices)
-	p.Add(c.Metrics.Check(metricswitch.Names(emitted()))...)
+	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
 	return p.Err()
 }
 

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processorhelper"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
@@ -30,8 +31,8 @@ func createMetrics(
 	if err != nil {
 		return nil, err
 	}
-	return processorhelper.NewMetrics(ctx, set, cfg, next, p.processMetrics,
-		processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: true}),
+	return processorhelper.NewMetrics(ctx, set, cfg, pdatagpu.Behind(next), p.processMetrics,
+		processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}), // see pdatagpu.Owned
 		processorhelper.WithStart(p.start),
 		processorhelper.WithShutdown(p.shutdown),
 	)

@@ -1,12 +1,13 @@
 package gpusynthesizerprocessor
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
@@ -33,8 +34,9 @@ DCGM_EXP_XID_ERRORS_COUNT{UUID="GPU-3",Hostname="n1",xid="79"} 2`
 		for _, md := range sink.AllMetrics() {
 			checkContract(t, md)
 		}
-		stored := []byte(m.Values()[stateKey])
 		require.NotZero(t, m.Writes())
-		require.NoError(t, synth.New(synth.Options{MaxDevices: 1000}).Restore(stored, farFuture), "%s", stored)
+		var stored synth.State
+		require.NoError(t, json.Unmarshal([]byte(m.Values()[stateKey]), &stored))
+		require.NoError(t, synth.New(synth.Options{MaxDevices: 1000}).Restore(&stored, farFuture), "%v", stored)
 	})
 }

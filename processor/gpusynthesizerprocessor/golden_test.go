@@ -24,8 +24,12 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
+	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -36,12 +40,17 @@ import (
 // output.txt holds what must come out of them, one line a point. config.yaml,
 // where it exists, is the configuration of the processor.
 func TestGolden(t *testing.T) {
-	t.Setenv(nodeNameEnv, "")
+	t.Setenv(base.NodeNameEnv, "")
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			scrapes := readScrapes(t, filepath.Join(dir, "scrapes.prom"))
+			texts := readTexts(t, filepath.Join(dir, "scrapes.prom"))
+			var scrapes []scrape
+			for _, e := range texts {
+				scrapes = append(scrapes, scrape{e.seconds, parse(t, e.text)})
+			}
 			got := run(t, dir, scrapes, onResources)
 			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points say the same as labels on Resources")
+			assert.Equal(t, got, runHandedOver(t, dir, texts), "rows that are handed over say the same as metrics")
 			for i := range scrapes {
 				rand.Shuffle(len(scrapes[i].rows), func(a, b int) {
 					scrapes[i].rows[a], scrapes[i].rows[b] = scrapes[i].rows[b], scrapes[i].rows[a]
@@ -58,6 +67,12 @@ type scrape struct {
 	rows    []row
 }
 
+// scrapeText is the text of a scrape.
+type scrapeText struct {
+	seconds int64
+	text    string
+}
+
 type row struct {
 	name   string
 	kind   string
@@ -65,23 +80,24 @@ type row struct {
 	value  float64
 }
 
-// readScrapes reads exposition text with Prometheus' own parser.
-func readScrapes(t *testing.T, file string) []scrape {
+// readTexts reads the texts of scrapes.
+func readTexts(t *testing.T, file string) []scrapeText {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var out []scrape
+	var out []scrapeText
 	for _, part := range strings.Split(string(text), "\n@ ")[0:] {
 		part = strings.TrimPrefix(part, "@ ")
 		at, body, ok := strings.Cut(part, "\n")
 		require.True(t, ok, "a scrape begins with a line @ <seconds>s")
 		d, err := time.ParseDuration(at)
 		require.NoError(t, err)
-		out = append(out, scrape{int64(d / time.Second), parse(t, body)})
+		out = append(out, scrapeText{int64(d / time.Second), body})
 	}
 	return out
 }
 
+// parse reads exposition text with Prometheus' own parser.
 func parse(t *testing.T, body string) []row {
 	t.Helper()
 	p := textparse.NewPromParser([]byte(body+"\n"), labels.NewSymbolTable(), false)
@@ -198,11 +214,26 @@ func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric
 	for _, s := range scrapes {
 		require.NoError(t, p.ConsumeMetrics(context.Background(), layout(s)))
 	}
-	var b strings.Builder
-	for _, md := range sink.AllMetrics() {
-		b.WriteString(render(md))
+	return rendered(sink)
+}
+
+// runHandedOver hands the rows of scrapes to the processor, as the dcgm receiver does with
+// hand_over.
+func runHandedOver(t *testing.T, dir string, scrapes []scrapeText) string {
+	t.Helper()
+	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
+	sender := pdatagpu.NewSender(zap.NewNop(), true)
+	send := func(rows *pdatagpu.Rows) {
+		require.NoError(t, sender.Send(t.Context(), p, rows, pmetric.NewMetrics, func(md pmetric.Metrics) {
+			rows.Write(md, func(*exposition.Metric) bool { return true })
+		}))
 	}
-	return b.String()
+	send(&pdatagpu.Rows{}) // as metrics, which accepts the link
+	parser := exposition.NewParser()
+	for _, s := range scrapes {
+		send(&pdatagpu.Rows{Time: pcommon.Timestamp(s.seconds * 1e9), Sets: parser.Parse([]byte(s.text + "\n")).Sets})
+	}
+	return rendered(sink)
 }
 
 // render writes one line a point: time, Resource, metric with its kind and

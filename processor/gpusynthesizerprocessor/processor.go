@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
@@ -19,37 +18,41 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
+const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+
 // gpuSynthesizer is the pdata shell around the synth package.
 type gpuSynthesizer struct {
 	cfg       *Config
-	version   string
 	telemetry *metadata.TelemetryBuilder
 	reasons   [synth.NumDropReasons]metric.AddOption
 
 	mu    sync.Mutex
 	core  *synth.Synthesizer
 	rows  rowCache
-	out   builder
+	sets  ageing[*exposition.LabelSet, *setRow]
+	taker *pdatagpu.Taker
+	out   pdatagpu.Writer
 	known int64 // devices last reported
 	began time.Time
 	told  bool // that a GPU has two sources
 
 	id      component.ID
 	logger  *zap.Logger
-	storage storage.Client // nil without one
-	failing bool           // the last write to the storage failed
-	foreign bool           // rows of another vendor's GPUs came, and the log says so
-	devices sayonce.Limit
+	state   *base.State // nil without a storage
+	foreign bool        // rows of another vendor's GPUs came, and the log says so
+	unnamed bool        // rows that name no GPU came, and the log says so
+	devices base.Limit
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -61,16 +64,25 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		id:        set.ID,
 		logger:    set.Logger,
 		cfg:       cfg,
-		version:   set.BuildInfo.Version,
 		telemetry: tb,
 		core: synth.New(synth.Options{
 			ViolationMicroseconds: cfg.ViolationUnit == unitMicroseconds,
 			MaxDevices:            cfg.MaxDevices,
+			Cluster:               cfg.ClusterName,
 			Disabled:              cfg.disabled(),
 		}),
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
+		sets:    newAgeing[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
+		out:     pdatagpu.Writer{Scope: pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version}},
 		began:   time.Now(),
-		devices: sayonce.Limit{Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
+		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
+	}
+	p.taker, err = pdatagpu.NewTaker(set, func(payload any) bool {
+		_, rows := payload.(*pdatagpu.Rows)
+		return rows && cfg.Raw != rawKeep
+	})
+	if err != nil {
+		return nil, err
 	}
 	for r := range p.reasons {
 		p.reasons[r] = metric.WithAttributeSet(attribute.NewSet(
@@ -82,61 +94,35 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 // stateKey is where the storage holds XID state.
 const stateKey = "xid"
 
-// start takes over XID state from the storage, if there is one. State that
-// cannot be used is dropped, said once and counted.
+// start takes over XID state from the storage, if there is one.
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
-	if p.cfg.Storage == nil {
-		return nil
-	}
-	client, err := storageclient.Open(ctx, host, *p.cfg.Storage, component.KindProcessor, p.id)
-	if err != nil {
-		return err
-	}
-	p.storage = client
-	state, err := client.Get(ctx, stateKey)
-	if err == nil && state != nil {
-		err = p.core.Restore(state, time.Now().UnixNano())
-	}
-	if err != nil {
-		p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1)
-		p.logger.Warn("The stored XID state cannot be used; counting starts anew.", zap.Error(err))
-	}
-	return nil
+	var err error
+	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
+		Version:  synth.StateVersion,
+		Key:      stateKey,
+		Unusable: "The stored XID state cannot be used; counting starts anew.",
+		Failure:  base.Failure{Logger: p.logger, Fails: "XID state cannot be stored.", Works: "XID state can be stored again."},
+		Count:    func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1) },
+	})
+	base.Restore(ctx, p.state, func(_ string, stored *synth.State) error {
+		return p.core.Restore(stored, time.Now().UnixNano())
+	})
+	return err
 }
 
 // save writes changed XID state before the batch that shows the change leaves,
 // so that no event is counted twice.
 func (p *gpuSynthesizer) save(ctx context.Context) {
-	if p.storage == nil || !p.core.Dirty() {
-		return
+	if p.core.TakeDirty() {
+		p.state.Changed(stateKey)
 	}
-	state, err := p.core.State()
-	if err == nil {
-		err = p.storage.Set(ctx, stateKey, state)
-	}
-	if err != nil {
-		p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1)
-	} else {
-		p.core.Saved()
-	}
-	if failing := err != nil; failing != p.failing {
-		p.failing = failing
-		if failing {
-			p.logger.Warn("XID state cannot be stored.", zap.Error(err))
-		} else {
-			p.logger.Info("XID state can be stored again.")
-		}
-	}
+	_ = p.state.Save(ctx, func(string) any { return p.core.State() })
 }
 
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
-	if p.storage == nil {
-		return nil
-	}
-	client := p.storage
-	p.storage = nil
-	return client.Close(ctx)
+	p.devices.Forget()
+	return p.state.Close(ctx)
 }
 
 // processMetrics replaces the DCGM metrics of the batch by the samples made of
@@ -146,12 +132,15 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 	defer p.mu.Unlock()
 
 	now := time.Now()
+	rows, _ := p.taker.Take(ctx, md).(*pdatagpu.Rows)
+	md = pdatagpu.Owned(md)
 	p.rows.age(now)
+	p.sets.age(now)
 	p.core.Arrived(now.Sub(p.began))
 	unknown := int64(0)
 	keep := p.cfg.Raw == rawKeep
 	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
-		in := input{resource: rm.Resource(), source: p.core.Source(targetOf(rm.Resource()), false)}
+		in := input{resource: rm.Resource(), source: p.core.Source(targetOf(rm.Resource().Attributes()), false)}
 		rm.ScopeMetrics().RemoveIf(func(sm pmetric.ScopeMetrics) bool {
 			ready := sm.Scope().Name() == signal.ScopeNVML
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
@@ -180,9 +169,10 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 		return rm.ScopeMetrics().Len() == 0
 	})
 
-	p.out.begin(md, p.core.Epoch(), p.cfg.ClusterName, p.version)
-	p.core.Flush(p.out.add)
-	p.out.end()
+	if rows != nil {
+		unknown += p.take(ctx, rows, md)
+	}
+	p.out.Write(p.core.Flush(), md)
 	p.save(ctx)
 	p.report(ctx, unknown, now)
 	if md.ResourceMetrics().Len() == 0 {
@@ -204,7 +194,9 @@ func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	if _, known := resource.Get(signal.K8sNodeName); !known {
 		resource.PutStr(signal.K8sNodeName, cmp.Or(p.cfg.NodeName, host))
 	}
-	put(resource, signal.K8sClusterName, p.cfg.ClusterName)
+	if p.cfg.ClusterName != "" {
+		resource.PutStr(signal.K8sClusterName, p.cfg.ClusterName)
+	}
 }
 
 // input is one Resource of a batch while it is read.
@@ -337,6 +329,11 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 		p.logger.Warn("DCGM metrics name GPUs that are not NVIDIA's; their rows are dropped. " +
 			"A UUID must begin with GPU- or MIG-, or modelName be one of NVIDIA's.")
 	}
+	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
+		p.unnamed = true
+		p.logger.Warn("DCGM metrics came without the label UUID: which GPU they are about is not known, and they are dropped. " +
+			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
+	}
 	if stats.Clamped > 0 {
 		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)
 	}
@@ -360,27 +357,17 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 // prepare two label sets with one key.
 type rowKey [2]uint64
 
-// rowAge is how long a label set that no scrape names is remembered, and at most
-// twice that. Every job has label sets of its own: without an end they add up to
-// more than the samples.
-const rowAge = 10 * time.Minute
-
 // rowCache remembers what label sets say: they repeat from scrape to scrape.
 type rowCache struct {
+	ageing[rowKey, *synth.Row]
 	seeds [2]maphash.Seed
-	rows  map[rowKey]*synth.Row // read since begun
-	old   map[rowKey]*synth.Row // read before, and not since
-	begun time.Time
-	limit int // of each
-	epoch uint64
 	buf   []byte
 }
 
 func newRowCache(limit int) rowCache {
 	return rowCache{
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		rows:  map[rowKey]*synth.Row{},
-		limit: limit,
+		ageing: newAgeing[rowKey, *synth.Row](limit),
+		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 }
 
@@ -400,33 +387,50 @@ func (c *rowCache) hash(m pcommon.Map, chain rowKey) rowKey {
 	return rowKey{maphash.Bytes(c.seeds[0], b), maphash.Bytes(c.seeds[1], b)}
 }
 
-// age forgets what was not read for rowAge.
-func (c *rowCache) age(now time.Time) {
-	if now.Sub(c.begun) >= rowAge {
-		c.rows, c.old = map[rowKey]*synth.Row{}, c.rows
+// maxAge is how long what no scrape names is remembered, and at most twice that. Every job
+// has label sets of its own: without an end they add up to more than the samples.
+const maxAge = 10 * time.Minute
+
+// ageing remembers values for a while after they were last asked for.
+type ageing[K comparable, V any] struct {
+	recent, old map[K]V // asked for since begun, and before
+	begun       time.Time
+	limit       int // of each
+	epoch       uint64
+}
+
+func newAgeing[K comparable, V any](limit int) ageing[K, V] {
+	return ageing[K, V]{recent: map[K]V{}, limit: limit}
+}
+
+// age forgets what was not asked for during maxAge.
+func (c *ageing[K, V]) age(now time.Time) {
+	if now.Sub(c.begun) >= maxAge {
+		c.recent, c.old = map[K]V{}, c.recent
 		c.begun = now
 	}
 }
 
-func (c *rowCache) get(k rowKey, epoch uint64) (*synth.Row, bool) {
+// get returns a value of this epoch; with another one all are forgotten.
+func (c *ageing[K, V]) get(k K, epoch uint64) (V, bool) {
 	if c.epoch != epoch {
-		clear(c.rows)
+		clear(c.recent)
 		clear(c.old)
 		c.epoch = epoch
 	}
-	r, ok := c.rows[k]
+	v, ok := c.recent[k]
 	if !ok {
-		if r, ok = c.old[k]; ok {
+		if v, ok = c.old[k]; ok {
 			delete(c.old, k)
-			c.put(k, r)
+			c.put(k, v)
 		}
 	}
-	return r, ok
+	return v, ok
 }
 
-func (c *rowCache) put(k rowKey, r *synth.Row) {
-	if len(c.rows) >= c.limit {
-		clear(c.rows)
+func (c *ageing[K, V]) put(k K, v V) {
+	if len(c.recent) >= c.limit {
+		clear(c.recent)
 	}
-	c.rows[k] = r
+	c.recent[k] = v
 }

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -191,7 +192,7 @@ func TestGPUsOfOtherVendorsAreCountedAndSaidOnce(t *testing.T) {
 
 // The dcgm receiver names the host; node and cluster are those of the host's devices.
 func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
-	t.Setenv(nodeNameEnv, "")
+	t.Setenv(base.NodeNameEnv, "")
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("{node_name: node-7, cluster_name: east}"), 0o600))
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -200,8 +201,11 @@ func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
 		{receiverScope, "h", ""}, {receiverScope, "h", "node-9"}, {receiverScope, "", ""}, {"another", "h", ""},
 	} {
 		rm := md.ResourceMetrics().AppendEmpty()
-		put(rm.Resource().Attributes(), signal.HostName, from.host)
-		put(rm.Resource().Attributes(), signal.K8sNodeName, from.node)
+		for key, value := range map[string]string{signal.HostName: from.host, signal.K8sNodeName: from.node} {
+			if value != "" {
+				rm.Resource().Attributes().PutStr(key, value)
+			}
+		}
 		sm := rm.ScopeMetrics().AppendEmpty()
 		sm.Scope().SetName(from.scope)
 		m := sm.Metrics().AppendEmpty()
@@ -227,7 +231,7 @@ func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
 		m := pcommon.NewMap()
 		m.PutStr("err_code", fmt.Sprint(i))
 		c.put(c.hash(m, rowKey{}), nil)
-		require.LessOrEqual(t, len(c.rows), 100)
+		require.LessOrEqual(t, len(c.recent), 100)
 	}
 }
 
@@ -243,7 +247,7 @@ func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 			text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",pod=\"job-%d\"} 1\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-2\"} 1", minute)
 			_, err := p.processMetrics(t.Context(), onPoints(scrape{int64(60 * minute), parse(t, text)}))
 			require.NoError(t, err)
-			require.LessOrEqual(t, len(p.rows.rows)+len(p.rows.old), int(2*rowAge/time.Minute)+2, "after %d minutes", minute)
+			require.LessOrEqual(t, len(p.rows.recent)+len(p.rows.old), int(2*maxAge/time.Minute)+2, "after %d minutes", minute)
 			time.Sleep(time.Minute)
 		}
 		require.NoError(t, p.shutdown(t.Context()))

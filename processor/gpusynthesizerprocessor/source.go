@@ -19,8 +19,7 @@ const (
 )
 
 // targetOf names the scrape target that a Resource tells, empty when it tells none.
-func targetOf(resource pcommon.Resource) string {
-	attrs := resource.Attributes()
+func targetOf(attrs pcommon.Map) string {
 	for _, keys := range [...][2]string{{serviceInstance, serviceName}, {serverAddress, serverPort}} {
 		if v, ok := attrs.Get(keys[0]); ok {
 			target := v.AsString()

@@ -96,6 +96,16 @@ func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 	return out
 }
 
+// textsOf are scrapes of an endpoint that shows the same text every 15 s.
+func textsOf(t *testing.T, url string, from int64, text string) []delivery {
+	t.Helper()
+	var out []delivery
+	for s := from; s < 300; s += 15 {
+		out = append(out, scraped(t, s, url, text))
+	}
+	return out
+}
+
 // byPrometheus makes scrapes those of the prometheus receiver.
 func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
 	t.Helper()
@@ -310,13 +320,6 @@ func TestSourcesThatShareNoGPUAreNoConflict(t *testing.T) {
 		}
 		return out
 	}
-	fields := func(url string, from int64, text string) []delivery {
-		var out []delivery
-		for s := from; s < 300; s += 15 {
-			out = append(out, scraped(t, s, url, text))
-		}
-		return out
-	}
 	unnamed := func(from int64) []delivery {
 		var out []delivery
 		for s := from; s < 300; s += 15 {
@@ -335,8 +338,8 @@ func TestSourcesThatShareNoGPUAreNoConflict(t *testing.T) {
 	}
 	for name, sources := range map[string][][]delivery{
 		"cloned machines repeat a UUID on two nodes":    {elsewhere(urlA, "a"), elsewhere(urlB, "b")},
-		"two exporters with different GPUs of one node": {fields(urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), fields(urlB, 7, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
-		"two exporters with different fields":           {fields(urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), fields(urlB, 7, `DCGM_FI_PROF_SM_ACTIVE{UUID="GPU-1"} 0.3`)},
+		"two exporters with different GPUs of one node": {textsOf(t, urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), textsOf(t, urlB, 7, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
+		"two exporters with different fields":           {textsOf(t, urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), textsOf(t, urlB, 7, `DCGM_FI_PROF_SM_ACTIVE{UUID="GPU-1"} 0.3`)},
 		"a service behind one address":                  {scrapesOf(t, urlA, 0, 300, 0), scrapesOf(t, urlA, 7, 300, 20)},
 		"rows that tell no source":                      {unnamed(0), unnamed(7)},
 		"nothing tells rows of one moment apart":        {merged()},
@@ -348,6 +351,31 @@ func TestSourcesThatShareNoGPUAreNoConflict(t *testing.T) {
 			assert.Zero(t, p.dropped())
 			assert.Zero(t, p.logs.Len())
 		})
+	}
+}
+
+func TestExportersWithDifferentFieldsOfOneSeriesAreAConflict(t *testing.T) {
+	for series, fields := range map[string][]string{
+		"hw.gpu.utilization {general}":      {"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL"},
+		"hw.errors of XIDs":                 {"DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_XID_ERRORS_TOTAL"},
+		"gpu.pcie.throughput {transmit}":    {"DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL"},
+		"gpu.nvlink.throughput {transmit}":  {"DCGM_FI_PROF_NVLINK_TX_BYTES", "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL"},
+		"gpu.nvlink.throughput {receive}":   {"DCGM_FI_PROF_NVLINK_RX_BYTES", "DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL"},
+		"hw.errors {nvlink_crc}":            {"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC"},
+		"hw.errors {nvlink_replay}":         {"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY"},
+		"hw.errors {nvlink_recovery}":       {"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"},
+		"hw.errors {nvlink_recovery}, sums": {"DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS"},
+	} {
+		for i, one := range fields {
+			for _, other := range fields[:i] {
+				t.Run(series+": "+one+" and "+other, func(t *testing.T) {
+					p := newPipeline(t)
+					p.play(textsOf(t, urlA, 0, one+`{UUID="GPU-1"} 1`), textsOf(t, urlB, 7, other+`{UUID="GPU-1"} 1`))
+					assert.Greater(t, p.dropped(), int64(15))
+					assert.Equal(t, 1, p.logs.Len())
+				})
+			}
+		}
 	}
 }
 
@@ -404,88 +432,4 @@ func TestBesideAnExporterNVMLGivesProcessesOnly(t *testing.T) {
 		assert.Len(t, p.lines("hw.temperature", 331), 17, "then nvml gives the devices too")
 		p.neverFalls(signal.HwEnergy.Name)
 	})
-}
-
-// gpudoctor reads what the dcgm receiver scrapes.
-func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
-	gpu := func(uuid, labels string) string {
-		return `DCGM_FI_DEV_GPU_TEMP{UUID="` + uuid + `",Hostname="n",` + labels + `} 30` + "\n"
-	}
-	const (
-		exporter = `namespace="mon",pod="nvidia-dcgm-exporter-7xk2p",container="exporter",job="dcgm"`
-		custom   = `namespace="mon",pod="gpu-metrics-7xk2p",container="exporter",instance="10.0.0.1:9400"`
-		workload = `namespace="team",pod="load-dcgm-exporter",container="main"`
-	)
-	relayed := func(labels string) string {
-		return labels + `,exported_namespace="ns",exported_pod="p",exported_container="c"`
-	}
-	for name, body := range map[string]string{
-		"a workload that is called as exporters are": gpu("GPU-1", workload) + gpu("GPU-2", `namespace="",pod="",container=""`),
-		"the same by a Prometheus":                   gpu("GPU-1", workload+`,job="dcgm"`),
-		"the exporter by a Prometheus":               gpu("GPU-1", exporter) + gpu("GPU-2", relayed(exporter)),
-		"an exporter of another name":                gpu("GPU-1", custom) + gpu("GPU-2", relayed(custom)),
-		"a workload beside an exporter":              gpu("GPU-1", `namespace="ns",pod="p",container="c",job="x"`) + gpu("GPU-2", relayed(custom)),
-		"an exporter that a workload is called as":   gpu("GPU-1", custom+`,exported_namespace="team",exported_pod="load-dcgm-exporter",exported_container="main"`),
-		"a container without a pod":                  gpu("GPU-1", `container="my-dcgm-exporter-load"`),
-		"a job beside the exporter's pod":            gpu("GPU-1", exporter+`,hpc_job="7"`) + gpu("GPU-2", `hpc_job="8"`),
-		"a pod without its namespace":                gpu("GPU-1", `pod="p"`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPipeline(t)
-			p.play([]delivery{scraped(t, 20, urlA, body)})
-			var held []string
-			for dp := range points.All(p.sink.AllMetrics()[0]) {
-				if dp.Metric.Name() == signal.GPUDeviceHolder.Name {
-					held = append(held, text(dp.Attributes(), signal.HardwareID))
-				}
-			}
-			var told []string
-			for key, reason := range doctor(parse(t, body)) {
-				if key.signal == signal.GPUDeviceHolder.Name && reason == "" {
-					told = append(told, key.id)
-				}
-			}
-			assert.ElementsMatch(t, held, told)
-		})
-	}
-}
-
-func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
-	const (
-		called  = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="team",pod="dcgm-exporter-load",container="main"} 30`
-		idle    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm"} 30`
-		held    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm",exported_namespace="ns",exported_pod="p",exported_container="c"} 30`
-		another = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="ns",pod="gpu-metrics-7xk2p",container="c"} 30`
-	)
-	target := func(text, namespace, pod string) delivery {
-		d := delivery{20, onPoints(scrape{20, parse(t, text)})}
-		attrs := d.batch.ResourceMetrics().At(0).Resource().Attributes()
-		attrs.PutStr(signal.K8sNamespaceName, namespace)
-		attrs.PutStr(signal.K8sPodName, pod)
-		return d
-	}
-	for name, tt := range map[string]struct {
-		deliveries []delivery
-		holder     string // of the last batch
-	}{
-		"the exporter itself names a pod that is called so":      {[]delivery{scraped(t, 20, urlA, called)}, "dcgm-exporter-load"},
-		"another pod was scraped than the one that is called so": {[]delivery{target(called, "mon", "gpu-metrics-7xk2p")}, "dcgm-exporter-load"},
-		"nothing tells, so the name does":                        {[]delivery{scraped(t, 20, urlA, strings.Replace(called, "UUID", `job="dcgm",UUID`, 1))}, ""},
-		"the target is called otherwise":                         {[]delivery{target(idle, "mon", "gpu-metrics-7xk2p")}, ""},
-		"the target's name in another namespace":                 {[]delivery{target(another, "mon", "gpu-metrics-7xk2p")}, "gpu-metrics-7xk2p"},
-		"the target was seen while the GPU was held":             {[]delivery{scraped(t, 10, urlA, held), scraped(t, 20, urlA, idle)}, ""},
-		"and is no holder while the GPU is held by p":            {[]delivery{scraped(t, 20, urlA, held)}, "p"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPipeline(t)
-			p.play(tt.deliveries)
-			lines := p.lines(signal.GPUDeviceHolder.Name, 20)
-			if tt.holder == "" {
-				assert.Empty(t, lines)
-				return
-			}
-			require.Len(t, lines, 1)
-			assert.Contains(t, lines[0], "k8s.pod.name="+tt.holder+"}")
-		})
-	}
 }

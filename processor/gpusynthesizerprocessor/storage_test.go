@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
 )
@@ -125,6 +125,15 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 	}, said)
 	metadatatest.AssertEqualProcessorGpuSynthesizerStorageErrors(t, tel,
 		[]metricdata.DataPoint[int64]{{Value: 4}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	m.PutRaw("xid", `{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":1,"last":31,"since":10000000000,`+
+		`"codes":[{"code":31,"start":10000000000,"count":1}]}]}`+"s_\"\x1c")
+	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31`)
+	assert.Contains(t, rendered(sink), "{error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s")
 }
 
 func TestStateThatCannotBeUsedIsDropped(t *testing.T) {

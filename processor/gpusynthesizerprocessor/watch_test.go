@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
@@ -37,6 +38,31 @@ func TestDevicesBeyondTheLimitAreSaidOnce(t *testing.T) {
 		assert.Contains(t, logs[0].Message, "max_devices of 1 is reached: new devices are refused")
 	}
 	assert.Empty(t, said(t, "max_devices: 2", scrape{10, parse(t, body)}, scrape{20, parse(t, body)}))
+}
+
+func TestRowsWithoutAUUIDAreSaidOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body string
+		want int
+	}{
+		"a relabelling removed UUID": {`DCGM_FI_DEV_GPU_TEMP{gpu="0",device="nvidia0"} 30`, 1},
+		"rows of links":              {`DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES{nvlink="3"} 100`, 0},
+		"rows of other metrics":      {`DCGM_FI_NEW{gpu="0"} 100`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logs := said(t, "", scrape{10, parse(t, tt.body)}, scrape{20, parse(t, tt.body)})
+			if assert.Len(t, logs, tt.want) && tt.want > 0 {
+				assert.Contains(t, logs[0].Message, "without the label UUID")
+			}
+		})
+	}
+	for _, file := range expositiontest.DCGMRecordings(t) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, entry := range said(t, "", scrape{10, parse(t, string(text))}) {
+			assert.NotContains(t, entry.Message, "UUID", file)
+		}
+	}
 }
 
 func TestAScrapeInPartsIsSaidOnce(t *testing.T) {

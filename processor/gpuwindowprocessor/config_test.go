@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -45,7 +45,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"jitter beyond a window", func(c *Config) { c.EmitJitter = 2 * time.Minute }, "emit_jitter is 2m0s: must be 0s, or 1ms to window"},
 		{"jitter without its unit", func(c *Config) { c.EmitJitter = 5 }, "emit_jitter is 5ns: must be 0s, or 1ms to window; write the unit, as in 1s"},
 		{"empty batches", func(c *Config) { c.MaxBatchPoints = 0 }, "max_batch_points is 0: must be at least 1"},
-		{"an unknown metric", func(c *Config) { c.Metrics = metricswitch.Config{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
+		{"an unknown metric", func(c *Config) { c.Metrics = base.Metrics{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
 		{"no device", func(c *Config) { c.Identity.Device = "" }, `identity::device is "": must be an attribute key`},
 		{"no place", func(c *Config) { c.Identity.Resource = nil }, "identity::resource is []: must name at least one attribute"},
 		{"half an alternative", func(c *Config) { c.Identity.Resource = []string{"a|"} }, `identity::resource[0] is "a|": must be attribute keys separated by |`},

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -49,7 +50,7 @@ type windowProcessor struct {
 	rows         []window.Row
 	due          time.Time
 	nextSnapshot time.Time
-	refused      transition
+	refused      base.Failure
 	watch        watch
 
 	stop     chan struct{}
@@ -68,7 +69,11 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		points: map[bool]metric.MeasurementOption{true: outcome("emitted"), false: outcome("dropped")},
 		writer: writer{version: set.BuildInfo.Version, starts: cfg.StartTimestamp},
 	}
-	p.watch = newWatch(cfg, set.Logger)
+	p.watch = newWatch(cfg, set.ID, set.Logger)
+	p.refused = base.Failure{
+		Logger: set.Logger, Level: zap.ErrorLevel,
+		Fails: "The next consumer refuses windows; they are dropped.", Works: "The next consumer takes windows again.",
+	}
 	if cfg.EmitJitter > 0 {
 		p.jitter = rand.N(cfg.EmitJitter)
 	}
@@ -255,29 +260,11 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 func (p *windowProcessor) send(ctx context.Context, rows []window.Row) {
 	err := p.next.ConsumeMetrics(ctx, p.writer.write(rows))
 	p.count(ctx, len(rows), err == nil)
-	if p.refused.changed(err != nil) {
-		if err != nil {
-			p.logger.Error("The next consumer refuses windows; they are dropped.", zap.Error(err))
-		} else {
-			p.logger.Info("The next consumer takes windows again.")
-		}
-	}
+	p.refused.Result(err)
 }
 
 func (p *windowProcessor) count(ctx context.Context, points int, emitted bool) {
 	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
-}
-
-// transition remembers a state so that only its changes are spoken of.
-type transition struct{ failing bool }
-
-// changed takes the state and reports whether it is another one than before.
-func (t *transition) changed(failing bool) bool {
-	if failing == t.failing {
-		return false
-	}
-	t.failing = failing
-	return true
 }
 
 // shutdownPatience is the time that windows have to leave at shutdown, where the
@@ -292,6 +279,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
 		defer p.telemetry.Shutdown()
+		defer p.watch.series.Forget()
 		if p.stop == nil {
 			return
 		}

@@ -1,10 +1,13 @@
 package gpuwindowprocessor
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,8 +32,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadatatest"
 )
@@ -564,17 +568,26 @@ func TestEveryDamagedByteOfTheStorageIsNoticedOrHarmless(t *testing.T) {
 		require.NoError(t, p.Shutdown(t.Context()))
 		require.Contains(t, m.Values(), closedKey)
 		require.Contains(t, m.Values(), headKey)
-		for key, value := range m.Values() {
-			for i := range value {
-				m.Put(key, value[:i]+string([]byte{value[i] ^ 0x40})+value[i+1:])
+		for key, raw := range m.Raw() {
+			for i := range raw {
+				m.PutRaw(key, raw[:i]+string([]byte{raw[i] ^ 0x40})+raw[i+1:])
 				core, logs := observer.New(zap.InfoLevel)
-				s := &store{client: m.Client(), logger: zap.New(core), telemetry: newTelemetry(t)}
+				s := storeOn(t, h, zap.New(core))
 				require.NotNil(t, s.restore(t.Context(), storageConfig().settings(), time.Now()))
 				assert.Equal(t, 1, logs.Len(), "byte %d of %s", i, key)
+				require.NoError(t, s.close(t.Context()))
 			}
-			m.Put(key, value)
+			m.PutRaw(key, raw)
 		}
 	})
+}
+
+// storeOn opens the store in a host's storage.
+func storeOn(t *testing.T, h host, logger *zap.Logger) *store {
+	t.Helper()
+	s, err := openStore(t.Context(), h, storageID, component.NewID(metadata.Type), logger, newTelemetry(t))
+	require.NoError(t, err)
+	return s
 }
 
 func newTelemetry(t *testing.T) *metadata.TelemetryBuilder {
@@ -639,8 +652,7 @@ func TestALargeSnapshotIsStoredInBoundedChunks(t *testing.T) {
 		n.now = time.Now()
 		n.engine = nil
 		cfg := storageConfig()
-		s, err := openStore(t.Context(), h, storageID, component.NewID(metadata.Type), zap.NewNop(), newTelemetry(t))
-		require.NoError(t, err)
+		s := storeOn(t, h, zap.NewNop())
 		n.engine = s.restore(t.Context(), cfg.settings(), n.now)
 		for range 3 {
 			n.now = n.now.Add(10 * time.Second)
@@ -652,10 +664,56 @@ func TestALargeSnapshotIsStoredInBoundedChunks(t *testing.T) {
 		for key, value := range m.Values() {
 			assert.LessOrEqual(t, len(value), chunkSize, key)
 		}
-		again := &store{client: m.Client(), logger: zap.NewNop(), telemetry: newTelemetry(t)}
+		require.NoError(t, s.close(t.Context()))
+		again := storeOn(t, h, zap.NewNop())
 		e := again.restore(t.Context(), cfg.settings(), n.now)
 		assert.Equal(t, n.engine.Stats().Series, e.Stats().Series)
 	})
+}
+
+// A snapshot of chunks of which one is missing is not the one that was stored.
+func TestASnapshotThatIsNotWholeIsNotRead(t *testing.T) {
+	m, h := memoryHost()
+	s := storeOn(t, h, zap.NewNop())
+	require.NoError(t, s.write(t.Context(), bytes.Repeat([]byte("snap"), chunkSize/2)))
+	require.Equal(t, uint64(2), s.chunks)
+	require.NoError(t, s.state.Write(t.Context(), nil, chunkKey(s.slot, 1)))
+	require.NoError(t, s.close(t.Context()))
+
+	core, logs := observer.New(zap.InfoLevel)
+	again := storeOn(t, h, zap.New(core))
+	_, snapshot, err := again.load(t.Context())
+	require.ErrorIs(t, err, base.ErrDamaged)
+	assert.Nil(t, snapshot)
+	require.NotNil(t, again.restore(t.Context(), storageConfig().settings(), time.Now()))
+	assert.Equal(t, 1, logs.Len())
+	assert.Contains(t, m.Values(), headKey)
+}
+
+// Before records had no checksum but that of every value, they had one of their own.
+func TestAStoreOfTheVersionBeforeIsRead(t *testing.T) {
+	m, h := memoryHost()
+	for key, raw := range map[string]string{
+		"closed":    "\x01\x00X\x8aJ\xddL#\rW\u0386!\xa8^\xe8Y",
+		"head":      "\x01\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x12\xac\x04\xa2\u015cI\xea",
+		"chunk/1/0": "a snap\xf9*\xb5C",
+		"chunk/1/1": "shot\xfd\x16\u076f",
+	} {
+		m.PutRaw(key, raw)
+	}
+	s := storeOn(t, h, zap.NewNop())
+	leftUpTo, snapshot, err := s.load(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, bubbleStart.Add(time.Minute), leftUpTo.UTC())
+	assert.Equal(t, "a snapshot", string(snapshot))
+
+	s.markClosed(t.Context(), bubbleStart.Add(2*time.Minute))
+	require.NoError(t, s.write(t.Context(), []byte("another")))
+	assert.ElementsMatch(t, []string{"closed", "head", "chunk/0/0"}, slices.Collect(maps.Keys(m.Raw())), "the snapshot before is gone")
+	leftUpTo, snapshot, err = s.load(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, bubbleStart.Add(2*time.Minute), leftUpTo.UTC())
+	assert.Equal(t, "another", string(snapshot))
 }
 
 func TestStartFailsWithoutTheStorageThatIsConfigured(t *testing.T) {

@@ -3,18 +3,15 @@ package gpuwindowprocessor
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -45,25 +42,33 @@ func chunkKey(slot, n uint64) string { return fmt.Sprintf("chunk/%d/%d", slot, n
 // store keeps the engine's state in a storage extension. It is used by one
 // goroutine at a time.
 type store struct {
-	client    storage.Client
-	logger    *zap.Logger
+	state     *base.State
 	telemetry *metadata.TelemetryBuilder
 	// size is that of the last snapshot.
 	size int
 	// slot and chunks are those of the snapshot that is stored.
 	slot, chunks uint64
-	failed       transition
 }
 
 // openStore returns the store in the storage extension of that id.
 func openStore(
 	ctx context.Context, host component.Host, ext, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
 ) (*store, error) {
-	client, err := storageclient.Open(ctx, host, ext, component.KindProcessor, id)
+	state, err := base.OpenState(ctx, host, &ext, component.KindProcessor, id, base.StateOptions{
+		Unusable: "The stored state cannot be used. Windows start anew.",
+		Failure: base.Failure{
+			Logger: logger, Level: zap.ErrorLevel,
+			Fails: "The storage fails. Windows leave all the same, a restart may lose or repeat some.",
+			Works: "The storage works again.",
+		},
+		Count: func(ctx context.Context, operation string) {
+			telemetry.ProcessorGpuWindowStorageErrors.Add(ctx, 1, metric.WithAttributes(attribute.String("operation", operation)))
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &store{client: client, logger: logger, telemetry: telemetry}, nil
+	return &store{state: state, telemetry: telemetry}, nil
 }
 
 // restore returns an engine that goes on where the stored state ended. State
@@ -75,17 +80,12 @@ func (s *store) restore(ctx context.Context, set window.Settings, now time.Time)
 	if restoreErr != nil {
 		err, operation = restoreErr, "restore"
 	}
-	if err != nil {
-		s.countError(ctx, operation)
-		s.logger.Warn("The stored state cannot be used. Windows start anew.", zap.Error(err))
-	}
+	s.state.Unusable(ctx, operation, err)
 	return engine
 }
 
-var errRecord = errors.New("stored record is damaged or of another version")
-
-// load reads what is stored. Whatever could be read is returned, also with an
-// error.
+// load reads what is stored. With an error there is no snapshot, but perhaps the
+// time up to which windows have left.
 func (s *store) load(ctx context.Context) (leftUpTo time.Time, snapshot []byte, err error) {
 	leftUpTo = time.Unix(0, 0)
 	closed, err := s.record(ctx, closedKey, 1)
@@ -100,11 +100,15 @@ func (s *store) load(ctx context.Context) (leftUpTo time.Time, snapshot []byte, 
 		return leftUpTo, nil, err
 	}
 	if head[0] > 1 || head[1] > maxChunks {
-		return leftUpTo, nil, errRecord
+		return leftUpTo, nil, fmt.Errorf("%s: %w", headKey, base.ErrDamaged)
 	}
 	s.slot, s.chunks = head[0], head[1]
 	for n := range s.chunks {
-		chunk, err := s.client.Get(ctx, chunkKey(s.slot, n))
+		var chunk []byte
+		found, err := s.state.Load(ctx, chunkKey(s.slot, n), &chunk)
+		if err == nil && !found {
+			err = fmt.Errorf("%s: %w: it is missing", chunkKey(s.slot, n), base.ErrDamaged)
+		}
 		if err != nil {
 			return leftUpTo, nil, err
 		}
@@ -113,24 +117,28 @@ func (s *store) load(ctx context.Context) (leftUpTo time.Time, snapshot []byte, 
 	return leftUpTo, snapshot, nil
 }
 
-// A record is a version byte, numbers of 8 bytes and a CRC-32 of all before.
+// A record is a version byte and numbers of 8 bytes. Earlier ones have a checksum of their
+// own behind the numbers, which nobody needs: the State checks what it loads.
 func encodeRecord(numbers ...uint64) []byte {
 	b := []byte{recordVersion}
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	return b
 }
 
 // record reads a record of n numbers; one that is not stored is nil.
 func (s *store) record(ctx context.Context, key string, n int) ([]uint64, error) {
-	b, err := s.client.Get(ctx, key)
-	if err != nil || b == nil {
+	var b []byte
+	found, err := s.state.Load(ctx, key, &b)
+	if err != nil || !found {
 		return nil, err
 	}
-	size := 1 + 8*n
-	if len(b) != size+4 || b[0] != recordVersion || crc32.ChecksumIEEE(b[:size]) != binary.LittleEndian.Uint32(b[size:]) {
-		return nil, errRecord
+	if len(b) < 1+8*n {
+		return nil, fmt.Errorf("%s: %w", key, base.ErrDamaged)
+	}
+	if b[0] != recordVersion {
+		return nil, fmt.Errorf("%s: %w: version %d", key, base.ErrVersion, b[0])
 	}
 	numbers := make([]uint64, n)
 	for i := range numbers {
@@ -141,7 +149,8 @@ func (s *store) record(ctx context.Context, key string, n int) ([]uint64, error)
 
 // markClosed stores that windows up to a time leave now.
 func (s *store) markClosed(ctx context.Context, upTo time.Time) {
-	s.done(ctx, "mark_closed", s.client.Set(ctx, closedKey, encodeRecord(uint64(upTo.UnixNano()))))
+	err := s.state.Write(ctx, map[string]any{closedKey: encodeRecord(uint64(upTo.UnixNano()))})
+	s.state.Done(ctx, "mark_closed", err)
 }
 
 // snapshot stores the engine's state.
@@ -154,49 +163,26 @@ func (s *store) snapshot(ctx context.Context, e *window.Engine) {
 	if err == nil {
 		s.telemetry.ProcessorGpuWindowSnapshotSize.Record(ctx, int64(len(b)))
 	}
-	s.done(ctx, "snapshot", err)
+	s.state.Done(ctx, "snapshot", err)
 }
 
 func (s *store) write(ctx context.Context, b []byte) error {
 	slot, n := 1-s.slot, uint64(0)
 	for ; len(b) > chunkSize; n++ {
-		if err := s.client.Set(ctx, chunkKey(slot, n), b[:chunkSize]); err != nil {
+		if err := s.state.Write(ctx, map[string]any{chunkKey(slot, n): b[:chunkSize]}); err != nil {
 			return err
 		}
 		b = b[chunkSize:]
 	}
-	ops := []*storage.Operation{
-		storage.SetOperation(chunkKey(slot, n), b),
-		storage.SetOperation(headKey, encodeRecord(slot, n+1)),
-	}
+	var before []string
 	for i := range s.chunks {
-		ops = append(ops, storage.DeleteOperation(chunkKey(s.slot, i)))
+		before = append(before, chunkKey(s.slot, i))
 	}
-	if err := s.client.Batch(ctx, ops...); err != nil {
+	if err := s.state.Write(ctx, map[string]any{chunkKey(slot, n): b, headKey: encodeRecord(slot, n+1)}, before...); err != nil {
 		return err
 	}
 	s.slot, s.chunks = slot, n+1
 	return nil
 }
 
-// done counts a failed operation and speaks of the first one and of the first
-// success after it.
-func (s *store) done(ctx context.Context, operation string, err error) {
-	if err != nil {
-		s.countError(ctx, operation)
-	}
-	if s.failed.changed(err != nil) {
-		if err != nil {
-			s.logger.Error("The storage fails. Windows leave all the same, a restart may lose or repeat some.",
-				zap.String("operation", operation), zap.Error(err))
-		} else {
-			s.logger.Info("The storage works again.")
-		}
-	}
-}
-
-func (s *store) countError(ctx context.Context, operation string) {
-	s.telemetry.ProcessorGpuWindowStorageErrors.Add(ctx, 1, metric.WithAttributes(attribute.String("operation", operation)))
-}
-
-func (s *store) close(ctx context.Context) error { return s.client.Close(ctx) }
+func (s *store) close(ctx context.Context) error { return s.state.Close(ctx) }

@@ -3,10 +3,11 @@ package gpuwindowprocessor
 import (
 	"time"
 
+	"go.opentelemetry.io/collector/component"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
@@ -22,24 +23,24 @@ type watch struct {
 	order  *misplaced.Check
 
 	before      window.Stats // as of the last look
-	series      sayonce.Limit
-	lost, steps sayonce.Trouble
-	late        sayonce.Trouble
+	series      base.Limit
+	lost, steps base.Trouble
+	late        base.Trouble
 	future      silence
 	timed       bool // the times between samples are judged
 }
 
-func newWatch(cfg *Config, logger *zap.Logger) watch {
+func newWatch(cfg *Config, id component.ID, logger *zap.Logger) watch {
 	return watch{
 		logger: logger, cfg: cfg,
 		order:  misplaced.New("gpu_window", misplaced.Anywhere, logger),
-		series: sayonce.Limit{Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
+		series: base.Limit{Component: id.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "series"},
 	}
 }
 
 // silence is that all samples which come are dropped for one reason.
 type silence struct {
-	sayonce.Trouble
+	base.Trouble
 	looks int // in a row
 }
 

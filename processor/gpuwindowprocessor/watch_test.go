@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
@@ -58,9 +58,13 @@ func TestRefusedSeriesAreSaidOnceAndAgainAfterItWasWell(t *testing.T) {
 		}
 		scrape(time.Minute, 2)
 		scrape(20*time.Minute, 3)
-		scrape(sayonce.Well+time.Minute, 2)
+		reached := base.Reached(time.Now())
+		require.Len(t, reached, 1, "the page of this process says it")
+		assert.Contains(t, reached[0].Component, "gpu_window")
+		scrape(base.Well+time.Minute, 2)
 		scrape(time.Minute, 3)
 	})
+	assert.Empty(t, base.Reached(time.Now()), "the processor has ended")
 	require.Len(t, logs, 2)
 	for _, entry := range logs {
 		assert.Contains(t, entry.Message, "max_series of 4 is reached: new series are refused")

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 const (
@@ -74,6 +74,10 @@ type Config struct {
 	// MaxBodySize is the largest body that is read, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
+	// HandOver hands rows to the gpu_synthesizer that stands right behind, without
+	// making metrics of them; where anything else stands between, nothing changes.
+	HandOver bool `mapstructure:"hand_over"`
+
 	// HTTP holds the settings of the HTTP client, for all endpoints: TLS,
 	// authentication, headers, proxy, connections.
 	HTTP confighttp.ClientConfig `mapstructure:"http"`
@@ -103,12 +107,12 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
-	var p strictconf.Problems
+	var p base.Problems
 	p.Check(len(cfg.Endpoints) == 0 || !cfg.Discovery.HasValue(),
 		"endpoints is %q and discovery is set too: must be one of them", withoutUserInfos(cfg.Endpoints))
 	seen := map[string]int{}

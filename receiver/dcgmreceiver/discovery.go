@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -25,7 +26,7 @@ import (
 const discoveryPatience = 10 * time.Second
 
 // errNoNodeName says why an agent cannot look for its exporter.
-var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + nodeNameEnv + " is not set")
+var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + base.NodeNameEnv + " is not set")
 
 // discovery finds the exporters and runs a loop for each of them.
 type discovery struct {
@@ -94,16 +95,10 @@ func (d *discovery) releaseLocked() {
 // run keeps the loops in line with the pods until scraping ends.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
-	changed := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
+	changed := base.NewNotice()
 	var unsubscribes []func()
 	for _, c := range d.caches {
-		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, notify))
+		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, changed.Give))
 		c.Need(kube.Pods) //nolint:contextcheck // Others may share the cache: it ends with its last release.
 	}
 	defer func() {

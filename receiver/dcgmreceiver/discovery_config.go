@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 
@@ -13,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // The values of discovery::scope.
@@ -62,7 +61,7 @@ var _ confmap.Validator = (*DiscoveryConfig)(nil)
 func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
-		NodeName: os.Getenv(nodeNameEnv),
+		NodeName: base.NodeName(),
 		// NVIDIA's GPU operator, and the Helm chart of the exporter.
 		Selectors:  []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
 		PortName:   "metrics",
@@ -75,9 +74,9 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *DiscoveryConfig) Validate() error {
-	var p strictconf.Problems
+	var p base.Problems
 	p.Check(cfg.Scope == scopeNode || cfg.Scope == scopeCluster, "scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster)
-	p.Add(kube.CheckNodeName(cfg.NodeName))
+	p.Add(base.CheckNodeName(cfg.NodeName))
 	p.Check(cfg.Namespace == "" || len(validation.IsDNS1123Label(cfg.Namespace)) == 0,
 		"namespace is %q: must be a namespace, or empty for all", cfg.Namespace)
 	p.Check(len(cfg.Selectors) > 0, "selectors is empty: at least one label selector is required")

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -326,7 +327,7 @@ func TestWithoutAnAnswerOfTheAPIServerLocalhostIsScraped(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(nodeNameEnv, "")
+			t.Setenv(base.NodeNameEnv, "")
 			synctest.Test(t, func(t *testing.T) {
 				var n network
 				n.listen(t, "localhost:9400", serve(goodBody))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +12,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/sayonce"
 )
 
 // obsFormat names the format of what is received in spans and self-metrics.
@@ -36,7 +35,7 @@ type endpoint struct {
 	// reported says that gpu.exporter.up was handed on and has not ended since.
 	reported bool
 
-	skipped sayonce.Trouble // lines of an answer that was read
+	skipped base.Trouble // lines of an answer that was read
 
 	cacheSize atomic.Int64 // series texts in the parser's cache
 }
@@ -64,15 +63,12 @@ func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 	return e
 }
 
-// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-const nodeNameEnv = "NODE_NAME"
-
 // nodeOf returns the Kubernetes node of an exporter: an agent that scrapes its
 // own host knows it, and every agent of a fleet scrapes the same URL then. It is
 // empty where the node cannot be known.
 func nodeOf(u *url.URL) string {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
-		return os.Getenv(nodeNameEnv)
+		return base.NodeName()
 	}
 	return ""
 }
@@ -120,13 +116,18 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	e.changed(a.failure)
 	e.skips(a)
 
-	batch := e.batches.build(a.scrape, e.urlFull, pcommon.NewTimestampFromTime(a.start))
-	points := 1 // gpu.exporter.up
-	if a.scrape != nil {
-		points += a.scrape.Samples
-	}
 	e.reported = true
-	e.handOn(consuming, batch, points)
+	ts := pcommon.NewTimestampFromTime(a.start)
+	if a.scrape == nil {
+		e.handOn(consuming, e.batches.up(nil, e.urlFull, ts), 1)
+		return
+	}
+	rows := e.batches.rows(a.scrape, ts)
+	obsCtx := r.obs.StartMetricsOp(consuming)
+	err := r.sender.Send(obsCtx, r.next, rows,
+		func() pmetric.Metrics { return e.batches.up(a.scrape, e.urlFull, ts) },
+		func(md pmetric.Metrics) { rows.Write(md, everyMetric) })
+	r.obs.EndMetricsOp(obsCtx, obsFormat, 1+a.scrape.Samples, err)
 }
 
 func (e *endpoint) handOn(consuming context.Context, batch pmetric.Metrics, points int) {

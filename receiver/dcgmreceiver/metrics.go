@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
@@ -22,63 +23,33 @@ type batchBuilder struct {
 	nodeOnSamples bool
 }
 
-// build makes the batch of one scrape at ts. A nil scrape stands for a failed
-// one. Each label set becomes a Resource with the labels as attributes, each
-// sample a metric with one point without attributes; gpu.exporter.up comes
-// first, on a Resource with the exporter's node where that is known. What the
-// exporter says of itself comes next, on one Resource with its place, the labels on
-// the points. Strings are shared with the parser's cache.
-func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
+// up makes the batch that says whether the exporter answered at ts: gpu.exporter.up, on a
+// Resource with the exporter's node where that is known. What the exporter says of itself
+// comes next, on one Resource with its place, the labels on the points.
+func (b batchBuilder) up(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
-	if scrape == nil {
+	if scrape == nil { // it failed
 		b.exporterUp(resources.AppendEmpty(), url, ts).SetIntValue(0)
 		return md
 	}
-	resources.EnsureCapacity(1 + len(scrape.Sets))
 	b.exporterUp(resources.AppendEmpty(), url, ts).SetIntValue(1)
-	var itself []*exposition.LabelSet
-	for _, set := range scrape.Sets {
-		if ofExporter(set) {
-			itself = append(itself, set)
-		}
-	}
-	b.exporter(resources, scrape, itself, url, ts)
-	for _, set := range scrape.Sets {
-		if slices.Contains(itself, set) {
-			continue
-		}
-		resource := resources.AppendEmpty()
-		attributes := resource.Resource().Attributes()
-		attributes.EnsureCapacity(len(set.Labels) + 1)
-		if b.nodeOnSamples {
-			attributes.PutStr(signal.K8sNodeName, b.node)
-		}
-		for _, l := range set.Labels {
-			attributes.PutStr(l.Name, l.Value)
-		}
-		metrics := b.scope(resource)
-		metrics.EnsureCapacity(len(set.Samples))
-		for _, s := range set.Samples {
-			point := begin(metrics.AppendEmpty(), s.Metric).AppendEmpty()
-			point.SetTimestamp(ts)
-			point.SetDoubleValue(s.Value)
-		}
-	}
+	b.exporter(resources, scrape, url, ts)
 	return md
 }
 
-// begin names a metric and returns its points.
-func begin(m pmetric.Metric, of *exposition.Metric) pmetric.NumberDataPointSlice {
-	m.SetName(of.Name)
-	if !of.Counter {
-		return m.SetEmptyGauge().DataPoints()
+// rows returns what a scrape says of devices: every label set but the exporter's own.
+func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pdatagpu.Rows {
+	rows := &pdatagpu.Rows{Scope: pdatagpu.Scope{Name: metadata.ScopeName, Version: b.version}, Time: ts}
+	if b.nodeOnSamples {
+		rows.Node = b.node
 	}
-	sum := m.SetEmptySum()
-	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
-	sum.SetIsMonotonic(true)
-	return sum.DataPoints()
+	rows.Sets = slices.Clone(scrape.Sets)
+	rows.Sets = slices.DeleteFunc(rows.Sets, ofExporter)
+	return rows
 }
+
+func everyMetric(*exposition.Metric) bool { return true }
 
 // clientPrefixes begin the metrics that Prometheus' client library gives of the program
 // that it is part of.
@@ -97,8 +68,8 @@ func ofExporter(set *exposition.LabelSet) bool {
 // exporter adds the exporter's own metrics on a Resource with its place: the node,
 // where it is known, and the host that its rows agree on. Where there is neither the
 // endpoint tells exporters apart.
-func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, sets []*exposition.LabelSet, url string, ts pcommon.Timestamp) {
-	if len(sets) == 0 {
+func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
+	if !slices.ContainsFunc(scrape.Sets, ofExporter) {
 		return
 	}
 	resource := resources.AppendEmpty()
@@ -114,11 +85,14 @@ func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *e
 	}
 	metrics := b.scope(resource)
 	begun := map[*exposition.Metric]pmetric.NumberDataPointSlice{}
-	for _, set := range sets {
+	for _, set := range scrape.Sets {
+		if !ofExporter(set) {
+			continue
+		}
 		for _, s := range set.Samples {
 			points, ok := begun[s.Metric]
 			if !ok {
-				points = begin(metrics.AppendEmpty(), s.Metric)
+				points = pdatagpu.BeginExposed(metrics.AppendEmpty(), s.Metric)
 				begun[s.Metric] = points
 			}
 			point := points.AppendEmpty()

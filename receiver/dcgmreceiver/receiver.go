@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/config/confighttp"
 	"go.opentelemetry.io/collector/config/configmiddleware"
 	"go.opentelemetry.io/collector/consumer"
@@ -19,6 +18,8 @@ import (
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.opentelemetry.io/otel/metric"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
@@ -30,6 +31,7 @@ type dcgmReceiver struct {
 	telemetry *metadata.TelemetryBuilder
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
+	sender    *pdatagpu.Sender
 
 	endpoints []*endpoint // of the configuration
 	discovery *discovery  // nil with endpoints
@@ -67,6 +69,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
+		sender:    pdatagpu.NewSender(set.Logger, cfg.HandOver),
 	}
 	for i, text := range cfg.Endpoints {
 		u, err := parseEndpoint(string(text))
@@ -249,11 +252,11 @@ func (s *statusReporter) changed(err error) {
 	defer s.mu.Unlock()
 	if err != nil {
 		if s.failing++; s.failing == 1 {
-			componentstatus.ReportStatus(s.host, componentstatus.NewRecoverableErrorEvent(err))
+			base.ReportStatus(s.host, err)
 		}
 		return
 	}
 	if s.failing--; s.failing == 0 {
-		componentstatus.ReportStatus(s.host, componentstatus.NewEvent(componentstatus.StatusOK))
+		base.ReportStatus(s.host, nil)
 	}
 }

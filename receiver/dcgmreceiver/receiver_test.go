@@ -31,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
@@ -43,7 +44,7 @@ func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 // TestBatches compares the batch of one scrape of testdata/batches/<name>/body.prom with
 // expected.yaml beside it; -update writes the latter.
 func TestBatches(t *testing.T) {
-	t.Setenv(nodeNameEnv, "")
+	t.Setenv(base.NodeNameEnv, "")
 	dirs, err := filepath.Glob("testdata/batches/*")
 	require.NoError(t, err)
 	require.NotEmpty(t, dirs)
@@ -72,7 +73,7 @@ func TestBatches(t *testing.T) {
 
 // Every agent of a fleet scrapes the same URL: its node tells them apart.
 func TestTheExporterOfTheOwnNodeIsNamedByIt(t *testing.T) {
-	t.Setenv(nodeNameEnv, "gpu-node-7")
+	t.Setenv(base.NodeNameEnv, "gpu-node-7")
 	for endpoint, want := range map[string]string{
 		"http://localhost:9400/metrics": "gpu-node-7",
 		"http://127.0.0.1:9400/metrics": "gpu-node-7",

@@ -6,14 +6,12 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
-	"k8s.io/apimachinery/pkg/util/validation"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 // Values of first_available.
@@ -47,7 +45,7 @@ type Config struct {
 	// pending: the largest (max) or the most preferred (first).
 	FirstAvailable string `mapstructure:"first_available"`
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 var (
@@ -68,12 +66,12 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed. Kubernetes and LeaderElection are validated by themselves.
 func (cfg *Config) Validate() error {
-	var p strictconf.Problems
+	var p base.Problems
 	p.Check(cfg.CollectionInterval >= minCollectionInterval,
 		"collection_interval is %s: must be at least %s; write the unit, as in 30s", cfg.CollectionInterval, minCollectionInterval)
 	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone, "kubernetes::auth_type is %q: must be %s or %s, everything comes from the API server",
@@ -82,13 +80,13 @@ func (cfg *Config) Validate() error {
 	p.Add(err)
 	for field, names := range map[string][]string{"dra_drivers": cfg.DRADrivers, "device_classes": cfg.DeviceClasses} {
 		for i, name := range names {
-			p.Check(len(validation.IsDNS1123Subdomain(name)) == 0,
+			p.Check(base.IsObjectName(name),
 				"%s[%d] is %q: must be a name of lower case letters, digits, '-' and '.'", field, i, name)
 		}
 	}
 	p.Check(cfg.FirstAvailable == firstAvailableMax || cfg.FirstAvailable == firstAvailableFirst,
 		"first_available is %q: must be %s or %s", cfg.FirstAvailable, firstAvailableMax, firstAvailableFirst)
-	p.Add(cfg.Metrics.Check(metricswitch.Names(emitted()))...)
+	p.Add(cfg.Metrics.Check(base.MetricNames(emitted()))...)
 	return p.Err()
 }
 

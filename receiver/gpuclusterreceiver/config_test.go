@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
 )
 
 func TestEveryOptionIsRead(t *testing.T) {
@@ -37,7 +37,7 @@ func TestEveryOptionIsRead(t *testing.T) {
 		DRADrivers:     []string{"gpu.nvidia.com", "gpu.example.com"},
 		DeviceClasses:  []string{"fast-gpu"},
 		FirstAvailable: "first",
-		Metrics:        metricswitch.Config{"k8s.resourceslice.device": {Enabled: new(false)}},
+		Metrics:        base.Metrics{"k8s.resourceslice.device": {Enabled: new(false)}},
 	}, cfg)
 }
 
@@ -104,7 +104,7 @@ func TestAWrongOptionIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 			`first_available is "last": must be max or first`,
 		},
 		"metric": {
-			func(c *Config) { c.Metrics = metricswitch.Config{"hw.power": {}} },
+			func(c *Config) { c.Metrics = base.Metrics{"hw.power": {}} },
 			`metrics has the key "hw.power": must be one of cluster.gpu.pending_pod_count, `,
 		},
 	} {

@@ -241,9 +241,9 @@ func convertClass(c *resourcev1.DeviceClass) *demand.Class {
 	return out
 }
 
-// convertSlice returns a slice's devices, and how many attributes were left out
-// for the length of their values.
-func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped int64) {
+// convertSlice returns a slice's devices, and the names of the attributes that were left
+// out for the length of their values, one for each device.
+func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{
 		Name:       s.Name,
 		Driver:     s.Spec.Driver,
@@ -256,9 +256,9 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped int64
 	}
 	out.Devices = make([]demand.Device, 0, len(s.Spec.Devices))
 	for i := range s.Spec.Devices {
-		device, n := convertDevice(s.Spec.Driver, &s.Spec.Devices[i])
+		device, long := convertDevice(s.Spec.Driver, &s.Spec.Devices[i])
 		out.Devices = append(out.Devices, device)
-		dropped += n
+		dropped = append(dropped, long...)
 	}
 	return out, dropped
 }
@@ -267,7 +267,7 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped int64
 // longer than 64; lists can be.
 const maxValue = 256
 
-func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped int64) {
+func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped []string) {
 	out = demand.Device{
 		Name:       d.Name,
 		Type:       text(driver, d, "type"),
@@ -285,7 +285,7 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 	for name, a := range d.Attributes {
 		value := attributeText(a)
 		if len(value) > maxValue {
-			dropped++
+			dropped = append(dropped, string(name))
 			continue
 		}
 		// A cluster has tens of thousands of devices with the same keys.

@@ -1,16 +1,23 @@
 package gpuclusterreceiver
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
@@ -57,10 +64,7 @@ func TestQuantitiesAreWholeUnits(t *testing.T) {
 }
 
 func TestAttributesThatAreTooLongAreLeftOutAndCounted(t *testing.T) {
-	long := make([]string, 10)
-	for i := range long {
-		long[i] = strings.Repeat("x", 64)
-	}
+	long := slices.Repeat([]string{strings.Repeat("x", 64)}, 10)
 	short := "Hopper"
 	s, dropped := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
 		Driver: "gpu.nvidia.com",
@@ -68,8 +72,36 @@ func TestAttributesThatAreTooLongAreLeftOutAndCounted(t *testing.T) {
 			"fabric": {StringValues: long}, "architecture": {StringValue: &short},
 		}}},
 	}})
-	assert.EqualValues(t, 1, dropped)
+	assert.Equal(t, []string{"fabric"}, dropped)
 	assert.Equal(t, []demand.Attribute{{Key: "dra.attribute.architecture", Value: "Hopper"}}, s.Devices[0].Attributes)
+}
+
+func TestThatAttributesAreLeftOutIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slice := func(name string) *resourcev1.ResourceSlice {
+			device := resourcev1.Device{Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+				"fabric": {StringValues: slices.Repeat([]string{strings.Repeat("x", 64)}, 10)},
+			}}
+			return &resourcev1.ResourceSlice{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       resourcev1.ResourceSliceSpec{Driver: "gpu.nvidia.com", Devices: []resourcev1.Device{device, device}},
+			}
+		}
+		core, logs := observer.New(zap.WarnLevel)
+		set := nop()
+		set.Logger = zap.New(core)
+		r := startReplica(t, kubetest.NewClient(gpuNode("a"), slice("a"), slice("b")), nil, set, nil)
+		defer r.stop()
+		after(time.Minute)
+		require.Equal(t, 1, logs.Len())
+		said := logs.All()[0]
+		assert.Contains(t, said.Message, "longer than 256 bytes")
+		assert.Contains(t, said.Message, "k8s.resourceslice.device")
+		fields := said.ContextMap()
+		assert.Contains(t, []any{"a", "b"}, fields["k8s.resourceslice.name"])
+		delete(fields, "k8s.resourceslice.name")
+		assert.Equal(t, map[string]any{"dra.driver": "gpu.nvidia.com", "attributes": []any{"fabric"}}, fields)
+	})
 }
 
 // Nothing that an object lacks makes converting it fail.

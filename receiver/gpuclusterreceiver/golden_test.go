@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"go.uber.org/zap"
+
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
@@ -34,7 +36,7 @@ func TestGolden(t *testing.T) {
 			families, err := cfg.families()
 			require.NoError(t, err)
 			emitted := func() string {
-				s := newStore(cfg.demandOptions(families), families, func() {})
+				s := newStore(cfg.demandOptions(families), families, func() {}, zap.NewNop())
 				for _, o := range objects {
 					put(t, s, o)
 				}

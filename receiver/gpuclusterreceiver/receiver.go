@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
@@ -18,9 +17,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/lease"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 )
@@ -39,7 +39,7 @@ type clusterReceiver struct {
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
-	progress chan struct{} // holds a notice when objects or states changed
+	progress base.Notice // of objects or states that changed
 	term     atomic.Pointer[lease.Term]
 	size     int // points of the last emission
 
@@ -49,7 +49,7 @@ type clusterReceiver struct {
 	stop                       sync.Once
 	ended                      chan struct{} // closed when everything has stopped
 
-	status statusReporter
+	status base.Status
 }
 
 var _ receiver.Metrics = (*clusterReceiver)(nil)
@@ -79,11 +79,10 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 		obs:       obs,
 		batches:   batches{cfg.ClusterName, set.BuildInfo.Version},
 		newCache:  kube.Acquire,
-		progress:  make(chan struct{}, 1),
+		progress:  base.NewNotice(),
 		ended:     make(chan struct{}),
 	}
-	r.status.logger = set.Logger
-	r.store = newStore(cfg.demandOptions(families), families, r.nudge)
+	r.store = newStore(cfg.demandOptions(families), families, r.progress.Give, set.Logger)
 	return r, nil
 }
 
@@ -102,14 +101,6 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 	return opts
 }
 
-// nudge leaves a notice for the emitting loop.
-func (r *clusterReceiver) nudge() {
-	select {
-	case r.progress <- struct{}{}:
-	default:
-	}
-}
-
 // Start implements component.Component. It fails when nothing says where the API
 // server is: outside of a cluster, or with a kubeconfig that cannot be read. That
 // the API server cannot be reached is no reason to fail.
@@ -125,7 +116,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 		return fmt.Errorf("kubernetes: the API server is the only source and not known: %w", state.Err)
 	}
 	r.cache = c
-	r.status.host = host
+	r.status.Host = host
 	if err := r.registerCallbacks(); err != nil {
 		r.cache = nil
 		c.Release()
@@ -154,7 +145,15 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	if client == nil { // the cache is off, which its state says
 		return
 	}
-	tell := func(err error) { r.status.report(leaseProblem, err) }
+	tell := func(err error) {
+		switch news, _ := r.status.Report("lease", err); {
+		case !news:
+		case err != nil:
+			r.settings.Logger.Warn("The lease cannot be read or written; without it nothing is emitted.", zap.Error(err))
+		default:
+			r.settings.Logger.Info("The lease can be read and written again.")
+		}
+	}
 	if err := lease.Run(ctx, r.cfg.LeaderElection, client, terms, tell); err != nil {
 		tell(fmt.Errorf("leader election: %w", err))
 	}
@@ -184,7 +183,7 @@ func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
 	tick := time.NewTicker(r.cfg.CollectionInterval)
 	defer tick.Stop()
 	first := r.progress
-	r.nudge()
+	r.progress.Give()
 	for {
 		select {
 		case <-inTerm.Done():
@@ -309,9 +308,9 @@ func (r *clusterReceiver) registerCallbacks() error {
 }
 
 // stateChanged tells the host when kinds cannot be read, or can be read again.
-// An API that the server does not have is not missed.
+// An API that the server does not have is not missed. The cache logs what is wrong.
 func (r *clusterReceiver) stateChanged() {
-	r.nudge()
+	r.progress.Give()
 	var errs []error
 	for _, k := range kinds {
 		switch state := r.cache.State(k); state.Phase {
@@ -324,7 +323,7 @@ func (r *clusterReceiver) stateChanged() {
 		default:
 		}
 	}
-	r.status.report(objectsProblem, errors.Join(errs...))
+	r.status.Report("objects", errors.Join(errs...))
 }
 
 // Shutdown implements component.Component. It gives the lease back, so that
@@ -355,53 +354,4 @@ func (r *clusterReceiver) end() {
 		end()
 	}
 	r.cache.Release()
-}
-
-// statusReporter tells the host what is wrong, once each time that it changes.
-type statusReporter struct {
-	host   component.Host
-	logger *zap.Logger
-
-	mu       sync.Mutex
-	problems [numProblems]error
-}
-
-// problem is something that can be wrong by itself.
-type problem uint8
-
-const (
-	objectsProblem problem = iota // objects cannot be read
-	leaseProblem                  // the lease cannot be read or written
-	numProblems
-)
-
-// report says what is wrong, or with nil that nothing is. Events are reported
-// under the lock, so that they come in the order of the changes. What is wrong
-// with objects the cache logs.
-func (s *statusReporter) report(p problem, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if message(s.problems[p]) == message(err) {
-		return
-	}
-	s.problems[p] = err
-	if p == leaseProblem {
-		if err != nil {
-			s.logger.Warn("The lease cannot be read or written; without it nothing is emitted.", zap.Error(err))
-		} else {
-			s.logger.Info("The lease can be read and written again.")
-		}
-	}
-	event := componentstatus.NewEvent(componentstatus.StatusOK)
-	if all := errors.Join(s.problems[:]...); all != nil {
-		event = componentstatus.NewRecoverableErrorEvent(all)
-	}
-	componentstatus.ReportStatus(s.host, event)
-}
-
-func message(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

@@ -1,10 +1,13 @@
 package gpuclusterreceiver
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
@@ -23,8 +26,10 @@ var kinds = []kube.Kind{
 // cache becomes one of a plain struct.
 type store struct {
 	families gpushare.Families
-	changed  func()       // called after each change
+	changed  func() // called after each change
+	logger   *zap.Logger
 	dropped  atomic.Int64 // attributes of devices that were left out
+	told     sync.Once    // that some were
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
@@ -33,10 +38,11 @@ type store struct {
 	caughtUp map[kube.Kind]bool // guarded by mu too
 }
 
-func newStore(opts demand.Options, families gpushare.Families, changed func()) *store {
+func newStore(opts demand.Options, families gpushare.Families, changed func(), logger *zap.Logger) *store {
 	return &store{
 		families: families,
 		changed:  changed,
+		logger:   logger,
 		cluster:  demand.New(opts),
 		stored:   map[kube.Kind]int{},
 		caughtUp: map[kube.Kind]bool{},
@@ -57,7 +63,7 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 		}, clusterScoped(s.cluster.DeleteNode))),
 		c.SubscribeObjects(kube.ResourceSlices, handle(s, kube.ResourceSlices, func(o *resourcev1.ResourceSlice) func() {
 			slice, dropped := convertSlice(o)
-			s.dropped.Add(dropped)
+			s.leaveOut(slice, dropped)
 			return func() { s.cluster.SetSlice(slice) }
 		}, clusterScoped(s.cluster.DeleteSlice))),
 		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, func(o *resourcev1.ResourceClaim) func() {
@@ -78,6 +84,21 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 			end()
 		}
 	}
+}
+
+// leaveOut counts the attributes of a slice's devices that were left out, and says the first
+// ones in the log.
+func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
+	s.dropped.Add(int64(len(attributes)))
+	if len(attributes) == 0 {
+		return
+	}
+	s.told.Do(func() {
+		slices.Sort(attributes)
+		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are left out of k8s.resourceslice.device: their values are longer than %d bytes. "+
+			"Further ones are counted only.", maxValue),
+			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Driver), zap.Strings("attributes", slices.Compact(attributes)))
+	})
 }
 
 func clusterScoped(remove func(name string)) func(namespace, name string) {

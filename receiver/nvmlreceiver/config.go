@@ -8,9 +8,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 const (
@@ -24,9 +23,6 @@ const (
 
 	// A duration without its unit is one in nanoseconds: the bound tells.
 	minInterval = time.Second
-
-	// nodeNameEnv is set from the downward API by the manifests that deploy an agent.
-	nodeNameEnv = "NODE_NAME"
 )
 
 // Config is the configuration of the nvml receiver.
@@ -56,7 +52,7 @@ type Config struct {
 	ClusterName string `mapstructure:"cluster_name"`
 
 	// Metrics switches single metrics by name; all are enabled by default.
-	Metrics metricswitch.Config `mapstructure:"metrics"`
+	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
 var (
@@ -65,7 +61,7 @@ var (
 )
 
 func createDefaultConfig() component.Config {
-	node := os.Getenv(nodeNameEnv)
+	node := base.NodeName()
 	if node == "" {
 		// Without a name the attribute stays away.
 		node, _ = os.Hostname()
@@ -80,12 +76,12 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, cfg) }
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
-	var p strictconf.Problems
+	var p base.Problems
 	p.Check(cfg.CollectionInterval >= minInterval,
 		"collection_interval is %s: must be at least %s; write the unit, as in 15s", cfg.CollectionInterval, minInterval)
 	p.Check(cfg.LibraryPath == "" || filepath.IsAbs(cfg.LibraryPath),
@@ -94,7 +90,7 @@ func (cfg *Config) Validate() error {
 		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled")
 	p.Check(filepath.IsAbs(cfg.ProcRoot), "proc_root is %q: must be an absolute path", cfg.ProcRoot)
 	p.Check(filepath.IsAbs(cfg.SysRoot), "sys_root is %q: must be an absolute path", cfg.SysRoot)
-	p.Add(cfg.Metrics.Check(metricswitch.Names(emitted))...)
+	p.Add(cfg.Metrics.Check(base.MetricNames(emitted))...)
 	return p.Err()
 }
 

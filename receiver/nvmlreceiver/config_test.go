@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -27,7 +28,7 @@ func load(t *testing.T, yaml string) (*Config, error) {
 }
 
 func TestDefaults(t *testing.T) {
-	t.Setenv(nodeNameEnv, "node-7")
+	t.Setenv(base.NodeNameEnv, "node-7")
 	cfg, err := load(t, "{}")
 	require.NoError(t, err)
 	assert.Equal(t, &Config{
@@ -39,7 +40,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestTheHostsNameIsTheNodesWhereNothingElseSaysIt(t *testing.T) {
-	t.Setenv(nodeNameEnv, "")
+	t.Setenv(base.NodeNameEnv, "")
 	cfg, err := load(t, "{}")
 	require.NoError(t, err)
 	assert.NotEmpty(t, cfg.NodeName)

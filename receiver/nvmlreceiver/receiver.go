@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/consumer"
-	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
@@ -76,7 +78,8 @@ type nvmlReceiver struct {
 	open      func(path string) (library, error)
 	collector *collect.Collector
 	owners    *cgroup.Reader
-	batch     batchBuilder
+	out       pdatagpu.Writer
+	place     gpudata.Place
 
 	allProcesses bool // NVML lists all of them
 
@@ -122,7 +125,8 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 			Now:          time.Now,
 		}),
 		owners: cgroup.NewReader(cfg.ProcRoot),
-		batch:  batchBuilder{version: set.BuildInfo.Version, node: cfg.NodeName, cluster: cfg.ClusterName},
+		out:    pdatagpu.Writer{Scope: pdatagpu.Scope{Name: metadata.ScopeName, Version: set.BuildInfo.Version}},
+		place:  gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
 
 		allProcesses: allProcesses,
 	}, nil
@@ -202,7 +206,7 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 			return // Shutdown has said so
 		}
 		r.settings.Logger.Warn("NVML does not answer; collecting goes on when it does.", zap.Duration("after", stuckAfter))
-		componentstatus.ReportStatus(r.host, componentstatus.NewRecoverableErrorEvent(errors.New("NVML does not answer")))
+		base.ReportStatus(r.host, errors.New("NVML does not answer"))
 	})
 	points, result, err := r.read()
 	if !stuck.Stop() {
@@ -213,7 +217,9 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	}
 	r.metrics.collected(ctx, result, time.Since(began), r.collector.Stats())
 	r.tell(result, err)
-	md, owners := r.batch.build(points, pcommon.NewTimestampFromTime(began), r.owners.Owner)
+	frame, owners := frameOf(r.place, began, points, r.owners.Owner)
+	md := pmetric.NewMetrics()
+	r.out.Write([]*gpudata.Frame{frame}, md)
 	r.metrics.processes(ctx, owners)
 	n := md.DataPointCount()
 	if n == 0 {
@@ -304,9 +310,5 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 	case outcomeDriverLost:
 		logger.Warn("The driver went while NVML was read.", zap.Error(err))
 	}
-	if err != nil {
-		componentstatus.ReportStatus(r.host, componentstatus.NewRecoverableErrorEvent(err))
-	} else {
-		componentstatus.ReportStatus(r.host, componentstatus.NewEvent(componentstatus.StatusOK))
-	}
+	base.ReportStatus(r.host, err)
 }

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/metricswitch"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
@@ -95,12 +95,12 @@ func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 	assert.Contains(t, all, "nvmlDeviceGetPcieThroughput")
 	assert.Contains(t, all, "nvmlDeviceGetProcessUtilization")
 	assert.NotContains(t, asked(t, func(cfg *Config) {
-		cfg.Metrics = metricswitch.Config{"gpu.pcie.throughput": {Enabled: new(false)}, "gpu.pcie.utilization": {Enabled: new(false)}}
+		cfg.Metrics = base.Metrics{"gpu.pcie.throughput": {Enabled: new(false)}, "gpu.pcie.utilization": {Enabled: new(false)}}
 	}), "PcieThroughput")
 	assert.NotContains(t, asked(t, func(cfg *Config) {
-		cfg.Metrics = metricswitch.Config{}
+		cfg.Metrics = base.Metrics{}
 		for _, m := range ofProcesses {
-			cfg.Metrics[m.Name] = metricswitch.Switch{Enabled: new(false)}
+			cfg.Metrics[m.Name] = base.MetricSwitch{Enabled: new(false)}
 		}
 	}), "Process")
 	assert.Equal(t, "nvmlSystemGetDriverVersion nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetUUID nvmlDeviceGetName "+

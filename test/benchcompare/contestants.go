@@ -60,6 +60,7 @@ receivers:
   dcgm:
     collection_interval: %[1]s
     timeout: %[1]s
+    hand_over: true
     endpoints:
 %[2]sprocessors:
   gpu_synthesizer:

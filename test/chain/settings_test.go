@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
@@ -68,7 +68,7 @@ func integers(value any, field string, yield func(field string)) {
 		for key, inner := range value {
 			integers(inner, strings.TrimPrefix(field+confmap.KeyDelimiter+key, confmap.KeyDelimiter), yield)
 		}
-	case int, int32, int64, uint16, uint32, uint64, time.Duration, strictconf.Bytes:
+	case int, int32, int64, uint16, uint32, uint64, time.Duration, kube.Bytes:
 		yield(field)
 	}
 }

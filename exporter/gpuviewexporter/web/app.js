@@ -10,7 +10,12 @@ const details = new Details(model);
 const state = {node: "", namespace: "", model: "", tile: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
 const hint = $("explain").textContent;
-let online = false;
+// The longest time between two patches, in seconds.
+const heartbeat = 15;
+// Why updates, or all that is shown, do not come; "" when they do.
+const trouble = {updates: "Connecting", snapshot: ""};
+const lost = "Connection lost, trying again";
+const refused = "Refused by the server, trying again";
 let answered = false;
 
 const table = new Table(model, {
@@ -179,34 +184,40 @@ function tellMissing(all) {
 function status() {
   const all = [...model.devices.values()];
   const seen = all.filter((d) => !d.lost);
-  const said = !online ? "Connection lost, trying again" : !answered ? "Connected" : !all.length ? "Connected, nothing has come yet"
-    : seen.length ? "Live" : "Connected, nothing new comes";
-  $("dot").className = !online ? "off" : said === "Live" ? "on" : "late";
+  const broken = trouble.updates || trouble.snapshot;
+  const {known, down} = model.exporters;
+  // The newest window may be of before; the nvml receiver goes on without exporters.
+  const silent = down.length && down.length === known && model.newest < Math.max(...down.map((e) => e.since)) + model.window;
+  const said = broken ? broken : !answered ? "Connected" : !all.length ? "Connected, nothing has come yet"
+    : !seen.length ? "Connected, nothing new comes" : silent ? "Connected, no exporter answers" : "Live";
+  $("dot").className = broken ? "off" : said === "Live" ? "on" : "late";
   write($("connection"), said);
   const age = answered && model.newest && !seen.length ? `, ${duration(Math.max(0, model.now - model.newest))} ago` : "";
   write($("window"), answered && model.newest ? `· ${duration(model.window)} window up to ${clock(model.newest)}${age}` : "");
-  if (answered) banner(all, seen);
+  if (answered) banner(all, seen, broken);
 }
 
 // write leaves a text alone that is the same: a screen reader would say it again.
 function write(e, said) { if (e.textContent !== said) e.textContent = said; }
 
-function banner(all, seen) {
+function banner(all, seen, broken) {
   const {known, heard, down} = model.exporters;
   const says = [];
-  if (down.length) {
+  // What was said of exporters may no longer be true without a connection.
+  if (down.length && !broken) {
     const listed = down.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}`).join(", ");
     says.push([down.length === known ? "No exporter answers." : `${down.length.toLocaleString()} of ${known.toLocaleString()} exporters do not answer.`,
       `${listed}${down.length > 3 ? ` and ${(down.length - 3).toLocaleString()} more` : ""}.`]);
   } else if (all.length && !seen.length) {
-    const why = known ? "The exporters answer: see the pipeline between them and gpu_view."
-      : heard ? `Nothing was heard of the exporters since ${clock(heard)}: see the collectors that scrape them.`
-      : "It is not known why: gpu.exporter.up does not come.";
+    const why = broken ? "The page has no connection to gpu_view."
+      : !heard ? "It is not known why: gpu.exporter.up does not come."
+      : model.now - heard > (model.window || 60) + heartbeat ? `Nothing was heard of the exporters since ${clock(heard)}: see the collectors that scrape them.`
+      : "The exporters answer: see the pipeline between them and gpu_view.";
     says.push([`Nothing has come since ${clock(Math.max(...all.map((d) => d.end || d.seen)))}.`, why]);
   }
-  for (const l of model.limits) {
-    says.push([`Not everything is shown: ${l.setting || "a limit"} is reached.`,
-      `Of ${l.of}, ${l.limit.toLocaleString()} are kept; others are refused. ${l.setting ? `Raise ${l.setting} of gpu_view.` : "Find what makes so many."}`]);
+  for (const l of broken ? [] : model.limits) {
+    says.push([`Not everything is shown: ${l.setting || "a limit"} of ${l.component} is reached.`,
+      `Of ${l.of}, ${l.limit.toLocaleString()} are kept; others are refused. ${l.setting ? "Raise it, or find" : "Find"} what makes so many.`]);
   }
   const text = says.flat().join("\n");
   if ($("banner").dataset.says === text) return;
@@ -324,17 +335,22 @@ const silence = 40_000;
 async function load() {
   if (waiting) return;
   waiting = [];
+  let why = lost;
   try {
     const answer = await fetch("api/devices");
-    if (!answer.ok) throw new Error(String(answer.status));
+    if (!answer.ok) {
+      why = refused;
+      throw new Error(String(answer.status));
+    }
     model.load(await answer.json());
+    trouble.snapshot = "";
     const kept = waiting;
     waiting = null;
     if (!kept.every((p) => model.apply(p))) return load();
     show();
   } catch {
     waiting = null;
-    connection(false);
+    connection("snapshot", why);
     setTimeout(load, 3000);
   }
 }
@@ -352,27 +368,28 @@ function show() {
   if (first) requestAnimationFrame(() => performance.mark("rows"));
 }
 
-function connection(on) {
-  online = on;
+function connection(part, why) {
+  trouble[part] = why;
   status();
 }
 
 function connect() {
   const events = new EventSource("events");
   const again = (after) => { events.close(); clearInterval(watch); setTimeout(connect, after); };
-  // A patch comes at least every 15 s. A connection that says nothing for longer is no connection, though
-  // the browser may not know yet.
+  // A connection that says nothing for longer than a heartbeat is no connection, though the browser may
+  // not know yet.
   let last = performance.now();
   const watch = setInterval(() => {
     if (performance.now() - last < silence) return;
-    connection(false);
+    connection("updates", lost);
     again(0);
   }, 1000);
-  events.addEventListener("open", () => { last = performance.now(); connection(true); load(); });
+  events.addEventListener("open", () => { last = performance.now(); connection("updates", ""); load(); });
   events.addEventListener("error", () => {
-    connection(false);
-    // An answer that is not a stream, as when too many pages are open, ends the source for good.
-    if (events.readyState === EventSource.CLOSED) again(5000);
+    // An answer that is not a stream ends the source for good.
+    const closed = events.readyState === EventSource.CLOSED;
+    connection("updates", closed ? refused : lost);
+    if (closed) again(5000);
   });
   events.addEventListener("message", (e) => {
     last = performance.now();

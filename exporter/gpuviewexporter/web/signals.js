@@ -132,7 +132,7 @@ export function why(d, kind, names = needs[kind].names) {
   const told = d.verdictsOn(names);
   if (!told.length) return usual;
   const lacking = told.filter((v) => v.reason);
-  if (!lacking.length) return "The exporter gives it, and no window has it yet: a counter's first window has no increase.";
+  if (!lacking.length) return "The exporter gives it, and no window has it: a counter's first window has no increase, and a limit may refuse it.";
   // The same reason is said once, with all it is about.
   const about = Map.groupBy(lacking, (v) => v.reason.text);
   return [...about].map(([text, of]) => {
@@ -141,11 +141,11 @@ export function why(d, kind, names = needs[kind].names) {
   }).join("\n");
 }
 
-// lostWhy says since when nothing comes from a device, and why where that is known.
+// lostWhy says why nothing comes from a device where that is known, else since when. The last window
+// may end after its exporter did.
 function lostWhy(d) {
-  const since = `Nothing since ${clock(d.end || d.seen)}`;
-  return d.lost === true ? `${since}: the device, its exporter or the way from there is gone.`
-    : `${since}: ${d.lost.url} does not answer since ${clock(d.lost.since)}.`;
+  return d.lost === true ? `Nothing since ${clock(d.end || d.seen)}: the device, its exporter or the way from there is gone.`
+    : `${d.lost.url} does not answer since ${clock(d.lost.since)}.`;
 }
 
 // diagnosed says whether it is known which signals the exporter gives of a device.

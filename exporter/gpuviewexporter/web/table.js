@@ -269,7 +269,7 @@ const sharing = new Map([["time_slicing", "time-sliced"], ["mps", "MPS"], ["dra_
 // Cells that are text.
 const texts = {
   device: (model, d) => {
-    const seen = d.lost ? `last seen ${clock(d.end || d.seen)}` : "";
+    const seen = d.lost ? `until ${clock(d.end || d.seen)}` : "";
     return d.board || d.parent
       ? {main: d.profile || d.id.split("/").pop(), sub: seen || `${d.name || ""} ${d.id.split("/").pop()}`.trim(), title: d.id}
       : {main: d.name || d.id, sub: narrow.matches ? d.node : seen || d.model, title: `${d.id}\n${d.model}`, tags: d.instances ? [`${d.instances.length} MIG`] : []};

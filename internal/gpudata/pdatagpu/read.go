@@ -61,6 +61,7 @@ type frameKey struct {
 
 type resourceKey struct {
 	place  gpudata.Place
+	host   string
 	holder gpudata.Holder
 }
 
@@ -76,8 +77,8 @@ func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 		described: map[*gpudata.DeviceFrame]bool{},
 	}
 	for _, rm := range md.ResourceMetrics().All() {
-		in := input{batch: b, rm: rm, place: placeOf(rm.Resource().Attributes()), holder: holderOf(rm.Resource().Attributes())}
-		key := resourceKey{in.place, in.holder}
+		in := input{batch: b, rm: rm, place: placeOf(rm.Resource().Attributes()), host: text(rm.Resource().Attributes(), signal.HostName), holder: holderOf(rm.Resource().Attributes())}
+		key := resourceKey{in.place, in.host, in.holder}
 		if _, known := b.resources[key]; !known {
 			b.resources[key] = rm
 		}
@@ -142,6 +143,7 @@ type input struct {
 	batch  *Batch
 	rm     pmetric.ResourceMetrics
 	place  gpudata.Place
+	host   string
 	holder gpudata.Holder
 }
 
@@ -272,7 +274,7 @@ func (in *input) frame(time int64) *gpudata.Frame {
 	}
 	f, ok := b.frames[key]
 	if !ok {
-		f = gpudata.NewFrame(in.place, time)
+		f = &gpudata.Frame{Place: in.place, Host: in.host, Time: time}
 		b.frames[key] = f
 		b.Frames = append(b.Frames, f)
 	}

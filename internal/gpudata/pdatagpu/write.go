@@ -12,83 +12,140 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Scope is the instrumentation scope of what a component adds.
+// Scope is the instrumentation scope of what a component makes.
 type Scope struct{ Name, Version string }
 
 // Add writes what was added to the frames since they were read into the batch's metrics,
 // but for metrics that are disabled. Points go to the Resource that the batch has for their
 // place and holder, and to a new one where it has none.
 func (b *Batch) Add(s Scope, disabled map[*signal.Metric]bool) {
-	w := writer{batch: b, scope: s, disabled: disabled, metrics: map[metricKey]pmetric.NumberDataPointSlice{}, scopes: map[pmetric.ResourceMetrics]pmetric.MetricSlice{}}
+	w := Writer{Scope: s, Disabled: disabled}
+	w.begin(b.Metrics, b.resources)
 	for _, f := range b.Frames {
-		w.frame(f)
+		w.frame(f, (*gpudata.Samples).Added)
 	}
 }
 
-// writer adds points to a batch.
-type writer struct {
-	batch    *Batch
-	scope    Scope
-	disabled map[*signal.Metric]bool
-	scopes   map[pmetric.ResourceMetrics]pmetric.MetricSlice
-	metrics  map[metricKey]pmetric.NumberDataPointSlice
+// maxDescriptions bounds the devices whose description a Writer remembers.
+const maxDescriptions = 100_000
+
+// Writer makes metrics of frames. It remembers what describes devices from call to call,
+// and is not safe for concurrent use.
+type Writer struct {
+	Scope Scope
+	// Disabled metrics are not written.
+	Disabled map[*signal.Metric]bool
+
+	md        pmetric.Metrics
+	resources map[resourceKey]pmetric.ResourceMetrics
+	outputs   map[resourceKey]*output
+	last      *output
+	lastKey   resourceKey
+
+	descriptions map[gpudata.Device]description
+	sizes        map[*signal.Metric]int // points of a metric of a place in the last call
 }
 
-type metricKey struct {
-	resource pmetric.ResourceMetrics
-	metric   *signal.Metric
+// output is the metrics of our scope in one Resource.
+type output struct {
+	metrics pmetric.MetricSlice
+	points  map[*signal.Metric]pmetric.NumberDataPointSlice
 }
 
-func (w *writer) frame(f *gpudata.Frame) {
-	for _, d := range f.Devices {
-		var described pcommon.Map
-		attrs := func() pcommon.Map {
-			if described == (pcommon.Map{}) {
-				described = pcommon.NewMap()
-				putDevice(described, d)
+// description is what describes a device, and the attributes made of it.
+type description struct {
+	of    gpudata.Description
+	attrs pcommon.Map
+}
+
+// Write appends all that frames hold to a batch of metrics.
+func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
+	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
+	for _, f := range frames {
+		w.frame(f, (*gpudata.Samples).All)
+		for _, d := range f.Devices {
+			w.holders(f, d)
+			if d.Listed {
+				w.point(f, d, gpudata.Holder{}, &gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(d.Count)})
 			}
-			return described
 		}
-		for i, added := 0, d.Samples.Added(); i < len(added); i++ {
-			if dp, ok := w.point(f, gpudata.Holder{}, &added[i]); ok {
-				attrs().CopyTo(dp.Attributes())
+	}
+	if w.sizes == nil {
+		w.sizes = map[*signal.Metric]int{}
+	}
+	for key, o := range w.outputs {
+		if key.holder.IsZero() {
+			for m, dps := range o.points {
+				w.sizes[m] = dps.Len()
+			}
+		}
+	}
+	w.begin(pmetric.Metrics{}, nil)
+}
+
+func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.ResourceMetrics) {
+	w.md, w.resources, w.last = md, resources, nil
+	w.outputs = map[resourceKey]*output{}
+	if w.descriptions == nil || len(w.descriptions) > maxDescriptions {
+		w.descriptions = map[gpudata.Device]description{}
+	}
+}
+
+// frame writes the samples of a frame that which returns.
+func (w *Writer) frame(f *gpudata.Frame, which func(*gpudata.Samples) []gpudata.Sample) {
+	for _, d := range f.Devices {
+		for i, samples := 0, which(&d.Samples); i < len(samples); i++ {
+			if dp, ok := w.point(f, d, gpudata.Holder{}, &samples[i]); ok {
 				putAllocation(dp.Attributes(), &d.Allocation)
-				putSample(dp.Attributes(), &added[i])
+				putSample(dp.Attributes(), &samples[i])
 			}
 		}
 		for _, u := range d.Users {
-			for i, added := 0, u.Samples.Added(); i < len(added); i++ {
-				if dp, ok := w.point(f, u.Holder, &added[i]); ok {
-					attrs().CopyTo(dp.Attributes())
+			for i, samples := 0, which(&u.Samples); i < len(samples); i++ {
+				if dp, ok := w.point(f, d, u.Holder, &samples[i]); ok {
 					putUser(dp.Attributes(), u)
-					putSample(dp.Attributes(), &added[i])
+					putSample(dp.Attributes(), &samples[i])
 				}
 			}
 		}
 		for _, p := range d.Processes {
-			for i, added := 0, p.Samples.Added(); i < len(added); i++ {
-				if dp, ok := w.point(f, p.Holder, &added[i]); ok {
-					attrs().CopyTo(dp.Attributes())
+			for i, samples := 0, which(&p.Samples); i < len(samples); i++ {
+				if dp, ok := w.point(f, d, p.Holder, &samples[i]); ok {
 					putProcess(dp.Attributes(), p)
-					putSample(dp.Attributes(), &added[i])
+					putSample(dp.Attributes(), &samples[i])
 				}
 			}
 		}
 	}
 }
 
-// point begins a point of a holder, or of the place for nobody. It returns false for a
-// metric that is disabled.
-func (w *writer) point(f *gpudata.Frame, h gpudata.Holder, s *gpudata.Sample) (pmetric.NumberDataPoint, bool) {
-	if w.disabled[s.Metric] {
+// holders writes who holds a device.
+func (w *Writer) holders(f *gpudata.Frame, d *gpudata.DeviceFrame) {
+	for _, u := range d.Users {
+		if !u.Holds {
+			continue
+		}
+		if dp, ok := w.point(f, d, u.Holder, &gpudata.Sample{Metric: signal.GPUDeviceHolder, Value: 1}); ok {
+			putUser(dp.Attributes(), u)
+			put(dp.Attributes(), signal.HolderSource, u.Source)
+		}
+	}
+}
+
+// point begins a point about a device, of a holder, or of the place for nobody. It returns
+// false for a metric that is disabled.
+func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holder, s *gpudata.Sample) (pmetric.NumberDataPoint, bool) {
+	if w.Disabled[s.Metric] {
 		return pmetric.NumberDataPoint{}, false
 	}
-	rm := w.resource(f.Place, h)
-	key := metricKey{rm, s.Metric}
-	dps, ok := w.metrics[key]
+	o := w.output(f, h)
+	dps, ok := o.points[s.Metric]
 	if !ok {
-		dps = points.Begin(w.scopeOf(rm).AppendEmpty(), s.Metric)
-		w.metrics[key] = dps
+		dps = points.Begin(o.metrics.AppendEmpty(), s.Metric)
+		if h.IsZero() {
+			dps.EnsureCapacity(w.sizes[s.Metric])
+		}
+		o.points[s.Metric] = dps
 	}
 	dp := dps.AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
@@ -101,40 +158,62 @@ func (w *writer) point(f *gpudata.Frame, h gpudata.Holder, s *gpudata.Sample) (p
 	default:
 		dp.SetDoubleValue(s.Value)
 	}
+	described := w.describe(d)
+	attrs := dp.Attributes()
+	attrs.EnsureCapacity(described.Len() + len(s.More) + 1)
+	described.CopyTo(attrs)
 	return dp, true
 }
 
-// scopeOf returns the metrics of our scope in a Resource.
-func (w *writer) scopeOf(rm pmetric.ResourceMetrics) pmetric.MetricSlice {
-	ms, ok := w.scopes[rm]
-	if !ok {
-		sm := rm.ScopeMetrics().AppendEmpty()
-		sm.Scope().SetName(w.scope.Name)
-		sm.Scope().SetVersion(w.scope.Version)
-		ms = sm.Metrics()
-		w.scopes[rm] = ms
+// output returns what is written under the Resource of a holder, or of the place.
+func (w *Writer) output(f *gpudata.Frame, h gpudata.Holder) *output {
+	key := resourceKey{f.Place, f.Host, h}
+	if w.last != nil && w.lastKey == key {
+		return w.last
 	}
-	return ms
+	o, ok := w.outputs[key]
+	if !ok {
+		sm := w.resource(key).ScopeMetrics().AppendEmpty()
+		sm.Scope().SetName(w.Scope.Name)
+		sm.Scope().SetVersion(w.Scope.Version)
+		o = &output{metrics: sm.Metrics(), points: map[*signal.Metric]pmetric.NumberDataPointSlice{}}
+		w.outputs[key] = o
+	}
+	w.last, w.lastKey = o, key
+	return o
 }
 
-// resource returns the Resource of a holder, or of the place for nobody.
-func (w *writer) resource(p gpudata.Place, h gpudata.Holder) pmetric.ResourceMetrics {
-	key := resourceKey{p, h}
-	rm, ok := w.batch.resources[key]
+// resource returns the Resource of a holder, or of the place for nobody. What the batch
+// says of the place beside its identity, a new Resource of a holder says too.
+func (w *Writer) resource(key resourceKey) pmetric.ResourceMetrics {
+	rm, ok := w.resources[key]
 	if ok {
 		return rm
 	}
-	rm = w.batch.Metrics.ResourceMetrics().AppendEmpty()
+	rm = w.md.ResourceMetrics().AppendEmpty()
 	attrs := rm.Resource().Attributes()
-	if of, known := w.batch.resources[resourceKey{place: p}]; known && !h.IsZero() {
+	if of, known := w.resources[resourceKey{place: key.place, host: key.host}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
 	} else {
-		put(attrs, signal.K8sNodeName, p.Node)
-		put(attrs, signal.K8sClusterName, p.Cluster)
+		put(attrs, signal.HostName, key.host)
+		put(attrs, signal.K8sNodeName, key.place.Node)
+		put(attrs, signal.K8sClusterName, key.place.Cluster)
 	}
-	putHolder(attrs, &h)
-	w.batch.resources[key] = rm
+	putHolder(attrs, &key.holder)
+	w.resources[key] = rm
 	return rm
+}
+
+// describe returns what describes a device on each of its points, without an allocation.
+func (w *Writer) describe(d *gpudata.DeviceFrame) pcommon.Map {
+	known, ok := w.descriptions[d.Device]
+	if ok && known.of == d.Description {
+		return known.attrs
+	}
+	known = description{d.Description, pcommon.NewMap()}
+	putDevice(known.attrs, d)
+	w.descriptions[d.Device] = known
+	return known.attrs
 }
 
 func putHolder(attrs pcommon.Map, h *gpudata.Holder) {
@@ -171,6 +250,9 @@ func putUser(attrs pcommon.Map, u *gpudata.User) {
 }
 
 func putAllocation(attrs pcommon.Map, a *gpudata.Allocation) {
+	if *a == (gpudata.Allocation{}) {
+		return
+	}
 	put(attrs, signal.ResourceClaimName, a.Claim)
 	put(attrs, signal.ResourceClaimUID, a.ClaimUID)
 	put(attrs, signal.DeviceClassName, a.Class)

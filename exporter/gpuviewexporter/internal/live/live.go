@@ -1,5 +1,5 @@
 // Package live tells the store to the page: the newest window of every device
-// with a curve of the kept time, and after that what changed. It is pure.
+// with a curve of the kept time, and after that what changed.
 package live
 
 import (
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
@@ -47,7 +48,8 @@ type Snapshot struct {
 	XIDs    []XIDText `json:"xids,omitempty"`
 	Devices []Device  `json:"devices"`
 	Demand  []Demand  `json:"demand"`
-	// Exporters say which exporters do not answer, Limits what refuses points.
+	// Exporters say which exporters do not answer, Limits what refuses something: of
+	// gpu_view, and of other components in its process.
 	Exporters Exporters `json:"exporters"`
 	Limits    []Limit   `json:"limits"`
 }
@@ -73,8 +75,10 @@ type Exporter struct {
 	Beside bool `json:"beside,omitempty"`
 }
 
-// Limit is a limit that refuses points.
+// Limit is a limit that refuses something.
 type Limit struct {
+	// Component is the id of the component that has it.
+	Component string `json:"component"`
 	// Setting raises it; empty where nothing does.
 	Setting string `json:"setting,omitempty"`
 	Limit   int    `json:"limit"`
@@ -291,7 +295,10 @@ func build(v *store.View, after uint64) *Snapshot {
 		Devices: []Device{}, Demand: []Demand{}, Limits: []Limit{}, Exporters: exporters(v),
 	}
 	for _, l := range v.Refusing() {
-		out.Limits = append(out.Limits, Limit{l.Setting(), v.Limit(l), l.Of()})
+		out.Limits = append(out.Limits, Limit{"gpu_view", l.Setting(), v.Limit(l), l.Of()})
+	}
+	for _, l := range base.Reached(time.Unix(0, v.Now)) {
+		out.Limits = append(out.Limits, Limit{l.Component, l.Setting, l.Value, l.What})
 	}
 	codes := map[int]bool{}
 	verdicts := map[string]int{}

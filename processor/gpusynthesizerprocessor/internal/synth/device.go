@@ -8,6 +8,8 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Place is where a device was seen.
@@ -23,6 +25,10 @@ type DRA struct {
 	Claim, Driver, Pool, Device string
 }
 
+func (d DRA) allocation() gpudata.Allocation {
+	return gpudata.Allocation{Claim: d.Claim, Driver: d.Driver, Pool: d.Pool, Device: d.Device}
+}
+
 // Device is a board or a MIG instance. It lives as long as scrapes name it.
 type Device struct {
 	// ID is the hw.id.
@@ -36,10 +42,16 @@ type Device struct {
 	Instance string
 	// Place is where the device is. A device that moves is another one.
 	Place Place
+	// known is what the catalogue has of the model of that name.
+	known struct {
+		name  string
+		model dcgm.Model
+	}
 	// DRA is the one allocation that all rows of the last scrape agree on.
 	DRA DRA
-	// Version grows when one of the describing fields above changes.
-	Version uint64
+	// frame is of the scrape at hand and used again in another batch than this one.
+	frame *gpudata.DeviceFrame
+	batch uint64
 
 	number int // Instance as a number, to find the lowest
 
@@ -88,24 +100,55 @@ func (d *Device) counter(i int) *float64 {
 
 // describe takes over what a row says about the device.
 func (d *Device) describe(r *Row) {
-	changed := set(&d.Name, r.name)
-	changed = set(&d.Model, r.model) || changed
-	changed = set(&d.Profile, r.profile) || changed
-	changed = set(&d.MIGUUID, r.migUUID) || changed
-	changed = set(&d.Driver, r.driver) || changed
-	changed = set(&d.Serial, r.serial) || changed
-	if changed {
-		d.Version++
+	set(&d.Name, r.name)
+	set(&d.Model, r.model)
+	set(&d.Profile, r.profile)
+	set(&d.MIGUUID, r.migUUID)
+	set(&d.Driver, r.driver)
+	set(&d.Serial, r.serial)
+}
+
+// model returns what the catalogue has of the device's model, which is asked once a name.
+func (d *Device) model() *dcgm.Model {
+	if d.known.name != d.Model {
+		d.known.name, d.known.model = d.Model, dcgm.LookupModel(d.Model)
 	}
+	return &d.known.model
+}
+
+// describeBoard gives a board that no row names what its instances' rows say of it.
+func (d *Device) describeBoard(instance *Device) {
+	set(&d.Name, instance.Name)
+	set(&d.Model, instance.Model)
+	set(&d.Driver, instance.Driver)
+	set(&d.Serial, instance.Serial)
 }
 
 // set replaces a text by another one that says something.
-func set(text *string, by string) bool {
-	if by == "" || *text == by {
-		return false
+func set(text *string, by string) {
+	if by != "" {
+		*text = by
 	}
-	*text = by
-	return true
+}
+
+// begin returns the device's part of a new frame of a batch.
+func (d *Device) begin(place gpudata.Place, batch uint64) *gpudata.DeviceFrame {
+	if d.frame == nil || d.batch == batch {
+		d.frame = &gpudata.DeviceFrame{Device: gpudata.NewDevice(place, d.ID)}
+	}
+	d.batch = batch
+	d.frame.Reset()
+	d.frame.Observed = true
+	d.frame.Description = gpudata.Description{
+		Name: d.Name, Model: d.Model, Vendor: signal.VendorNVIDIA, Driver: d.Driver,
+		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Allocation: d.DRA.allocation(),
+	}
+	if d.Parent != nil {
+		d.frame.Parent = d.Parent.ID
+	} else {
+		d.frame.Serial = d.Serial
+	}
+	return d.frame
 }
 
 // Row is what the labels of a row say, resolved to the device it is about. It
@@ -228,7 +271,7 @@ func (s *Synthesizer) device(place Place, board, instance string) *Device {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		d = &Device{ID: board + "/gi" + instance, Parent: b, Instance: instance, Place: place, claims: b.claims}
+		d = &Device{ID: dcgm.InstanceID(board, instance), Parent: b, Instance: instance, Place: place, claims: b.claims}
 		if n, err := strconv.Atoi(instance); err == nil {
 			d.number = n
 		}

@@ -2,6 +2,7 @@ package synth
 
 import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -67,13 +68,13 @@ func (e *emitter) signals(d *diagnose.Device) {
 		if v.Elsewhere {
 			continue
 		}
-		p := Point{
-			Metric: signal.GPUSignalAvailable, Device: e.a.device, Own: v.Signal.Name(),
-			Reason: v.Reason.String(), Time: e.time,
+		sample := gpudata.Sample{
+			Metric: signal.GPUSignalAvailable, Own: v.Signal.Name(),
+			More: []gpudata.Attr{{Key: signal.Reason, Text: v.Reason.String()}},
 		}
 		if v.Available {
-			p.Int = 1
+			sample.Value = 1
 		}
-		e.send(p)
+		e.to.Samples.Add(sample)
 	}
 }

@@ -1,36 +1,12 @@
 package synth
 
 import (
-	"math"
 	"strconv"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
-
-// Point is one sample of the output contract.
-type Point struct {
-	Metric *signal.Metric
-	Device *Device
-	// Holder is the container or job whose Resource the point belongs to; nil for
-	// device series.
-	Holder *dcgm.Holder
-	// DRA is the holder's allocation, on points with a Holder.
-	DRA DRA
-	// Sharing is gpu.sharing.strategy, on points with a Holder; empty when the
-	// labels do not tell.
-	Sharing string
-	// Own is the value of the metric's own attribute; empty for metrics and
-	// points without one.
-	Own string
-	// Reason says why the signal of a gpu.signal.available point is missing.
-	Reason string
-	// Start and Time are nanoseconds since the epoch; a Start of 0 is unknown.
-	Start, Time int64
-	// Int is the value of integer metrics, Double that of the others.
-	Int    int64
-	Double float64
-}
 
 // direct lists the metrics that are one field's value.
 var direct = []struct {
@@ -146,18 +122,12 @@ func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	return mean, verdict == dcgm.Valid
 }
 
-// emitter writes the points of one device and sample time.
+// emitter adds the samples of one device to its frame.
 type emitter struct {
 	s    *Synthesizer
 	a    *accumulator
+	to   *gpudata.DeviceFrame
 	time int64
-	out  Point // the same for every point, which would be an allocation each
-}
-
-// send hands a point over.
-func (e *emitter) send(p Point) {
-	e.out = p
-	e.s.emit(&e.out)
 }
 
 func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
@@ -171,13 +141,7 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
 		e.s.stats.Dropped[DropSecondSource]++
 		return
 	}
-	p := Point{Metric: m, Device: e.a.device, Own: own, Start: start, Time: e.time}
-	if m.Int {
-		p.Int = int64(math.Round(v))
-	} else {
-		p.Double = v
-	}
-	e.send(p)
+	e.to.Samples.Add(gpudata.Sample{Metric: m, Own: own, Start: start, Value: v})
 }
 
 func (e *emitter) ratio(m *signal.Metric, own string, v float64) {
@@ -261,7 +225,7 @@ func (e *emitter) utilization() {
 
 func (e *emitter) links() {
 	d := e.a.device
-	model := dcgm.LookupModel(d.Model)
+	model := d.model()
 	pcie := model.PCIe
 	generation, hasGeneration := e.a.get(dcgm.PCIeMaxLinkGen)
 	width, hasWidth := e.a.get(dcgm.PCIeMaxLinkWidth)
@@ -318,35 +282,49 @@ var xidErrorTypes = func() (names [dcgm.MaxXID + 1]string) {
 
 func xidErrorType(code int) string { return xidErrorTypes[code] }
 
-// holders writes who holds the device according to the labels, and what their
-// processes use of it.
+// holders adds who holds the device according to the labels, and what their processes
+// use of it.
 func (e *emitter) holders() {
 	a := e.a
+	users := make([]*gpudata.User, len(a.holders))
 	for i := range a.holders {
 		h := &a.holders[i]
-		sharing := ""
+		u := e.to.User(holderOf(&h.Holder))
+		u.Holds, u.Source, u.Allocation = !e.s.disabled[signal.GPUDeviceHolder], signal.HolderSourceLabels, h.dra.allocation()
 		if h.timeSlice {
-			sharing = signal.SharingTimeSlicing
+			u.Strategy = signal.SharingTimeSlicing
 		}
-		e.held(signal.GPUDeviceHolder, h, sharing, 1, 0)
+		users[i] = u
 	}
+	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Text: a.sharing()}}
 	for _, u := range a.usage {
 		if !a.fields[u.field].bareRow {
 			continue // copies of the device's value, not processes beside it
 		}
-		sharing := a.sharing()
-		h := &a.holders[u.holder]
-		switch u.field {
-		case dcgm.FBUsed:
-			e.held(signal.K8sContainerGPUMemoryUsage, h, sharing, int64(math.Round(u.value)), 0)
-		case dcgm.GPUUtil:
-			v, clamped := dcgm.Clamp(u.value)
-			if clamped {
+		v, m := u.value, signal.K8sContainerGPUMemoryUsage
+		if u.field == dcgm.GPUUtil {
+			var clamped bool
+			m = signal.K8sContainerGPUUtilization
+			if v, clamped = dcgm.Clamp(v); clamped {
 				e.s.stats.Clamped++
 			}
-			e.held(signal.K8sContainerGPUUtilization, h, sharing, 0, v)
+		}
+		if !e.s.disabled[m] {
+			users[u.holder].Samples.Add(gpudata.Sample{Metric: m, Value: v, More: sharing})
 		}
 	}
+}
+
+// holderOf returns who the labels of a row name: a container of a pod, or one without, or
+// a job.
+func holderOf(h *dcgm.Holder) gpudata.Holder {
+	if h.Pod != "" {
+		return gpudata.Holder{Namespace: h.Namespace, Pod: h.Pod, UID: h.UID, Container: h.Container, Job: h.Job}
+	}
+	if id, ok := h.ContainerID(); ok {
+		return gpudata.Holder{ID: id, Job: h.Job}
+	}
+	return gpudata.Holder{Name: h.Container, Job: h.Job}
 }
 
 // sharing is what labels tell of how the device's holders share it.
@@ -363,14 +341,4 @@ func (a *accumulator) sharing() string {
 		return signal.SharingDRA
 	}
 	return signal.SharingTimeSlicing
-}
-
-func (e *emitter) held(m *signal.Metric, h *holder, sharing string, i int64, f float64) {
-	if e.s.disabled[m] {
-		return
-	}
-	e.send(Point{
-		Metric: m, Device: e.a.device, Holder: &h.Holder, DRA: h.dra, Sharing: sharing,
-		Time: e.time, Int: i, Double: f,
-	})
 }

@@ -144,23 +144,35 @@ type claim struct {
 	dropped        bool // its last rows were
 }
 
-// fieldSet is a set of fields.
+// fieldSet is a set of fields, in which fields that one series is made of count as one.
 type fieldSet [(dcgm.NumFields + 63) / 64]uint64
 
-// add adds a field. Fields that one series is made of count as one.
 func (f *fieldSet) add(id dcgm.ID) {
-	switch id {
-	case dcgm.GPUUtil:
-		id = dcgm.GREngineActive
-	case dcgm.XIDCount, dcgm.XIDTotal:
-		id = dcgm.XIDLast
-	case dcgm.FBFree, dcgm.FBTotal, dcgm.FBReserved:
-		id = dcgm.FBUsed
-	case dcgm.PCIeTXTotal, dcgm.PCIeRXTotal, dcgm.NVLinkTXTotal, dcgm.NVLinkRXTotal:
-		id -= dcgm.PCIeTXTotal - dcgm.PCIeTXRate
-	}
+	id = sameSeries[id]
 	f[id/64] |= 1 << (id % 64)
 }
+
+// sameSeries has for each field the first one of those that make the same series.
+var sameSeries = func() (first [dcgm.NumFields]dcgm.ID) {
+	for id := range first {
+		first[id] = dcgm.ID(id)
+	}
+	join := func(fields ...dcgm.ID) {
+		for _, id := range fields {
+			first[id] = fields[0]
+		}
+	}
+	join(dcgm.FBUsed, dcgm.FBFree, dcgm.FBTotal, dcgm.FBReserved)
+	join(dcgm.GREngineActive, dcgm.GPUUtil)
+	join(dcgm.XIDLast, dcgm.XIDCount, dcgm.XIDTotal)
+	for _, l := range links {
+		join(l.rate, l.total, l.coarse)
+	}
+	for _, e := range nvlinkErrors {
+		join(slices.Concat(e.sources...)...)
+	}
+	return first
+}()
 
 // claimsOf returns the claims on a board, nil when the limit is reached.
 func (s *Synthesizer) claimsOf(node, board string) *claims {

@@ -1,8 +1,6 @@
 package synth
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,14 +8,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 )
 
-// stateVersion is that of the encoding of stored state.
-const stateVersion = 1
+// StateVersion is that of [State].
+const StateVersion = 1
 
-// ErrState says that stored state cannot be used.
-var ErrState = errors.New("not a state of this version")
-
-// storedState is what survives a restart: where XID counting stood.
-type storedState struct {
+// State is what survives a restart, as JSON: where XID counting stood.
+type State struct {
 	Version int            `json:"version"`
 	Devices []storedDevice `json:"devices"`
 }
@@ -41,16 +36,17 @@ type storedCode struct {
 	Count int64 `json:"count"`
 }
 
-// Dirty reports whether XID state changed since it was last Saved.
-func (s *Synthesizer) Dirty() bool { return s.dirty }
+// TakeDirty reports whether the State changed since the last call.
+func (s *Synthesizer) TakeDirty() bool {
+	dirty := s.dirty
+	s.dirty = false
+	return dirty
+}
 
-// Saved says that what State returned is safe.
-func (s *Synthesizer) Saved() { s.dirty = false }
-
-// State encodes what has to survive a restart, so that an error which comes
+// State returns what has to survive a restart, so that an error which comes
 // while nobody scrapes is counted and none is counted twice.
-func (s *Synthesizer) State() ([]byte, error) {
-	out := storedState{Version: stateVersion}
+func (s *Synthesizer) State() *State {
+	out := &State{Version: StateVersion}
 	for k, d := range s.devices {
 		x := &d.xid
 		if x.since == 0 {
@@ -65,24 +61,17 @@ func (s *Synthesizer) State() ([]byte, error) {
 		}
 		out.Devices = append(out.Devices, stored)
 	}
-	return json.Marshal(out)
+	return out
 }
 
 // Restore takes over the state of an earlier process. now is the time in
 // nanoseconds since the epoch: events that the first scrape shows happened
-// before it, and their counters start there. Text that is no state of this
-// version leaves the Synthesizer as it was.
-func (s *Synthesizer) Restore(text []byte, now int64) error {
-	var in storedState
-	if err := json.Unmarshal(text, &in); err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
-	}
-	if in.Version != stateVersion {
-		return fmt.Errorf("%w: version %d", ErrState, in.Version)
-	}
+// before it, and their counters start there. A state that cannot be leaves the
+// Synthesizer as it was.
+func (s *Synthesizer) Restore(in *State, now int64) error {
 	for i := range in.Devices {
 		if !in.Devices[i].valid() {
-			return fmt.Errorf("%w: device %d", ErrState, i)
+			return fmt.Errorf("device %d", i)
 		}
 	}
 	s.swept = now

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -63,6 +64,8 @@ type Options struct {
 	ViolationMicroseconds bool
 	// MaxDevices bounds the devices known at a time. Must be positive.
 	MaxDevices int
+	// Cluster is k8s.cluster.name, empty where it is not configured.
+	Cluster string
 	// Disabled metrics are not made.
 	Disabled []*signal.Metric
 }
@@ -78,6 +81,7 @@ const lateLimit = 5 * time.Minute
 type Synthesizer struct {
 	microseconds bool
 	maxDevices   int
+	cluster      string
 	disabled     map[*signal.Metric]bool
 
 	devices map[deviceKey]*Device
@@ -97,7 +101,8 @@ type Synthesizer struct {
 	active    []*accumulator
 	pool      []*accumulator
 	stats     Stats
-	emit      func(*Point)
+	frames    []*gpudata.Frame // of the batch at hand
+	batch     uint64
 	splits    splits
 }
 
@@ -117,6 +122,7 @@ func New(o Options) *Synthesizer {
 	s := &Synthesizer{
 		microseconds: o.ViolationMicroseconds,
 		maxDevices:   o.MaxDevices,
+		cluster:      o.Cluster,
 		disabled:     make(map[*signal.Metric]bool, len(o.Disabled)),
 		devices:      map[deviceKey]*Device{},
 		claims:       map[boardKey]*claims{},
@@ -164,10 +170,11 @@ func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 // late for ever.
 func (s *Synthesizer) Arrived(at time.Duration) { s.arrived = at }
 
-// Flush makes the samples of the batch at hand and hands them to emit. Points
-// and what they refer to are valid during the call only, Devices beyond it.
-func (s *Synthesizer) Flush(emit func(*Point)) {
-	s.emit = emit
+// Flush returns the frames of the batch at hand, the oldest first. They are valid until
+// the next call.
+func (s *Synthesizer) Flush() []*gpudata.Frame {
+	s.frames = nil
+	s.batch++
 	s.assignSources()
 	rows := s.rows
 	if !slices.IsSortedFunc(rows, byScrape) {
@@ -185,7 +192,7 @@ func (s *Synthesizer) Flush(emit func(*Point)) {
 	}
 	clear(s.rows)
 	s.rows = s.rows[:0]
-	s.emit = nil
+	return s.frames
 }
 
 // byScrape orders rows by sample time, and those of one time by source.
@@ -220,9 +227,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 			board := s.accumulator(p)
 			board.mig = true
 			board.instances = append(board.instances, a)
-			if p.describeBoard(a.device) {
-				p.Version++
-			}
+			p.describeBoard(a.device)
 		}
 	}
 	for _, a := range s.active {
@@ -241,14 +246,14 @@ func (s *Synthesizer) scrape(rows []observation) {
 	if s.diagnosis != nil {
 		s.diagnosis.end()
 	}
+	begun := len(s.frames)
 	e := emitter{s: s, time: at}
 	for _, a := range s.active {
 		a.count(at)
-		e.a = a
-		if a.device.DRA != a.dra {
-			a.device.DRA = a.dra
-			a.device.Version++
-		}
+		a.device.DRA = a.dra
+		f := s.frame(a.device.Place, at, begun)
+		e.a, e.to = a, a.device.begin(f.Place, s.batch)
+		f.Append(e.to)
 		e.device()
 		if s.diagnosis != nil {
 			e.signals(s.diagnosis.devices[a.device])
@@ -262,12 +267,18 @@ func (s *Synthesizer) scrape(rows []observation) {
 	s.sweep(at)
 }
 
-// describeBoard gives a board that no row names what its instances' rows say of it.
-func (d *Device) describeBoard(instance *Device) bool {
-	changed := set(&d.Name, instance.Name)
-	changed = set(&d.Model, instance.Model) || changed
-	changed = set(&d.Driver, instance.Driver) || changed
-	return set(&d.Serial, instance.Serial) || changed
+// frame returns the frame of a place among those of this scrape, which begin at an index:
+// a batch may hold the rows of several nodes.
+func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
+	place := gpudata.Place{Cluster: s.cluster, Node: p.Node}
+	for _, f := range s.frames[begun:] {
+		if f.Place == place && f.Host == p.Host {
+			return f
+		}
+	}
+	f := &gpudata.Frame{Place: place, Host: p.Host, Time: at}
+	s.frames = append(s.frames, f)
+	return f
 }
 
 // fold adds one row to its device.

@@ -1,10 +1,10 @@
-package strictconf
+package component
 
 import "slices"
 
-// Nearest returns the name that the fewest changes of a letter make of this one,
+// nearest returns the name that the fewest changes of a letter make of this one,
 // the first of several.
-func Nearest(name string, names []string) string {
+func nearest(name string, names []string) string {
 	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }
 

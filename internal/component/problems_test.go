@@ -1,4 +1,4 @@
-package strictconf
+package component
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package metricswitch
+package component
 
 import (
 	"testing"
@@ -11,14 +11,14 @@ import (
 )
 
 // load reads the section as a component's configuration does.
-func load(t *testing.T, yaml string) (Config, error) {
+func load(t *testing.T, yaml string) (Metrics, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))
 	require.NoError(t, err)
 	conf, err := retrieved.AsConf()
 	require.NoError(t, err)
 	var of struct {
-		Metrics Config `mapstructure:"metrics"`
+		Metrics Metrics `mapstructure:"metrics"`
 	}
 	err = conf.Unmarshal(&of)
 	return of.Metrics, err
@@ -61,7 +61,7 @@ func TestWhatIsNoSwitchIsAnError(t *testing.T) {
 }
 
 func TestAnUnknownNameIsToldWithWhatIsAllowedAndTheNearest(t *testing.T) {
-	c := Config{"hw.pwoer": {}, "hw.energy": {}, "HW.Energy": {}}
+	c := Metrics{"hw.pwoer": {}, "hw.energy": {}, "HW.Energy": {}}
 	var said []string
 	for _, err := range c.Check([]string{"hw.temperature", "hw.power", "hw.energy"}) {
 		said = append(said, err.Error())
@@ -70,13 +70,13 @@ func TestAnUnknownNameIsToldWithWhatIsAllowedAndTheNearest(t *testing.T) {
 		`metrics has the key "HW.Energy": must be one of hw.temperature, hw.power, hw.energy; the nearest is hw.energy`,
 		`metrics has the key "hw.pwoer": must be one of hw.temperature, hw.power, hw.energy; the nearest is hw.power`,
 	}, said)
-	assert.Empty(t, Config{"hw.power": {}}.Check([]string{"hw.power"}))
+	assert.Empty(t, Metrics{"hw.power": {}}.Check([]string{"hw.power"}))
 }
 
 func TestDisabledAreThoseThatAreSwitchedOff(t *testing.T) {
-	c := Config{"hw.power": {Enabled: new(false)}, "hw.energy": {Enabled: new(true)}, "hw.temperature": {}}
+	c := Metrics{"hw.power": {Enabled: new(false)}, "hw.energy": {Enabled: new(true)}, "hw.temperature": {}}
 	all := []*signal.Metric{signal.HwEnergy, signal.HwPower, signal.HwTemperature}
 	assert.Equal(t, []*signal.Metric{signal.HwPower}, c.Disabled(all))
-	assert.Empty(t, Config(nil).Disabled(all))
-	assert.Equal(t, []string{"hw.energy", "hw.power", "hw.temperature"}, Names(all))
+	assert.Empty(t, Metrics(nil).Disabled(all))
+	assert.Equal(t, []string{"hw.energy", "hw.power", "hw.temperature"}, MetricNames(all))
 }

@@ -1,6 +1,4 @@
-// Package strictconf reads what components' configurations have in common where the
-// Collector's own decoding is lax: numbers that must be whole, and amounts of memory.
-package strictconf
+package component
 
 import (
 	"errors"
@@ -76,8 +74,8 @@ func unknown(field string, given any, t reflect.Type) []error {
 func suggest(field, key string, keys []string) string {
 	lower := strings.ToLower(key)
 	if len(keys) > 0 {
-		if nearest := Nearest(lower, keys); distance(lower, nearest) <= 1+len(key)/4 {
-			return fmt.Sprintf("did you mean %q?", join(field, nearest))
+		if known := nearest(lower, keys); distance(lower, known) <= 1+len(key)/4 {
+			return fmt.Sprintf("did you mean %q?", join(field, known))
 		}
 	}
 	return "must be one of " + strings.Join(keys, ", ")
@@ -153,11 +151,12 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// allowed says which numbers the type of value takes. Only NaN is none of a float's.
+// allowed says which numbers the type of value takes. A type with a notation of its own
+// says it by a method Notation. Only NaN is none of a float's.
 func allowed(value any) string {
-	switch value.(type) {
-	case Bytes:
-		return "a whole number of bytes or a quantity, as in 1536Mi"
+	switch value := value.(type) {
+	case interface{ Notation() string }:
+		return value.Notation()
 	case time.Duration:
 		return "a duration with its unit, as in 10s"
 	case float64:

@@ -1,33 +1,44 @@
-package strictconf_test
+package component
 
 import (
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
-
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
 )
 
 type nested struct {
 	Count *int32 `mapstructure:"count"`
 }
 
+// kilometres is a number with a notation of its own.
+type kilometres int64
+
+func (k *kilometres) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(strings.TrimSuffix(string(text), "km"), 10, 64)
+	*k = kilometres(n)
+	return err
+}
+
+func (kilometres) Notation() string { return "a number of kilometres, as in 3km" }
+
 type config struct {
 	Breaches int               `mapstructure:"breaches"`
 	Port     uint16            `mapstructure:"port"`
 	Ratio    float64           `mapstructure:"ratio"`
 	Interval time.Duration     `mapstructure:"interval"`
-	Floor    strictconf.Bytes  `mapstructure:"floor"`
+	Range    kilometres        `mapstructure:"range"`
 	Nested   nested            `mapstructure:"nested"`
 	List     []nested          `mapstructure:"list"`
 	ByName   map[string]nested `mapstructure:"by_name"`
 }
 
-func (c *config) Unmarshal(conf *confmap.Conf) error { return strictconf.Unmarshal(conf, c) }
+func (c *config) Unmarshal(conf *confmap.Conf) error { return Unmarshal(conf, c) }
 
 func TestANumberThatAnIntegerCannotHoldIsRefused(t *testing.T) {
 	type section = map[string]any
@@ -40,7 +51,7 @@ func TestANumberThatAnIntegerCannotHoldIsRefused(t *testing.T) {
 		"ratio is NaN: must be a number":                                                          {"ratio": math.NaN()},
 		"port is 65536: must be a whole number of at most 16 bits":                                {"port": 65536},
 		"interval is 0.5: must be a duration with its unit, as in 10s":                            {"interval": 0.5},
-		"floor is 1e+30: must be a whole number of bytes or a quantity, as in 1536Mi":             {"floor": 1e30},
+		"range is 1e+30: must be a number of kilometres, as in 3km":                               {"range": 1e30},
 		"nested::count is 0.5: must be a whole number of at most 32 bits":                         {"nested": section{"count": 0.5}},
 		"list[1]::count is 0.5: must be a whole number of at most 32 bits":                        {"list": []any{section{"count": 1}, section{"count": 0.5}}},
 		"by_name::a.b::count is 4294967296: must be a whole number of at most 32 bits":            {"by_name": section{"a.b": section{"count": 1 << 32}}},
@@ -53,35 +64,11 @@ func TestANumberThatAnIntegerCannotHoldIsRefused(t *testing.T) {
 func TestANumberThatIsWholePassesHoweverItIsWritten(t *testing.T) {
 	var cfg config
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
-		"breaches": 3.0, "port": 8080, "ratio": 0.5, "interval": "1.5s", "floor": "1.5Gi",
+		"breaches": 3.0, "port": 8080, "ratio": 0.5, "interval": "1.5s", "range": "15km",
 		"nested": map[string]any{"count": int64(-2)}, "list": nil,
 	}).Unmarshal(&cfg))
 	count := int32(-2)
 	assert.Equal(t, config{
-		Breaches: 3, Port: 8080, Ratio: 0.5, Interval: 1500 * time.Millisecond, Floor: 3 << 29, Nested: nested{Count: &count},
+		Breaches: 3, Port: 8080, Ratio: 0.5, Interval: 1500 * time.Millisecond, Range: 15, Nested: nested{Count: &count},
 	}, cfg)
-}
-
-func TestAnAmountOfMemoryIsANumberOfBytesOrAQuantity(t *testing.T) {
-	for text, want := range map[string]strictconf.Bytes{
-		"0": 0, "1048576": 1 << 20, "14000Mi": 14000 << 20, "1.5Gi": 3 << 29, "1Pi": 1 << 50,
-	} {
-		var b strictconf.Bytes
-		require.NoError(t, b.UnmarshalText([]byte(text)))
-		assert.Equal(t, want, b)
-	}
-	for _, text := range []string{"", "much", "-1Gi", "1025Ti", "1e30", "1GB", "NaN"} {
-		var b strictconf.Bytes
-		require.EqualError(t, b.UnmarshalText([]byte(text)),
-			`"`+text+`" is no amount of memory: must be a number of bytes or a quantity such as 14000Mi, 0 to 1Pi`)
-	}
-}
-
-func TestAnAmountOfMemoryIsPlausibleFromOneMebibyteToOnePebibyte(t *testing.T) {
-	for amount, want := range map[strictconf.Bytes]bool{
-		math.MinInt64: false, -1: false, 0: false, 1536: false, 1<<20 - 1: false,
-		1 << 20: true, 80 << 30: true, 1 << 50: true, 1<<50 + 1: false, math.MaxInt64: false,
-	} {
-		assert.Equal(t, want, amount.Plausible(), amount)
-	}
 }

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/confmap"
-	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/strictconf"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 const (
@@ -60,14 +59,14 @@ func (cfg *Config) Validate() error {
 	if !cfg.Enabled {
 		return nil
 	}
-	var p strictconf.Problems
+	var p base.Problems
 	if namespace := cfg.namespace(); namespace == "" {
 		p.Add(fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
 			"must be the namespace of the lease, or set enabled to false", podNamespaceEnv))
 	} else {
-		p.Check(isName(namespace), "namespace is %q: must be a namespace", namespace)
+		p.Check(base.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
 	}
-	p.Check(isName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
+	p.Check(base.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
 	p.Check(cfg.RetryPeriod >= minRetryPeriod, "retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod)
 	least := time.Duration(retryJitter * float64(cfg.RetryPeriod))
 	p.Check(cfg.RenewDeadline > least, "renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter)
@@ -76,8 +75,6 @@ func (cfg *Config) Validate() error {
 		"lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline)
 	return p.Err()
 }
-
-func isName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
 
 // namespace returns where the lease is, empty when nothing says it.
 func (cfg *Config) namespace() string {

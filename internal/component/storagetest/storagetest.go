@@ -10,21 +10,21 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension/xextension/storage"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/storageclient"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 // ID is how a configuration names a [Memory].
 var ID = component.MustNewID("memory_storage")
 
 // Memory is a storage extension that keeps values in memory, and a host that has it as
-// [ID]. Tests see and write values as the component does. Its methods are safe for
-// concurrent use.
+// [ID]. Tests see and write values as the component does, or raw, with their checksums.
+// Its methods are safe for concurrent use.
 type Memory struct {
 	component.StartFunc
 	component.ShutdownFunc
 
 	mu     sync.Mutex
-	values map[string]string
+	raw    map[string]string
 	err    error
 	writes int
 	closed bool
@@ -32,23 +32,39 @@ type Memory struct {
 
 // NewMemory returns a storage that holds these values.
 func NewMemory(values map[string]string) *Memory {
-	m := &Memory{values: map[string]string{}}
-	maps.Copy(m.values, values)
+	m := &Memory{raw: map[string]string{}}
+	for key, value := range values {
+		m.Put(key, value)
+	}
 	return m
 }
 
-// Values returns a copy of what the storage holds.
+// Values returns what the storage holds, without what is damaged.
 func (m *Memory) Values() map[string]string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.values)
+	values := map[string]string{}
+	for key, raw := range m.Raw() {
+		if value, err := base.Unseal(key, []byte(raw)); err == nil {
+			values[key] = string(value)
+		}
+	}
+	return values
 }
 
 // Put stores a value, as if it had been there before.
-func (m *Memory) Put(key, value string) {
+func (m *Memory) Put(key, value string) { m.PutRaw(key, string(base.Seal(key, []byte(value)))) }
+
+// Raw returns a copy of what the storage holds, as it holds it.
+func (m *Memory) Raw() map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.values[key] = value
+	return maps.Clone(m.raw)
+}
+
+// PutRaw stores what the storage is to hold.
+func (m *Memory) PutRaw(key, raw string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.raw[key] = raw
 }
 
 // Fail lets every operation fail from now on, or with nil none any more.
@@ -79,11 +95,8 @@ func (m *Memory) GetExtensions() map[component.ID]component.Component {
 
 // GetClient implements storage.Extension.
 func (m *Memory) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
-	return Plain(m.Client()), nil
+	return client{m}, nil
 }
-
-// Client returns a client for what a component calls the storage by itself.
-func (m *Memory) Client() storage.Client { return client{m} }
 
 type client struct{ m *Memory }
 
@@ -113,13 +126,13 @@ func (c client) Batch(_ context.Context, ops ...*storage.Operation) error {
 	for _, op := range ops {
 		switch op.Type {
 		case storage.Get:
-			if value, ok := c.m.values[op.Key]; ok {
+			if value, ok := c.m.raw[op.Key]; ok {
 				op.Value = []byte(value)
 			}
 		case storage.Set:
-			c.m.values[op.Key] = string(op.Value)
+			c.m.raw[op.Key] = string(op.Value)
 		case storage.Delete:
-			delete(c.m.values, op.Key)
+			delete(c.m.raw, op.Key)
 		}
 	}
 	return nil
@@ -129,47 +142,5 @@ func (c client) Close(context.Context) error {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	c.m.closed = true
-	return nil
-}
-
-// Plain is for the GetClient of a storage extension in a test: c sees values as the
-// component does, without the checksums of [storageclient.Open].
-func Plain(c storage.Client) storage.Client { return plain{c} }
-
-type plain struct{ storage.Client }
-
-func (p plain) Get(ctx context.Context, key string) ([]byte, error) {
-	value, err := p.Client.Get(ctx, key)
-	if err != nil || value == nil {
-		return nil, err
-	}
-	return storageclient.Seal(key, value), nil
-}
-
-func (p plain) Set(ctx context.Context, key string, sealed []byte) error {
-	value, err := storageclient.Unseal(key, sealed)
-	if err != nil {
-		return err
-	}
-	return p.Client.Set(ctx, key, value)
-}
-
-func (p plain) Batch(ctx context.Context, ops ...*storage.Operation) error {
-	inner := make([]*storage.Operation, len(ops))
-	for i, op := range ops {
-		value, err := storageclient.Unseal(op.Key, op.Value)
-		if err != nil {
-			return err
-		}
-		inner[i] = &storage.Operation{Type: op.Type, Key: op.Key, Value: value}
-	}
-	if err := p.Client.Batch(ctx, inner...); err != nil {
-		return err
-	}
-	for i, op := range ops {
-		if op.Type == storage.Get && inner[i].Value != nil {
-			op.Value = storageclient.Seal(op.Key, inner[i].Value)
-		}
-	}
 	return nil
 }

@@ -1,9 +1,9 @@
-package strictconf
+package kube
 
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Bytes is an amount of memory in bytes. In a configuration it is a number of bytes, or
@@ -20,7 +20,7 @@ const (
 // UnmarshalText implements [encoding.TextUnmarshaler]. The error names the text and what
 // is allowed.
 func (b *Bytes) UnmarshalText(text []byte) error {
-	q, err := resource.ParseQuantity(string(text))
+	q, err := quantity.ParseQuantity(string(text))
 	if err != nil || q.Sign() < 0 || q.CmpInt64(int64(MaxBytes)) > 0 {
 		return fmt.Errorf("%q is no amount of memory: must be a number of bytes or a quantity such as 14000Mi, 0 to %s", text, MaxBytes)
 	}
@@ -33,5 +33,8 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 // asks in Validate.
 func (b Bytes) Plausible() bool { return b >= MinBytes && b <= MaxBytes }
 
+// Notation says how the amount is written in a configuration.
+func (Bytes) Notation() string { return "a whole number of bytes or a quantity, as in 1536Mi" }
+
 // String returns the amount as a quantity.
-func (b Bytes) String() string { return resource.NewQuantity(int64(b), resource.BinarySI).String() }
+func (b Bytes) String() string { return quantity.NewQuantity(int64(b), quantity.BinarySI).String() }

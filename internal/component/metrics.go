@@ -1,0 +1,70 @@
+package component
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Metrics is the section metrics of a configuration, which switches single metrics on and
+// off by name:
+//
+//	metrics:
+//	  hw.energy:
+//	    enabled: false
+//
+// An entry without enabled ({}, or nothing) leaves the metric as it is by default.
+type Metrics map[string]MetricSwitch
+
+// MetricSwitch switches one metric.
+type MetricSwitch struct {
+	// Enabled says whether the metric is emitted; when unset, its default counts.
+	Enabled *bool `mapstructure:"enabled"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// Check returns an error for each name that is none of those of the component's
+// metrics, of which there is at least one. The errors are in the order of names.
+func (m Metrics) Check(names []string) []error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains(names, name) {
+			errs = append(errs, fmt.Errorf("metrics has the key %q: must be one of %s; the nearest is %s",
+				name, strings.Join(names, ", "), nearest(name, names)))
+		}
+	}
+	return errs
+}
+
+// Enabled reports whether a metric is on, which it is by default or not.
+func (m Metrics) Enabled(name string, byDefault bool) bool {
+	if enabled := m[name].Enabled; enabled != nil {
+		return *enabled
+	}
+	return byDefault
+}
+
+// Disabled returns those of the metrics that are off, where all are on by default.
+func (m Metrics) Disabled(metrics []*signal.Metric) []*signal.Metric {
+	var off []*signal.Metric
+	for _, metric := range metrics {
+		if !m.Enabled(metric.Name, true) {
+			off = append(off, metric)
+		}
+	}
+	return off
+}
+
+// MetricNames returns the metrics' names in their order.
+func MetricNames(metrics []*signal.Metric) []string {
+	names := make([]string, len(metrics))
+	for i, m := range metrics {
+		names[i] = m.Name
+	}
+	return names
+}

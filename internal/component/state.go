@@ -1,0 +1,305 @@
+package component
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.uber.org/zap"
+)
+
+// What may be wrong with a stored value.
+var (
+	// ErrDamaged says that a stored value is not what was stored under its key.
+	ErrDamaged = errors.New("the stored value is damaged")
+	// ErrVersion says that a stored value is one of another version.
+	ErrVersion = errors.New("the stored value is not of this version")
+)
+
+// StateOptions says what a component stores, and how it speaks of its storage.
+type StateOptions struct {
+	// Version is that of the stored JSON, all of whose values have it as "version". A
+	// value of another version is not used.
+	Version int
+	// Key is the key of a component that stores one value. The others store one for each
+	// place, which is a node.
+	Key string
+	// Unusable is the line of the log about stored values that cannot be used.
+	Unusable string
+	// Failure says that values cannot be stored, and that they can again.
+	Failure Failure
+	// Count counts in a self-metric an operation that failed, such as "read" or "write".
+	Count func(ctx context.Context, operation string)
+}
+
+// State is what a component keeps in a storage extension, by key, so that it survives a
+// restart. A nil State is that of a component without a storage and keeps nothing. A State
+// is used by one goroutine at a time.
+//
+// The storage holds each value with a CRC-32 of key and value behind it: what it returns
+// otherwise than it was stored must not make a number. The values of places have the keys
+// place/<name>, and the list of their names has the key places, for a storage cannot tell
+// its keys.
+type State struct {
+	client  storage.Client // nil: closed
+	release func()
+	options StateOptions
+	changed map[string]bool // keys that are to be written
+	listed  map[string]bool // places that the storage lists
+}
+
+const placesKey = "places"
+
+type storedPlaces struct {
+	Version int      `json:"version"`
+	Places  []string `json:"places"`
+}
+
+// OpenState returns the state of the component owner of that kind in the storage extension
+// ext, which may be nil for none. The error names the extension and what is wrong with it;
+// a component that has a State gets a second one only when it has closed the first.
+func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind component.Kind, owner component.ID, o StateOptions) (*State, error) {
+	if ext == nil {
+		return nil, nil
+	}
+	found, ok := host.GetExtensions()[*ext]
+	if !ok {
+		return nil, fmt.Errorf("storage is %q: must be an extension of the service", ext)
+	}
+	extension, ok := found.(storage.Extension)
+	if !ok {
+		return nil, fmt.Errorf("storage is %q: must be a storage extension", ext)
+	}
+	release, free := take(user{extension, kind, owner})
+	if !free {
+		return nil, fmt.Errorf("storage %q: %s is in more than one pipeline: must be in one while it has a storage, so define one for each pipeline, as %[2]s/2", ext, owner)
+	}
+	client, err := extension.GetClient(ctx, kind, owner, "")
+	if err != nil {
+		release()
+		return nil, fmt.Errorf("storage %q: %w", ext, err)
+	}
+	return &State{client: client, release: release, options: o, changed: map[string]bool{}, listed: map[string]bool{}}, nil
+}
+
+// users are the components that have a state. A component is made once for each of
+// its pipelines, under one name, and what one stores the other would overwrite.
+var users sync.Map
+
+type user struct {
+	storage storage.Extension
+	kind    component.Kind
+	id      component.ID
+}
+
+// take enters a user, unless it is entered already, until release is called.
+func take(u user) (release func(), free bool) {
+	if !reflect.ValueOf(u.storage).Comparable() { // it cannot be told from another one
+		return func() {}, true
+	}
+	_, taken := users.LoadOrStore(u, nil)
+	return func() { users.Delete(u) }, !taken
+}
+
+func (s *State) open() bool { return s != nil && s.client != nil }
+
+// Close ends the use of the storage. It may be called more than once.
+func (s *State) Close(ctx context.Context) error {
+	if !s.open() {
+		return nil
+	}
+	defer s.release()
+	client := s.client
+	s.client = nil
+	return client.Close(ctx)
+}
+
+// Restore hands what is stored to use: the value of the one key, or of each place. What
+// cannot be read, or what use refuses, is counted, has one line in the log together, and
+// leaves the storage with the next [State.Save], unless it is written anew.
+func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
+	if !s.open() {
+		return
+	}
+	keys := []string{s.options.Key}
+	var errs []error
+	if s.options.Key == "" {
+		var list storedPlaces
+		if _, err := s.Load(ctx, placesKey, &list); err != nil {
+			errs = append(errs, err)
+		}
+		for _, name := range list.Places {
+			s.listed[name] = true
+		}
+		keys = slices.Sorted(maps.Keys(s.listed))
+	}
+	for _, key := range keys {
+		var stored T
+		found, err := s.Load(ctx, s.at(key), &stored)
+		if found {
+			if err = use(key, &stored); err != nil {
+				err = fmt.Errorf("%s: %w: %w", s.at(key), ErrDamaged, err)
+			}
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if err != nil || !found && s.listed[key] {
+			s.Changed(key)
+		}
+	}
+	s.Unusable(ctx, "read", errs...)
+}
+
+// Changed notes that the value of a key or place is to be written by the next [State.Save].
+func (s *State) Changed(key string) {
+	if s.open() {
+		s.changed[key] = true
+	}
+}
+
+// Save writes in one batch what changed since the last Save that succeeded. value returns
+// what is to be stored, or nil for a place that is no longer known and leaves the storage.
+func (s *State) Save(ctx context.Context, value func(key string) any) error {
+	if !s.open() || len(s.changed) == 0 {
+		return nil
+	}
+	set, listed := map[string]any{}, maps.Clone(s.listed)
+	var gone []string
+	for key := range s.changed {
+		if v := value(key); v != nil {
+			set[s.at(key)], listed[key] = v, true
+		} else {
+			gone = append(gone, s.at(key))
+			delete(listed, key)
+		}
+	}
+	if s.options.Key == "" && !maps.Equal(listed, s.listed) {
+		set[placesKey] = storedPlaces{s.options.Version, slices.Sorted(maps.Keys(listed))}
+	}
+	err := s.Write(ctx, set, gone...)
+	if err == nil {
+		clear(s.changed)
+		s.listed = listed
+	}
+	s.Done(ctx, "write", err)
+	return err
+}
+
+// at returns the key in the storage.
+func (s *State) at(key string) string {
+	if s.options.Key != "" {
+		return key
+	}
+	return "place/" + key
+}
+
+// Load reads the value of a key of the storage: the bytes into a *[]byte, else JSON. It
+// reports whether there is one, which there is not with an error.
+func (s *State) Load(ctx context.Context, key string, value any) (found bool, err error) {
+	sealed, err := s.client.Get(ctx, key)
+	if err != nil || sealed == nil {
+		return false, err
+	}
+	text, err := Unseal(key, sealed)
+	if err != nil {
+		return false, err
+	}
+	if to, ok := value.(*[]byte); ok {
+		*to = text
+		return true, nil
+	}
+	var of struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(text, &of); err != nil {
+		return false, fmt.Errorf("%s: %w: %w", key, ErrDamaged, err)
+	}
+	if of.Version != s.options.Version {
+		return false, fmt.Errorf("%s: %w: version %d", key, ErrVersion, of.Version)
+	}
+	if err := json.Unmarshal(text, value); err != nil {
+		return false, fmt.Errorf("%s: %w: %w", key, ErrDamaged, err)
+	}
+	return true, nil
+}
+
+// Write stores values under keys of the storage, []byte as it is and others as JSON, and
+// removes the keys that are gone, all in one batch. A value that JSON cannot tell is left
+// out, with an error.
+func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
+	var ops []*storage.Operation
+	var errs []error
+	for key, value := range set {
+		text, ok := value.([]byte)
+		if !ok {
+			var err error
+			if text, err = json.Marshal(value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", key, err))
+				continue
+			}
+		}
+		ops = append(ops, storage.SetOperation(key, Seal(key, text)))
+	}
+	for _, key := range gone {
+		ops = append(ops, storage.DeleteOperation(key))
+	}
+	return errors.Join(append(errs, s.client.Batch(ctx, ops...))...)
+}
+
+// Done counts an operation that failed, and says in the log when they begin to fail and
+// when they work again.
+func (s *State) Done(ctx context.Context, operation string, err error) {
+	if err != nil {
+		s.options.Count(ctx, operation)
+	}
+	s.options.Failure.Result(err, zap.String("operation", operation))
+}
+
+// Unusable counts stored values that cannot be used, and says so with one line. An error
+// that is nil is none.
+func (s *State) Unusable(ctx context.Context, operation string, errs ...error) {
+	err := errors.Join(errs...)
+	if err == nil {
+		return
+	}
+	for _, e := range errs {
+		if e != nil {
+			s.options.Count(ctx, operation)
+		}
+	}
+	s.options.Failure.Logger.Warn(s.options.Unusable, zap.Error(err))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is of the key as well, so that a value that turns up under another one does
+// not pass.
+func checksum(key string, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
+}
+
+// Seal returns what the storage holds for a value: the value and its checksum.
+func Seal(key string, value []byte) []byte {
+	sealed := append(make([]byte, 0, len(value)+crc32.Size), value...)
+	return binary.LittleEndian.AppendUint32(sealed, checksum(key, value))
+}
+
+// Unseal returns the value of what the storage holds. It fails with [ErrDamaged] when the
+// checksum does not fit.
+func Unseal(key string, sealed []byte) ([]byte, error) {
+	size := len(sealed) - crc32.Size
+	if size < 0 || checksum(key, sealed[:size]) != binary.LittleEndian.Uint32(sealed[size:]) {
+		return nil, fmt.Errorf("%s: %w", key, ErrDamaged)
+	}
+	return sealed[:size], nil
+}

@@ -1,0 +1,55 @@
+package component
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+)
+
+// ReportStatus tells the host that a component has a problem, or with nil that it has none.
+func ReportStatus(host component.Host, problem error) {
+	event := componentstatus.NewEvent(componentstatus.StatusOK)
+	if problem != nil {
+		event = componentstatus.NewRecoverableErrorEvent(problem)
+	}
+	componentstatus.ReportStatus(host, event)
+}
+
+// Status tells the host what is wrong with the parts of a component, once each time that
+// this changes. It is ready for use once Host is set, by several goroutines.
+type Status struct {
+	Host component.Host
+
+	mu       sync.Mutex
+	problems map[string]error // by part; none is nil
+}
+
+// Report says what is wrong with a part, or with nil that nothing is. It returns whether
+// that is news, and whether all parts are well now. Events are reported under the lock, so
+// that they come in the order of the changes.
+func (s *Status) Report(part string, problem error) (news, well bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.problems[part]
+	news = (before == nil) != (problem == nil) || before != nil && before.Error() != problem.Error()
+	if problem == nil {
+		delete(s.problems, part)
+	} else {
+		if s.problems == nil {
+			s.problems = map[string]error{}
+		}
+		s.problems[part] = problem
+	}
+	if news {
+		var all []error
+		for _, part := range slices.Sorted(maps.Keys(s.problems)) {
+			all = append(all, s.problems[part])
+		}
+		ReportStatus(s.Host, errors.Join(all...))
+	}
+	return news, len(s.problems) == 0
+}

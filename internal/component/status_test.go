@@ -1,0 +1,40 @@
+package component
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
+)
+
+func TestTheStatusTellsWhatIsWrongWithEachPartOnce(t *testing.T) {
+	host := statustest.NewHost()
+	status := Status{Host: host}
+	for _, step := range []struct {
+		part, problem string
+		news          bool
+		last          string
+	}{
+		{"lease", "", false, ""}, // nothing was wrong before
+		{"objects", "nodes: forbidden", true, "nodes: forbidden"},
+		{"objects", "nodes: forbidden", false, "nodes: forbidden"},
+		{"lease", "no quorum", true, "no quorum\nnodes: forbidden"},
+		{"lease", "connection refused", true, "connection refused\nnodes: forbidden"},
+		{"objects", "", true, "connection refused"},
+		{"objects", "", false, "connection refused"},
+		{"lease", "", true, "StatusOK"},
+	} {
+		var problem error
+		if step.problem != "" {
+			problem = errors.New(step.problem)
+		}
+		before := len(host.Events())
+		news, well := status.Report(step.part, problem)
+		assert.Equal(t, step.news, news, step)
+		assert.Equal(t, step.news, len(host.Events()) > before, step)
+		assert.Equal(t, step.last, host.Last(), step)
+		assert.Equal(t, step.last == "" || step.last == "StatusOK", well, step)
+	}
+}

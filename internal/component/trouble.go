@@ -1,0 +1,126 @@
+package component
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Well is how long a trouble must be over until its return is said again. It is longer than
+// the time between two scrapes, so that a trouble of each scrape is one trouble.
+const Well = 10 * time.Minute
+
+// Trouble is something that may be wrong with each batch. The zero value is ready for use,
+// by several goroutines.
+type Trouble struct {
+	mu    sync.Mutex
+	known bool
+	last  time.Time // when it was wrong last
+}
+
+// Returns takes note that it is wrong now, and reports whether to say so: the first time,
+// and when it was well for [Well] in between.
+func (t *Trouble) Returns(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	said := t.lasts(now)
+	t.known, t.last = true, now
+	return !said
+}
+
+// lasts reports whether it was wrong of late. It needs the lock.
+func (t *Trouble) lasts(now time.Time) bool { return t.known && now.Sub(t.last) < Well }
+
+// Limit is a bound of what a component keeps, beyond which it refuses what is new.
+type Limit struct {
+	Trouble
+	// Component is the id of the component that has the limit.
+	Component string
+	// Setting is the name of the setting to raise, Value its value.
+	Setting string
+	Value   int
+	// What is refused, in the plural: "series".
+	What string
+}
+
+// Refused says that n items were refused, if that was not said lately; 0 is none.
+func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
+	if n == 0 {
+		return
+	}
+	reached.Lock()
+	reached.limits[l] = struct{}{}
+	reached.Unlock()
+	if !l.Returns(now) {
+		return
+	}
+	logger.Warn(fmt.Sprintf("%s of %d is reached: new %s are refused and missing from the output. Raise %s where the fleet grew; look for a label that changes all the time where it did not.",
+		l.Setting, l.Value, l.What, l.Setting), zap.Int64("refused", n))
+}
+
+// Failure is something that is tried again and again, and may fail for a while. The log
+// has one line when it begins to fail and one when it works again. A Failure without
+// lines says nothing. It is used by one goroutine at a time.
+type Failure struct {
+	Logger *zap.Logger
+	// Fails and Works are the two lines. Fails is a warning, unless Level is higher.
+	Fails, Works string
+	Level        zapcore.Level
+
+	failing bool
+}
+
+// Result takes the outcome of an attempt, nil for success. The fields go with an error.
+func (f *Failure) Result(err error, fields ...zap.Field) {
+	failing := err != nil
+	if failing == f.failing {
+		return
+	}
+	f.failing = failing
+	switch {
+	case f.Fails == "":
+	case failing:
+		f.Logger.Log(max(f.Level, zap.WarnLevel), f.Fails, append(fields, zap.Error(err))...)
+	default:
+		f.Logger.Info(f.Works)
+	}
+}
+
+// reached are the limits of this process that have refused something.
+var reached = struct {
+	sync.Mutex
+	limits map[*Limit]struct{}
+}{limits: map[*Limit]struct{}{}}
+
+// Forget ends a limit, with the component that has it: [Reached] returns it no more.
+func (l *Limit) Forget() {
+	reached.Lock()
+	defer reached.Unlock()
+	delete(reached.limits, l)
+}
+
+// Reached returns the limits of this process that refused something within [Well], by
+// component and setting. A component that is in several pipelines has each limit once.
+func Reached(now time.Time) []*Limit {
+	reached.Lock()
+	defer reached.Unlock()
+	var out []*Limit
+	for l := range reached.limits {
+		l.mu.Lock()
+		if l.lasts(now) {
+			out = append(out, l)
+		}
+		l.mu.Unlock()
+	}
+	slices.SortFunc(out, compare)
+	return slices.CompactFunc(out, func(a, b *Limit) bool { return compare(a, b) == 0 })
+}
+
+func compare(a, b *Limit) int {
+	return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Setting, b.Setting))
+}

@@ -1,0 +1,76 @@
+package pdatagpu
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Rows are the samples of one scrape as exposed, on their way from a receiver to the
+// synthesizer.
+type Rows struct {
+	Scope Scope // of the receiver
+	// Node is the exporter's node, where the rows' Resources say it.
+	Node string
+	Time pcommon.Timestamp
+	// Sets are label sets with their samples. A set is the same pointer from scrape to
+	// scrape as long as the exporter shows it.
+	Sets []*exposition.LabelSet
+}
+
+// Resource returns what the Resource of a label set says.
+func (r *Rows) Resource(set *exposition.LabelSet) pcommon.Map {
+	attrs := pcommon.NewMap()
+	r.putResource(attrs, set)
+	return attrs
+}
+
+func (r *Rows) putResource(attrs pcommon.Map, set *exposition.LabelSet) {
+	attrs.EnsureCapacity(len(set.Labels) + 1)
+	put(attrs, signal.K8sNodeName, r.Node)
+	for _, l := range set.Labels {
+		attrs.PutStr(l.Name, l.Value)
+	}
+}
+
+// Write appends the rows of the metrics that which wants to a batch: each label set is a
+// Resource with the labels as attributes, each sample a metric with one point without
+// attributes. Strings are shared with the parser's cache.
+func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.Metric) bool) {
+	for _, set := range r.Sets {
+		var metrics pmetric.MetricSlice
+		begun := false
+		for _, s := range set.Samples {
+			if !which(s.Metric) {
+				continue
+			}
+			if !begun {
+				begun = true
+				rm := md.ResourceMetrics().AppendEmpty()
+				r.putResource(rm.Resource().Attributes(), set)
+				sm := rm.ScopeMetrics().AppendEmpty()
+				sm.Scope().SetName(r.Scope.Name)
+				sm.Scope().SetVersion(r.Scope.Version)
+				metrics = sm.Metrics()
+				metrics.EnsureCapacity(len(set.Samples))
+			}
+			point := BeginExposed(metrics.AppendEmpty(), s.Metric).AppendEmpty()
+			point.SetTimestamp(r.Time)
+			point.SetDoubleValue(s.Value)
+		}
+	}
+}
+
+// BeginExposed names a metric as exposed and returns its points.
+func BeginExposed(m pmetric.Metric, of *exposition.Metric) pmetric.NumberDataPointSlice {
+	m.SetName(of.Name)
+	if !of.Counter {
+		return m.SetEmptyGauge().DataPoints()
+	}
+	sum := m.SetEmptySum()
+	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	sum.SetIsMonotonic(true)
+	return sum.DataPoints()
+}

@@ -1,0 +1,96 @@
+package gpusynthesizerprocessor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// gpudoctor reads what the dcgm receiver scrapes.
+func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
+	gpu := func(uuid, labels string) string {
+		return `DCGM_FI_DEV_GPU_TEMP{UUID="` + uuid + `",Hostname="n",` + labels + `} 30` + "\n"
+	}
+	const (
+		exporter = `namespace="mon",pod="nvidia-dcgm-exporter-7xk2p",container="exporter",job="dcgm"`
+		custom   = `namespace="mon",pod="gpu-metrics-7xk2p",container="exporter",instance="10.0.0.1:9400"`
+		workload = `namespace="team",pod="load-dcgm-exporter",container="main"`
+	)
+	relayed := func(labels string) string {
+		return labels + `,exported_namespace="ns",exported_pod="p",exported_container="c"`
+	}
+	for name, body := range map[string]string{
+		"a workload that is called as exporters are": gpu("GPU-1", workload) + gpu("GPU-2", `namespace="",pod="",container=""`),
+		"the same by a Prometheus":                   gpu("GPU-1", workload+`,job="dcgm"`),
+		"the exporter by a Prometheus":               gpu("GPU-1", exporter) + gpu("GPU-2", relayed(exporter)),
+		"an exporter of another name":                gpu("GPU-1", custom) + gpu("GPU-2", relayed(custom)),
+		"a workload beside an exporter":              gpu("GPU-1", `namespace="ns",pod="p",container="c",job="x"`) + gpu("GPU-2", relayed(custom)),
+		"an exporter that a workload is called as":   gpu("GPU-1", custom+`,exported_namespace="team",exported_pod="load-dcgm-exporter",exported_container="main"`),
+		"a container without a pod":                  gpu("GPU-1", `container="my-dcgm-exporter-load"`),
+		"a job beside the exporter's pod":            gpu("GPU-1", exporter+`,hpc_job="7"`) + gpu("GPU-2", `hpc_job="8"`),
+		"a pod without its namespace":                gpu("GPU-1", `pod="p"`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPipeline(t)
+			p.play([]delivery{scraped(t, 20, urlA, body)})
+			var held []string
+			for dp := range points.All(p.sink.AllMetrics()[0]) {
+				if dp.Metric.Name() == signal.GPUDeviceHolder.Name {
+					held = append(held, text(dp.Attributes(), signal.HardwareID))
+				}
+			}
+			var told []string
+			for key, reason := range doctor(parse(t, body)) {
+				if key.signal == signal.GPUDeviceHolder.Name && reason == "" {
+					told = append(told, key.id)
+				}
+			}
+			assert.ElementsMatch(t, held, told)
+		})
+	}
+}
+
+func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
+	const (
+		called  = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="team",pod="dcgm-exporter-load",container="main"} 30`
+		idle    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm"} 30`
+		held    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm",exported_namespace="ns",exported_pod="p",exported_container="c"} 30`
+		another = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="ns",pod="gpu-metrics-7xk2p",container="c"} 30`
+	)
+	target := func(text, namespace, pod string) delivery {
+		d := delivery{20, onPoints(scrape{20, parse(t, text)})}
+		attrs := d.batch.ResourceMetrics().At(0).Resource().Attributes()
+		attrs.PutStr(signal.K8sNamespaceName, namespace)
+		attrs.PutStr(signal.K8sPodName, pod)
+		return d
+	}
+	for name, tt := range map[string]struct {
+		deliveries []delivery
+		holder     string // of the last batch
+	}{
+		"the exporter itself names a pod that is called so":      {[]delivery{scraped(t, 20, urlA, called)}, "dcgm-exporter-load"},
+		"another pod was scraped than the one that is called so": {[]delivery{target(called, "mon", "gpu-metrics-7xk2p")}, "dcgm-exporter-load"},
+		"nothing tells, so the name does":                        {[]delivery{scraped(t, 20, urlA, strings.Replace(called, "UUID", `job="dcgm",UUID`, 1))}, ""},
+		"the target is called otherwise":                         {[]delivery{target(idle, "mon", "gpu-metrics-7xk2p")}, ""},
+		"the target's name in another namespace":                 {[]delivery{target(another, "mon", "gpu-metrics-7xk2p")}, "gpu-metrics-7xk2p"},
+		"the target was seen while the GPU was held":             {[]delivery{scraped(t, 10, urlA, held), scraped(t, 20, urlA, idle)}, ""},
+		"and is no holder while the GPU is held by p":            {[]delivery{scraped(t, 20, urlA, held)}, "p"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPipeline(t)
+			p.play(tt.deliveries)
+			lines := p.lines(signal.GPUDeviceHolder.Name, 20)
+			if tt.holder == "" {
+				assert.Empty(t, lines)
+				return
+			}
+			require.Len(t, lines, 1)
+			assert.Contains(t, lines[0], "k8s.pod.name="+tt.holder+"}")
+		})
+	}
+}
