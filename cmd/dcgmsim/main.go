@@ -43,11 +43,9 @@ func main() {
 
 // options is what the flags say.
 type options struct {
-	listen    string
-	config    dcgmsim.Config
-	prerender int
-	replay    []string
-	replayBy  string
+	listen string
+	config dcgmsim.Config
+	replay []string
 }
 
 // run serves until the context is done and returns the exit status: 0 after a
@@ -75,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // newServer builds the simulation and its server, and reads the recordings.
 func newServer(opts *options) (*dcgmsim.Server, error) {
-	settings := dcgmsim.ServerSettings{Prerender: opts.prerender, ReplayByNode: opts.replayBy == "node"}
+	var settings dcgmsim.ServerSettings
 	for _, name := range opts.replay {
 		body, err := os.ReadFile(name)
 		if err != nil {
@@ -85,18 +83,9 @@ func newServer(opts *options) (*dcgmsim.Server, error) {
 	}
 	simulation, err := dcgmsim.New(opts.config)
 	if err != nil {
-		return nil, flagError(err)
+		return nil, fmt.Errorf("--%w", err) // a ConfigError, which begins with the setting
 	}
-	server, err := dcgmsim.NewServer(simulation, settings)
-	return server, flagError(err)
-}
-
-// flagError spells the setting of a ConfigError as the flag that it is.
-func flagError(err error) error {
-	if config, ok := errors.AsType[*dcgmsim.ConfigError](err); ok {
-		return fmt.Errorf("--%w", config)
-	}
-	return err
+	return dcgmsim.NewServer(simulation, settings), nil
 }
 
 // serve listens and serves until the context is done.
@@ -151,29 +140,22 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&c.Scenario, "scenario", c.Scenario, "what the GPUs go through: "+strings.Join(dcgmsim.Scenarios(), ", "))
 	text(fs, &c.Style, "style", "exporter generation: "+join(dcgmsim.Styles()))
 	text(fs, &c.Fields, "fields", "counters csv: default (the style's default-counters.csv) or all")
-	text(fs, &c.SharedRows, "shared-rows", "rows of shared GPUs: per-process (exporter 4.5.3-4.8.2 and later) or copies")
 	whole(fs, &c.Nodes, "nodes", "number of nodes, served at /node/<n>/metrics")
 	whole(fs, &c.GPUs, "gpus", "GPUs of each node")
 	whole(fs, &c.MIG, "mig", "1g MIG instances of each GPU; 0 leaves it to the scenario")
-	whole(fs, &c.Links, "links", "NVLinks of each GPU that have rows of their own")
-	boolean(fs, &c.OldNamespace, "old-namespace", "the exporter's --use-old-namespace: uuid, pod_name, pod_namespace, container_name")
-	boolean(fs, &c.PodUID, "pod-uid", "the exporter's --kubernetes-enable-pod-uid")
-	interval(fs, &c.CollectInterval, "collect-interval", "time for which the same values are served (the exporter's default is 30s); 0s makes new ones for each scrape")
-	interval(fs, &c.RestartInterval, "restart-interval", "time between restarts that reset all counters; 0s means never, and 2m0s for scenario restart")
-	fs.Func("seed", "seed of identities, histories and phases (default 0)", func(value string) error {
-		seed, err := strconv.ParseUint(value, 10, 64)
+	fs.Func("collect-interval", fmt.Sprintf("time for which the same values are served (default %s, the exporter's is 30s); "+
+		"0s makes new ones for each scrape", c.CollectInterval), func(value string) error {
+		d, err := time.ParseDuration(value)
 		if err != nil {
-			return errors.New("want a whole number from 0")
+			return errors.New("want a duration such as 30s")
 		}
-		c.Seed = seed
+		c.CollectInterval = d
 		return nil
 	})
-	whole(fs, &opts.prerender, "prerender", "collect intervals to render before the start and to serve in a cycle")
-	fs.Func("replay", "recorded `file` to serve as it is instead of a scenario; repeat for several", func(value string) error {
+	fs.Func("replay", "recorded `file` to serve as it is instead of a scenario; repeat for several, served in turn", func(value string) error {
 		opts.replay = append(opts.replay, value)
 		return nil
 	})
-	fs.StringVar(&opts.replayBy, "replay-by", "scrape", "what gets the recordings in turn: scrape or node")
 
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -185,9 +167,6 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("%q: want flags only", fs.Arg(0))
-	}
-	if opts.replayBy != "scrape" && opts.replayBy != "node" {
-		return nil, fmt.Errorf("--replay-by: %q: want one of scrape, node", opts.replayBy)
 	}
 	return opts, nil
 }
@@ -217,30 +196,6 @@ func whole(fs *flag.FlagSet, p *int, name, usage string) {
 			return errors.New("want a whole number")
 		}
 		*p = n
-		return nil
-	})
-}
-
-// boolean defines a switch.
-func boolean(fs *flag.FlagSet, p *bool, name, usage string) {
-	fs.BoolFunc(name, usage, func(value string) error {
-		on, err := strconv.ParseBool(value)
-		if err != nil {
-			return errors.New("want true or false")
-		}
-		*p = on
-		return nil
-	})
-}
-
-// interval defines a flag for a duration whose range Config.Validate checks.
-func interval(fs *flag.FlagSet, p *time.Duration, name, usage string) {
-	fs.Func(name, fmt.Sprintf("%s (default %s)", usage, *p), func(value string) error {
-		d, err := time.ParseDuration(value)
-		if err != nil {
-			return errors.New("want a duration such as 30s")
-		}
-		*p = d
 		return nil
 	})
 }

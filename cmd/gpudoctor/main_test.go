@@ -284,8 +284,7 @@ func exporter(t *testing.T) (*dcgmsim.Server, *httptest.Server) {
 	config.GPUs = 1
 	simulation, err := dcgmsim.New(config)
 	require.NoError(t, err)
-	sim, err := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{})
-	require.NoError(t, err)
+	sim := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{})
 	server := httptest.NewServer(sim)
 	t.Cleanup(func() {
 		sim.Close()

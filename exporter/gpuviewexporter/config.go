@@ -1,7 +1,6 @@
 package gpuviewexporter
 
 import (
-	"errors"
 	"net"
 	"strconv"
 	"time"
@@ -66,19 +65,18 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(con
 // Validate reports every setting that cannot be used, with its value and what is
 // allowed.
 func (c *Config) Validate() error {
-	var errs base.Errors
-	check := errs.Check
-	check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
+	var p base.Problems
+	p.Check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
 		"endpoint is %q: must be a host and a port to listen on, as in localhost:9411", c.HTTP.NetAddr.Endpoint)
-	check(c.Retention >= minRetention && c.Retention <= maxRetention,
+	p.Check(c.Retention >= minRetention && c.Retention <= maxRetention,
 		"retention is %s: must be between %s and %s", c.Retention, minRetention, maxRetention)
 	for _, limit := range []struct {
 		name  string
 		value int
 	}{{"max_devices", c.MaxDevices}, {"max_holders", c.MaxHolders}, {"max_clients", c.MaxClients}} {
-		check(limit.value >= 1 && limit.value <= maxLimit, "%s is %d: must be between 1 and %d", limit.name, limit.value, maxLimit)
+		p.Check(limit.value >= 1 && limit.value <= maxLimit, "%s is %d: must be between 1 and %d", limit.name, limit.value, maxLimit)
 	}
-	return errors.Join(errs...)
+	return p.Err()
 }
 
 // isAddress says whether text is a host, which may be empty for all, and a port.

@@ -1,7 +1,6 @@
 package gpuwatchdogexporter
 
 import (
-	"errors"
 	"math"
 	"time"
 
@@ -118,14 +117,13 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(c
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
-	var errs base.Errors
-	check := errs.Check
-	check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
+	var p base.Problems
+	p.Check(cfg.Interval >= minInterval && cfg.Interval <= time.Hour,
 		"interval is %s: must be %s to 1h; write the unit, as in 60s", cfg.Interval, minInterval)
-	check(cfg.Floor.Plausible(), "floor is %s: must be 1Mi to 1Pi, as in 1536Mi", cfg.Floor)
-	check(cfg.ClearFloor >= cfg.Floor && cfg.ClearFloor <= kube.MaxBytes,
+	p.Check(cfg.Floor.Plausible(), "floor is %s: must be 1Mi to 1Pi, as in 1536Mi", cfg.Floor)
+	p.Check(cfg.ClearFloor >= cfg.Floor && cfg.ClearFloor <= kube.MaxBytes,
 		"clear_floor is %s: must be floor, %s, to 1Pi", cfg.ClearFloor, cfg.Floor)
-	check(cfg.Breaches >= 1 && cfg.Breaches <= 100, "breaches is %d: must be 1 to 100", cfg.Breaches)
+	p.Check(cfg.Breaches >= 1 && cfg.Breaches <= 100, "breaches is %d: must be 1 to 100", cfg.Breaches)
 	for _, d := range []struct {
 		field string
 		value time.Duration
@@ -133,30 +131,30 @@ func (cfg *Config) Validate() error {
 		{"cooldown::device", cfg.Cooldown.Device}, {"cooldown::owner", cfg.Cooldown.Owner}, {"min_pod_age", cfg.MinPodAge},
 	} {
 		// A duration without its unit is one in nanoseconds.
-		check(d.value == 0 || d.value >= time.Second && d.value <= maxDuration,
+		p.Check(d.value == 0 || d.value >= time.Second && d.value <= maxDuration,
 			"%s is %s: must be 0s, or 1s to %s; write the unit, as in 10m", d.field, d.value, maxDuration)
 	}
-	check(cfg.MaxActionsPerHour >= 1 && cfg.MaxActionsPerHour <= maxActionsLimit,
+	p.Check(cfg.MaxActionsPerHour >= 1 && cfg.MaxActionsPerHour <= maxActionsLimit,
 		"max_actions_per_hour is %d: must be 1 to %d; to act never, set dry_run", cfg.MaxActionsPerHour, maxActionsLimit)
-	check(cfg.DryRun || len(cfg.Namespaces) > 0,
+	p.Check(cfg.DryRun || len(cfg.Namespaces) > 0,
 		"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted; without any, nothing ever is")
 	for i, name := range cfg.Namespaces {
-		check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
+		p.Check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
 	}
-	check(cfg.MaxDataAge >= time.Second && cfg.MaxDataAge <= time.Hour,
+	p.Check(cfg.MaxDataAge >= time.Second && cfg.MaxDataAge <= time.Hour,
 		"max_data_age is %s: must be 1s to 1h; write the unit, as in 90s", cfg.MaxDataAge)
 	over := cfg.MinOvershoot.Bytes
-	check(over == 0 || over.Plausible(), "min_overshoot::bytes is %s: must be 0, or 1Mi to 1Pi, as in 512Mi", over)
-	check(cfg.MaxPriority >= math.MinInt32 && cfg.MaxPriority <= math.MaxInt32,
+	p.Check(over == 0 || over.Plausible(), "min_overshoot::bytes is %s: must be 0, or 1Mi to 1Pi, as in 512Mi", over)
+	p.Check(cfg.MaxPriority >= math.MinInt32 && cfg.MaxPriority <= math.MaxInt32,
 		"max_priority is %d: must be %d to %d", cfg.MaxPriority, math.MinInt32, math.MaxInt32)
-	check(cfg.MinOvershoot.Ratio >= 0 && cfg.MinOvershoot.Ratio <= math.MaxFloat32,
+	p.Check(cfg.MinOvershoot.Ratio >= 0 && cfg.MinOvershoot.Ratio <= math.MaxFloat32,
 		"min_overshoot::ratio is %g: must be 0 or more, as in 0.05", cfg.MinOvershoot.Ratio)
-	check(cfg.Action == actionEvict || cfg.Action == actionDelete,
+	p.Check(cfg.Action == actionEvict || cfg.Action == actionDelete,
 		"action is %q: must be %s or %s", cfg.Action, actionEvict, actionDelete)
-	check(cfg.Kubernetes.AuthType != kube.AuthNone,
+	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone,
 		"kubernetes::auth_type is %q: must be %s or %s, pods are judged by what the API server says of them",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
-	return errors.Join(errs...)
+	return p.Err()
 }
 
 // policy returns the rules of the decision.

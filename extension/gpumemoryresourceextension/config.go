@@ -1,7 +1,6 @@
 package gpumemoryresourceextension
 
 import (
-	"errors"
 	"strings"
 
 	"go.opentelemetry.io/collector/component"
@@ -64,24 +63,21 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(c
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
-	var errs base.Errors
-	check := errs.Check
+	var p base.Problems
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
 	// What another system advertises is not to be overwritten, and Kubernetes keeps
 	// the prefix of quotas for itself.
 	own := !native && !gpushare.IsGPU(cfg.Resource) && !strings.HasPrefix(domain, quotaPrefix)
-	check(qualified && own && len(validation.IsQualifiedName(cfg.Resource)) == 0,
+	p.Check(qualified && own && len(validation.IsQualifiedName(cfg.Resource)) == 0,
 		"resource is %q: must be a name with a domain of your own, as in example.com/gpumem", cfg.Resource)
-	check(cfg.Unit == unitMiB || cfg.Unit == unitBytes, "unit is %q: must be %s or %s", cfg.Unit, unitMiB, unitBytes)
-	check(cfg.Amount == 0 || cfg.Amount.Plausible(),
+	p.Check(cfg.Unit == unitMiB || cfg.Unit == unitBytes, "unit is %q: must be %s or %s", cfg.Unit, unitMiB, unitBytes)
+	p.Check(cfg.Amount == 0 || cfg.Amount.Plausible(),
 		"amount is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi; 0 takes what the node's labels say", cfg.Amount)
-	check(cfg.Reserve == 0 || cfg.Reserve.Plausible(), "reserve is %s: must be 0, or 1Mi to 1Pi, as in 1Gi", cfg.Reserve)
-	if err := base.CheckNodeName(cfg.NodeName); err != nil {
-		errs = append(errs, err)
-	}
-	check(cfg.Kubernetes.AuthType != kube.AuthNone,
+	p.Check(cfg.Reserve == 0 || cfg.Reserve.Plausible(), "reserve is %s: must be 0, or 1Mi to 1Pi, as in 1Gi", cfg.Reserve)
+	p.Add(base.CheckNodeName(cfg.NodeName))
+	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone,
 		"kubernetes::auth_type is %q: must be %s or %s, nodes are objects of the API server",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
-	return errors.Join(errs...)
+	return p.Err()
 }

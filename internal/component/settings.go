@@ -33,16 +33,6 @@ func Unmarshal(conf *confmap.Conf, cfg any) error {
 	return errors.Join(changed("", conf.ToStringMap(), decoded.ToStringMap())...)
 }
 
-// Errors are those of a configuration.
-type Errors []error
-
-// Check adds an error unless ok.
-func (e *Errors) Check(ok bool, format string, args ...any) {
-	if !ok {
-		*e = append(*e, fmt.Errorf(format, args...))
-	}
-}
-
 // unknown returns an error for each key that no setting of type t has.
 func unknown(field string, given any, t reflect.Type) []error {
 	t = settings(t)

@@ -133,7 +133,7 @@ func (r *Row) IsGPU() bool {
 // exporters use DCGM's metric names too. A UUID begins with GPU- or MIG-; where it
 // does not, the model has to be one of NVIDIA's.
 func (r *Row) IsNVIDIA() bool {
-	model := foldModel(r.text[RoleModel])
+	model := FoldModel(r.text[RoleModel])
 	uuid := r.text[RoleUUID]
 	switch {
 	case hasWord(model, otherVendors):
@@ -141,7 +141,7 @@ func (r *Row) IsNVIDIA() bool {
 	case strings.HasPrefix(uuid, "GPU-"), strings.HasPrefix(uuid, "MIG-"):
 		return true
 	}
-	_, migs := ModelSlicing(model)
+	_, migs := ModelSlices(model)
 	return migs || LookupModel(model) != (Model{}) || hasWord(model, brands)
 }
 

@@ -70,7 +70,7 @@ var models = []struct {
 
 // LookupModel returns what is known of a board by its model name.
 func LookupModel(name string) Model {
-	folded := foldModel(name)
+	folded := FoldModel(name)
 	if isVirtual(folded) {
 		return Model{Virtual: true}
 	}

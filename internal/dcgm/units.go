@@ -109,11 +109,6 @@ const (
 	Absurd
 )
 
-// String names the verdict as self-metrics do.
-func (v Verdict) String() string {
-	return [...]string{"valid", "sentinel", "not_finite", "absurd"}[v]
-}
-
 // Value turns an exposed value into the base unit: By, By/s, Hz, W, J, Cel, s
 // or a fraction. The result is meaningful only when the verdict is Valid.
 // Ratios are returned as they are, also outside of [0, 1].

@@ -58,13 +58,6 @@ type Config struct {
 	// CollectInterval is the time for which the exporter serves the same
 	// values; 0 makes new ones for every scrape.
 	CollectInterval time.Duration
-	// RestartInterval is the time after which the exporter and the driver
-	// restart and all counters begin at zero again; 0 means never.
-	RestartInterval time.Duration
-	// Seed changes the devices' identities, their histories and the positions
-	// at which they enter their stories. With seed 0 the first GPU begins at
-	// the beginning.
-	Seed uint64
 }
 
 // NewDefaultConfig returns one node with eight GPUs that play the mixed
@@ -82,21 +75,18 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// defaultRestartInterval is the restart scenario's when none is configured.
-const defaultRestartInterval = 2 * time.Minute
-
 // Limits of a Config: enough for a large cluster on one port.
 const (
-	maxNodes    = 10000
-	maxGPUs     = 64
-	maxMIG      = 7
-	maxInterval = time.Hour
+	maxNodes           = 10000
+	maxGPUs            = 64
+	maxMIG             = 7
+	maxCollectInterval = time.Hour
 )
 
 // ConfigError is a setting that is not allowed.
 type ConfigError struct {
 	// Setting is the name of the setting, spelt as dcgmsim's flag without
-	// dashes.
+	// dashes where there is one.
 	Setting string
 	// Value is the value that was given.
 	Value string
@@ -129,14 +119,6 @@ func between(setting string, value, low, high int) error {
 	return &ConfigError{setting, strconv.Itoa(value), fmt.Sprintf("%d to %d", low, high)}
 }
 
-// interval returns an error unless the value is 0 or within the limits.
-func interval(setting string, value, low time.Duration) error {
-	if value == 0 || (low <= value && value <= maxInterval) {
-		return nil
-	}
-	return &ConfigError{setting, value.String(), fmt.Sprintf("0s or %s to %s", low, maxInterval)}
-}
-
 // Validate returns the first setting that is not allowed as a [ConfigError].
 func (c *Config) Validate() error {
 	for _, err := range []error{
@@ -147,12 +129,13 @@ func (c *Config) Validate() error {
 		between("gpus", c.GPUs, 1, maxGPUs),
 		between("mig", c.MIG, 0, maxMIG),
 		oneOf("shared-rows", c.SharedRows, []SharedRows{SharedRowsPerProcess, SharedRowsCopies}),
-		interval("collect-interval", c.CollectInterval, time.Millisecond),
-		interval("restart-interval", c.RestartInterval, time.Second),
 	} {
 		if err != nil {
 			return err
 		}
+	}
+	if i := c.CollectInterval; i != 0 && (i < time.Millisecond || i > maxCollectInterval) {
+		return &ConfigError{"collect-interval", i.String(), fmt.Sprintf("0s or %s to %s", time.Millisecond, maxCollectInterval)}
 	}
 	return c.validateStyle()
 }

@@ -1,8 +1,7 @@
 // Package dcgmsim is a dcgm-exporter that needs no GPU.
 //
-// A [Simulation] is a pure function: of a scenario, a node, a device, a seed
-// and the time since the start it gives every value that dcgm-exporter would
-// expose, so any moment can be asked for and a test can drive a fake clock.
+// A [Simulation] is a pure function: of a scenario, a node, a device and
+// the time since the start it gives every value that dcgm-exporter would expose, so any moment can be asked for and a test can drive a fake clock.
 // Each device plays a story, a loop of piecewise linear values and of
 // intervals in which a clock event reason is active. Counters are the
 // integrals of these in closed form, which is why the same Simulation can also

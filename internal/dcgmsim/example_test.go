@@ -21,11 +21,7 @@ func Example() {
 		return
 	}
 	now := time.Unix(1_700_000_000, 0)
-	server, err := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{Now: func() time.Time { return now }})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	server := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{Now: func() time.Time { return now }})
 	exporter := httptest.NewServer(server)
 	defer exporter.Close()
 	defer server.Close()

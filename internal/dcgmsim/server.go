@@ -50,9 +50,6 @@ var flakyScript = []Fault{
 	FaultNone, FaultNone, FaultHang,
 }
 
-// maxPrerender bounds the bodies that are kept per node.
-const maxPrerender = 3600
-
 // maxQueuedFaults bounds what one node can be told to do.
 const maxQueuedFaults = 1000
 
@@ -65,16 +62,9 @@ type ServerSettings struct {
 	// Now is the clock; nil means time.Now. The simulation starts at the time
 	// that it gives when the server is made.
 	Now func() time.Time
-	// Prerender renders this many collect intervals before the first scrape and
-	// serves them in a cycle, so that serving costs nothing afterwards. Counters
-	// fall at the end of the cycle as in a restart. 0 renders when needed.
-	Prerender int
 	// Replay is a list of recorded bodies that are served as they are instead of
-	// the simulation.
+	// the simulation: each scrape of a node gets the next one.
 	Replay [][]byte
-	// ReplayByNode gives each node its own recording, in turn, instead of each
-	// scrape.
-	ReplayByNode bool
 }
 
 // Server serves a simulation as dcgm-exporter would: /metrics is node 0,
@@ -99,21 +89,12 @@ type served struct {
 	// was handed out.
 	sampled time.Duration
 	body    []byte
-	// cycle holds the prerendered bodies.
-	cycle [][]byte
 }
 
-// NewServer makes a server of the simulation. It returns a [ConfigError] when
-// more is to be prerendered than allowed, or without a collect interval.
-func NewServer(simulation *Simulation, settings ServerSettings) (*Server, error) {
+// NewServer makes a server of the simulation.
+func NewServer(simulation *Simulation, settings ServerSettings) *Server {
 	if settings.Now == nil {
 		settings.Now = time.Now
-	}
-	if err := between("prerender", settings.Prerender, 0, maxPrerender); err != nil {
-		return nil, err
-	}
-	if settings.Prerender > 0 && simulation.config.CollectInterval == 0 {
-		return nil, &ConfigError{"prerender", strconv.Itoa(settings.Prerender), "0 without a collect-interval"}
 	}
 	s := &Server{
 		simulation: simulation,
@@ -123,20 +104,12 @@ func NewServer(simulation *Simulation, settings ServerSettings) (*Server, error)
 		nodes:      make([]served, simulation.config.Nodes),
 		closed:     make(chan struct{}),
 	}
-	if len(settings.Replay) == 0 {
-		for n := range s.nodes {
-			for k := range settings.Prerender {
-				at := time.Duration(k) * simulation.config.CollectInterval
-				s.nodes[n].cycle = append(s.nodes[n].cycle, simulation.AppendBody(nil, n, at))
-			}
-		}
-	}
 	s.mux.HandleFunc("/{$}", s.index)
 	s.mux.HandleFunc("/health", s.health)
 	s.mux.HandleFunc("/metrics", s.metrics)
 	s.mux.HandleFunc("/node/{node}/metrics", s.metrics)
 	s.mux.HandleFunc("POST /control", s.control)
-	return s, nil
+	return s
 }
 
 // Simulation returns what the server serves, to ask it for the truth.
@@ -242,16 +215,10 @@ func (s *Server) scrape(node int) ([]byte, Fault) {
 		fault = flakyScript[count%len(flakyScript)]
 	}
 	if replay := s.settings.Replay; len(replay) > 0 {
-		if s.settings.ReplayByNode {
-			return replay[node%len(replay)], fault
-		}
 		return replay[count%len(replay)], fault
 	}
 
 	at := s.simulation.Sampled(s.Since(s.settings.Now()))
-	if len(n.cycle) > 0 {
-		return n.cycle[int(at/s.simulation.config.CollectInterval)%len(n.cycle)], fault
-	}
 	if n.body == nil || n.sampled != at {
 		// A new slice, since others may still be writing the old one.
 		n.body = s.simulation.AppendBody(make([]byte, 0, len(n.body)+len(n.body)/16), node, at)

@@ -51,8 +51,7 @@ func newSite(t *testing.T, settings ServerSettings, change func(*Config)) *site 
 	require.NoError(t, err)
 	s := &site{clock: &clock{now: time.Unix(1_700_000_000, 0)}}
 	settings.Now = s.clock.Now
-	s.Server, err = NewServer(simulation, settings)
-	require.NoError(t, err)
+	s.Server = NewServer(simulation, settings)
 	s.http = httptest.NewServer(s.Server)
 	t.Cleanup(func() {
 		s.Close()
@@ -135,49 +134,13 @@ func TestAClockThatGoesBackBeforeTheStartServesTheStart(t *testing.T) {
 	assert.Equal(t, string(s.Simulation().AppendBody(nil, 0, 0)), s.body(t, "/metrics"))
 }
 
-func TestPrerenderedBodiesAreServedInACycle(t *testing.T) {
-	s := newSite(t, ServerSettings{Prerender: 3}, func(c *Config) { c.CollectInterval = 10 * time.Second })
-	var served []string
-	for range 6 {
-		served = append(served, s.body(t, "/node/1/metrics"))
-		s.clock.Advance(10 * time.Second)
-	}
-	assert.Equal(t, served[:3], served[3:])
-	for k := range 3 {
-		assert.Equal(t, string(s.Simulation().AppendBody(nil, 1, time.Duration(k)*10*time.Second)), served[k])
-	}
-}
-
-func TestPrerenderingIsRefusedOutOfRangeOrWithoutACollectInterval(t *testing.T) {
-	cached := newSimulation(t, func(c *Config) { c.CollectInterval = time.Second })
-	fresh := newSimulation(t, func(*Config) {})
-	for _, tt := range []struct {
-		simulation *Simulation
-		prerender  int
-		want       string
-	}{
-		{cached, -1, `prerender: "-1": want 0 to 3600`},
-		{cached, 3601, `prerender: "3601": want 0 to 3600`},
-		{fresh, 5, `prerender: "5": want 0 without a collect-interval`},
-	} {
-		_, err := NewServer(tt.simulation, ServerSettings{Prerender: tt.prerender})
-		assert.EqualError(t, err, tt.want)
-	}
-}
-
-func TestRecordingsAreReplayedByScrapeOrByNode(t *testing.T) {
+func TestANodesScrapesGetTheRecordingsInTurn(t *testing.T) {
 	recordings := [][]byte{[]byte("a 1\n"), []byte("b 2")}
 	s := newSite(t, ServerSettings{Replay: recordings}, nil)
 	assert.Equal(t, "a 1\n", s.body(t, "/metrics"))
 	assert.Equal(t, "b 2", s.body(t, "/metrics"))
 	assert.Equal(t, "a 1\n", s.body(t, "/node/1/metrics"), "each node counts its own scrapes")
 	assert.Equal(t, "a 1\n", s.body(t, "/metrics"))
-
-	s = newSite(t, ServerSettings{Replay: recordings, ReplayByNode: true}, nil)
-	for range 2 {
-		assert.Equal(t, "a 1\n", s.body(t, "/node/0/metrics"))
-		assert.Equal(t, "b 2", s.body(t, "/node/1/metrics"))
-	}
 }
 
 func TestAnInjectedFaultMeetsOneScrapeOfItsNode(t *testing.T) {
@@ -205,8 +168,7 @@ func TestAnInjectedFaultMeetsOneScrapeOfItsNode(t *testing.T) {
 
 func TestAHangingScrapeEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := NewServer(newSimulation(t, func(*Config) {}), ServerSettings{})
-		require.NoError(t, err)
+		server := NewServer(newSimulation(t, func(*Config) {}), ServerSettings{})
 		server.Inject(0, FaultHang)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -220,8 +182,7 @@ func TestAHangingScrapeEndsWithTheClient(t *testing.T) {
 
 func TestCloseEndsHangingScrapesAndMayBeCalledTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := NewServer(newSimulation(t, func(*Config) {}), ServerSettings{})
-		require.NoError(t, err)
+		server := NewServer(newSimulation(t, func(*Config) {}), ServerSettings{})
 		server.Inject(0, FaultHang)
 		done := make(chan struct{})
 		go func() {
@@ -242,8 +203,7 @@ func TestCloseEndsHangingScrapesAndMayBeCalledTwice(t *testing.T) {
 
 func TestASlowScrapeDripsTheWholeBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := NewServer(newSimulation(t, func(c *Config) { c.CollectInterval = time.Hour }), ServerSettings{})
-		require.NoError(t, err)
+		server := NewServer(newSimulation(t, func(c *Config) { c.CollectInterval = time.Hour }), ServerSettings{})
 		server.Inject(0, FaultSlow)
 		start := time.Now()
 		response := httptest.NewRecorder()
@@ -255,8 +215,7 @@ func TestASlowScrapeDripsTheWholeBody(t *testing.T) {
 
 func TestASlowScrapeStopsWhenTheServerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := NewServer(newSimulation(t, func(*Config) {}), ServerSettings{})
-		require.NoError(t, err)
+		server := NewServer(newSimulation(t, func(*Config) {}), ServerSettings{})
 		server.Inject(0, FaultSlow)
 		server.Close()
 		response := httptest.NewRecorder()
@@ -266,8 +225,7 @@ func TestASlowScrapeStopsWhenTheServerCloses(t *testing.T) {
 }
 
 func TestAFlakyExporterFollowsItsScript(t *testing.T) {
-	server, err := NewServer(newSimulation(t, func(c *Config) { c.Scenario = ScenarioFlaky }), ServerSettings{})
-	require.NoError(t, err)
+	server := NewServer(newSimulation(t, func(c *Config) { c.Scenario = ScenarioFlaky }), ServerSettings{})
 	for round := range 2 {
 		for k, want := range flakyScript {
 			_, fault := server.scrape(0)

@@ -14,9 +14,12 @@ const windowSize = 5 * time.Minute
 // and safe for concurrent use.
 type Simulation struct {
 	config Config
-	fields []field
-	links  []field
-	nodes  []node
+	// restartEvery is the time after which the exporter and the driver restart
+	// and all counters begin at zero again; 0 means never.
+	restartEvery time.Duration
+	fields       []field
+	links        []field
+	nodes        []node
 }
 
 // node is one exporter.
@@ -67,10 +70,10 @@ func New(config Config) (*Simulation, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	if config.Scenario == ScenarioRestart && config.RestartInterval == 0 {
-		config.RestartInterval = defaultRestartInterval
-	}
 	s := &Simulation{config: config, fields: fieldsOf(config.Style, config.Fields), nodes: make([]node, config.Nodes)}
+	if config.Scenario == ScenarioRestart {
+		s.restartEvery = 2 * time.Minute
+	}
 	if config.Links > 0 {
 		s.links = linkFields(s.fields)
 	}
@@ -137,12 +140,12 @@ func (s *Simulation) newNode(n int, known stories) node {
 
 // newGPU builds the i-th GPU of the n-th node.
 func (s *Simulation) newGPU(n, i int, st *story) *gpu {
-	key := s.key(n, i)
+	key := key(n, i)
 	g := &gpu{
 		index: i, uuid: uuid("GPU", key), pci: busID(i),
 		hardware:   s.config.Style.hardware(),
 		story:      st,
-		phase:      (time.Duration(n*s.config.GPUs+i)*7*time.Second + time.Duration(s.config.Seed%1000)*11*time.Second) % st.period,
+		phase:      time.Duration(n*s.config.GPUs+i) * 7 * time.Second % st.period,
 		energyBase: float64(1e9 + mix(key+2)%4e9),
 	}
 	for v := range g.violationBase {
@@ -152,15 +155,15 @@ func (s *Simulation) newGPU(n, i int, st *story) *gpu {
 }
 
 // key is the hash that the identity and the history of a GPU come from.
-func (s *Simulation) key(n, i int) uint64 {
-	return mix(mix(s.config.Seed)^uint64(n)<<20^uint64(i)) &^ 0xff
+func key(n, i int) uint64 {
+	return mix(mix(0)^uint64(n)<<20^uint64(i)) &^ 0xff
 }
 
 // newPod names a pod of the workload that a scenario runs on a device.
-func (s *Simulation) newPod(n, i, k int, namespace, name, container string) pod {
+func newPod(n, i, k int, namespace, name, container string) pod {
 	return pod{
 		namespace: namespace, name: name, container: container,
-		uid:         uuid("x", s.key(n, i)^0xff00000000000000^uint64(k)<<32)[2:],
+		uid:         uuid("x", key(n, i)^0xff00000000000000^uint64(k)<<32)[2:],
 		memoryShare: .97, loadShare: 1,
 	}
 }
@@ -174,7 +177,7 @@ func (s *Simulation) gpuHolders(host string, n, i int, plays string) []pod {
 		shares := []struct{ memory, load float64 }{{.52, .6}, {.31, .4}, {.12, 0}}
 		var pods []pod
 		for k, share := range shares {
-			p := s.newPod(n, i, k, "notebooks", fmt.Sprintf("notebook-%d-%d-%d", n, i, k), "jupyter")
+			p := newPod(n, i, k, "notebooks", fmt.Sprintf("notebook-%d-%d-%d", n, i, k), "jupyter")
 			p.vgpu = strconv.Itoa(k)
 			p.memoryShare, p.loadShare = share.memory, share.load
 			pods = append(pods, p)
@@ -183,7 +186,7 @@ func (s *Simulation) gpuHolders(host string, n, i int, plays string) []pod {
 	case ScenarioDRA:
 		return s.claimHolders(host, n, i)
 	default:
-		return []pod{s.newPod(n, i, 0, "training", fmt.Sprintf("%s-%d-%d", plays, n, i), "trainer")}
+		return []pod{newPod(n, i, 0, "training", fmt.Sprintf("%s-%d-%d", plays, n, i), "trainer")}
 	}
 }
 
@@ -203,7 +206,7 @@ func (s *Simulation) claimHolders(host string, n, i int) []pod {
 	whole := &claim{namespace: "inference", pool: host, device: fmt.Sprintf("gpu-%d", i)}
 	switch i % draRoles {
 	case draOnePod:
-		p := s.newPod(n, i, 0, "inference", fmt.Sprintf("llm-%d-%d", n, i), "server")
+		p := newPod(n, i, 0, "inference", fmt.Sprintf("llm-%d-%d", n, i), "server")
 		whole.name = p.name + "-gpu-x7k2p"
 		p.claim = whole
 		return []pod{p}
@@ -211,7 +214,7 @@ func (s *Simulation) claimHolders(host string, n, i int) []pod {
 		whole.name = fmt.Sprintf("shared-gpu-%d-%d", n, i)
 		var pods []pod
 		for k := range 2 {
-			p := s.newPod(n, i, k, "inference", fmt.Sprintf("embed-%d-%d-%d", n, i, k), "server")
+			p := newPod(n, i, k, "inference", fmt.Sprintf("embed-%d-%d-%d", n, i, k), "server")
 			p.claim = whole
 			pods = append(pods, p)
 		}
@@ -225,12 +228,12 @@ func (s *Simulation) claimHolders(host string, n, i int) []pod {
 
 // migClaimHolder returns the pod that holds the first MIG device of a GPU.
 func (s *Simulation) migClaimHolder(host string, n, i int) pod {
-	p := s.newPod(n, i, 0, "inference", fmt.Sprintf("rerank-%d-%d", n, i), "server")
+	p := newPod(n, i, 0, "inference", fmt.Sprintf("rerank-%d-%d", n, i), "server")
 	profile := s.config.Style.hardware().profile
 	p.claim = &claim{
 		name: p.name + "-mig-rxspm", namespace: "inference", pool: host,
 		device:     fmt.Sprintf("gpu-%d-mig-1g10gb-19-0", i),
-		migProfile: profile, migUUID: uuid("MIG", s.key(n, i)+0x40),
+		migProfile: profile, migUUID: uuid("MIG", key(n, i)+0x40),
 	}
 	return p
 }
@@ -247,7 +250,7 @@ func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string)
 	if plays == ScenarioIdle || (k == of-1 && of > 1) {
 		return nil
 	}
-	return []pod{s.newPod(n, i, k, "inference", fmt.Sprintf("infer-%d-%d-%d", n, i, k), "server")}
+	return []pod{newPod(n, i, k, "inference", fmt.Sprintf("infer-%d-%d-%d", n, i, k), "server")}
 }
 
 // Sampled returns the time of the values that a scrape at time t sees: t itself,
@@ -261,10 +264,10 @@ func (s *Simulation) Sampled(t time.Duration) time.Duration {
 
 // restarted returns the time of the last restart before t, 0 if there was none.
 func (s *Simulation) restarted(t time.Duration) time.Duration {
-	if s.config.RestartInterval == 0 {
+	if s.restartEvery == 0 {
 		return 0
 	}
-	return t - t%s.config.RestartInterval
+	return t - t%s.restartEvery
 }
 
 // memoryMiB returns the memory of an entity: used + free, and reserved.

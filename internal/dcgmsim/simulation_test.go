@@ -218,9 +218,8 @@ func TestADeviceWithoutAPodIsIdle(t *testing.T) {
 }
 
 func TestARestartSetsEveryCounterToZeroAndForgetsTheXID(t *testing.T) {
-	s := newSimulation(t, func(c *Config) {
-		c.Scenario, c.RestartInterval, c.GPUs = ScenarioXIDBurst, 2*time.Minute, 1
-	})
+	s := newSimulation(t, func(c *Config) { c.Scenario, c.GPUs = ScenarioXIDBurst, 1 })
+	s.restartEvery = 2 * time.Minute
 	before := parse(t, s.AppendBody(nil, 0, 2*time.Minute-time.Millisecond))
 	require.Positive(t, before.only(t, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION").number)
 	require.InDelta(t, 31, before.only(t, "DCGM_FI_DEV_XID_ERRORS").number, 0)
@@ -524,10 +523,10 @@ func TestAMixedNodeMovesInEveryTenSeconds(t *testing.T) {
 }
 
 func TestASimulationIsAFunctionOfItsConfiguration(t *testing.T) {
-	body := func(seed uint64) string {
-		return string(newSimulation(t, func(c *Config) { c.Seed, c.Nodes = seed, 2 }).AppendBody(nil, 1, 99*time.Second))
+	body := func(scenario string) string {
+		return string(newSimulation(t, func(c *Config) { c.Scenario, c.Nodes = scenario, 2 }).AppendBody(nil, 1, 99*time.Second))
 	}
-	first, again, other := body(7), body(7), body(8)
+	first, again, other := body(ScenarioMixed), body(ScenarioMixed), body(ScenarioThermal)
 	assert.Equal(t, first, again)
 	assert.NotEqual(t, first, other)
 }
@@ -562,7 +561,6 @@ func TestWrongSettingsAreNamedWithTheirValueAndWhatIsAllowed(t *testing.T) {
 		`links: "19": want 0 to 18`:                         func(c *Config) { c.Links = 19 },
 		`shared-rows: "": want one of per-process, copies`:  func(c *Config) { c.SharedRows = "" },
 		`collect-interval: "-1s": want 0s or 1ms to 1h0m0s`: func(c *Config) { c.CollectInterval = -time.Second },
-		`restart-interval: "1ms": want 0s or 1s to 1h0m0s`:  func(c *Config) { c.RestartInterval = time.Millisecond },
 		`style: "2.x": want 3.x or later for MIG`:           func(c *Config) { c.Style, c.Scenario = Style2, ScenarioMIG },
 		`style: "3.x": want 4.5 or later for scenario dra`:  func(c *Config) { c.Style, c.Scenario = Style3, ScenarioDRA },
 		`links: "1": want 0 with style 3.x`:                 func(c *Config) { c.Style, c.Links = Style3, 1 },

@@ -33,7 +33,7 @@ var upstream = []string{
 var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_exporter", "gpu_pod_memory_used_bytes", "gpu_manager", "gpu_process_memory_used_bytes", // presets of gpu_budget
+	"gpu_pod_memory_used_bytes", "gpu_process_memory_used_bytes", // what gpu_budget reads of other exporters
 	"gpu_uuid", "gpu_name", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
 	"gpu.nvidia.com",                 // a DRA driver

@@ -46,23 +46,12 @@ const (
 	NumReasons
 )
 
-// String returns the reason as an attribute value.
-func (r Reason) String() string {
-	switch r {
-	case ReasonSyntax:
-		return "syntax"
-	case ReasonValue:
-		return "value"
-	case ReasonDuplicateLabel:
-		return "duplicate_label"
-	case ReasonDuplicateSeries:
-		return "duplicate_series"
-	case ReasonLineTooLong:
-		return "line_too_long"
-	default:
-		return "too_many_labels"
-	}
+var reasonNames = [NumReasons]string{
+	"syntax", "value", "duplicate_label", "duplicate_series", "line_too_long", "too_many_labels",
 }
+
+// String returns the reason as an attribute value.
+func (r Reason) String() string { return reasonNames[r] }
 
 // Label is one label as exposed, its value decoded and valid UTF-8.
 type Label struct {

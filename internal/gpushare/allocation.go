@@ -23,6 +23,9 @@ const (
 	kaiDevices   = "gpu-fraction-num-devices"
 )
 
+// KAIAnnotations returns the keys that KAI gives a meaning.
+func KAIAnnotations() []string { return []string{kaiMemory, kaiFraction, kaiContainer, kaiDevices} }
+
 // Allocation is a device, or a share of one, that a scheduler gave to a pod.
 type Allocation struct {
 	// Family tells whose annotation it was: Koordinator, HAMi or KAI.
@@ -55,13 +58,8 @@ type Allocation struct {
 type MIGInstance struct {
 	// UUID is the MIG-<uuid>, empty until the device plugin has made the instance.
 	UUID string
-	// Profile is the MIG profile, empty where it is not known.
-	Profile string
-	// GPUInstance and ComputeInstance are NVML's ids, -1 where they are not known.
-	GPUInstance, ComputeInstance int
-	// Start and Size are the placement in memory slices; Size is 0 where the
-	// placement is not known.
-	Start, Size int
+	// GPUInstance is NVML's id, -1 where it is not known.
+	GPUInstance int
 }
 
 // Allocations reads the annotations of a pod in which Koordinator, HAMi and KAI
@@ -203,13 +201,13 @@ func hamiDevice(entry string) (Allocation, error) {
 	// and slot behind the board's UUID: GPU-…[0-1]. Which instance that is
 	// cannot be told any more.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
-		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1, ComputeInstance: -1}
+		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}
 	}
 	if !uuidForm.MatchString(a.UUID) {
 		return Allocation{}, fmt.Errorf("%s does not start with a device's UUID", clip(entry))
 	}
 	if strings.HasPrefix(a.UUID, "MIG-") {
-		a.MIG = &MIGInstance{UUID: a.UUID, GPUInstance: -1, ComputeInstance: -1}
+		a.MIG = &MIGInstance{UUID: a.UUID, GPUInstance: -1}
 		a.UUID = ""
 	}
 	memory, err := strconv.ParseInt(fields[2], 10, 32)
@@ -268,8 +266,7 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 		GPUUUID        string  `json:"gpuUUID"`
 		Profile        string  `json:"profile"`
 		Placement      struct {
-			Start uint8 `json:"start"`
-			Size  uint8 `json:"size"`
+			Size uint8 `json:"size"`
 		} `json:"placement"`
 		MIGUUID           string  `json:"migUUID"`
 		GPUInstanceID     *uint16 `json:"gpuInstanceID"`
@@ -287,12 +284,9 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 	if made != (e.GPUInstanceID != nil) || made != (e.ComputeInstanceID != nil) || made && !uuidForm.MatchString(e.MIGUUID) {
 		return slot{}, "", nil, fmt.Errorf("%s has half an identity", clip(string(raw)))
 	}
-	instance := &MIGInstance{
-		UUID: e.MIGUUID, Profile: e.Profile, GPUInstance: -1, ComputeInstance: -1,
-		Start: int(e.Placement.Start), Size: int(e.Placement.Size),
-	}
+	instance := &MIGInstance{UUID: e.MIGUUID, GPUInstance: -1}
 	if made {
-		instance.GPUInstance, instance.ComputeInstance = int(*e.GPUInstanceID), int(*e.ComputeInstanceID)
+		instance.GPUInstance = int(*e.GPUInstanceID)
 	}
 	return slot{int(*e.ContainerIndex), int(*e.DeviceIndex)}, e.GPUUUID, instance, nil
 }

@@ -118,8 +118,8 @@ func TestHAMiAllocations(t *testing.T) {
 		a.MIG = &m
 		return a
 	}
-	unmade := MIGInstance{Profile: "1g.10gb", GPUInstance: -1, ComputeInstance: -1, Start: 0, Size: 1}
-	made := MIGInstance{UUID: "MIG-1", Profile: "3g.40gb", GPUInstance: 2, ComputeInstance: 0, Start: 4, Size: 4}
+	unmade := MIGInstance{GPUInstance: -1}
+	made := MIGInstance{UUID: "MIG-1", GPUInstance: 2}
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		want        []Allocation
@@ -165,12 +165,12 @@ func TestHAMiAllocations(t *testing.T) {
 		},
 		"older MIG: a template's slot behind the UUID": {
 			map[string]string{hamiAllocated: "GPU-1[0-1],NVIDIA,10240,0:;"},
-			[]Allocation{with(hami(0, "GPU-1", 10240, 0), MIGInstance{GPUInstance: -1, ComputeInstance: -1})},
+			[]Allocation{with(hami(0, "GPU-1", 10240, 0), MIGInstance{GPUInstance: -1})},
 			nil,
 		},
 		"a MIG device by its own UUID": {
 			map[string]string{hamiAllocated: "MIG-1,NVIDIA,10240,0:;"},
-			[]Allocation{with(hami(0, "", 10240, 0), MIGInstance{UUID: "MIG-1", GPUInstance: -1, ComputeInstance: -1})},
+			[]Allocation{with(hami(0, "", 10240, 0), MIGInstance{UUID: "MIG-1", GPUInstance: -1})},
 			nil,
 		},
 		"MIG instances join by container and device": {

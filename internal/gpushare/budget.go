@@ -20,7 +20,7 @@ const (
 	// BudgetKAI are KAI's gpu-memory and gpu-fraction annotations.
 	BudgetKAI BudgetSource = "kai"
 	// BudgetResource is an extended resource that the user configured.
-	BudgetResource BudgetSource = "resource"
+	BudgetResource BudgetSource = "extended_resource"
 	// BudgetAnnotation is an annotation that the user configured.
 	BudgetAnnotation BudgetSource = "annotation"
 )
@@ -71,7 +71,7 @@ type Budget struct {
 	// MemoryBytes is the budget, 0 where only the ratio is declared.
 	MemoryBytes int64
 	// MemoryRatio is the share of the device's memory, 0 where bytes alone are
-	// declared. FillMemory makes bytes of it.
+	// declared. MemoryOf makes bytes of it.
 	MemoryRatio float64
 }
 
@@ -128,13 +128,8 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 			b := Budget{
 				Container: c.Name, Minor: -1, Devices: d.Devices, MemoryBytes: d.MemoryBytes, MemoryRatio: d.MemoryRatio,
 			}
-			switch d.Family {
-			case Koordinator:
+			if b.Source = BudgetHAMi; d.Family == Koordinator {
 				b.Source = BudgetKoordinator
-			case HAMi:
-				b.Source = BudgetHAMi
-			default:
-				continue
 			}
 			add(b)
 		}

@@ -76,20 +76,19 @@ func Rules() []Rule {
 // stored, pod its effective requests; a nil pod leaves out what only the pod as
 // a whole can break. Requests that name no koordinator.sh GPU resource break
 // none, and none of the rules speaks of FPGA and RDMA.
-func Check(containers []Requests, pod Requests) []Rule { return Families{}.Check(containers, pod) }
-
-// Check is the function Check with the user's families among the vendors. For
-// the proposal a vendor's GPU is any name of a vendor's device plugin, the
-// scheduler knows nvidia.com/gpu, amd.com/gpu and dcu.com/gpu alone; the
-// proposal is followed, so that MIG beside a share is reported too.
+//
+// For the proposal a vendor's GPU is any name of a vendor's device plugin, also
+// one that the user added; the scheduler knows nvidia.com/gpu, amd.com/gpu and
+// dcu.com/gpu alone. The proposal is followed, so that MIG beside a share is
+// reported too.
 func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	broken := map[Rule]bool{}
 	var share, vendor bool
 	look := func(r Requests) {
 		for name, q := range r {
-			res, ok := f.Lookup(name)
-			share = share || res.Family == Koordinator
-			vendor = vendor || ok && res.vendor() && Units(q) > 0
+			family, ok := f.Lookup(name)
+			share = share || family == Koordinator
+			vendor = vendor || ok && family.vendor() && Units(q) > 0
 		}
 		checkStored(r, broken)
 	}
@@ -112,10 +111,10 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	return out
 }
 
-// vendor reports whether the resource is one of a vendor's device plugin or
-// DRA driver.
-func (r Resource) vendor() bool {
-	switch r.Family {
+// vendor reports whether the family's resources are those of a vendor's device
+// plugin or DRA driver.
+func (f Family) vendor() bool {
+	switch f {
 	case NVIDIA, MIG, AMD, Hygon, Intel, DRA, Other:
 		return true
 	}

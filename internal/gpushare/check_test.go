@@ -84,7 +84,7 @@ func TestCheckOfOneContainer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := requests(c.requests)
-			assert.Equal(t, c.want, Check([]Requests{r}, r))
+			assert.Equal(t, c.want, builtin.Check([]Requests{r}, r))
 		})
 	}
 }
@@ -135,7 +135,7 @@ func TestCheckOfPods(t *testing.T) {
 			if c.pod != "" {
 				pod = requests(c.pod)
 			}
-			assert.Equal(t, c.want, Check(containers, pod))
+			assert.Equal(t, c.want, builtin.Check(containers, pod))
 		})
 	}
 }
@@ -145,7 +145,7 @@ func TestAddedVendorsCountAsVendors(t *testing.T) {
 	assert.NoError(t, err)
 	r := requests("example.com/gpu=1 ratio=50 shared=1")
 	assert.Equal(t, []Rule{VendorWithShare}, f.Check([]Requests{r}, r))
-	assert.Empty(t, Check([]Requests{r}, r))
+	assert.Empty(t, builtin.Check([]Requests{r}, r))
 }
 
 func TestRulesAreSortedAndEachCanBeBroken(t *testing.T) {
@@ -157,7 +157,7 @@ func TestRulesAreSortedAndEachCanBeBroken(t *testing.T) {
 		"shared=2 npu=1 cpu=1 mem=1", "npu=1 mem=1",
 	} {
 		r := requests(text)
-		for _, rule := range Check([]Requests{r}, r) {
+		for _, rule := range builtin.Check([]Requests{r}, r) {
 			seen[rule] = true
 		}
 	}
@@ -175,7 +175,7 @@ func TestTheOrderOfContainersDoesNotMatter(t *testing.T) {
 			containers = append(containers, drawRequests(t, names...))
 		}
 		pod := drawRequests(t, names...)
-		want := Check(containers, pod)
+		want := builtin.Check(containers, pod)
 		if !slices.IsSorted(want) || len(slices.Compact(slices.Clone(want))) != len(want) {
 			t.Fatalf("not sorted or twice: %v", want)
 		}
@@ -184,7 +184,7 @@ func TestTheOrderOfContainersDoesNotMatter(t *testing.T) {
 				t.Fatalf("%s is no rule", rule)
 			}
 		}
-		if got := Check(rapid.Permutation(containers).Draw(t, "order"), pod); !slices.Equal(got, want) {
+		if got := builtin.Check(rapid.Permutation(containers).Draw(t, "order"), pod); !slices.Equal(got, want) {
 			t.Fatalf("%v, in another order %v", want, got)
 		}
 	})
@@ -233,7 +233,7 @@ func TestWhatTheSchedulerRefusesBreaksARule(t *testing.T) {
 			r[short[name]] = *resource.NewQuantity(n, resource.DecimalSI)
 			share = share || IsGPU(short[name]) && name != "nvidia" && name != "amd" && name != "dcu"
 		}
-		rules := Check([]Requests{r}, r)
+		rules := builtin.Check([]Requests{r}, r)
 		switch accepts := schedulerAccepts(pod); {
 		case !share:
 			if rules != nil {

@@ -1,7 +1,7 @@
-// Package gpushare turns what pods and nodes declare about GPUs into one form.
-// It is pure: quantities, labels and annotations in, plain values out; it never
-// asks the API server, and a mistake in the input is an error or a broken rule
-// beside the good part, never a panic or a guess.
+// Package gpushare turns what pods declare about GPUs into one form. It is
+// pure: quantities and annotations in, plain values out; it never asks the API
+// server, and a mistake in the input is an error or a broken rule beside the
+// good part, never a panic or a guess.
 //
 // # The families
 //
@@ -26,28 +26,23 @@
 // [Families] is the table; its zero value holds the above, [NewFamilies] adds
 // names and DeviceClasses. Aliyun and Tencent are from general knowledge.
 //
-// # From a request to a demand
+// # From a request to a share
 //
-// [Demands] says, for each family that a request speaks, how many devices are
-// wanted and what of each: bytes or a ratio of its memory, a ratio of its
-// compute. Koordinator is brought to this form as its webhook and scheduler do:
+// [Demands] says, for Koordinator and HAMi, how many devices a container wants
+// and what of each: bytes or a ratio of its memory, a ratio of its compute.
+// Koordinator is brought to this form as its webhook and scheduler do:
 //
 //  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
 //  2. Without gpu.shared, it is ratio/100 (without a ratio core/100) where that
 //     is a multiple of 100 above 100, else 1.
 //  3. Each of the gpu.shared devices gives an equal part of core and ratio, or
 //     of the bytes where there is no ratio.
-//  4. The device is shared if that part is less than a whole, or given in bytes.
 //
-// A ratio meets a device's size in [FillMemory].
-//
-// Units are not devices. Koordinator's totals are percent points, HAMi's and
-// time slicing's counts are slots: [NodeDevices] gives both, and says 0 devices
-// where nothing tells.
+// A ratio meets a device's size in [MemoryOf].
 //
 // # Rules
 //
-// [Check] reports the [Rule] names that a pod's requests break: the proposal's
+// [Families.Check] reports the [Rule] names that a pod's requests break: the proposal's
 // four, the validating webhook's, and the scheduler's table of combinations.
 // Koordinator's code enforces fewer than its proposal states, some of them only
 // behind a feature gate; pods that break them are stored all the same, and that

@@ -10,47 +10,46 @@ import (
 
 // The names of kubernetes.md 3.1, 3.5 and 3.6.
 func TestResourceNames(t *testing.T) {
-	for name, want := range map[string]Resource{
-		"nvidia.com/gpu":                   {Family: NVIDIA, Unit: Devices},
-		"nvidia.com/gpu.shared":            {Family: NVIDIA, Unit: Slots, Shared: true},
-		"nvidia.com/mig-1g.10gb":           {Family: MIG, Unit: Instances, Profile: "1g.10gb"},
-		"nvidia.com/mig-1g.10gb.me":        {Family: MIG, Unit: Instances, Profile: "1g.10gb+me"},
-		"nvidia.com/mig-1g.5gb.me.all":     {Family: MIG, Unit: Instances, Profile: "1g.5gb+me.all"},
-		"nvidia.com/mig-1c.3g.40gb":        {Family: MIG, Unit: Instances, Profile: "1c.3g.40gb"},
-		"nvidia.com/mig-1g.24gb.gfx":       {Family: MIG, Unit: Instances, Profile: "1g.24gb+gfx"},
-		"nvidia.com/mig-1g.10gb.shared":    {Family: MIG, Unit: Slots, Shared: true, Profile: "1g.10gb"},
-		"nvidia.com/mig-1g.10gb.me.shared": {Family: MIG, Unit: Slots, Shared: true, Profile: "1g.10gb+me"},
-		"nvidia.com/mig-custom":            {Family: MIG, Unit: Instances},
-		"amd.com/gpu":                      {Family: AMD, Unit: Devices},
-		"amd.com/spx_nps1":                 {Family: AMD, Unit: Instances},
-		"amd.com/dpx_nps2":                 {Family: AMD, Unit: Instances},
-		"amd.com/qpx_nps4":                 {Family: AMD, Unit: Instances},
-		"amd.com/cpx_nps4":                 {Family: AMD, Unit: Instances},
-		"dcu.com/gpu":                      {Family: Hygon, Unit: Devices},
-		"hygon.com/dcunum":                 {Family: Hygon, Unit: Devices},
-		"gpu.intel.com/i915":               {Family: Intel, Unit: Devices},
-		"gpu.intel.com/xe":                 {Family: Intel, Unit: Devices},
-		"koordinator.sh/gpu":               {Family: Koordinator, Unit: Percent},
-		"koordinator.sh/gpu.shared":        {Family: Koordinator, Unit: Slots, Shared: true},
-		"koordinator.sh/gpu-core":          {Family: Koordinator, Unit: Percent},
-		"koordinator.sh/gpu-memory":        {Family: Koordinator, Unit: Bytes},
-		"koordinator.sh/gpu-memory-ratio":  {Family: Koordinator, Unit: Percent},
-		"nvidia.com/gpumem":                {Family: HAMi, Unit: Mebibytes, Shared: true},
-		"nvidia.com/gpumem-percentage":     {Family: HAMi, Unit: Percent, Shared: true},
-		"nvidia.com/gpucores":              {Family: HAMi, Unit: Percent, Shared: true},
-		"amd.com/gpumem":                   {Family: HAMi, Unit: Mebibytes, Shared: true},
-		"amd.com/gpucores":                 {Family: HAMi, Unit: Percent, Shared: true},
-		"hygon.com/dcumem":                 {Family: HAMi, Unit: Mebibytes, Shared: true},
-		"hygon.com/dcucores":               {Family: HAMi, Unit: Percent, Shared: true},
-		"metax-tech.com/sgpu":              {Family: Other, Unit: Slots, Shared: true},
-		"mthreads.com/vgpu":                {Family: Other, Unit: Slots, Shared: true},
-		"birentech.com/gpu":                {Family: Other, Unit: Devices},
-		"aliyun.com/gpu-mem":               {Family: Aliyun, Unit: Gibibytes, Shared: true},
-		"tencent.com/vcuda-core":           {Family: Tencent, Unit: Percent, Shared: true},
-		"tencent.com/vcuda-memory":         {Family: Tencent, Unit: MemoryBlocks, Shared: true},
+	for name, want := range map[string]Family{
+		"nvidia.com/gpu":                   NVIDIA,
+		"nvidia.com/gpu.shared":            NVIDIA,
+		"nvidia.com/mig-1g.10gb":           MIG,
+		"nvidia.com/mig-1g.10gb.me":        MIG,
+		"nvidia.com/mig-1g.5gb.me.all":     MIG,
+		"nvidia.com/mig-1c.3g.40gb":        MIG,
+		"nvidia.com/mig-1g.24gb.gfx":       MIG,
+		"nvidia.com/mig-1g.10gb.shared":    MIG,
+		"nvidia.com/mig-1g.10gb.me.shared": MIG,
+		"nvidia.com/mig-custom":            MIG,
+		"amd.com/gpu":                      AMD,
+		"amd.com/spx_nps1":                 AMD,
+		"amd.com/dpx_nps2":                 AMD,
+		"amd.com/qpx_nps4":                 AMD,
+		"amd.com/cpx_nps4":                 AMD,
+		"dcu.com/gpu":                      Hygon,
+		"hygon.com/dcunum":                 Hygon,
+		"gpu.intel.com/i915":               Intel,
+		"gpu.intel.com/xe":                 Intel,
+		"koordinator.sh/gpu":               Koordinator,
+		"koordinator.sh/gpu.shared":        Koordinator,
+		"koordinator.sh/gpu-core":          Koordinator,
+		"koordinator.sh/gpu-memory":        Koordinator,
+		"koordinator.sh/gpu-memory-ratio":  Koordinator,
+		"nvidia.com/gpumem":                HAMi,
+		"nvidia.com/gpumem-percentage":     HAMi,
+		"nvidia.com/gpucores":              HAMi,
+		"amd.com/gpumem":                   HAMi,
+		"amd.com/gpucores":                 HAMi,
+		"hygon.com/dcumem":                 HAMi,
+		"hygon.com/dcucores":               HAMi,
+		"metax-tech.com/sgpu":              Other,
+		"mthreads.com/vgpu":                Other,
+		"birentech.com/gpu":                Other,
+		"aliyun.com/gpu-mem":               Aliyun,
+		"tencent.com/vcuda-core":           Tencent,
+		"tencent.com/vcuda-memory":         Tencent,
 	} {
-		want.Name = name
-		got, ok := Families{}.Lookup(name)
+		got, ok := builtin.Lookup(name)
 		assert.True(t, ok, name)
 		assert.Equal(t, want, got)
 		assert.True(t, IsGPU(name), name)
@@ -72,24 +71,22 @@ func TestNamesThatAreNoGPU(t *testing.T) {
 func TestADeviceClassIsAGPUOnlyIfItWasGiven(t *testing.T) {
 	const name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
 	assert.False(t, IsGPU(name))
-	assert.Empty(t, Demands(requests(name+"=1")))
 
 	f, err := NewFamilies(nil, []string{"gpu.nvidia.com"})
 	require.NoError(t, err)
 	got, ok := f.Lookup(name)
 	assert.True(t, ok)
-	assert.Equal(t, Resource{Name: name, Family: DRA, Unit: Devices, DeviceClass: "gpu.nvidia.com"}, got)
+	assert.Equal(t, DRA, got)
 	assert.False(t, f.IsGPU("deviceclass.resource.kubernetes.io/compute-domain.nvidia.com"))
-	assert.Equal(t, []Demand{{Family: DRA, Resource: name, Units: 2, Devices: 2, MemoryRatio: 1, Core: 1}}, f.Demands(requests(name+"=2")))
 }
 
-func TestAddedNamesCountDevices(t *testing.T) {
+func TestAddedNamesAreGPUs(t *testing.T) {
 	f, err := NewFamilies([]string{"example.com/gpu", "fleet.example.com/gpu-*", "vendor.example.com/*"}, nil)
 	require.NoError(t, err)
 	for _, name := range []string{"example.com/gpu", "fleet.example.com/gpu-large", "vendor.example.com/x"} {
 		got, ok := f.Lookup(name)
 		assert.True(t, ok, name)
-		assert.Equal(t, Resource{Name: name, Family: Other, Unit: Devices}, got)
+		assert.Equal(t, Other, got)
 	}
 	assert.False(t, f.IsGPU("example.com/gpu2"))
 	assert.False(t, f.IsGPU("fleet.example.com/cpu"))

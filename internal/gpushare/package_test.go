@@ -10,6 +10,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// builtin knows the built-in names alone.
+var builtin Families
+
 // short are the names that the tables abbreviate.
 var short = map[string]string{
 	"gpu": koordGPU, "shared": koordShared, "core": koordCore, "mem": koordMemory, "ratio": koordRatio,

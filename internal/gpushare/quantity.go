@@ -12,7 +12,6 @@ import (
 
 const (
 	mebi = 1 << 20
-	gibi = 1 << 30
 
 	// limit is the largest quantity that is believed: a pebibyte, or far more
 	// GPUs than were ever built. Thousands of them still fit an int64.
@@ -79,24 +78,15 @@ func clip(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// FillMemory completes what is known of a share of a device with total bytes
-// of memory: bytes from the ratio or the ratio from the bytes; where both are
-// known they stay, where neither is or total is not positive nothing changes.
-//
-// Koordinator truncates the ratio to whole percent points when it fills it
-// from bytes (half of a percent of an 80 GiB device becomes 0). The ratio here
-// is not truncated; the bytes are, as Koordinator does it.
-func FillMemory(bytes int64, ratio float64, total int64) (int64, float64) {
-	if total <= 0 {
-		return bytes, ratio
+// MemoryOf returns the bytes of a share of a device with total bytes of memory:
+// those that were declared, else the ratio's. 0 is unknown: neither was declared,
+// or the ratio alone and total is not positive. Bytes are rounded down, as
+// Koordinator does it.
+func MemoryOf(bytes int64, ratio float64, total int64) int64 {
+	if bytes == 0 && ratio > 0 && total > 0 {
+		return shareOf(ratio, total)
 	}
-	switch {
-	case bytes == 0 && ratio > 0:
-		return shareOf(ratio, total), ratio
-	case bytes > 0 && ratio == 0:
-		return bytes, float64(bytes) / float64(total)
-	}
-	return bytes, ratio
+	return bytes
 }
 
 // shareOf is ratio × total, rounded down. Ratios are percent points almost

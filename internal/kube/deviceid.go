@@ -15,15 +15,14 @@ const (
 
 // DeviceID is what a device plugin's id says of a device. Empty is unknown.
 type DeviceID struct {
-	Vendor          string
-	UUID            string // of the board, GPU-<uuid>
-	MIGUUID         string // of the MIG device, MIG-<uuid>
-	Index           int    // of the board: N of nvidiaN and of /dev/nvidiaN; -1 unknown
-	GPUInstance     string // id of the MIG GPU instance on the board
-	ComputeInstance string // id of the MIG compute instance in the GPU instance
-	Replica         string // number of the slot on a time-sliced or MPS device; empty: not shared so
-	PCIAddress      string // AMD: domain:bus:device.function
-	Partition       string // AMD: N of amdgpu_xcp_N
+	Vendor      string
+	UUID        string // of the board, GPU-<uuid>
+	MIGUUID     string // of the MIG device, MIG-<uuid>
+	Index       int    // of the board: N of nvidiaN and of /dev/nvidiaN; -1 unknown
+	GPUInstance string // id of the MIG GPU instance on the board
+	Replica     string // number of the slot on a time-sliced or MPS device; empty: not shared so
+	PCIAddress  string // AMD: domain:bus:device.function
+	Partition   string // AMD: N of amdgpu_xcp_N
 }
 
 const uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
@@ -47,8 +46,8 @@ var deviceIDForms = []struct {
 	},
 	// NVIDIA's plugin: a MIG device, with older drivers.
 	{
-		VendorNVIDIA, regexp.MustCompile(`^MIG-(GPU-` + uuidPattern + `)/(\d{1,4})/(\d{1,4})$`),
-		func(d *DeviceID, g []string) { d.UUID, d.GPUInstance, d.ComputeInstance = g[1], g[2], g[3] },
+		VendorNVIDIA, regexp.MustCompile(`^MIG-(GPU-` + uuidPattern + `)/(\d{1,4})/\d{1,4}$`),
+		func(d *DeviceID, g []string) { d.UUID, d.GPUInstance = g[1], g[2] },
 	},
 	// GKE's plugin: a whole GPU, a MIG device, and slots on either.
 	{

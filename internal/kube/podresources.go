@@ -43,6 +43,9 @@ const (
 
 // PodResourcesConfig says how the kubelet's PodResources API is polled.
 type PodResourcesConfig struct {
+	// Enabled says that it is polled.
+	Enabled bool `mapstructure:"enabled"`
+
 	// Socket is the path of the kubelet's socket, or of one that serves the same
 	// API, such as koordlet's. Mount its directory, not the socket: the kubelet
 	// makes the socket anew when it restarts.
@@ -61,6 +64,7 @@ var _ confmap.Validator = (*PodResourcesConfig)(nil)
 // NewDefaultPodResourcesConfig polls the kubelet every 10 s.
 func NewDefaultPodResourcesConfig() PodResourcesConfig {
 	return PodResourcesConfig{
+		Enabled:  true,
 		Socket:   "/var/lib/kubelet/pod-resources/kubelet.sock",
 		Interval: 10 * time.Second,
 		Timeout:  5 * time.Second,
@@ -68,8 +72,11 @@ func NewDefaultPodResourcesConfig() PodResourcesConfig {
 }
 
 // Validate implements confmap.Validator. Each error names the field, its value
-// and what is allowed.
+// and what is allowed. What is not used is not checked.
 func (c *PodResourcesConfig) Validate() error {
+	if !c.Enabled {
+		return nil
+	}
 	var errs []error
 	if !filepath.IsAbs(c.Socket) {
 		errs = append(errs, fmt.Errorf("socket is %q: must be an absolute path", c.Socket))

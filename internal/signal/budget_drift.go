@@ -4,6 +4,6 @@ package signal
 // container before anything acts on them.
 var K8sContainerGPUMemoryBudgetDriftRatio = add(Metric{
 	Name: "k8s.container.gpu.memory.budget.drift.ratio", Unit: "1", Stage: StageWorkload,
-	Description: "GPU memory that the container mostly stays below (by default the 95th percentile of a day) over what was declared for it.",
+	Description: "GPU memory that the container mostly stays below (the 95th percentile of a day) over what was declared for it.",
 	Source:      "percentile of k8s.container.gpu.memory.usage / k8s.container.gpu.memory.budget",
 })

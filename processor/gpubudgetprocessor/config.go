@@ -1,7 +1,6 @@
 package gpubudgetprocessor
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
@@ -22,15 +20,10 @@ const (
 	minMaxAge        = time.Second
 	maxMaxAge        = time.Hour
 	maxProcess       = 16 << 30
-	minDriftWindow   = time.Hour
-	maxDriftWindow   = 30 * 24 * time.Hour
 	defaultMaxSeries = 50_000
 	maxMaxSeries     = 10_000_000
 	maxReplicas      = 1000
 )
-
-// kai are the annotations of KAI, which mean something else.
-var kai = []string{"gpu-memory", "gpu-fraction", "gpu-fraction-container-name", "gpu-fraction-num-devices"}
 
 // Config configures the gpu_budget processor.
 type Config struct {
@@ -41,17 +34,14 @@ type Config struct {
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 	// Sources switches where budgets come from.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// Presets are the other exporters whose metrics are read, the best first.
-	Presets []string `mapstructure:"presets"`
-	// Series are metrics of exporters that no preset knows; they go before.
+	// Series are metrics of other exporters that are read; they go before those that
+	// are known without being configured.
 	Series []SeriesConfig `mapstructure:"series"`
 	// MaxAge is for how long the last list of processes and the last scrape of
 	// another exporter count.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is how far containers may be from adding up to their device.
 	Tolerance ToleranceConfig `mapstructure:"tolerance"`
-	// Drift configures the drift report.
-	Drift DriftConfig `mapstructure:"drift"`
 	// MaxSeries bounds the containers kept for the drift report, and the processes
 	// and rows of other exporters that are kept.
 	MaxSeries int `mapstructure:"max_series"`
@@ -65,31 +55,18 @@ type Config struct {
 	_ struct{}
 }
 
-// SourcesConfig switches sources of budgets; the order is that of precedence.
+// SourcesConfig says which sources of budgets count beside those that need no
+// configuration.
 type SourcesConfig struct {
-	// Koordinator: the device-allocated annotation, else koordinator.sh/gpu,
-	// gpu-memory and gpu-memory-ratio.
-	Koordinator SwitchConfig `mapstructure:"koordinator"`
-	// HAMi: the vgpu-devices-allocated annotation, else gpumem and
-	// gpumem-percentage.
-	HAMi SwitchConfig `mapstructure:"hami"`
 	// DRA: consumedCapacity of allocated claims. Needs the permission to list and
 	// watch resourceclaims.
 	DRA SwitchConfig `mapstructure:"dra"`
-	// KAI: the gpu-memory and gpu-fraction annotations.
-	KAI SwitchConfig `mapstructure:"kai"`
 	// ExtendedResources are resources that count memory.
 	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
 	// Annotation is an annotation of pods.
 	Annotation AnnotationConfig `mapstructure:"annotation"`
-	// Exporter: limits that other exporters tell, of Presets and Series.
-	Exporter SwitchConfig `mapstructure:"exporter"`
 	// MPS is what each client of an MPS daemon may use.
 	MPS MPSConfig `mapstructure:"mps"`
-	// MIG: the memory of an instance that one container holds.
-	MIG SwitchConfig `mapstructure:"mig"`
-	// WholeGPU: the memory of a board that one container holds.
-	WholeGPU SwitchConfig `mapstructure:"whole_gpu"`
 
 	_ struct{}
 }
@@ -166,16 +143,6 @@ type ToleranceConfig struct {
 	_ struct{}
 }
 
-// DriftConfig configures the drift report.
-type DriftConfig struct {
-	// Window is over how long the percentile is taken.
-	Window time.Duration `mapstructure:"window"`
-	// Quantile is the share of time for which a container used no more.
-	Quantile float64 `mapstructure:"quantile"`
-
-	_ struct{}
-}
-
 var (
 	_ confmap.Unmarshaler = (*Config)(nil)
 	_ confmap.Validator   = (*Config)(nil)
@@ -185,19 +152,9 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		NodeName:   base.NodeName(),
 		Kubernetes: kube.NewDefaultConfig(),
-		Sources: SourcesConfig{
-			Koordinator: SwitchConfig{Enabled: true},
-			HAMi:        SwitchConfig{Enabled: true},
-			KAI:         SwitchConfig{Enabled: true},
-			Exporter:    SwitchConfig{Enabled: true},
-			MIG:         SwitchConfig{Enabled: true},
-			WholeGPU:    SwitchConfig{Enabled: true},
-		},
-		Presets:   presets.Names(),
-		MaxAge:    time.Minute,
-		Tolerance: ToleranceConfig{Process: 512 << 20, Ratio: 0.05},
-		Drift:     DriftConfig{Window: 24 * time.Hour, Quantile: 0.95},
-		MaxSeries: defaultMaxSeries,
+		MaxAge:     time.Minute,
+		Tolerance:  ToleranceConfig{Process: 512 << 20, Ratio: 0.05},
+		MaxSeries:  defaultMaxSeries,
 	}
 }
 
@@ -215,94 +172,59 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(con
 // Validate reports every field whose value is not allowed; kubernetes reports its
 // own.
 func (c *Config) Validate() error {
-	var errs base.Errors
-	check := errs.Check
-	if err := base.CheckNodeName(c.NodeName); err != nil {
-		errs = append(errs, err)
-	}
+	var p base.Problems
+	p.Add(base.CheckNodeName(c.NodeName))
 	names := map[string]bool{}
 	for i, r := range c.Sources.ExtendedResources {
-		check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
+		p.Check(strings.Contains(r.Name, "/") && len(validation.IsQualifiedName(r.Name)) == 0,
 			"sources::extended_resources[%d]::name is %q: must be <domain>/<name>", i, r.Name)
-		check(!gpushare.IsGPU(r.Name),
+		p.Check(!gpushare.IsGPU(r.Name),
 			"sources::extended_resources[%d]::name is %q: must be one that counts memory and that no other source reads", i, r.Name)
 		_, ok := presets.Units[r.Unit]
-		check(ok, "sources::extended_resources[%d]::unit is %q: must be MiB or bytes", i, r.Unit)
-		check(!names[r.Name], "sources::extended_resources[%d]::name is %q: must be listed once", i, r.Name)
+		p.Check(ok, "sources::extended_resources[%d]::unit is %q: must be MiB or bytes", i, r.Unit)
+		p.Check(!names[r.Name], "sources::extended_resources[%d]::name is %q: must be listed once", i, r.Name)
 		names[r.Name] = true
 	}
 	key := c.Sources.Annotation.Key
 	if key != "" {
-		reasons := validation.IsQualifiedName(key)
-		check(len(reasons) == 0, "sources::annotation::key is %q: must be a qualified annotation key, as in example.com/gpu-memory: %s",
+		reasons, kai := validation.IsQualifiedName(key), gpushare.KAIAnnotations()
+		p.Check(len(reasons) == 0, "sources::annotation::key is %q: must be a qualified annotation key, as in example.com/gpu-memory: %s",
 			key, strings.Join(reasons, "; "))
-		check(len(reasons) > 0 || kube.PodAnnotation(key) && !slices.Contains(kai, key),
+		p.Check(len(reasons) > 0 || kube.PodAnnotation(key) && !slices.Contains(kai, key),
 			"sources::annotation::key is %q: must have gpu in it and not be one of KAI's %s", key, strings.Join(kai, ", "))
 	}
 	if c.Kubernetes.AuthType == kube.AuthNone {
 		for option, wanted := range map[string]bool{
 			"extended_resources": len(c.Sources.ExtendedResources) > 0, "annotation": key != "", "dra": c.Sources.DRA.Enabled,
 		} {
-			check(!wanted, "kubernetes::auth_type is %q: must be %s or %s for sources::%s",
+			p.Check(!wanted, "kubernetes::auth_type is %q: must be %s or %s for sources::%s",
 				kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig, option)
 		}
 	}
 	m := c.Sources.MPS
-	check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
-	check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas is %d: must be between 0 and %d", m.Replicas, maxReplicas)
-	check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
-	for i, name := range c.Presets {
-		_, ok := presets.Lookup(name)
-		check(ok, "presets[%d] is %q: must be one of %s", i, name, strings.Join(presets.Names(), ", "))
-		check(slices.Index(c.Presets, name) == i, "presets[%d] is %q: must be listed once", i, name)
-	}
+	p.Check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
+	p.Check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas is %d: must be between 0 and %d", m.Replicas, maxReplicas)
+	p.Check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
 	for i, s := range c.Series {
 		_, own := signal.Lookup(s.Metric)
-		check(s.Metric != "" && !own, "series[%d]::metric is %q: must be a metric's name, of another exporter", i, s.Metric)
-		check(slices.IndexFunc(c.Series, func(o SeriesConfig) bool { return o.Metric == s.Metric }) == i,
+		p.Check(s.Metric != "" && !own, "series[%d]::metric is %q: must be a metric's name, of another exporter", i, s.Metric)
+		p.Check(slices.IndexFunc(c.Series, func(o SeriesConfig) bool { return o.Metric == s.Metric }) == i,
 			"series[%d]::metric is %q: must be listed once", i, s.Metric)
 		_, ok := presets.Units[s.Unit]
-		check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
+		p.Check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
 		scope, err := presets.ParseScope(s.Scope)
-		check(err == nil, "series[%d]::scope %w", i, err)
+		p.Check(err == nil, "series[%d]::scope %w", i, err)
 		l := s.Labels
-		check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.PodUID != "" || l.PID != "" && l.GPUUUID != "",
+		p.Check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.PodUID != "" || l.PID != "" && l.GPUUUID != "",
 			"series[%d]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid", i)
 	}
-	check(c.MaxAge >= minMaxAge && c.MaxAge <= maxMaxAge, "max_age is %s: must be between %s and %s", c.MaxAge, minMaxAge, maxMaxAge)
-	check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
+	p.Check(c.MaxAge >= minMaxAge && c.MaxAge <= maxMaxAge, "max_age is %s: must be between %s and %s", c.MaxAge, minMaxAge, maxMaxAge)
+	p.Check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
-	check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio is %v: must be between 0 and 0.5", c.Tolerance.Ratio)
-	check(c.Drift.Window >= minDriftWindow && c.Drift.Window <= maxDriftWindow,
-		"drift::window is %s: must be between %s and %s", c.Drift.Window, minDriftWindow, maxDriftWindow)
-	check(c.Drift.Quantile >= 0.5 && c.Drift.Quantile <= 1, "drift::quantile is %v: must be between 0.5 and 1", c.Drift.Quantile)
-	check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
-	errs = append(errs, c.Metrics.Check(base.MetricNames(emitted))...)
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
-}
-
-// sources returns which sources count.
-func (c *Config) sources() *budget.Sources {
-	s := &c.Sources
-	out := &budget.Sources{MPSLimit: s.MPS.Limit, MPSReplicas: s.MPS.Replicas}
-	for source, enabled := range map[budget.Source]bool{
-		budget.KoordinatorAllocation: s.Koordinator.Enabled,
-		budget.Koordinator:           s.Koordinator.Enabled,
-		budget.HAMiAllocation:        s.HAMi.Enabled,
-		budget.HAMi:                  s.HAMi.Enabled,
-		budget.DRA:                   s.DRA.Enabled,
-		budget.KAI:                   s.KAI.Enabled,
-		budget.ExtendedResource:      len(s.ExtendedResources) > 0,
-		budget.Annotation:            s.Annotation.Key != "",
-		budget.Exporter:              s.Exporter.Enabled,
-		budget.MPS:                   s.MPS.Limit > 0 || s.MPS.Replicas > 0,
-		budget.MIG:                   s.MIG.Enabled,
-		budget.WholeGPU:              s.WholeGPU.Enabled,
-	} {
-		out.Enabled[source] = enabled
-	}
-	return out
+	p.Check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio is %v: must be between 0 and 0.5", c.Tolerance.Ratio)
+	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	return p.Err()
 }
 
 // ranked is a series of another exporter and its precedence, the lowest first.
@@ -329,11 +251,8 @@ func (c *Config) foreign() map[string]ranked {
 			},
 		})
 	}
-	for _, name := range c.Presets {
-		series, _ := presets.Lookup(name)
-		for _, s := range series {
-			add(s)
-		}
+	for _, s := range presets.Builtin() {
+		add(s)
 	}
 	return out
 }

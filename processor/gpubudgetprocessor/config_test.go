@@ -2,14 +2,12 @@ package gpubudgetprocessor
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 )
 
 func TestTheDefaultConfigurationIsValid(t *testing.T) {
@@ -86,11 +84,6 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"a negative limit", func(c *Config) { c.Sources.MPS.Limit = -1 }, "sources::mps::limit is -1: must be 0 or a number of bytes"},
 		{"too many replicas", func(c *Config) { c.Sources.MPS.Replicas = 1001 }, "sources::mps::replicas is 1001: must be between 0 and 1000"},
 		{"both of MPS", func(c *Config) { c.Sources.MPS.Limit, c.Sources.MPS.Replicas = 1, 2 }, "sources::mps::limit is 1 and sources::mps::replicas is 2: must be one of them"},
-		{
-			"an unknown preset", func(c *Config) { c.Presets = []string{"hamii"} },
-			`presets[0] is "hamii": must be one of gpu_pod_exporter, hami, hami_legacy, hami_scheduler, nvidia_gpu_exporter, gpu_manager, volcano, in_house, cadvisor`,
-		},
-		{"a preset twice", func(c *Config) { c.Presets = []string{"hami", "hami"} }, `presets[1] is "hami": must be listed once`},
 		{"a series without a name", series(SeriesConfig{Unit: "MiB", Scope: "pod", Labels: pod}), `series[0]::metric is "": must be a metric's name, of another exporter`},
 		{"a series in MB", series(SeriesConfig{Metric: "m", Unit: "MB", Scope: "pod", Labels: pod}), `series[0]::unit is "MB": must be bytes or MiB`},
 		{"a series of nothing", series(SeriesConfig{Metric: "m", Unit: "MiB", Labels: pod}), `series[0]::scope is "": must be one of process, pod, device_duplicate, budget`},
@@ -109,8 +102,6 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no age", func(c *Config) { c.MaxAge = 0 }, "max_age is 0s: must be between 1s and 1h0m0s"},
 		{"a negative context", func(c *Config) { c.Tolerance.Process = -1 }, "tolerance::process is -1: must be between 0 and 17179869184 bytes"},
 		{"a tolerance of all", func(c *Config) { c.Tolerance.Ratio = 1 }, "tolerance::ratio is 1: must be between 0 and 0.5"},
-		{"a short window", func(c *Config) { c.Drift.Window = time.Minute }, "drift::window is 1m0s: must be between 1h0m0s and 720h0m0s"},
-		{"a percentage", func(c *Config) { c.Drift.Quantile = 95 }, "drift::quantile is 95: must be between 0.5 and 1"},
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
 		{
 			"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{"hw.power": {}} },
@@ -127,19 +118,13 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 }
 
 func TestAnUnknownSettingIsAnError(t *testing.T) {
-	conf := confmap.NewFromStringMap(map[string]any{"sources": map[string]any{"extended_resource": "x"}})
-	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "extended_resource")
-}
-
-func TestByDefaultNothingIsAskedThatNeedsAPermissionOrAName(t *testing.T) {
-	enabled := createDefaultConfig().(*Config).sources().Enabled
-	for _, s := range []budget.Source{budget.DRA, budget.ExtendedResource, budget.Annotation, budget.MPS} {
-		assert.False(t, enabled[s], s.String())
-	}
-	for _, s := range []budget.Source{
-		budget.KoordinatorAllocation, budget.Koordinator, budget.HAMiAllocation, budget.HAMi, budget.KAI,
-		budget.Exporter, budget.MIG, budget.WholeGPU,
+	for key, conf := range map[string]map[string]any{
+		"sources::extended_resource": {"sources": map[string]any{"extended_resource": "x"}},
+		// Settings of earlier versions.
+		"presets":            {"presets": []any{"hami"}},
+		"drift":              {"drift": map[string]any{"quantile": 0.9}},
+		"sources::whole_gpu": {"sources": map[string]any{"whole_gpu": map[string]any{"enabled": false}}},
 	} {
-		assert.True(t, enabled[s], s.String())
+		require.ErrorContains(t, confmap.NewFromStringMap(conf).Unmarshal(createDefaultConfig()), `unknown key "`+key+`"`)
 	}
 }

@@ -33,12 +33,11 @@ type gpuBudget struct {
 	reasons   [numDropReasons]metric.AddOption
 	states    [budget.NumReasons]metric.AddOption
 	foreign   map[string]ranked
-	sources   *budget.Sources
 	tolerance budget.Tolerance
 	acquire   func() (*kube.Cache, error)
 
 	mu        sync.Mutex
-	book      budget.Book
+	book      *budget.Book
 	pods      *pods
 	write     writer
 	frames    map[frameKey]*frame // of this batch
@@ -64,9 +63,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	p := &gpuBudget{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, telemetry: tb,
 		foreign:   cfg.foreign(),
-		sources:   cfg.sources(),
 		tolerance: budget.Tolerance{Process: cfg.Tolerance.Process, Ratio: cfg.Tolerance.Ratio},
-		book:      budget.Book{MaxAge: int64(cfg.MaxAge), MaxRows: cfg.MaxSeries},
+		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
 		write:     writer{disabled: map[*signal.Metric]bool{}, version: set.BuildInfo.Version},
 		drift:     newDriftReport(cfg),
 		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
@@ -200,7 +198,7 @@ func (p *gpuBudget) frame(f *frame, now time.Time) {
 			p.declare(u, users[u])
 		}
 	}
-	place.Declare(p.sources)
+	place.Declare(budget.MPSBudget{Limit: p.cfg.Sources.MPS.Limit, Replicas: p.cfg.Sources.MPS.Replicas})
 	for _, d := range devices {
 		d.Reconcile(p.tolerance)
 		p.found[d.Reason]++

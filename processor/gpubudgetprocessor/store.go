@@ -15,6 +15,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/drift"
 )
 
+// The drift report has the value that a container's usage did not exceed for this
+// share of this time.
+const (
+	driftWindow   = 24 * time.Hour
+	driftQuantile = 0.95
+)
+
 // minValues is how many values a percentile needs: of fewer the 95th is the
 // highest.
 const minValues = 20
@@ -48,7 +55,7 @@ type driftSeries struct {
 
 func newDriftReport(cfg *Config) driftReport {
 	return driftReport{
-		window: cfg.Drift.Window, quantile: cfg.Drift.Quantile, max: cfg.MaxSeries, places: map[string]*driftPlace{},
+		window: driftWindow, quantile: driftQuantile, max: cfg.MaxSeries, places: map[string]*driftPlace{},
 	}
 }
 

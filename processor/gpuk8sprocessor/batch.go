@@ -308,7 +308,7 @@ func (b *batch) take(pl *place, resource pcommon.Map, m pmetric.Metric, dp pmetr
 		return true
 	}
 	d.observed = true
-	if b.p.cfg.Sources.Labels.Enabled && !gone && h.Pod != "" {
+	if !gone && h.Pod != "" {
 		d.labels = append(d.labels, h)
 		d.shared = d.shared || text(attrs, signal.SharingStrategy) == signal.SharingTimeSlicing
 	}

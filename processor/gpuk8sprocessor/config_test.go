@@ -28,7 +28,6 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 		"sources": map[string]any{
 			"pod_resources": map[string]any{"socket": "/koordlet.sock", "interval": "30s"},
 			"dra":           map[string]any{"drivers": []any{"gpu.example.com"}},
-			"labels":        map[string]any{"enabled": false},
 		},
 		"resource_names": []any{"example.com/gpu"},
 		"kubernetes":     map[string]any{"auth_type": "kubeConfig", "kubeconfig": "/agent.conf"},
@@ -40,7 +39,6 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 	assert.Equal(t, 30*time.Second, cfg.Sources.PodResources.Interval)
 	assert.True(t, cfg.Sources.PodResources.Enabled)
 	assert.Equal(t, []string{"gpu.example.com"}, cfg.Sources.DRA.Drivers)
-	assert.False(t, cfg.Sources.Labels.Enabled)
 	assert.Equal(t, "kubeConfig", cfg.Kubernetes.AuthType)
 	assert.True(t, cfg.enabled(signal.HwPower), "a metric without enabled is on")
 }
@@ -51,10 +49,6 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{
-			"no source", func(c *Config) { c.Sources = SourcesConfig{} },
-			"sources is without an enabled one: must be at least one of pod_resources, dra, labels, processes",
-		},
 		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names is []: must have a name while sources::pod_resources is enabled"},
 		{"a resource name of nothing", func(c *Config) { c.ResourceNames = []string{"*"} }, `resource_names[0] is "*": must be <domain>/<name>, or a prefix <domain>/<start>*`},
 		{"a star within a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `resource_names[0] is "a/*b": must be`},
@@ -70,8 +64,6 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		},
 		{"a node of no such name", func(c *Config) { c.NodeName = "Node_1" }, `node_name is "Node_1": must be empty or a DNS subdomain name`},
 		{"a node name that nobody filled in", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `node_name is "$(NODE_NAME)": must be`},
-		{"wait_for_sources", func(c *Config) { c.WaitForSources = -1 }, "wait_for_sources is -1ns: must be between 0s and 5m0s"},
-		{"history", func(c *Config) { c.History = 120 }, "history is 120ns: must be between 1s and 1h0m0s"},
 		{"unknown metric", func(c *Config) { c.Metrics = base.Metrics{"hw.pwoer": {}} }, `metrics has the key "hw.pwoer": must be one of container.accelerator.memory_total, `},
 		{"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{signal.XIDErrors.Name: {}} }, `metrics has the key "gpu.saturation.xid.errors": must be one of`},
 		{"socket", func(c *Config) { c.Sources.PodResources.Socket = "kubelet.sock" }, `sources::pod_resources: socket is "kubelet.sock"`},
@@ -86,6 +78,18 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 			tt.change(cfg)
 			assert.ErrorContains(t, confmap.Validate(cfg), tt.want)
 		})
+	}
+}
+
+func TestAnUnknownSettingIsAnError(t *testing.T) {
+	for key, conf := range map[string]map[string]any{
+		"sources::kubelet": {"sources": map[string]any{"kubelet": nil}},
+		// Settings of earlier versions.
+		"history":          {"history": "5m"},
+		"wait_for_sources": {"wait_for_sources": "0s"},
+		"sources::labels":  {"sources": map[string]any{"labels": map[string]any{"enabled": false}}},
+	} {
+		require.ErrorContains(t, confmap.NewFromStringMap(conf).Unmarshal(createDefaultConfig()), `unknown key "`+key+`"`)
 	}
 }
 
@@ -126,6 +130,6 @@ func TestResourceNames(t *testing.T) {
 		"nvidia.com/gpu": true, "nvidia.com/gpu.shared": true, "nvidia.com/mig-1g.10gb": true, "nvidia.com/mig-1g.10gb.shared": true,
 		"nvidia.com/gpumem": false, "cpu": false, "rdma/hca": false,
 	} {
-		assert.Equal(t, want, cfg.isGPU(name), name)
+		assert.Equal(t, want, cfg.ResourceNames.Has(name), name)
 	}
 }

@@ -110,7 +110,6 @@ func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s 
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
 	cfg.NodeName = "n1"
-	cfg.History = 2 * time.Minute
 	if file := filepath.Join(dir, "config.yaml"); dir != "" {
 		if _, err := os.Stat(file); err == nil {
 			conf, err := confmaptest.LoadConf(file)

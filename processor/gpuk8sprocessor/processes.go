@@ -115,9 +115,6 @@ func (b *batch) list(pl *place, dp pmetric.NumberDataPoint, user attribution.Ide
 
 // users returns the containers that were seen to use a device.
 func (b *batch) users(d *device) []attribution.Holder {
-	if !b.p.cfg.Sources.Processes.Enabled {
-		return nil
-	}
 	var users []attribution.Holder
 	for i := range d.usage {
 		if u := &d.usage[i]; !u.ended() && !u.gone && u.value() > 0 {

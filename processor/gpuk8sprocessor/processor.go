@@ -46,11 +46,11 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		version:   set.BuildInfo.Version,
 		telemetry: tb,
 		tracker: attribution.New(attribution.Options{
-			History: cfg.History,
+			History: history,
 			Grace:   cfg.grace(),
 			Drivers: cfg.Sources.DRA.Drivers,
 		}),
-		processes:    attribution.NewProcessLog[nodeKey](cfg.History),
+		processes:    attribution.NewProcessLog[nodeKey](history),
 		series:       repeated(cfg),
 		accelerators: accelerators(cfg),
 		order:        misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),

@@ -166,7 +166,6 @@ func TestHoldersOutsideKubernetesPassAndGetNoDeviceSeries(t *testing.T) {
 
 func TestAnEmptiedBatchIsNotHandedOn(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	cfg.Sources.Processes.Enabled = false
 	cfg.Metrics = base.Metrics{signal.K8sContainerGPUMemoryUsage.Name: {Enabled: new(false)}}
 	cfg.Kubernetes.AuthType = kube.AuthNone
 	sink := &consumertest.MetricsSink{}

@@ -2,9 +2,8 @@ package gpuk8sprocessor
 
 import (
 	"context"
-	"slices"
-	"strconv"
-	"strings"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,20 +11,12 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
-	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
-
-// sharingStrategyLabel is what gpu-feature-discovery tells of a node: none, mps
-// or time-slicing.
-const sharingStrategyLabel = "nvidia.com/gpu.sharing-strategy"
 
 // sources feeds a Tracker with what the kubelet and the API server say.
 type sources struct {
@@ -37,9 +28,11 @@ type sources struct {
 	cache   *kube.Cache        // nil: not asked
 	kinds   []kube.Kind
 
-	mu      sync.Mutex // of update
-	host    component.Host
-	trouble string // what the component's status says
+	mu   sync.Mutex // of update
+	host component.Host
+	told string // the lost sources that the component's status names
+
+	patience time.Duration // of the start with first answers
 
 	unsubscribe []func()
 	stop        chan struct{}
@@ -47,7 +40,7 @@ type sources struct {
 }
 
 func newSources(cfg *Config, set component.TelemetrySettings, tracker *attribution.Tracker) *sources {
-	return &sources{cfg: cfg, set: set, tracker: tracker}
+	return &sources{cfg: cfg, set: set, tracker: tracker, patience: waitForSources}
 }
 
 // open makes the clients, without asking anything. It fails when a kubeconfig
@@ -75,12 +68,7 @@ func (s *sources) open() error {
 		}
 	}
 	if s.cfg.Sources.PodResources.Enabled {
-		if most := attribution.MaxObservations * s.cfg.Sources.PodResources.Interval; s.cfg.History > most {
-			s.set.Logger.Warn("Who held a device is known for the last answers of the kubelet only, which is shorter than history. "+
-				"Lengthen sources::pod_resources::interval, or shorten history.",
-				zap.Duration("history", s.cfg.History), zap.Duration("known", most))
-		}
-		s.kubelet = kube.NewPodResources(s.cfg.Sources.PodResources.client(), s.set.Logger)
+		s.kubelet = kube.NewPodResources(s.cfg.Sources.PodResources, s.set.Logger)
 	}
 	return nil
 }
@@ -95,7 +83,7 @@ func (s *sources) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run begins to ask and waits for first answers, at most for the configured time.
+// run begins to ask and waits for first answers, at most for waitForSources.
 func (s *sources) run(ctx context.Context, host component.Host) {
 	s.host = host
 	if s.cache != nil {
@@ -122,12 +110,9 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 	changed()
 }
 
-// wait waits for first answers, at most for the configured time.
+// wait waits for first answers, at most for waitForSources.
 func (s *sources) wait(ctx context.Context) {
-	if s.cfg.WaitForSources == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.WaitForSources)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	if s.cache != nil {
 		if err := s.cache.WaitSynced(ctx, s.kinds...); err != nil {
@@ -197,20 +182,20 @@ func (s *sources) shutdown() {
 func (s *sources) update(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	trouble := s.inTrouble() // before the rest, which is at least as new when it is said
+	lost, err := s.lost() // before the rest, which is at least as new when it is said
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
 		if a.Listing.State = believe(state); a.Listing.State != attribution.Off {
 			a.Listing.Time = at.UnixNano()
-			a.Listing.Containers = s.containers(resources)
+			a.Listing.Containers = readContainers(resources, s.cfg)
 		}
 	}
 	if s.cache != nil {
 		s.readCache(&a)
 	}
 	s.tracker.Update(now, a)
-	s.reportStatus(trouble)
+	s.reportStatus(lost, err)
 }
 
 // believe tells how far a source can be believed.
@@ -255,150 +240,6 @@ func (s *sources) readCache(a *attribution.Sources) {
 			}
 		}
 	}
-}
-
-// isOfNode reports whether a pod of this node uses a claim: claims are those of
-// the whole cluster. Without the right to read pods nobody knows.
-func isOfNode(c *resourcev1.ResourceClaim, a *attribution.Sources, uids map[types.UID]bool) bool {
-	return a.PodsState == attribution.Off || slices.ContainsFunc(c.Status.ReservedFor,
-		func(r resourcev1.ResourceClaimConsumerReference) bool { return uids[r.UID] })
-}
-
-// sharing returns gpu.sharing.strategy for the node label's value.
-func sharing(label string) string {
-	switch label {
-	case "time-slicing":
-		return signal.SharingTimeSlicing
-	case "mps":
-		return signal.SharingMPS
-	}
-	return ""
-}
-
-// containers keeps what is about GPUs.
-func (s *sources) containers(all []kube.ContainerResources) []attribution.ContainerResources {
-	var out []attribution.ContainerResources
-	for i := range all {
-		c := &all[i]
-		r := attribution.ContainerResources{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}
-		for _, d := range c.Devices {
-			if s.cfg.isGPU(d.Resource) {
-				r.Devices = append(r.Devices, readDevice(d))
-			}
-		}
-		if s.cfg.Sources.DRA.Enabled {
-			for _, d := range c.Claims {
-				r.Claimed = append(r.Claimed, attribution.ClaimedDevice{
-					Namespace: d.Namespace, Claim: d.Claim, ShareID: d.ShareID,
-					DRADevice: attribution.DRADevice{Driver: d.Driver, Pool: d.Pool, Device: d.Device},
-				})
-			}
-		}
-		if len(r.Devices)+len(r.Claimed) > 0 {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-func readDevice(d kube.DeviceRef) attribution.DeviceRef {
-	out := attribution.DeviceRef{Raw: d.ID}
-	id, err := kube.ParseDeviceID(d.Resource, d.ID)
-	if err != nil {
-		return out // counted as unattributed
-	}
-	out.UUID, out.MIGUUID, out.GPUInstance, out.Replica = id.UUID, id.MIGUUID, id.GPUInstance, id.Replica != ""
-	if id.Index >= 0 {
-		out.Name = "nvidia" + strconv.Itoa(id.Index)
-	}
-	return out
-}
-
-func readPod(p *corev1.Pod) attribution.Pod {
-	out := attribution.Pod{
-		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
-		Created: p.CreationTimestamp.UnixNano(),
-		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
-		// The kubelet's name for a static pod is what it hashed the pod's file to.
-		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
-	}
-	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range statuses {
-			if _, id, ok := strings.Cut(statuses[i].ContainerID, "://"); ok && id != "" {
-				out.Containers = append(out.Containers, attribution.PodContainer{Name: statuses[i].Name, ID: id})
-			}
-		}
-	}
-	for _, c := range kube.ContainerClaims(p) {
-		out.Claims = append(out.Claims, attribution.PodClaim(c))
-	}
-	return out
-}
-
-// readInstances returns the MIG devices that a scheduler wrote on the pod; what
-// cannot be read is of no use here and reported where budgets are made.
-func readInstances(p *corev1.Pod) []attribution.Instance {
-	if len(p.Annotations) == 0 {
-		return nil
-	}
-	allocations, _ := gpushare.Allocations(p.Annotations)
-	var out []attribution.Instance
-	for i := range allocations {
-		if m := allocations[i].MIG; m != nil && m.GPUInstance >= 0 {
-			out = append(out, attribution.Instance{
-				MIGUUID: m.UUID, UUID: allocations[i].UUID, GPUInstance: strconv.Itoa(m.GPUInstance),
-			})
-		}
-	}
-	return out
-}
-
-func readSlice(s *resourcev1.ResourceSlice) attribution.Slice {
-	out := attribution.Slice{
-		Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name,
-		Generation: s.Spec.Pool.Generation, Count: s.Spec.Pool.ResourceSliceCount,
-	}
-	for i := range s.Spec.Devices {
-		d := &s.Spec.Devices[i]
-		attributes := map[string]string{}
-		for name, v := range d.Attributes {
-			if v.StringValue != nil {
-				attributes[string(name)] = *v.StringValue
-			}
-		}
-		out.Devices = append(out.Devices, attribution.SliceDevice{Name: d.Name, Attributes: attributes})
-	}
-	return out
-}
-
-func readClaim(c *resourcev1.ResourceClaim) attribution.Claim {
-	out := attribution.Claim{Namespace: c.Namespace, Name: c.Name, UID: string(c.UID)}
-	classes := map[string]string{}
-	for _, r := range c.Spec.Devices.Requests {
-		if r.Exactly != nil {
-			classes[r.Name] = r.Exactly.DeviceClassName
-		}
-		for _, sub := range r.FirstAvailable {
-			classes[r.Name+"/"+sub.Name] = sub.DeviceClassName
-		}
-	}
-	for _, r := range c.Status.Allocation.Devices.Results {
-		result := attribution.ClaimResult{
-			DRADevice: attribution.DRADevice{Driver: r.Driver, Pool: r.Pool, Device: r.Device},
-			Request:   r.Request, Class: classes[r.Request],
-			Admin: r.AdminAccess != nil && *r.AdminAccess,
-		}
-		if r.ShareID != nil {
-			result.ShareID = string(*r.ShareID)
-		}
-		out.Results = append(out.Results, result)
-	}
-	for _, p := range c.Status.ReservedFor {
-		if p.APIGroup == "" && p.Resource == "pods" {
-			out.ReservedFor = append(out.ReservedFor, attribution.PodRef{Name: p.Name, UID: string(p.UID)})
-		}
-	}
-	return out
 }
 
 // each calls f with the state of every source that is asked, and when it was
@@ -449,60 +290,30 @@ func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error
 	return nil
 }
 
-// inTrouble says which sources were lost, nil for none. A source that was never there
-// is no trouble.
-func (s *sources) inTrouble() *troubleError {
-	var e troubleError
-	look := func(name string, state kube.State) {
+// lost names the sources that are not what they were, and why; empty for none. A
+// source that was never there is not lost.
+func (s *sources) lost() (names string, err error) {
+	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		if state.Phase == kube.Stale || state.Phase == kube.Forbidden {
-			e.text += name + " is " + state.Phase.String() + "; "
-			e.cause = state.Err
+			names += name + " is " + state.Phase.String() + "; "
+			err = state.Err
 		}
-	}
-	if s.kubelet != nil {
-		_, _, state := s.kubelet.Snapshot()
-		look("pod_resources", state)
-	}
-	if s.cache != nil {
-		for _, k := range s.kinds {
-			look(k.String(), s.cache.State(k))
-		}
-	}
-	if e.text == "" {
-		return nil
-	}
-	return &e
+	})
+	return names, err
 }
 
 // reportStatus tells the component's status when other sources are lost than before,
 // and when all are back; mu is held.
-func (s *sources) reportStatus(e *troubleError) {
-	trouble := ""
-	if e != nil {
-		trouble = e.text
-	}
-	if s.host == nil || trouble == s.trouble {
+func (s *sources) reportStatus(lost string, err error) {
+	if s.host == nil || lost == s.told {
 		return
 	}
-	s.trouble = trouble
-	if e == nil {
-		base.ReportStatus(s.host, nil)
-		return
+	s.told = lost
+	switch {
+	case lost != "" && err != nil:
+		err = fmt.Errorf("%sthe last known state is used: %w", lost, err)
+	case lost != "":
+		err = errors.New(lost + "the last known state is used")
 	}
-	base.ReportStatus(s.host, e)
+	base.ReportStatus(s.host, err)
 }
-
-// troubleError says which sources are not what they should be.
-type troubleError struct {
-	text  string
-	cause error
-}
-
-func (e *troubleError) Error() string {
-	if e.cause == nil {
-		return e.text + "the last known state is used"
-	}
-	return e.text + "the last known state is used: " + e.cause.Error()
-}
-
-func (e *troubleError) Unwrap() error { return e.cause }

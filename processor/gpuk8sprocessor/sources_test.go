@@ -53,7 +53,7 @@ func asking(t *testing.T, kubelet *kubelettest.Kubelet, host component.Host, set
 	p.cfg.Sources.PodResources.Interval = 10 * time.Millisecond
 	if kubelet != nil {
 		p.cfg.Sources.PodResources.Socket = kubelet.Socket()
-		p.sources.kubelet = kube.NewPodResources(p.cfg.Sources.PodResources.client(), zap.NewNop())
+		p.sources.kubelet = kube.NewPodResources(p.cfg.Sources.PodResources, zap.NewNop())
 	}
 	if objects != nil {
 		p.sources.cache = kube.NewCache(kubetest.NewClient(objects...), kube.Options{NodeName: "n1"}, set)
@@ -127,7 +127,7 @@ func TestAKubeletThatIsGoneIsSaidAndItsLastWordKept(t *testing.T) {
 	assert.ErrorContains(t, e.Err(), "pod_resources is stale; the last known state is used")
 	assert.Equal(t, "a", podsOf(p, "GPU-1"))
 	assert.True(t, nobody(time.Now()), "one poll failed")
-	assert.False(t, nobody(time.Now().Add(p.cfg.History)), "that nobody was named means nothing any more")
+	assert.False(t, nobody(time.Now().Add(history)), "that nobody was named means nothing any more")
 	got, err := tel.GetMetric("otelcol_processor_gpu_k8s_source_age")
 	require.NoError(t, err)
 	require.NotNil(t, got)
@@ -178,9 +178,9 @@ func TestSlicesThatCannotBeReadLeaveNobodyUnknown(t *testing.T) {
 			kubelet := kubelettest.Start(t)
 			kubelet.Set(gives("a", "nvidia.com/gpu=GPU-1"))
 			p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-			p.cfg.WaitForSources = time.Second
+			p.sources.patience = time.Second
 			p.cfg.Sources.PodResources.Socket = kubelet.Socket()
-			p.sources.kubelet = kube.NewPodResources(p.cfg.Sources.PodResources.client(), zap.NewNop())
+			p.sources.kubelet = kube.NewPodResources(p.cfg.Sources.PodResources, zap.NewNop())
 			client := kubetest.NewClient()
 			tt.prepare(client)
 			p.sources.cache = kube.NewCache(client, kube.Options{NodeName: "n1"}, componenttest.NewNopTelemetrySettings())

@@ -1,9 +1,7 @@
 package gpupowerprocessor
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
 )
@@ -38,18 +37,15 @@ const (
 )
 
 // IdleConfig says what boards draw without work. Powers are in W. The most
-// specific one counts: by_uuid, by_mig_layout, by_model, watts, learned.
+// specific one counts: by_uuid, by_model, watts, learned.
 type IdleConfig struct {
-	// Watts is that of every board; learned when unset.
+	// Watts is that of every board. Where nothing is configured, the lowest power
+	// counts that was seen while nothing ran.
 	Watts *float64 `mapstructure:"watts"`
 	// ByUUID goes by the board's hw.id, such as GPU-5fd4….
 	ByUUID map[string]*float64 `mapstructure:"by_uuid"`
 	// ByModel goes by hw.model. Case, and blanks against dashes, do not matter.
 	ByModel map[string]*float64 `mapstructure:"by_model"`
-	// ByMIGLayout goes by the MIG profiles in use, such as 1g.10gb*4,3g.40gb*1.
-	ByMIGLayout map[string]*float64 `mapstructure:"by_mig_layout"`
-	// Learn takes the lowest power that was seen while nothing ran.
-	Learn bool `mapstructure:"learn"`
 	// Expire is how long a learned baseline counts after nothing ran last.
 	Expire time.Duration `mapstructure:"expire"`
 }
@@ -81,7 +77,7 @@ var (
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		Idle:      IdleConfig{Learn: true, Expire: defaultExpire},
+		Idle:      IdleConfig{Expire: defaultExpire},
 		Weighting: weightingSlices,
 		MaxGap:    defaultMaxGap,
 		MaxSeries: defaultMaxSeries,
@@ -100,81 +96,49 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(con
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var errs []error
+	var p base.Problems
 	watts := func(field string, w *float64) {
-		switch {
-		case w == nil: // a key that was left empty, which is not 0
-			errs = append(errs, fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
-		case !(*w >= 0 && *w <= maxWatts):
-			errs = append(errs, fmt.Errorf("%s is %v: must be between 0 and %d watts", field, *w, maxWatts))
+		if w == nil { // a key that was left empty, which is not 0
+			p.Add(fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
+			return
 		}
+		p.Check(*w >= 0 && *w <= maxWatts, "%s is %v: must be between 0 and %d watts", field, *w, maxWatts)
 	}
 	if c.Idle.Watts != nil {
 		watts("idle::watts", c.Idle.Watts)
 	}
 	for uuid, w := range c.Idle.ByUUID {
-		if uuid == "" || strings.Contains(uuid, "/") { // GPU-<uuid>/gi<id> is an instance
-			errs = append(errs, fmt.Errorf("idle::by_uuid has the key %q: must be the hw.id of a board", uuid))
-		}
+		p.Check(uuid != "" && !strings.Contains(uuid, "/"), // GPU-<uuid>/gi<id> is an instance
+			"idle::by_uuid has the key %q: must be the hw.id of a board", uuid)
 		watts("idle::by_uuid::"+uuid, w)
 	}
 	models := map[string]string{}
 	for model, w := range c.Idle.ByModel {
-		folded := idle.FoldModel(model)
-		if folded == "" {
-			errs = append(errs, fmt.Errorf("idle::by_model has the key %q: must be the name of a model", model))
-		} else if other, twice := models[folded]; twice {
-			errs = append(errs, fmt.Errorf("idle::by_model has the keys %q and %q: must have each model once", min(model, other), max(model, other)))
-		}
+		folded := dcgm.FoldModel(model)
+		other, twice := models[folded]
+		p.Check(folded != "", "idle::by_model has the key %q: must be the name of a model", model)
+		p.Check(folded == "" || !twice, "idle::by_model has the keys %q and %q: must have each model once", min(model, other), max(model, other))
 		models[folded] = model
 		watts("idle::by_model::"+model, w)
 	}
-	layouts := map[idle.Layout]string{}
-	for text, w := range c.Idle.ByMIGLayout {
-		layout, err := idle.ParseLayout(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf(`idle::by_mig_layout has the key %q: %w: must be profiles and their numbers, as in 1g.10gb*4,3g.40gb*1`, text, err))
-		} else if other, twice := layouts[layout]; twice {
-			errs = append(errs, fmt.Errorf("idle::by_mig_layout has the keys %q and %q: must have each layout once", min(text, other), max(text, other)))
-		}
-		layouts[layout] = text
-		watts("idle::by_mig_layout::"+text, w)
-	}
-	if c.Idle.Expire < minExpire || c.Idle.Expire > maxExpire {
-		errs = append(errs, fmt.Errorf("idle::expire is %s: must be between %s and %s", c.Idle.Expire, minExpire, maxExpire))
-	}
-	if c.Weighting != weightingSlices && c.Weighting != weightingNone {
-		errs = append(errs, fmt.Errorf("weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone))
-	}
-	if c.MaxGap < minMaxGap || c.MaxGap > maxMaxGap {
-		errs = append(errs, fmt.Errorf("max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap))
-	}
-	if c.MaxSeries < 1 || c.MaxSeries > maxMaxSeries {
-		errs = append(errs, fmt.Errorf("max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries))
-	}
-	errs = append(errs, c.Metrics.Check(base.MetricNames(emitted))...)
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	p.Check(c.Idle.Expire >= minExpire && c.Idle.Expire <= maxExpire,
+		"idle::expire is %s: must be between %s and %s", c.Idle.Expire, minExpire, maxExpire)
+	p.Check(c.Weighting == weightingSlices || c.Weighting == weightingNone,
+		"weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone)
+	p.Check(c.MaxGap >= minMaxGap && c.MaxGap <= maxMaxGap, "max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap)
+	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	return p.Err()
 }
 
 // table returns the configured baselines. The Config must be valid.
 func (c *IdleConfig) table() idle.Table {
-	t := idle.Table{
-		ByUUID:   map[string]float64{},
-		ByLayout: map[idle.Layout]float64{},
-		ByModel:  map[string]float64{},
-		All:      c.Watts,
-	}
+	t := idle.Table{ByUUID: map[string]float64{}, ByModel: map[string]float64{}, All: c.Watts}
 	for uuid, w := range c.ByUUID {
 		t.ByUUID[uuid] = *w
 	}
-	for text, w := range c.ByMIGLayout {
-		if layout, err := idle.ParseLayout(text); err == nil {
-			t.ByLayout[layout] = *w
-		}
-	}
 	for model, w := range c.ByModel {
-		t.ByModel[idle.FoldModel(model)] = *w
+		t.ByModel[dcgm.FoldModel(model)] = *w
 	}
 	return t
 }

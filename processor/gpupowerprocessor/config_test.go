@@ -29,7 +29,6 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"milliwatts", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1": new(700_000.0)} }, "idle::by_uuid::GPU-1 is 700000: must be between 0 and 100000 watts"},
 		{"a board without watts", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1": nil} }, "idle::by_uuid::GPU-1 is empty: must be between 0 and 100000 watts"},
 		{"a model without watts", func(c *Config) { c.Idle.ByModel = map[string]*float64{"H100": nil} }, "idle::by_model::H100 is empty: must be between 0 and 100000 watts"},
-		{"a layout without watts", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": nil} }, "idle::by_mig_layout::1g.10gb is empty: must be between 0 and 100000 watts"},
 		{"a MIG instance", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"GPU-1/gi3": new(20.0)} }, `idle::by_uuid has the key "GPU-1/gi3": must be the hw.id of a board`},
 		{"no board", func(c *Config) { c.Idle.ByUUID = map[string]*float64{"": new(1.0)} }, `idle::by_uuid has the key "": must be the hw.id of a board`},
 		{"negative watts of a model", func(c *Config) { c.Idle.ByModel = map[string]*float64{"H100": new(-2.0)} }, "idle::by_model::H100 is -2: must be between 0 and 100000 watts"},
@@ -37,9 +36,6 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"one model twice", func(c *Config) {
 			c.Idle.ByModel = map[string]*float64{"NVIDIA H100": new(1.0), "nvidia-h100": new(2.0)}
 		}, `idle::by_model has the keys "NVIDIA H100" and "nvidia-h100": must have each model once`},
-		{"infinite watts of a layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": new(math.Inf(1))} }, "idle::by_mig_layout::1g.10gb is +Inf: must be between 0 and 100000 watts"},
-		{"no layout", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"7x1g.10gb": new(1.0)} }, `idle::by_mig_layout has the key "7x1g.10gb": "7x1g.10gb" is not a MIG profile such as 1g.10gb: must be profiles and their numbers, as in 1g.10gb*4,3g.40gb*1`},
-		{"one layout twice", func(c *Config) { c.Idle.ByMIGLayout = map[string]*float64{"1g.10gb": new(1.0), "1g.10gb*1": new(2.0)} }, `idle::by_mig_layout has the keys "1g.10gb" and "1g.10gb*1": must have each layout once`},
 		{"a baseline that expires at once", func(c *Config) { c.Idle.Expire = time.Second }, "idle::expire is 1s: must be between 1m0s and 8760h0m0s"},
 		{"an unknown weighting", func(c *Config) { c.Weighting = "memory" }, `weighting is "memory": must be "slices" or "none"`},
 		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap is 0s: must be between 100ms and 24h0m0s"},
@@ -64,12 +60,18 @@ func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
 }
 
 func TestAnUnknownSettingIsAnError(t *testing.T) {
-	conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{"watt": 40}})
-	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "watt")
+	for key, want := range map[string]string{
+		"watt":          `unknown key "idle::watt": did you mean "idle::watts"?`,
+		"by_mig_layout": `unknown key "idle::by_mig_layout"`, // a setting of earlier versions
+		"learn":         `unknown key "idle::learn"`,
+	} {
+		conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{key: 40}})
+		require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), want)
+	}
 }
 
 func TestABaselineThatIsLeftEmptyIsNotZero(t *testing.T) {
-	for _, by := range []string{"by_uuid", "by_model", "by_mig_layout"} {
+	for _, by := range []string{"by_uuid", "by_model"} {
 		cfg := createDefaultConfig()
 		conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{by: map[string]any{"1g.10gb": nil}}})
 		require.NoError(t, conf.Unmarshal(cfg))

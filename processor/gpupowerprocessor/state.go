@@ -160,21 +160,18 @@ func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
 // baseline returns what the board draws without work, in W, and whether that is
 // known.
 func (p *gpuPower) baseline(pl *place, b *board, t int64, now time.Time) (float64, bool) {
-	profiles := make([]string, 0, len(b.instances))
-	for _, i := range b.instances {
-		profiles = append(profiles, i.frame.Profile)
-	}
-	layout := idle.LayoutOf(profiles)
-	watts, configured := p.idle.Lookup(b.id(), b.frame.Model, layout)
+	watts, configured := p.idle.Lookup(b.id(), b.frame.Model)
 	state := p.board(pl, b.id(), now)
 	if state == nil {
 		return watts, configured
 	}
-	kind := idle.Unknown
-	switch {
-	case configured:
-		kind = idle.Configured
-	case p.cfg.Idle.Learn:
+	kind := idle.Configured
+	if !configured {
+		profiles := make([]string, 0, len(b.instances))
+		for _, i := range b.instances {
+			profiles = append(profiles, i.frame.Profile)
+		}
+		layout := idle.LayoutOf(profiles)
 		known := pl.lists[b.id()]
 		listed := known != nil && now.Sub(known.counted) <= retention
 		if until, quiet := b.quiet(t, listed); !quiet || b.Measured == 0 {
@@ -182,6 +179,7 @@ func (p *gpuPower) baseline(pl *place, b *board, t int64, now time.Time) (float6
 		} else if state.Quiet(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
 			pl.dirty = true
 		}
+		kind = idle.Unknown
 		var learned bool
 		if watts, learned = state.Lookup(layout, t, p.cfg.Idle.Expire); learned {
 			kind = idle.Learned

@@ -1,10 +1,7 @@
 package gpusynthesizerprocessor
 
 import (
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
@@ -75,19 +72,13 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(con
 
 // Validate reports every field whose value is not allowed.
 func (c *Config) Validate() error {
-	var errs []error
-	if c.Raw != rawDrop && c.Raw != rawKeep {
-		errs = append(errs, fmt.Errorf("raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep))
-	}
-	if c.ViolationUnit != unitNanoseconds && c.ViolationUnit != unitMicroseconds {
-		errs = append(errs, fmt.Errorf("violation_unit is %q: must be %q or %q", c.ViolationUnit, unitNanoseconds, unitMicroseconds))
-	}
-	if c.MaxDevices < 1 || c.MaxDevices > maxMaxDevices {
-		errs = append(errs, fmt.Errorf("max_devices is %d: must be between 1 and %d", c.MaxDevices, maxMaxDevices))
-	}
-	errs = append(errs, c.Metrics.Check(base.MetricNames(emitted()))...)
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	var p base.Problems
+	p.Check(c.Raw == rawDrop || c.Raw == rawKeep, "raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep)
+	p.Check(c.ViolationUnit == unitNanoseconds || c.ViolationUnit == unitMicroseconds,
+		"violation_unit is %q: must be %q or %q", c.ViolationUnit, unitNanoseconds, unitMicroseconds)
+	p.Check(c.MaxDevices >= 1 && c.MaxDevices <= maxMaxDevices, "max_devices is %d: must be between 1 and %d", c.MaxDevices, maxMaxDevices)
+	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
+	return p.Err()
 }
 
 // emitted returns the metrics that this processor makes.

@@ -411,8 +411,6 @@ func (c *ageing[K, V]) age(now time.Time) {
 	}
 }
 
-func (c *ageing[K, V]) len() int { return len(c.recent) + len(c.old) }
-
 // get returns a value of this epoch; with another one all are forgotten.
 func (c *ageing[K, V]) get(k K, epoch uint64) (V, bool) {
 	if c.epoch != epoch {

@@ -1,7 +1,6 @@
 package gpuwindowprocessor
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -169,65 +168,55 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(con
 // Validate reports every setting that cannot be used, each with its value and
 // what is allowed.
 func (c *Config) Validate() error {
-	var errs base.Errors
-	check := errs.Check
+	var p base.Problems
 	sound := c.Window >= time.Second && c.Window <= maxWindow
-	check(sound, "window is %s: must be between 1s and %s; write the unit, as in 60s", c.Window, maxWindow)
-	check(isDelay(c.Grace) && (!sound || c.Grace <= 10*c.Window), "grace is %s: must be 0s, or 1ms to ten times window; write the unit, as in 5s", c.Grace)
-	check(c.MaxGap >= minDuration, "max_gap is %s: must be at least 100ms; write the unit, as in 90s", c.MaxGap)
-	check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
+	p.Check(sound, "window is %s: must be between 1s and %s; write the unit, as in 60s", c.Window, maxWindow)
+	p.Check(isDelay(c.Grace) && (!sound || c.Grace <= 10*c.Window), "grace is %s: must be 0s, or 1ms to ten times window; write the unit, as in 5s", c.Grace)
+	p.Check(c.MaxGap >= minDuration, "max_gap is %s: must be at least 100ms; write the unit, as in 90s", c.MaxGap)
+	p.Check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
 		"memory_pressure_threshold is %v: must be above 0 and at most 1", c.MemoryPressureThreshold)
-	check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxSeriesLimit)
-	check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms; write the unit, as in 90s", c.IdleTimeout)
-	check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
+	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxSeriesLimit)
+	p.Check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms; write the unit, as in 90s", c.IdleTimeout)
+	p.Check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
 		"passthrough is %q: must be one of last, all, none", c.Passthrough)
-	check(c.SnapshotInterval >= minDuration, "snapshot_interval is %s: must be at least 100ms; write the unit, as in 90s", c.SnapshotInterval)
-	check(isDelay(c.EmitJitter) && (!sound || c.EmitJitter <= c.Window), "emit_jitter is %s: must be 0s, or 1ms to window; write the unit, as in 1s", c.EmitJitter)
-	check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
-	errs = append(errs, c.Identity.validate()...)
+	p.Check(c.SnapshotInterval >= minDuration, "snapshot_interval is %s: must be at least 100ms; write the unit, as in 90s", c.SnapshotInterval)
+	p.Check(isDelay(c.EmitJitter) && (!sound || c.EmitJitter <= c.Window), "emit_jitter is %s: must be 0s, or 1ms to window; write the unit, as in 1s", c.EmitJitter)
+	p.Check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
+	c.Identity.validate(&p)
 	outputs := map[string]int{}
 	for i := range c.Rules {
-		for _, err := range c.Rules[i].validate(&c.Identity) {
-			errs = append(errs, fmt.Errorf("rules[%d]: %w", i, err))
-		}
+		c.Rules[i].validate(&c.Identity, func(ok bool, format string, args ...any) {
+			p.Check(ok, "rules[%d]: "+format, append([]any{i}, args...)...)
+		})
 		name := c.Rules[i].Metric
 		first, twice := outputs[name]
-		check(!twice || name == "", "rules[%d]: metric is %q: must be made by one rule, and rules[%d] makes it", i, name, first)
+		p.Check(!twice || name == "", "rules[%d]: metric is %q: must be made by one rule, and rules[%d] makes it", i, name, first)
 		if !twice {
 			outputs[name] = i
 		}
 	}
-	errs = append(errs, c.Metrics.Check(c.metricNames())...)
-	return errors.Join(errs...)
+	p.Add(c.Metrics.Check(c.metricNames())...)
+	return p.Err()
 }
 
-func (c *IdentityConfig) validate() []error {
-	var errs []error
-	if c.Device == "" {
-		errs = append(errs, errors.New("identity::device is \"\": must be an attribute key"))
-	}
-	if len(c.Resource) == 0 {
-		errs = append(errs, errors.New("identity::resource is []: must name at least one attribute"))
-	}
+func (c *IdentityConfig) validate(p *base.Problems) {
+	p.Check(c.Device != "", "identity::device is \"\": must be an attribute key")
+	p.Check(len(c.Resource) > 0, "identity::resource is []: must name at least one attribute")
 	for i, names := range c.Resource {
-		if slices.Contains(strings.Split(names, "|"), "") {
-			errs = append(errs, fmt.Errorf("identity::resource[%d] is %q: must be attribute keys separated by |", i, names))
-		}
+		p.Check(!slices.Contains(strings.Split(names, "|"), ""), "identity::resource[%d] is %q: must be attribute keys separated by |", i, names)
 	}
 	for _, list := range []struct {
 		name     string
 		patterns []string
 	}{{"descriptive", c.Descriptive}, {"annotations", c.Annotations}} {
 		for i, pattern := range list.patterns {
-			if err := validatePattern(pattern); err != nil {
-				errs = append(errs, fmt.Errorf("identity::%s[%d] %w", list.name, i, err))
-			}
-			if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == c.Device || ok && strings.HasPrefix(c.Device, prefix) {
-				errs = append(errs, fmt.Errorf("identity::%s[%d] is %q: must not be identity::device", list.name, i, pattern))
-			}
+			err := validatePattern(pattern)
+			p.Check(err == nil, "identity::%s[%d] %w", list.name, i, err)
+			prefix, ok := strings.CutSuffix(pattern, "*")
+			p.Check(pattern != c.Device && (!ok || !strings.HasPrefix(c.Device, prefix)),
+				"identity::%s[%d] is %q: must not be identity::device", list.name, i, pattern)
 		}
 	}
-	return errs
 }
 
 // validatePattern checks a value that may end in * to be a prefix.
@@ -238,9 +227,7 @@ func validatePattern(pattern string) error {
 	return nil
 }
 
-func (c *RuleConfig) validate(identity *IdentityConfig) []error {
-	var errs base.Errors
-	check := errs.Check
+func (c *RuleConfig) validate(identity *IdentityConfig, check func(ok bool, format string, args ...any)) {
 	check(c.Source != "", "source is \"\": must be a metric name")
 	check(c.Source != signal.GPUExporterUp.Name, "source is %q: must not be a metric that passes untouched", c.Source)
 	check(c.Metric != "", "metric is \"\": must be a metric name")
@@ -270,7 +257,6 @@ func (c *RuleConfig) validate(identity *IdentityConfig) []error {
 			check(err == nil, "where[%d]: values[%d] %w", i, j, err)
 		}
 	}
-	return errs
 }
 
 func isDelay(d time.Duration) bool { return d == 0 || d >= minDelay }

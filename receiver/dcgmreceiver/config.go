@@ -112,46 +112,36 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(c
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
-	var errs []error
-	if len(cfg.Endpoints) > 0 && cfg.Discovery.HasValue() {
-		errs = append(errs, fmt.Errorf("endpoints is %q and discovery is set too: must be one of them", withoutUserInfos(cfg.Endpoints)))
-	}
+	var p base.Problems
+	p.Check(len(cfg.Endpoints) == 0 || !cfg.Discovery.HasValue(),
+		"endpoints is %q and discovery is set too: must be one of them", withoutUserInfos(cfg.Endpoints))
 	seen := map[string]int{}
 	for i, text := range cfg.Endpoints {
 		u, err := parseEndpoint(string(text))
 		if err != nil {
-			errs = append(errs, fmt.Errorf("endpoints[%d] is %q: %w: must be %s", i, withoutUserInfo(string(text)), err, endpointForm))
+			p.Add(fmt.Errorf("endpoints[%d] is %q: %w: must be %s", i, withoutUserInfo(string(text)), err, endpointForm))
 			continue
 		}
 		key := publicURL(u)
 		if first, duplicate := seen[key]; duplicate {
-			errs = append(errs, fmt.Errorf("endpoints[%d] is %q: the same as endpoints[%d]: must be listed once", i, key, first))
+			p.Add(fmt.Errorf("endpoints[%d] is %q: the same as endpoints[%d]: must be listed once", i, key, first))
 			continue
 		}
 		seen[key] = i
 	}
-	if cfg.CollectionInterval < minCollectionInterval {
-		errs = append(errs, fmt.Errorf("collection_interval is %s: must be at least %s; write the unit, as in 15s", cfg.CollectionInterval, minCollectionInterval))
+	p.Check(cfg.CollectionInterval >= minCollectionInterval,
+		"collection_interval is %s: must be at least %s; write the unit, as in 15s", cfg.CollectionInterval, minCollectionInterval)
+	p.Check(cfg.Timeout >= minTimeout, "timeout is %s: must be at least %s; write the unit, as in 10s", cfg.Timeout, minTimeout)
+	if jitter := cfg.StartJitter; jitter != nil {
+		p.Check(*jitter >= 0 && *jitter <= maxStartJitter, "start_jitter is %s: must be between 0s and %s", *jitter, maxStartJitter)
 	}
-	if cfg.Timeout < minTimeout {
-		errs = append(errs, fmt.Errorf("timeout is %s: must be at least %s; write the unit, as in 10s", cfg.Timeout, minTimeout))
-	}
-	if cfg.StartJitter != nil && (*cfg.StartJitter < 0 || *cfg.StartJitter > maxStartJitter) {
-		errs = append(errs, fmt.Errorf("start_jitter is %s: must be between 0s and %s", *cfg.StartJitter, maxStartJitter))
-	}
-	if cfg.MaxBodySize <= 0 || cfg.MaxBodySize > bodySizeLimit {
-		errs = append(errs, fmt.Errorf("max_body_size is %d: must be between 1 and %d bytes", cfg.MaxBodySize, int64(bodySizeLimit)))
-	}
-	if cfg.HTTP.Endpoint != "" {
-		errs = append(errs, fmt.Errorf("http::endpoint is %q: must not be set, the URLs belong in endpoints", withoutUserInfo(cfg.HTTP.Endpoint)))
-	}
-	if cfg.HTTP.Timeout != 0 {
-		errs = append(errs, fmt.Errorf("http::timeout is %s: must not be set, the bound of a scrape is timeout", cfg.HTTP.Timeout))
-	}
-	if cfg.HTTP.Compression.IsCompressed() {
-		errs = append(errs, fmt.Errorf("http::compression is %q: must not be set, a scrape sends no body (gzip is always asked for)", cfg.HTTP.Compression))
-	}
-	return errors.Join(errs...)
+	p.Check(cfg.MaxBodySize > 0 && cfg.MaxBodySize <= bodySizeLimit,
+		"max_body_size is %d: must be between 1 and %d bytes", cfg.MaxBodySize, int64(bodySizeLimit))
+	p.Check(cfg.HTTP.Endpoint == "", "http::endpoint is %q: must not be set, the URLs belong in endpoints", withoutUserInfo(cfg.HTTP.Endpoint))
+	p.Check(cfg.HTTP.Timeout == 0, "http::timeout is %s: must not be set, the bound of a scrape is timeout", cfg.HTTP.Timeout)
+	p.Check(!cfg.HTTP.Compression.IsCompressed(),
+		"http::compression is %q: must not be set, a scrape sends no body (gzip is always asked for)", cfg.HTTP.Compression)
+	return p.Err()
 }
 
 // discovery is how exporters are found where no endpoints are given.

@@ -42,7 +42,7 @@ func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
 	want := DiscoveryConfig{
 		Scope: "node", NodeName: "gpu-node-7",
 		Selectors: []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
-		PortName:  "metrics", Port: 9400, Scheme: "http", Path: "/metrics",
+		PortName:  "metrics", Port: 9400, Scheme: "http",
 		Kubernetes: kube.Config{AuthType: kube.AuthServiceAccount},
 	}
 	for _, yaml := range []string{"{}", "discovery:", "discovery: {}"} {
@@ -160,8 +160,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"a selector twice", "discovery: {selectors: ['a=b', 'a=b']}", `selectors[1] is "a=b": must be listed once`},
 		{"a port of a pod that is none", "discovery: {port: 0}", `port is 0: must be between 1 and 65535`},
 		{"another scheme of pods", "discovery: {scheme: ftp}", `scheme is "ftp": must be one of http, https`},
-		{"a path that is none", "discovery: {path: metrics}", `path is "metrics": must begin with / and have no query`},
-		{"a path with a query", "discovery: {path: '/metrics?collect=a'}", `path is "/metrics?collect=a": must begin with / and have no query`},
+		{"a path, as earlier versions had one", "discovery: {path: /dcgm}", `unknown key "discovery::path"`},
 		{"a namespace that is none", "discovery: {namespace: 'gpu_operator'}", `namespace is "gpu_operator": must be a namespace`},
 		{"a fallback that is no URL", "discovery: {fallback: 'user:secret@host'}", `fallback is "host": not a`},
 		{"an unknown way to the API server", "discovery: {kubernetes: {auth_type: tls}}", `discovery: kubernetes: auth_type is "tls": must be one of serviceAccount, kubeConfig, none`},

@@ -1,13 +1,11 @@
 package dcgmreceiver
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.opentelemetry.io/collector/confmap"
 	corev1 "k8s.io/api/core/v1"
@@ -45,9 +43,8 @@ type DiscoveryConfig struct {
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
-	// Scheme and Path complete the URL of a pod.
+	// Scheme completes the URL of a pod: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
-	Path   string `mapstructure:"path"`
 
 	// Fallback is a URL, such as a service's, that is scraped where no pod is
 	// found. With scope node it comes after localhost and is scraped when that
@@ -70,7 +67,6 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 		PortName:   "metrics",
 		Port:       defaultPort,
 		Scheme:     "http",
-		Path:       defaultPath,
 		Kubernetes: kube.NewDefaultConfig(),
 	}
 }
@@ -78,50 +74,36 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *DiscoveryConfig) Validate() error {
-	var errs []error
-	if cfg.Scope != scopeNode && cfg.Scope != scopeCluster {
-		errs = append(errs, fmt.Errorf("scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster))
-	}
-	if err := base.CheckNodeName(cfg.NodeName); err != nil {
-		errs = append(errs, err)
-	}
-	if cfg.Namespace != "" && len(validation.IsDNS1123Label(cfg.Namespace)) > 0 {
-		errs = append(errs, fmt.Errorf("namespace is %q: must be a namespace, or empty for all", cfg.Namespace))
-	}
-	if len(cfg.Selectors) == 0 {
-		errs = append(errs, errors.New("selectors is empty: at least one label selector is required"))
-	}
+	var p base.Problems
+	p.Check(cfg.Scope == scopeNode || cfg.Scope == scopeCluster, "scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster)
+	p.Add(base.CheckNodeName(cfg.NodeName))
+	p.Check(cfg.Namespace == "" || len(validation.IsDNS1123Label(cfg.Namespace)) == 0,
+		"namespace is %q: must be a namespace, or empty for all", cfg.Namespace)
+	p.Check(len(cfg.Selectors) > 0, "selectors is empty: at least one label selector is required")
 	for i, text := range cfg.Selectors {
 		selector, err := labels.Parse(text)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("selectors[%d] is %q: %w: must be a label selector as in app=nvidia-dcgm-exporter", i, text, err))
+			p.Add(fmt.Errorf("selectors[%d] is %q: %w: must be a label selector as in app=nvidia-dcgm-exporter", i, text, err))
 		case selector.Empty():
-			errs = append(errs, fmt.Errorf("selectors[%d] is %q: selects every pod: must be a label selector as in app=nvidia-dcgm-exporter", i, text))
+			p.Add(fmt.Errorf("selectors[%d] is %q: selects every pod: must be a label selector as in app=nvidia-dcgm-exporter", i, text))
 		case slices.Contains(cfg.Selectors[:i], text):
-			errs = append(errs, fmt.Errorf("selectors[%d] is %q: must be listed once", i, text))
+			p.Add(fmt.Errorf("selectors[%d] is %q: must be listed once", i, text))
 		}
 	}
-	if cfg.Port < 1 || cfg.Port > 65535 {
-		errs = append(errs, fmt.Errorf("port is %d: must be between 1 and 65535", cfg.Port))
-	}
-	if cfg.Scheme != "http" && cfg.Scheme != "https" {
-		errs = append(errs, fmt.Errorf("scheme is %q: must be one of http, https", cfg.Scheme))
-	}
-	if !strings.HasPrefix(cfg.Path, "/") || strings.ContainsAny(cfg.Path, "?#") {
-		errs = append(errs, fmt.Errorf("path is %q: must begin with / and have no query", cfg.Path))
-	}
+	p.Check(cfg.Port >= 1 && cfg.Port <= 65535, "port is %d: must be between 1 and 65535", cfg.Port)
+	p.Check(cfg.Scheme == "http" || cfg.Scheme == "https", "scheme is %q: must be one of http, https", cfg.Scheme)
 	if cfg.Fallback != "" {
 		if _, err := parseEndpoint(string(cfg.Fallback)); err != nil {
-			errs = append(errs, fmt.Errorf("fallback is %q: %w: must be %s", withoutUserInfo(string(cfg.Fallback)), err, endpointForm))
+			p.Add(fmt.Errorf("fallback is %q: %w: must be %s", withoutUserInfo(string(cfg.Fallback)), err, endpointForm))
 		}
 	}
-	return errors.Join(errs...)
+	return p.Err()
 }
 
 // urlOf is the URL of an exporter.
 func (cfg *DiscoveryConfig) urlOf(host string, port int) *url.URL {
-	return &url.URL{Scheme: cfg.Scheme, Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: cfg.Path}
+	return &url.URL{Scheme: cfg.Scheme, Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: defaultPath}
 }
 
 // portOf is the port to scrape of a pod.

@@ -219,7 +219,7 @@ func TestTheURLOfAnExporter(t *testing.T) {
 		"http://10.0.0.7:9600/metrics": func(p *corev1.Pod, d *DiscoveryConfig) { // no name is no port's name
 			p.Spec.Containers[0].Ports[0].Name, d.PortName, d.Port = "", "", 9600
 		},
-		"https://10.0.0.7:9401/dcgm":    func(_ *corev1.Pod, d *DiscoveryConfig) { d.Scheme, d.Path = "https", "/dcgm" },
+		"https://10.0.0.7:9401/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.Scheme = "https" },
 		"http://[fd00::7]:9401/metrics": func(p *corev1.Pod, _ *DiscoveryConfig) { p.Status.PodIP = "fd00::7" },
 		"https://[fd00::7]:9400/metrics": func(p *corev1.Pod, d *DiscoveryConfig) {
 			p.Status.PodIP, p.Spec.Containers, d.Scheme = "fd00::7", nil, "https"

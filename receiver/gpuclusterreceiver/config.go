@@ -1,11 +1,7 @@
 package gpuclusterreceiver
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -68,13 +64,6 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// subdomain is what names of objects, drivers and classes look like.
-var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-
-const maxSubdomain = 253
-
-func isSubdomain(text string) bool { return len(text) <= maxSubdomain && subdomain.MatchString(text) }
-
 // Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
 // error.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
@@ -82,30 +71,23 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(c
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed. Kubernetes and LeaderElection are validated by themselves.
 func (cfg *Config) Validate() error {
-	var errs []error
-	if cfg.CollectionInterval < minCollectionInterval {
-		errs = append(errs, fmt.Errorf("collection_interval is %s: must be at least %s; write the unit, as in 30s", cfg.CollectionInterval, minCollectionInterval))
-	}
-	if cfg.Kubernetes.AuthType == kube.AuthNone {
-		errs = append(errs, fmt.Errorf("kubernetes::auth_type is %q: must be %s or %s, everything comes from the API server",
-			kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig))
-	}
-	if _, err := cfg.families(); err != nil {
-		errs = append(errs, err)
-	}
+	var p base.Problems
+	p.Check(cfg.CollectionInterval >= minCollectionInterval,
+		"collection_interval is %s: must be at least %s; write the unit, as in 30s", cfg.CollectionInterval, minCollectionInterval)
+	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone, "kubernetes::auth_type is %q: must be %s or %s, everything comes from the API server",
+		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
+	_, err := cfg.families()
+	p.Add(err)
 	for field, names := range map[string][]string{"dra_drivers": cfg.DRADrivers, "device_classes": cfg.DeviceClasses} {
 		for i, name := range names {
-			if !isSubdomain(name) {
-				errs = append(errs, fmt.Errorf("%s[%d] is %q: must be a name of lower case letters, digits, '-' and '.'", field, i, name))
-			}
+			p.Check(base.IsObjectName(name),
+				"%s[%d] is %q: must be a name of lower case letters, digits, '-' and '.'", field, i, name)
 		}
 	}
-	if cfg.FirstAvailable != firstAvailableMax && cfg.FirstAvailable != firstAvailableFirst {
-		errs = append(errs, fmt.Errorf("first_available is %q: must be %s or %s", cfg.FirstAvailable, firstAvailableMax, firstAvailableFirst))
-	}
-	errs = append(errs, cfg.Metrics.Check(base.MetricNames(emitted()))...)
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	p.Check(cfg.FirstAvailable == firstAvailableMax || cfg.FirstAvailable == firstAvailableFirst,
+		"first_available is %q: must be %s or %s", cfg.FirstAvailable, firstAvailableMax, firstAvailableFirst)
+	p.Add(cfg.Metrics.Check(base.MetricNames(emitted()))...)
+	return p.Err()
 }
 
 // families returns the resource names that are GPUs.

@@ -1,8 +1,6 @@
 package nvmlreceiver
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,9 +14,12 @@ import (
 
 const (
 	defaultCollectionInterval = 15 * time.Second
-	defaultRetryInterval      = time.Minute
 	defaultProcRoot           = "/proc"
 	defaultSysRoot            = "/sys"
+
+	// retryInterval is the time after which a device, a library or a driver is looked
+	// for again where there was none.
+	retryInterval = time.Minute
 
 	// A duration without its unit is one in nanoseconds: the bound tells.
 	minInterval = time.Second
@@ -29,16 +30,9 @@ type Config struct {
 	// CollectionInterval is the time from one collection to the next.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
-	// RetryInterval is the time after which a device, a library or a driver is
-	// looked for again where there was none.
-	RetryInterval time.Duration `mapstructure:"retry_interval"`
-
 	// LibraryPath is the file of the library. When it is empty, libnvidia-ml.so.1
 	// is looked for on the loader's path and where drivers are known to leave it.
 	LibraryPath string `mapstructure:"library_path"`
-
-	// Processes asks for the samples of processes.
-	Processes bool `mapstructure:"processes"`
 
 	// ProcessesOnly leaves the samples of devices to another receiver.
 	ProcessesOnly bool `mapstructure:"processes_only"`
@@ -74,8 +68,6 @@ func createDefaultConfig() component.Config {
 	}
 	return &Config{
 		CollectionInterval: defaultCollectionInterval,
-		RetryInterval:      defaultRetryInterval,
-		Processes:          true,
 		ProcRoot:           defaultProcRoot,
 		SysRoot:            defaultSysRoot,
 		NodeName:           node,
@@ -89,28 +81,27 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(c
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (cfg *Config) Validate() error {
-	var errs []error
-	if cfg.CollectionInterval < minInterval {
-		errs = append(errs, fmt.Errorf("collection_interval is %s: must be at least %s; write the unit, as in 15s", cfg.CollectionInterval, minInterval))
-	}
-	if cfg.RetryInterval < minInterval {
-		errs = append(errs, fmt.Errorf("retry_interval is %s: must be at least %s; write the unit, as in 1m", cfg.RetryInterval, minInterval))
-	}
-	if cfg.LibraryPath != "" && !filepath.IsAbs(cfg.LibraryPath) {
-		errs = append(errs, fmt.Errorf("library_path is %q: must be an absolute path, or empty to search", cfg.LibraryPath))
-	}
-	if cfg.ProcessesOnly && !cfg.Processes {
-		errs = append(errs, errors.New("processes_only is true and processes is false: nothing would be collected; processes must be true"))
-	}
-	if !filepath.IsAbs(cfg.ProcRoot) {
-		errs = append(errs, fmt.Errorf("proc_root is %q: must be an absolute path", cfg.ProcRoot))
-	}
-	if !filepath.IsAbs(cfg.SysRoot) {
-		errs = append(errs, fmt.Errorf("sys_root is %q: must be an absolute path", cfg.SysRoot))
-	}
-	errs = append(errs, cfg.Metrics.Check(base.MetricNames(emitted))...)
-	return errors.Join(errs...)
+	var p base.Problems
+	p.Check(cfg.CollectionInterval >= minInterval,
+		"collection_interval is %s: must be at least %s; write the unit, as in 15s", cfg.CollectionInterval, minInterval)
+	p.Check(cfg.LibraryPath == "" || filepath.IsAbs(cfg.LibraryPath),
+		"library_path is %q: must be an absolute path, or empty to search", cfg.LibraryPath)
+	p.Check(!cfg.ProcessesOnly || cfg.processes(),
+		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled")
+	p.Check(filepath.IsAbs(cfg.ProcRoot), "proc_root is %q: must be an absolute path", cfg.ProcRoot)
+	p.Check(filepath.IsAbs(cfg.SysRoot), "sys_root is %q: must be an absolute path", cfg.SysRoot)
+	p.Add(cfg.Metrics.Check(base.MetricNames(emitted))...)
+	return p.Err()
 }
+
+// processes reports whether a metric of processes is wanted; without any, processes are
+// not listed.
+func (cfg *Config) processes() bool {
+	return len(cfg.Metrics.Disabled(ofProcesses)) < len(ofProcesses)
+}
+
+// ofProcesses are the metrics that are made of lists of processes.
+var ofProcesses = []*signal.Metric{signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization}
 
 // emitted are the metrics that the receiver can emit.
 var emitted = []*signal.Metric{

@@ -33,8 +33,6 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, &Config{
 		CollectionInterval: 15 * time.Second,
-		RetryInterval:      time.Minute,
-		Processes:          true,
 		ProcRoot:           "/proc",
 		SysRoot:            "/sys",
 		NodeName:           "node-7",
@@ -68,14 +66,16 @@ func TestAnEntryThatSaysNothingLeavesItsMetricOn(t *testing.T) {
 
 func TestErrorsNameFieldValueAndWhatIsAllowed(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"collection_interval: 15":                    "collection_interval is 15ns: must be at least 1s; write the unit, as in 15s",
-		"retry_interval: 10ms":                       "retry_interval is 10ms: must be at least 1s; write the unit, as in 1m",
-		"library_path: libnvidia-ml.so.1":            `library_path is "libnvidia-ml.so.1": must be an absolute path, or empty to search`,
-		"{processes: false, processes_only: true}":   "processes_only is true and processes is false: nothing would be collected; processes must be true",
-		"proc_root: proc":                            `proc_root is "proc": must be an absolute path`,
-		"sys_root: ''":                               `sys_root is "": must be an absolute path`,
+		"collection_interval: 15":         "collection_interval is 15ns: must be at least 1s; write the unit, as in 15s",
+		"retry_interval: 1m":              `unknown key "retry_interval"`, // settings of earlier versions
+		"processes: false":                `unknown key "processes": must be one of`,
+		"library_path: libnvidia-ml.so.1": `library_path is "libnvidia-ml.so.1": must be an absolute path, or empty to search`,
+		"{processes_only: true, metrics: {gpu.process.count: {enabled: false}, process.gpu.memory.usage: {enabled: false}, process.gpu.utilization: {enabled: false}}}"://
+		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled",
+		"proc_root: proc": `proc_root is "proc": must be an absolute path`,
+		"sys_root: ''":    `sys_root is "": must be an absolute path`,
 		"metrics: {gpu.sm.active: {enabled: false}}": `metrics has the key "gpu.sm.active": must be one of hw.gpu.memory.usage, `,
-		"librarypath: /x":                            "librarypath",
+		"librarypath: /x": "librarypath",
 	} {
 		t.Run(yaml, func(t *testing.T) {
 			_, err := load(t, yaml)
@@ -85,8 +85,8 @@ func TestErrorsNameFieldValueAndWhatIsAllowed(t *testing.T) {
 }
 
 func TestAllErrorsAreReportedAtOnce(t *testing.T) {
-	_, err := load(t, "{collection_interval: 1ms, retry_interval: 1ms, metrics: {b: {}, a: {}}}")
+	_, err := load(t, "{collection_interval: 1ms, proc_root: proc, metrics: {b: {}, a: {}}}")
 	require.ErrorContains(t, err, "collection_interval")
-	require.ErrorContains(t, err, "retry_interval")
+	require.ErrorContains(t, err, "proc_root")
 	assert.Regexp(t, `(?s)"a".*"b"`, err.Error())
 }

@@ -119,7 +119,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 		open:      openLibrary,
 		collector: collect.New(collect.Options{
 			Devices:      !cfg.ProcessesOnly,
-			Processes:    cfg.Processes,
+			Processes:    cfg.processes(),
 			AllProcesses: allProcesses,
 			Disabled:     cfg.Metrics.Disabled(emitted),
 			Now:          time.Now,
@@ -139,7 +139,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 		return nvml.ErrNoBinding
 	}
 	r.host = host
-	if r.cfg.Processes && !r.allProcesses {
+	if r.cfg.processes() && !r.allProcesses {
 		r.settings.Logger.Warn("This is not the host's PID namespace, in which alone NVML lists all processes: gpu.process.count is not known.",
 			zap.String("proc_root", r.cfg.ProcRoot))
 	}
@@ -189,7 +189,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 		}
 		interval := r.cfg.CollectionInterval
 		if r.collect(consuming).waits() {
-			interval = r.cfg.RetryInterval
+			interval = retryInterval
 		}
 		skipped := int64(time.Since(due) / interval)
 		r.telemetry.ReceiverNvmlCollectionsSkipped.Add(consuming, skipped)
@@ -294,7 +294,7 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 	}
 	r.last = result
 	logger := r.settings.Logger
-	retry := zap.Duration("retry_interval", r.cfg.RetryInterval)
+	retry := zap.Duration("retry_after", retryInterval)
 	switch result {
 	case outcomeOK:
 		logger.Info("Collecting from NVML.")

@@ -97,7 +97,12 @@ func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 	assert.NotContains(t, asked(t, func(cfg *Config) {
 		cfg.Metrics = base.Metrics{"gpu.pcie.throughput": {Enabled: new(false)}, "gpu.pcie.utilization": {Enabled: new(false)}}
 	}), "PcieThroughput")
-	assert.NotContains(t, asked(t, func(cfg *Config) { cfg.Processes = false }), "Process")
+	assert.NotContains(t, asked(t, func(cfg *Config) {
+		cfg.Metrics = base.Metrics{}
+		for _, m := range ofProcesses {
+			cfg.Metrics[m.Name] = base.MetricSwitch{Enabled: new(false)}
+		}
+	}), "Process")
 	assert.Equal(t, "nvmlSystemGetDriverVersion nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetUUID nvmlDeviceGetName "+
 		"nvmlDeviceGetMinorNumber nvmlDeviceGetSerial nvmlDeviceGetMigMode nvmlDeviceGetComputeRunningProcesses_v3 "+
 		"nvmlDeviceGetGraphicsRunningProcesses_v3 nvmlDeviceGetMPSComputeRunningProcesses_v3 nvmlDeviceGetProcessUtilization",

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -60,27 +59,21 @@ func (cfg *Config) Validate() error {
 	if !cfg.Enabled {
 		return nil
 	}
-	var errs []error
+	var p base.Problems
 	if namespace := cfg.namespace(); namespace == "" {
-		errs = append(errs, fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
+		p.Add(fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
 			"must be the namespace of the lease, or set enabled to false", podNamespaceEnv))
-	} else if !base.IsObjectName(namespace) {
-		errs = append(errs, fmt.Errorf("namespace is %q: must be a namespace", namespace))
+	} else {
+		p.Check(base.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
 	}
-	if !base.IsObjectName(cfg.Name) {
-		errs = append(errs, fmt.Errorf("name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name))
-	}
-	if cfg.RetryPeriod < minRetryPeriod {
-		errs = append(errs, fmt.Errorf("retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod))
-	}
-	if least := time.Duration(retryJitter * float64(cfg.RetryPeriod)); cfg.RenewDeadline <= least {
-		errs = append(errs, fmt.Errorf("renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter))
-	}
+	p.Check(base.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
+	p.Check(cfg.RetryPeriod >= minRetryPeriod, "retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod)
+	least := time.Duration(retryJitter * float64(cfg.RetryPeriod))
+	p.Check(cfg.RenewDeadline > least, "renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter)
 	// A lease tells its duration in whole seconds.
-	if cfg.LeaseDuration <= cfg.RenewDeadline || cfg.LeaseDuration%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline))
-	}
-	return errors.Join(errs...)
+	p.Check(cfg.LeaseDuration > cfg.RenewDeadline && cfg.LeaseDuration%time.Second == 0,
+		"lease_duration is %s: must be whole seconds and more than renew_deadline, %s", cfg.LeaseDuration, cfg.RenewDeadline)
+	return p.Err()
 }
 
 // namespace returns where the lease is, empty when nothing says it.

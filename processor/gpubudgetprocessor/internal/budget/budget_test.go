@@ -92,46 +92,38 @@ func TestEveryReasonHasOneState(t *testing.T) {
 }
 
 func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
-	declared := []gpushare.Budget{
-		{Source: gpushare.BudgetKoordinatorAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 * gi},
-		{Source: gpushare.BudgetHAMiAllocation, Container: "c", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 2 * gi},
-		{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryRatio: 0.25},
-		{Source: gpushare.BudgetHAMi, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 5 * gi},
-		{Source: gpushare.BudgetKAI, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi},
-		{Source: gpushare.BudgetKAI, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi},
-		{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 7 * gi},
-		{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 8 * gi},
+	declares := func(b gpushare.Budget) func(*User) {
+		return func(u *User) { u.Declared = append(u.Declared, b) }
 	}
-	want := []struct {
+	sources := []struct { // best first
 		source Source
 		bytes  int64
+		has    func(*User)
 	}{
-		{KoordinatorAllocation, 1 * gi},
-		{HAMiAllocation, 2 * gi},
-		{DRA, 3 * gi},
-		{Koordinator, 4 * gi},
-		{HAMi, 5 * gi},
-		{KAI, 6 * gi},
-		{ExtendedResource, 7 * gi},
-		{Annotation, 8 * gi},
-		{Exporter, 9 * gi},
-		{MPS, 10 * gi},
-		{WholeGPU, 16 * gi},
+		{KoordinatorAllocation, 1 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 * gi})},
+		{HAMiAllocation, 2 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMiAllocation, Container: "c", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 2 * gi})},
+		{DRA, 3 * gi, func(u *User) { u.Claims = []Claim{{"c", 3 * gi}} }},
+		{Koordinator, 4 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryRatio: 0.25})},
+		{HAMi, 5 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMi, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 5 * gi})},
+		{KAI, 6 * gi, func(u *User) {
+			b := gpushare.Budget{Source: gpushare.BudgetKAI, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi}
+			u.Declared = append(u.Declared, b, b)
+		}},
+		{ExtendedResource, 7 * gi, declares(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 7 * gi})},
+		{Annotation, 8 * gi, declares(gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 8 * gi})},
+		{Exporter, 9 * gi, func(u *User) { u.Exported = 9 * gi }},
+		{MPS, 10 * gi, func(u *User) { u.MPS = true }},
+		{WholeGPU, 16 * gi, func(u *User) { u.Exclusive = true }},
 	}
-	sources := &Sources{MPSLimit: 10 * gi}
-	for s := range sources.Enabled {
-		sources.Enabled[s] = true
-	}
-	for _, w := range want {
-		u := &User{
-			Container: Container{Namespace: "ns", Pod: "p", Name: "c"}, Holder: true, Exclusive: true, MPS: true,
-			Declarations: true, Declared: declared, Claims: []Claim{{"c", 3 * gi}}, Exported: 9 * gi,
+	for i, want := range sources {
+		u := &User{Container: Container{Namespace: "ns", Pod: "p", Name: "c"}, Holder: true, Declarations: true}
+		for _, s := range sources[i:] {
+			s.has(u)
 		}
 		d := &Device{ID: "GPU-1", Limit: 16 * gi, Users: []*User{u}}
-		(&Place{Devices: []*Device{d}}).Declare(sources)
-		assert.Equal(t, w.source.String(), u.Source.String())
-		assert.Equal(t, w.bytes, u.Budget, w.source.String())
-		sources.Enabled[w.source] = false
+		(&Place{Devices: []*Device{d}}).Declare(MPSBudget{Limit: 10 * gi})
+		assert.Equal(t, want.source.String(), u.Source.String())
+		assert.Equal(t, want.bytes, u.Budget, want.source.String())
 	}
 }
 
@@ -147,9 +139,7 @@ func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
 		{ID: "GPU-1", Minor: 1, Limit: 16 * gi, Users: []*User{a, b, other}},
 		{ID: "GPU-2", Minor: 2, Limit: 16 * gi, Users: []*User{again}},
 	}}
-	s := &Sources{}
-	s.Enabled[KoordinatorAllocation], s.Enabled[Annotation] = true, true
-	p.Declare(s)
+	p.Declare(MPSBudget{})
 	assert.Equal(t, []int64{2 * gi, 2 * gi, 0}, []int64{a.Budget, b.Budget, other.Budget}, "the device's budget by two")
 	assert.EqualValues(t, 2*gi, again.Budget, "the other device is not named: the pod's budget by three")
 }
@@ -177,9 +167,7 @@ func TestWhatAPodDeclaresBeyondAContainersOwnIsForTheOthers(t *testing.T) {
 					Declarations: true, Declared: []gpushare.Budget{own, perPod},
 				})
 			}
-			s := &Sources{}
-			s.Enabled[Annotation] = true
-			(&Place{Devices: []*Device{d}}).Declare(s)
+			(&Place{Devices: []*Device{d}}).Declare(MPSBudget{})
 			var budgets []int64
 			for _, u := range d.Users {
 				budgets = append(budgets, u.Budget)
@@ -244,10 +232,10 @@ func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
 
 func TestABookIsBoundedAndForgets(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := &Book{MaxAge: int64(time.Minute), MaxRows: 3}
+	b := NewBook(time.Minute, 3)
 	key := FrameKey{From: "x"}
 	add := func(t int64, slot string) bool {
-		return b.AddRow(key, presets.Process, t, now, presets.Row{Slot: slot, Index: -1}, 1)
+		return b.AddRow(key, presets.Process, t, now, presets.Row{Slot: slot}, 1)
 	}
 	process := func(t int64, pid string) bool {
 		return b.AddProcess("n1", t, now, Process{Device: "GPU-1", PID: pid})
@@ -261,31 +249,31 @@ func TestABookIsBoundedAndForgets(t *testing.T) {
 	assert.True(t, add(2, "c"), "the next scrape replaces the last")
 	assert.True(t, add(1, "late"), "older than what is known")
 	assert.True(t, process(2, "2"))
-	assert.Equal(t, 2, b.Rows())
+	assert.Equal(t, 2, b.rows)
 	assert.True(t, b.AddCount("n1", 2, now, "GPU-1", 1))
 	assert.False(t, b.AddCount("n1", 2, now, "GPU-2", 0), "full")
 	assert.True(t, b.AddCount("n1", 1, now, "GPU-2", 0), "older than what is known")
-	assert.Equal(t, 3, b.Rows())
+	assert.Equal(t, 3, b.rows)
 	now = now.Add(time.Minute + 1)
 	assert.True(t, process(1, "3"), "a clock was set back")
 	now = now.Add(-time.Minute - 1)
-	assert.Equal(t, 2, b.Rows())
+	assert.Equal(t, 2, b.rows)
 	b.Sweep(now.Add(retention))
-	assert.Equal(t, 2, b.Rows())
+	assert.Equal(t, 2, b.rows)
 	b.Sweep(now.Add(retention + time.Hour))
-	assert.Zero(t, b.Rows())
+	assert.Zero(t, b.rows)
 }
 
 // Who names ever new places leaves no more behind than one who names processes.
 func TestABookKeepsAsManyPlacesAsRows(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := &Book{MaxAge: int64(time.Minute), MaxRows: 1}
+	b := NewBook(time.Minute, 1)
 	for i, from := range []string{"n1", "n2", "n3"} {
 		first := i == 0
-		assert.Equal(t, first, b.AddRow(FrameKey{From: from}, presets.Process, 1, now, presets.Row{Index: -1}, 1), from)
+		assert.Equal(t, first, b.AddRow(FrameKey{From: from}, presets.Process, 1, now, presets.Row{}, 1), from)
 	}
 	assert.Len(t, b.frames, 1)
-	b = &Book{MaxAge: int64(time.Minute), MaxRows: 1}
+	b = NewBook(time.Minute, 1)
 	for i, place := range []string{"n1", "n2", "n3"} {
 		first := i == 0
 		assert.Equal(t, first, b.AddProcess(place, 1, now, Process{Device: "GPU-1", PID: "1"}), place)
@@ -299,7 +287,7 @@ func TestABookKeepsAsManyPlacesAsRows(t *testing.T) {
 func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
 	for name, want := range map[string]Origin{"uid-b": Unlisted, "": None} {
 		now := time.Unix(1000, 0)
-		b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+		b := NewBook(time.Minute, 10)
 		for pid, uid := range map[string]string{"1": "uid-a", "2": "uid-c"} {
 			require.True(t, b.AddProcess("n1", 1, now, Process{Device: "GPU-1", PID: pid, Container: Container{UID: uid}, Used: gi}))
 		}
@@ -316,7 +304,7 @@ func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
 func TestAnInstanceThatIsMadeAnewHasItsNewestUUID(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, newest := range []string{"MIG-a", "MIG-b"} {
-		b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+		b := NewBook(time.Minute, 10)
 		for _, uuid := range []string{"MIG-a", "MIG-b", newest} {
 			now = now.Add(time.Second)
 			require.True(t, b.AddRow(FrameKey{}, presets.MIGInfo, 1, now, presets.Row{MIGUUID: uuid, GPU: "GPU-1", Instance: "1"}, 1))
@@ -330,7 +318,7 @@ func TestAnInstanceThatIsMadeAnewHasItsNewestUUID(t *testing.T) {
 func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for range 20 { // the order of processes is another one each time
-		b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+		b := NewBook(time.Minute, 10)
 		for pid, name := range map[string]string{"1": "a", "2": ""} {
 			c := Container{Namespace: "ns", Pod: "p", UID: "uid-p", Name: name}
 			require.True(t, b.AddProcess("n1", 1, now, Process{Device: "GPU-1", PID: pid, Container: c, Used: gi}))
@@ -350,23 +338,30 @@ func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
 func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := Container{Namespace: "ns", Pod: "a", Name: "c"}
+	declared := func(b gpushare.Budget) []gpushare.Budget {
+		b.Minor, b.MemoryBytes = -1, 6*gi
+		return []gpushare.Budget{b}
+	}
+	ofPod := declared(gpushare.Budget{Source: gpushare.BudgetAnnotation})
 	for name, tc := range map[string]struct {
-		source Source
-		holder bool
-		want   []int64
+		declared []gpushare.Budget // nil: an exporter tells
+		holder   bool
+		want     []int64
 	}{
-		"of a pod":                       {Annotation, true, []int64{6 * gi, 0}},
-		"of a pod that was given none":   {Annotation, false, []int64{3 * gi, 3 * gi}},
-		"of a container":                 {ExtendedResource, true, []int64{6 * gi, 0}},
-		"of a container, of each device": {Koordinator, true, []int64{6 * gi, 0}},
-		"that an exporter tells":         {Exporter, true, []int64{6 * gi, 0}},
+		"of a pod":                       {ofPod, true, []int64{6 * gi, 0}},
+		"of a pod that was given none":   {ofPod, false, []int64{3 * gi, 3 * gi}},
+		"of a container":                 {declared(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c"}), true, []int64{6 * gi, 0}},
+		"of a container, of each device": {declared(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Devices: 1}), true, []int64{6 * gi, 0}},
+		"that an exporter tells":         {nil, true, []int64{6 * gi, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+			b := NewBook(time.Minute, 10)
 			for _, id := range []string{"GPU-1", "GPU-2"} {
 				require.True(t, b.AddProcess("n1", 1, now, Process{Device: id, PID: "1", Container: c, Used: gi}))
 			}
-			require.True(t, b.AddRow(FrameKey{}, presets.Budget, 1, now, presets.Row{Namespace: "ns", Pod: "a", Container: "c", Index: -1}, 6*gi))
+			if tc.declared == nil {
+				require.True(t, b.AddRow(FrameKey{}, presets.Budget, 1, now, presets.Row{Namespace: "ns", Pod: "a", Container: "c"}, 6*gi))
+			}
 			p := &Place{Name: "n1", Time: 1, Devices: []*Device{
 				{ID: "GPU-1", Used: gi, Limit: 16 * gi, Users: []*User{{Container: c, Holder: tc.holder}}},
 				{ID: "GPU-2", Used: gi, Limit: 16 * gi},
@@ -374,15 +369,9 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 			b.Fill(p, now)
 			for _, d := range p.Devices {
 				require.Len(t, d.Users, 1)
-				d.Users[0].Declarations, d.Users[0].Declared = true, []gpushare.Budget{
-					{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi},
-					{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 6 * gi},
-					{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 6 * gi},
-				}
+				d.Users[0].Declarations, d.Users[0].Declared = true, tc.declared
 			}
-			s := &Sources{}
-			s.Enabled[tc.source] = true
-			p.Declare(s)
+			p.Declare(MPSBudget{})
 			var budgets []int64
 			for _, d := range p.Devices {
 				budgets = append(budgets, d.Users[0].Budget)
@@ -437,11 +426,11 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 		"an instance that is no more returns": {[][]*Device{{device("GPU-1/gi1", a)}, {only}, {device("GPU-1/gi1", a)}}, minute, Observed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+			b := NewBook(time.Minute, 10)
 			now := time.Unix(1000, 0)
 			var user *User
 			for _, devices := range tc.scrapes {
-				row := presets.Row{Namespace: "ns", Pod: "a", Index: -1}
+				row := presets.Row{Namespace: "ns", Pod: "a"}
 				require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, row, 9*gi))
 				p := &Place{Name: "n1", Time: now.UnixNano()}
 				for _, d := range devices {
@@ -466,7 +455,7 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 // much room its pod has on all of them.
 func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := &Book{MaxAge: int64(time.Minute), MaxRows: 10}
+	b := NewBook(time.Minute, 10)
 	c := Container{Namespace: "ns", Pod: "a", UID: "uid-a", Name: "c"}
 	device := func(id string) *Device {
 		return &Device{ID: id, Minor: -1, Used: gi, Limit: 16 * gi, Users: []*User{{
@@ -475,23 +464,21 @@ func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 			},
 		}}}
 	}
-	s := &Sources{}
-	s.Enabled[ExtendedResource] = true
-	require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Namespace: "ns", Pod: "a", Index: -1}, gi))
+	require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Namespace: "ns", Pod: "a"}, gi))
 	for i, devices := range [][]*Device{{device("GPU-1"), device("GPU-2")}, {device("GPU-1")}} {
 		p := &Place{Name: "n1", Time: now.UnixNano(), Devices: devices}
 		b.Fill(p, now)
-		p.Declare(s)
+		p.Declare(MPSBudget{})
 		assert.Equal(t, []int64{4 * gi, 8 * gi}[i], p.Devices[0].Users[0].Budget)
 	}
 }
 
 func TestABookForgetsWhoHeldDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := &Book{MaxAge: int64(time.Minute), MaxRows: 2}
+	b := NewBook(time.Minute, 2)
 	b.Fill(&Place{Name: "n1", Devices: []*Device{{ID: "GPU-1", Users: []*User{{Holder: true, Container: Container{UID: "uid"}}}}}}, now)
 	require.Empty(t, b.held, "nobody's rows to tell apart")
-	require.True(t, b.AddRow(FrameKey{}, presets.Pod, 0, now, presets.Row{Pod: "a", Index: -1}, gi))
+	require.True(t, b.AddRow(FrameKey{}, presets.Pod, 0, now, presets.Row{Pod: "a"}, gi))
 	for i, id := range []string{"GPU-1", "GPU-2", "GPU-3"} {
 		holder := &User{Holder: true, Container: Container{UID: "uid-" + id}}
 		refused := b.Fill(&Place{Name: "n1", Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{holder}}}}, now)

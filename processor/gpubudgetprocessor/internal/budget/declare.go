@@ -35,40 +35,26 @@ var sourceNames = [NumSources]string{
 	"extended_resource", "annotation", "exporter", "mps", "mig", "whole_gpu",
 }
 
-// String returns the source as gpu.memory.budget.source spells it.
+// String returns the source as gpu.memory.budget.source spells it. Those that a pod
+// declares are named as in package gpushare.
 func (s Source) String() string { return sourceNames[s] }
 
-// ofPod are the sources that a pod declares.
-var ofPod = [NumSources]gpushare.BudgetSource{
-	KoordinatorAllocation: gpushare.BudgetKoordinatorAllocation,
-	HAMiAllocation:        gpushare.BudgetHAMiAllocation,
-	Koordinator:           gpushare.BudgetKoordinator,
-	HAMi:                  gpushare.BudgetHAMi,
-	KAI:                   gpushare.BudgetKAI,
-	ExtendedResource:      gpushare.BudgetResource,
-	Annotation:            gpushare.BudgetAnnotation,
-}
-
-// Sources say which of them count.
-type Sources struct {
-	Enabled [NumSources]bool
-	// MPSLimit is the pinned memory of each client in bytes; 0: the device's
-	// memory divided by MPSReplicas.
-	MPSLimit    int64
-	MPSReplicas int64
+// MPSBudget is what each client of an MPS daemon may use; nothing is no budget.
+type MPSBudget struct {
+	// Limit is the pinned memory of each client in bytes; 0: the device's memory
+	// divided by Replicas.
+	Limit    int64
+	Replicas int64
 }
 
 // Declare gives each user the budget of the best source that has one for it. Of one
 // whose pod could not be asked nothing is known: the pod may have a better source's.
-func (p *Place) Declare(s *Sources) {
+func (p *Place) Declare(mps MPSBudget) {
 	for _, d := range p.Devices {
 		for _, u := range d.Users {
 			u.Budget, u.Source, u.Unsized = 0, NoSource, false
 			for source := KoordinatorAllocation; source < NumSources && u.Declarations; source++ {
-				if !s.Enabled[source] {
-					continue
-				}
-				b := p.budget(s, source, d, u)
+				b := p.budget(mps, source, d, u)
 				if b > 0 {
 					u.Budget, u.Source = b, source
 				}
@@ -82,7 +68,7 @@ func (p *Place) Declare(s *Sources) {
 
 // budget returns what the source has for the user, 0 for nothing and Unknown for a
 // share of a device that does not tell its size.
-func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
+func (p *Place) budget(mps MPSBudget, source Source, d *Device, u *User) int64 {
 	switch source {
 	case DRA:
 		var total int64
@@ -96,14 +82,12 @@ func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
 		switch {
 		case !u.MPS:
 			return 0
-		case s.MPSLimit > 0:
-			return s.MPSLimit
-		case s.MPSReplicas > 0 && d.Limit > 0:
-			return d.Limit / s.MPSReplicas
-		case s.MPSReplicas > 0:
-			return Unknown
+		case mps.Limit > 0 || mps.Replicas == 0:
+			return mps.Limit
+		case d.Limit > 0:
+			return d.Limit / mps.Replicas
 		}
-		return 0
+		return Unknown
 	case MIG, WholeGPU:
 		switch {
 		case !u.Exclusive || (d.Board != "") != (source == MIG):
@@ -113,7 +97,7 @@ func (p *Place) budget(s *Sources, source Source, d *Device, u *User) int64 {
 		}
 		return Unknown
 	}
-	return p.declared(ofPod[source], d, u)
+	return p.declared(gpushare.BudgetSource(source.String()), d, u)
 }
 
 // declared is what the pod declares for the container on the device.
@@ -134,7 +118,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 			continue // KAI says the same once for each device
 		}
 		found = true
-		bytes, _ := gpushare.FillMemory(b.MemoryBytes, b.MemoryRatio, d.Limit)
+		bytes := gpushare.MemoryOf(b.MemoryBytes, b.MemoryRatio, d.Limit)
 		if bytes == 0 {
 			return Unknown
 		}

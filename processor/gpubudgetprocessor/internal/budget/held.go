@@ -71,13 +71,10 @@ func (b *Book) hold(at placeKey, d *Device, now time.Time) (refused int) {
 	if h != nil {
 		b.release(at, d.ID)
 	}
-	if b.holders+len(holders) > b.MaxRows {
+	if b.holders+len(holders) > b.maxRows {
 		return len(holders)
 	}
 	if b.held[at] == nil {
-		if b.held == nil {
-			b.held = map[placeKey]map[string]*held{}
-		}
 		at = placeKey{strings.Clone(at.cluster), strings.Clone(at.name)}
 		b.held[at] = map[string]*held{}
 	}

@@ -1,6 +1,10 @@
 package budget
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+import (
+	"cmp"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+)
 
 // Unknown is a number of bytes that nobody has told.
 const Unknown = -1
@@ -30,6 +34,11 @@ func (c *Container) samePod(o *Container) bool {
 	a, b := *c, *o
 	a.Name, b.Name = "", ""
 	return a.Match(&b)
+}
+
+// Compare orders containers by namespace, pod, UID and name.
+func (c *Container) Compare(o *Container) int {
+	return cmp.Or(cmp.Compare(c.Namespace, o.Namespace), cmp.Compare(c.Pod, o.Pod), cmp.Compare(c.UID, o.UID), cmp.Compare(c.Name, o.Name))
 }
 
 // Place is the devices of one node at one moment.
@@ -71,6 +80,25 @@ type Device struct {
 	Impossible bool
 	// Result is what Reconcile found.
 	Result
+}
+
+// named reports whether a UUID is the device's or its board's.
+func (d *Device) named(uuid string) bool {
+	return uuid == d.ID || uuid == d.MIGUUID || uuid == d.Board
+}
+
+// user returns the one user that can be meant, nil for none or several.
+func (d *Device) user(c *Container, holder bool) *User {
+	var found *User
+	for _, u := range d.Users {
+		if (u.Holder || !holder) && u.Match(c) {
+			if found != nil {
+				return nil
+			}
+			found = u
+		}
+	}
+	return found
 }
 
 // Origin tells where the number of bytes comes from that a container uses.

@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,27 +18,26 @@ func labels(text string) func(string) string {
 	return func(name string) string { return m[name] }
 }
 
-// find returns the one preset and series that read a metric.
-func find(t *testing.T, metric string) (string, *Series) {
-	t.Helper()
-	var preset string
-	var found *Series
-	for _, name := range Names() {
-		series, ok := Lookup(name)
-		require.True(t, ok, name)
-		for i := range series {
-			if series[i].Metric == metric {
-				require.Nil(t, found, "%s is read twice", metric)
-				preset, found = name, &series[i]
-			}
-		}
+// find returns the series that reads a metric, nil when none does.
+func find(metric string) *Series {
+	all := Builtin()
+	if i := slices.IndexFunc(all, func(s Series) bool { return s.Metric == metric }); i >= 0 {
+		return &all[i]
 	}
-	return preset, found
+	return nil
+}
+
+func TestEveryMetricIsReadOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Builtin() {
+		assert.False(t, seen[s.Metric], s.Metric)
+		seen[s.Metric] = true
+	}
 }
 
 func TestEveryForeignMetricIsReadAsItsExporterMeansIt(t *testing.T) {
 	const container = "namespace=ns pod=p container=c"
-	of := Row{Namespace: "ns", Pod: "p", Container: "c", Index: -1}
+	of := Row{Namespace: "ns", Pod: "p", Container: "c"}
 	with := func(f func(*Row)) Row {
 		r := of
 		f(&r)
@@ -45,42 +45,31 @@ func TestEveryForeignMetricIsReadAsItsExporterMeansIt(t *testing.T) {
 	}
 	on := func(slot string) Row { return with(func(r *Row) { r.GPU, r.Slot = "GPU-1", slot }) }
 	for _, tt := range []struct {
-		metric, labels, preset string
-		scope                  Scope
-		bytes                  float64
-		want                   Row
+		metric, labels string
+		scope          Scope
+		want           Row
 	}{
-		{"gpu_pod_memory_used_bytes", container + " process_name=python pid=7", "gpu_pod_exporter", Process, 1, with(func(r *Row) { r.Slot = "7" })},
-		{"hami_vgpu_memory_used_bytes", container + " vdevice_index=0 device_uuid=GPU-1 zone=vGPU", "hami", Pod, 1, on("0")},
-		{"hami_vgpu_memory_limit_bytes", container + " vdevice_index=0 device_uuid=GPU-1", "hami", Budget, 1, on("0")},
+		{"gpu_pod_memory_used_bytes", container + " process_name=python pid=7", Process, with(func(r *Row) { r.Slot = "7" })},
+		{"hami_vgpu_memory_used_bytes", container + " vdevice_index=0 device_uuid=GPU-1 zone=vGPU", Pod, on("0")},
+		{"hami_vgpu_memory_limit_bytes", container + " vdevice_index=0 device_uuid=GPU-1", Budget, on("0")},
 		{
-			"hami_mig_device_info", container + " device_uuid=GPU-1 mig_uuid=MIG-2 profile=1g.10gb gpu_instance_id=7 compute_instance_id=0", "hami", MIGInfo, 1,
-			Row{GPU: "GPU-1", Index: -1, MIGUUID: "MIG-2", Instance: "7"},
+			"hami_mig_device_info", container + " device_uuid=GPU-1 mig_uuid=MIG-2 profile=1g.10gb gpu_instance_id=7 compute_instance_id=0", MIGInfo,
+			Row{GPU: "GPU-1", MIGUUID: "MIG-2", Instance: "7"},
 		},
-		{"vGPU_device_memory_usage_in_bytes", "podnamespace=ns podname=p ctrname=c vdeviceid=1 deviceuuid=GPU-1", "hami_legacy", Pod, 1, on("1")},
-		{"vGPU_device_memory_limit_in_bytes", "podnamespace=ns podname=p ctrname=c vdeviceid=1 deviceuuid=GPU-1", "hami_legacy", Budget, 1, on("1")},
+		{"vGPU_device_memory_usage_in_bytes", "podnamespace=ns podname=p ctrname=c vdeviceid=1 deviceuuid=GPU-1", Pod, on("1")},
+		{"vGPU_device_memory_limit_in_bytes", "podnamespace=ns podname=p ctrname=c vdeviceid=1 deviceuuid=GPU-1", Budget, on("1")},
 		{
-			"hami_vgpu_memory_allocated_bytes", "namespace=ns node=n1 pod=p container_index=1 device_uuid=GPU-1", "hami_scheduler", Budget, 1,
-			Row{Namespace: "ns", Pod: "p", GPU: "GPU-1", Index: -1, Slot: "1"},
+			"hami_vgpu_memory_allocated_bytes", "namespace=ns node=n1 pod=p container_index=1 device_uuid=GPU-1", Budget,
+			Row{Namespace: "ns", Pod: "p", GPU: "GPU-1", Slot: "1"},
 		},
-		{"nvidia_smi_compute_app_used_memory_bytes", "uuid=1 pid=7 process_name=python", "nvidia_gpu_exporter", Process, 1, Row{GPU: "GPU-1", Index: -1, Slot: "7"}},
-		{"container_gpu_memory_total", "container_name=c gpu_memory=gpu0 namespace=ns node=n1 pod_name=p", "gpu_manager", Pod, 1 << 20, with(func(r *Row) { r.Index = 0 })},
-		{"container_request_gpu_memory", "container_name=c namespace=ns node=n1 pod_name=p", "gpu_manager", Budget, 1 << 20, of},
-		{"volcano_vgpu_device_memory_allocation_for_a_certain_pod", "NodeName=n1 devID=GPU-1 podName=p", "volcano", Budget, 1 << 20, Row{Pod: "p", GPU: "GPU-1", Index: -1}},
-		{"nvidia_gpu_process_memory_used_bytes", container + " pid=7 gpu_uuid=GPU-1", "in_house", Process, 1, on("7")},
-		{"gpu_process_memory_used_bytes", container + " pid=7 uuid=1", "in_house", Process, 1, on("7")},
-		{"my_gpu_process_memory_used_bytes", container + " pid=7 UUID=GPU-1", "in_house", Process, 1, on("7")},
-		{"pod_gpu_memory_usage", "pid=7 pod=p", "in_house", Process, 1, Row{Pod: "p", Index: -1, Slot: "7"}},
-		{"container_gpu_memory_bytes", container + " gpu_uuid=GPU-1", "in_house", Pod, 1, on("")},
-		{"CM_PURPLEPILL_GPU_MEMORY_USED_POD_MIB", container, "in_house", Pod, 1 << 20, of},
-		{"container_accelerator_memory_used_bytes", container + " make=nvidia model=T4 acc_id=GPU-1", "cadvisor", DeviceDuplicate, 1, of},
+		{"nvidia_smi_compute_app_used_memory_bytes", "uuid=1 pid=7 process_name=python", Process, Row{GPU: "GPU-1", Slot: "7"}},
+		{"container_accelerator_memory_used_bytes", container + " make=nvidia model=T4 acc_id=GPU-1", DeviceDuplicate, of},
 	} {
 		t.Run(tt.metric, func(t *testing.T) {
-			preset, s := find(t, tt.metric)
+			s := find(tt.metric)
 			require.NotNil(t, s)
-			assert.Equal(t, tt.preset, preset)
 			assert.Equal(t, tt.scope, s.Scope)
-			assert.InDelta(t, tt.bytes, s.Bytes, 0)
+			assert.InDelta(t, 1, s.Bytes, 0)
 			r, ok := s.Row(labels(tt.labels))
 			assert.True(t, ok)
 			assert.Equal(t, tt.want, r)
@@ -105,42 +94,41 @@ func TestWhatWouldCountTwiceOrIsNoMemoryOfAContainerIsNotRead(t *testing.T) {
 		// Counts.
 		"nvidia_smi_compute_apps", "hami_gpu_shared_count",
 	} {
-		_, s := find(t, metric)
+		s := find(metric)
 		assert.Nil(t, s, metric)
 	}
 }
 
 func TestAnExportersOwnPodIsNotTheWorkload(t *testing.T) {
-	_, s := find(t, "hami_vgpu_memory_used_bytes")
+	s := find("hami_vgpu_memory_used_bytes")
 	r, ok := s.Row(labels("namespace=kube-system pod=hami-monitor container=monitor exported_namespace=ns exported_pod=p exported_container=c device_uuid=GPU-1"))
 	require.True(t, ok)
-	assert.Equal(t, Row{Namespace: "ns", Pod: "p", Container: "c", GPU: "GPU-1", Index: -1}, r)
+	assert.Equal(t, Row{Namespace: "ns", Pod: "p", Container: "c", GPU: "GPU-1"}, r)
 }
 
 func TestAProcessOfNoPodIsNobodys(t *testing.T) {
-	_, s := find(t, "gpu_pod_memory_used_bytes")
+	s := find("gpu_pod_memory_used_bytes")
 	r, ok := s.Row(labels("namespace=unknown pod=unknown container=host pid=9"))
 	require.True(t, ok)
-	assert.Equal(t, Row{Index: -1, Slot: "9"}, r)
+	assert.Equal(t, Row{Slot: "9"}, r)
 }
 
 func TestRowsThatSayNothingAreRefused(t *testing.T) {
 	for metric, text := range map[string]string{
-		"container_gpu_memory_total":  "container_name=c gpu_memory=total namespace=ns pod_name=p",
 		"hami_vgpu_memory_used_bytes": "zone=vGPU",
 		"hami_mig_device_info":        "device_uuid=GPU-1 mig_uuid=MIG-2",
 	} {
-		_, s := find(t, metric)
+		s := find(metric)
 		_, ok := s.Row(labels(text))
 		assert.False(t, ok, metric)
 	}
 }
 
-func TestScopesReadAsTheyAreWritten(t *testing.T) {
-	for _, s := range []Scope{Process, Pod, DeviceDuplicate, Budget} {
-		got, err := ParseScope(s.String())
+func TestScopesThatCanBeConfigured(t *testing.T) {
+	for name, want := range map[string]Scope{"process": Process, "pod": Pod, "device_duplicate": DeviceDuplicate, "budget": Budget} {
+		got, err := ParseScope(name)
 		require.NoError(t, err)
-		assert.Equal(t, s, got)
+		assert.Equal(t, want, got)
 	}
 	_, err := ParseScope("mig_info")
 	assert.EqualError(t, err, `is "mig_info": must be one of process, pod, device_duplicate, budget`)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// MaxObservations bounds the history, in answers of the sources, whatever the interval
+// maxObservations bounds the history, in answers of the sources, whatever the interval
 // of asking is.
-const MaxObservations = 128
+const maxObservations = 128
 
 // Options configures a Tracker.
 type Options struct {
@@ -90,7 +90,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 		from = min(n, max(s.Listing.Time, t.observations[last].from))
 	}
 	t.observations = append(t.observations, observation{from, s})
-	old := max(0, len(t.observations)-MaxObservations)
+	old := max(0, len(t.observations)-maxObservations)
 	for old+1 < len(t.observations) && t.observations[old+1].from <= n-t.history {
 		old++
 	}

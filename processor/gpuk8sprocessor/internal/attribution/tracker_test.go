@@ -125,12 +125,12 @@ func TestTheHistoryEndsAfterItsLength(t *testing.T) {
 
 func TestTheHistoryIsBoundedWhateverTheIntervalIs(t *testing.T) {
 	tr := newTestTracker()
-	for i := range int64(3 * MaxObservations) {
+	for i := range int64(3 * maxObservations) {
 		s := listing(0, container(fmt.Sprint("p", i), gpu("GPU-1")))
 		s.Listing.Time = nanos(1000) + i*1e6
 		tr.Update(time.Unix(0, s.Listing.Time), s)
 	}
-	assert.Len(t, tr.observations, MaxObservations)
+	assert.Len(t, tr.observations, maxObservations)
 }
 
 func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {

@@ -3,7 +3,7 @@
 package idle
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,30 +35,16 @@ func (k Kind) String() string {
 type Layout string
 
 // LayoutOf returns the layout of a board with instances of these profiles. An
-// instance without a known profile is a "?". A profile of a compute instance stands
-// for that of its GPU instance.
+// instance without a known profile is a "?". A profile of a compute instance
+// (1c.3g.40gb) stands for that of its GPU instance (3g.40gb).
 func LayoutOf(profiles []string) Layout {
 	count := map[string]int{}
 	for _, p := range profiles {
-		p, _ = gpuInstance(p)
-		if p == "" {
-			p = "?"
+		if _, whole, part := strings.Cut(p, "c."); part {
+			p = whole
 		}
-		count[p]++
+		count[cmp.Or(p, "?")]++
 	}
-	return layout(count)
-}
-
-// gpuInstance returns the profile of the GPU instance that a profile is one of, and
-// whether it is that of a compute instance: 1c.3g.40gb of 3g.40gb.
-func gpuInstance(profile string) (string, bool) {
-	if _, whole, part := strings.Cut(profile, "c."); part {
-		return whole, true
-	}
-	return profile, false
-}
-
-func layout(count map[string]int) Layout {
 	parts := make([]string, 0, len(count))
 	for p, n := range count {
 		parts = append(parts, p+"*"+strconv.Itoa(n))
@@ -67,47 +53,11 @@ func layout(count map[string]int) Layout {
 	return Layout(strings.Join(parts, ","))
 }
 
-// maxInstances is more than any board can be cut into.
-const maxInstances = 64
-
-// ParseLayout reads a layout as users write it: profiles in any order, separated
-// by commas, each with an optional *<number>.
-func ParseLayout(text string) (Layout, error) {
-	count := map[string]int{}
-	for part := range strings.SplitSeq(text, ",") {
-		profile, times, counted := strings.Cut(strings.TrimSpace(part), "*")
-		n := 1
-		if counted {
-			var err error
-			if n, err = strconv.Atoi(times); err != nil || n < 1 || n > maxInstances {
-				return "", fmt.Errorf("%q is not a number of instances from 1 to %d", times, maxInstances)
-			}
-		}
-		if _, ok := dcgm.ParseProfile(profile); !ok {
-			return "", fmt.Errorf("%q is not a MIG profile such as 1g.10gb", profile)
-		}
-		if whole, part := gpuInstance(profile); part {
-			return "", fmt.Errorf("%q is the profile of a compute instance: the layout is of GPU instances, such as %s", profile, whole)
-		}
-		count[profile] += n
-	}
-	return layout(count), nil
-}
-
-// FoldModel makes model names comparable: exporters may replace blanks by
-// dashes, and vendors vary the case.
-func FoldModel(model string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(model), func(r rune) bool {
-		return r == ' ' || r == '-' || r == '_'
-	}), " ")
-}
-
 // Table holds what was configured, in W. The most specific entry counts: UUID,
-// then layout, then model, then All.
+// then model, then All.
 type Table struct {
-	ByUUID   map[string]float64
-	ByLayout map[Layout]float64
-	// ByModel goes by folded names.
+	ByUUID map[string]float64
+	// ByModel goes by folded names, see [dcgm.FoldModel].
 	ByModel map[string]float64
 	// All is for every other board; nil for none.
 	All *float64
@@ -115,17 +65,12 @@ type Table struct {
 
 // Lookup returns the configured baseline of a board, in W. It reports false when
 // none is configured. uuid is the hw.id of the board.
-func (t *Table) Lookup(uuid, model string, l Layout) (float64, bool) {
+func (t *Table) Lookup(uuid, model string) (float64, bool) {
 	if w, ok := t.ByUUID[uuid]; ok {
 		return w, true
 	}
-	if l != "" {
-		if w, ok := t.ByLayout[l]; ok {
-			return w, true
-		}
-	}
 	if len(t.ByModel) > 0 {
-		if w, ok := t.ByModel[FoldModel(model)]; ok {
+		if w, ok := t.ByModel[dcgm.FoldModel(model)]; ok {
 			return w, true
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 )
 
 func TestALayoutIsTheProfilesInUse(t *testing.T) {
@@ -14,52 +16,28 @@ func TestALayoutIsTheProfilesInUse(t *testing.T) {
 	assert.Equal(t, Layout("1g.10gb*2,3g.40gb*1"), LayoutOf([]string{"1g.10gb", "3g.40gb", "1g.10gb"}))
 	assert.Equal(t, Layout("1g.10gb*1,?*1"), LayoutOf([]string{"", "1g.10gb"}))
 	assert.Equal(t, Layout("3g.40gb*1"), LayoutOf([]string{"1c.3g.40gb"}), "whatever it is cut into in turn")
-	for text, want := range map[string]Layout{
-		"1g.10gb*7":                "1g.10gb*7",
-		" 3g.40gb , 1g.10gb*4":     "1g.10gb*4,3g.40gb*1",
-		"1g.10gb,1g.10gb*2":        "1g.10gb*3",
-		"1g.10gb+me*1, 3g.40gb*02": "1g.10gb+me*1,3g.40gb*2",
-	} {
-		got, err := ParseLayout(text)
-		require.NoError(t, err, text)
-		assert.Equal(t, want, got)
-	}
-	for text, want := range map[string]string{
-		"":             `"" is not a MIG profile`,
-		"7":            `"7" is not a MIG profile`,
-		"1g.10gb*":     `"" is not a number of instances`,
-		"1g.10gb*0":    `"0" is not a number of instances`,
-		"1g.10gb*65":   `"65" is not a number of instances`,
-		"1g.10gb*2,":   `"" is not a MIG profile`,
-		"1c.3g.40gb*2": `"1c.3g.40gb" is the profile of a compute instance: the layout is of GPU instances, such as 3g.40gb`,
-	} {
-		_, err := ParseLayout(text)
-		assert.ErrorContains(t, err, want, text)
-	}
 }
 
 func TestTheMostSpecificConfiguredBaselineCounts(t *testing.T) {
 	all := 1.0
 	table := Table{
-		ByUUID: map[string]float64{"GPU-1": 4}, ByLayout: map[Layout]float64{"1g.10gb*7": 3, "": 9},
-		ByModel: map[string]float64{FoldModel("NVIDIA H100 80GB HBM3"): 2}, All: &all,
+		ByUUID:  map[string]float64{"GPU-1": 3},
+		ByModel: map[string]float64{dcgm.FoldModel("NVIDIA H100 80GB HBM3"): 2}, All: &all,
 	}
 	for _, tt := range []struct {
 		uuid, model string
-		layout      Layout
 		want        float64
 	}{
-		{"GPU-1", "NVIDIA-H100-80GB-HBM3", "1g.10gb*7", 4},
-		{"GPU-2", "NVIDIA-H100-80GB-HBM3", "1g.10gb*7", 3},
-		{"GPU-2", "nvidia-h100-80gb-hbm3", "1g.10gb*6", 2},
-		{"GPU-2", "NVIDIA H100", "", 1},
+		{"GPU-1", "NVIDIA-H100-80GB-HBM3", 3},
+		{"GPU-2", "nvidia-h100-80gb-hbm3", 2},
+		{"GPU-2", "NVIDIA H100", 1},
 	} {
-		got, ok := table.Lookup(tt.uuid, tt.model, tt.layout)
+		got, ok := table.Lookup(tt.uuid, tt.model)
 		assert.True(t, ok)
 		assert.Equal(t, tt.want, got, "%+v", tt)
 	}
 	table.All = nil
-	_, ok := table.Lookup("GPU-2", "NVIDIA H100", "")
+	_, ok := table.Lookup("GPU-2", "NVIDIA H100")
 	assert.False(t, ok)
 }
 

@@ -179,7 +179,7 @@ func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 		return in.device
 	}
 	d := instanceOf(board, id)
-	r.instances = append(r.instances, instance{id: id, memo: &memo{device: &d}})
+	r.instances = append(r.instances, instance{identity: identity{id: id}, memo: &memo{device: &d}})
 	return &d
 }
 

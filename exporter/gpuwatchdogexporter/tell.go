@@ -1,0 +1,88 @@
+package gpuwatchdogexporter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// Kubernetes Events about a decision.
+const (
+	eventEvicted = "GPUMemoryEviction"        // the pod is evicted
+	eventDryRun  = "GPUMemoryEvictionDryRun"  // the pod would be evicted
+	eventRefused = "GPUMemoryEvictionRefused" // it could not be evicted
+)
+
+// maxRecords is the most log records of one evaluation of all devices.
+const maxRecords = 100
+
+// tell writes a Kubernetes Event, once while the reason stays the same.
+func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
+	var name, message string
+	numbers := fmt.Sprintf("uses %s of GPU memory, declared are %s, and device %s has %s free, the floor is %s",
+		kube.Bytes(d.Victim.Usage), kube.Bytes(d.Victim.Budget), d.Device.ID, kube.Bytes(d.Headroom), w.cfg.Floor)
+	switch d.Reason {
+	case decide.Evicted:
+		name, message = eventEvicted, "The pod is evicted: it "+numbers
+	case decide.WouldEvict:
+		name, message = eventDryRun, "The pod would be evicted, were this not a dry run: it "+numbers
+	case decide.Refused, decide.Forbidden, decide.ActionFailed:
+		if w.reasons[d.Device] == d.Reason {
+			return
+		}
+		name, message = eventRefused, fmt.Sprintf("The pod is to be evicted: it %s. That failed: %v", numbers, cause)
+	default:
+		return
+	}
+	if err := w.cluster.Event(ctx, d.Victim, d.Device.Node, name, message, now); err != nil {
+		w.telemetry.ExporterGpuWatchdogEventsFailed.Add(ctx, 1)
+		w.logger.Warn("The Kubernetes Event could not be written.", zap.Error(err))
+	}
+}
+
+func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
+	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1,
+		metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", string(reason)))))
+}
+
+// worthARecord holds for each decision below the floor, and for others when the
+// reason changed.
+func (w *watchdog) worthARecord(d *decide.Decision) bool {
+	before, known := w.reasons[d.Device]
+	if !known {
+		before = decide.AboveFloor // which is what nobody needs to be told
+	}
+	return d.Breaches > 0 || d.Action != nil || before != d.Reason
+}
+
+// log writes the record of a decision with its numbers, in bytes.
+func (w *watchdog) log(d *decide.Decision, attribution string, err error) {
+	fields := []zap.Field{
+		zap.String("reason", string(d.Reason)), zap.Bool("dry_run", w.cfg.DryRun),
+		zap.String("node", d.Device.Node), zap.String("device", d.Device.ID),
+		zap.Int64("headroom", d.Headroom), zap.Int64("floor", int64(w.cfg.Floor)), zap.Int64("used", d.Usage), zap.Int64("limit", d.Limit),
+		zap.Int("breaches", d.Breaches), zap.Int64("unbudgeted", d.Unbudgeted),
+	}
+	if attribution != "" {
+		fields = append(fields, zap.String("attribution", attribution))
+	}
+	if v := d.Victim; v != nil {
+		fields = append(fields, zap.String("namespace", v.Namespace), zap.String("pod", v.Pod), zap.String("pod_uid", v.UID),
+			zap.Int64("pod_used", v.Usage), zap.Int64("pod_budget", v.Budget), zap.Int64("pod_overshoot", v.Overshoot))
+	}
+	if err != nil {
+		fields = append(fields, zap.Error(err))
+	}
+	level := zap.InfoLevel
+	if d.Action != nil || !d.Reason.Complete() {
+		level = zap.WarnLevel
+	}
+	w.logger.Log(level, "GPU memory was judged.", fields...)
+}

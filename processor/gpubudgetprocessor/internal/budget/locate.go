@@ -1,0 +1,94 @@
+package budget
+
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
+)
+
+func containerOf(r *presets.Row) Container {
+	return Container{Namespace: r.Namespace, Pod: r.Pod, UID: r.UID, Name: r.Container}
+}
+
+// touches reports whether a frame names a device of the place or somebody who
+// holds one.
+func (p *Place) touches(f *frame) bool {
+	for r := range f.values {
+		c := containerOf(&r)
+		if slices.ContainsFunc(p.Devices, func(d *Device) bool {
+			if r.GPU != "" {
+				return d.named(r.GPU)
+			}
+			return d.user(&c, true) != nil
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// locate returns the device that a row speaks of, nil when that cannot be told. A row
+// that names a board that is cut, or no device, is of the one that its container holds.
+func (p *Place) locate(r *presets.Row) *Device {
+	c := containerOf(r)
+	if r.GPU == "" && slices.ContainsFunc(p.absent, func(h Container) bool { return h.Match(&c) }) {
+		return nil
+	}
+	var candidates, held []*Device
+	for _, d := range p.Devices {
+		if r.GPU != "" {
+			if r.GPU == d.ID || r.GPU == d.MIGUUID {
+				return d
+			}
+			if r.GPU != d.Board {
+				continue
+			}
+		}
+		candidates = append(candidates, d)
+		if d.user(&c, true) != nil {
+			held = append(held, d)
+		}
+	}
+	switch {
+	case len(held) == 1:
+		return held[0]
+	case len(held) == 0 && len(candidates) == 1:
+		return candidates[0]
+	}
+	return nil
+}
+
+// exported takes over budgets that another exporter knows, where no better one
+// has told one. A row that names no device is for all that its container holds.
+func (p *Place) exported(f *frame) {
+	sums := map[*User]int64{}
+	for r, bytes := range f.values {
+		c := containerOf(&r)
+		if c.Pod == "" && c.UID == "" {
+			continue
+		}
+		devices := p.Devices
+		if r.GPU == "" {
+			devices = p.given(&c, false)
+		}
+		var users []*User
+		for _, d := range devices {
+			if r.GPU != "" && !d.named(r.GPU) || !d.Possible(bytes) {
+				continue
+			}
+			for _, u := range d.Users {
+				if u.Match(&c) {
+					users = append(users, u)
+				}
+			}
+		}
+		for _, u := range users {
+			sums[u] += bytes / int64(len(users))
+		}
+	}
+	for u, sum := range sums {
+		if u.Exported == 0 {
+			u.Exported = sum
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package gpuk8sprocessor
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
+)
+
+// isOfNode reports whether a pod of this node uses a claim: claims are those of
+// the whole cluster. Without the right to read pods nobody knows.
+func isOfNode(c *resourcev1.ResourceClaim, a *attribution.Sources, uids map[types.UID]bool) bool {
+	return a.PodsState == attribution.Off || slices.ContainsFunc(c.Status.ReservedFor,
+		func(r resourcev1.ResourceClaimConsumerReference) bool { return uids[r.UID] })
+}
+
+// sharingStrategyLabel is what gpu-feature-discovery tells of a node: none, mps
+// or time-slicing.
+const sharingStrategyLabel = "nvidia.com/gpu.sharing-strategy"
+
+// sharing returns gpu.sharing.strategy for the node label's value.
+func sharing(label string) string {
+	switch label {
+	case "time-slicing":
+		return signal.SharingTimeSlicing
+	case "mps":
+		return signal.SharingMPS
+	}
+	return ""
+}
+
+// readContainers keeps what the kubelet says of GPUs.
+func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
+	var out []attribution.ContainerResources
+	for i := range all {
+		c := &all[i]
+		r := attribution.ContainerResources{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}
+		for _, d := range c.Devices {
+			if cfg.ResourceNames.Has(d.Resource) {
+				r.Devices = append(r.Devices, readDevice(d))
+			}
+		}
+		if cfg.Sources.DRA.Enabled {
+			for _, d := range c.Claims {
+				r.Claimed = append(r.Claimed, attribution.ClaimedDevice{
+					Namespace: d.Namespace, Claim: d.Claim, ShareID: d.ShareID,
+					DRADevice: attribution.DRADevice{Driver: d.Driver, Pool: d.Pool, Device: d.Device},
+				})
+			}
+		}
+		if len(r.Devices)+len(r.Claimed) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func readDevice(d kube.DeviceRef) attribution.DeviceRef {
+	out := attribution.DeviceRef{Raw: d.ID}
+	id, err := kube.ParseDeviceID(d.Resource, d.ID)
+	if err != nil {
+		return out // counted as unattributed
+	}
+	out.UUID, out.MIGUUID, out.GPUInstance, out.Replica = id.UUID, id.MIGUUID, id.GPUInstance, id.Replica != ""
+	if id.Index >= 0 {
+		out.Name = "nvidia" + strconv.Itoa(id.Index)
+	}
+	return out
+}
+
+func readPod(p *corev1.Pod) attribution.Pod {
+	out := attribution.Pod{
+		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
+		Created: p.CreationTimestamp.UnixNano(),
+		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
+		// The kubelet's name for a static pod is what it hashed the pod's file to.
+		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range statuses {
+			if _, id, ok := strings.Cut(statuses[i].ContainerID, "://"); ok && id != "" {
+				out.Containers = append(out.Containers, attribution.PodContainer{Name: statuses[i].Name, ID: id})
+			}
+		}
+	}
+	for _, c := range kube.ContainerClaims(p) {
+		out.Claims = append(out.Claims, attribution.PodClaim(c))
+	}
+	return out
+}
+
+// readInstances returns the MIG devices that a scheduler wrote on the pod; what
+// cannot be read is of no use here and reported where budgets are made.
+func readInstances(p *corev1.Pod) []attribution.Instance {
+	if len(p.Annotations) == 0 {
+		return nil
+	}
+	allocations, _ := gpushare.Allocations(p.Annotations)
+	var out []attribution.Instance
+	for i := range allocations {
+		if m := allocations[i].MIG; m != nil && m.GPUInstance >= 0 {
+			out = append(out, attribution.Instance{
+				MIGUUID: m.UUID, UUID: allocations[i].UUID, GPUInstance: strconv.Itoa(m.GPUInstance),
+			})
+		}
+	}
+	return out
+}
+
+func readSlice(s *resourcev1.ResourceSlice) attribution.Slice {
+	out := attribution.Slice{
+		Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name,
+		Generation: s.Spec.Pool.Generation, Count: s.Spec.Pool.ResourceSliceCount,
+	}
+	for i := range s.Spec.Devices {
+		d := &s.Spec.Devices[i]
+		attributes := map[string]string{}
+		for name, v := range d.Attributes {
+			if v.StringValue != nil {
+				attributes[string(name)] = *v.StringValue
+			}
+		}
+		out.Devices = append(out.Devices, attribution.SliceDevice{Name: d.Name, Attributes: attributes})
+	}
+	return out
+}
+
+func readClaim(c *resourcev1.ResourceClaim) attribution.Claim {
+	out := attribution.Claim{Namespace: c.Namespace, Name: c.Name, UID: string(c.UID)}
+	classes := map[string]string{}
+	for _, r := range c.Spec.Devices.Requests {
+		if r.Exactly != nil {
+			classes[r.Name] = r.Exactly.DeviceClassName
+		}
+		for _, sub := range r.FirstAvailable {
+			classes[r.Name+"/"+sub.Name] = sub.DeviceClassName
+		}
+	}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		result := attribution.ClaimResult{
+			DRADevice: attribution.DRADevice{Driver: r.Driver, Pool: r.Pool, Device: r.Device},
+			Request:   r.Request, Class: classes[r.Request],
+			Admin: r.AdminAccess != nil && *r.AdminAccess,
+		}
+		if r.ShareID != nil {
+			result.ShareID = string(*r.ShareID)
+		}
+		out.Results = append(out.Results, result)
+	}
+	for _, p := range c.Status.ReservedFor {
+		if p.APIGroup == "" && p.Resource == "pods" {
+			out.ReservedFor = append(out.ReservedFor, attribution.PodRef{Name: p.Name, UID: string(p.UID)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,246 @@
+package collect
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+)
+
+// slowAfter is how long the calls of an instance may take before idle instances
+// are spared them.
+const slowAfter = 40 * time.Millisecond
+
+// migDevice is a MIG device of a board: a compute instance.
+type migDevice struct {
+	index  int
+	handle nvml.Device // of this collection
+	identity
+}
+
+// identity is what a MIG device says of itself. It does not change as long as the
+// device exists.
+type identity struct {
+	id      uint32 // of its GPU instance
+	uuid    string
+	named   bool // profile is what it said
+	profile string
+}
+
+// instance is a GPU instance of the board that is being read. Its identity is that of
+// its first compute instance, without the UUID where it has several.
+type instance struct {
+	identity
+	handle nvml.Device // of its first compute instance
+	// listed says that its processes are known, all of them, and busy that there
+	// are some.
+	listed, busy bool
+	// spared says that it is not asked anything in this collection; otherwise took
+	// is the time of its calls.
+	spared bool
+	took   time.Duration
+	*memo
+}
+
+func (in *instance) idle() bool { return in.listed && !in.busy }
+
+// readLayout finds the board's instances and who is on them. In MIG mode the
+// processes are listed in any case: they tell which instances are idle.
+func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
+	r.instances, r.processes, r.onBoard = r.instances[:0], r.processes[:0], -1
+	if !mig {
+		r.found, m.migs = true, nil
+		if r.options.Processes {
+			r.listProcesses(handle, false)
+		}
+		return
+	}
+	for {
+		r.findInstances(handle, m)
+		r.listProcesses(handle, true)
+		r.spare(m)
+		if !r.recalled || r.confirm() {
+			return
+		}
+		m.migs = nil // the board was cut anew
+	}
+}
+
+// findInstances finds the GPU instances of a board through its MIG devices, each
+// of which is a compute instance. Indices have gaps. Where the instances' calls are
+// slow, and as long as there are devices at the same indices, these are what they
+// were: confirm finds out where they are not.
+func (r *reader) findInstances(handle nvml.Device, m *memo) {
+	r.instances, r.migs = r.instances[:0], r.migs[:0]
+	most, complete := r.query(handle, nvml.MaxMIGDevices)
+	for i := range int(most) {
+		if r.lost {
+			break
+		}
+		device, err := r.lib.MIGDevice(handle, i)
+		if r.failed(err) {
+			complete = complete && absent(err)
+			continue
+		}
+		r.migs = append(r.migs, migDevice{index: i, handle: device})
+	}
+	r.recalled = complete && m.slow && m.migs != nil &&
+		slices.EqualFunc(r.migs, m.migs, func(a, b migDevice) bool { return a.index == b.index })
+	identified := r.migs[:0]
+	for i, d := range r.migs {
+		var took time.Duration
+		if r.recalled {
+			d.identity = m.migs[i].identity
+		} else if !r.identify(d.handle, &d.identity, &took) {
+			complete = false
+			continue
+		}
+		identified = append(identified, d)
+		if in := r.instance(d.id); in != nil {
+			in.uuid = ""
+			in.took += took
+			continue
+		}
+		r.instances = append(r.instances, instance{identity: d.identity, handle: d.handle, took: took})
+	}
+	r.migs = identified
+	r.found = complete && !r.lost
+	if r.found {
+		m.migs = append(m.migs[:0], r.migs...)
+	}
+	for i := range r.instances {
+		in := &r.instances[i]
+		d := instanceOf(m.device, in.id)
+		d.MIGUUID = in.uuid
+		in.memo = r.remember(d.ID + " " + in.uuid)
+		if d.Profile = in.profile; !in.named {
+			d.Profile = in.device.Profile
+		}
+		in.describe(d)
+	}
+}
+
+// identify asks a MIG device what it is, and adds to took how long that took. It
+// reports false where the device does not say.
+func (r *reader) identify(handle nvml.Device, to *identity, took *time.Duration) bool {
+	defer r.clock(took)()
+	id, ok := r.query(handle, nvml.GPUInstanceID)
+	if !ok {
+		return false
+	}
+	uuid, err := r.lib.UUID(handle)
+	if r.failed(err) {
+		return false
+	}
+	*to = identity{id: uint32(id), uuid: uuid}
+	if name, err := r.lib.Name(handle); !r.failed(err) {
+		to.named, to.profile = true, profile(name)
+	}
+	return true
+}
+
+// clock returns a function that adds the time since to took.
+func (r *reader) clock(took *time.Duration) func() {
+	began := r.options.Now()
+	return func() { *took += r.options.Now().Sub(began) }
+}
+
+// spare chooses which instances are not asked: where calls are slow, those that are
+// idle and were read before, but for the one that was read longest ago. So each has
+// its samples from time to time, and it is noticed when calls are fast again.
+func (r *reader) spare(m *memo) {
+	var next *instance
+	for i := range r.instances {
+		in := &r.instances[i]
+		in.spared = m.slow && in.idle() && in.checked > 0
+		if in.spared && (next == nil || in.checked < next.checked) {
+			next = in
+		}
+	}
+	if next != nil {
+		next.spared = false
+	}
+}
+
+// confirm asks the instances that are not spared whether they are still what is
+// remembered of them. It reports false where one is not, or where a process is on
+// an instance that is not known. An instance that is made in place of an idle one
+// is so noticed after as many collections as the board has instances, at most: each
+// time the one that was asked longest ago is asked.
+func (r *reader) confirm() bool {
+	for _, known := range r.migs {
+		in := r.instance(known.id)
+		if in.spared {
+			continue
+		}
+		var now identity
+		if !r.identify(known.handle, &now, &in.took) || now != known.identity {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return r.instance(p.GPUInstance) == nil })
+}
+
+// instance returns the GPU instance of that id, nil when it is not known.
+func (r *reader) instance(id uint32) *instance {
+	if i := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == id }); i >= 0 {
+		return &r.instances[i]
+	}
+	return nil
+}
+
+func instanceOf(board *Device, id uint32) Device {
+	text := strconv.FormatUint(uint64(id), 10)
+	return Device{
+		ID: board.ID + "/gi" + text, Parent: board.ID, Name: board.Name, Model: board.Model, Driver: board.Driver, Instance: text,
+	}
+}
+
+// readInstances reads the instances of a board.
+func (r *reader) readInstances(m *memo) {
+	var idle, slow bool
+	for i := range r.instances {
+		in := &r.instances[i]
+		switch {
+		case r.lost:
+			return
+		case in.spared:
+			r.stats.InstancesSkipped++
+			// The size of an instance is fixed when it is made: as long as it is the same
+			// one, this is no old reading.
+			if r.options.Devices && in.limit > 0 {
+				r.point(Point{Metric: signal.HwGPUMemoryLimit, Device: in.device, Value: in.limit})
+			}
+			continue
+		}
+		if r.options.Devices {
+			done := r.clock(&in.took)
+			r.memory(in.handle, in.memo)
+			done()
+		}
+		in.checked = r.collections
+		if in.idle() {
+			idle, slow = true, slow || in.took >= slowAfter
+		}
+	}
+	if idle {
+		m.slow = slow
+	}
+}
+
+// profile reads a MIG device's name, which ends in "MIG 1g.10gb", or "MIG
+// 1c.3g.40gb" where the compute instance is a part of its GPU instance.
+func profile(name string) string {
+	_, text, _ := strings.Cut(name, "MIG ")
+	if compute, rest, ok := strings.Cut(text, "c."); ok && len(compute) == 1 {
+		text = rest
+	}
+	if p, ok := dcgm.ParseProfile(text); ok {
+		return p.Name
+	}
+	return ""
+}
