@@ -96,10 +96,12 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 	}{
 		"nothing": {between: func(_ *testing.T, next consumer.Metrics) consumer.Metrics { return next }},
 		"memory_limiter": {between: func(t *testing.T, next consumer.Metrics) consumer.Metrics {
+			t.Helper()
 			return between(t, "memory_limiter", next, unchanged)
 		}},
 		"a filter that lets everything through": {
 			between: func(t *testing.T, next consumer.Metrics) consumer.Metrics {
+				t.Helper()
 				return between(t, "filter", next, unchanged)
 			},
 			refusal: "the processor filter stands between",
@@ -122,6 +124,7 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 		},
 		"memory_limiter in name, that changes the batch": {
 			between: func(t *testing.T, next consumer.Metrics) consumer.Metrics {
+				t.Helper()
 				return between(t, "memory_limiter", next, func(md pmetric.Metrics) (pmetric.Metrics, error) {
 					md.ResourceMetrics().At(0).Resource().Attributes().PutStr("a", "b")
 					return md, nil
@@ -142,7 +145,7 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 		"a queue": {
 			between: func(_ *testing.T, next consumer.Metrics) consumer.Metrics {
 				return function(func(_ context.Context, md pmetric.Metrics) error {
-					return next.ConsumeMetrics(context.Background(), md)
+					return next.ConsumeMetrics(context.Background(), md) //nolint:contextcheck // as queues do
 				})
 			},
 			refusal: "no gpu_synthesizer was reached in the same call",

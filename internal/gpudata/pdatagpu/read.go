@@ -298,7 +298,7 @@ func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 		said.Allocation = gpudata.Allocation{}
 		in.batch.described[d] = true
 	}
-	d.Description.Complete(&said)
+	d.Complete(&said)
 	if d.Parent == "" {
 		d.Parent = dcgm.BoardOf(d.Device.ID())
 	}

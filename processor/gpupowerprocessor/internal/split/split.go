@@ -196,7 +196,7 @@ func (d *Device) charge(watts float64, guessed bool) {
 func (d *Device) pass(p *Process) {
 	n := 0
 	for i := range d.Holders {
-		if p.Holder.Fits(d.Holders[i].User.Holder) {
+		if p.Holder.Fits(d.Holders[i].Holder) {
 			n++
 		}
 	}

@@ -231,7 +231,7 @@ func TestWhoUsesADeviceIsChargedForIt(t *testing.T) {
 				assert.InDelta(t, w, got[k], 1e-9, k)
 			}
 			for i, e := range tt.estimated {
-				assert.Equal(t, e, b.Holders[i].Estimated, b.Holders[i].User.Holder)
+				assert.Equal(t, e, b.Holders[i].Estimated, b.Holders[i].Holder)
 			}
 			assert.InDelta(t, tt.unattributed, b.Unattributed, 1e-9)
 			assert.Equal(t, None, b.Source)
