@@ -42,35 +42,33 @@ type metricKey struct {
 func (w *writer) frame(f *gpudata.Frame) {
 	for _, d := range f.Devices {
 		var described pcommon.Map
-		attrs := func() pcommon.Map {
+		describe := func(dp pmetric.NumberDataPoint, s *gpudata.Sample) pcommon.Map {
 			if described == (pcommon.Map{}) {
 				described = pcommon.NewMap()
 				putDevice(described, d)
 			}
-			return described
+			attrs := dp.Attributes()
+			attrs.EnsureCapacity(described.Len() + len(s.More) + 2) // its own, and the strategy or the PID
+			described.CopyTo(attrs)
+			putSample(attrs, s)
+			return attrs
 		}
 		for i, added := 0, d.Samples.Added(); i < len(added); i++ {
 			if dp, ok := w.point(f, gpudata.Holder{}, &added[i]); ok {
-				attrs().CopyTo(dp.Attributes())
-				putAllocation(dp.Attributes(), &d.Allocation)
-				putSample(dp.Attributes(), &added[i])
+				putAllocation(describe(dp, &added[i]), &d.Allocation)
 			}
 		}
 		for _, u := range d.Users {
 			for i, added := 0, u.Samples.Added(); i < len(added); i++ {
 				if dp, ok := w.point(f, u.Holder, &added[i]); ok {
-					attrs().CopyTo(dp.Attributes())
-					putUser(dp.Attributes(), u)
-					putSample(dp.Attributes(), &added[i])
+					putUser(describe(dp, &added[i]), u)
 				}
 			}
 		}
 		for _, p := range d.Processes {
 			for i, added := 0, p.Samples.Added(); i < len(added); i++ {
 				if dp, ok := w.point(f, p.Holder, &added[i]); ok {
-					attrs().CopyTo(dp.Attributes())
-					putProcess(dp.Attributes(), p)
-					putSample(dp.Attributes(), &added[i])
+					putProcess(describe(dp, &added[i]), p)
 				}
 			}
 		}
@@ -129,8 +127,10 @@ func (w *writer) resource(p gpudata.Place, h gpudata.Holder) pmetric.ResourceMet
 	if of, known := w.batch.resources[resourceKey{place: p}]; known && !h.IsZero() {
 		of.Resource().Attributes().CopyTo(attrs)
 	} else {
-		put(attrs, signal.K8sNodeName, p.Node)
-		put(attrs, signal.K8sClusterName, p.Cluster)
+		of := w.batch.places[p].Resource().Attributes()
+		for _, key := range []string{signal.HostName, signal.K8sNodeName, signal.K8sClusterName} {
+			put(attrs, key, text(of, key))
+		}
 	}
 	putHolder(attrs, &h)
 	w.batch.resources[key] = rm
