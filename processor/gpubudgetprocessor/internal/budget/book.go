@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
@@ -23,18 +25,18 @@ type Book struct {
 	// exporters, and by itself how many holders.
 	MaxRows int
 
-	lists  map[string]*list
+	lists  map[gpudata.Place]*list
 	frames map[FrameKey]*frame
 	rows   int
 	// instances are the MIG devices that exporters named, by MIG-<uuid>.
 	instances map[string]instance
-	held      map[placeKey]map[string]*held // by hw.id
+	held      map[gpudata.Place]map[string]*held // by hw.id
 	holders   int
 }
 
 type instance struct {
-	board, id string
-	seen      time.Time
+	id   string // hw.id
+	seen time.Time
 }
 
 // scrape is when something was said, by its own clock and by ours.
@@ -47,8 +49,8 @@ type scrape struct {
 type Process struct {
 	Device string // hw.id
 	PID    string
-	// Container is what is known of its container; nothing for a host's process.
-	Container
+	// Holder is what is known of its container; nothing for a host's process.
+	Holder gpudata.Holder
 	// Used is its memory, Unknown where it is not known.
 	Used int64
 }
@@ -81,7 +83,7 @@ type frame struct {
 
 // AddProcess takes over a process; several at one time are one list. It reports
 // false when there is no room.
-func (b *Book) AddProcess(place string, t int64, now time.Time, p Process) bool {
+func (b *Book) AddProcess(place gpudata.Place, t int64, now time.Time, p Process) bool {
 	l, room := b.list(place, t, now)
 	if l == nil {
 		return room
@@ -97,14 +99,14 @@ func (b *Book) AddProcess(place string, t int64, now time.Time, p Process) bool 
 		return false
 	}
 	b.rows++
-	p.own()
+	p.Device, p.PID, p.Holder = strings.Clone(p.Device), strings.Clone(p.PID), p.Holder.Clone()
 	l.processes[pid{p.Device, p.PID}] = p
 	return true
 }
 
 // AddCount takes over how many processes are on a device: a list may have a point
 // for fewer of them, or for none. It reports false when there is no room.
-func (b *Book) AddCount(place string, t int64, now time.Time, device string, n int) bool {
+func (b *Book) AddCount(place gpudata.Place, t int64, now time.Time, device string, n int) bool {
 	l, room := b.list(place, t, now)
 	if l == nil {
 		return room
@@ -123,7 +125,7 @@ func (b *Book) AddCount(place string, t int64, now time.Time, device string, n i
 
 // list returns the place's list of that time, nil when a newer one is known or when
 // there is no room.
-func (b *Book) list(place string, t int64, now time.Time) (l *list, room bool) {
+func (b *Book) list(place gpudata.Place, t int64, now time.Time) (l *list, room bool) {
 	l = b.lists[place]
 	switch {
 	case l == nil && len(b.lists) >= b.MaxRows:
@@ -134,12 +136,12 @@ func (b *Book) list(place string, t int64, now time.Time) (l *list, room bool) {
 			b.rows -= l.rows()
 			counting = l.counting
 		} else {
-			place = strings.Clone(place)
+			place = place.Clone()
 		}
 		l = &list{processes: map[pid]Process{}, counts: map[string]int{}, counting: counting}
 		l.time = t
 		if b.lists == nil {
-			b.lists = map[string]*list{}
+			b.lists = map[gpudata.Place]*list{}
 		}
 		b.lists[place] = l
 	case t != l.time:
@@ -147,12 +149,6 @@ func (b *Book) list(place string, t int64, now time.Time) (l *list, room bool) {
 	}
 	l.seen = now
 	return l, true
-}
-
-// own makes the process independent of the batch that named it.
-func (p *Process) own() {
-	p.Device, p.PID = strings.Clone(p.Device), strings.Clone(p.PID)
-	p.Container.own()
 }
 
 // newer reports whether what is said at t replaces a scrape: also what is older,
@@ -171,7 +167,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 		if _, ok := b.instances[r.MIGUUID]; !ok && len(b.instances) >= b.MaxRows {
 			return false
 		}
-		b.instances[strings.Clone(r.MIGUUID)] = instance{strings.Clone(r.GPU), strings.Clone(r.Instance), now}
+		b.instances[strings.Clone(r.MIGUUID)] = instance{dcgm.InstanceID(r.GPU, r.Instance), now}
 		return true
 	}
 	f := b.frames[key]
@@ -222,11 +218,7 @@ func (b *Book) Sweep(now time.Time) {
 			delete(b.frames, key)
 		}
 	}
-	for uuid, i := range b.instances {
-		if now.Sub(i.seen) > retention {
-			delete(b.instances, uuid)
-		}
-	}
+	maps.DeleteFunc(b.instances, func(_ string, i instance) bool { return now.Sub(i.seen) > retention })
 	for at, devices := range b.held {
 		for id, h := range devices {
 			if now.Sub(h.seen) > retention {
@@ -243,50 +235,24 @@ func (b *Book) fresh(s *scrape, t int64) bool {
 	return max(t-s.time, s.time-t) <= b.MaxAge
 }
 
-// account is what one origin says of one device.
-type account struct {
-	used      map[*User]int64
-	extra     []*User // who does not hold the device
-	other     int64
-	processes int
-	// silent are containers of processes that do not tell their memory, or which one
-	// of several they are of.
-	silent []Container
-	// complete says that who is not named uses nothing.
-	complete   bool
-	impossible bool
-}
-
-// speaks reports whether the origin names somebody, or a number that cannot be.
-func (a *account) speaks() bool { return len(a.used) > 0 || a.impossible }
-
-// ofHolder reports whether the origin names somebody who holds the device.
-func (a *account) ofHolder() bool {
-	for u := range a.used {
-		if u.Holder {
-			return true
-		}
-	}
-	return false
-}
-
 // Fill says what the users of the place's devices use, adds those who do not
 // hold their device, and tells budgets that other exporters know. What came in
-// as Reported stays. It returns of how many holders it cannot keep that they are.
+// as Reported stays. It returns how many holders were refused because the limit was
+// reached.
 func (b *Book) Fill(p *Place, now time.Time) (refused int) {
 	refused = b.recall(p, now)
 	for _, d := range p.Devices {
 		if d.MIGUUID == "" && d.Board != "" {
 			var newest time.Time // an instance that is made anew has another UUID
 			for uuid, i := range b.instances {
-				if i.board == d.Board && i.id == d.Instance && i.seen.After(newest) {
+				if i.id == d.ID && i.seen.After(newest) {
 					d.MIGUUID, newest = uuid, i.seen
 				}
 			}
 		}
 	}
 	frames := b.of(p)
-	processes := b.lists[p.Name]
+	processes := b.lists[p.Place]
 	for _, d := range p.Devices {
 		if slices.ContainsFunc(d.Users, func(u *User) bool { return u.Origin == Reported }) {
 			continue
@@ -369,7 +335,7 @@ func (p *Place) touches(f *frame) bool {
 				}
 				continue
 			}
-			if d.user(&c, true) != nil {
+			if d.user(c, true) != nil {
 				return true
 			}
 		}
@@ -377,8 +343,8 @@ func (p *Place) touches(f *frame) bool {
 	return false
 }
 
-func containerOf(r *presets.Row) Container {
-	return Container{Namespace: r.Namespace, Pod: r.Pod, UID: r.UID, Name: r.Container}
+func containerOf(r *presets.Row) gpudata.Holder {
+	return gpudata.Holder{Namespace: r.Namespace, Pod: r.Pod, UID: r.UID, Container: r.Container}
 }
 
 // named reports whether a UUID is the device's or its board's.
@@ -387,10 +353,10 @@ func (d *Device) named(uuid string) bool {
 }
 
 // user returns the one user that can be meant, nil for none or several.
-func (d *Device) user(c *Container, holder bool) *User {
+func (d *Device) user(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
-		if (u.Holder || !holder) && u.Match(c) {
+		if (u.Holds || !holds) && u.Fits(c) {
 			if found != nil {
 				return nil
 			}
@@ -403,7 +369,7 @@ func (d *Device) user(c *Container, holder bool) *User {
 // locate returns the device that a row speaks of, nil when that cannot be told.
 func (p *Place) locate(r *presets.Row) *Device {
 	c := containerOf(r)
-	if r.GPU == "" && r.Index < 0 && slices.ContainsFunc(p.absent, func(h Container) bool { return h.Match(&c) }) {
+	if r.GPU == "" && r.Index < 0 && slices.ContainsFunc(p.absent, func(h gpudata.Holder) bool { return h.Fits(c) }) {
 		return nil
 	}
 	var one, held *Device
@@ -422,7 +388,7 @@ func (p *Place) locate(r *presets.Row) *Device {
 		}
 		candidates++
 		one = d
-		if d.user(&c, true) != nil {
+		if d.user(c, true) != nil {
 			holds++
 			held = d
 		}
@@ -434,130 +400,6 @@ func (p *Place) locate(r *presets.Row) *Device {
 		return one
 	}
 	return nil
-}
-
-// add books bytes on a container, or on nobody.
-func (a *account) add(d *Device, c Container, bytes int64) {
-	if !d.Possible(bytes) {
-		a.impossible = true
-		return
-	}
-	u := d.user(&c, false)
-	if i := slices.IndexFunc(a.extra, func(e *User) bool { return e.Container == c }); u == nil && i >= 0 {
-		u = a.extra[i]
-	}
-	switch {
-	case slices.ContainsFunc(d.Users, func(o *User) bool { return o != u && o.Match(&c) }):
-		a.silent = append(a.silent, c)
-		a.other += bytes
-		return
-	case u == nil && c.Pod == "":
-		// It may be somebody's who is known by name alone.
-		nameless := c.UID != "" && slices.ContainsFunc(d.Users, func(u *User) bool { return u.UID == "" })
-		a.complete = a.complete && !nameless
-		a.other += bytes
-		return
-	case u == nil:
-		u = &User{Container: c}
-		a.extra = append(a.extra, u)
-	}
-	a.used[u] += bytes
-}
-
-// ofProcesses is what a list of processes says of a device. Where the list's
-// source counts processes, it is whole for the devices that it has a count of, and
-// as many processes.
-func (d *Device) ofProcesses(l *list) *account {
-	a := &account{used: map[*User]int64{}, complete: true}
-	n := 0
-	for _, pr := range l.processes {
-		if pr.Device != d.ID {
-			continue
-		}
-		n++
-		switch {
-		case pr.Used != Unknown:
-			a.processes++
-			a.add(d, pr.Container, pr.Used)
-		case pr.Pod == "" && pr.UID == "":
-			a.complete = false // it may be anybody's
-		default:
-			a.silent = append(a.silent, pr.Container)
-		}
-	}
-	if l.counting {
-		count, listed := l.counts[d.ID]
-		a.complete = a.complete && listed && n >= count
-	}
-	return a.settled()
-}
-
-// settled leaves out what is a part of what a container uses.
-func (a *account) settled() *account {
-	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.untold(u) })
-	return a
-}
-
-// untold reports whether what a process uses that may be the container's is not known.
-func (a *account) untold(u *User) bool {
-	return slices.ContainsFunc(a.silent, func(c Container) bool { return u.Match(&c) })
-}
-
-// ofFrame is what a series of another exporter says of a device. A row with a
-// PID and no pod is whose the list of processes says. Where that does not name the PID
-// and the exporter knows no pods, it may be anybody's.
-func (d *Device) ofFrame(f *located, owners map[pid]Process) *account {
-	a := &account{used: map[*User]int64{}, complete: f.scope == presets.Process}
-	for r, bytes := range f.rows {
-		c := containerOf(&r)
-		switch f.devices[r] {
-		case d:
-		case nil:
-			if slices.ContainsFunc(d.Users, func(u *User) bool { return u.Match(&c) }) {
-				a.complete = false // it may be on this device
-			}
-			continue
-		default:
-			continue
-		}
-		if c.Pod == "" && c.UID == "" {
-			owner, listed := owners[pid{d.ID, r.Slot}]
-			c, a.complete = owner.Container, a.complete && (listed || f.pods)
-		}
-		if f.scope == presets.Process {
-			a.processes++
-		}
-		a.add(d, c, bytes)
-	}
-	return a.settled()
-}
-
-// apply takes over an account, nil for none.
-func (d *Device) apply(a *account, stale bool) {
-	sole := len(d.Users) == 1 && d.Users[0].Exclusive && d.Used >= 0
-	if sole && (a == nil || len(a.extra) == 0 && a.other == 0) {
-		d.Users[0].Used, d.Users[0].Origin = d.Used, OfDevice
-		return
-	}
-	if a == nil {
-		d.Stale = stale
-		return
-	}
-	slices.SortFunc(a.extra, func(x, y *User) int { return x.Compare(&y.Container) })
-	d.Users = append(d.Users, a.extra...)
-	d.Other, d.Processes, d.Impossible = a.other, a.processes, d.Impossible || a.impossible
-	for _, u := range d.Users {
-		if bytes, ok := a.used[u]; ok {
-			u.Used, u.Origin = bytes, Observed
-		} else if a.complete && !a.untold(u) {
-			u.Origin = Unlisted
-		}
-	}
-}
-
-// Compare orders containers by namespace, pod, UID and name.
-func (c *Container) Compare(o *Container) int {
-	return cmp.Or(cmp.Compare(c.Namespace, o.Namespace), cmp.Compare(c.Pod, o.Pod), cmp.Compare(c.UID, o.UID), cmp.Compare(c.Name, o.Name))
 }
 
 // exported takes over budgets that another exporter knows, where no better one
@@ -572,7 +414,7 @@ func (p *Place) exported(f *frame) {
 		// A row that names no device is for all that its container holds.
 		devices := p.Devices
 		if r.GPU == "" && r.Index < 0 {
-			devices = p.given(&c, false)
+			devices = p.given(c, false)
 		}
 		var users []*User
 		for _, d := range devices {
@@ -580,7 +422,7 @@ func (p *Place) exported(f *frame) {
 				continue
 			}
 			for _, u := range d.Users {
-				if u.Match(&c) {
+				if u.Fits(c) {
 					users = append(users, u)
 				}
 			}
