@@ -191,6 +191,9 @@ func (s *Samples) All() []Sample { return s.list }
 // Added returns the samples that were added since the frame came in.
 func (s *Samples) Added() []Sample { return s.list[s.came:] }
 
+// Grow makes room for n more samples.
+func (s *Samples) Grow(n int) { s.list = slices.Grow(s.list, n) }
+
 // Add adds a sample.
 func (s *Samples) Add(v Sample) { s.list = append(s.list, v) }
 

@@ -14,6 +14,9 @@ type Place struct {
 	Node string
 }
 
+// Clone returns a place that does not keep the memory of a batch.
+func (p Place) Clone() Place { return Place{strings.Clone(p.Cluster), strings.Clone(p.Node)} }
+
 // Compare orders places.
 func (p Place) Compare(o Place) int {
 	return cmp.Or(strings.Compare(p.Cluster, o.Cluster), strings.Compare(p.Node, o.Node))
@@ -132,7 +135,8 @@ func (h Holder) Same(o Holder) bool {
 }
 
 // Fits reports whether h may be a part of what is known of o: of a process often only the
-// pod's UID is known, or the pod without the container.
+// pod's UID is known, or the pod without the container, and other exporters may leave out
+// the namespace.
 func (h Holder) Fits(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)
@@ -142,7 +146,7 @@ func (h Holder) Fits(o Holder) bool {
 		if h.UID != o.UID {
 			return false
 		}
-	case h.Pod == "" || h.Pod != o.Pod || h.Namespace != o.Namespace:
+	case h.Pod == "" || h.Pod != o.Pod || h.Namespace != o.Namespace && h.Namespace != "" && o.Namespace != "":
 		return false
 	}
 	return h.Container == "" || o.Container == "" || h.Container == o.Container

@@ -27,6 +27,8 @@ func TestHoldersAreTheSame(t *testing.T) {
 		"another container of the pod":           {pod, Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "side"}, false, false},
 		"a process of which only the UID known":  {Holder{UID: "u"}, pod, false, true},
 		"a pod whose container is not known":     {Holder{Namespace: "ns", Pod: "a", UID: "u"}, pod, false, true},
+		"a row that leaves out the namespace":    {Holder{Pod: "a", Container: "main"}, pod, false, true},
+		"a pod of that name elsewhere":           {Holder{Namespace: "other", Pod: "a", Container: "main"}, pod, false, false},
 		"a plain container and a pod":            {Holder{Name: "main"}, pod, false, false},
 		"plain containers by id":                 {Holder{ID: "1", Name: "x"}, Holder{ID: "1", Name: "y"}, true, true},
 		"plain containers, one without an id":    {Holder{ID: "1", Name: "x"}, Holder{Name: "x"}, true, true},

@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
@@ -87,15 +88,15 @@ func (p *pods) off() bool {
 }
 
 // pod returns the pod of a container, nil when it is not known.
-func (p *pods) pod(c *budget.Container) *corev1.Pod {
+func (p *pods) pod(h gpudata.Holder) *corev1.Pod {
 	if p.cache == nil {
 		return nil
 	}
-	if c.Pod == "" || c.Namespace == "" {
-		return p.byUID[types.UID(c.UID)]
+	if h.Pod == "" || h.Namespace == "" {
+		return p.byUID[types.UID(h.UID)]
 	}
-	pod, ok := p.cache.Pod(c.Namespace, c.Pod)
-	if !ok || c.UID != "" && string(pod.UID) != c.UID {
+	pod, ok := p.cache.Pod(h.Namespace, h.Pod)
+	if !ok || h.UID != "" && string(pod.UID) != h.UID {
 		return nil // another pod of that name
 	}
 	return pod
@@ -103,19 +104,19 @@ func (p *pods) pod(c *budget.Container) *corev1.Pod {
 
 // complete fills in what the API server knows of the container of a process, id
 // being the runtime's.
-func (p *pods) complete(c *budget.Container, id string) {
-	pod := p.pod(c)
+func (p *pods) complete(h *gpudata.Holder, id string) {
+	pod := p.pod(*h)
 	if pod == nil {
 		return
 	}
-	c.Namespace, c.Pod, c.UID = pod.Namespace, pod.Name, string(pod.UID)
-	if c.Name != "" || id == "" {
+	h.Namespace, h.Pod, h.UID = pod.Namespace, pod.Name, string(pod.UID)
+	if h.Container != "" || id == "" {
 		return
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
 			if strings.HasSuffix(statuses[i].ContainerID, "://"+id) {
-				c.Name = statuses[i].Name
+				h.Container = statuses[i].Name
 				return
 			}
 		}
@@ -129,13 +130,13 @@ func (p *pods) declare(u *budget.User) {
 		u.Declarations, u.Unasked = true, true
 		return
 	}
-	pod := p.pod(&u.Container)
+	pod := p.pod(u.Holder)
 	if pod == nil {
 		return
 	}
 	u.Declarations = true
-	if u.Name == "" && len(pod.Spec.Containers) == 1 {
-		u.Name = pod.Spec.Containers[0].Name
+	if u.Container == "" && len(pod.Spec.Containers) == 1 {
+		u.Container = pod.Spec.Containers[0].Name
 	}
 	d, ok := p.declared[pod.UID]
 	if !ok || d.version != pod.ResourceVersion {
@@ -147,6 +148,9 @@ func (p *pods) declare(u *budget.User) {
 		p.declared[pod.UID] = d
 	}
 	u.Declared = d.budgets
+	if u.Of != nil && u.Of.Allocation.Claim != "" {
+		u.Claims = p.consumed(pod, u.Container, &u.Of.Allocation)
+	}
 }
 
 // containers returns all containers, init containers first, with limits where
@@ -169,27 +173,21 @@ func containers(pod *corev1.Pod) []gpushare.ContainerSpec {
 	return out
 }
 
-// allocation is a device that a claim was given.
-type allocation struct {
-	claim, driver, pool, device string
-}
-
-// consumed returns the memory that a container's claims consume of a device. One claim
-// is of the samples, which tell the device; a container may have several on it.
-func (p *pods) consumed(c *budget.Container, a allocation) []budget.Claim {
-	pod := p.pod(c)
-	if pod == nil || !slices.Contains(p.kinds, kube.ResourceClaims) {
+// consumed returns the memory that the claims of a pod's container consume of a device. One
+// claim is of the samples, which tell the device; a container may have several on it.
+func (p *pods) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation) []budget.Claim {
+	if !slices.Contains(p.kinds, kube.ResourceClaims) {
 		return nil
 	}
 	var out []budget.Claim
 	for _, used := range kube.ContainerClaims(pod) {
 		claim, ok := p.cache.ResourceClaim(pod.Namespace, used.Claim)
-		if !ok || c.Name != "" && used.Container != c.Name || claim.Status.Allocation == nil {
+		if !ok || container != "" && used.Container != container || claim.Status.Allocation == nil {
 			continue
 		}
 		for i := range claim.Status.Allocation.Devices.Results {
 			r := &claim.Status.Allocation.Devices.Results[i]
-			if r.Driver != a.driver || r.Pool != a.pool || r.Device != a.device || !used.Uses(r.Request) || r.AdminAccess != nil && *r.AdminAccess {
+			if r.Driver != a.Driver || r.Pool != a.Pool || r.Device != a.Device || !used.Uses(r.Request) || r.AdminAccess != nil && *r.AdminAccess {
 				continue
 			}
 			bytes, share := memory(r), ""

@@ -245,6 +245,24 @@ func TestADriftReportOfTheVersionBeforeIsRead(t *testing.T) {
 	assert.Regexp(t, `drift.ratio \{.*\} = 0\.(49|50)`, feed(t, p, parse(t, exclusive(time.Hour, "1Gi"), false)))
 }
 
+func TestTheDriftReportTellsContainersOutsideKubernetesApart(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	for range 2 { // starts
+		cfg := defaults()
+		cfg.Storage = &storagetest.ID
+		cfg.Sources.MPS.Limit = 4 << 30
+		core, logs := observer.New(zap.WarnLevel)
+		set := nop()
+		set.Logger = zap.New(core)
+		p := newTestProcessor(t, cfg, set, m, nil)
+		plain := strings.NewReplacer("{@a}", "{k8s.node.name=n1, container.id=c1}", "{@b}", "{k8s.node.name=n1, hpc.job.id=7}", "time_slicing", "mps")
+		feed(t, p, parse(t, plain.Replace(shared("60s", "6Gi", "3Gi", "3Gi")), false))
+		assert.Equal(t, 2, p.drift.series)
+		assert.Empty(t, logs.All())
+		require.NoError(t, p.shutdown(context.Background()))
+	}
+}
+
 func TestTheDriftReportIsWrittenOnceAMinuteAndForgottenWithItsContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storagetest.NewMemory(nil)

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/drift"
 )
@@ -43,8 +44,8 @@ type driftPlace struct {
 }
 
 type driftKey struct {
-	device    string
-	container budget.Container
+	device string
+	holder gpudata.Holder
 }
 
 type driftSeries struct {
@@ -59,11 +60,11 @@ func newDriftReport(cfg *Config) driftReport {
 	}
 }
 
-// add takes over what a container uses and returns what it mostly stayed below,
+// add takes over what a container uses at t and returns what it mostly stayed below,
 // in bytes, once enough is known.
-func (r *driftReport) add(at frameKey, device string, u *budget.User, now time.Time) (float64, bool) {
-	pl, ok := r.places[at.place]
-	key := driftKey{device, u.Container}
+func (r *driftReport) add(place string, t int64, device string, u *budget.User, now time.Time) (float64, bool) {
+	pl, ok := r.places[place]
+	key := driftKey{device, u.Holder}
 	var s *driftSeries
 	if ok {
 		s = pl.series[key]
@@ -75,19 +76,16 @@ func (r *driftReport) add(at frameKey, device string, u *budget.User, now time.T
 		}
 		if !ok {
 			pl = newDriftPlace()
-			r.places[strings.Clone(at.place)] = pl
+			r.places[place] = pl
 		}
 		s = &driftSeries{}
-		c := u.Container
-		pl.series[driftKey{strings.Clone(device), budget.Container{
-			Namespace: strings.Clone(c.Namespace), Pod: strings.Clone(c.Pod), UID: strings.Clone(c.UID), Name: strings.Clone(c.Name),
-		}}] = s
+		pl.series[driftKey{strings.Clone(device), key.holder.Clone()}] = s
 		r.series++
 	}
 	s.seen = now
-	if at.time != s.last { // a sample that comes twice counts once
-		s.last = at.time
-		s.Add(at.time, u.Used, r.window)
+	if t != s.last { // a sample that comes twice counts once
+		s.last = t
+		s.Add(t, u.Used, r.window)
 		pl.dirty = true
 	}
 	bytes, values := s.Quantile(r.quantile)
@@ -127,8 +125,17 @@ type storedSeries struct {
 	Pod       string `json:"pod,omitempty"`
 	UID       string `json:"uid,omitempty"`
 	Container string `json:"container,omitempty"`
+	Name      string `json:"name,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Job       string `json:"job,omitempty"`
 	Last      int64  `json:"last"`
 	drift.Sketch
+}
+
+func (s *storedSeries) key() driftKey {
+	return driftKey{s.Device, gpudata.Holder{
+		Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Container: s.Container, Name: s.Name, ID: s.ID, Job: s.Job,
+	}}
 }
 
 // open takes over what the storage holds, if there is one.
@@ -157,8 +164,7 @@ func (r *driftReport) restore(name string, stored *storedPlace, now time.Time) e
 		if r.series >= r.max {
 			break
 		}
-		key := driftKey{s.Device, budget.Container{Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Name: s.Container}}
-		pl.series[key] = &driftSeries{Sketch: s.Sketch, last: s.Last, seen: now}
+		pl.series[s.key()] = &driftSeries{Sketch: s.Sketch, last: s.Last, seen: now}
 		r.series++
 	}
 	return nil
@@ -168,7 +174,7 @@ func (s *storedPlace) valid() error {
 	known := map[driftKey]bool{}
 	for i := range s.Series {
 		x := &s.Series[i]
-		key := driftKey{x.Device, budget.Container{Namespace: x.Namespace, Pod: x.Pod, UID: x.UID, Name: x.Container}}
+		key := x.key()
 		switch err := x.Validate(); {
 		case err != nil:
 			return fmt.Errorf("series %d on %q: %w", i, x.Device, err)
@@ -203,12 +209,11 @@ func (p *gpuBudget) save(ctx context.Context) {
 func (pl *driftPlace) stored() storedPlace {
 	out := storedPlace{Version: storedVersion, Series: []storedSeries{}}
 	for k, s := range pl.series {
-		c := k.container
-		out.Series = append(out.Series, storedSeries{k.device, c.Namespace, c.Pod, c.UID, c.Name, s.last, s.Sketch})
+		h := k.holder
+		out.Series = append(out.Series, storedSeries{k.device, h.Namespace, h.Pod, h.UID, h.Container, h.Name, h.ID, h.Job, s.last, s.Sketch})
 	}
 	slices.SortFunc(out.Series, func(a, b storedSeries) int {
-		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Namespace, b.Namespace),
-			cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Container, b.Container))
+		return cmp.Or(cmp.Compare(a.Device, b.Device), a.key().holder.Compare(b.key().holder))
 	})
 	return out
 }

@@ -51,7 +51,8 @@ type Batch struct {
 	frames    map[frameKey]*gpudata.Frame
 	last      *gpudata.Frame
 	resources map[resourceKey]pmetric.ResourceMetrics
-	described map[*gpudata.DeviceFrame]bool // by somebody who uses the device
+	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each
+	described map[*gpudata.DeviceFrame]bool             // by somebody who uses the device
 }
 
 type frameKey struct {
@@ -73,15 +74,13 @@ type resourceKey struct {
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	b := &Batch{
 		Metrics: md, wants: wants,
-		frames: map[frameKey]*gpudata.Frame{}, resources: map[resourceKey]pmetric.ResourceMetrics{},
+		frames:    map[frameKey]*gpudata.Frame{},
+		resources: map[resourceKey]pmetric.ResourceMetrics{}, places: map[gpudata.Place]pmetric.ResourceMetrics{},
 		described: map[*gpudata.DeviceFrame]bool{},
 	}
 	for _, rm := range md.ResourceMetrics().All() {
-		in := input{batch: b, rm: rm, place: placeOf(rm.Resource().Attributes()), host: text(rm.Resource().Attributes(), signal.HostName), holder: holderOf(rm.Resource().Attributes())}
-		key := resourceKey{in.place, in.host, in.holder}
-		if _, known := b.resources[key]; !known {
-			b.resources[key] = rm
-		}
+		attrs := rm.Resource().Attributes()
+		in := input{batch: b, rm: rm, place: placeOf(attrs), host: text(attrs, signal.HostName), holder: holderOf(attrs)}
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
 				if s, ok := signal.Lookup(m.Name()); ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster {
@@ -145,6 +144,7 @@ type input struct {
 	place  gpudata.Place
 	host   string
 	holder gpudata.Holder
+	known  bool // the batch has its Resource
 }
 
 // role is what a metric is about, which says where its points go.
@@ -205,14 +205,11 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 
 // point reads a point. It returns false, and why, when it is no observation.
 func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why Drop, ok bool) {
-	v := points.Value(dp)
+	v, why, ok := Observation(dp)
 	switch {
-	// The flag comes first: a point with it has no value, and reads as 0.
-	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
-		return NoValue, false
-	case dp.Timestamp() == 0 || dp.Timestamp() > math.MaxInt64:
-		return NoTime, false
-	case math.IsNaN(v) || math.IsInf(v, 0) || v < 0 && s != signal.HwTemperature:
+	case !ok:
+		return why, false
+	case v < 0 && s != signal.HwTemperature:
 		return OutOfRange, false
 	case (r == ofUser || r == ofHolding) && in.holder.IsZero():
 		return NoHolder, false
@@ -227,6 +224,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	if r == ofProcess && text(attrs, signal.ProcessPID) == "" {
 		return NoDevice, false
 	}
+	in.keep()
 	f := in.frame(int64(dp.Timestamp()))
 	d := f.Device(id)
 	in.describe(d, r, attrs)
@@ -255,6 +253,38 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	case ofNothing:
 	}
 	return 0, true
+}
+
+// Observation returns the value of a point that has one and a sample time. It returns
+// false, and why, for another one.
+func Observation(dp pmetric.NumberDataPoint) (v float64, why Drop, ok bool) {
+	v = points.Value(dp)
+	switch {
+	// The flag comes first: a point with it has no value, and reads as 0.
+	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
+		return 0, NoValue, false
+	case dp.Timestamp() == 0 || dp.Timestamp() > math.MaxInt64:
+		return 0, NoTime, false
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, OutOfRange, false
+	}
+	return v, 0, true
+}
+
+// keep makes the Resource, which has series of devices, the one to which points of its
+// place and holder are added, unless the batch has another one.
+func (in *input) keep() {
+	if in.known {
+		return
+	}
+	in.known = true
+	key := resourceKey{in.place, in.host, in.holder}
+	if _, ok := in.batch.resources[key]; !ok {
+		in.batch.resources[key] = in.rm
+	}
+	if _, ok := in.batch.places[in.place]; !ok {
+		in.batch.places[in.place] = in.rm
+	}
 }
 
 // holds takes over a gpu.device.holder point.

@@ -19,7 +19,7 @@ type Scope struct{ Name, Version string }
 // but for metrics that are disabled. Points go to the Resource that the batch has for their
 // place and holder, and to a new one where it has none.
 func (b *Batch) Add(s Scope, disabled map[*signal.Metric]bool) {
-	w := Writer{Scope: s, Disabled: disabled}
+	w := Writer{Scope: s, Disabled: disabled, places: b.places}
 	w.begin(b.Metrics, b.resources)
 	for _, f := range b.Frames {
 		w.frame(f, (*gpudata.Samples).Added)
@@ -38,6 +38,7 @@ type Writer struct {
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
+	places    map[gpudata.Place]pmetric.ResourceMetrics // of a batch that was read
 	outputs   map[resourceKey]*output
 	last      *output
 	lastKey   resourceKey
@@ -160,7 +161,7 @@ func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holde
 	}
 	described := w.describe(d)
 	attrs := dp.Attributes()
-	attrs.EnsureCapacity(described.Len() + len(s.More) + 1)
+	attrs.EnsureCapacity(described.Len() + len(s.More) + 2) // its own, and the strategy or the PID
 	described.CopyTo(attrs)
 	return dp, true
 }
@@ -196,8 +197,10 @@ func (w *Writer) resource(key resourceKey) pmetric.ResourceMetrics {
 		of.Resource().Attributes().CopyTo(attrs)
 	} else {
 		put(attrs, signal.HostName, key.host)
-		put(attrs, signal.K8sNodeName, key.place.Node)
 		put(attrs, signal.K8sClusterName, key.place.Cluster)
+		if first, known := w.places[key.place]; !known || text(first.Resource().Attributes(), signal.K8sNodeName) != "" {
+			put(attrs, signal.K8sNodeName, key.place.Node)
+		}
 	}
 	putHolder(attrs, &key.holder)
 	w.resources[key] = rm

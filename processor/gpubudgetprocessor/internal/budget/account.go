@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
@@ -15,7 +16,7 @@ type account struct {
 	processes int
 	// silent are containers of processes that do not tell their memory, or which one
 	// of several they are of.
-	silent []Container
+	silent []gpudata.Holder
 	// complete says that who is not named uses nothing.
 	complete   bool
 	impossible bool
@@ -27,7 +28,7 @@ func (a *account) speaks() bool { return len(a.used) > 0 || a.impossible }
 // ofHolder reports whether the origin names somebody who holds the device.
 func (a *account) ofHolder() bool {
 	for u := range a.used {
-		if u.Holder {
+		if u.Holds {
 			return true
 		}
 	}
@@ -35,28 +36,30 @@ func (a *account) ofHolder() bool {
 }
 
 // add books bytes on a container, or on nobody.
-func (a *account) add(d *Device, c Container, bytes int64) {
+func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	if !d.Possible(bytes) {
 		a.impossible = true
 		return
 	}
-	u := d.user(&c, false)
-	if i := slices.IndexFunc(a.extra, func(e *User) bool { return e.Container == c }); u == nil && i >= 0 {
+	u := d.user(c, false)
+	if i := slices.IndexFunc(a.extra, func(e *User) bool { return e.Holder == c }); u == nil && i >= 0 {
 		u = a.extra[i]
 	}
 	switch {
-	case slices.ContainsFunc(d.Users, func(o *User) bool { return o != u && o.Match(&c) }):
+	case slices.ContainsFunc(d.Users, func(o *User) bool { return o != u && o.Fits(c) }):
 		a.silent = append(a.silent, c)
 		a.other += bytes
 		return
 	case u == nil && c.Pod == "":
-		// It may be somebody's who is known by name alone.
-		nameless := c.UID != "" && slices.ContainsFunc(d.Users, func(u *User) bool { return u.UID == "" })
+		// It may be somebody's who is known by name alone, or a job's.
+		nameless := slices.ContainsFunc(d.Users, func(u *User) bool {
+			return u.InPod() && u.UID == "" && c.UID != "" || !u.InPod() && u.ID == "" && !c.InPod()
+		})
 		a.complete = a.complete && !nameless
 		a.other += bytes
 		return
 	case u == nil:
-		u = &User{Container: c}
+		u = &User{Holder: c}
 		a.extra = append(a.extra, u)
 	}
 	a.used[u] += bytes
@@ -76,11 +79,11 @@ func (d *Device) ofProcesses(l *list) *account {
 		switch {
 		case pr.Used != Unknown:
 			a.processes++
-			a.add(d, pr.Container, pr.Used)
-		case pr.Pod == "" && pr.UID == "":
+			a.add(d, pr.Holder, pr.Used)
+		case !pr.Holder.InPod():
 			a.complete = false // it may be anybody's
 		default:
-			a.silent = append(a.silent, pr.Container)
+			a.silent = append(a.silent, pr.Holder)
 		}
 	}
 	if l.counting {
@@ -98,7 +101,7 @@ func (a *account) settled() *account {
 
 // untold reports whether what a process uses that may be the container's is not known.
 func (a *account) untold(u *User) bool {
-	return slices.ContainsFunc(a.silent, func(c Container) bool { return u.Match(&c) })
+	return slices.ContainsFunc(a.silent, func(c gpudata.Holder) bool { return u.Fits(c) })
 }
 
 // ofFrame is what a series of another exporter says of a device. A row with a
@@ -111,7 +114,7 @@ func (d *Device) ofFrame(f *located, owners map[pid]Process) *account {
 		switch f.devices[r] {
 		case d:
 		case nil:
-			if slices.ContainsFunc(d.Users, func(u *User) bool { return u.Match(&c) }) {
+			if slices.ContainsFunc(d.Users, func(u *User) bool { return u.Fits(c) }) {
 				a.complete = false // it may be on this device
 			}
 			continue
@@ -120,7 +123,7 @@ func (d *Device) ofFrame(f *located, owners map[pid]Process) *account {
 		}
 		if c.Pod == "" && c.UID == "" {
 			owner, listed := owners[pid{d.ID, r.Slot}]
-			c, a.complete = owner.Container, a.complete && (listed || f.pods)
+			c, a.complete = owner.Holder, a.complete && (listed || f.pods)
 		}
 		if f.scope == presets.Process {
 			a.processes++
@@ -141,7 +144,7 @@ func (d *Device) apply(a *account, stale bool) {
 		d.Stale = stale
 		return
 	}
-	slices.SortFunc(a.extra, func(x, y *User) int { return x.Compare(&y.Container) })
+	slices.SortFunc(a.extra, func(x, y *User) int { return x.Compare(y.Holder) })
 	d.Users = append(d.Users, a.extra...)
 	d.Other, d.Processes, d.Impossible = a.other, a.processes, d.Impossible || a.impossible
 	for _, u := range d.Users {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
@@ -22,12 +24,12 @@ type Book struct {
 	maxAge  int64
 	maxRows int
 
-	lists  map[string]*list // by place
+	lists  map[gpudata.Place]*list
 	frames map[FrameKey]*frame
 	rows   int // of all lists and frames
 	// instances are the MIG devices that exporters named, by MIG-<uuid>.
 	instances map[string]instance
-	held      map[placeKey]map[string]*held // by hw.id
+	held      map[gpudata.Place]map[string]*held // by hw.id
 	holders   int
 }
 
@@ -36,8 +38,8 @@ type Book struct {
 func NewBook(maxAge time.Duration, maxRows int) *Book {
 	return &Book{
 		maxAge: int64(maxAge), maxRows: maxRows,
-		lists: map[string]*list{}, frames: map[FrameKey]*frame{},
-		instances: map[string]instance{}, held: map[placeKey]map[string]*held{},
+		lists: map[gpudata.Place]*list{}, frames: map[FrameKey]*frame{},
+		instances: map[string]instance{}, held: map[gpudata.Place]map[string]*held{},
 	}
 }
 
@@ -52,16 +54,10 @@ type scrape struct {
 type Process struct {
 	Device string // hw.id
 	PID    string
-	// Container is what is known of its container; nothing for a host's process.
-	Container
+	// Holder is what is known of its container; nothing for a host's process.
+	Holder gpudata.Holder
 	// Used is its memory, Unknown where it is not known.
 	Used int64
-}
-
-// own makes the process independent of the batch that named it.
-func (p *Process) own() {
-	p.Device, p.PID = strings.Clone(p.Device), strings.Clone(p.PID)
-	p.Container.own()
 }
 
 // pid identifies a process of a place.
@@ -93,8 +89,8 @@ type frame struct {
 
 // instance is a MIG device that an exporter named.
 type instance struct {
-	board, id string
-	seen      time.Time
+	id   string // hw.id
+	seen time.Time
 }
 
 // verdict says how what is said at a time stands to what the book has.
@@ -140,7 +136,7 @@ func (b *Book) room(s *scrape) bool {
 
 // AddProcess takes over a process; several at one time are one list. It reports
 // false when there is no room.
-func (b *Book) AddProcess(place string, t int64, now time.Time, p Process) bool {
+func (b *Book) AddProcess(place gpudata.Place, t int64, now time.Time, p Process) bool {
 	l, ok := b.list(place, t, now)
 	if l == nil {
 		return ok
@@ -154,14 +150,14 @@ func (b *Book) AddProcess(place string, t int64, now time.Time, p Process) bool 
 	if !b.room(&l.scrape) {
 		return false
 	}
-	p.own()
+	p.Device, p.PID, p.Holder = strings.Clone(p.Device), strings.Clone(p.PID), p.Holder.Clone()
 	l.processes[pid{p.Device, p.PID}] = p
 	return true
 }
 
 // AddCount takes over how many processes are on a device: a list may have a point
 // for fewer of them, or for none. It reports false when there is no room.
-func (b *Book) AddCount(place string, t int64, now time.Time, device string, n int) bool {
+func (b *Book) AddCount(place gpudata.Place, t int64, now time.Time, device string, n int) bool {
 	l, ok := b.list(place, t, now)
 	if l == nil {
 		return ok
@@ -176,14 +172,14 @@ func (b *Book) AddCount(place string, t int64, now time.Time, device string, n i
 
 // list returns the place's list of that time, nil when a newer one is known or when
 // there is no room, which it reports as false.
-func (b *Book) list(place string, t int64, now time.Time) (*list, bool) {
+func (b *Book) list(place gpudata.Place, t int64, now time.Time) (*list, bool) {
 	l := b.lists[place]
 	if l == nil {
 		if len(b.lists) >= b.maxRows {
 			return nil, false
 		}
 		l = &list{processes: map[pid]Process{}, counts: map[string]int{}}
-		b.lists[strings.Clone(place)] = l
+		b.lists[place.Clone()] = l
 	}
 	switch b.hear(&l.scrape, t, now) {
 	case late:
@@ -202,7 +198,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 		if _, ok := b.instances[r.MIGUUID]; !ok && len(b.instances) >= b.maxRows {
 			return false
 		}
-		b.instances[strings.Clone(r.MIGUUID)] = instance{strings.Clone(r.GPU), strings.Clone(r.Instance), now}
+		b.instances[strings.Clone(r.MIGUUID)] = instance{dcgm.InstanceID(r.GPU, r.Instance), now}
 		return true
 	}
 	f := b.frames[key]
@@ -274,7 +270,7 @@ func (b *Book) Fill(p *Place, now time.Time) (refused int) {
 			d.MIGUUID = b.migUUID(d)
 		}
 	}
-	list, frames := b.lists[p.Name], b.of(p)
+	list, frames := b.lists[p.Place], b.of(p)
 	for _, d := range p.Devices {
 		if !slices.ContainsFunc(d.Users, func(u *User) bool { return u.Origin == Reported }) {
 			d.apply(b.best(d, p.Time, list, frames))
@@ -293,7 +289,7 @@ func (b *Book) Fill(p *Place, now time.Time) (refused int) {
 func (b *Book) migUUID(d *Device) (uuid string) {
 	var newest time.Time
 	for u, i := range b.instances {
-		if i.board == d.Board && i.id == d.Instance && i.seen.After(newest) {
+		if i.id == d.ID && i.seen.After(newest) {
 			uuid, newest = u, i.seen
 		}
 	}

@@ -3,7 +3,6 @@ package budget
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
@@ -20,12 +21,14 @@ const (
 	gi = 1 << 30
 )
 
+var n1 = gpudata.Place{Node: "n1"}
+
 var tolerance = Tolerance{Process: 512 * mi, Ratio: 0.05}
 
 // uses is a holder that uses so much; none is one whose usage is not known.
-func uses(bytes int64) *User { return &User{Holder: true, Used: bytes, Origin: Reported} }
+func uses(bytes int64) *User { return &User{Holds: true, Used: bytes, Origin: Reported} }
 
-func none() *User { return &User{Holder: true} }
+func none() *User { return &User{Holds: true} }
 
 func TestReasons(t *testing.T) {
 	device := func(used int64, users ...*User) *Device {
@@ -116,7 +119,7 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 		{WholeGPU, 16 * gi, func(u *User) { u.Exclusive = true }},
 	}
 	for i, want := range sources {
-		u := &User{Container: Container{Namespace: "ns", Pod: "p", Name: "c"}, Holder: true, Declarations: true}
+		u := &User{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}, Holds: true, Declarations: true}
 		for _, s := range sources[i:] {
 			s.has(u)
 		}
@@ -129,7 +132,7 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 
 func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
 	user := func(pod, name string, declared ...gpushare.Budget) *User {
-		return &User{Container: Container{Namespace: "ns", Pod: pod, Name: name}, Holder: true, Declarations: true, Declared: declared}
+		return &User{Holder: gpudata.Holder{Namespace: "ns", Pod: pod, Container: name}, Holds: true, Declarations: true, Declared: declared}
 	}
 	perDevice := gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, Minor: 1, Devices: 1, MemoryBytes: 4 * gi}
 	perPod := gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 6 * gi}
@@ -163,7 +166,7 @@ func TestWhatAPodDeclaresBeyondAContainersOwnIsForTheOthers(t *testing.T) {
 			d := &Device{ID: "GPU-1", Limit: 16 * gi}
 			for _, container := range tc.users {
 				d.Users = append(d.Users, &User{
-					Container: Container{Namespace: "ns", Pod: "p", Name: container}, Holder: true,
+					Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: container}, Holds: true,
 					Declarations: true, Declared: []gpushare.Budget{own, perPod},
 				})
 			}
@@ -190,7 +193,7 @@ func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
 		var budgeted, all, declared int64
 		for range rapid.IntRange(0, 5).Draw(t, "users") {
 			u := &User{
-				Holder: rapid.Bool().Draw(t, "holder"), Declarations: true,
+				Holds: rapid.Bool().Draw(t, "holder"), Declarations: true,
 				Origin: Origin(rapid.IntRange(0, int(Unlisted)).Draw(t, "origin")),
 				Budget: rapid.SampledFrom([]int64{0, gi, 3000 * mi}).Draw(t, "budget"),
 			}
@@ -238,7 +241,7 @@ func TestABookIsBoundedAndForgets(t *testing.T) {
 		return b.AddRow(key, presets.Process, t, now, presets.Row{Slot: slot}, 1)
 	}
 	process := func(t int64, pid string) bool {
-		return b.AddProcess("n1", t, now, Process{Device: "GPU-1", PID: pid})
+		return b.AddProcess(n1, t, now, Process{Device: "GPU-1", PID: pid})
 	}
 	assert.True(t, add(1, "a"))
 	assert.True(t, add(1, "b"))
@@ -250,9 +253,9 @@ func TestABookIsBoundedAndForgets(t *testing.T) {
 	assert.True(t, add(1, "late"), "older than what is known")
 	assert.True(t, process(2, "2"))
 	assert.Equal(t, 2, b.rows)
-	assert.True(t, b.AddCount("n1", 2, now, "GPU-1", 1))
-	assert.False(t, b.AddCount("n1", 2, now, "GPU-2", 0), "full")
-	assert.True(t, b.AddCount("n1", 1, now, "GPU-2", 0), "older than what is known")
+	assert.True(t, b.AddCount(n1, 2, now, "GPU-1", 1))
+	assert.False(t, b.AddCount(n1, 2, now, "GPU-2", 0), "full")
+	assert.True(t, b.AddCount(n1, 1, now, "GPU-2", 0), "older than what is known")
 	assert.Equal(t, 3, b.rows)
 	now = now.Add(time.Minute + 1)
 	assert.True(t, process(1, "3"), "a clock was set back")
@@ -274,10 +277,10 @@ func TestABookKeepsAsManyPlacesAsRows(t *testing.T) {
 	}
 	assert.Len(t, b.frames, 1)
 	b = NewBook(time.Minute, 1)
-	for i, place := range []string{"n1", "n2", "n3"} {
+	for i, node := range []string{"n1", "n2", "n3"} {
 		first := i == 0
-		assert.Equal(t, first, b.AddProcess(place, 1, now, Process{Device: "GPU-1", PID: "1"}), place)
-		assert.False(t, b.AddCount(place, 1, now, "GPU-1", 1), place)
+		assert.Equal(t, first, b.AddProcess(gpudata.Place{Node: node}, 1, now, Process{Device: "GPU-1", PID: "1"}), node)
+		assert.False(t, b.AddCount(gpudata.Place{Node: node}, 1, now, "GPU-1", 1), node)
 	}
 	assert.Len(t, b.lists, 1)
 }
@@ -289,13 +292,13 @@ func TestAPodThatIsKnownByItsUIDAloneMayBeOneThatIsKnownByName(t *testing.T) {
 		now := time.Unix(1000, 0)
 		b := NewBook(time.Minute, 10)
 		for pid, uid := range map[string]string{"1": "uid-a", "2": "uid-c"} {
-			require.True(t, b.AddProcess("n1", 1, now, Process{Device: "GPU-1", PID: pid, Container: Container{UID: uid}, Used: gi}))
+			require.True(t, b.AddProcess(n1, 1, now, Process{Device: "GPU-1", PID: pid, Holder: gpudata.Holder{UID: uid}, Used: gi}))
 		}
-		holder := &User{Holder: true, Container: Container{Namespace: "ns", Pod: "b", UID: name}}
+		holder := &User{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "b", UID: name}}
 		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi, Users: []*User{
-			{Holder: true, Container: Container{Namespace: "ns", Pod: "a", UID: "uid-a"}}, holder,
+			{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a"}}, holder,
 		}}
-		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}}, now)
+		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}}, now)
 		assert.Equal(t, Observed, d.Users[0].Origin)
 		assert.Equal(t, want, holder.Origin, name)
 	}
@@ -309,8 +312,8 @@ func TestAnInstanceThatIsMadeAnewHasItsNewestUUID(t *testing.T) {
 			now = now.Add(time.Second)
 			require.True(t, b.AddRow(FrameKey{}, presets.MIGInfo, 1, now, presets.Row{MIGUUID: uuid, GPU: "GPU-1", Instance: "1"}, 1))
 		}
-		d := &Device{ID: "GPU-1/gi1", Board: "GPU-1", Instance: "1"}
-		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}}, now)
+		d := &Device{ID: "GPU-1/gi1", Board: "GPU-1"}
+		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}}, now)
 		assert.Equal(t, newest, d.MIGUUID)
 	}
 }
@@ -320,14 +323,14 @@ func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
 	for range 20 { // the order of processes is another one each time
 		b := NewBook(time.Minute, 10)
 		for pid, name := range map[string]string{"1": "a", "2": ""} {
-			c := Container{Namespace: "ns", Pod: "p", UID: "uid-p", Name: name}
-			require.True(t, b.AddProcess("n1", 1, now, Process{Device: "GPU-1", PID: pid, Container: c, Used: gi}))
+			c := gpudata.Holder{Namespace: "ns", Pod: "p", UID: "uid-p", Container: name}
+			require.True(t, b.AddProcess(n1, 1, now, Process{Device: "GPU-1", PID: pid, Holder: c, Used: gi}))
 		}
 		d := &Device{ID: "GPU-1", Used: 2 * gi, Limit: 16 * gi}
-		b.Fill(&Place{Name: "n1", Time: 1, Devices: []*Device{d}}, now)
+		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}}, now)
 		var used []string
 		for _, u := range d.Users {
-			used = append(used, fmt.Sprintf("%q %d", u.Name, u.Used/gi))
+			used = append(used, fmt.Sprintf("%q %d", u.Container, u.Used/gi))
 		}
 		assert.Equal(t, []string{`"" 1`, `"a" 1`}, used)
 	}
@@ -337,7 +340,7 @@ func TestAProcessOfAnUnknownContainerIsNotTakenForThatOfAnother(t *testing.T) {
 // though its processes are there.
 func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 	now := time.Unix(1000, 0)
-	c := Container{Namespace: "ns", Pod: "a", Name: "c"}
+	c := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	declared := func(b gpushare.Budget) []gpushare.Budget {
 		b.Minor, b.MemoryBytes = -1, 6*gi
 		return []gpushare.Budget{b}
@@ -357,13 +360,13 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook(time.Minute, 10)
 			for _, id := range []string{"GPU-1", "GPU-2"} {
-				require.True(t, b.AddProcess("n1", 1, now, Process{Device: id, PID: "1", Container: c, Used: gi}))
+				require.True(t, b.AddProcess(n1, 1, now, Process{Device: id, PID: "1", Holder: c, Used: gi}))
 			}
 			if tc.declared == nil {
 				require.True(t, b.AddRow(FrameKey{}, presets.Budget, 1, now, presets.Row{Namespace: "ns", Pod: "a", Container: "c"}, 6*gi))
 			}
-			p := &Place{Name: "n1", Time: 1, Devices: []*Device{
-				{ID: "GPU-1", Used: gi, Limit: 16 * gi, Users: []*User{{Container: c, Holder: tc.holder}}},
+			p := &Place{Place: n1, Time: 1, Devices: []*Device{
+				{ID: "GPU-1", Used: gi, Limit: 16 * gi, Users: []*User{{Holder: c, Holds: tc.holder}}},
 				{ID: "GPU-2", Used: gi, Limit: 16 * gi},
 			}}
 			b.Fill(p, now)
@@ -384,17 +387,16 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 // A pod holds its devices until it ends, also those that drop out of a scrape or come in
 // a batch of their own.
 func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
-	pod := func(name, uid, container string) Container { return Container{"ns", name, uid, container} }
+	pod := func(name, uid, container string) gpudata.Holder {
+		return gpudata.Holder{Namespace: "ns", Pod: name, UID: uid, Container: container}
+	}
 	a, again, nameless := pod("a", "uid-a", "c"), pod("a", "uid-new", "c"), pod("a", "", "c")
 	d, b := pod("a", "uid-a", "d"), pod("b", "uid-b", "c")
-	device := func(id string, holders ...Container) *Device {
+	device := func(id string, holders ...gpudata.Holder) *Device {
 		d := &Device{ID: id, Minor: -1, Used: 9 * gi, Limit: 16 * gi}
-		d.Board, d.Instance, _ = strings.Cut(id, "/gi")
-		if d.Instance == "" {
-			d.Board = ""
-		}
+		d.Board = dcgm.BoardOf(id)
 		for _, c := range holders {
-			d.Users = append(d.Users, &User{Container: c, Holder: true})
+			d.Users = append(d.Users, &User{Holder: c, Holds: true})
 		}
 		return d
 	}
@@ -432,12 +434,12 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 			for _, devices := range tc.scrapes {
 				row := presets.Row{Namespace: "ns", Pod: "a"}
 				require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, row, 9*gi))
-				p := &Place{Name: "n1", Time: now.UnixNano()}
+				p := &Place{Place: n1, Time: now.UnixNano()}
 				for _, d := range devices {
 					fresh := *d
 					fresh.Users = nil
 					for _, u := range d.Users {
-						fresh.Users = append(fresh.Users, &User{Container: u.Container, Holder: true})
+						fresh.Users = append(fresh.Users, &User{Holder: u.Holder, Holds: true})
 					}
 					p.Devices = append(p.Devices, &fresh)
 				}
@@ -456,17 +458,17 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := NewBook(time.Minute, 10)
-	c := Container{Namespace: "ns", Pod: "a", UID: "uid-a", Name: "c"}
+	c := gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "c"}
 	device := func(id string) *Device {
 		return &Device{ID: id, Minor: -1, Used: gi, Limit: 16 * gi, Users: []*User{{
-			Container: c, Holder: true, Declarations: true, Declared: []gpushare.Budget{
+			Holder: c, Holds: true, Declarations: true, Declared: []gpushare.Budget{
 				{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 8 * gi},
 			},
 		}}}
 	}
 	require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Namespace: "ns", Pod: "a"}, gi))
 	for i, devices := range [][]*Device{{device("GPU-1"), device("GPU-2")}, {device("GPU-1")}} {
-		p := &Place{Name: "n1", Time: now.UnixNano(), Devices: devices}
+		p := &Place{Place: n1, Time: now.UnixNano(), Devices: devices}
 		b.Fill(p, now)
 		p.Declare(MPSBudget{})
 		assert.Equal(t, []int64{4 * gi, 8 * gi}[i], p.Devices[0].Users[0].Budget)
@@ -476,14 +478,14 @@ func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 func TestABookForgetsWhoHeldDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := NewBook(time.Minute, 2)
-	b.Fill(&Place{Name: "n1", Devices: []*Device{{ID: "GPU-1", Users: []*User{{Holder: true, Container: Container{UID: "uid"}}}}}}, now)
+	b.Fill(&Place{Place: n1, Devices: []*Device{{ID: "GPU-1", Users: []*User{{Holds: true, Holder: gpudata.Holder{UID: "uid"}}}}}}, now)
 	require.Empty(t, b.held, "nobody's rows to tell apart")
 	require.True(t, b.AddRow(FrameKey{}, presets.Pod, 0, now, presets.Row{Pod: "a"}, gi))
 	for i, id := range []string{"GPU-1", "GPU-2", "GPU-3"} {
-		holder := &User{Holder: true, Container: Container{UID: "uid-" + id}}
-		refused := b.Fill(&Place{Name: "n1", Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{holder}}}}, now)
+		holder := &User{Holds: true, Holder: gpudata.Holder{UID: "uid-" + id}}
+		refused := b.Fill(&Place{Place: n1, Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{holder}}}}, now)
 		assert.Equal(t, max(i-1, 0), refused)
-		assert.Len(t, b.held[placeKey{name: "n1"}], min(i+1, 2), "bounded")
+		assert.Len(t, b.held[n1], min(i+1, 2), "bounded")
 	}
 	b.Sweep(now.Add(retention))
 	assert.NotEmpty(t, b.held)

@@ -3,6 +3,7 @@ package budget
 import (
 	"slices"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
@@ -73,7 +74,7 @@ func (p *Place) budget(mps MPSBudget, source Source, d *Device, u *User) int64 {
 	case DRA:
 		var total int64
 		for _, c := range u.Claims {
-			total += min(c.Bytes, maxBytes) / d.count(func(o *User) bool { return slices.Contains(o.Claims, c) })
+			total += min(c.Bytes, maxBytes) / count([]*Device{d}, func(o *User) bool { return slices.Contains(o.Claims, c) })
 		}
 		return min(total, maxBytes)
 	case Exporter:
@@ -106,7 +107,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 	perDevice, found := false, false
 	for i := range u.Declared {
 		b := &u.Declared[i]
-		if b.Source != source || b.Container != "" && b.Container != u.Name {
+		if b.Source != source || b.Container != "" && b.Container != u.Container {
 			continue
 		}
 		if b.UUID != "" || b.Minor >= 0 {
@@ -114,7 +115,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 			if !d.is(b) {
 				continue
 			}
-		} else if perDevice || found || !slices.Contains(p.given(&u.Container, b.Container == ""), d) {
+		} else if perDevice || found || !slices.Contains(p.given(u.Holder, b.Container == ""), d) {
 			continue // KAI says the same once for each device
 		}
 		found = true
@@ -124,11 +125,11 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 		}
 		switch {
 		case b.Container == "" && b.Devices > 0:
-			bytes /= d.count(func(o *User) bool { return o.samePod(&u.Container) })
+			bytes /= count([]*Device{d}, func(o *User) bool { return samePod(o.Holder, u.Holder) })
 		case b.Container == "":
 			bytes = p.rest(b, u)
 		case b.Devices == 0:
-			bytes /= count(p.given(&u.Container, false), func(o *User) bool { return o.Match(&u.Container) })
+			bytes /= count(p.given(u.Holder, false), func(o *User) bool { return o.Fits(u.Holder) })
 		}
 		total += bytes
 	}
@@ -143,24 +144,14 @@ func (d *Device) is(b *gpushare.Budget) bool {
 	return d.Board == "" && b.Minor == d.Minor
 }
 
-func (d *Device) count(of func(*User) bool) int64 {
-	var n int64
-	for _, u := range d.Users {
-		if of(u) {
-			n++
-		}
-	}
-	return max(n, 1)
-}
-
 // given returns the devices that a budget is for that names none: those that its
 // container was given, or its pod where it is the pod's. Where none was given, it is
 // for any that they are on.
-func (p *Place) given(c *Container, pod bool) []*Device {
+func (p *Place) given(c gpudata.Holder, pod bool) []*Device {
 	var given []*Device
 	for _, d := range p.Devices {
 		if slices.ContainsFunc(d.Users, func(u *User) bool {
-			return u.Holder && (u.Match(c) || pod && u.samePod(c))
+			return u.Holds && (u.Fits(c) || pod && samePod(u.Holder, c))
 		}) {
 			given = append(given, d)
 		}
@@ -192,16 +183,16 @@ func holds(devices []*Device, of func(*User) bool) bool {
 // the same source declares for single containers is theirs, and the others share
 // the rest.
 func (p *Place) rest(pod *gpushare.Budget, u *User) int64 {
-	bytes, own, devices := pod.MemoryBytes, map[string]bool{}, p.given(&u.Container, true)
+	bytes, own, devices := pod.MemoryBytes, map[string]bool{}, p.given(u.Holder, true)
 	for i := range u.Declared {
 		b := &u.Declared[i]
 		if b.Source != pod.Source || b.Container == "" {
 			continue
 		}
 		own[b.Container] = true
-		if holds(devices, func(o *User) bool { return o.samePod(&u.Container) && o.Name == b.Container }) {
+		if holds(devices, func(o *User) bool { return samePod(o.Holder, u.Holder) && o.Container == b.Container }) {
 			bytes -= b.MemoryBytes
 		}
 	}
-	return max(bytes, 0) / count(devices, func(o *User) bool { return o.samePod(&u.Container) && !own[o.Name] })
+	return max(bytes, 0) / count(devices, func(o *User) bool { return samePod(o.Holder, u.Holder) && !own[o.Container] })
 }

@@ -4,15 +4,14 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// placeKey identifies a place; Cluster may be empty.
-type placeKey struct{ cluster, name string }
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
 
 // held is a device that pods were given.
 type held struct {
 	board   string // of an instance
-	holders []Container
+	holders []gpudata.Holder
 	// seen is when it or, without it, one of the pods was there.
 	seen time.Time
 }
@@ -26,16 +25,15 @@ func (b *Book) recall(p *Place, now time.Time) (refused int) {
 	if len(b.frames) == 0 {
 		return 0
 	}
-	at := placeKey{p.Cluster, p.Name}
-	for id, h := range b.held[at] {
+	for id, h := range b.held[p.Place] {
 		switch {
 		case slices.ContainsFunc(p.Devices, func(d *Device) bool { return d.ID == id }):
 			h.seen = now
 		case now.Sub(h.seen) > retention || slices.ContainsFunc(p.Devices, func(d *Device) bool { return d.Board == id || d.ID == h.board }):
-			b.release(at, id) // a board that was cut, and instances of one that is whole
+			b.release(p.Place, id) // a board that was cut, and instances of one that is whole
 		default:
 			for _, c := range h.holders {
-				if p.gave(&c) {
+				if p.gave(c) {
 					p.absent = append(p.absent, c)
 					h.seen = now
 				}
@@ -43,25 +41,25 @@ func (b *Book) recall(p *Place, now time.Time) (refused int) {
 		}
 	}
 	for _, d := range p.Devices {
-		refused += b.hold(at, d, now)
+		refused += b.hold(p.Place, d, now)
 	}
 	return refused
 }
 
 // gave reports whether a device of the place was given to the container's pod.
-func (p *Place) gave(c *Container) bool {
+func (p *Place) gave(c gpudata.Holder) bool {
 	return slices.ContainsFunc(p.Devices, func(d *Device) bool {
-		return slices.ContainsFunc(d.Users, func(u *User) bool { return u.Holder && u.UID == c.UID })
+		return slices.ContainsFunc(d.Users, func(u *User) bool { return u.Holds && u.UID == c.UID })
 	})
 }
 
 // hold keeps who holds a device, and returns how many they are if there is no room for
 // them. Samples that name nobody change nothing.
-func (b *Book) hold(at placeKey, d *Device, now time.Time) (refused int) {
-	var holders []Container
+func (b *Book) hold(at gpudata.Place, d *Device, now time.Time) (refused int) {
+	var holders []gpudata.Holder
 	for _, u := range d.Users {
-		if u.Holder && u.UID != "" {
-			holders = append(holders, u.Container)
+		if u.Holds && u.UID != "" {
+			holders = append(holders, u.Holder)
 		}
 	}
 	h := b.held[at][d.ID]
@@ -75,11 +73,11 @@ func (b *Book) hold(at placeKey, d *Device, now time.Time) (refused int) {
 		return len(holders)
 	}
 	if b.held[at] == nil {
-		at = placeKey{strings.Clone(at.cluster), strings.Clone(at.name)}
+		at = at.Clone()
 		b.held[at] = map[string]*held{}
 	}
 	for i := range holders {
-		holders[i].own()
+		holders[i] = holders[i].Clone()
 	}
 	b.held[at][strings.Clone(d.ID)] = &held{strings.Clone(d.Board), holders, now}
 	b.holders += len(holders)
@@ -87,17 +85,10 @@ func (b *Book) hold(at placeKey, d *Device, now time.Time) (refused int) {
 }
 
 // release forgets who holds a device.
-func (b *Book) release(at placeKey, id string) {
+func (b *Book) release(at gpudata.Place, id string) {
 	b.holders -= len(b.held[at][id].holders)
 	delete(b.held[at], id)
 	if len(b.held[at]) == 0 {
 		delete(b.held, at)
-	}
-}
-
-// own makes the container independent of the batch that named it.
-func (c *Container) own() {
-	for _, s := range []*string{&c.Namespace, &c.Pod, &c.UID, &c.Name} {
-		*s = strings.Clone(*s)
 	}
 }

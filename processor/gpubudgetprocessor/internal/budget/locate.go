@@ -3,11 +3,12 @@ package budget
 import (
 	"slices"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
-func containerOf(r *presets.Row) Container {
-	return Container{Namespace: r.Namespace, Pod: r.Pod, UID: r.UID, Name: r.Container}
+func containerOf(r *presets.Row) gpudata.Holder {
+	return gpudata.Holder{Namespace: r.Namespace, Pod: r.Pod, UID: r.UID, Container: r.Container}
 }
 
 // touches reports whether a frame names a device of the place or somebody who
@@ -19,7 +20,7 @@ func (p *Place) touches(f *frame) bool {
 			if r.GPU != "" {
 				return d.named(r.GPU)
 			}
-			return d.user(&c, true) != nil
+			return d.user(c, true) != nil
 		}) {
 			return true
 		}
@@ -31,7 +32,7 @@ func (p *Place) touches(f *frame) bool {
 // that names a board that is cut, or no device, is of the one that its container holds.
 func (p *Place) locate(r *presets.Row) *Device {
 	c := containerOf(r)
-	if r.GPU == "" && slices.ContainsFunc(p.absent, func(h Container) bool { return h.Match(&c) }) {
+	if r.GPU == "" && slices.ContainsFunc(p.absent, func(h gpudata.Holder) bool { return h.Fits(c) }) {
 		return nil
 	}
 	var candidates, held []*Device
@@ -45,7 +46,7 @@ func (p *Place) locate(r *presets.Row) *Device {
 			}
 		}
 		candidates = append(candidates, d)
-		if d.user(&c, true) != nil {
+		if d.user(c, true) != nil {
 			held = append(held, d)
 		}
 	}
@@ -69,7 +70,7 @@ func (p *Place) exported(f *frame) {
 		}
 		devices := p.Devices
 		if r.GPU == "" {
-			devices = p.given(&c, false)
+			devices = p.given(c, false)
 		}
 		var users []*User
 		for _, d := range devices {
@@ -77,7 +78,7 @@ func (p *Place) exported(f *frame) {
 				continue
 			}
 			for _, u := range d.Users {
-				if u.Match(&c) {
+				if u.Fits(c) {
 					users = append(users, u)
 				}
 			}

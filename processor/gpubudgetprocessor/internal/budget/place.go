@@ -1,66 +1,39 @@
 package budget
 
 import (
-	"cmp"
-
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
 // Unknown is a number of bytes that nobody has told.
 const Unknown = -1
 
-// Container identifies a container. What is empty is not known.
-type Container struct {
-	Namespace, Pod, UID, Name string
-}
-
-// Match reports whether what is known of two containers can be the same one's.
-func (c *Container) Match(o *Container) bool {
-	switch {
-	case c.UID != "" && o.UID != "":
-		if c.UID != o.UID {
-			return false
-		}
-	case c.Pod == "" || c.Pod != o.Pod:
-		return false
-	case c.Namespace != "" && o.Namespace != "" && c.Namespace != o.Namespace:
-		return false
-	}
-	return c.Name == "" || o.Name == "" || c.Name == o.Name
-}
-
 // samePod reports whether two containers are of one pod.
-func (c *Container) samePod(o *Container) bool {
-	a, b := *c, *o
-	a.Name, b.Name = "", ""
-	return a.Match(&b)
-}
-
-// Compare orders containers by namespace, pod, UID and name.
-func (c *Container) Compare(o *Container) int {
-	return cmp.Or(cmp.Compare(c.Namespace, o.Namespace), cmp.Compare(c.Pod, o.Pod), cmp.Compare(c.UID, o.UID), cmp.Compare(c.Name, o.Name))
+func samePod(a, b gpudata.Holder) bool {
+	a.Container, b.Container = "", ""
+	return a.Fits(b)
 }
 
 // Place is the devices of one node at one moment.
 type Place struct {
-	// Name and Cluster are the node's and its cluster's; Cluster may be empty.
-	Name, Cluster string
+	gpudata.Place
 	// Time is that of the samples, in nanoseconds since the epoch.
 	Time    int64
 	Devices []*Device
 	// absent hold devices that are not in the samples, see [Book.recall].
-	absent []Container
+	absent []gpudata.Holder
 }
 
 // Device is a board, or a MIG instance of one.
 type Device struct {
+	// Of is the device in its frame.
+	Of *gpudata.DeviceFrame
 	// ID is hw.id.
 	ID string
 	// Board is the hw.id of the instance's board, empty for a board.
 	Board string
-	// MIGUUID and Instance are the instance's MIG-<uuid> and GPU instance id,
-	// where they are known.
-	MIGUUID, Instance string
+	// MIGUUID is the instance's MIG-<uuid>, where it is known.
+	MIGUUID string
 	// Minor is N of nvidiaN, -1 unknown; an instance has its board's.
 	Minor int
 	// Used, Limit and Free are bytes, or Unknown.
@@ -88,10 +61,10 @@ func (d *Device) named(uuid string) bool {
 }
 
 // user returns the one user that can be meant, nil for none or several.
-func (d *Device) user(c *Container, holder bool) *User {
+func (d *Device) user(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
-		if (u.Holder || !holder) && u.Match(c) {
+		if (u.Holds || !holds) && u.Fits(c) {
 			if found != nil {
 				return nil
 			}
@@ -120,9 +93,13 @@ const (
 
 // User is a container on a device.
 type User struct {
-	Container
-	// Holder says that it was given the device; otherwise it was only seen there.
-	Holder bool
+	// Of is the user in its frame, nil for one that only other exporters or a list of
+	// processes name.
+	Of *gpudata.User
+	// Holder is what is known of the container, also by its pod.
+	gpudata.Holder
+	// Holds says that it was given the device; otherwise it was only seen there.
+	Holds bool
 	// Exclusive says that it was given the device for itself alone.
 	Exclusive bool
 	// MPS says that the device is shared by MPS.

@@ -150,7 +150,7 @@ func (d *Device) reason(t Tolerance) Reason {
 			told++
 		}
 		sum += u.Used
-		if u.Holder {
+		if u.Holds {
 			holders += u.Used
 		}
 		if u.Used > 0 {

@@ -1,0 +1,87 @@
+package pdatagpu
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func all(*signal.Metric) bool { return true }
+
+// What is added to a device stands with the device's series; what is added to a holder that
+// the batch does not name stands on a Resource of its own that says the same of the place.
+func TestWhatIsAddedStandsOnTheResourceOfItsPlaceAndHolder(t *testing.T) {
+	const device = `10s {k8s.node.name=n1, host.name=h1, host.type=a3} hw.power {hw.id=GPU-1} = 1
+`
+	for name, tt := range map[string]struct {
+		input          string
+		device, holder string
+	}{
+		"a device": {
+			device,
+			"{host.name=h1, host.type=a3, k8s.node.name=n1}",
+			"{host.name=h1, host.type=a3, k8s.namespace.name=ns, k8s.node.name=n1, k8s.pod.name=new}",
+		},
+		"rows of another exporter before it": {
+			"10s {k8s.node.name=n1, service.name=hami} hami_vgpu_memory_used_bytes {} = 1\n" + device,
+			"{host.name=h1, host.type=a3, k8s.node.name=n1}",
+			"{host.name=h1, host.type=a3, k8s.namespace.name=ns, k8s.node.name=n1, k8s.pod.name=new}",
+		},
+		"a holder alone, on a host that is no node": {
+			"10s {host.name=h1, k8s.namespace.name=ns, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1",
+			"{host.name=h1}",
+			"{host.name=h1, k8s.namespace.name=ns, k8s.pod.name=new}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := Read(goldentest.Points(t, tt.input, false), all)
+			require.Len(t, b.Frames, 1)
+			d := b.Frames[0].Find("GPU-1")
+			d.Samples.Add(gpudata.Sample{Metric: signal.GPUMemoryHeadroom})
+			d.User(gpudata.Holder{Namespace: "ns", Pod: "new"}).Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUMemoryBudget})
+			b.Add(Scope{Name: "test"}, nil)
+			added := map[string]string{}
+			for p := range points.All(b.Metrics) {
+				if p.Scope.Name() == "test" {
+					added[p.Metric.Name()] = points.Text(p.Resource.Attributes())
+				}
+			}
+			assert.Equal(t, map[string]string{"gpu.memory.headroom": tt.device, "k8s.container.gpu.memory.budget": tt.holder}, added)
+		})
+	}
+}
+
+func TestWhatIsNoObservationIsDroppedWithAReason(t *testing.T) {
+	for name, tt := range map[string]struct {
+		point string
+		why   Drop
+	}{
+		"a stale marker":               {"10s {} hw.power {hw.id=GPU-1} = stale", NoValue},
+		"no sample time":               {"0s {} hw.power {hw.id=GPU-1} = 1", NoTime},
+		"not a number":                 {"10s {} hw.power {hw.id=GPU-1} = NaN", OutOfRange},
+		"infinite":                     {"10s {} hw.power {hw.id=GPU-1} = +Inf", OutOfRange},
+		"negative":                     {"10s {} hw.power {hw.id=GPU-1} = -1", OutOfRange},
+		"a holder that is half one":    {"10s {k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 0.5", OutOfRange},
+		"no id":                        {"10s {} hw.power {} = 1", NoDevice},
+		"no GPU":                       {"10s {} hw.power {hw.id=nvme0, hw.type=disk_controller} = 1", NoDevice},
+		"a process without a PID":      {"10s {} process.gpu.memory.usage {hw.id=GPU-1} = 1", NoDevice},
+		"a holder's without a holder":  {"10s {} gpu.device.holder {hw.id=GPU-1} = 1", NoHolder},
+		"a temperature below freezing": {"10s {} hw.temperature {hw.id=GPU-1} = -1", Drops},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want [Drops]int64
+			if tt.why < Drops {
+				want[tt.why] = 1
+			}
+			b := Read(goldentest.Points(t, tt.point, false), all)
+			assert.Equal(t, want, b.Dropped)
+			assert.Len(t, b.Frames, map[bool]int{true: 1, false: 0}[tt.why == Drops], "nothing is left of it")
+		})
+	}
+}

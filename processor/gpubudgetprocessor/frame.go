@@ -1,0 +1,213 @@
+package gpubudgetprocessor
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
+)
+
+// used are the metrics that say something about memory, holders or processes.
+var used = map[*signal.Metric]bool{
+	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUMemoryUtilization: true,
+	signal.GPUSharingClients: true, signal.GPUDeviceHolder: true, signal.K8sContainerGPUMemoryUsage: true,
+	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
+}
+
+// reservations are the namespaces of pods that hold a whole GPU for a scheduler
+// which shares it out to others.
+var reservations = []string{"kai-resource-reservation", "runai-reservation"}
+
+// lists takes over the lists of processes of a frame. A process without memory says whose
+// its PID is.
+func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
+	for _, d := range f.Devices {
+		id := d.Device.ID()
+		for _, process := range d.Processes {
+			listed := budget.Process{
+				Device: id, PID: process.PID, Holder: process.Holder, Used: bytesOf(&process.Samples, signal.ProcessGPUMemoryUsage),
+			}
+			if listed.Holder.IsZero() {
+				listed.Holder.ID = process.ContainerID // as a container outside Kubernetes is known
+			}
+			p.pods.complete(&listed.Holder, process.ContainerID)
+			if !p.book.AddProcess(f.Place, f.Time, now, listed) {
+				p.dropped[noRoom] += int64(len(process.Samples.All()))
+			}
+		}
+		if d.Listed && !p.book.AddCount(f.Place, f.Time, now, id, d.Count) {
+			p.dropped[noRoom]++
+		}
+	}
+}
+
+// bytesOf returns the value of a metric in bytes, Unknown where there is none.
+func bytesOf(s *gpudata.Samples, m *signal.Metric) int64 {
+	v, ok := s.Get(m, "")
+	if !ok {
+		return budget.Unknown
+	}
+	return whole(v)
+}
+
+// whole returns a number of bytes; numbers that no device has are one of them.
+func whole(v float64) int64 {
+	const impossible = 1 << 60
+	return int64(math.Round(min(v, impossible)))
+}
+
+// frame evaluates the devices of a place at one moment.
+func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
+	cut := map[string]bool{} // boards that are cut into instances
+	var devices []*gpudata.DeviceFrame
+	for _, d := range f.Devices {
+		if len(d.Samples.All()) > 0 || len(d.Users) > 0 || d.HoldersKnown {
+			devices = append(devices, d)
+			cut[d.Parent] = true
+		}
+	}
+	place := &budget.Place{Place: f.Place, Time: f.Time}
+	for _, d := range devices {
+		if !cut[d.Device.ID()] {
+			place.Devices = append(place.Devices, deviceOf(d))
+		}
+	}
+	if len(place.Devices) == 0 {
+		return
+	}
+	p.drift.refused += int64(p.book.Fill(place, now))
+	for _, d := range place.Devices {
+		for _, u := range d.Users {
+			p.pods.declare(u)
+		}
+	}
+	place.Declare(budget.MPSBudget{Limit: p.cfg.Sources.MPS.Limit, Replicas: p.cfg.Sources.MPS.Replicas})
+	name := f.Place.Cluster + "/" + f.Place.Node
+	for _, d := range place.Devices {
+		d.Reconcile(p.tolerance)
+		p.found[d.Reason]++
+		for _, u := range d.Users {
+			p.addUser(name, f.Time, d, u, now)
+		}
+		if d.Of.Observed {
+			addDevice(d)
+		}
+	}
+}
+
+// deviceOf returns what a frame says of a device's memory.
+func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
+	d := &budget.Device{
+		Of: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Minor: minorOf(f.Name), Known: f.HoldersKnown,
+		Used: bytesOf(&f.Samples, signal.HwGPUMemoryUsage), Limit: bytesOf(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
+	}
+	if ratio, _ := f.Samples.Get(signal.HwGPUMemoryUtilization, ""); d.Used > 0 && ratio > 0 && ratio <= 1 {
+		// The sample's used / (used + free): FB_FREE without what the driver reserves.
+		d.Free = int64(math.Round(float64(d.Used)/ratio)) - d.Used
+	}
+	for _, of := range f.Users {
+		u := &budget.User{Of: of, Holder: of.Holder, Holds: of.Holds && !slices.Contains(reservations, of.Holder.Namespace)}
+		bytes := bytesOf(&of.Samples, signal.K8sContainerGPUMemoryUsage)
+		switch {
+		case bytes == budget.Unknown && !u.Holds:
+			continue
+		case bytes == budget.Unknown:
+		case d.Possible(bytes):
+			u.Used, u.Origin = bytes, budget.Reported
+		default:
+			d.Impossible = true
+		}
+		d.Users = append(d.Users, u)
+	}
+	for _, u := range d.Users {
+		given := u.Of.Source == signal.HolderSourcePodResources || u.Of.Source == signal.HolderSourceDRA
+		u.Exclusive = u.Holds && given && u.Of.Strategy == signal.SharingNone && len(d.Users) == 1
+		u.MPS = u.Holds && u.Of.Strategy == signal.SharingMPS
+	}
+	return d
+}
+
+// minorOf returns N of nvidiaN, -1 for another name.
+func minorOf(name string) int {
+	if number, ok := strings.CutPrefix(name, "nvidia"); ok {
+		if n, err := strconv.Atoi(number); err == nil && n >= 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// addUser adds what was found of a user of a device to the frame.
+func (p *gpuBudget) addUser(place string, t int64, d *budget.Device, u *budget.User, now time.Time) {
+	of := u.Of
+	if of == nil {
+		of = d.Of.User(u.Holder)
+	}
+	add := func(m *signal.Metric, v float64, attrs []gpudata.Attr) {
+		of.Samples.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
+	}
+	source := sourceAttrs[u.Source]
+	if u.Budget > 0 {
+		add(signal.K8sContainerGPUMemoryBudget, float64(u.Budget), source)
+	}
+	state := d.Reason.State()
+	known := u.Origin != budget.None && (u.Origin != budget.Unlisted || state == budget.Valid)
+	if state == budget.Invalid || !known {
+		return
+	}
+	if u.Origin != budget.Reported {
+		add(signal.K8sContainerGPUMemoryUsage, float64(u.Used), nil)
+	}
+	if u.Budget > 0 {
+		add(signal.K8sContainerGPUMemoryBudgetUtilization, float64(u.Used)/float64(u.Budget), source)
+		if mostly, ok := p.drift.add(place, t, d.ID, u, now); ok {
+			add(signal.K8sContainerGPUMemoryBudgetDriftRatio, mostly/float64(u.Budget), source)
+		}
+	}
+}
+
+// addDevice adds what was found of a device to the frame.
+func addDevice(d *budget.Device) {
+	d.Of.Samples.Grow(3 + int(budget.NumReasons))
+	for _, m := range []struct {
+		metric *signal.Metric
+		bytes  int64
+	}{
+		{signal.GPUMemoryBudgetDeclared, d.Declared},
+		{signal.GPUMemoryHeadroom, d.Headroom},
+		{signal.GPUMemoryUsageUnbudgeted, d.Unbudgeted},
+	} {
+		if m.bytes != budget.Unknown {
+			d.Of.Samples.Add(gpudata.Sample{Metric: m.metric, Value: float64(m.bytes)})
+		}
+	}
+	// There is a point for every reason: one that ends must not linger in backends that
+	// know no end of a series.
+	for r := range budget.NumReasons {
+		state := gpudata.Sample{Metric: signal.GPUMemoryAttributionState, Own: r.State().String(), More: reasonAttrs[r]}
+		if r == d.Reason {
+			state.Value = 1
+		}
+		d.Of.Samples.Add(state)
+	}
+}
+
+// sourceAttrs and reasonAttrs are the attributes that samples share.
+var (
+	sourceAttrs [budget.NumSources][]gpudata.Attr
+	reasonAttrs [budget.NumReasons][]gpudata.Attr
+)
+
+func init() {
+	for s := range sourceAttrs {
+		sourceAttrs[s] = []gpudata.Attr{{Key: signal.BudgetSource, Text: budget.Source(s).String()}}
+	}
+	for r := range reasonAttrs {
+		reasonAttrs[r] = []gpudata.Attr{{Key: signal.Reason, Text: budget.Reason(r).String()}}
+	}
+}
