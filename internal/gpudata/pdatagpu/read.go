@@ -278,7 +278,7 @@ func (in *input) keep() {
 		return
 	}
 	in.known = true
-	key := resourceKey{in.place, in.host, in.holder}
+	key := resourceKey{place: in.place, holder: in.holder}
 	if _, ok := in.batch.resources[key]; !ok {
 		in.batch.resources[key] = in.rm
 	}

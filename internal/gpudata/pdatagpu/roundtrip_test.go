@@ -149,3 +149,26 @@ func TestPointsThatAreNoObservationAreCounted(t *testing.T) {
 	assert.Equal(t, [Drops]int64{NoTime: 1, OutOfRange: 1, NoDevice: 1, NoHolder: 1}, b.Dropped)
 	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "degrees may be below zero")
 }
+
+func TestPointsOfADeviceJoinItsSeriesWhoeverNamesTheHost(t *testing.T) {
+	md := pmetric.NewMetrics()
+	resource := func(attrs map[string]any, s *signal.Metric) {
+		rm := md.ResourceMetrics().AppendEmpty()
+		_ = rm.Resource().Attributes().FromRaw(attrs)
+		m := rm.ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+		m.SetName(s.Name)
+		dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+		dp.SetTimestamp(1)
+		dp.SetDoubleValue(1)
+		dp.Attributes().PutStr(signal.HardwareID, "GPU-1")
+	}
+	resource(map[string]any{signal.K8sNodeName: "n1", signal.K8sPodName: "a"}, signal.GPUDeviceHolder)
+	resource(map[string]any{signal.K8sNodeName: "n1", signal.HostName: "h"}, signal.HwPower)
+	b := Read(md, func(*signal.Metric) bool { return true })
+	d := b.Frames[0].Devices[0]
+	d.Samples.Add(gpudata.Sample{Metric: signal.GPUPowerIdle, Value: 1})
+	d.Users[0].Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUPower, Value: 1})
+	b.Add(Scope{Name: "test"}, nil)
+	assert.Equal(t, 2, md.ResourceMetrics().Len())
+	assert.Equal(t, 4, md.DataPointCount())
+}

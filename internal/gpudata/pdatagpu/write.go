@@ -169,6 +169,9 @@ func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holde
 // output returns what is written under the Resource of a holder, or of the place.
 func (w *Writer) output(f *gpudata.Frame, h gpudata.Holder) *output {
 	key := resourceKey{f.Place, f.Host, h}
+	if w.places != nil {
+		key.host = "" // Resources of a place that was read are one place's, whoever names its host
+	}
 	if w.last != nil && w.lastKey == key {
 		return w.last
 	}
@@ -195,12 +198,14 @@ func (w *Writer) resource(key resourceKey) pmetric.ResourceMetrics {
 	attrs := rm.Resource().Attributes()
 	if of, known := w.resources[resourceKey{place: key.place, host: key.host}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
+	} else if first, known := w.places[key.place]; known {
+		for _, k := range [...]string{signal.HostName, signal.K8sNodeName, signal.K8sClusterName} {
+			put(attrs, k, text(first.Resource().Attributes(), k))
+		}
 	} else {
 		put(attrs, signal.HostName, key.host)
+		put(attrs, signal.K8sNodeName, key.place.Node)
 		put(attrs, signal.K8sClusterName, key.place.Cluster)
-		if first, known := w.places[key.place]; !known || text(first.Resource().Attributes(), signal.K8sNodeName) != "" {
-			put(attrs, signal.K8sNodeName, key.place.Node)
-		}
 	}
 	putHolder(attrs, &key.holder)
 	w.resources[key] = rm
