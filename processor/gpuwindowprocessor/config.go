@@ -66,11 +66,6 @@ type Config struct {
 	Passthrough string `mapstructure:"passthrough"`
 	// Storage is the storage extension that state survives a restart in.
 	Storage *component.ID `mapstructure:"storage"`
-	// SnapshotInterval is the time between two snapshots of the state.
-	SnapshotInterval time.Duration `mapstructure:"snapshot_interval"`
-	// EmitJitter bounds the delay, drawn once at start, by which windows leave
-	// after they closed, so that many agents do not send at the same moment.
-	EmitJitter time.Duration `mapstructure:"emit_jitter"`
 	// MaxBatchPoints is the most points that leave in one batch.
 	MaxBatchPoints int `mapstructure:"max_batch_points"`
 	// Metrics switches metrics of the windows off by name.
@@ -80,6 +75,8 @@ type Config struct {
 	// Rules replace the default rules where they are given; an empty list is none.
 	Rules []RuleConfig `mapstructure:"rules"`
 
+	// noJitter makes windows leave as soon as they have closed, for tests.
+	noJitter bool
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
@@ -95,9 +92,6 @@ type IdentityConfig struct {
 	// Descriptive are point attributes that never make a series and describe its
 	// device, whatever metric has them; "a.*" is a prefix.
 	Descriptive []string `mapstructure:"descriptive"`
-	// Annotations are point attributes that never make a series and describe its
-	// samples alone: those of the last sample go with it. "a.*" is a prefix.
-	Annotations []string `mapstructure:"annotations"`
 
 	_ struct{}
 }
@@ -156,8 +150,6 @@ func createDefaultConfig() component.Config {
 		MarkEnd:                 true,
 		StartTimestamp:          true,
 		Passthrough:             passthroughLast,
-		SnapshotInterval:        30 * time.Second,
-		EmitJitter:              time.Second,
 		MaxBatchPoints:          8192,
 		Identity:                defaultIdentity(),
 	}
@@ -186,8 +178,6 @@ func (c *Config) Validate() error {
 	check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms; write the unit, as in 90s", c.IdleTimeout)
 	check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
 		"passthrough is %q: must be one of last, all, none", c.Passthrough)
-	check(c.SnapshotInterval >= minDuration, "snapshot_interval is %s: must be at least 100ms; write the unit, as in 90s", c.SnapshotInterval)
-	check(isDelay(c.EmitJitter) && (!sound || c.EmitJitter <= c.Window), "emit_jitter is %s: must be 0s, or 1ms to window; write the unit, as in 1s", c.EmitJitter)
 	check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
 	errs = append(errs, c.Identity.validate()...)
 	outputs := map[string]int{}
@@ -219,17 +209,12 @@ func (c *IdentityConfig) validate() []error {
 			errs = append(errs, fmt.Errorf("identity::resource[%d] is %q: must be attribute keys separated by |", i, names))
 		}
 	}
-	for _, list := range []struct {
-		name     string
-		patterns []string
-	}{{"descriptive", c.Descriptive}, {"annotations", c.Annotations}} {
-		for i, pattern := range list.patterns {
-			if err := validatePattern(pattern); err != nil {
-				errs = append(errs, fmt.Errorf("identity::%s[%d] %w", list.name, i, err))
-			}
-			if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == c.Device || ok && strings.HasPrefix(c.Device, prefix) {
-				errs = append(errs, fmt.Errorf("identity::%s[%d] is %q: must not be identity::device", list.name, i, pattern))
-			}
+	for i, pattern := range c.Descriptive {
+		if err := validatePattern(pattern); err != nil {
+			errs = append(errs, fmt.Errorf("identity::descriptive[%d] %w", i, err))
+		}
+		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == c.Device || ok && strings.HasPrefix(c.Device, prefix) {
+			errs = append(errs, fmt.Errorf("identity::descriptive[%d] is %q: must not be identity::device", i, pattern))
 		}
 	}
 	return errs
@@ -306,7 +291,7 @@ func (c *IdentityConfig) describes(key string) bool {
 	if key == c.Device {
 		return true
 	}
-	for _, pattern := range slices.Concat(c.Descriptive, c.Annotations) {
+	for _, pattern := range slices.Concat(c.Descriptive, annotations) {
 		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == key || ok && strings.HasPrefix(key, prefix) {
 			return true
 		}
@@ -343,7 +328,7 @@ func (c *Config) settings() window.Settings {
 		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd,
 		KeepLast: c.Passthrough == passthroughLast,
 		Identity: window.Identity{
-			Device: c.Identity.Device, Resource: c.Identity.Resource, Descriptive: c.Identity.Descriptive, Annotations: c.Identity.Annotations,
+			Device: c.Identity.Device, Resource: c.Identity.Resource, Descriptive: c.Identity.Descriptive, Annotations: annotations,
 		},
 		Coverage: c.output(signal.WindowCoverage),
 		Samples:  c.output(signal.WindowSamples),

@@ -1,6 +1,7 @@
 package gpuwindowprocessor
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		with func(*Config)
 		want string
 	}{
-		{"a window too short", func(c *Config) { c.Window, c.EmitJitter, c.Grace = 500*time.Millisecond, 0, 0 }, "window is 500ms: must be between 1s and 24h0m0s"},
+		{"a window too short", func(c *Config) { c.Window, c.Grace = 500*time.Millisecond, 0 }, "window is 500ms: must be between 1s and 24h0m0s"},
 		{"a window too long", func(c *Config) { c.Window = 25 * time.Hour }, "window is 25h0m0s: must be between 1s and 24h0m0s"},
 		{"a negative grace", func(c *Config) { c.Grace = -1 }, "grace is -1ns: must be 0s, or 1ms to ten times window"},
 		{"too much grace", func(c *Config) { c.Grace = time.Hour }, "grace is 1h0m0s: must be 0s, or 1ms to ten times window"},
@@ -41,9 +42,6 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 100000000"},
 		{"no patience", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least 100ms"},
 		{"an unknown passthrough", func(c *Config) { c.Passthrough = "some" }, `passthrough is "some": must be one of last, all, none`},
-		{"snapshots without end", func(c *Config) { c.SnapshotInterval = 0 }, "snapshot_interval is 0s: must be at least 100ms"},
-		{"jitter beyond a window", func(c *Config) { c.EmitJitter = 2 * time.Minute }, "emit_jitter is 2m0s: must be 0s, or 1ms to window"},
-		{"jitter without its unit", func(c *Config) { c.EmitJitter = 5 }, "emit_jitter is 5ns: must be 0s, or 1ms to window; write the unit, as in 1s"},
 		{"empty batches", func(c *Config) { c.MaxBatchPoints = 0 }, "max_batch_points is 0: must be at least 1"},
 		{"an unknown metric", func(c *Config) { c.Metrics = metricswitch.Config{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
 		{"no device", func(c *Config) { c.Identity.Device = "" }, `identity::device is "": must be an attribute key`},
@@ -102,6 +100,13 @@ func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	conf := confmap.NewFromStringMap(map[string]any{"windows": "60s"})
 	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "windows")
+}
+
+func TestASettingThatIsNoMoreIsRefused(t *testing.T) {
+	for _, key := range []string{"emit_jitter", "snapshot_interval", "identity::annotations"} {
+		err := confmap.NewFromStringMap(map[string]any{key: "1s"}).Unmarshal(createDefaultConfig())
+		require.ErrorContains(t, err, fmt.Sprintf("unknown key %q", key))
+	}
 }
 
 func TestAMetricIsOnUnlessItIsSwitchedOff(t *testing.T) {

@@ -24,6 +24,19 @@ import (
 // is noticed at the end of it.
 const maxWait = time.Second
 
+const (
+	// maxJitter bounds the delay, drawn once at start, by which windows leave after they
+	// closed, so that many agents do not send at the same moment.
+	maxJitter = time.Second
+	// maxSnapshotInterval is the longest time between two snapshots: what a crash may lose.
+	maxSnapshotInterval = 30 * time.Second
+)
+
+// snapshotInterval is shorter where windows are short.
+func (p *windowProcessor) snapshotInterval() time.Duration {
+	return min(maxSnapshotInterval, p.cfg.Window/2)
+}
+
 // forever is a time after the end of every window.
 var forever = time.Unix(0, math.MaxInt64)
 
@@ -69,8 +82,8 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		writer: writer{version: set.BuildInfo.Version, starts: cfg.StartTimestamp},
 	}
 	p.watch = newWatch(cfg, set.Logger)
-	if cfg.EmitJitter > 0 {
-		p.jitter = rand.N(cfg.EmitJitter)
+	if !cfg.noJitter {
+		p.jitter = rand.N(min(maxJitter, cfg.Window/60))
 	}
 	return p, nil
 }
@@ -94,7 +107,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 	if err := p.observe(); err != nil {
 		return err
 	}
-	p.nextSnapshot = time.Now().Add(p.cfg.SnapshotInterval)
+	p.nextSnapshot = time.Now().Add(p.snapshotInterval())
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
 	// The loop outlives the call of start.
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -201,7 +214,7 @@ func (p *windowProcessor) tick(ctx context.Context) {
 		p.expire(ctx, now)
 	}
 	if now := time.Now(); p.store != nil && !now.Before(p.nextSnapshot) {
-		p.nextSnapshot = now.Add(p.cfg.SnapshotInterval)
+		p.nextSnapshot = now.Add(p.snapshotInterval())
 		p.store.snapshot(ctx, p.engine)
 	}
 }

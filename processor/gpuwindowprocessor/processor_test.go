@@ -70,7 +70,7 @@ func start(t *testing.T, set processor.Settings, cfg *Config, host component.Hos
 
 func testConfig() *Config {
 	cfg := createDefaultConfig().(*Config)
-	cfg.EmitJitter = 0
+	cfg.noJitter = true
 	cfg.Passthrough = passthroughNone
 	return cfg
 }
@@ -134,14 +134,14 @@ func TestADeviceIsSeenByMetricsThatDoNotLeave(t *testing.T) {
 func TestWindowsLeaveWithinTheJitterAfterTheyClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()
-		cfg.EmitJitter = 10 * time.Second
+		cfg.noJitter = false
 		sink := new(consumertest.MetricsSink)
 		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), sink)
 		until(30 * time.Second)
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
 		until(65*time.Second - time.Millisecond)
 		require.Empty(t, sink.AllMetrics(), "nothing leaves before grace has passed")
-		until(75*time.Second + time.Millisecond)
+		until(66*time.Second + time.Millisecond)
 		synctest.Wait()
 		require.Len(t, sink.AllMetrics(), 1)
 		require.NoError(t, p.Shutdown(t.Context()))

@@ -50,6 +50,9 @@ func (c RuleConfig) where(filters []FilterConfig) RuleConfig {
 	return c
 }
 
+// annotations are point attributes that describe the samples of one series alone.
+var annotations = []string{signal.HolderSource, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource}
+
 // defaultIdentity tells GPU series apart as the output contract does.
 func defaultIdentity() IdentityConfig {
 	return IdentityConfig{
@@ -65,6 +68,5 @@ func defaultIdentity() IdentityConfig {
 			"gpu.mig.*", signal.SharingStrategy,
 			"k8s.resourceclaim.*", signal.DeviceClassName, "dra.*",
 		},
-		Annotations: []string{signal.HolderSource, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource},
 	}
 }
