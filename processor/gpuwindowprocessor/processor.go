@@ -32,11 +32,6 @@ const (
 	maxSnapshotInterval = 30 * time.Second
 )
 
-// snapshotInterval is shorter where windows are short.
-func (p *windowProcessor) snapshotInterval() time.Duration {
-	return min(maxSnapshotInterval, p.cfg.Window/2)
-}
-
 // forever is a time after the end of every window.
 var forever = time.Unix(0, math.MaxInt64)
 
@@ -219,6 +214,11 @@ func (p *windowProcessor) tick(ctx context.Context) {
 	}
 }
 
+// snapshotInterval is shorter where windows are short.
+func (p *windowProcessor) snapshotInterval() time.Duration {
+	return min(maxSnapshotInterval, p.cfg.Window/2)
+}
+
 // wait returns how long nothing is due.
 func (p *windowProcessor) wait(now time.Time) time.Duration {
 	wait := min(maxWait, p.engine.NextClose().Sub(now), p.engine.NextExpiry().Sub(now))
@@ -239,13 +239,9 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 		p.store.markClosed(ctx, upTo)
 	}
 	for em := p.engine.Fetch(upTo); em != nil; em = p.engine.Fetch(upTo) {
-		for left := em.Rows(); left > 0; left -= len(p.rows) {
-			if ctx.Err() != nil {
-				p.count(ctx, left, false)
-				break
-			}
-			p.rows = em.Next(p.rows[:0], p.cfg.MaxBatchPoints)
-			p.send(ctx, p.rows)
+		for more := true; more; {
+			p.rows, more = em.Next(p.rows, p.cfg.MaxBatchPoints)
+			p.send(ctx, !more)
 		}
 		em.Close()
 	}
@@ -254,18 +250,30 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 // expire ends idle series and sends the points that say so.
 func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	for more := true; more; {
-		p.rows, more = p.engine.Expire(now, p.rows[:0], p.cfg.MaxBatchPoints)
-		for rows := p.rows; len(rows) > 0; {
-			n := min(len(rows), p.cfg.MaxBatchPoints)
-			p.send(ctx, rows[:n])
-			rows = rows[n:]
-		}
+		p.rows, more = p.engine.Expire(now, p.rows, p.cfg.MaxBatchPoints)
+		p.send(ctx, !more)
 	}
 }
 
-// send hands rows to the next consumer. A batch that it refuses is dropped:
-// retrying is the business of an exporter's queue.
-func (p *windowProcessor) send(ctx context.Context, rows []window.Row) {
+// send sends the rows in batches of bounded size; the last, smaller one only when all are
+// to leave.
+func (p *windowProcessor) send(ctx context.Context, all bool) {
+	rows := p.rows
+	for limit := p.cfg.MaxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
+		n := min(limit, len(rows))
+		p.sendBatch(ctx, rows[:n])
+		rows = rows[n:]
+	}
+	p.rows = p.rows[:copy(p.rows, rows)]
+}
+
+// sendBatch hands rows to the next consumer, unless the time to do so has ended. A batch
+// that it refuses is dropped: retrying is the business of an exporter's queue.
+func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) {
+	if ctx.Err() != nil {
+		p.count(ctx, len(rows), false)
+		return
+	}
 	err := p.next.ConsumeMetrics(ctx, p.writer.write(rows))
 	p.count(ctx, len(rows), err == nil)
 	if p.refused.changed(err != nil) {

@@ -577,6 +577,21 @@ func TestEveryDamagedByteOfTheStorageIsNoticedOrHarmless(t *testing.T) {
 	})
 }
 
+func TestTheStateOfTheVersionBeforeIsDroppedAndSaidOnce(t *testing.T) {
+	snapshot, err := os.ReadFile("internal/window/testdata/snapshot_of_version_2")
+	require.NoError(t, err)
+	m, _ := memoryHost()
+	now := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
+	m.Put(closedKey, string(encodeRecord(uint64(now.Add(-30*time.Second).UnixNano()))))
+	m.Put(headKey, string(encodeRecord(0, 1)))
+	m.Put(chunkKey(0, 0), string(snapshot))
+	core, logs := observer.New(zap.InfoLevel)
+	s := &store{client: m.Client(), logger: zap.New(core), telemetry: newTelemetry(t)}
+	e := s.restore(t.Context(), storageConfig().settings(), now)
+	assert.Zero(t, e.Stats().Series)
+	assert.Equal(t, 1, logs.Len())
+}
+
 func newTelemetry(t *testing.T) *metadata.TelemetryBuilder {
 	t.Helper()
 	tb, err := metadata.NewTelemetryBuilder(componenttest.NewNopTelemetrySettings())

@@ -23,7 +23,7 @@ import (
 //
 //	closed        the time up to which windows have left
 //	head          which chunks make the newest snapshot
-//	chunk/<s>/<n> chunk n of the snapshot in slot s
+//	chunk/<s>/<n> chunk n of the snapshot in slot s, which ends with a CRC-32 of it
 //
 // There are two slots. A snapshot is written to the one that head does not speak
 // of, so that one that was cut short spoils nothing.
@@ -48,8 +48,6 @@ type store struct {
 	client    storage.Client
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
-	// size is that of the last snapshot.
-	size int
 	// slot and chunks are those of the snapshot that is stored.
 	slot, chunks uint64
 	failed       transition
@@ -110,7 +108,11 @@ func (s *store) load(ctx context.Context) (leftUpTo time.Time, snapshot []byte, 
 		}
 		snapshot = append(snapshot, chunk...)
 	}
-	return leftUpTo, snapshot, nil
+	size := len(snapshot) - 4
+	if size < 0 || crc32.ChecksumIEEE(snapshot[:size]) != binary.LittleEndian.Uint32(snapshot[size:]) {
+		return leftUpTo, nil, errRecord
+	}
+	return leftUpTo, snapshot[:size], nil
 }
 
 // A record is a version byte, numbers of 8 bytes and a CRC-32 of all before.
@@ -147,8 +149,8 @@ func (s *store) markClosed(ctx context.Context, upTo time.Time) {
 // snapshot stores the engine's state.
 func (s *store) snapshot(ctx context.Context, e *window.Engine) {
 	begin := time.Now()
-	b := e.Snapshot(make([]byte, 0, s.size+s.size/8))
-	s.size = len(b)
+	b := e.Snapshot()
+	b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 	err := s.write(ctx, b)
 	s.telemetry.ProcessorGpuWindowSnapshotDuration.Record(ctx, time.Since(begin).Seconds())
 	if err == nil {
