@@ -97,8 +97,6 @@ type benchNodes struct {
 	series    int
 	now       time.Time
 	rows      []window.Row
-	// known are the series of each node, once it was scraped.
-	known [][]*window.Series
 }
 
 func newBenchNodes(nodes, devices int) *benchNodes {
@@ -108,7 +106,6 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 		b.resources, b.samples = append(b.resources, r), append(b.samples, s)
 		b.series += series
 	}
-	b.known = make([][]*window.Series, nodes)
 	cfg := createDefaultConfig().(*Config)
 	cfg.MaxSeries = max(cfg.MaxSeries, b.series)
 	b.engine = window.New(cfg.settings(), b.now)
@@ -136,41 +133,10 @@ func (b *benchNodes) scrape() {
 			for j := range s.points {
 				p := &s.points[j]
 				p.Time, p.Value = b.now.UnixNano(), window.Double(value/1000)
-				in.Resolve(p)
+				in.Add(p)
 			}
 		}
 		in.End()
-	}
-}
-
-// scrapeKnown is scrape by what was resolved once.
-func (b *benchNodes) scrapeKnown() {
-	value := float64(b.now.Unix() % 1000)
-	for n := range b.known {
-		if b.known[n] == nil {
-			b.resolve(n)
-		}
-		in := b.engine.Begin(b.now)
-		for _, s := range b.known[n] {
-			in.Add(s, b.now.UnixNano(), 0, window.Double(value/1000))
-		}
-		in.End()
-	}
-}
-
-// resolve takes in a first sample of each series of a node.
-func (b *benchNodes) resolve(n int) {
-	in := b.engine.Begin(b.now)
-	defer in.End()
-	in.SetResource(b.resources[n], "")
-	in.SetScope(window.Scope{Name: "bench"})
-	for _, s := range b.samples[n] {
-		in.SetMetric(s.metric)
-		for _, p := range s.points {
-			p.Time, p.Value = b.now.UnixNano()-1, window.Double(0)
-			series, _ := in.Resolve(&p)
-			b.known[n] = append(b.known[n], series)
-		}
 	}
 }
 
@@ -178,8 +144,8 @@ func (b *benchNodes) resolve(n int) {
 func (b *benchNodes) emit() {
 	upTo, _ := b.engine.ClosedUpTo(b.now.Add(-time.Second))
 	for em := b.engine.Fetch(upTo); em != nil; em = b.engine.Fetch(upTo) {
-		for more := true; more; {
-			b.rows, more = em.Next(b.rows[:0], 8192)
+		for left := em.Rows(); left > 0; left -= len(b.rows) {
+			b.rows = em.Next(b.rows[:0], 8192)
 		}
 		em.Close()
 	}
@@ -223,11 +189,6 @@ func TestASampleOfAKnownSeriesAllocatesNothing(t *testing.T) {
 // included.
 func BenchmarkEngineNodeScale(b *testing.B) { benchmarkEngine(b, 1, 56) }
 
-// BenchmarkEngineNodeScaleKnown is the same for series that were resolved once.
-func BenchmarkEngineNodeScaleKnown(b *testing.B) {
-	benchmarkEngineBy(b, 1, 56, (*benchNodes).scrapeKnown)
-}
-
 // BenchmarkEngineCurve is the same for ever more nodes in one engine.
 func BenchmarkEngineCurve(b *testing.B) {
 	for _, series := range []int{10_000, 100_000, 1_000_000} {
@@ -240,11 +201,6 @@ func BenchmarkEngineCurve(b *testing.B) {
 
 func benchmarkEngine(b *testing.B, nodes, devices int) {
 	b.Helper()
-	benchmarkEngineBy(b, nodes, devices, (*benchNodes).scrape)
-}
-
-func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes)) {
-	b.Helper()
 	n := newBenchNodes(nodes, devices)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -253,7 +209,7 @@ func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes
 		if n.advance() {
 			n.emit()
 		}
-		scrape(n)
+		n.scrape()
 	}
 	n.rows = nil
 	runtime.GC()
@@ -268,7 +224,7 @@ func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes
 			b.StartTimer()
 		}
 		cpu.Start(b)
-		scrape(n)
+		n.scrape()
 		cpu.Stop(b)
 	}
 	cpu.Report(b, n.series)
