@@ -31,7 +31,7 @@ func createMetrics(
 		return nil, err
 	}
 	return processorhelper.NewMetrics(ctx, set, cfg, next, p.processMetrics,
-		processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: true}),
+		processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}), // see pdatagpu.Owned
 		processorhelper.WithStart(p.start),
 		processorhelper.WithShutdown(p.shutdown),
 	)

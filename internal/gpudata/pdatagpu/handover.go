@@ -89,6 +89,7 @@ func (s *Sender) Send(ctx context.Context, next consumer.Metrics, handed any, be
 func (s *Sender) hand(ctx context.Context, next consumer.Metrics, handed any, beside func() pmetric.Metrics, payload func(pmetric.Metrics)) error {
 	o := &Offer{Payload: handed, sender: s, beside: beside()}
 	err := next.ConsumeMetrics(with(ctx, o), o.beside)
+	o.Payload = nil // a queue behind the taker may keep the context
 	if o.taken || err != nil {
 		return err
 	}
@@ -156,11 +157,17 @@ func (t *Taker) Count(ctx context.Context, points int) { t.incoming.Add(ctx, int
 // sender relies on the taker to process it.
 func (t *Taker) Take(ctx context.Context, md pmetric.Metrics) any {
 	o, _ := ctx.Value(offerKey{}).(*Offer)
+	between := ""
+	if o != nil && o.whole != nil {
+		if between = foreignCaller(); between == anotherGoroutine {
+			return nil // the sender's call may have ended: nothing of the offer may be read
+		}
+	}
 	switch {
-	case o == nil || o.answer != nil || o.refusal != "":
+	case o == nil || o.taken || o.answer != nil || o.refusal != "":
 		return nil
 	case o.whole != nil:
-		if o.refusal = t.judge(o, md); o.refusal == "" {
+		if o.refusal = t.judge(o, md, between); o.refusal == "" {
 			o.answer = t
 		}
 		return nil // this batch is metrics
@@ -179,7 +186,7 @@ func (s *Sender) taker() *Taker {
 
 // judge returns why the taker may not take what the sender of a batch hands over, empty
 // when it may.
-func (t *Taker) judge(o *Offer, md pmetric.Metrics) string {
+func (t *Taker) judge(o *Offer, md pmetric.Metrics, between string) string {
 	if !t.wants(o.Payload) {
 		return t.id.String() + " wants metrics"
 	}
@@ -191,7 +198,7 @@ func (t *Taker) judge(o *Offer, md pmetric.Metrics) string {
 			return "the processor " + id + " stands between"
 		}
 	}
-	if between := foreignCaller(); between != "" {
+	if between != "" {
 		return between + " stands between"
 	}
 	m := &pmetric.ProtoMarshaler{}
@@ -209,7 +216,10 @@ func (t *Taker) judge(o *Offer, md pmetric.Metrics) string {
 	return ""
 }
 
-const memoryLimiter = "memory_limiter"
+const (
+	memoryLimiter    = "memory_limiter"
+	anotherGoroutine = "another goroutine"
+)
 
 // passing are packages whose functions pass a call on with its context and its batch.
 var passing = []string{
@@ -239,7 +249,7 @@ func foreignCaller() string {
 			foreign = f.Function
 		}
 		if !more {
-			return "another goroutine"
+			return anotherGoroutine
 		}
 	}
 }

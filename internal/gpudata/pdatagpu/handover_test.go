@@ -140,7 +140,7 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 					return <-done
 				})
 			},
-			refusal: "another goroutine stands between",
+			refusal: "no gpu_synthesizer was reached in the same call",
 		},
 		"a queue": {
 			between: func(_ *testing.T, next consumer.Metrics) consumer.Metrics {
