@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -270,7 +271,7 @@ func deviceName(point pmetric.NumberDataPoint) string {
 		return attribute(point, signal.HardwareID)
 	}
 	if instance := attribute(point, signal.MIGInstanceID); instance != "" {
-		return name + "/gi" + instance
+		return dcgm.InstanceID(name, instance)
 	}
 	return name
 }

@@ -6,7 +6,17 @@ import "strings"
 // instance: GPU-<uuid>/gi<id>.
 const instanceMark = "/gi"
 
-// InstanceID returns the hw.id of a MIG instance of a board.
+// BoardID returns the hw.id of a board. Exporters print the prefix of the UUID, or that of a
+// MIG device's; one that does not is brought into the same form.
+func BoardID(uuid string) string {
+	if strings.HasPrefix(uuid, "GPU-") || strings.HasPrefix(uuid, "MIG-") {
+		return uuid
+	}
+	return "GPU-" + uuid
+}
+
+// InstanceID returns the hw.id of a MIG instance of a board, or its name for people where
+// the board is given by name.
 func InstanceID(board, instance string) string { return board + instanceMark + instance }
 
 // BoardOf returns the hw.id of an instance's board, empty for a board.

@@ -136,12 +136,9 @@ func (d *device) info() DeviceInfo {
 }
 
 func (d *device) id() string {
-	id := d.key.uuid
-	if !strings.HasPrefix(id, "GPU-") && !strings.HasPrefix(id, "MIG-") {
-		id = "GPU-" + id
-	}
+	id := dcgm.BoardID(d.key.uuid)
 	if d.key.instance != "" {
-		id += "/gi" + d.key.instance
+		id = dcgm.InstanceID(id, d.key.instance)
 	}
 	return id
 }

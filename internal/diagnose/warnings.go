@@ -162,7 +162,7 @@ func list(devices []*device) string {
 		if name == "" {
 			name = d.id()
 		} else if d.key.instance != "" {
-			name += "/gi" + d.key.instance
+			name = dcgm.InstanceID(name, d.key.instance)
 		}
 		names = append(names, name)
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 )
 
 // Scope is what one series of a metric speaks of.
@@ -105,10 +107,10 @@ func (s *Series) Row(label func(string) string) (Row, bool) {
 
 // normalise adds the prefix that some exporters cut off.
 func normalise(gpu string) string {
-	if gpu == "" || strings.HasPrefix(gpu, "GPU-") || strings.HasPrefix(gpu, "MIG-") {
-		return gpu
+	if gpu == "" {
+		return ""
 	}
-	return "GPU-" + gpu
+	return dcgm.BoardID(gpu)
 }
 
 var (

@@ -1,6 +1,10 @@
 package attribution
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+)
 
 // Reason tells why an allocation cannot be joined with a device that telemetry
 // shows.
@@ -55,7 +59,7 @@ func newJoiner(devices map[string]Device, listed map[DRADevice]sliceDevice, inst
 	}
 	for _, i := range instances {
 		if i.MIGUUID != "" && i.UUID != "" && i.GPUInstance != "" {
-			note(j.written, i.MIGUUID, instanceID(i.UUID, i.GPUInstance))
+			note(j.written, i.MIGUUID, dcgm.InstanceID(i.UUID, i.GPUInstance))
 		}
 	}
 	for _, d := range devices {
@@ -90,8 +94,6 @@ func note[K comparable](m map[K]string, name K, id string) {
 	m[name] = id
 }
 
-func instanceID(board, instance string) string { return board + "/gi" + instance }
-
 // ref joins a device plugin's id.
 func (j *joiner) ref(d *DeviceRef) (string, Reason) {
 	board := d.UUID
@@ -103,7 +105,7 @@ func (j *joiner) ref(d *DeviceRef) (string, Reason) {
 	}
 	switch {
 	case board != "" && d.GPUInstance != "":
-		return instanceID(board, d.GPUInstance), Joined
+		return dcgm.InstanceID(board, d.GPUInstance), Joined
 	case d.MIGUUID != "":
 		return j.mig(d.MIGUUID)
 	case board != "":

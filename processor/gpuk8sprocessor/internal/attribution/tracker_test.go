@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
@@ -364,7 +365,7 @@ func nodeOf(pods int) (*Tracker, Sources, []Device) {
 		devices = append(devices, Device{ID: board, Name: fmt.Sprint("nvidia", g)})
 		for i := range 7 {
 			gi := fmt.Sprint(7 + i)
-			devices = append(devices, Device{ID: instanceID(board, gi), Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"})
+			devices = append(devices, Device{ID: dcgm.InstanceID(board, gi), Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"})
 			s.Listing.Containers = append(s.Listing.Containers, container(fmt.Sprintf("pod-%d", 7*g+i), DeviceRef{UUID: board, GPUInstance: gi}))
 		}
 	}

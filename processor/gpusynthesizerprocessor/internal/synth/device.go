@@ -187,15 +187,6 @@ type Row struct {
 	drop DropReason // why rows with these labels are not observations
 }
 
-// boardID returns the hw.id of a board. Exporters print the GPU- prefix; one
-// that does not is brought into the same form.
-func boardID(uuid string) string {
-	if len(uuid) >= 4 && (uuid[:4] == "GPU-" || uuid[:4] == "MIG-") {
-		return uuid
-	}
-	return "GPU-" + uuid
-}
-
 // Row resolves labels. target is the pod that the input's Resource names as the scrape
 // target, which is never a holder; federated says that a Prometheus stands between.
 func (s *Synthesizer) Row(labels *dcgm.Row, place Place, target dcgm.Holder, federated bool) *Row {
@@ -244,7 +235,7 @@ func (s *Synthesizer) Row(labels *dcgm.Row, place Place, target dcgm.Holder, fed
 	} else {
 		r.draOther = labels.Get(dcgm.RoleMIGUUID) != ""
 	}
-	r.device = s.device(place, boardID(labels.Get(dcgm.RoleUUID)), instance)
+	r.device = s.device(place, dcgm.BoardID(labels.Get(dcgm.RoleUUID)), instance)
 	if r.device == nil {
 		r.drop = DropDeviceLimit
 	}

@@ -196,7 +196,7 @@ func (r *reader) instance(id uint32) *instance {
 func instanceOf(board *Device, id uint32) Device {
 	text := strconv.FormatUint(uint64(id), 10)
 	return Device{
-		ID: board.ID + "/gi" + text, Parent: board.ID, Name: board.Name, Model: board.Model, Driver: board.Driver, Instance: text,
+		ID: dcgm.InstanceID(board.ID, text), Parent: board.ID, Name: board.Name, Model: board.Model, Driver: board.Driver, Instance: text,
 	}
 }
 
