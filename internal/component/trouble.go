@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Well is how long a trouble must be over until its return is said again. It is longer than
+// Well is the time without a trouble after which it is said again when it returns. It is longer than
 // the time between two scrapes, so that a trouble of each scrape is one trouble.
 const Well = 10 * time.Minute
 

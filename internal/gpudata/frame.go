@@ -141,7 +141,7 @@ type User struct {
 	// Strategy is gpu.sharing.strategy, empty where nothing is known of it.
 	Strategy   string
 	Allocation Allocation
-	// Samples are what is said of the user on this device: use, budget, power.
+	// Samples are the user's own series on this device: use, budget, power.
 	Samples Samples
 }
 

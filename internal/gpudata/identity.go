@@ -54,7 +54,7 @@ type Description struct {
 	// Profile, Instance and MIGUUID are a MIG instance's: gpu.mig.profile,
 	// gpu.mig.gpu_instance.id, gpu.mig.uuid.
 	Profile, Instance, MIGUUID string
-	// Allocation is what the device's own series say of a ResourceClaim.
+	// Allocation is the ResourceClaim that the device's own series name.
 	Allocation Allocation
 }
 

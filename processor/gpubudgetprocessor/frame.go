@@ -100,7 +100,7 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// deviceOf returns what a frame says of a device's memory.
+// deviceOf returns the memory of a device as the frame has it.
 func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 	d := &budget.Device{
 		Of: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Minor: minorOf(f.Name), Known: f.HoldersKnown,

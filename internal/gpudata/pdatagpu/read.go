@@ -66,9 +66,9 @@ type resourceKey struct {
 	holder gpudata.Holder
 }
 
-// Read returns the frames of a batch, which it leaves as it is. wants says of which metrics
-// of the table the caller uses samples; the others only tell which devices there are and
-// what describes them.
+// Read returns the frames of a batch and does not change the batch. wants selects the metrics
+// whose samples the caller uses; other metrics only tell which devices there are and describe
+// them.
 //
 // The device series that gpu_k8s repeats under a holder are not read again.
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
@@ -312,9 +312,9 @@ func (in *input) frame(time int64) *gpudata.Frame {
 	return f
 }
 
-// describe takes over what a point says of its device: once a frame, since all its points
-// say the same. Those of a holder speak of the holder's allocation, and a series of the
-// device itself goes before them.
+// describe reads the description of a device from a point, once a frame: all points of a
+// device have the same one. A series of the device itself goes before one of a holder, whose
+// allocation is the holder's.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	own := r == ofDevice || r == ofClients || r == ofProcessCount
 	if d.Observed || !own && in.batch.described[d] {

@@ -187,8 +187,8 @@ func (w *Writer) output(f *gpudata.Frame, h gpudata.Holder) *output {
 	return o
 }
 
-// resource returns the Resource of a holder, or of the place for nobody. What the batch
-// says of the place beside its identity, a new Resource of a holder says too.
+// resource returns the Resource of a holder, or of the place for nobody. A new Resource of a
+// holder gets all attributes of the place's Resource.
 func (w *Writer) resource(key resourceKey) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {
