@@ -15,8 +15,12 @@ type Frame struct {
 	Host string
 	// Time is in nanoseconds since the epoch, above 0.
 	Time int64
+	// Scope is who made the samples that name no other scope.
+	Scope Scope
 	// Devices are added by Device and Append alone.
 	Devices []*DeviceFrame
+	// Attribution is how gpu_k8s has decided who holds the devices, nil before it has.
+	Attribution *Attribution
 
 	byID map[string]*DeviceFrame // nil until somebody asks
 }
@@ -68,6 +72,30 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
+// Came makes everything in a frame what came in, so that what a component adds is told from
+// it.
+func (f *Frame) Came() {
+	f.each((*Samples).Came)
+}
+
+// Settle makes a scope the maker of what was added since the frame came in, but for disabled
+// metrics, which are taken out.
+func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
+	f.each(func(s *Samples) { s.settle(scope, disabled) })
+}
+
+func (f *Frame) each(do func(*Samples)) {
+	for _, d := range f.Devices {
+		do(&d.Samples)
+		for _, u := range d.Users {
+			do(&u.Samples)
+		}
+		for _, p := range d.Processes {
+			do(&p.Samples)
+		}
+	}
+}
+
 // Sort orders devices by id, users by holder and processes by PID, so that what is made of
 // a frame does not depend on the order of its points.
 func (f *Frame) Sort() {
@@ -82,8 +110,8 @@ func (f *Frame) Sort() {
 type DeviceFrame struct {
 	Device Device
 	Description
-	// Observed says that the device has a series of its own in the frame; false for one
-	// that only holders or processes name.
+	// Observed says that the device has a series of its own with a value in the frame; false
+	// for one that only holders or processes name, or whose series end here.
 	Observed bool
 	// Samples are the device's own series.
 	Samples Samples
@@ -92,6 +120,10 @@ type DeviceFrame struct {
 	// HoldersKnown says that somebody spoke of who holds the device: no holder among
 	// Users then means nobody. Without it, it is not known.
 	HoldersKnown bool
+	// Sharers are the users under whom series of the device are repeated, each once: see
+	// [Frame.Share]. Repeated is how many of the samples they get, the first ones.
+	Sharers  []*User
+	Repeated int
 	// Processes are those on the device. Listed says that all were listed and Count how
 	// many there are, which is more than Processes where some had no value.
 	Processes []*Process
@@ -103,7 +135,7 @@ type DeviceFrame struct {
 func (d *DeviceFrame) Reset() {
 	*d = DeviceFrame{
 		Device: d.Device, Description: d.Description,
-		Samples: Samples{list: d.Samples.list[:0]}, Users: d.Users[:0], Processes: d.Processes[:0],
+		Samples: Samples{list: d.Samples.list[:0]}, Users: d.Users[:0], Sharers: d.Sharers[:0], Processes: d.Processes[:0],
 	}
 }
 
@@ -170,12 +202,14 @@ type Sample struct {
 	Value float64
 	// Ended says that the series ends here: there is no value.
 	Ended bool
+	// Scope is who made the sample, 0 for the frame's.
+	Scope Scope
 }
 
-// Attr is an attribute of a sample: a text, or true.
+// Attr is an attribute of a sample. Its value is one that a pcommon.Value can have.
 type Attr struct {
-	Key, Text string
-	True      bool
+	Key   string
+	Value any
 }
 
 // Samples are the samples of one device, user or process. It tells those that a component
@@ -197,8 +231,34 @@ func (s *Samples) Grow(n int) { s.list = slices.Grow(s.list, n) }
 // Add adds a sample.
 func (s *Samples) Add(v Sample) { s.list = append(s.list, v) }
 
+// AddHighest adds a sample. A series keeps the highest of its values.
+func (s *Samples) AddHighest(v Sample) {
+	for i := range s.list {
+		if x := &s.list[i]; x.Metric == v.Metric && x.Own == v.Own {
+			if x.Ended || !v.Ended && v.Value > x.Value {
+				*x = v
+			}
+			return
+		}
+	}
+	s.Add(v)
+}
+
 // Came makes all samples so far ones that came in.
 func (s *Samples) Came() { s.came = len(s.list) }
+
+// settle makes a scope the maker of the samples that were added, but for those of disabled
+// metrics, which are taken out.
+func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
+	kept := s.list[:s.came]
+	for _, v := range s.list[s.came:] {
+		if !disabled[v.Metric] {
+			v.Scope = scope
+			kept = append(kept, v)
+		}
+	}
+	s.list = kept
+}
 
 // Get returns the value of a series; false when it has none. Of several it is the highest:
 // a metric that rows repeat differs only by when the exporter read it.

@@ -65,7 +65,8 @@ type Allocation struct {
 	ShareID                       string
 }
 
-// Complete fills in the texts that d lacks from o.
+// Complete fills in the texts that d lacks from o. Of an allocation that is what the DRA
+// driver calls the device: by which claim it is held differs between its holders.
 func (d *Description) Complete(o *Description) {
 	for _, t := range [...]struct {
 		to   *string
@@ -85,9 +86,19 @@ func (d *Description) Complete(o *Description) {
 			*t.to = t.from
 		}
 	}
-	if d.Allocation == (Allocation{}) {
-		d.Allocation = o.Allocation
+	d.Allocation.complete(&o.Allocation)
+}
+
+// complete fills in what the DRA driver calls the device.
+func (a *Allocation) complete(o *Allocation) {
+	if a.Device == "" {
+		a.Driver, a.Pool, a.Device = o.Driver, o.Pool, o.Device
 	}
+}
+
+// Compare orders allocations by claim, request and share.
+func (a Allocation) Compare(o Allocation) int {
+	return cmp.Or(strings.Compare(a.Claim, o.Claim), strings.Compare(a.Request, o.Request), strings.Compare(a.ShareID, o.ShareID))
 }
 
 // Holder is who holds a device: a container in a pod, or a pod whose container is not
@@ -123,7 +134,9 @@ func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
 	switch {
-	case h.InPod() || o.InPod():
+	case h.InPod() != o.InPod():
+		return false
+	case h.InPod():
 		return h.Namespace == o.Namespace && h.Pod == o.Pod && h.Container == o.Container && alike(h.UID, o.UID)
 	case h.Job != "" || o.Job != "":
 		return h.Job == o.Job
@@ -150,6 +163,14 @@ func (h Holder) Fits(o Holder) bool {
 		return false
 	}
 	return h.Container == "" || o.Container == "" || h.Container == o.Container
+}
+
+// PartOf reports whether o says all that h says of a holder.
+func (h Holder) PartOf(o Holder) bool {
+	part := func(a, b string) bool { return a == "" || a == b }
+	return !h.IsZero() &&
+		part(h.Namespace, o.Namespace) && part(h.Pod, o.Pod) && part(h.UID, o.UID) && part(h.Container, o.Container) &&
+		part(h.Name, o.Name) && part(h.ID, o.ID) && part(h.Job, o.Job)
 }
 
 // Compare orders holders: by pod, container, UID, then those outside pods.

@@ -15,6 +15,17 @@ func TestADeviceIsTheSameWhereverItCameFrom(t *testing.T) {
 	assert.Equal(t, place, d.Place())
 }
 
+func TestAHolderIsPartOfOneOfWhomMoreIsKnown(t *testing.T) {
+	pod := Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "main"}
+	for _, part := range []Holder{pod, {UID: "u"}, {Namespace: "ns", Pod: "a", Container: "main"}, {Namespace: "ns", Pod: "a", UID: "u"}} {
+		assert.True(t, part.PartOf(pod), part)
+		assert.Equal(t, part == pod, pod.PartOf(part), "more is not part of less: %v", part)
+	}
+	for _, other := range []Holder{{}, {UID: "v"}, {Namespace: "ns", Pod: "a", Container: "side"}, {Name: "main"}} {
+		assert.False(t, other.PartOf(pod), other)
+	}
+}
+
 func TestHoldersAreTheSame(t *testing.T) {
 	pod := Holder{Namespace: "ns", Pod: "a", UID: "u", Container: "main"}
 	for name, tt := range map[string]struct {
@@ -35,6 +46,7 @@ func TestHoldersAreTheSame(t *testing.T) {
 		"plain containers of two names":          {Holder{Name: "x"}, Holder{Name: "y"}, false, false},
 		"a job":                                  {Holder{Job: "7"}, Holder{Job: "7"}, true, true},
 		"two jobs":                               {Holder{Job: "7"}, Holder{Job: "8"}, false, false},
+		"a pod by its UID alone and nobody":      {Holder{UID: "u"}, Holder{}, false, false},
 		"nobody is no part of somebody":          {Holder{}, pod, false, false},
 		"nobody is no part of a plain container": {Holder{}, Holder{Name: "x"}, false, false},
 	} {

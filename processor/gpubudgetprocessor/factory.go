@@ -6,8 +6,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/collector/processor/processorhelper"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 )
 
@@ -30,9 +30,7 @@ func createMetrics(
 	if err != nil {
 		return nil, err
 	}
-	return processorhelper.NewMetrics(ctx, set, cfg, next, p.processMetrics,
-		processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}), // see pdatagpu.Owned
-		processorhelper.WithStart(p.start),
-		processorhelper.WithShutdown(p.shutdown),
-	)
+	return pdatagpu.NewProcessor(set, p.scope, next, pdatagpu.Functions{
+		Start: p.start, Shutdown: p.shutdown, Takes: pdatagpu.TakesFrames, Process: p.process,
+	})
 }

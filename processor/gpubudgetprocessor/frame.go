@@ -66,7 +66,7 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 	cut := map[string]bool{} // boards that are cut into instances
 	var devices []*gpudata.DeviceFrame
 	for _, d := range f.Devices {
-		if len(d.Samples.All()) > 0 || len(d.Users) > 0 || d.HoldersKnown {
+		if speaksOfMemory(d) {
 			devices = append(devices, d)
 			cut[d.Parent] = true
 		}
@@ -98,6 +98,14 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 			addDevice(d)
 		}
 	}
+}
+
+// speaksOfMemory reports whether a frame says something of a device's memory or of its holders.
+func speaksOfMemory(d *gpudata.DeviceFrame) bool {
+	isUsed := func(s gpudata.Sample) bool { return used[s.Metric] }
+	return d.HoldersKnown || slices.ContainsFunc(d.Samples.All(), isUsed) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
+		return u.Holds || slices.ContainsFunc(u.Samples.All(), isUsed)
+	})
 }
 
 // deviceOf returns the memory of a device as the frame has it.
@@ -205,9 +213,9 @@ var (
 
 func init() {
 	for s := range sourceAttrs {
-		sourceAttrs[s] = []gpudata.Attr{{Key: signal.BudgetSource, Text: budget.Source(s).String()}}
+		sourceAttrs[s] = []gpudata.Attr{{Key: signal.BudgetSource, Value: budget.Source(s).String()}}
 	}
 	for r := range reasonAttrs {
-		reasonAttrs[r] = []gpudata.Attr{{Key: signal.Reason, Text: budget.Reason(r).String()}}
+		reasonAttrs[r] = []gpudata.Attr{{Key: signal.Reason, Value: budget.Reason(r).String()}}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
@@ -153,4 +154,11 @@ func render(md pmetric.Metrics, added bool) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(append(lines, ""), "\n")
+}
+
+// processMetrics lets the processor work on a batch.
+func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+	a := &pdatagpu.Arrival{Metrics: md}
+	_, err := p.process(ctx, a)
+	return a.Metrics, err
 }

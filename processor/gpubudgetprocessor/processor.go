@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -14,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
@@ -44,7 +44,7 @@ type gpuBudget struct {
 	foreign   map[string]ranked
 	tolerance budget.Tolerance
 	acquire   func() (*kube.Cache, error)
-	scope     pdatagpu.Scope
+	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
 	mu      sync.Mutex
@@ -73,7 +73,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		foreign:   cfg.foreign(),
 		tolerance: budget.Tolerance{Process: cfg.Tolerance.Process, Ratio: cfg.Tolerance.Ratio},
 		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
-		scope:     pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version},
+		scope:     gpudata.NewScope(scopeName, set.BuildInfo.Version),
 		disabled:  map[*signal.Metric]bool{},
 		drift:     newDriftReport(cfg),
 		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
@@ -156,18 +156,17 @@ func (p *gpuBudget) shutdown(ctx context.Context) error {
 // and between two writes to the storage.
 const sweepEvery = time.Minute
 
-// processMetrics adds budgets, usage and states to the batch. What is in it
+// process adds budgets, usage and states to the batch. What is in it
 // stays as it is.
-func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	md = pdatagpu.Owned(md)
 	now := time.Now()
-	p.order.Batch(md, now)
+	p.order.Batch(a.Metrics, now)
 	p.pods.refresh()
-	batch := pdatagpu.Read(md, func(m *signal.Metric) bool { return used[m] })
+	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
 	copy(p.dropped[:], batch.Dropped[:])
-	p.rows(md, now)
+	p.rows(a.Metrics, now)
 	for _, f := range batch.Frames {
 		p.lists(f, now)
 	}
@@ -186,7 +185,7 @@ func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pme
 	}
 	p.limit.Refused(p.set.Logger, now, p.drift.refused+p.dropped[noRoom])
 	p.report(ctx)
-	return md, nil
+	return a.Frames, nil
 }
 
 // report counts what became of the batch.

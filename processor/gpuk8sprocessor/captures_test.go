@@ -65,7 +65,8 @@ func TestRecordedOutputs(t *testing.T) {
 				if metric == signal.GPUDeviceHolder.Name {
 					holders++
 				}
-				if _, ours := p.series[metric]; ours && text(resource, signal.K8sPodName) != "" {
+				used := strings.HasPrefix(metric, "k8s.container.gpu.") // by the container
+				if !used && metric != signal.GPUDeviceHolder.Name && text(resource, signal.K8sPodName) != "" {
 					k := [2]string{points.Text(resource, signal.HostName), text(attrs, signal.HardwareID)}
 					if copies[k] == nil {
 						copies[k] = map[string]int{}

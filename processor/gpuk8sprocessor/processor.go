@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/collector/processor/processorhelper"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -20,19 +19,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// gpuK8s is the pdata shell around the attribution package.
+const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+
+// gpuK8s is the shell around the attribution package.
 type gpuK8s struct {
 	cfg       *Config
-	version   string
 	telemetry *metadata.TelemetryBuilder
 	tracker   *attribution.Tracker
-	processes *attribution.ProcessLog[nodeKey]
+	processes *attribution.ProcessLog
 	sources   *sources
-	series    map[string]bool
-	// accelerators are cAdvisor's metrics by what they are made of.
-	accelerators map[string]*signal.Metric
-	dropped      [numDropReasons]metric.AddOption
-	order        *misplaced.Check
+	// attribution says which metrics are disabled.
+	attribution gpudata.Attribution
+	dropped     [numDropReasons]metric.AddOption
+	order       *misplaced.Check
 
 	shutdownOnce sync.Once
 }
@@ -42,19 +41,23 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 	if err != nil {
 		return nil, err
 	}
+	scope := gpudata.NewScope(scopeName, set.BuildInfo.Version)
 	p := &gpuK8s{
 		cfg:       cfg,
-		version:   set.BuildInfo.Version,
 		telemetry: tb,
 		tracker: attribution.New(attribution.Options{
 			History: history,
 			Grace:   cfg.grace(),
 			Drivers: cfg.Sources.DRA.Drivers,
 		}),
-		processes:    attribution.NewProcessLog[nodeKey](history),
-		series:       repeated(cfg),
-		accelerators: accelerators(cfg),
-		order:        misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
+		processes:   attribution.NewProcessLog(history),
+		attribution: gpudata.Attribution{Scope: scope, Disabled: map[*signal.Metric]bool{}},
+		order:       misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
+	}
+	for _, m := range emitted() {
+		if !cfg.enabled(m) {
+			p.attribution.Disabled[m] = true
+		}
 	}
 	for r := range p.dropped {
 		p.dropped[r] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", dropReason(r).String())))
@@ -94,24 +97,20 @@ func (p *gpuK8s) shutdown(context.Context) error {
 	return nil
 }
 
-// processMetrics adds the container series to the batch.
-func (p *gpuK8s) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
-	md = pdatagpu.Owned(md)
-	p.order.Batch(md, time.Now())
-	b := newBatch(p)
-	b.read(md)
-	b.decide()
-	b.write(md)
-	for r, n := range b.dropped {
+// process adds who holds the devices to the batch, and the container series.
+func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+	now := time.Now()
+	p.order.Batch(a.Metrics, now)
+	batch := a.ReadWithEnds(func(m *signal.Metric) bool { return used[m] })
+	counted := p.attribute(batch.Frames, now)
+	batch.Holdings(&p.attribution)
+	for r, n := range counted.dropped {
 		if n > 0 {
 			p.telemetry.ProcessorGpuK8sPointsDropped.Add(ctx, n, p.dropped[r])
 		}
 	}
-	if b.unknown > 0 {
-		p.telemetry.ProcessorGpuK8sProcessPointsUnknown.Add(ctx, b.unknown)
+	if counted.unknown > 0 {
+		p.telemetry.ProcessorGpuK8sProcessPointsUnknown.Add(ctx, counted.unknown)
 	}
-	if md.ResourceMetrics().Len() == 0 {
-		return md, processorhelper.ErrSkipProcessingData
-	}
-	return md, nil
+	return a.Frames, nil
 }

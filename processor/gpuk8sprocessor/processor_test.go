@@ -146,7 +146,7 @@ func TestABatchWithoutDevicesLeavesAsItCame(t *testing.T) {
 // holders outside Kubernetes get none.
 func TestHoldersOutsideKubernetesPassAndGetNoDeviceSeries(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-	md := parse(t, []string{"GPU-1 hw.power=5", "GPU-2 hw.power=6"}, 0)
+	md := parse(t, []string{"GPU-1 hw.power=5", "GPU-2 hw.power=6"}, 10*time.Second)
 	for key, value := range map[string]string{signal.ContainerName: "trainer", signal.HPCJobID: "4711"} {
 		rm := md.ResourceMetrics().AppendEmpty()
 		rm.Resource().Attributes().PutStr(signal.K8sNodeName, "n1")
@@ -154,6 +154,7 @@ func TestHoldersOutsideKubernetesPassAndGetNoDeviceSeries(t *testing.T) {
 		ms := rm.ScopeMetrics().AppendEmpty().Metrics()
 		for _, s := range []*signal.Metric{signal.GPUDeviceHolder, signal.K8sContainerGPUMemoryUsage} {
 			dp := points.Begin(ms.AppendEmpty(), s).AppendEmpty()
+			dp.SetTimestamp(10e9)
 			dp.SetIntValue(1)
 			dp.Attributes().PutStr(signal.HardwareID, lengthen("GPU-1"))
 		}
@@ -171,7 +172,7 @@ func TestAnEmptiedBatchIsNotHandedOn(t *testing.T) {
 	sink := &consumertest.MetricsSink{}
 	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, sink)
 	require.NoError(t, err)
-	md := parse(t, []string{"pod=ns/a/c GPU-1 k8s.container.gpu.memory.usage=5"}, 0)
+	md := parse(t, []string{"pod=ns/a/c GPU-1 k8s.container.gpu.memory.usage=5"}, 10*time.Second)
 	require.NoError(t, p.ConsumeMetrics(t.Context(), md))
 	assert.Empty(t, sink.AllMetrics())
 }
@@ -237,9 +238,8 @@ func TestBatchesMayComeFromSeveralReceiversAtOnce(t *testing.T) {
 func TestNothingComesTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-		p.accelerators = accelerators(&Config{Metrics: base.Metrics{
-			signal.ContainerAcceleratorMemoryUsed.Name: {Enabled: new(true)}, signal.ContainerAcceleratorDutyCycle.Name: {Enabled: new(true)},
-		}})
+		delete(p.attribution.Disabled, signal.ContainerAcceleratorMemoryUsed)
+		delete(p.attribution.Disabled, signal.ContainerAcceleratorDutyCycle)
 		ids := []string{"GPU-1", "GPU-2", "GPU-2/gi7", "GPU-2/gi8"}
 		containers := map[string]attribution.ContainerResources{}
 		for range rapid.IntRange(0, 6).Draw(rt, "held") {
@@ -320,7 +320,7 @@ func TestNothingComesTwice(t *testing.T) {
 							rt.Fatalf("twice: %s\n%s", key, render(md))
 						}
 						seen[key] = true
-						if text(attrs, signal.K8sPodName) == "" && m.Name() != signal.GPUSharingClients.Name && processMetric(m.Name()) == nil {
+						if text(attrs, signal.K8sPodName) == "" && m.Name() != signal.GPUSharingClients.Name && !strings.HasPrefix(m.Name(), "process.") {
 							kept++
 						}
 					}
@@ -331,6 +331,18 @@ func TestNothingComesTwice(t *testing.T) {
 			rt.Fatalf("%d of %d device points left:\n%s", kept, device, render(md))
 		}
 	})
+}
+
+// A gateway may have the processor behind agents that have it.
+func TestASecondProcessorAddsNothing(t *testing.T) {
+	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	held(p, time.Unix(5, 0), map[string]string{"MIG-GPU-1/7/0": "a", "MIG-GPU-1/8/0": "b", "GPU-2": "a"})
+	md := process(t, p, "GPU-1 hw.power=100", "GPU-1/gi7 gpu.engine.active=0.5", "GPU-1/gi8 gpu.engine.active=stale", "GPU-2 hw.power=50", "GPU-3 hw.power=20",
+		"pod=ns/a/c GPU-2 k8s.container.gpu.memory.usage=1000 team=x")
+	want := render(md)
+	md, err := p.processMetrics(t.Context(), md)
+	require.NoError(t, err)
+	assert.Equal(t, want, render(md))
 }
 
 // nodeBatch is what the synthesizer makes of one scrape of 8 boards with 7

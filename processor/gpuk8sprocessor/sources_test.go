@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
@@ -67,7 +68,7 @@ func asking(t *testing.T, kubelet *kubelettest.Kubelet, host component.Host, set
 	return p
 }
 
-func holders(p *gpuK8s, id string) []attribution.Holder {
+func holders(p *gpuK8s, id string) []attribution.Holding {
 	now := time.Now().UnixNano()
 	return attribution.Decide(p.tracker.Lookup(lengthen(id), now), now, nil, nil, false).Holders
 }
@@ -307,22 +308,23 @@ func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 		}),
 		claim("a-extended", result("container-0-request-0", "gpu-2"), resourcev1.DeviceRequest{Name: "container-0-request-0"}),
 	)
-	want := func(container, claim, class, request, device, share string) attribution.Holder {
-		return attribution.NewHolder(
-			attribution.Identity{Namespace: "ns", Pod: "a", UID: "uid-a", Container: container},
-			attribution.Allocation{
+	want := func(container, claim, class, request, device, share string) attribution.Holding {
+		return attribution.Holding{
+			Holder: gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a", Container: container},
+			Allocation: gpudata.Allocation{
 				Claim: claim, ClaimUID: "uid-of-claim", Class: class, Request: request, ShareID: share,
-				DRADevice: attribution.DRADevice{Driver: "gpu.nvidia.com", Pool: "n1", Device: device},
-			})
+				Driver: "gpu.nvidia.com", Pool: "n1", Device: device,
+			},
+		}
 	}
-	for id, h := range map[string]attribution.Holder{
+	for id, h := range map[string]attribution.Holding{
 		"GPU-1": want("main", "a-mine-x7", "big.example.com", "gpu/big", "gpu-0", ""),
 		"GPU-2": want("side", "claim-shared", "gpu.nvidia.com", "gpu", "gpu-1", "uid-a"),
 		"GPU-3": want("main", "a-extended", "", "container-0-request-0", "gpu-2", ""),
 	} {
 		got := holders(p, id)
 		require.Len(t, got, 1, id)
-		assert.Equal(t, h.Identity, got[0].Identity)
+		assert.Equal(t, h.Holder, got[0].Holder)
 		assert.Equal(t, h.Allocation, got[0].Allocation)
 		assert.False(t, got[0].At(created.Add(-time.Second).UnixNano()), "before the pod was there")
 	}
@@ -353,7 +355,7 @@ func TestProcessesAreFoundInTheCacheOfPods(t *testing.T) {
 	})
 	user, known := p.tracker.Container("uid-a", "c1")
 	assert.True(t, known)
-	assert.Equal(t, attribution.Identity{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "main"}, user)
+	assert.Equal(t, gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "main"}, user)
 }
 
 func TestTheNodesLabelAndSchedulersAnnotationsAreRead(t *testing.T) {

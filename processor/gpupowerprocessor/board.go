@@ -201,10 +201,10 @@ func (d *device) attach(to *split.Device, l *processList) {
 // how says how power was shared out.
 func how(s split.Source, estimated bool) (attrs []gpudata.Attr) {
 	if s != split.None {
-		attrs = append(attrs, gpudata.Attr{Key: signal.PowerSource, Text: s.String()})
+		attrs = append(attrs, gpudata.Attr{Key: signal.PowerSource, Value: s.String()})
 	}
 	if estimated {
-		attrs = append(attrs, gpudata.Attr{Key: signal.PowerEstimated, True: true})
+		attrs = append(attrs, gpudata.Attr{Key: signal.PowerEstimated, Value: true})
 	}
 	return attrs
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -37,7 +36,7 @@ type gpuPower struct {
 	kindNames [idle.NumKinds]metric.RecordOption
 	idle      idle.Table
 	split     split.Options
-	scope     pdatagpu.Scope
+	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
 	mu     sync.Mutex
@@ -67,7 +66,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: tb,
 		idle:     cfg.Idle.table(),
 		split:    split.Options{WeighSlices: cfg.Weighting == weightingSlices},
-		scope:    pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version},
+		scope:    gpudata.NewScope(scopeName, set.BuildInfo.Version),
 		disabled: map[*signal.Metric]bool{},
 		places:   map[string]*place{},
 		shared:   map[string]bool{},
@@ -93,16 +92,15 @@ func with(key, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
 
-// processMetrics adds the power of boards, instances, containers and processes
+// process adds the power of boards, instances, containers and processes
 // to the batch. What is in it stays as it is.
-func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	now := time.Now()
-	md = pdatagpu.Owned(md)
-	p.order.Batch(md, now)
-	batch := pdatagpu.Read(md, func(m *signal.Metric) bool { return used[m] })
+	p.order.Batch(a.Metrics, now)
+	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
 	for _, f := range batch.Frames {
 		p.frame(f, batch, now)
 	}
@@ -111,7 +109,7 @@ func (p *gpuPower) processMetrics(ctx context.Context, md pmetric.Metrics) (pmet
 	p.save(ctx)
 	p.limit.Refused(p.logger, now, p.refused)
 	p.report(ctx, batch)
-	return md, nil
+	return a.Frames, nil
 }
 
 // frame shares out the power of every board that was measured at one moment.

@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadatatest"
@@ -191,7 +192,7 @@ func TestListsOfProcessesAreBoundedAndForgotten(t *testing.T) {
 		require.NoError(t, err)
 		send := func(text string) {
 			t.Helper()
-			_, err := p.processMetrics(t.Context(), parse(t, text, false))
+			_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: parse(t, text, false)})
 			require.NoError(t, err)
 		}
 		for i := range 5 {

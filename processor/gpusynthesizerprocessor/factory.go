@@ -6,7 +6,6 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/collector/processor/processorhelper"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -31,9 +30,7 @@ func createMetrics(
 	if err != nil {
 		return nil, err
 	}
-	return processorhelper.NewMetrics(ctx, set, cfg, pdatagpu.Behind(next), p.processMetrics,
-		processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}), // see pdatagpu.Owned
-		processorhelper.WithStart(p.start),
-		processorhelper.WithShutdown(p.shutdown),
-	)
+	return pdatagpu.NewProcessor(set, p.scope, next, pdatagpu.Functions{
+		Start: p.start, Shutdown: p.shutdown, Takes: p.takes, Process: p.process, Release: p.release,
+	})
 }

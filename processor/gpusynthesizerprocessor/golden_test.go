@@ -222,12 +222,8 @@ func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric
 func runHandedOver(t *testing.T, dir string, scrapes []scrapeText) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
-	sender := pdatagpu.NewSender(zap.NewNop(), true)
-	send := func(rows *pdatagpu.Rows) {
-		require.NoError(t, sender.Send(t.Context(), p, rows, pmetric.NewMetrics, func(md pmetric.Metrics) {
-			rows.Write(md, func(*exposition.Metric) bool { return true })
-		}))
-	}
+	sender := pdatagpu.NewSender(zap.NewNop(), zap.DebugLevel, true)
+	send := func(rows *pdatagpu.Rows) { require.NoError(t, sender.Send(t.Context(), p, rows, pmetric.NewMetrics())) }
 	send(&pdatagpu.Rows{}) // as metrics, which accepts the link
 	parser := exposition.NewParser()
 	for _, s := range scrapes {

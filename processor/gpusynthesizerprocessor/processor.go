@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/collector/processor/processorhelper"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
@@ -22,6 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -41,8 +41,7 @@ type gpuSynthesizer struct {
 	core  *synth.Synthesizer
 	rows  rowCache
 	sets  ageing[*exposition.LabelSet, *setRow]
-	taker *pdatagpu.Taker
-	out   pdatagpu.Writer
+	scope gpudata.Scope
 	known int64 // devices last reported
 	began time.Time
 	told  bool // that a GPU has two sources
@@ -73,16 +72,9 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		}),
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
 		sets:    newAgeing[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
-		out:     pdatagpu.Writer{Scope: pdatagpu.Scope{Name: scopeName, Version: set.BuildInfo.Version}},
+		scope:   gpudata.NewScope(scopeName, set.BuildInfo.Version),
 		began:   time.Now(),
 		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
-	}
-	p.taker, err = pdatagpu.NewTaker(set, func(payload any) bool {
-		_, rows := payload.(*pdatagpu.Rows)
-		return rows && cfg.Raw != rawKeep
-	})
-	if err != nil {
-		return nil, err
 	}
 	for r := range p.reasons {
 		p.reasons[r] = metric.WithAttributeSet(attribute.NewSet(
@@ -125,15 +117,14 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// processMetrics replaces the DCGM metrics of the batch by the samples made of
+// process replaces the DCGM metrics of the batch by the samples made of
 // them. Everything else stays as it is.
-func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	now := time.Now()
-	rows, _ := p.taker.Take(ctx, md).(*pdatagpu.Rows)
-	md = pdatagpu.Owned(md)
+	md := a.Metrics
 	p.rows.age(now)
 	p.sets.age(now)
 	p.core.Arrived(now.Sub(p.began))
@@ -169,16 +160,29 @@ func (p *gpuSynthesizer) processMetrics(ctx context.Context, md pmetric.Metrics)
 		return rm.ScopeMetrics().Len() == 0
 	})
 
-	if rows != nil {
-		unknown += p.take(ctx, rows, md)
+	if a.Rows != nil {
+		unknown += p.take(a.Rows, md)
 	}
-	p.out.Write(p.core.Flush(), md)
+	frames := p.core.Flush()
+	for _, f := range frames {
+		f.Scope = p.scope
+	}
 	p.save(ctx)
 	p.report(ctx, unknown, now)
-	if md.ResourceMetrics().Len() == 0 {
-		return md, processorhelper.ErrSkipProcessingData
-	}
-	return md, nil
+	return frames, nil
+}
+
+// takes reports whether rows can be taken: metrics that are kept are metrics.
+func (p *gpuSynthesizer) takes(payload pdatagpu.Payload) bool {
+	_, rows := payload.(*pdatagpu.Rows)
+	return rows && p.cfg.Raw != rawKeep
+}
+
+// release lets the core use the memory of frames again.
+func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.core.Release(frames)
 }
 
 // receiverScope is the scope of what the dcgm receiver hands on.

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -245,7 +246,7 @@ func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 		require.NoError(t, err)
 		for minute := range 24 * 60 {
 			text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",pod=\"job-%d\"} 1\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-2\"} 1", minute)
-			_, err := p.processMetrics(t.Context(), onPoints(scrape{int64(60 * minute), parse(t, text)}))
+			_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: onPoints(scrape{int64(60 * minute), parse(t, text)})})
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(p.rows.recent)+len(p.rows.old), int(2*maxAge/time.Minute)+2, "after %d minutes", minute)
 			time.Sleep(time.Minute)

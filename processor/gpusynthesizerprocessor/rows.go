@@ -1,8 +1,6 @@
 package gpusynthesizerprocessor
 
 import (
-	"context"
-
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
@@ -30,8 +28,8 @@ type exposedField struct {
 
 // take takes rows that a receiver handed over, and adds those that are none of ours to the
 // batch. It returns how many have names of DCGM's that the catalogue does not know.
-func (p *gpuSynthesizer) take(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) (unknown int64) {
-	came, foreign := 0, false
+func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown int64) {
+	foreign := false
 	for _, set := range rows.Sets {
 		e := p.set(rows, set)
 		source := p.core.Source(e.target, false)
@@ -55,12 +53,10 @@ func (p *gpuSynthesizer) take(ctx context.Context, rows *pdatagpu.Rows, md pmetr
 				foreign = true
 			}
 		}
-		came += len(set.Samples)
 	}
 	if foreign {
 		rows.Write(md, func(m *exposition.Metric) bool { return !isOurs(m.Name) })
 	}
-	p.taker.Count(ctx, came)
 	return unknown
 }
 

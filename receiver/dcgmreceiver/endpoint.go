@@ -124,9 +124,7 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	}
 	rows := e.batches.rows(a.scrape, ts)
 	obsCtx := r.obs.StartMetricsOp(consuming)
-	err := r.sender.Send(obsCtx, r.next, rows,
-		func() pmetric.Metrics { return e.batches.up(a.scrape, e.urlFull, ts) },
-		func(md pmetric.Metrics) { rows.Write(md, everyMetric) })
+	err := r.sender.Send(obsCtx, r.next, rows, e.batches.up(a.scrape, e.urlFull, ts))
 	r.obs.EndMetricsOp(obsCtx, obsFormat, 1+a.scrape.Samples, err)
 }
 

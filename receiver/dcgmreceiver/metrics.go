@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
@@ -40,7 +41,7 @@ func (b batchBuilder) up(scrape *exposition.Scrape, url string, ts pcommon.Times
 
 // rows returns what a scrape says of devices: every label set but the exporter's own.
 func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pdatagpu.Rows {
-	rows := &pdatagpu.Rows{Scope: pdatagpu.Scope{Name: metadata.ScopeName, Version: b.version}, Time: ts}
+	rows := &pdatagpu.Rows{Scope: gpudata.NewScope(metadata.ScopeName, b.version), Time: ts}
 	if b.nodeOnSamples {
 		rows.Node = b.node
 	}

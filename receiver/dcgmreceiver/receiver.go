@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
@@ -69,7 +70,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
-		sender:    pdatagpu.NewSender(set.Logger, cfg.HandOver),
+		sender:    pdatagpu.NewSender(set.Logger, zap.InfoLevel, cfg.HandOver),
 	}
 	for i, text := range cfg.Endpoints {
 		u, err := parseEndpoint(string(text))

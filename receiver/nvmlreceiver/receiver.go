@@ -125,7 +125,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 			Now:          time.Now,
 		}),
 		owners: cgroup.NewReader(cfg.ProcRoot),
-		out:    pdatagpu.Writer{Scope: pdatagpu.Scope{Name: metadata.ScopeName, Version: set.BuildInfo.Version}},
+		out:    pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
 		place:  gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
 
 		allProcesses: allProcesses,

@@ -105,8 +105,8 @@ func seriesOf(md pmetric.Metrics) []string {
 
 func TestSamplesAreTheSameWhateverStandsBetween(t *testing.T) {
 	const (
-		handed = "What is scraped is handed to the next processor"
-		sent   = "What is scraped is sent to the next processor as metrics"
+		handed = "Samples are handed to the next processor"
+		sent   = "Samples are sent to the next processor as metrics"
 	)
 	for name, tt := range map[string]struct {
 		processors string // beside gpu_synthesizer and memory_limiter
@@ -125,7 +125,7 @@ func TestSamplesAreTheSameWhateverStandsBetween(t *testing.T) {
 		"a batch": {
 			processors: `  batch: {timeout: 10ms}`,
 			pipelines:  `metrics: {receivers: [dcgm], processors: [batch, gpu_synthesizer], exporters: [otlp_http]}`,
-			want:       []string{sent, "no gpu_synthesizer was reached in the same call"},
+			want:       []string{sent, "no processor that takes them was reached in the same call"},
 		},
 		"a fork": {
 			pipelines: `metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp_http]}

@@ -17,12 +17,14 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // target is a processor that takes, and remembers what came to it.
 type target struct {
-	consumer.Metrics
-	taker   *Taker
+	*Processor
 	taken   atomic.Int64 // payloads
 	batches atomic.Int64 // points of batches
 	fails   error
@@ -30,21 +32,29 @@ type target struct {
 
 var synthesizer = component.MustNewID("gpu_synthesizer")
 
-func newTarget(t *testing.T) *target {
+// payload is a row; nobody takes unwanted.
+var payload, unwanted = rows(), rows()
+
+func rows() *Rows {
+	return &Rows{Sets: []*exposition.LabelSet{{Samples: []exposition.Sample{{Metric: &exposition.Metric{Name: "row"}, Value: 1}}}}}
+}
+
+func newTarget(t *testing.T, next consumer.Metrics) *target {
 	t.Helper()
 	set := processortest.NewNopSettings(synthesizer.Type())
 	set.ID = synthesizer
-	taker, err := NewTaker(set, func(payload any) bool { return payload != "unwanted" })
-	require.NoError(t, err)
-	to := &target{taker: taker}
-	to.Metrics, err = processorhelper.NewMetrics(t.Context(), set, nil, Behind(consumertest.NewNop()),
-		func(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
-			if to.taker.Take(ctx, md) != nil {
+	to := &target{}
+	var err error
+	to.Processor, err = NewProcessor(set, gpudata.NewScope("test", ""), next, Functions{
+		Takes: func(p Payload) bool { return p != Payload(unwanted) },
+		Process: func(_ context.Context, a *Arrival) ([]*gpudata.Frame, error) {
+			if a.Rows != nil {
 				to.taken.Add(1)
 			}
-			to.batches.Add(int64(md.DataPointCount()))
-			return md, to.fails
-		})
+			to.batches.Add(int64(a.Metrics.DataPointCount()))
+			return nil, to.fails
+		},
+	})
 	require.NoError(t, err)
 	return to
 }
@@ -78,19 +88,19 @@ func gauge(md pmetric.Metrics, name string) {
 }
 
 // send sends a batch of one point beside a payload of one point.
-func send(ctx context.Context, s *Sender, next consumer.Metrics, payload any) error {
-	return s.Send(ctx, next, payload,
-		func() pmetric.Metrics {
-			md := pmetric.NewMetrics()
-			gauge(md, "up")
-			return md
-		},
-		func(md pmetric.Metrics) { gauge(md, "row") })
+func send(ctx context.Context, s *Sender, next consumer.Metrics, p Payload) error {
+	md := pmetric.NewMetrics()
+	gauge(md, "up")
+	return s.Send(ctx, next, p, md)
+}
+
+func newSender(logger *zap.Logger, enabled bool) *Sender {
+	return NewSender(logger, zap.InfoLevel, enabled)
 }
 
 func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 	for name, tt := range map[string]struct {
-		payload any
+		payload Payload
 		between func(*testing.T, consumer.Metrics) consumer.Metrics
 		refusal string // empty: handed over
 	}{
@@ -140,7 +150,7 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 					return <-done
 				})
 			},
-			refusal: "no gpu_synthesizer was reached in the same call",
+			refusal: "no processor that takes them was reached in the same call",
 		},
 		"a queue": {
 			between: func(_ *testing.T, next consumer.Metrics) consumer.Metrics {
@@ -148,19 +158,19 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 					return next.ConsumeMetrics(context.Background(), md) //nolint:contextcheck // as queues do
 				})
 			},
-			refusal: "no gpu_synthesizer was reached in the same call",
+			refusal: "no processor that takes them was reached in the same call",
 		},
 		"a taker that wants metrics": {
-			payload: "unwanted",
+			payload: unwanted,
 			between: func(_ *testing.T, next consumer.Metrics) consumer.Metrics { return next },
 			refusal: "gpu_synthesizer wants metrics",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			core, logs := observer.New(zap.InfoLevel)
-			s, to := NewSender(zap.New(core), true), newTarget(t)
+			s, to := newSender(zap.New(core), true), newTarget(t, consumertest.NewNop())
 			if tt.payload == nil {
-				tt.payload = "rows"
+				tt.payload = payload
 			}
 			next := tt.between(t, to)
 			require.NoError(t, send(t.Context(), s, next, tt.payload))
@@ -181,18 +191,18 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 }
 
 func TestASenderThatIsNotEnabledSendsMetrics(t *testing.T) {
-	s, to := NewSender(zap.NewNop(), false), newTarget(t)
+	s, to := newSender(zap.NewNop(), false), newTarget(t, consumertest.NewNop())
 	for range 3 {
-		require.NoError(t, send(t.Context(), s, to, "rows"))
+		require.NoError(t, send(t.Context(), s, to, payload))
 	}
 	assert.EqualValues(t, 0, to.taken.Load())
 	assert.EqualValues(t, 3*2, to.batches.Load())
 }
 
 func TestAPayloadThatIsNotTakenGoesOutAsMetricsOnceInASecondCall(t *testing.T) {
-	s, to, elsewhere := NewSender(zap.NewNop(), true), newTarget(t), &consumertest.MetricsSink{}
-	require.NoError(t, send(t.Context(), s, to, "rows"))
-	require.NoError(t, send(t.Context(), s, elsewhere, "rows"))
+	s, to, elsewhere := newSender(zap.NewNop(), true), newTarget(t, consumertest.NewNop()), &consumertest.MetricsSink{}
+	require.NoError(t, send(t.Context(), s, to, payload))
+	require.NoError(t, send(t.Context(), s, elsewhere, payload))
 	require.Len(t, elsewhere.AllMetrics(), 2)
 	var names []string
 	for _, md := range elsewhere.AllMetrics() {
@@ -201,14 +211,14 @@ func TestAPayloadThatIsNotTakenGoesOutAsMetricsOnceInASecondCall(t *testing.T) {
 	}
 	assert.Equal(t, []string{"up", "row"}, names, "what went beside is not sent twice")
 
-	require.NoError(t, send(t.Context(), s, to, "rows"))
+	require.NoError(t, send(t.Context(), s, to, payload))
 	assert.EqualValues(t, 0, to.taken.Load(), "the link has ended")
 }
 
 func TestAnotherTakerThanTheOneThatAcceptedDoesNotTake(t *testing.T) {
-	s, to, other := NewSender(zap.NewNop(), true), newTarget(t), newTarget(t)
-	require.NoError(t, send(t.Context(), s, to, "rows"))
-	require.NoError(t, send(t.Context(), s, other, "rows"))
+	s, to, other := newSender(zap.NewNop(), true), newTarget(t, consumertest.NewNop()), newTarget(t, consumertest.NewNop())
+	require.NoError(t, send(t.Context(), s, to, payload))
+	require.NoError(t, send(t.Context(), s, other, payload))
 	assert.EqualValues(t, 0, other.taken.Load())
 	assert.EqualValues(t, 1+1, other.batches.Load(), "both parts, as metrics")
 }
@@ -216,7 +226,7 @@ func TestAnotherTakerThanTheOneThatAcceptedDoesNotTake(t *testing.T) {
 func TestARefusalInBetweenIsReturnedAndNothingIsSentAgain(t *testing.T) {
 	full := errors.New("memory is full")
 	refuse := false
-	s, to := NewSender(zap.NewNop(), true), newTarget(t)
+	s, to := newSender(zap.NewNop(), true), newTarget(t, consumertest.NewNop())
 	calls := 0
 	limiter := between(t, "memory_limiter", to, func(md pmetric.Metrics) (pmetric.Metrics, error) {
 		calls++
@@ -226,48 +236,39 @@ func TestARefusalInBetweenIsReturnedAndNothingIsSentAgain(t *testing.T) {
 		return md, nil
 	})
 	refuse = true
-	require.ErrorIs(t, send(t.Context(), s, limiter, "rows"), full)
+	require.ErrorIs(t, send(t.Context(), s, limiter, payload), full)
 	refuse = false
-	require.NoError(t, send(t.Context(), s, limiter, "rows"), "the question is asked again")
+	require.NoError(t, send(t.Context(), s, limiter, payload), "the question is asked again")
 	refuse = true
-	require.ErrorIs(t, send(t.Context(), s, limiter, "rows"), full)
+	require.ErrorIs(t, send(t.Context(), s, limiter, payload), full)
 	assert.Equal(t, 3, calls)
 	refuse = false
-	require.NoError(t, send(t.Context(), s, limiter, "rows"))
+	require.NoError(t, send(t.Context(), s, limiter, payload))
 	assert.EqualValues(t, 1, to.taken.Load(), "the link still stands")
 	to.fails = full
-	require.ErrorIs(t, send(t.Context(), s, limiter, "rows"), full, "the taker's own error")
+	require.ErrorIs(t, send(t.Context(), s, limiter, payload), full, "the taker's own error")
 	assert.EqualValues(t, 2, to.taken.Load())
 }
 
 func TestComponentsBehindTheTakerSeeNoOffer(t *testing.T) {
-	behindIt := newTarget(t)
-	first := newTarget(t)
-	set := processortest.NewNopSettings(synthesizer.Type())
-	set.ID = synthesizer
-	p, err := processorhelper.NewMetrics(t.Context(), set, nil, Behind(behindIt),
-		func(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
-			if first.taker.Take(ctx, md) != nil {
-				first.taken.Add(1)
-			}
-			return md, nil
-		})
-	require.NoError(t, err)
-	s := NewSender(zap.NewNop(), true)
+	behindIt := newTarget(t, consumertest.NewNop())
+	first := newTarget(t, behindIt)
+	s := newSender(zap.NewNop(), true)
 	for range 3 {
-		require.NoError(t, send(t.Context(), s, p, "rows"))
+		require.NoError(t, send(t.Context(), s, first, payload))
 	}
 	assert.EqualValues(t, 2, first.taken.Load())
 	assert.EqualValues(t, 0, behindIt.taken.Load())
+	assert.EqualValues(t, 2+1+1, behindIt.batches.Load())
 }
 
 func TestNothingIsLostWhereManySendAtOnce(t *testing.T) {
-	s, to := NewSender(zap.NewNop(), true), newTarget(t)
+	s, to := newSender(zap.NewNop(), true), newTarget(t, consumertest.NewNop())
 	var sending sync.WaitGroup
 	for range 8 {
 		sending.Go(func() {
 			for range 100 {
-				assert.NoError(t, send(t.Context(), s, to, "rows"))
+				assert.NoError(t, send(t.Context(), s, to, payload))
 			}
 		})
 	}
@@ -279,9 +280,9 @@ func TestNothingIsLostWhereManySendAtOnce(t *testing.T) {
 func TestASharedBatchIsCopiedBeforeItIsChanged(t *testing.T) {
 	md := pmetric.NewMetrics()
 	gauge(md, "a")
-	assert.Equal(t, md, Owned(md))
+	assert.Equal(t, md, owned(md))
 	md.MarkReadOnly()
-	own := Owned(md)
+	own := owned(md)
 	gauge(own, "b")
 	assert.Equal(t, 1, md.DataPointCount())
 	assert.Equal(t, 2, own.DataPointCount())

@@ -45,7 +45,7 @@ func TestWhatIsAddedStandsOnTheResourceOfItsPlaceAndHolder(t *testing.T) {
 			d := b.Frames[0].Find("GPU-1")
 			d.Samples.Add(gpudata.Sample{Metric: signal.GPUMemoryHeadroom})
 			d.User(gpudata.Holder{Namespace: "ns", Pod: "new"}).Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUMemoryBudget})
-			b.Add(Scope{Name: "test"}, nil)
+			b.Add(gpudata.NewScope("test", ""), nil)
 			added := map[string]string{}
 			for p := range points.All(b.Metrics) {
 				if p.Scope.Name() == "test" {

@@ -47,12 +47,20 @@ type Batch struct {
 	// Dropped counts the points of wanted metrics that are no observation.
 	Dropped [Drops]int64
 
-	wants     func(*signal.Metric) bool
-	frames    map[frameKey]*gpudata.Frame
-	last      *gpudata.Frame
+	read, handed []*gpudata.Frame // Frames that were read, and others
+
+	wants  func(*signal.Metric) bool
+	ends   bool
+	frames map[frameKey]*gpudata.Frame
+	last   *gpudata.Frame
+	// resources are the first of those that have a place and a holder, and holders those of
+	// a place.
 	resources map[resourceKey]pmetric.ResourceMetrics
+	holders   map[gpudata.Place][]gpudata.Holder
 	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each
-	described map[*gpudata.DeviceFrame]bool             // by somebody who uses the device
+	// described says of whom a device has its description: of a series of its own, or of
+	// somebody who uses it.
+	described map[*gpudata.DeviceFrame]bool
 }
 
 type frameKey struct {
@@ -62,7 +70,7 @@ type frameKey struct {
 
 type resourceKey struct {
 	place  gpudata.Place
-	host   string
+	host   string // of Resources that are made; those that came in are one place's, whoever names its host
 	holder gpudata.Holder
 }
 
@@ -71,19 +79,26 @@ type resourceKey struct {
 // them.
 //
 // The device series that gpu_k8s repeats under a holder are not read again.
-func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
+func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch { return read(md, wants, false) }
+
+// ReadWithEnds reads the ends of series too: of devices, users and processes there are
+// samples that have ended.
+func ReadWithEnds(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
+	return read(md, wants, true)
+}
+
+func read(md pmetric.Metrics, wants func(*signal.Metric) bool, ends bool) *Batch {
 	b := &Batch{
-		Metrics: md, wants: wants,
-		frames:    map[frameKey]*gpudata.Frame{},
-		resources: map[resourceKey]pmetric.ResourceMetrics{}, places: map[gpudata.Place]pmetric.ResourceMetrics{},
+		Metrics: md, wants: wants, ends: ends,
+		frames: map[frameKey]*gpudata.Frame{}, resources: map[resourceKey]pmetric.ResourceMetrics{},
+		holders: map[gpudata.Place][]gpudata.Holder{}, places: map[gpudata.Place]pmetric.ResourceMetrics{},
 		described: map[*gpudata.DeviceFrame]bool{},
 	}
 	for _, rm := range md.ResourceMetrics().All() {
-		attrs := rm.Resource().Attributes()
-		in := input{batch: b, rm: rm, place: placeOf(attrs), host: text(attrs, signal.HostName), holder: holderOf(attrs)}
+		in := b.input(rm)
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
-				if s, ok := signal.Lookup(m.Name()); ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster {
+				if s, ok := lookup(m); ok {
 					in.metric(s, m)
 				}
 			}
@@ -91,23 +106,17 @@ func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	}
 	for _, f := range b.Frames {
 		f.Sort()
-		came(f)
+		f.Came()
 	}
 	slices.SortFunc(b.Frames, (*gpudata.Frame).Compare)
+	b.read = b.Frames
 	return b
 }
 
-// came marks everything in a frame as read, so that what components add is told from it.
-func came(f *gpudata.Frame) {
-	for _, d := range f.Devices {
-		d.Samples.Came()
-		for _, u := range d.Users {
-			u.Samples.Came()
-		}
-		for _, p := range d.Processes {
-			p.Samples.Came()
-		}
-	}
+// lookup returns the row of the table that a metric is, if frames have samples of it.
+func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
+	s, ok = signal.Lookup(m.Name())
+	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
 }
 
 func placeOf(attrs pcommon.Map) gpudata.Place {
@@ -123,10 +132,10 @@ func holderOf(attrs pcommon.Map) gpudata.Holder {
 		Namespace: text(attrs, signal.K8sNamespaceName), Pod: text(attrs, signal.K8sPodName),
 		UID: text(attrs, signal.K8sPodUID), Container: text(attrs, signal.K8sContainerName),
 	}
-	if !h.InPod() {
-		h.Name, h.ID, h.Job = text(attrs, signal.ContainerName), text(attrs, signal.ContainerID), text(attrs, signal.HPCJobID)
+	if h.InPod() {
+		return h
 	}
-	return h
+	return gpudata.Holder{Name: text(attrs, signal.ContainerName), ID: text(attrs, signal.ContainerID), Job: text(attrs, signal.HPCJobID)}
 }
 
 // text returns an attribute's text, empty when there is none.
@@ -144,7 +153,28 @@ type input struct {
 	place  gpudata.Place
 	host   string
 	holder gpudata.Holder
-	known  bool // the batch has its Resource
+	known  bool // as one that has series of GPUs
+}
+
+func (b *Batch) input(rm pmetric.ResourceMetrics) input {
+	attrs := rm.Resource().Attributes()
+	return input{batch: b, rm: rm, place: placeOf(attrs), host: text(attrs, signal.HostName), holder: holderOf(attrs)}
+}
+
+// know makes the Resource, which has series of GPUs, the one to which points of its place and
+// holder are added, unless the batch has another one.
+func (in *input) know() {
+	b, key := in.batch, resourceKey{place: in.place, holder: in.holder}
+	if _, known := b.resources[key]; !known {
+		b.resources[key] = in.rm
+		if !in.holder.IsZero() {
+			b.holders[in.place] = append(b.holders[in.place], in.holder)
+		}
+	}
+	if _, known := b.places[in.place]; !known {
+		b.places[in.place] = in.rm
+	}
+	in.known = true
 }
 
 // role is what a metric is about, which says where its points go.
@@ -179,6 +209,7 @@ var roles = map[*signal.Metric]role{
 	signal.GPUSharingClients:                      ofClients,
 	signal.GPUProcessCount:                        ofProcessCount,
 	signal.GPUExporterUp:                          ofNothing,
+	signal.GPUSignalAvailable:                     ofNothing,
 }
 
 // metric reads the points of a metric of the table.
@@ -205,33 +236,30 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 
 // point reads a point. It returns false, and why, when it is no observation.
 func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why Drop, ok bool) {
-	v, why, ok := Observation(dp)
-	switch {
-	case !ok:
+	if why, ok := in.observes(r, s, dp); !ok {
 		return why, false
-	case v < 0 && s != signal.HwTemperature:
-		return OutOfRange, false
-	case (r == ofUser || r == ofHolding) && in.holder.IsZero():
-		return NoHolder, false
-	case r == ofHolding && v != 1:
-		return OutOfRange, false
 	}
 	attrs := dp.Attributes()
-	id := text(attrs, signal.HardwareID)
-	if kind := text(attrs, signal.HardwareType); id == "" || kind != "" && kind != signal.TypeGPU {
-		return NoDevice, false
-	}
 	if r == ofProcess && text(attrs, signal.ProcessPID) == "" {
 		return NoDevice, false
 	}
-	in.keep()
-	f := in.frame(int64(dp.Timestamp()))
-	d := f.Device(id)
+	d := in.device(int64(dp.Timestamp()), attrs)
+	if d == nil {
+		return NoDevice, false
+	}
+	if !in.known {
+		in.know()
+	}
 	in.describe(d, r, attrs)
+	ended := dp.Flags().NoRecordedValue()
+	d.Observed = d.Observed || r == ofDevice && !ended
 	if !wanted {
 		return 0, true
 	}
-	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Value: v}
+	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Ended: ended}
+	if !ended {
+		sample.Value = points.Value(dp)
+	}
 	if len(s.Attributes) > 0 && r != ofProcess { // whose own attribute is the PID
 		sample.Own = text(attrs, s.Attributes[0])
 	}
@@ -239,7 +267,12 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	case ofDevice:
 		d.Samples.Add(sample)
 	case ofUser:
-		d.User(in.holder).Samples.Add(sample)
+		u := d.User(in.holder)
+		if !u.Holds {
+			u.Strategy, u.Allocation = text(attrs, signal.SharingStrategy), allocationOf(attrs)
+		}
+		sample.More = more(s, attrs)
+		u.Samples.Add(sample)
 	case ofProcess:
 		p := d.Process(text(attrs, signal.ProcessPID))
 		p.ContainerID, p.Holder = text(attrs, signal.ContainerID), in.holder
@@ -249,8 +282,28 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	case ofClients:
 		d.HoldersKnown = true
 	case ofProcessCount:
-		d.Listed, d.Count = true, max(d.Count, int(min(v, math.MaxInt32)))
+		d.Listed, d.Count = true, max(d.Count, int(min(sample.Value, math.MaxInt32)))
 	case ofNothing:
+	}
+	return 0, true
+}
+
+// observes reports whether a point is an observation as far as its time, its value and its
+// holder say, and if not, why.
+func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (why Drop, ok bool) {
+	ended := in.batch.ends && dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofUser || r == ofProcess)
+	v, why, ok := Observation(dp)
+	switch {
+	case ended && !hasTime(dp):
+		return NoTime, false
+	case !ended && !ok:
+		return why, false
+	case !ended && v < 0 && s != signal.HwTemperature:
+		return OutOfRange, false
+	case (r == ofUser || r == ofHolding) && in.holder.IsZero():
+		return NoHolder, false
+	case r == ofHolding && v != 1:
+		return OutOfRange, false
 	}
 	return 0, true
 }
@@ -263,7 +316,7 @@ func Observation(dp pmetric.NumberDataPoint) (v float64, why Drop, ok bool) {
 	// The flag comes first: a point with it has no value, and reads as 0.
 	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
 		return 0, NoValue, false
-	case dp.Timestamp() == 0 || dp.Timestamp() > math.MaxInt64:
+	case !hasTime(dp):
 		return 0, NoTime, false
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return 0, OutOfRange, false
@@ -271,62 +324,97 @@ func Observation(dp pmetric.NumberDataPoint) (v float64, why Drop, ok bool) {
 	return v, 0, true
 }
 
-// keep makes the Resource, which has series of devices, the one to which points of its
-// place and holder are added, unless the batch has another one.
-func (in *input) keep() {
-	if in.known {
-		return
-	}
-	in.known = true
-	key := resourceKey{place: in.place, holder: in.holder}
-	if _, ok := in.batch.resources[key]; !ok {
-		in.batch.resources[key] = in.rm
-	}
-	if _, ok := in.batch.places[in.place]; !ok {
-		in.batch.places[in.place] = in.rm
-	}
+func hasTime(dp pmetric.NumberDataPoint) bool {
+	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
 
-// holds takes over a gpu.device.holder point.
+// holds takes over a gpu.device.holder point. Of several of one holder, as a device plugin's
+// replicas have them, the order does not matter.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
-	u := d.User(in.holder)
-	u.Holds, d.HoldersKnown = true, true
-	u.Source, u.Strategy = text(attrs, signal.HolderSource), text(attrs, signal.SharingStrategy)
-	u.Allocation = allocationOf(attrs)
+	u, strategy, a := d.User(in.holder), text(attrs, signal.SharingStrategy), allocationOf(attrs)
+	if !u.Holds || a.Compare(u.Allocation) < 0 {
+		u.Allocation = a
+	}
+	if !u.Holds || strategy != "" {
+		u.Strategy = strategy
+	}
+	u.Source, u.Holds, d.HoldersKnown = text(attrs, signal.HolderSource), true, true
 }
 
-// frame returns the frame of a sample time.
-func (in *input) frame(time int64) *gpudata.Frame {
-	b := in.batch
-	key := frameKey{in.place, time}
-	if b.last != nil && b.last.Time == time && b.last.Place == in.place {
-		return b.last
+// more returns the attributes of a user's point that no part of the model has.
+func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
+	for k, v := range attrs.All() {
+		if !modelled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {
+			attributes = append(attributes, gpudata.Attr{Key: k, Value: v.AsRaw()})
+		}
 	}
-	f, ok := b.frames[key]
-	if !ok {
+	return attributes
+}
+
+// modelled are the attributes that devices and holdings of the model have.
+var modelled = func() map[string]bool {
+	keys := map[string]bool{
+		signal.HardwareID: true, signal.HardwareType: true, signal.SharingStrategy: true, signal.HolderSource: true,
+	}
+	for _, f := range descriptionFields(&gpudata.Description{}) {
+		keys[f.key] = true
+	}
+	for _, f := range allocationFields(&gpudata.Allocation{}) {
+		keys[f.key] = true
+	}
+	return keys
+}()
+
+// frame returns the frame of a sample time, nil when there is none.
+func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
+	if b.last == nil || b.last.Time != time || b.last.Place != place {
+		f := b.frames[frameKey{place, time}]
+		if f == nil {
+			return nil
+		}
+		b.last = f
+	}
+	return b.last
+}
+
+// device returns the device that a point is of, which it adds when it is new; nil when the
+// point is not of a GPU.
+func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
+	b, id := in.batch, text(attrs, signal.HardwareID)
+	f := b.frame(in.place, time)
+	if f != nil {
+		if d := f.Find(id); d != nil {
+			return d
+		}
+	}
+	if kind := text(attrs, signal.HardwareType); id == "" || kind != "" && kind != signal.TypeGPU {
+		return nil
+	}
+	if f == nil {
 		f = &gpudata.Frame{Place: in.place, Host: in.host, Time: time}
-		b.frames[key] = f
+		b.frames[frameKey{in.place, time}] = f
 		b.Frames = append(b.Frames, f)
 	}
-	b.last = f
-	return f
+	return f.Device(id)
 }
 
-// describe reads the description of a device from a point, once a frame: all points of a
-// device have the same one. A series of the device itself goes before one of a holder, whose
-// allocation is the holder's.
+// describe takes over what a point says of its device: once a frame, since all its points
+// say the same. Those of a holder speak of the holder's allocation, and a series of the
+// device itself goes before them.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
-	own := r == ofDevice || r == ofClients || r == ofProcessCount
-	if d.Observed || !own && in.batch.described[d] {
+	if d.Observed {
 		return
 	}
+	own := r == ofDevice || r == ofClients || r == ofProcessCount
+	if byItself, described := in.batch.described[d]; byItself || described && !own {
+		return
+	}
+	in.batch.described[d] = own
 	said := descriptionOf(attrs)
 	if own {
-		d.Observed = true
 		d.Description, said = said, d.Description
 	} else {
 		said.Allocation = gpudata.Allocation{}
-		in.batch.described[d] = true
 	}
 	d.Complete(&said)
 	if d.Parent == "" {
@@ -334,37 +422,55 @@ func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	}
 }
 
-func descriptionOf(attrs pcommon.Map) (d gpudata.Description) {
-	for k, v := range attrs.All() {
-		switch k {
-		case signal.HardwareParent:
-			d.Parent = v.AsString()
-		case signal.HardwareName:
-			d.Name = v.AsString()
-		case signal.HardwareModel:
-			d.Model = v.AsString()
-		case signal.HardwareVendor:
-			d.Vendor = v.AsString()
-		case signal.HardwareSerialNumber:
-			d.Serial = v.AsString()
-		case signal.HardwareDriverVersion:
-			d.Driver = v.AsString()
-		case signal.MIGProfile:
-			d.Profile = v.AsString()
-		case signal.MIGInstanceID:
-			d.Instance = v.AsString()
-		case signal.MIGUUID:
-			d.MIGUUID = v.AsString()
-		}
+// field is a text of the model and the attribute that has it.
+type field struct {
+	key  string
+	text *string
+}
+
+func descriptionFields(d *gpudata.Description) [9]field {
+	return [...]field{
+		{signal.HardwareParent, &d.Parent},
+		{signal.HardwareName, &d.Name},
+		{signal.HardwareModel, &d.Model},
+		{signal.HardwareVendor, &d.Vendor},
+		{signal.HardwareSerialNumber, &d.Serial},
+		{signal.HardwareDriverVersion, &d.Driver},
+		{signal.MIGProfile, &d.Profile},
+		{signal.MIGInstanceID, &d.Instance},
+		{signal.MIGUUID, &d.MIGUUID},
 	}
+}
+
+func allocationFields(a *gpudata.Allocation) [8]field {
+	return [...]field{
+		{signal.DRADriver, &a.Driver},
+		{signal.DRAPool, &a.Pool},
+		{signal.DRADevice, &a.Device},
+		{signal.ResourceClaimName, &a.Claim},
+		{signal.ResourceClaimUID, &a.ClaimUID},
+		{signal.DeviceClassName, &a.Class},
+		{signal.DRARequest, &a.Request},
+		{signal.DRAShareID, &a.ShareID},
+	}
+}
+
+func descriptionOf(attrs pcommon.Map) (d gpudata.Description) {
+	fields := descriptionFields(&d)
+	take(attrs, fields[:])
 	d.Allocation = allocationOf(attrs)
 	return d
 }
 
-func allocationOf(attrs pcommon.Map) gpudata.Allocation {
-	return gpudata.Allocation{
-		Claim: text(attrs, signal.ResourceClaimName), ClaimUID: text(attrs, signal.ResourceClaimUID), Class: text(attrs, signal.DeviceClassName),
-		Driver: text(attrs, signal.DRADriver), Pool: text(attrs, signal.DRAPool), Device: text(attrs, signal.DRADevice),
-		Request: text(attrs, signal.DRARequest), ShareID: text(attrs, signal.DRAShareID),
+func allocationOf(attrs pcommon.Map) (a gpudata.Allocation) {
+	fields := allocationFields(&a)
+	take(attrs, fields[:])
+	return a
+}
+
+// take reads the attributes that fields have.
+func take(attrs pcommon.Map, fields []field) {
+	for i := range fields {
+		*fields[i].text = text(attrs, fields[i].key)
 	}
 }

@@ -109,18 +109,18 @@ func TestFramesThatAreWrittenAreReadAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		given := frames(t)
 		md := pmetric.NewMetrics()
-		(&Writer{Scope: Scope{Name: "test"}}).Write(given, md)
+		(&Writer{Scope: gpudata.NewScope("test", "")}).Write(given, md)
 		b := Read(md, func(*signal.Metric) bool { return true })
 		assert.ElementsMatch(t, described(given), described(b.Frames))
 		assert.Equal(t, [Drops]int64{}, b.Dropped)
 
 		// What was read counts as there, and nothing of it is written again.
 		before := md.DataPointCount()
-		b.Add(Scope{Name: "another"}, nil)
+		b.Add(gpudata.NewScope("another", ""), nil)
 		assert.Equal(t, before, md.DataPointCount())
 
 		again := pmetric.NewMetrics()
-		(&Writer{Scope: Scope{Name: "test"}}).Write(b.Frames, again)
+		(&Writer{Scope: gpudata.NewScope("test", "")}).Write(b.Frames, again)
 		assert.Equal(t, before, again.DataPointCount())
 		assert.ElementsMatch(t, described(given), described(Read(again, func(*signal.Metric) bool { return true }).Frames))
 	})
@@ -168,7 +168,7 @@ func TestPointsOfADeviceJoinItsSeriesWhoeverNamesTheHost(t *testing.T) {
 	d := b.Frames[0].Devices[0]
 	d.Samples.Add(gpudata.Sample{Metric: signal.GPUPowerIdle, Value: 1})
 	d.Users[0].Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUPower, Value: 1})
-	b.Add(Scope{Name: "test"}, nil)
+	b.Add(gpudata.NewScope("test", ""), nil)
 	assert.Equal(t, 2, md.ResourceMetrics().Len())
 	assert.Equal(t, 4, md.DataPointCount())
 }

@@ -5,13 +5,14 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Rows are the samples of one scrape as exposed, on their way from a receiver to the
 // synthesizer.
 type Rows struct {
-	Scope Scope // of the receiver
+	Scope gpudata.Scope // the receiver's
 	// Node is the exporter's node, where the rows' Resources say it.
 	Node string
 	Time pcommon.Timestamp
@@ -35,6 +36,19 @@ func (r *Rows) putResource(attrs pcommon.Map, set *exposition.LabelSet) {
 	}
 }
 
+// Points implements Payload.
+func (r *Rows) Points() (n int) {
+	for _, set := range r.Sets {
+		n += len(set.Samples)
+	}
+	return n
+}
+
+// WriteTo implements Payload.
+func (r *Rows) WriteTo(md pmetric.Metrics) {
+	r.Write(md, func(*exposition.Metric) bool { return true })
+}
+
 // Write appends the rows of the metrics that which wants to a batch: each label set is a
 // Resource with the labels as attributes, each sample a metric with one point without
 // attributes. Strings are shared with the parser's cache.
@@ -51,8 +65,7 @@ func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.Metric) bool) {
 				rm := md.ResourceMetrics().AppendEmpty()
 				r.putResource(rm.Resource().Attributes(), set)
 				sm := rm.ScopeMetrics().AppendEmpty()
-				sm.Scope().SetName(r.Scope.Name)
-				sm.Scope().SetVersion(r.Scope.Version)
+				putScope(sm.Scope(), r.Scope)
 				metrics = sm.Metrics()
 				metrics.EnsureCapacity(len(set.Samples))
 			}

@@ -1,6 +1,7 @@
 package pdatagpu
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 
@@ -12,17 +13,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Scope is the instrumentation scope of what a component makes.
-type Scope struct{ Name, Version string }
-
 // Add writes what was added to the frames since they were read into the batch's metrics,
-// but for metrics that are disabled. Points go to the Resource that the batch has for their
+// but for metrics that are disabled. Of frames that were handed over it stays in the frames.
+// Points go to the Resource that the batch has for their
 // place and holder, and to a new one where it has none.
-func (b *Batch) Add(s Scope, disabled map[*signal.Metric]bool) {
-	w := Writer{Scope: s, Disabled: disabled, places: b.places}
+func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
+	w := Writer{Scope: s, Disabled: disabled, batch: b}
 	w.begin(b.Metrics, b.resources)
-	for _, f := range b.Frames {
-		w.frame(f, (*gpudata.Samples).Added)
+	for _, f := range b.handed {
+		f.Settle(s, disabled)
+	}
+	for _, f := range b.read {
+		for _, d := range f.Devices {
+			w.device(f, d, 0, d.Samples.Added())
+			for _, u := range d.Users {
+				w.user(f, d, u, 0, u.Samples.Added())
+			}
+			for _, p := range d.Processes {
+				w.process(f, d, p, 0, p.Samples.Added())
+			}
+		}
 	}
 }
 
@@ -32,25 +42,33 @@ const maxDescriptions = 100_000
 // Writer makes metrics of frames. It remembers what describes devices from call to call,
 // and is not safe for concurrent use.
 type Writer struct {
-	Scope Scope
+	// Scope is who makes what names no other scope.
+	Scope gpudata.Scope
 	// Disabled metrics are not written.
 	Disabled map[*signal.Metric]bool
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
-	places    map[gpudata.Place]pmetric.ResourceMetrics // of a batch that was read
-	outputs   map[resourceKey]*output
+	batch     *Batch // to which points are added, nil when all is written
+	outputs   map[outputKey]*output
 	last      *output
-	lastKey   resourceKey
+	lastKey   outputKey
 
 	descriptions map[gpudata.Device]description
 	sizes        map[*signal.Metric]int // points of a metric of a place in the last call
 }
 
-// output is the metrics of our scope in one Resource.
+// outputKey is what an output is of.
+type outputKey struct {
+	resource resourceKey
+	scope    gpudata.Scope
+}
+
+// output is the metrics of a scope in one Resource.
 type output struct {
 	metrics pmetric.MetricSlice
 	points  map[*signal.Metric]pmetric.NumberDataPointSlice
+	sizes   map[*signal.Metric]int // how many points to make room for
 }
 
 // description is what describes a device, and the attributes made of it.
@@ -63,19 +81,13 @@ type description struct {
 func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
 	for _, f := range frames {
-		w.frame(f, (*gpudata.Samples).All)
-		for _, d := range f.Devices {
-			w.holders(f, d)
-			if d.Listed {
-				w.point(f, d, gpudata.Holder{}, &gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(d.Count)})
-			}
-		}
+		f.Each(func(s *gpudata.Series) { w.series(f, s) })
 	}
 	if w.sizes == nil {
 		w.sizes = map[*signal.Metric]int{}
 	}
 	for key, o := range w.outputs {
-		if key.holder.IsZero() {
+		if key.resource.holder.IsZero() {
 			for m, dps := range o.points {
 				w.sizes[m] = dps.Len()
 			}
@@ -86,69 +98,88 @@ func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 
 func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.ResourceMetrics) {
 	w.md, w.resources, w.last = md, resources, nil
-	w.outputs = map[resourceKey]*output{}
+	w.outputs = map[outputKey]*output{}
 	if w.descriptions == nil || len(w.descriptions) > maxDescriptions {
 		w.descriptions = map[gpudata.Device]description{}
 	}
 }
 
-// frame writes the samples of a frame that which returns.
-func (w *Writer) frame(f *gpudata.Frame, which func(*gpudata.Samples) []gpudata.Sample) {
-	for _, d := range f.Devices {
-		for i, samples := 0, which(&d.Samples); i < len(samples); i++ {
-			if dp, ok := w.point(f, d, gpudata.Holder{}, &samples[i]); ok {
+// series writes a series of a frame.
+func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
+	d := s.Device
+	switch {
+	case s.Process != nil:
+		w.process(f, d, s.Process, s.Scope, s.Samples)
+	case s.User == nil:
+		w.device(f, d, s.Scope, s.Samples)
+	case s.Repeated:
+		w.repeated(f, d, s.User, s.Scope, s.Samples)
+	default:
+		w.user(f, d, s.User, s.Scope, s.Samples)
+	}
+}
+
+// device writes samples of a device itself.
+func (w *Writer) device(f *gpudata.Frame, d *gpudata.DeviceFrame, by gpudata.Scope, samples []gpudata.Sample) {
+	for i := range samples {
+		if dp, ok := w.point(f, d, gpudata.Holder{}, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
+			if samples[i].Metric == signal.GPUSharingClients { // who may hold it by several claims
+				putAllocation(dp.Attributes(), &gpudata.Allocation{Driver: d.Allocation.Driver, Pool: d.Allocation.Pool, Device: d.Allocation.Device})
+			} else {
 				putAllocation(dp.Attributes(), &d.Allocation)
-				putSample(dp.Attributes(), &samples[i])
 			}
+			putSample(dp.Attributes(), &samples[i])
 		}
-		for _, u := range d.Users {
-			for i, samples := 0, which(&u.Samples); i < len(samples); i++ {
-				if dp, ok := w.point(f, d, u.Holder, &samples[i]); ok {
-					putUser(dp.Attributes(), u)
-					putSample(dp.Attributes(), &samples[i])
-				}
-			}
-		}
-		for _, p := range d.Processes {
-			for i, samples := 0, which(&p.Samples); i < len(samples); i++ {
-				if dp, ok := w.point(f, d, p.Holder, &samples[i]); ok {
-					putProcess(dp.Attributes(), p)
-					putSample(dp.Attributes(), &samples[i])
-				}
+	}
+}
+
+// user writes samples of a user, who has the device in some way.
+func (w *Writer) user(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, by gpudata.Scope, samples []gpudata.Sample) {
+	for i := range samples {
+		if dp, ok := w.point(f, d, u.Holder, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
+			putUser(dp.Attributes(), u)
+			putSample(dp.Attributes(), &samples[i])
+			if samples[i].Metric == signal.GPUDeviceHolder {
+				put(dp.Attributes(), signal.HolderSource, u.Source)
 			}
 		}
 	}
 }
 
-// holders writes who holds a device.
-func (w *Writer) holders(f *gpudata.Frame, d *gpudata.DeviceFrame) {
-	for _, u := range d.Users {
-		if !u.Holds {
+// repeated writes samples of a device under a user who shares it.
+func (w *Writer) repeated(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, by gpudata.Scope, samples []gpudata.Sample) {
+	for i := range samples {
+		dp, ok := w.point(f, d, u.Holder, by, &samples[i])
+		if !ok {
 			continue
 		}
-		if dp, ok := w.point(f, d, u.Holder, &gpudata.Sample{Metric: signal.GPUDeviceHolder, Value: 1}); ok {
-			putUser(dp.Attributes(), u)
-			put(dp.Attributes(), signal.HolderSource, u.Source)
+		if attrs := dp.Attributes(); isAccelerator(samples[i].Metric) {
+			put(attrs, signal.SharingStrategy, u.Strategy)
+		} else {
+			putAllocation(attrs, &d.Allocation)
+			putHolding(attrs, d, u)
+		}
+		putSample(dp.Attributes(), &samples[i])
+	}
+}
+
+// process writes samples of a process.
+func (w *Writer) process(f *gpudata.Frame, d *gpudata.DeviceFrame, p *gpudata.Process, by gpudata.Scope, samples []gpudata.Sample) {
+	for i := range samples {
+		if dp, ok := w.point(f, d, p.Holder, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
+			putProcess(dp.Attributes(), p)
+			putSample(dp.Attributes(), &samples[i])
 		}
 	}
 }
 
 // point begins a point about a device, of a holder, or of the place for nobody. It returns
 // false for a metric that is disabled.
-func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holder, s *gpudata.Sample) (pmetric.NumberDataPoint, bool) {
+func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holder, scope gpudata.Scope, s *gpudata.Sample) (pmetric.NumberDataPoint, bool) {
 	if w.Disabled[s.Metric] {
 		return pmetric.NumberDataPoint{}, false
 	}
-	o := w.output(f, h)
-	dps, ok := o.points[s.Metric]
-	if !ok {
-		dps = points.Begin(o.metrics.AppendEmpty(), s.Metric)
-		if h.IsZero() {
-			dps.EnsureCapacity(w.sizes[s.Metric])
-		}
-		o.points[s.Metric] = dps
-	}
-	dp := dps.AppendEmpty()
+	dp := w.points(w.output(f, h, cmp.Or(scope, w.Scope)), s.Metric).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
 	dp.SetStartTimestamp(pcommon.Timestamp(s.Start))
 	switch {
@@ -159,36 +190,60 @@ func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holde
 	default:
 		dp.SetDoubleValue(s.Value)
 	}
-	described := w.describe(d)
 	attrs := dp.Attributes()
+	if isAccelerator(s.Metric) {
+		attrs.PutStr(signal.HardwareID, d.Device.ID())
+		return dp, true
+	}
+	described := w.describe(d)
 	attrs.EnsureCapacity(described.Len() + len(s.More) + 2) // its own, and the strategy or the PID
 	described.CopyTo(attrs)
 	return dp, true
 }
 
+// points returns the points of a metric in an output.
+func (w *Writer) points(o *output, m *signal.Metric) pmetric.NumberDataPointSlice {
+	dps, ok := o.points[m]
+	if !ok {
+		dps = points.Begin(o.metrics.AppendEmpty(), m)
+		dps.EnsureCapacity(o.sizes[m])
+		o.points[m] = dps
+	}
+	return dps
+}
+
 // output returns what is written under the Resource of a holder, or of the place.
-func (w *Writer) output(f *gpudata.Frame, h gpudata.Holder) *output {
-	key := resourceKey{f.Place, f.Host, h}
-	if w.places != nil {
-		key.host = "" // Resources of a place that was read are one place's, whoever names its host
+func (w *Writer) output(f *gpudata.Frame, h gpudata.Holder, scope gpudata.Scope) *output {
+	key := outputKey{resourceKey{f.Place, f.Host, h}, scope}
+	if w.batch != nil {
+		key.resource.host = ""
 	}
 	if w.last != nil && w.lastKey == key {
 		return w.last
 	}
 	o, ok := w.outputs[key]
 	if !ok {
-		sm := w.resource(key).ScopeMetrics().AppendEmpty()
-		sm.Scope().SetName(w.Scope.Name)
-		sm.Scope().SetVersion(w.Scope.Version)
+		sm := w.resource(key.resource).ScopeMetrics().AppendEmpty()
+		putScope(sm.Scope(), scope)
 		o = &output{metrics: sm.Metrics(), points: map[*signal.Metric]pmetric.NumberDataPointSlice{}}
+		if h.IsZero() {
+			o.sizes = w.sizes
+		}
 		w.outputs[key] = o
 	}
 	w.last, w.lastKey = o, key
 	return o
 }
 
+func putScope(to pcommon.InstrumentationScope, s gpudata.Scope) {
+	name, version := s.Text()
+	to.SetName(name)
+	to.SetVersion(version)
+}
+
 // resource returns the Resource of a holder, or of the place for nobody. A new Resource of a
-// holder gets all attributes of the place's Resource.
+// holder gets all attributes of the place's Resource, and of those that came in and say less of
+// the same holder.
 func (w *Writer) resource(key resourceKey) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {
@@ -198,18 +253,45 @@ func (w *Writer) resource(key resourceKey) pmetric.ResourceMetrics {
 	attrs := rm.Resource().Attributes()
 	if of, known := w.resources[resourceKey{place: key.place, host: key.host}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
-	} else if first, known := w.places[key.place]; known {
-		for _, k := range [...]string{signal.HostName, signal.K8sNodeName, signal.K8sClusterName} {
-			put(attrs, k, text(first.Resource().Attributes(), k))
-		}
+	} else if w.batch != nil {
+		w.batch.describe(key.place, attrs)
 	} else {
 		put(attrs, signal.HostName, key.host)
 		put(attrs, signal.K8sNodeName, key.place.Node)
 		put(attrs, signal.K8sClusterName, key.place.Cluster)
 	}
+	if w.batch != nil {
+		w.batch.complete(key.place, key.holder, attrs)
+	}
 	putHolder(attrs, &key.holder)
 	w.resources[key] = rm
 	return rm
+}
+
+// describe copies what the batch says of a place: the attributes of its Resource, or the
+// place's own of another one there.
+func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
+	if of, known := b.resources[resourceKey{place: p}]; known {
+		of.Resource().Attributes().CopyTo(attrs)
+	} else if first, known := b.places[p]; known {
+		for _, k := range [...]string{signal.HostName, signal.K8sNodeName, signal.K8sClusterName} {
+			put(attrs, k, text(first.Resource().Attributes(), k))
+		}
+	}
+}
+
+// complete copies the attributes of Resources that say less of a holder.
+func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
+	for _, less := range b.holders[p] {
+		if !less.PartOf(h) {
+			continue
+		}
+		for k, v := range b.resources[resourceKey{place: p, holder: less}].Resource().Attributes().All() {
+			if into, exists := attrs.GetOrPutEmpty(k); !exists {
+				v.CopyTo(into)
+			}
+		}
+	}
 }
 
 // describe returns what describes a device on each of its points, without an allocation.
@@ -237,18 +319,12 @@ func putHolder(attrs pcommon.Map, h *gpudata.Holder) {
 // putDevice writes the identity and description of a device, without an allocation.
 func putDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	attrs.PutStr(signal.HardwareID, d.Device.ID())
-	put(attrs, signal.HardwareParent, d.Parent)
-	put(attrs, signal.HardwareName, d.Name)
-	put(attrs, signal.HardwareModel, d.Model)
-	put(attrs, signal.HardwareVendor, d.Vendor)
+	for _, f := range descriptionFields(&d.Description) {
+		put(attrs, f.key, *f.text)
+	}
 	if d.Vendor != "" {
 		attrs.PutStr(signal.HardwareType, signal.TypeGPU)
 	}
-	put(attrs, signal.HardwareSerialNumber, d.Serial)
-	put(attrs, signal.HardwareDriverVersion, d.Driver)
-	put(attrs, signal.MIGProfile, d.Profile)
-	put(attrs, signal.MIGInstanceID, d.Instance)
-	put(attrs, signal.MIGUUID, d.MIGUUID)
 }
 
 // putUser writes how a user has the device.
@@ -257,18 +333,21 @@ func putUser(attrs pcommon.Map, u *gpudata.User) {
 	putAllocation(attrs, &u.Allocation)
 }
 
+// putHolding writes on a repeated point of a device how a user has it.
+func putHolding(attrs pcommon.Map, d *gpudata.DeviceFrame, u *gpudata.User) {
+	if u.Holds && u.Allocation.Claim == "" && d.Allocation.Claim != "" {
+		attrs.Remove(signal.ResourceClaimName) // it is by another claim, or by none, that this one holds it
+	}
+	putUser(attrs, u)
+}
+
 func putAllocation(attrs pcommon.Map, a *gpudata.Allocation) {
 	if *a == (gpudata.Allocation{}) {
 		return
 	}
-	put(attrs, signal.ResourceClaimName, a.Claim)
-	put(attrs, signal.ResourceClaimUID, a.ClaimUID)
-	put(attrs, signal.DeviceClassName, a.Class)
-	put(attrs, signal.DRADriver, a.Driver)
-	put(attrs, signal.DRAPool, a.Pool)
-	put(attrs, signal.DRADevice, a.Device)
-	put(attrs, signal.DRARequest, a.Request)
-	put(attrs, signal.DRAShareID, a.ShareID)
+	for _, f := range allocationFields(a) {
+		put(attrs, f.key, *f.text)
+	}
 }
 
 func putProcess(attrs pcommon.Map, p *gpudata.Process) {
@@ -286,11 +365,8 @@ func putSample(attrs pcommon.Map, s *gpudata.Sample) {
 		put(attrs, s.Metric.Attributes[0], s.Own)
 	}
 	for i := range s.More {
-		if a := &s.More[i]; a.True {
-			attrs.PutBool(a.Key, true)
-		} else {
-			put(attrs, a.Key, a.Text)
-		}
+		// A value that no attribute can have stays away.
+		_ = attrs.PutEmpty(s.More[i].Key).FromRaw(s.More[i].Value)
 	}
 }
 

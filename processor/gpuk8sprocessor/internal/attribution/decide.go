@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -19,7 +20,7 @@ type Decision struct {
 	Strategy string
 	// Holders are sorted, each container once. They may be shared and must not be
 	// changed.
-	Holders []Holder
+	Holders []Holding
 }
 
 // Decide picks the one source that speaks for a device at a time: what the
@@ -28,7 +29,7 @@ type Decision struct {
 // table says that nobody was given it. e may be
 // nil. shared says that the labels show a replica of a shared device. It sorts
 // labels and processes in place.
-func Decide(e *Entry, t int64, labels, processes []Holder, shared bool) Decision {
+func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	sharing := ""
 	if e != nil {
@@ -57,22 +58,22 @@ func Decide(e *Entry, t int64, labels, processes []Holder, shared bool) Decision
 }
 
 // existing returns the holders whose pods exist at a time.
-func existing(holders []Holder, t int64) []Holder {
-	gone := func(h Holder) bool { return !h.At(t) }
+func existing(holders []Holding, t int64) []Holding {
+	gone := func(h Holding) bool { return !h.At(t) }
 	if !slices.ContainsFunc(holders, gone) {
 		return holders
 	}
 	return slices.DeleteFunc(slices.Clone(holders), gone)
 }
 
-func unique(holders []Holder) []Holder {
-	slices.SortFunc(holders, CompareHolders)
+func unique(holders []Holding) []Holding {
+	slices.SortFunc(holders, Holding.Compare)
 	return merge(holders)
 }
 
 // strategy tells how holders share a device. conflict says that pods were given
 // a device as if each had it alone.
-func strategy(holders []Holder, sharing string) (s string, conflict bool) {
+func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	if len(holders) == 0 {
 		return "", false
 	}
@@ -113,7 +114,7 @@ func strategy(holders []Holder, sharing string) (s string, conflict bool) {
 }
 
 // distinct reports whether each holder was given another id.
-func distinct(holders []Holder) bool {
+func distinct(holders []Holding) bool {
 	ids := make(map[string]bool, len(holders))
 	for i := range holders {
 		ids[holders[i].raw] = true
@@ -122,7 +123,7 @@ func distinct(holders []Holder) bool {
 }
 
 // labelStrategy tells what labels show of sharing.
-func labelStrategy(holders []Holder, sharing string, shared bool) string {
+func labelStrategy(holders []Holding, sharing string, shared bool) string {
 	if len(holders) == 1 && !shared {
 		return signal.SharingUnknown
 	}
@@ -141,7 +142,7 @@ func labelStrategy(holders []Holder, sharing string, shared bool) string {
 
 // Exporter reports whether a container is called as the dcgm-exporter's own is, or is
 // none at all. Its processes are on every device, and it holds none.
-func Exporter(namespace, pod, container string) bool {
-	h := dcgm.Holder{Namespace: namespace, Pod: pod, Container: container}
-	return pod == "" || h.CalledExporter()
+func Exporter(h gpudata.Holder) bool {
+	called := dcgm.Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container}
+	return h.Pod == "" || called.CalledExporter()
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // Reason tells why an allocation cannot be joined with a device that telemetry
@@ -52,7 +53,7 @@ type profile struct {
 	board, name string
 }
 
-func newJoiner(devices map[string]Device, listed map[DRADevice]sliceDevice, instances []Instance) *joiner {
+func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]sliceDevice, instances []Instance) *joiner {
 	j := &joiner{
 		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labelled: map[DRADevice]string{},
 		slices: listed, profiles: map[profile][]string{}, advertised: map[profile]int{},
@@ -62,20 +63,20 @@ func newJoiner(devices map[string]Device, listed map[DRADevice]sliceDevice, inst
 			note(j.written, i.MIGUUID, dcgm.InstanceID(i.UUID, i.GPUInstance))
 		}
 	}
-	for _, d := range devices {
-		board := d.ID
+	for id, d := range devices {
+		board := id
 		if d.Parent != "" {
 			board = d.Parent
-			j.profiles[profile{board, d.Profile}] = append(j.profiles[profile{board, d.Profile}], d.ID)
-			if d.DRA.Device != "" {
-				note(j.labelled, d.DRA, d.ID)
+			j.profiles[profile{board, d.Profile}] = append(j.profiles[profile{board, d.Profile}], id)
+			if d.Allocation.Device != "" {
+				note(j.labelled, draDevice(&d.Allocation), id)
 			}
 		}
 		if d.Name != "" {
 			note(j.names, d.Name, board)
 		}
 		if d.MIGUUID != "" {
-			note(j.migs, d.MIGUUID, d.ID)
+			note(j.migs, d.MIGUUID, id)
 		}
 	}
 	for _, s := range listed {

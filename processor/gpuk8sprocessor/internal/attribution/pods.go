@@ -3,6 +3,8 @@ package attribution
 import (
 	"math"
 	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // podKey names a pod as the kubelet and the exporter do. Names are used again.
@@ -104,7 +106,7 @@ func (l podLog) find(namespace, name, uid string) *life {
 
 // user is who a process belongs to.
 type user struct {
-	Identity
+	gpudata.Holder
 	until int64 // when the pod ceased to hold anything
 }
 
@@ -120,7 +122,7 @@ func (l podLog) users() userIndex {
 	for k, lives := range l {
 		for i := range lives {
 			a := &lives[i]
-			u := user{Identity{Namespace: k.namespace, Pod: k.name, UID: a.uid}, a.holding()}
+			u := user{gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.uid}, a.holding()}
 			index.byPod[a.uid] = u
 			if a.staticUID != "" {
 				index.byPod[a.staticUID] = u

@@ -5,16 +5,18 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // ProcessLog remembers which containers' processes were last seen on which
 // devices: they are listed at other times than devices are sampled. All methods
 // are safe for concurrent use.
-type ProcessLog[Place comparable] struct {
+type ProcessLog struct {
 	hold time.Duration
 
 	mu     sync.Mutex
-	places map[Place]*processLists
+	places map[gpudata.Place]*processLists
 	swept  time.Time
 }
 
@@ -33,18 +35,18 @@ type ProcessList struct {
 	Time int64
 	// Users are the containers with processes, by hw.id; none for a device on which
 	// there is no process of a container.
-	Users map[string][]Holder
+	Users map[string][]gpudata.Holder
 }
 
 // NewProcessLog returns an empty log in which a list serves samples that are
 // up to hold younger.
-func NewProcessLog[Place comparable](hold time.Duration) *ProcessLog[Place] {
-	return &ProcessLog[Place]{hold: hold, places: map[Place]*processLists{}}
+func NewProcessLog(hold time.Duration) *ProcessLog {
+	return &ProcessLog{hold: hold, places: map[gpudata.Place]*processLists{}}
 }
 
 // Remember takes over a list, which must not change any more. Lists of one moment
 // are one list: it can come in several batches.
-func (l *ProcessLog[Place]) Remember(now time.Time, place Place, list *ProcessList) {
+func (l *ProcessLog) Remember(now time.Time, place gpudata.Place, list *ProcessList) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
@@ -79,7 +81,7 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 
 // On returns the containers that were last seen on a device at a time in
 // nanoseconds. They must not be changed.
-func (l *ProcessLog[Place]) On(place Place, id string, at int64) []Holder {
+func (l *ProcessLog) On(place gpudata.Place, id string, at int64) []gpudata.Holder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.places[place]
@@ -98,10 +100,10 @@ func (l *ProcessLog[Place]) On(place Place, id string, at int64) []Holder {
 
 // sweep forgets places of which nothing came for so long that nothing of theirs
 // serves any more; mu is held.
-func (l *ProcessLog[Place]) sweep(now time.Time) {
+func (l *ProcessLog) sweep(now time.Time) {
 	if since := now.Sub(l.swept); since >= 0 && since < l.hold {
 		return
 	}
 	l.swept = now
-	maps.DeleteFunc(l.places, func(_ Place, of *processLists) bool { return now.Sub(of.seen) > 2*l.hold })
+	maps.DeleteFunc(l.places, func(_ gpudata.Place, of *processLists) bool { return now.Sub(of.seen) > 2*l.hold })
 }

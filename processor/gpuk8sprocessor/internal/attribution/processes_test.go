@@ -6,71 +6,78 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+var (
+	n1 = gpudata.Place{Node: "n1"}
+	n2 = gpudata.Place{Node: "n2"}
 )
 
 func listOf(seconds int64, pods ...string) *ProcessList {
-	l := &ProcessList{Time: nanos(seconds), Users: map[string][]Holder{"GPU-1": nil}}
+	l := &ProcessList{Time: nanos(seconds), Users: map[string][]gpudata.Holder{"GPU-1": nil}}
 	for _, pod := range pods {
-		l.Users["GPU-1"] = append(l.Users["GPU-1"], NewHolder(Identity{Namespace: "ns", Pod: pod}, Allocation{}))
+		l.Users["GPU-1"] = append(l.Users["GPU-1"], gpudata.Holder{Namespace: "ns", Pod: pod})
 	}
 	return l
 }
 
-func usersOf(l *ProcessLog[string], seconds int64) []string {
+func usersOf(l *ProcessLog, seconds int64) []string {
 	var pods []string
-	for _, h := range l.On("n1", "GPU-1", nanos(seconds)) {
+	for _, h := range l.On(n1, "GPU-1", nanos(seconds)) {
 		pods = append(pods, h.Pod)
 	}
 	return pods
 }
 
 func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
-	l := NewProcessLog[string](time.Minute)
+	l := NewProcessLog(time.Minute)
 	assert.Empty(t, usersOf(l, 10), "nothing was listed")
-	l.Remember(at(10), "n1", listOf(10, "a"))
-	l.Remember(at(20), "n1", listOf(20, "b"))
+	l.Remember(at(10), n1, listOf(10, "a"))
+	l.Remember(at(20), n1, listOf(20, "b"))
 	assert.Empty(t, usersOf(l, 9))
 	assert.Equal(t, []string{"a"}, usersOf(l, 19))
 	assert.Equal(t, []string{"b"}, usersOf(l, 20))
 	assert.Equal(t, []string{"b"}, usersOf(l, 80))
 	assert.Empty(t, usersOf(l, 81), "too old")
-	assert.Empty(t, l.On("n2", "GPU-1", nanos(20)), "of another node")
+	assert.Empty(t, l.On(n2, "GPU-1", nanos(20)), "of another node")
 
-	l.Remember(at(30), "n1", listOf(30))
+	l.Remember(at(30), n1, listOf(30))
 	assert.Empty(t, usersOf(l, 30), "the list says that there is none")
-	l.Remember(at(31), "n1", listOf(15, "late"))
+	l.Remember(at(31), n1, listOf(15, "late"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 25), "two lists are kept")
 }
 
 func TestAListOfOtherDevicesSaysNothingOfThisOne(t *testing.T) {
-	l := NewProcessLog[string](time.Minute)
-	l.Remember(at(10), "n1", listOf(10, "a"))
-	l.Remember(at(20), "n1", &ProcessList{Time: nanos(20), Users: map[string][]Holder{"GPU-2": nil}})
+	l := NewProcessLog(time.Minute)
+	l.Remember(at(10), n1, listOf(10, "a"))
+	l.Remember(at(20), n1, &ProcessList{Time: nanos(20), Users: map[string][]gpudata.Holder{"GPU-2": nil}})
 	assert.Equal(t, []string{"a"}, usersOf(l, 20))
 }
 
 func TestOneMomentCanComeInSeveralBatches(t *testing.T) {
-	l := NewProcessLog[string](time.Minute)
-	l.Remember(at(10), "n1", listOf(10, "a"))
-	before := l.On("n1", "GPU-1", nanos(10))
-	l.Remember(at(10), "n1", listOf(10, "b"))
+	l := NewProcessLog(time.Minute)
+	l.Remember(at(10), n1, listOf(10, "a"))
+	before := l.On(n1, "GPU-1", nanos(10))
+	l.Remember(at(10), n1, listOf(10, "b"))
 	assert.Equal(t, []string{"a", "b"}, usersOf(l, 10))
 	require.Len(t, before, 1, "what was read does not change")
 }
 
 func TestAfterAStepOfTheClockBackwardsTheNewestListCounts(t *testing.T) {
-	l := NewProcessLog[string](time.Minute)
-	l.Remember(at(3600), "n1", listOf(3600, "a"))
-	l.Remember(at(10), "n1", listOf(10, "b"))
+	l := NewProcessLog(time.Minute)
+	l.Remember(at(3600), n1, listOf(3600, "a"))
+	l.Remember(at(10), n1, listOf(10, "b"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 11))
 }
 
 func TestPlacesThatAreSilentAreForgotten(t *testing.T) {
-	l := NewProcessLog[string](time.Minute)
-	l.Remember(at(10), "n1", listOf(10, "a"))
-	l.Remember(at(200), "n2", listOf(200))
+	l := NewProcessLog(time.Minute)
+	l.Remember(at(10), n1, listOf(10, "a"))
+	l.Remember(at(200), n2, listOf(200))
 	assert.Len(t, l.places, 1)
-	assert.Contains(t, l.places, "n2")
+	assert.Contains(t, l.places, n2)
 }
 
 func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
@@ -80,10 +87,10 @@ func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
 	tr.Update(at(10), Sources{PodsState: Current, Pods: []Pod{{
 		Namespace: "ns", Name: "a", UID: "uid-a", StaticUID: "hash", Containers: []PodContainer{{Name: "c", ID: "c1"}},
 	}}})
-	pod := Identity{Namespace: "ns", Pod: "a", UID: "uid-a"}
+	pod := gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a"}
 	container := pod
 	container.Container = "c"
-	expect := func(want Identity, podUID, containerID string) {
+	expect := func(want gpudata.Holder, podUID, containerID string) {
 		t.Helper()
 		got, known := tr.Container(podUID, containerID)
 		assert.True(t, known)

@@ -1,5 +1,12 @@
 package attribution
 
+import (
+	"cmp"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
 // State tells how far a source can be believed.
 type State uint8
 
@@ -14,20 +21,20 @@ const (
 	Current
 )
 
-// Source is who named the holders of a device.
-type Source uint8
+// Source is who named the holders of a device, as gpu.holder.source has it.
+type Source string
 
 const (
 	// None means that no source speaks for the device.
-	None Source = iota
+	None Source = ""
 	// PodResources is the kubelet's PodResources service.
-	PodResources
+	PodResources Source = signal.HolderSourcePodResources
 	// DRA is the API server's ResourceClaims.
-	DRA
+	DRA Source = signal.HolderSourceDRA
 	// Labels are pod labels on the exporter's rows.
-	Labels
+	Labels Source = signal.HolderSourceLabels
 	// Processes are containers that were seen to use the device.
-	Processes
+	Processes Source = signal.HolderSourceProcesses
 )
 
 // Sources is what all sources outside of the telemetry say at one time.
@@ -91,6 +98,14 @@ type DeviceRef struct {
 type DRADevice struct {
 	Driver, Pool, Device string
 }
+
+// allocation returns what the name says of an allocation of the device.
+func (d DRADevice) allocation() gpudata.Allocation {
+	return gpudata.Allocation{Driver: d.Driver, Pool: d.Pool, Device: d.Device}
+}
+
+// draDevice returns how the driver of an allocated device calls it.
+func draDevice(a *gpudata.Allocation) DRADevice { return DRADevice{a.Driver, a.Pool, a.Device} }
 
 // ClaimedDevice is a device that a ResourceClaim gave to a container.
 type ClaimedDevice struct {
@@ -174,52 +189,26 @@ type Instance struct {
 	MIGUUID, UUID, GPUInstance string
 }
 
-// Device is a board or MIG instance of this node as telemetry shows it. Texts
-// that are not known are empty.
-type Device struct {
-	// ID is the hw.id, Parent that of an instance's board.
-	ID, Parent string
-	// Name is the operating system's name of the board.
-	Name string
-	// Profile and MIGUUID are a MIG instance's.
-	Profile, MIGUUID string
-	// DRA is what the exporter's labels say of the allocation.
-	DRA DRADevice
-}
-
-// Allocation is what is known of the ResourceClaim by which a holder has a device.
-type Allocation struct {
-	Claim, ClaimUID, Class, Request, ShareID string
-	DRADevice
-}
-
-// Identity names a container.
-type Identity struct {
-	Namespace, Pod string
-	// UID is the pod's; empty when nobody knows it for sure.
-	UID       string
-	Container string
-}
-
-// Holder is a container that holds a device.
-type Holder struct {
-	Identity
+// Holding is a container that holds a device, and how.
+type Holding struct {
+	gpudata.Holder
 	// Allocation is zero for devices of device plugins.
-	Allocation Allocation
+	Allocation gpudata.Allocation
 	// Replica says that the container has one of several shares of the device.
 	Replica bool
 
 	// several says that the container has the device by more than one allocation.
 	several bool
 	raw     string // the id that it was given
-	// from and until bound the pod's existence, both in nanoseconds.
+	// from and until bound the pod's existence, both in nanoseconds. They count for
+	// holdings in a table only.
 	from, until int64
 }
 
-// NewHolder returns a holder that the telemetry itself names.
-func NewHolder(id Identity, a Allocation) Holder {
-	return Holder{Identity: id, Allocation: a, until: forever}
-}
-
 // At reports whether the holder's pod exists at a time, as far as that is known.
-func (h *Holder) At(t int64) bool { return h.from <= t && t < h.until }
+func (h *Holding) At(t int64) bool { return h.from <= t && t < h.until }
+
+// Compare orders holdings by container, then by allocation.
+func (h Holding) Compare(o Holding) int {
+	return cmp.Or(h.Holder.Compare(o.Holder), h.Allocation.Compare(o.Allocation), cmp.Compare(h.raw, o.raw))
+}

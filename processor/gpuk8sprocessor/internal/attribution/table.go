@@ -5,23 +5,20 @@ import (
 	"maps"
 	"slices"
 	"strings"
-)
 
-// Facts describe a device; texts that are not known are empty.
-type Facts struct {
-	MIGUUID, Profile string
-	DRA              DRADevice
-}
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
 
 // Entry is what a table says of one device. It is never changed.
 type Entry struct {
-	Facts Facts
+	// Facts are what slices and schedulers tell of the device beside its points.
+	Facts gpudata.Description
 	// Source is who speaks for the device. Of a device with a Source nobody
 	// else is asked for an allocation, even when there are no Holders, unless the
 	// source's last word is too old for that.
 	Source Source
 	// Holders are those that the source names, sorted.
-	Holders []Holder
+	Holders []Holding
 
 	sharing string // what the node's label says
 	until   int64  // when the right to say nobody ends, in nanoseconds
@@ -54,7 +51,7 @@ func (d *doubt) add(r Reason, kind string) {
 type builder struct {
 	sources *Sources
 	pods    podLog
-	devices map[string]Device
+	devices map[string]gpudata.Description
 	join    *joiner
 	drivers []string
 	claims  map[podKey]*Claim // by namespace and name
@@ -67,7 +64,7 @@ type builder struct {
 // build makes the table of what sources say, holders resolved to the pods that
 // had their names when the kubelet answered. grace is how long that it names
 // nobody outlasts a kubelet that answers no more, in nanoseconds.
-func build(from int64, s *Sources, pods podLog, devices map[string]Device, drivers []string, grace int64) *Table {
+func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, drivers []string, grace int64) *Table {
 	listed, whole := sliceDevices(s.Slices, drivers)
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
@@ -125,9 +122,9 @@ func (b *builder) facts() (unseen doubt) {
 			continue
 		}
 		// A board can be listed twice, to be passed through to a machine too.
-		if f := &b.entry(id).Facts; f.DRA.Device == "" {
+		if f := &b.entry(id).Facts; f.Allocation.Device == "" {
 			s := b.join.slices[d]
-			f.DRA, f.Profile = d, s.profile
+			f.Allocation, f.Profile = d.allocation(), s.profile
 			if strings.HasPrefix(s.uuid, "MIG-") {
 				f.MIGUUID = s.uuid
 			}
@@ -158,7 +155,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 		if c.Pod == "" || c.Namespace == "" {
 			continue
 		}
-		h := Holder{Identity: Identity{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}, until: forever}
+		h := Holding{Holder: gpudata.Holder{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}, until: forever}
 		ended := false
 		if a := b.pods.at(c.Namespace, c.Pod, l.Time); a != nil {
 			h.UID, h.from, h.until = a.uid, a.from, a.holding()
@@ -201,8 +198,9 @@ func rawDRA(d DRADevice) string { return d.Driver + "/" + d.Pool + "/" + d.Devic
 
 // allocation fills in what is known of a claimed device and reports whether it
 // is administrative access.
-func (b *builder) allocation(a *Allocation, d *ClaimedDevice) (admin bool) {
-	*a = Allocation{Claim: d.Claim, ShareID: d.ShareID, DRADevice: d.DRADevice}
+func (b *builder) allocation(a *gpudata.Allocation, d *ClaimedDevice) (admin bool) {
+	*a = d.allocation()
+	a.Claim, a.ShareID = d.Claim, d.ShareID
 	c := b.claims[podKey{d.Namespace, d.Claim}]
 	if c == nil {
 		return false
@@ -219,7 +217,7 @@ func (b *builder) allocation(a *Allocation, d *ClaimedDevice) (admin bool) {
 
 // hold enters a holder of a device, or only that the source speaks of it. Before
 // the first scrape nobody knows which devices scrapes show.
-func (b *builder) hold(id string, s Source, h Holder, no bool) {
+func (b *builder) hold(id string, s Source, h Holding, no bool) {
 	e := b.entry(id)
 	e.Source = s
 	if no || h.Pod == "" {
@@ -258,13 +256,12 @@ func (b *builder) allocations() (missing doubt) {
 			}
 			mine[id] = true
 			for _, p := range c.ReservedFor {
-				h := Holder{
-					Identity: Identity{Namespace: c.Namespace, Pod: p.Name, UID: p.UID}, until: forever, raw: rawDRA(r.DRADevice),
-					Allocation: Allocation{
-						Claim: c.Name, ClaimUID: c.UID, Class: r.Class, Request: r.Request,
-						ShareID: r.ShareID, DRADevice: r.DRADevice,
-					},
+				h := Holding{
+					Holder: gpudata.Holder{Namespace: c.Namespace, Pod: p.Name, UID: p.UID}, until: forever, raw: rawDRA(r.DRADevice),
+					Allocation: r.allocation(),
 				}
+				h.Allocation.Claim, h.Allocation.ClaimUID = c.Name, c.UID
+				h.Allocation.Class, h.Allocation.Request, h.Allocation.ShareID = r.Class, r.Request, r.ShareID
 				pod := b.pods.find(c.Namespace, p.Name, p.UID)
 				if pod == nil {
 					b.hold(id, DRA, h, false)
@@ -348,29 +345,18 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 // finish sorts an entry's holders, makes one of each container and notes
 // devices that two pods were given as if each had it alone.
 func (b *builder) finish(e *Entry) {
-	slices.SortFunc(e.Holders, CompareHolders)
+	slices.SortFunc(e.Holders, Holding.Compare)
 	e.Holders = merge(e.Holders)
 	if _, conflict := strategy(e.Holders, e.sharing); conflict {
 		b.t.conflicts++
 	}
 }
 
-// CompareHolders orders holders by container, then by allocation.
-func CompareHolders(a, b Holder) int {
-	return cmp.Or(
-		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container),
-		cmp.Compare(a.UID, b.UID),
-		cmp.Compare(a.Allocation.Claim, b.Allocation.Claim), cmp.Compare(a.Allocation.Request, b.Allocation.Request),
-		cmp.Compare(a.Allocation.ShareID, b.Allocation.ShareID),
-		cmp.Compare(a.raw, b.raw),
-	)
-}
-
 // merge makes one holder of all of a container. Sorted holders stay sorted.
-func merge(sorted []Holder) []Holder {
+func merge(sorted []Holding) []Holding {
 	out := sorted[:0]
 	for _, h := range sorted {
-		if n := len(out); n > 0 && out[n-1].SameContainer(&h) {
+		if n := len(out); n > 0 && out[n-1].Same(h.Holder) {
 			last := &out[n-1]
 			last.Replica = last.Replica || h.Replica
 			last.several = last.several || h.several || last.Allocation != h.Allocation
@@ -382,11 +368,4 @@ func merge(sorted []Holder) []Holder {
 		out = append(out, h)
 	}
 	return out
-}
-
-// SameContainer reports whether two holders are one container: one of the two
-// may come from somebody who does not know the UID.
-func (h *Holder) SameContainer(o *Holder) bool {
-	return h.Namespace == o.Namespace && h.Pod == o.Pod && h.Container == o.Container &&
-		(h.UID == o.UID || h.UID == "" || o.UID == "")
 }

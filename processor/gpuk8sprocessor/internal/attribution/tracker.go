@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // maxObservations bounds the history, in answers of the sources, whatever the interval
@@ -33,9 +35,9 @@ type Tracker struct {
 	mu           sync.Mutex
 	observations []observation // oldest first
 	pods         podLog
-	users        userIndex // of pods
-	devices      map[string]Device
-	seen         map[string]int64 // when telemetry last showed a device
+	users        userIndex                      // of pods
+	devices      map[string]gpudata.Description // by hw.id
+	seen         map[string]int64               // when telemetry last showed a device
 
 	view atomic.Pointer[view]
 }
@@ -57,7 +59,7 @@ type view struct {
 func New(o Options) *Tracker {
 	t := &Tracker{
 		history: int64(o.History), grace: int64(o.Grace), drivers: o.Drivers,
-		devices: map[string]Device{}, seen: map[string]int64{},
+		devices: map[string]gpudata.Description{}, seen: map[string]int64{},
 	}
 	t.view.Store(&view{})
 	return t
@@ -104,20 +106,20 @@ func onlyListing(a, b *Sources) bool {
 	return reflect.DeepEqual(x, *b)
 }
 
-// See takes over which devices of this node telemetry shows now. Devices that
+// See takes over which devices of this node telemetry shows now, by hw.id. Devices that
 // it has not shown for the length of the history are forgotten: an instance
 // that is no more must not stand in the way of a new one.
-func (t *Tracker) See(now time.Time, devices []Device) {
+func (t *Tracker) See(now time.Time, devices map[string]gpudata.Description) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := now.UnixNano()
 	changed := false
-	for _, d := range devices {
-		if known, ok := t.devices[d.ID]; !ok || known != d {
-			t.devices[d.ID] = d
+	for id, d := range devices {
+		if known, ok := t.devices[id]; !ok || known != d {
+			t.devices[id] = d
 			changed = true
 		}
-		t.seen[d.ID] = n
+		t.seen[id] = n
 	}
 	for id, at := range t.seen {
 		if at < n-t.history {
@@ -173,13 +175,13 @@ func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone
 // pod's UID as control groups spell them, both empty where they are not known. A
 // container that is not known of a pod that is has no name. It reports false when
 // neither is known.
-func (t *Tracker) Container(podUID, containerID string) (Identity, bool) {
+func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	users := t.view.Load().users
 	u, ok := users.byContainer[containerID]
 	if !ok && podUID != "" {
 		u, ok = users.byPod[podUID]
 	}
-	return u.Identity, ok
+	return u.Holder, ok
 }
 
 // Gone reports whether a pod is known to hold nothing any more at a time in

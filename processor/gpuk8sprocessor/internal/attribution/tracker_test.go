@@ -2,6 +2,7 @@ package attribution
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
@@ -39,6 +41,15 @@ func gpu(uuid string) DeviceRef { return DeviceRef{Raw: uuid, UUID: uuid} }
 
 func mig(uuid string) DeviceRef { return DeviceRef{Raw: uuid, MIGUUID: uuid} }
 
+// devices are boards of which nothing but the hw.id is known.
+func devices(ids ...string) map[string]gpudata.Description {
+	shown := map[string]gpudata.Description{}
+	for _, id := range ids {
+		shown[id] = gpudata.Description{}
+	}
+	return shown
+}
+
 func pods(t *testing.T, tr *Tracker, id string, seconds int64) []string {
 	t.Helper()
 	var names []string
@@ -53,26 +64,26 @@ func TestADeviceThatNobodyKnowsHasNoEntry(t *testing.T) {
 	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no source has spoken")
 	tr.Update(at(10), listing(10))
 	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no scrape has shown it")
-	tr.See(at(10), []Device{{ID: "GPU-1"}})
+	tr.See(at(10), devices("GPU-1"))
 	assert.Equal(t, PodResources, tr.Lookup("GPU-1", nanos(10)).Source)
 }
 
 func TestAnInstanceThatIsNoMoreDoesNotStandInTheWayOfANewOne(t *testing.T) {
 	tr := newTestTracker()
-	old := Device{ID: "GPU-1/gi7", Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}
-	tr.See(at(0), []Device{old})
+	old := map[string]gpudata.Description{"GPU-1/gi7": {Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}}
+	tr.See(at(0), old)
 	tr.Update(at(10), listing(10, container("a", mig("MIG-1"))))
-	assert.Equal(t, []string{"a"}, pods(t, tr, old.ID, 10))
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi7", 10))
 
-	again := Device{ID: "GPU-1/gi7", Parent: "GPU-1", Profile: "2g.20gb", MIGUUID: "MIG-2"}
-	tr.See(at(20), []Device{again})
-	assert.Empty(t, pods(t, tr, old.ID, 20), "the id is another device's by now")
+	again := map[string]gpudata.Description{"GPU-1/gi7": {Parent: "GPU-1", Profile: "2g.20gb", MIGUUID: "MIG-2"}}
+	tr.See(at(20), again)
+	assert.Empty(t, pods(t, tr, "GPU-1/gi7", 20), "the id is another device's by now")
 	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownMIG])
 
-	other := Device{ID: "GPU-1/gi8", Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}
-	tr.See(at(200), []Device{other})
-	assert.Nil(t, tr.Lookup(old.ID, nanos(200)), "not shown for longer than the history")
-	assert.Equal(t, []string{"a"}, pods(t, tr, other.ID, 200))
+	other := map[string]gpudata.Description{"GPU-1/gi8": {Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}}
+	tr.See(at(200), other)
+	assert.Nil(t, tr.Lookup("GPU-1/gi7", nanos(200)), "not shown for longer than the history")
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi8", 200))
 	assert.Zero(t, tr.Stats().Unattributed[UnknownMIG])
 }
 
@@ -82,11 +93,11 @@ func TestADeviceThatNoScrapeShowsIsCountedWhileThatIsSo(t *testing.T) {
 		container("b", DeviceRef{Raw: "GPU-1::1", UUID: "GPU-1", Replica: true})))
 	notScraped := func() int { return tr.Stats().Unattributed[NotScraped] }
 	assert.Zero(t, notScraped(), "no scrape has come")
-	tr.See(at(20), []Device{{ID: "GPU-1"}})
+	tr.See(at(20), devices("GPU-1"))
 	assert.Equal(t, 1, notScraped())
-	tr.See(at(30), []Device{{ID: "GPU-2"}})
+	tr.See(at(30), devices("GPU-2"))
 	assert.Zero(t, notScraped())
-	tr.See(at(145), []Device{{ID: "GPU-2"}})
+	tr.See(at(145), devices("GPU-2"))
 	assert.Equal(t, 1, notScraped(), "GPU-1 fell off the bus: one device, whoever has it")
 	tr.Update(at(150), listing(150, container("b", gpu("GPU-2"))))
 	assert.Zero(t, notScraped(), "nobody was given it any more")
@@ -94,7 +105,7 @@ func TestADeviceThatNoScrapeShowsIsCountedWhileThatIsSo(t *testing.T) {
 
 func TestNobodyStaysNobodyForTheGraceAfterTheLastAnswer(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(5), []Device{{ID: "GPU-1"}, {ID: "GPU-2"}})
+	tr.See(at(5), devices("GPU-1", "GPU-2"))
 	s := listing(10, container("a", gpu("GPU-1")))
 	tr.Update(at(10), s)
 	known := func(seconds int64) bool {
@@ -114,7 +125,7 @@ func TestNobodyStaysNobodyForTheGraceAfterTheLastAnswer(t *testing.T) {
 
 func TestTheHistoryEndsAfterItsLength(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(0), []Device{{ID: "GPU-1"}})
+	tr.See(at(0), devices("GPU-1"))
 	for s := int64(10); s <= 1000; s += 10 {
 		tr.Update(at(s), listing(s, container(fmt.Sprint("p", s), gpu("GPU-1"))))
 	}
@@ -136,7 +147,7 @@ func TestTheHistoryIsBoundedWhateverTheIntervalIs(t *testing.T) {
 
 func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(0), []Device{{ID: "GPU-1"}})
+	tr.See(at(0), devices("GPU-1"))
 	for s := int64(500); s <= 1000; s += 10 {
 		tr.Update(at(s), listing(s, container("before", gpu("GPU-1"))))
 	}
@@ -188,18 +199,18 @@ func TestWithoutTheRightToReadPodsThereAreHoldersWithoutUIDs(t *testing.T) {
 	tr := newTestTracker()
 	tr.Update(at(10), listing(10, container("a", gpu("GPU-1"))))
 	h := tr.Lookup("GPU-1", nanos(10)).Holders[0]
-	assert.Equal(t, Identity{Namespace: "ns", Pod: "a", Container: "c"}, h.Identity)
+	assert.Equal(t, gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}, h.Holder)
 	assert.True(t, h.At(nanos(10)))
 }
 
 func TestWhatMeansTwoDevicesMeansNone(t *testing.T) {
 	tr := newTestTracker()
-	tr.See(at(10), []Device{
-		{ID: "GPU-1", Name: "nvidia0"},
-		{ID: "GPU-2", Name: "nvidia0"},
-		{ID: "GPU-3/gi1", Parent: "GPU-3", MIGUUID: "MIG-1"},
-		{ID: "GPU-3/gi2", Parent: "GPU-3", MIGUUID: "MIG-1"},
-		{ID: "GPU-3/gi7", Parent: "GPU-3"},
+	tr.See(at(10), map[string]gpudata.Description{
+		"GPU-1":     {Name: "nvidia0"},
+		"GPU-2":     {Name: "nvidia0"},
+		"GPU-3/gi1": {Parent: "GPU-3", MIGUUID: "MIG-1"},
+		"GPU-3/gi2": {Parent: "GPU-3", MIGUUID: "MIG-1"},
+		"GPU-3/gi7": {Parent: "GPU-3"},
 	})
 	s := listing(10, container("a", DeviceRef{Raw: "nvidia0", Name: "nvidia0"}, mig("MIG-1"), mig("MIG-2")))
 	s.Instances = []Instance{{"MIG-2", "GPU-3", "7"}, {"MIG-3", "GPU-3", "7"}, {"MIG-3", "GPU-3", "7"}}
@@ -211,36 +222,36 @@ func TestWhatMeansTwoDevicesMeansNone(t *testing.T) {
 }
 
 func TestStrategies(t *testing.T) {
-	own := func(pod string, h Holder) Holder {
-		h.Identity = Identity{Namespace: "ns", Pod: pod, Container: "c"}
+	own := func(pod string, h Holding) Holding {
+		h.Holder = gpudata.Holder{Namespace: "ns", Pod: pod, Container: "c"}
 		h.until = forever
 		return h
 	}
-	claim := Allocation{Claim: "claim"}
-	share := Allocation{Claim: "claim", ShareID: "1"}
+	claim := gpudata.Allocation{Claim: "claim"}
+	share := gpudata.Allocation{Claim: "claim", ShareID: "1"}
 	for _, tt := range []struct {
 		name     string
 		sharing  string
-		holders  []Holder
+		holders  []Holding
 		want     string
 		conflict bool
 	}{
 		{"nobody", "", nil, "", false},
-		{"alone", "", []Holder{own("a", Holder{raw: "x"})}, signal.SharingNone, false},
-		{"alone on a node that shares others", signal.SharingMPS, []Holder{own("a", Holder{raw: "x"})}, signal.SharingNone, false},
-		{"a replica", "", []Holder{own("a", Holder{raw: "x", Replica: true})}, signal.SharingUnknown, false},
-		{"a replica of MPS", signal.SharingMPS, []Holder{own("a", Holder{raw: "x", Replica: true})}, signal.SharingMPS, false},
-		{"one id of two pods", "", []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "x"})}, signal.SharingUnknown, true},
-		{"one id of two pods where the node shares", signal.SharingTimeSlicing, []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "x"})}, signal.SharingUnknown, true},
-		{"two replicas where the node shares", signal.SharingTimeSlicing, []Holder{own("a", Holder{raw: "x::0", Replica: true}), own("b", Holder{raw: "x::1", Replica: true})}, signal.SharingTimeSlicing, false},
-		{"one id of two containers of a pod where the node shares", signal.SharingMPS, []Holder{own("a", Holder{raw: "x"}), own("a", Holder{raw: "x"})}, signal.SharingUnknown, false},
-		{"two ids of one instance where the node shares others", signal.SharingTimeSlicing, []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "y"})}, signal.SharingMIG, false},
-		{"two ids of one instance", "", []Holder{own("a", Holder{raw: "x"}), own("b", Holder{raw: "y"})}, signal.SharingMIG, false},
-		{"a claim", "", []Holder{own("a", Holder{raw: "x", Allocation: claim})}, signal.SharingNone, false},
-		{"a share", "", []Holder{own("a", Holder{raw: "x", Allocation: share})}, signal.SharingDRA, false},
-		{"two claims of one container", "", []Holder{own("a", Holder{raw: "x", Allocation: claim, several: true})}, signal.SharingDRA, false},
-		{"a claim of two pods", "", []Holder{own("a", Holder{raw: "x", Allocation: claim}), own("b", Holder{raw: "x", Allocation: claim})}, signal.SharingDRA, false},
-		{"a claim and a device plugin", "", []Holder{own("a", Holder{raw: "x", Allocation: claim}), own("b", Holder{raw: "y"})}, signal.SharingUnknown, true},
+		{"alone", "", []Holding{own("a", Holding{raw: "x"})}, signal.SharingNone, false},
+		{"alone on a node that shares others", signal.SharingMPS, []Holding{own("a", Holding{raw: "x"})}, signal.SharingNone, false},
+		{"a replica", "", []Holding{own("a", Holding{raw: "x", Replica: true})}, signal.SharingUnknown, false},
+		{"a replica of MPS", signal.SharingMPS, []Holding{own("a", Holding{raw: "x", Replica: true})}, signal.SharingMPS, false},
+		{"one id of two pods", "", []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "x"})}, signal.SharingUnknown, true},
+		{"one id of two pods where the node shares", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "x"})}, signal.SharingUnknown, true},
+		{"two replicas where the node shares", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x::0", Replica: true}), own("b", Holding{raw: "x::1", Replica: true})}, signal.SharingTimeSlicing, false},
+		{"one id of two containers of a pod where the node shares", signal.SharingMPS, []Holding{own("a", Holding{raw: "x"}), own("a", Holding{raw: "x"})}, signal.SharingUnknown, false},
+		{"two ids of one instance where the node shares others", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "y"})}, signal.SharingMIG, false},
+		{"two ids of one instance", "", []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "y"})}, signal.SharingMIG, false},
+		{"a claim", "", []Holding{own("a", Holding{raw: "x", Allocation: claim})}, signal.SharingNone, false},
+		{"a share", "", []Holding{own("a", Holding{raw: "x", Allocation: share})}, signal.SharingDRA, false},
+		{"two claims of one container", "", []Holding{own("a", Holding{raw: "x", Allocation: claim, several: true})}, signal.SharingDRA, false},
+		{"a claim of two pods", "", []Holding{own("a", Holding{raw: "x", Allocation: claim}), own("b", Holding{raw: "x", Allocation: claim})}, signal.SharingDRA, false},
+		{"a claim and a device plugin", "", []Holding{own("a", Holding{raw: "x", Allocation: claim}), own("b", Holding{raw: "y"})}, signal.SharingUnknown, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, conflict := strategy(tt.holders, tt.sharing)
@@ -307,27 +318,29 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 				ReservedFor: []PodRef{{"a", "uid-a"}, {"b", "uid-b"}},
 			})
 		}
-		labels := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) Holder {
-			return NewHolder(Identity{"ns", pod.Draw(rt, "pod"), rapid.SampledFrom([]string{"", "uid-1"}).Draw(rt, "uid"), "c"}, Allocation{})
+		labels := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) Holding {
+			return Holding{Holder: gpudata.Holder{
+				Namespace: "ns", Pod: pod.Draw(rt, "pod"), UID: rapid.SampledFrom([]string{"", "uid-1"}).Draw(rt, "uid"), Container: "c",
+			}}
 		}), 0, 4).Draw(rt, "labels")
-		devices := []Device{
-			{ID: "GPU-1", Name: "nvidia0"},
-			{ID: "GPU-2", Name: "nvidia1"},
-			{ID: "GPU-2/gi7", Parent: "GPU-2", Name: "nvidia1", MIGUUID: "MIG-1"},
+		devices := map[string]gpudata.Description{
+			"GPU-1":     {Name: "nvidia0"},
+			"GPU-2":     {Name: "nvidia1"},
+			"GPU-2/gi7": {Parent: "GPU-2", Name: "nvidia1", MIGUUID: "MIG-1"},
 		}
-		decide := func(s Sources, labels []Holder) map[string]Decision {
+		decide := func(s Sources, labels []Holding) map[string]Decision {
 			tr := newTestTracker()
 			tr.See(at(10), devices)
 			tr.Update(at(10), s)
 			out := map[string]Decision{}
-			for _, d := range devices {
-				out[d.ID] = Decide(tr.Lookup(d.ID, nanos(10)), nanos(10), slices.Clone(labels), nil, false)
-				seen := map[Identity]bool{}
-				for _, h := range out[d.ID].Holders {
-					if seen[h.Identity] {
-						rt.Fatalf("%v holds %s twice", h.Identity, d.ID)
+			for id := range devices {
+				out[id] = Decide(tr.Lookup(id, nanos(10)), nanos(10), slices.Clone(labels), nil, false)
+				seen := map[gpudata.Holder]bool{}
+				for _, h := range out[id].Holders {
+					if seen[h.Holder] {
+						rt.Fatalf("%v holds %s twice", h.Holder, id)
 					}
-					seen[h.Identity] = true
+					seen[h.Holder] = true
 				}
 			}
 			return out
@@ -356,16 +369,16 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 
 // nodeOf returns a tracker with 8 boards of 7 instances, one holder each, among
 // that many pods.
-func nodeOf(pods int) (*Tracker, Sources, []Device) {
-	tr := newTestTracker()
-	var devices []Device
-	s := Sources{PodsState: Current, Listing: Listing{State: Current, Time: nanos(10)}}
+func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
+	tr = newTestTracker()
+	devices := map[string]gpudata.Description{}
+	s = Sources{PodsState: Current, Listing: Listing{State: Current, Time: nanos(10)}}
 	for g := range 8 {
 		board := fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", g)
-		devices = append(devices, Device{ID: board, Name: fmt.Sprint("nvidia", g)})
+		devices[board] = gpudata.Description{Name: fmt.Sprint("nvidia", g)}
 		for i := range 7 {
 			gi := fmt.Sprint(7 + i)
-			devices = append(devices, Device{ID: dcgm.InstanceID(board, gi), Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"})
+			devices[dcgm.InstanceID(board, gi)] = gpudata.Description{Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"}
 			s.Listing.Containers = append(s.Listing.Containers, container(fmt.Sprintf("pod-%d", 7*g+i), DeviceRef{UUID: board, GPUInstance: gi}))
 		}
 	}
@@ -377,20 +390,20 @@ func nodeOf(pods int) (*Tracker, Sources, []Device) {
 		s.Listing.Time = nanos(10 + 10*i)
 		tr.Update(at(10+10*i), s)
 	}
-	return tr, s, devices
+	return tr, s, slices.Sorted(maps.Keys(devices))
 }
 
 func BenchmarkLookup(b *testing.B) {
 	for _, pods := range []int{8, 1000} {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
-			tr, _, devices := nodeOf(pods)
+			tr, _, ids := nodeOf(pods)
 			now := nanos(1000)
 			i, holders := 0, 0
 			b.ReportAllocs()
 			var cpu cpumeter.Meter
 			cpu.Start(b)
 			for b.Loop() {
-				d := Decide(tr.Lookup(devices[i%len(devices)].ID, now), now, nil, nil, false)
+				d := Decide(tr.Lookup(ids[i%len(ids)], now), now, nil, nil, false)
 				holders += len(d.Holders)
 				i++
 			}

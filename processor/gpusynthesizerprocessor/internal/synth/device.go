@@ -132,13 +132,12 @@ func set(text *string, by string) {
 }
 
 // begin returns the device's part of a new frame of a batch.
-func (d *Device) begin(place gpudata.Place, batch uint64) *gpudata.DeviceFrame {
-	if d.frame == nil || d.batch == batch {
+func (d *Device) begin(place gpudata.Place, batch uint64, inUse func(batch uint64) bool) *gpudata.DeviceFrame {
+	if d.frame == nil || d.batch == batch || inUse(d.batch) {
 		d.frame = &gpudata.DeviceFrame{Device: gpudata.NewDevice(place, d.ID)}
 	}
 	d.batch = batch
 	d.frame.Reset()
-	d.frame.Observed = true
 	d.frame.Description = gpudata.Description{
 		Name: d.Name, Model: d.Model, Vendor: signal.VendorNVIDIA, Driver: d.Driver,
 		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Allocation: d.DRA.allocation(),

@@ -68,12 +68,11 @@ func (e *emitter) signals(d *diagnose.Device) {
 		if v.Elsewhere {
 			continue
 		}
-		sample := gpudata.Sample{
-			Metric: signal.GPUSignalAvailable, Own: v.Signal.Name(),
-			More: []gpudata.Attr{{Key: signal.Reason, Text: v.Reason.String()}},
-		}
+		sample := gpudata.Sample{Metric: signal.GPUSignalAvailable, Own: v.Signal.Name()}
 		if v.Available {
 			sample.Value = 1
+		} else {
+			sample.More = []gpudata.Attr{{Key: signal.Reason, Value: v.Reason.String()}}
 		}
 		e.to.Samples.Add(sample)
 	}

@@ -296,7 +296,7 @@ func (e *emitter) holders() {
 		}
 		users[i] = u
 	}
-	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Text: a.sharing()}}
+	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: a.sharing()}}
 	for _, u := range a.usage {
 		if !a.fields[u.field].bareRow {
 			continue // copies of the device's value, not processes beside it

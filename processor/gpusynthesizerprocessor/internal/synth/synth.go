@@ -101,7 +101,8 @@ type Synthesizer struct {
 	active    []*accumulator
 	pool      []*accumulator
 	stats     Stats
-	frames    []*gpudata.Frame // of the batch at hand
+	frames    []*gpudata.Frame          // of the batch at hand
+	lent      map[*gpudata.Frame]uint64 // the batches whose frames are in use, by their first one
 	batch     uint64
 	splits    splits
 }
@@ -125,6 +126,7 @@ func New(o Options) *Synthesizer {
 		cluster:      o.Cluster,
 		disabled:     make(map[*signal.Metric]bool, len(o.Disabled)),
 		devices:      map[deviceKey]*Device{},
+		lent:         map[*gpudata.Frame]uint64{},
 		claims:       map[boardKey]*claims{},
 		sources:      map[string]*Source{},
 		targets:      map[Place]dcgm.Holder{},
@@ -171,7 +173,7 @@ func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 func (s *Synthesizer) Arrived(at time.Duration) { s.arrived = at }
 
 // Flush returns the frames of the batch at hand, the oldest first. They are valid until
-// the next call.
+// they are given to Release.
 func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
 	s.batch++
@@ -192,7 +194,27 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	}
 	clear(s.rows)
 	s.rows = s.rows[:0]
+	if len(s.frames) > 0 {
+		s.lent[s.frames[0]] = s.batch
+	}
 	return s.frames
+}
+
+// Release says that the frames of a batch are used no more.
+func (s *Synthesizer) Release(frames []*gpudata.Frame) {
+	if len(frames) > 0 {
+		delete(s.lent, frames[0])
+	}
+}
+
+// inUse reports whether the frames of a batch are not yet released.
+func (s *Synthesizer) inUse(batch uint64) bool {
+	for _, lent := range s.lent {
+		if lent == batch {
+			return true
+		}
+	}
+	return false
 }
 
 // byScrape orders rows by sample time, and those of one time by source.
@@ -252,9 +274,10 @@ func (s *Synthesizer) scrape(rows []observation) {
 		a.count(at)
 		a.device.DRA = a.dra
 		f := s.frame(a.device.Place, at, begun)
-		e.a, e.to = a, a.device.begin(f.Place, s.batch)
+		e.a, e.to = a, a.device.begin(f.Place, s.batch, s.inUse)
 		f.Append(e.to)
 		e.device()
+		e.to.Observed = len(e.to.Samples.All()) > 0
 		if s.diagnosis != nil {
 			e.signals(s.diagnosis.devices[a.device])
 		}

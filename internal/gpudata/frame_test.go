@@ -1,0 +1,60 @@
+package gpudata
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestABoardIsSharedByThoseWhoHoldItsInstances(t *testing.T) {
+	f := &Frame{Place: Place{Node: "n1"}, Time: 1}
+	holds := func(id string, h Holder) {
+		u := f.Device(id).User(h)
+		u.Holds, u.Strategy = true, signal.SharingNone
+	}
+	board := f.Device("GPU-1")
+	for _, id := range []string{"GPU-1/gi7", "GPU-1/gi8"} {
+		f.Device(id).Parent = "GPU-1"
+	}
+	a, b := Holder{Namespace: "ns", Pod: "a", UID: "u"}, Holder{Namespace: "ns", Pod: "b"}
+	holds("GPU-1", Holder{Namespace: "ns", Pod: "a"})
+	holds("GPU-1", Holder{Job: "7"})
+	holds("GPU-1/gi7", a)
+	holds("GPU-1/gi7", b)
+	holds("GPU-1/gi8", b)
+	f.Device("GPU-1/gi8").User(a) // which only uses it
+
+	f.Share(&Attribution{})
+	share := func(d *DeviceFrame) (who []string) {
+		for _, u := range d.Sharers {
+			who = append(who, u.Holder.Pod+" "+u.Strategy)
+		}
+		return who
+	}
+	assert.Equal(t, []string{"a none", "b mig"}, share(board), "each once, and none that is in no pod")
+	assert.Equal(t, []string{"b none"}, share(f.Device("GPU-1/gi8")))
+}
+
+func TestASeriesKeepsTheHighestOfItsValues(t *testing.T) {
+	var s Samples
+	s.AddHighest(Sample{Metric: signal.K8sContainerGPUMemoryUsage, Ended: true})
+	for _, v := range []float64{1, 3, 2} {
+		s.AddHighest(Sample{Metric: signal.K8sContainerGPUMemoryUsage, Value: v})
+	}
+	s.AddHighest(Sample{Metric: signal.K8sContainerGPUMemoryUsage, Ended: true})
+	s.AddHighest(Sample{Metric: signal.K8sContainerGPUUtilization, Value: 1})
+	assert.Equal(t, []Sample{
+		{Metric: signal.K8sContainerGPUMemoryUsage, Value: 3}, {Metric: signal.K8sContainerGPUUtilization, Value: 1},
+	}, s.All())
+}
+
+func TestWhatADescriptionLacksIsCompleted(t *testing.T) {
+	d := Description{Model: "H100", Allocation: Allocation{Claim: "mine"}}
+	d.Complete(&Description{Model: "A100", Profile: "1g.10gb", Allocation: Allocation{Claim: "other", Driver: "gpu.nvidia.com", Pool: "n1", Device: "gpu-0"}})
+	assert.Equal(t, Description{
+		Model: "H100", Profile: "1g.10gb",
+		Allocation: Allocation{Claim: "mine", Driver: "gpu.nvidia.com", Pool: "n1", Device: "gpu-0"},
+	}, d)
+}

@@ -1,0 +1,236 @@
+package pdatagpu
+
+import (
+	"slices"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Holdings writes who holds the devices of the frames, which have the attribution, and what
+// follows from it:
+//
+//   - gpu.device.holder and gpu.sharing.clients of devices whose holders are known,
+//   - the series of each device under each of its sharers, and the metrics that cAdvisor made
+//     of them,
+//   - the samples of users, and the points of processes, under the holder that they have now,
+//   - on the points of a device what is known of its MIG instance and its DRA driver's name.
+//
+// Points that came in are taken out where they are written anew, and so are those of
+// gpu.device.holder and of users, as far as they were wanted. Holders outside Kubernetes stay
+// as they came. The batch cannot be used after that.
+func (b *Batch) Holdings(a *gpudata.Attribution) {
+	out := pmetric.NewMetrics()
+	w := holdingsWriter{
+		Writer:  &Writer{Scope: a.Scope, Disabled: a.Disabled, batch: b},
+		repeats: map[*gpudata.DeviceFrame]bool{}, copies: map[*output]pmetric.NumberDataPointSlice{},
+	}
+	w.begin(out, map[resourceKey]pmetric.ResourceMetrics{})
+	for _, f := range b.handed {
+		f.Settle(a.Scope, a.Disabled)
+	}
+	for _, f := range b.read {
+		f.Sort()
+		f.Each(func(s *gpudata.Series) {
+			clients := s.Samples[0].Metric == signal.GPUSharingClients
+			if clients || s.User != nil && s.User.Holder.Pod != "" && (!s.Repeated || isAccelerator(s.Samples[0].Metric)) {
+				w.series(f, s)
+			}
+		})
+	}
+	b.walk(w.writes, w.write)
+	b.walk(w.mayReplace, w.replaces)
+	out.ResourceMetrics().MoveAndAppendTo(b.Metrics.ResourceMetrics())
+}
+
+type holdingsWriter struct {
+	*Writer
+	repeats map[*gpudata.DeviceFrame]bool // devices of which points were repeated
+	// copies are those of a metric of devices, by where they are written.
+	copies map[*output]pmetric.NumberDataPointSlice
+	metric pmetric.Metric
+}
+
+// repeated reports whether a metric is a series of devices that is repeated under sharers.
+func repeated(s *signal.Metric) bool { return s.Stage == signal.StageSample && roles[s] == ofDevice }
+
+// isAccelerator reports whether a metric is one of cAdvisor's.
+func isAccelerator(s *signal.Metric) bool {
+	return s == signal.ContainerAcceleratorMemoryTotal || s == signal.ContainerAcceleratorMemoryUsed || s == signal.ContainerAcceleratorDutyCycle
+}
+
+// seen is a point of a device of a frame, as it came in.
+type seen struct {
+	pmetric.NumberDataPoint
+	in     *input
+	metric pmetric.Metric
+	signal *signal.Metric
+	role   role
+	frame  *gpudata.Frame
+	device *gpudata.DeviceFrame
+}
+
+// walk calls visit with each point of a device of a frame, in the metrics that it is to look
+// at. It takes out those for which visit returns true, and what that empties.
+func (b *Batch) walk(look, visit func(*seen) bool) {
+	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
+		in := b.input(rm)
+		scopes := rm.ScopeMetrics().Len()
+		rm.ScopeMetrics().RemoveIf(func(sm pmetric.ScopeMetrics) bool {
+			metrics := sm.Metrics().Len()
+			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
+				s, ok := lookup(m)
+				p := seen{in: &in, metric: m, signal: s, role: roles[s]}
+				if !ok || !look(&p) {
+					return false
+				}
+				dps := points.Of(m)
+				before := dps.Len()
+				dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
+					if p.frame = b.frame(in.place, int64(dp.Timestamp())); p.frame == nil {
+						return false
+					}
+					p.NumberDataPoint, p.device = dp, p.frame.Find(text(dp.Attributes(), signal.HardwareID))
+					return p.device != nil && visit(&p)
+				})
+				return before > 0 && dps.Len() == 0
+			})
+			return metrics > 0 && sm.Metrics().Len() == 0
+		})
+		return scopes > 0 && rm.ScopeMetrics().Len() == 0
+	})
+}
+
+// writes reports whether a metric has points that are written anew.
+func (w *holdingsWriter) writes(p *seen) bool {
+	switch p.role {
+	case ofDevice:
+		return p.in.holder.IsZero() && repeated(p.signal)
+	case ofProcess:
+		return w.batch.wants(p.signal)
+	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // of what frames have whole
+	}
+	return false
+}
+
+// write completes and repeats a point of a device, and copies that of a process to its
+// holder. It takes nothing out.
+func (w *holdingsWriter) write(p *seen) bool {
+	if p.role == ofDevice {
+		completeDevice(p.Attributes(), p.device)
+		if !w.Disabled[p.signal] {
+			w.repeat(p)
+		}
+	} else if to, moves := p.moves(); moves {
+		p.CopyTo(w.points(w.output(p.frame, to, w.Scope), p.signal).AppendEmpty())
+	}
+	return false
+}
+
+// mayReplace reports whether a metric that came in has points that are taken out.
+func (w *holdingsWriter) mayReplace(p *seen) bool {
+	switch p.role {
+	case ofUser, ofHolding:
+		return p.in.holder.Pod != "" && w.batch.wants(p.signal)
+	case ofProcess:
+		return w.batch.wants(p.signal)
+	case ofClients:
+		return p.in.holder.IsZero() && !w.Disabled[p.signal]
+	case ofDevice:
+		return p.in.holder.Pod != "" && repeated(p.signal) && !w.Disabled[p.signal]
+	case ofNothing:
+		return p.in.holder.Pod != "" && isAccelerator(p.signal) && !w.Disabled[p.signal]
+	case ofProcessCount:
+	}
+	return false
+}
+
+// replaces reports whether a point that came in was written anew, or is of a user.
+func (w *holdingsWriter) replaces(p *seen) bool {
+	switch p.role {
+	case ofProcess:
+		_, moves := p.moves()
+		return moves
+	case ofClients:
+		_, known := p.frame.Clients(p.device)
+		return known
+	case ofDevice, ofNothing:
+		return w.repeats[p.device] && slices.ContainsFunc(p.device.Sharers, func(u *gpudata.User) bool { return u.Holder == p.in.holder })
+	default:
+		_, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
+		return read
+	}
+}
+
+// moves reports whether the point of a process has another holder now than it came with, and
+// which.
+func (p *seen) moves() (to gpudata.Holder, moves bool) {
+	pid := text(p.Attributes(), signal.ProcessPID)
+	_, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
+	for _, process := range p.device.Processes {
+		if process.PID == pid {
+			return process.Holder, read && process.Holder != p.in.holder
+		}
+	}
+	return gpudata.Holder{}, false
+}
+
+// completeDevice adds to a point what is known of its device otherwise.
+func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
+	for _, f := range [...]field{
+		{signal.MIGUUID, &d.MIGUUID},
+		{signal.MIGProfile, &d.Profile},
+		{signal.DRADriver, &d.Allocation.Driver},
+		{signal.DRAPool, &d.Allocation.Pool},
+		{signal.DRADevice, &d.Allocation.Device},
+	} {
+		if *f.text == "" {
+			continue
+		}
+		if v, exists := attrs.GetOrPutEmpty(f.key); !exists {
+			v.SetStr(*f.text)
+		}
+	}
+}
+
+// repeat writes a point of a device once for each of its sharers.
+func (w *holdingsWriter) repeat(p *seen) {
+	for _, u := range p.device.Sharers {
+		w.repeats[p.device] = true
+		c := w.copied(w.output(p.frame, u.Holder, w.Scope), p.metric).AppendEmpty()
+		attrs := c.Attributes()
+		attrs.EnsureCapacity(p.Attributes().Len() + len(allocationFields(&u.Allocation)) + 1)
+		p.CopyTo(c)
+		putHolding(attrs, p.device, u)
+	}
+}
+
+// copied returns the points of a metric of devices where they are repeated.
+func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
+	if w.metric != m { // metrics come one after the other
+		clear(w.copies)
+		w.metric = m
+	}
+	dps, ok := w.copies[o]
+	if !ok {
+		c := o.metrics.AppendEmpty()
+		c.SetName(m.Name())
+		c.SetUnit(m.Unit())
+		c.SetDescription(m.Description())
+		m.Metadata().CopyTo(c.Metadata())
+		if m.Type() == pmetric.MetricTypeSum {
+			sum := c.SetEmptySum()
+			sum.SetAggregationTemporality(m.Sum().AggregationTemporality())
+			sum.SetIsMonotonic(m.Sum().IsMonotonic())
+			dps = sum.DataPoints()
+		} else {
+			dps = c.SetEmptyGauge().DataPoints()
+		}
+		w.copies[o] = dps
+	}
+	return dps
+}

@@ -1,0 +1,253 @@
+package pdatagpu
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func everything(*signal.Metric) bool { return true }
+
+var node = gpudata.Place{Node: "n1"}
+
+// testBatch builds a batch: a Resource per place and holder.
+type testBatch struct {
+	pmetric.Metrics
+	writer *Writer
+}
+
+func newTestBatch() testBatch {
+	md := pmetric.NewMetrics()
+	w := &Writer{Scope: gpudata.NewScope("input", "")}
+	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
+	return testBatch{md, w}
+}
+
+// add adds a point with value 1, whose attributes are those of the device and further ones.
+func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.Metric, id string, attrs map[string]any) pmetric.NumberDataPoint {
+	dp := b.writer.points(b.writer.output(&gpudata.Frame{Place: p, Time: time}, h, b.writer.Scope), m).AppendEmpty()
+	dp.SetTimestamp(pcommon.Timestamp(time))
+	dp.SetDoubleValue(1)
+	dp.Attributes().PutStr(signal.HardwareID, id)
+	board, instance, partitioned := strings.Cut(id, "/gi")
+	if partitioned {
+		dp.Attributes().PutStr(signal.HardwareParent, board)
+		dp.Attributes().PutStr(signal.MIGInstanceID, instance)
+	}
+	for k, v := range attrs {
+		_ = dp.Attributes().PutEmpty(k).FromRaw(v)
+	}
+	return dp
+}
+
+func (b testBatch) lines() []string { return lines(b.Metrics) }
+
+// lines are the points of a batch with everything that tells them apart, sorted.
+func lines(md pmetric.Metrics) (all []string) {
+	for p := range points.All(md) {
+		all = append(all, fmt.Sprint(p.Timestamp(), " ", points.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
+			points.Text(p.Attributes()), " ", points.Value(p.NumberDataPoint), " ", p.ValueType(), " ", p.Flags()))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// hold says that a holder has a device of a frame.
+func hold(d *gpudata.DeviceFrame, h gpudata.Holder, strategy string, a gpudata.Allocation) {
+	u := d.User(h)
+	u.Holds, u.Source, u.Strategy, u.Allocation = true, signal.HolderSourcePodResources, strategy, a
+	d.HoldersKnown = true
+}
+
+// shared makes the attribution of the frames of a batch what they say.
+func shared(b *Batch) *Batch {
+	for _, f := range b.Frames {
+		f.Share(&gpudata.Attribution{})
+	}
+	return b
+}
+
+// Whoever holds what: written, read and written again gives the same points.
+func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		holders := rapid.SampledFrom([]gpudata.Holder{
+			{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "c"},
+			{Namespace: "ns", Pod: "a", Container: "c"},
+			{Namespace: "ns", Pod: "b", UID: "uid-b", Container: "c"},
+			{Namespace: "ns", Pod: "b", UID: "uid-b"},
+			{Job: "7"},
+		})
+		allocations := rapid.SampledFrom([]gpudata.Allocation{{}, {Claim: "x", ClaimUID: "uid-x", Driver: "gpu.nvidia.com", Pool: "n1", Device: "gpu-0", ShareID: "1"}})
+		strategies := rapid.SampledFrom([]string{signal.SharingNone, signal.SharingTimeSlicing})
+		batch := newTestBatch()
+		drawn := map[string]bool{}
+		for range rapid.IntRange(1, 25).Draw(rt, "points") {
+			place := gpudata.Place{Cluster: rapid.SampledFrom([]string{"", "c"}).Draw(rt, "cluster"), Node: "n1"}
+			id := rapid.SampledFrom([]string{"GPU-1", "GPU-1/gi7", "GPU-1/gi8", "GPU-2"}).Draw(rt, "id")
+			time := rapid.Int64Range(1, 2).Draw(rt, "time")
+			attrs := map[string]any{"rack": rapid.SampledFrom([]any{"r1", int64(7), 0.5, false}).Draw(rt, "rack")}
+			var h gpudata.Holder
+			m := rapid.SampledFrom([]*signal.Metric{
+				signal.HwPower, signal.HwGPUMemoryUsage, signal.HwGPUUtilization, signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUPower,
+				signal.GPUDeviceHolder, signal.ProcessGPUMemoryUsage, signal.GPUProcessCount,
+			}).Draw(rt, "metric")
+			switch roles[m] {
+			case ofUser, ofHolding:
+				h = holders.Draw(rt, "holder")
+			case ofProcess:
+				h = rapid.SampledFrom([]gpudata.Holder{{}, {UID: "uid-a"}}).Draw(rt, "process")
+				attrs[signal.ProcessPID] = map[bool]int64{true: 1, false: 2}[h.IsZero()]
+			}
+			if m == signal.HwGPUUtilization {
+				attrs[signal.GPUTask] = signal.TaskGeneral
+			}
+			if key := fmt.Sprint(place, h, time, m.Name, id); !drawn[key] {
+				drawn[key] = true
+				dp := batch.add(place, h, time, m, id, attrs)
+				if rapid.IntRange(0, 5).Draw(rt, "ended") == 0 {
+					dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+				}
+			}
+		}
+		first := ReadWithEnds(batch.Metrics, everything)
+		for _, f := range first.Frames {
+			for _, d := range f.Devices {
+				came := d.Users
+				d.Users, d.HoldersKnown = nil, false
+				for _, u := range came {
+					if u.Holder.Pod == "" {
+						d.Users = append(d.Users, u)
+						continue
+					}
+					kept := d.User(u.Holder)
+					kept.Strategy, kept.Samples = signal.SharingUnknown, u.Samples
+				}
+				if d.Observed && rapid.Bool().Draw(rt, "known") {
+					d.HoldersKnown = true
+					for range rapid.IntRange(0, 2).Draw(rt, "holders") {
+						if h := holders.Draw(rt, "holds"); h.Pod != "" {
+							hold(d, h, strategies.Draw(rt, "strategy"), allocations.Draw(rt, "allocation"))
+						}
+					}
+				}
+				for _, p := range d.Processes {
+					if p.Holder.UID != "" {
+						p.Holder = gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "c"}
+					}
+				}
+			}
+		}
+		shared(first).Holdings(&gpudata.Attribution{Scope: gpudata.NewScope("k8s", "")})
+		want := batch.lines()
+
+		shared(ReadWithEnds(batch.Metrics, everything)).Holdings(&gpudata.Attribution{Scope: gpudata.NewScope("k8s", "")})
+		if got := batch.lines(); !slices.Equal(want, got) {
+			rt.Fatalf("first:\n%s\nthen:\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
+		}
+	})
+}
+
+// attributesOf returns the attributes of the one point of a metric under a pod.
+func attributesOf(t *testing.T, md pmetric.Metrics, m *signal.Metric, pod string) map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for p := range points.All(md) {
+		if p.Metric.Name() == m.Name && text(p.Resource.Attributes(), signal.K8sPodName) == pod {
+			found = append(found, p.Attributes().AsRaw())
+		}
+	}
+	require.Len(t, found, 1)
+	return found[0]
+}
+
+func TestAttributesThatAUserAddedReachTheContainer(t *testing.T) {
+	pod := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
+	batch := newTestBatch()
+	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", map[string]any{"rack": int64(7)})
+	batch.add(node, pod, 1, signal.K8sContainerGPUMemoryUsage, "GPU-1", map[string]any{"team": true})
+	b := Read(batch.Metrics, everything)
+	hold(b.Frames[0].Find("GPU-1"), pod, signal.SharingNone, gpudata.Allocation{})
+	shared(b).Holdings(&gpudata.Attribution{})
+	assert.Equal(t, map[string]any{"hw.id": "GPU-1", "gpu.sharing.strategy": "none", "rack": int64(7)}, attributesOf(t, batch.Metrics, signal.HwPower, "a"))
+	assert.Equal(t, map[string]any{"hw.id": "GPU-1", "gpu.sharing.strategy": "none", "team": true}, attributesOf(t, batch.Metrics, signal.K8sContainerGPUMemoryUsage, "a"))
+}
+
+// Another component may call a pod by a name that does not have its UID, and know more of it.
+func TestAContainerKeepsWhatItsOtherResourcesSay(t *testing.T) {
+	batch := newTestBatch()
+	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
+	less := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
+	batch.add(node, less, 1, signal.K8sContainerGPUMemoryUsage, "GPU-1", nil)
+	batch.writer.resource(resourceKey{place: node, holder: less}).Resource().Attributes().PutStr("k8s.workload.name", "train")
+	batch.writer.resource(resourceKey{place: node}).Resource().Attributes().PutStr(signal.HostName, "h1")
+	b := Read(batch.Metrics, everything)
+	full := less
+	full.UID = "uid-a"
+	d := b.Frames[0].Find("GPU-1")
+	d.Users[0].Holder = full
+	hold(d, full, signal.SharingNone, gpudata.Allocation{})
+	shared(b).Holdings(&gpudata.Attribution{})
+	var pods []map[string]any
+	for _, rm := range batch.ResourceMetrics().All() {
+		if text(rm.Resource().Attributes(), signal.K8sPodName) != "" {
+			pods = append(pods, rm.Resource().Attributes().AsRaw())
+		}
+	}
+	assert.Equal(t, []map[string]any{{
+		"host.name": "h1", "k8s.node.name": "n1", "k8s.workload.name": "train",
+		"k8s.namespace.name": "ns", "k8s.pod.name": "a", "k8s.pod.uid": "uid-a", "k8s.container.name": "c",
+	}}, pods)
+}
+
+func TestWhatIsNotWrittenAnewStays(t *testing.T) {
+	pod := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
+	batch := newTestBatch()
+	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
+	batch.add(node, pod, 1, signal.HwPower, "GPU-1", nil)
+	batch.add(node, gpudata.Holder{}, 1, signal.GPUSharingClients, "GPU-1", nil)
+	batch.add(node, gpudata.Holder{Job: "7"}, 1, signal.GPUDeviceHolder, "GPU-1", nil)
+	batch.add(node, gpudata.Holder{Job: "7"}, 1, signal.K8sContainerGPUMemoryUsage, "GPU-1", nil)
+	batch.add(node, pod, 1, signal.K8sContainerGPUUtilization, "GPU-1", nil).SetDoubleValue(math.NaN())
+	batch.add(node, pod, 0, signal.K8sContainerGPUMemoryUsage, "GPU-1", nil)
+	batch.add(node, pod, 1, signal.K8sContainerGPUPower, "GPU-1", nil)
+	want := batch.lines()
+	b := Read(batch.Metrics, func(m *signal.Metric) bool { return m != signal.K8sContainerGPUPower })
+	b.Frames[0].Find("GPU-1").HoldersKnown = false
+	shared(b).Holdings(&gpudata.Attribution{})
+	assert.Equal(t, want, batch.lines())
+	assert.Equal(t, [Drops]int64{OutOfRange: 1, NoTime: 1}, b.Dropped)
+}
+
+func TestOnlyWhoAsksReadsTheEndsOfSeries(t *testing.T) {
+	batch := newTestBatch()
+	for _, m := range []*signal.Metric{signal.HwPower, signal.GPUProcessCount} {
+		batch.add(node, gpudata.Holder{}, 1, m, "GPU-1", nil).SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+	}
+	without := Read(batch.Metrics, everything)
+	assert.Empty(t, without.Frames)
+	assert.EqualValues(t, 2, without.Dropped[NoValue])
+
+	with := ReadWithEnds(batch.Metrics, everything)
+	d := with.Frames[0].Find("GPU-1")
+	assert.Equal(t, []gpudata.Sample{{Metric: signal.HwPower, Ended: true}}, d.Samples.All())
+	assert.False(t, d.Observed)
+	assert.EqualValues(t, 1, with.Dropped[NoValue])
+}
+
+func TestANamespaceAloneNamesNobody(t *testing.T) {
+	attrs := pcommon.NewMap()
+	attrs.PutStr(signal.K8sNamespaceName, "ns")
+	assert.True(t, holderOf(attrs).IsZero())
+}

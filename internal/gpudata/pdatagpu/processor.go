@@ -1,0 +1,215 @@
+package pdatagpu
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pipeline"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Functions are what a component does in a pipeline.
+type Functions struct {
+	Start    component.StartFunc
+	Shutdown component.ShutdownFunc
+	// Takes reports whether the component can use a payload instead of metrics; nil: none.
+	Takes func(Payload) bool
+	// Process computes on what arrived. What it leaves of the batch and the frames that it
+	// returns go to the next component. It is called by several goroutines, and does not
+	// own the frames any more when it has returned them.
+	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
+	// Release says that the frames which Process returned are used no more; nil where nobody
+	// wants to know.
+	Release func([]*gpudata.Frame)
+}
+
+// Arrival is what came to a component in one call, which owns it.
+type Arrival struct {
+	// Metrics may be changed.
+	Metrics pmetric.Metrics
+	// Rows were handed over by a receiver; nil for none.
+	Rows *Rows
+	// Frames were handed over by another component, the oldest first.
+	Frames []*gpudata.Frame
+}
+
+// Processor is a component in a pipeline: what the collector's processorhelper does, and
+// handing over.
+type Processor struct {
+	component.StartFunc
+	component.ShutdownFunc
+	id      component.ID
+	next    consumer.Metrics
+	takes   func(Payload) bool
+	process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
+	release func([]*gpudata.Frame)
+	sender  *Sender
+
+	writing sync.Mutex
+	writer  Writer
+
+	incoming, outgoing metric.Int64Counter
+	duration           metric.Float64Histogram
+	self               metric.MeasurementOption
+	event              trace.EventOption
+}
+
+var _ processor.Metrics = (*Processor)(nil)
+
+// NewProcessor returns a processor.
+func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Metrics, f Functions) (*Processor, error) {
+	id := attribute.String("processor", set.ID.String())
+	p := &Processor{
+		StartFunc: f.Start, ShutdownFunc: f.Shutdown, id: set.ID, next: next,
+		takes: f.Takes, process: f.Process, release: f.Release,
+		sender: NewSender(set.Logger, zapcore.DebugLevel, true),
+		writer: Writer{Scope: scope},
+		self:   metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
+		event:  trace.WithAttributes(id),
+	}
+	// The same counters as processorhelper has.
+	meter := set.MeterProvider.Meter("go.opentelemetry.io/collector/processor/processorhelper")
+	var err error
+	if p.incoming, err = meter.Int64Counter("otelcol_processor_incoming_items",
+		metric.WithDescription("Number of items passed to the processor. [Alpha]"), metric.WithUnit("{item}")); err != nil {
+		return nil, err
+	}
+	if p.outgoing, err = meter.Int64Counter("otelcol_processor_outgoing_items",
+		metric.WithDescription("Number of items emitted from the processor. [Alpha]"), metric.WithUnit("{item}")); err != nil {
+		return nil, err
+	}
+	p.duration, err = meter.Float64Histogram("otelcol_processor_internal_duration",
+		metric.WithDescription("Duration of time taken to process a batch of telemetry data through the processor. [Alpha]"), metric.WithUnit("s"))
+	return p, err
+}
+
+// Capabilities implements consumer.Metrics. A processor that said that it changes data would
+// get a fan-out between itself and a receiver, which no payload passes: it copies batches that
+// others read instead.
+func (p *Processor) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
+
+// ConsumeMetrics implements consumer.Metrics.
+func (p *Processor) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
+	span := trace.SpanFromContext(ctx)
+	span.AddEvent("Start processing.", p.event)
+	begin := time.Now()
+	payload := p.take(ctx, md)
+	came := md.DataPointCount()
+	a := &Arrival{Metrics: owned(md)}
+	switch payload := payload.(type) {
+	case nil:
+	case *Rows:
+		a.Rows = payload
+		came += payload.Points()
+	case *written:
+		a.Frames = payload.frames
+		came += payload.Points()
+	}
+	p.incoming.Add(ctx, int64(came), p.self)
+	frames, err := p.process(ctx, a)
+	p.duration.Record(ctx, time.Since(begin).Seconds(), p.self)
+	span.AddEvent("End processing.", p.event)
+	if err != nil {
+		return err
+	}
+	if p.release != nil {
+		defer p.release(frames)
+	}
+	return p.send(behind(ctx), frames, a.Metrics)
+}
+
+// send sends what came out to the next component.
+func (p *Processor) send(ctx context.Context, frames []*gpudata.Frame, md pmetric.Metrics) error {
+	out := &written{frames: frames, by: p}
+	p.outgoing.Add(ctx, int64(md.DataPointCount()+out.Points()), p.self)
+	switch {
+	case out.Points() > 0:
+		return p.sender.Send(ctx, p.next, out, md)
+	case md.ResourceMetrics().Len() > 0:
+		return p.next.ConsumeMetrics(ctx, md)
+	}
+	return nil
+}
+
+// behind returns a context without the offer that came in it: it is not meant for the
+// components behind the one that it came to.
+func behind(ctx context.Context) context.Context {
+	if ctx.Value(offerKey{}) != nil {
+		return with(ctx, nil)
+	}
+	return ctx
+}
+
+// written are frames as a payload.
+type written struct {
+	frames []*gpudata.Frame
+	by     *Processor
+	points int // 0: not counted yet
+}
+
+// Points implements Payload.
+func (w *written) Points() int {
+	if w.points == 0 {
+		for _, f := range w.frames {
+			f.Each(func(s *gpudata.Series) { w.points += len(s.Samples) })
+		}
+	}
+	return w.points
+}
+
+// WriteTo implements Payload.
+func (w *written) WriteTo(md pmetric.Metrics) {
+	w.by.writing.Lock()
+	defer w.by.writing.Unlock()
+	w.by.writer.Write(w.frames, md)
+}
+
+// TakesFrames is the Takes of a component that computes on frames.
+func TakesFrames(p Payload) bool {
+	_, frames := p.(*written)
+	return frames
+}
+
+// Read returns the frames that came, those of the metrics among them: see [Read].
+func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Metrics, wants)) }
+
+// ReadWithEnds returns the frames that came: see [ReadWithEnds].
+func (a *Arrival) ReadWithEnds(wants func(*signal.Metric) bool) *Batch {
+	return a.join(ReadWithEnds(a.Metrics, wants))
+}
+
+// join adds the frames that were handed over to those of a batch.
+func (a *Arrival) join(b *Batch) *Batch {
+	for _, f := range a.Frames {
+		f.Sort()
+		f.Came()
+	}
+	b.handed = a.Frames
+	b.Frames = append(slices.Clone(a.Frames), b.read...)
+	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
+	return b
+}
+
+// owned returns a batch that may be changed: md itself, or a copy where others read it too.
+// So that the collector puts no fan-out between a receiver and its only pipeline, our
+// processors say that they do not change data; a fan-out marks what it shares.
+func owned(md pmetric.Metrics) pmetric.Metrics {
+	if !md.IsReadOnly() {
+		return md
+	}
+	own := pmetric.NewMetrics()
+	md.CopyTo(own)
+	return own
+}

@@ -1,0 +1,40 @@
+package gpudata
+
+import "sync"
+
+// Scope is the instrumentation scope of a component: who made a sample. The zero Scope is
+// nobody's.
+type Scope uint8
+
+var scopes struct {
+	sync.Mutex
+	known []scopeText
+}
+
+type scopeText struct{ name, version string }
+
+// NewScope returns the scope of a name and a version. There are as many as components in
+// the program.
+func NewScope(name, version string) Scope {
+	scopes.Lock()
+	defer scopes.Unlock()
+	text := scopeText{name, version}
+	for i, known := range scopes.known {
+		if known == text {
+			return Scope(i + 1)
+		}
+	}
+	scopes.known = append(scopes.known, text)
+	return Scope(len(scopes.known))
+}
+
+// Text returns the name and the version of a scope.
+func (s Scope) Text() (name, version string) {
+	if s == 0 {
+		return "", ""
+	}
+	scopes.Lock()
+	defer scopes.Unlock()
+	text := scopes.known[s-1]
+	return text.name, text.version
+}

@@ -1,0 +1,191 @@
+package gpudata
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Attribution is how gpu_k8s decides who holds devices. Where a frame has one,
+//
+//   - holders in pods are shown of devices whose holders are known, and how many they are,
+//   - the samples of a device that are there at that time are repeated under its sharers,
+//     and made into the metrics that cAdvisor had.
+type Attribution struct {
+	// Disabled metrics of devices are not repeated, and those of cAdvisor not made.
+	Disabled map[*signal.Metric]bool
+	// Scope is who makes what follows from the attribution.
+	Scope Scope
+}
+
+// Share makes what a decides the attribution of the frame: it finds the sharers of the devices,
+// which are those in a pod who hold the device and, of a board, those who hold an instance of
+// it. The latter do not hold the board: they have it by MIG, and no allocation of it. Users in
+// pods get what the DRA driver calls the device.
+func (f *Frame) Share(a *Attribution) {
+	f.Attribution = a
+	for _, d := range f.Devices {
+		d.Sharers, d.Repeated = d.Sharers[:0], len(d.Samples.list)
+		for _, u := range d.Users {
+			if u.Holder.Pod == "" {
+				continue
+			}
+			u.Allocation.complete(&d.Allocation)
+			if u.Holds {
+				d.Sharers = append(d.Sharers, u)
+			}
+		}
+	}
+	for _, d := range f.Devices {
+		if d.Parent == "" {
+			continue
+		}
+		board := f.Find(d.Parent)
+		if board == nil {
+			continue
+		}
+		for _, u := range d.Users {
+			same := func(s *User) bool { return s.Holder.Same(u.Holder) }
+			if u.Holds && u.Holder.Pod != "" && !slices.ContainsFunc(board.Sharers, same) {
+				board.Sharers = append(board.Sharers, &User{Holder: u.Holder, Strategy: signal.SharingMIG})
+			}
+		}
+	}
+}
+
+// Series are samples of one device, user or process, with what they are to be shown with.
+type Series struct {
+	Device *DeviceFrame
+	// User has the samples, nil for the device itself and for a process.
+	User *User
+	// Process has the samples, nil for others.
+	Process *Process
+	// Repeated says that the samples are the device's, and the user one of its sharers.
+	Repeated bool
+	// Scope is who made the samples that name no other scope. It made those that are repeated.
+	Scope Scope
+	// Samples are valid during the call that they are given to.
+	Samples []Sample
+}
+
+// Each calls visit with all series of a frame: those of the devices, users and processes, who
+// holds a device and how many they are, how many processes are on it, and what is repeated
+// under sharers.
+func (f *Frame) Each(visit func(*Series)) {
+	var s Series
+	show := func(d *DeviceFrame, u *User, p *Process, samples []Sample) {
+		if len(samples) > 0 {
+			s = Series{Device: d, User: u, Process: p, Scope: f.Scope, Samples: samples}
+			visit(&s)
+		}
+	}
+	var one [1]Sample
+	tell := func(d *DeviceFrame, u *User, by Scope, m *signal.Metric, v int) {
+		one[0] = Sample{Metric: m, Value: float64(v), Scope: by}
+		show(d, u, nil, one[:])
+	}
+	decided := f.Scope // by whom it was that somebody in a pod holds a device
+	if f.Attribution != nil {
+		decided = f.Attribution.Scope
+	}
+	for _, d := range f.Devices {
+		show(d, nil, nil, d.Samples.list)
+		if d.Listed {
+			tell(d, nil, f.Scope, signal.GPUProcessCount, d.Count)
+		}
+		if n, known := f.Clients(d); known {
+			tell(d, nil, decided, signal.GPUSharingClients, n)
+		}
+		for _, u := range d.Users {
+			show(d, u, nil, u.Samples.list)
+			switch {
+			case !u.Holds:
+			case u.Holder.Pod == "":
+				tell(d, u, f.Scope, signal.GPUDeviceHolder, 1)
+			case f.Attribution == nil || d.HoldersKnown:
+				tell(d, u, decided, signal.GPUDeviceHolder, 1)
+			}
+		}
+		f.eachRepeated(d, func(u *User, samples []Sample) {
+			if len(samples) > 0 {
+				s = Series{Device: d, User: u, Repeated: true, Scope: decided, Samples: samples}
+				visit(&s)
+			}
+		})
+		for _, p := range d.Processes {
+			show(d, nil, p, p.Samples.list)
+		}
+	}
+}
+
+// Clients returns how many containers of pods hold a device; false where it is not known, or
+// not yet decided. That none does is not said of a device that a job or a plain container
+// holds: 0 means nobody.
+func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
+	if f.Attribution == nil || !d.HoldersKnown {
+		return 0, false
+	}
+	outside := false
+	for _, u := range d.Users {
+		switch {
+		case !u.Holds:
+		case u.Holder.Pod == "":
+			outside = true
+		default:
+			n++
+		}
+	}
+	return n, n > 0 || !outside
+}
+
+// eachRepeated calls visit with what is repeated of a device under its sharers.
+func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
+	if len(d.Sharers) == 0 {
+		return
+	}
+	disabled := f.Attribution.Disabled
+	for begin := 0; begin < d.Repeated; {
+		end := begin
+		for end < d.Repeated && !disabled[d.Samples.list[end].Metric] {
+			end++
+		}
+		for _, u := range d.Sharers {
+			visit(u, d.Samples.list[begin:end])
+		}
+		begin = end + 1
+	}
+	var one [1]Sample
+	for i := range d.Samples.list {
+		of := &d.Samples.list[i]
+		m := accelerators[of.Metric]
+		if m == nil || disabled[m] || m == signal.ContainerAcceleratorDutyCycle && of.Own != signal.TaskGeneral {
+			continue
+		}
+		one[0] = Sample{Metric: m, Value: of.Value, Ended: of.Ended, More: acceleratorOf(d)}
+		if m == signal.ContainerAcceleratorDutyCycle {
+			one[0].Value *= 100 // a ratio becomes percent
+		}
+		for _, u := range d.Sharers {
+			if u.Holds { // a holder of an instance does not hold the board
+				visit(u, one[:])
+			}
+		}
+	}
+}
+
+// acceleratorOf returns what cAdvisor's metrics say of a device, as far as it is known.
+func acceleratorOf(d *DeviceFrame) []Attr {
+	return slices.DeleteFunc([]Attr{
+		{signal.AcceleratorMake, strings.ToLower(d.Vendor)}, {signal.AcceleratorModel, d.Model},
+		{signal.AcceleratorID, cmp.Or(d.MIGUUID, d.Device.ID())},
+	}, func(a Attr) bool { return a.Value == "" })
+}
+
+// accelerators are cAdvisor's metrics, by the sample of a device that each is made of.
+var accelerators = map[*signal.Metric]*signal.Metric{
+	signal.HwGPUMemoryLimit: signal.ContainerAcceleratorMemoryTotal,
+	signal.HwGPUMemoryUsage: signal.ContainerAcceleratorMemoryUsed,
+	signal.HwGPUUtilization: signal.ContainerAcceleratorDutyCycle,
+}

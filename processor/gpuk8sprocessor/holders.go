@@ -1,0 +1,152 @@
+package gpuk8sprocessor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
+)
+
+// used are the metrics whose samples name holders and users, or show whether use can be true.
+var used = map[*signal.Metric]bool{
+	signal.GPUDeviceHolder:            true,
+	signal.K8sContainerGPUMemoryUsage: true, signal.K8sContainerGPUUtilization: true,
+	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUUtilization: true,
+	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
+}
+
+// attribute decides who holds the devices of frames and gives users and processes the identity
+// of their containers.
+func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
+	shown := map[string]gpudata.Description{}
+	for _, f := range frames {
+		list := &attribution.ProcessList{Time: f.Time, Users: map[string][]gpudata.Holder{}}
+		for _, d := range f.Devices {
+			if d.Observed && p.isOwn(f) {
+				shown[d.Device.ID()] = d.Description
+			}
+			c.unknown += p.nameProcesses(d, list)
+		}
+		if len(list.Users) > 0 {
+			p.processes.Remember(now, f.Place, list)
+		}
+	}
+	if len(shown) > 0 {
+		p.tracker.See(now, shown)
+	}
+	for _, f := range frames {
+		for _, d := range f.Devices {
+			p.decide(f, d, &c)
+		}
+		f.Share(&p.attribution)
+		for _, d := range f.Devices {
+			shareAsHolders(d)
+		}
+	}
+	return c
+}
+
+// isOwn reports whether a frame is of the node whose kubelet is asked.
+func (p *gpuK8s) isOwn(f *gpudata.Frame) bool {
+	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
+}
+
+// nameProcesses gives processes their containers and lists who is on the device, where the
+// source of the processes did not. It returns how many points are of unknown pods. A process
+// that is nobody's is listed too: a list that names no container of a device says that none
+// is on it.
+func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.ProcessList) (unknown int64) {
+	listed := d.Listed
+	var users []gpudata.Holder
+	for _, process := range d.Processes {
+		if process.Holder.Pod != "" {
+			continue
+		}
+		user, known := p.tracker.Container(process.Holder.UID, process.ContainerID)
+		samples := process.Samples.All()
+		switch {
+		case known:
+			process.Holder = user
+		case process.Holder.UID != "":
+			unknown += int64(len(samples))
+		}
+		if !slices.ContainsFunc(samples, func(s gpudata.Sample) bool { return !s.Ended }) {
+			continue
+		}
+		listed = true
+		if known && !attribution.Exporter(user) {
+			users = append(users, user)
+		}
+	}
+	if listed {
+		list.Users[d.Device.ID()] = users
+	}
+	return unknown
+}
+
+// decide finds the holders of a device. Holders outside Kubernetes stay as they came.
+func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
+	own, id := p.isOwn(f), d.Device.ID()
+	var entry *attribution.Entry
+	if own {
+		if entry = p.tracker.Lookup(id, f.Time); entry != nil {
+			d.Complete(&entry.Facts)
+		}
+	}
+	check := newUsageCheck(d)
+	came := d.Users
+	d.Users = nil
+	var labels, users []attribution.Holding
+	observed, replicas := d.Observed, false
+	for _, u := range came {
+		if u.Holder.Pod == "" {
+			d.Users = append(d.Users, u)
+			continue
+		}
+		h, gone := u.Holder, false
+		if own {
+			h.UID, gone = p.tracker.Pod(h.Namespace, h.Pod, h.UID, f.Time)
+		}
+		if u.Holds {
+			observed = true
+			if !gone {
+				labels = append(labels, attribution.Holding{Holder: h, Allocation: u.Allocation})
+				replicas = replicas || u.Strategy == signal.SharingTimeSlicing
+			}
+		}
+		if check.keep(d, u, h, &c.dropped) && !gone {
+			users = append(users, attribution.Holding{Holder: h})
+		}
+	}
+	for _, h := range p.processes.On(f.Place, id, f.Time) {
+		if !p.tracker.Gone(h.UID, f.Time) {
+			users = append(users, attribution.Holding{Holder: h})
+		}
+	}
+	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
+	d.HoldersKnown = observed && (decision.Known || len(decision.Holders) > 0)
+	for i := range decision.Holders {
+		h := &decision.Holders[i]
+		u := d.User(h.Holder)
+		u.Holds, u.Source, u.Strategy, u.Allocation = true, string(decision.Source), decision.Strategy, h.Allocation
+	}
+}
+
+// shareAsHolders says how users that are no holders share the device: as the sharer that is the
+// same container. Of one that is not known to hold it, it is unknown.
+func shareAsHolders(d *gpudata.DeviceFrame) {
+	for _, u := range d.Users {
+		if u.Holds || u.Holder.Pod == "" {
+			continue
+		}
+		u.Strategy = signal.SharingUnknown
+		for _, s := range d.Sharers {
+			if s.Holder.Same(u.Holder) {
+				u.Strategy = s.Strategy
+				break
+			}
+		}
+	}
+}
