@@ -82,18 +82,18 @@ func (f *Frame) Each(visit func(*Series)) {
 		}
 	}
 	var one [1]Sample
-	tell := func(d *DeviceFrame, u *User, by Scope, m *signal.Metric, v int) {
-		one[0] = Sample{Metric: m, Value: float64(v), Scope: by}
-		show(d, u, nil, one[:])
+	tell := func(d *DeviceFrame, u *User, by *Attribution, m *signal.Metric, v int) {
+		if !by.Disabled[m] {
+			one[0] = Sample{Metric: m, Value: float64(v), Scope: by.Scope}
+			show(d, u, nil, one[:])
+		}
 	}
-	decided := f.Scope // by whom it was that somebody in a pod holds a device
-	if f.Attribution != nil {
-		decided = f.Attribution.Scope
-	}
+	came := &Attribution{Scope: f.Scope}
+	decided := cmp.Or(f.Attribution, came) // who said that somebody in a pod holds a device
 	for _, d := range f.Devices {
 		show(d, nil, nil, d.Samples.list)
 		if d.Listed {
-			tell(d, nil, f.Scope, signal.GPUProcessCount, d.Count)
+			tell(d, nil, came, signal.GPUProcessCount, d.Count)
 		}
 		if n, known := f.Clients(d); known {
 			tell(d, nil, decided, signal.GPUSharingClients, n)
@@ -103,14 +103,14 @@ func (f *Frame) Each(visit func(*Series)) {
 			switch {
 			case !u.Holds:
 			case u.Holder.Pod == "":
-				tell(d, u, f.Scope, signal.GPUDeviceHolder, 1)
+				tell(d, u, came, signal.GPUDeviceHolder, 1)
 			case f.Attribution == nil || d.HoldersKnown:
 				tell(d, u, decided, signal.GPUDeviceHolder, 1)
 			}
 		}
 		f.eachRepeated(d, func(u *User, samples []Sample) {
 			if len(samples) > 0 {
-				s = Series{Device: d, User: u, Repeated: true, Scope: decided, Samples: samples}
+				s = Series{Device: d, User: u, Repeated: true, Scope: decided.Scope, Samples: samples}
 				visit(&s)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
@@ -46,10 +48,35 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
+	assert.Greater(t, handedOver.Load(), int64(10), "batches that came as frames too")
 }
+
+// handedOver counts the batches that came as frames too.
+var handedOver atomic.Int64
 
 // run sends batches through the processor and renders what it adds.
 func run(t *testing.T, dir, text string, backwards bool) string {
+	t.Helper()
+	var objects []runtime.Object
+	if file := filepath.Join(dir, "objects.yaml"); exists(file) {
+		yaml, err := os.ReadFile(file)
+		require.NoError(t, err)
+		objects = parseObjects(t, string(yaml))
+	}
+	p := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type), componenttest.NewNopHost(), objects)
+	var b strings.Builder
+	handed := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type), componenttest.NewNopHost(), objects)
+	for batch := range strings.SplitSeq(text, "---\n") {
+		md := parse(t, batch, backwards)
+		b.WriteString(feed(t, p, md))
+		if pdatatest.HandedOver(t, handed.process, parse(t, batch, backwards), md) {
+			handedOver.Add(1)
+		}
+	}
+	return b.String()
+}
+
+func config(t testing.TB, dir string) *Config {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
 	cfg.NodeName = "n1"
@@ -59,18 +86,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 		require.NoError(t, conf.Unmarshal(cfg))
 	}
 	require.NoError(t, cfg.Validate())
-	var objects []runtime.Object
-	if file := filepath.Join(dir, "objects.yaml"); exists(file) {
-		yaml, err := os.ReadFile(file)
-		require.NoError(t, err)
-		objects = parseObjects(t, string(yaml))
-	}
-	p := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type), componenttest.NewNopHost(), objects)
-	var b strings.Builder
-	for batch := range strings.SplitSeq(text, "---\n") {
-		b.WriteString(feed(t, p, parse(t, batch, backwards)))
-	}
-	return b.String()
+	return cfg
 }
 
 // feed sends a batch through and renders what was added.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -52,7 +54,11 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
+	assert.Greater(t, handedOver.Load(), int64(20), "batches that came as frames too")
 }
+
+// handedOver counts the batches that came as frames too.
+var handedOver atomic.Int64
 
 // step is one moment of a script.
 type step struct {
@@ -126,6 +132,7 @@ func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s 
 func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 	t.Helper()
 	p := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
+	handed := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
 	var says attribution.Sources
 	var b strings.Builder
 	for i := range steps {
@@ -146,6 +153,7 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 				shuffle(copied.Claims)
 			}
 			p.tracker.Update(now, copied)
+			handed.tracker.Update(now, copied)
 		}
 		if s.Scrape != "" {
 			lines := strings.Split(strings.TrimSpace(s.Scrape), "\n")
@@ -155,6 +163,9 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 			md, err := p.processMetrics(context.Background(), parse(t, lines, at))
 			require.NoError(t, err)
 			goldentest.Contract(t, md)
+			if pdatatest.HandedOver(t, handed.process, parse(t, lines, at), md) {
+				handedOver.Add(1)
+			}
 			b.WriteString(render(md))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
@@ -39,12 +41,19 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
+	assert.Greater(t, handedOver.Load(), int64(20), "batches that came as frames too")
 }
+
+// handedOver counts the batches that came as frames too.
+var handedOver atomic.Int64
 
 // run sends batches through the processor and renders what it adds.
 func run(t *testing.T, dir, text string, backwards bool) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type))
+	handed, err := newProcessor(config(t, dir), processortest.NewNopSettings(metadata.Type))
+	require.NoError(t, err)
+	require.NoError(t, handed.start(t.Context(), nil))
 	var b strings.Builder
 	for i, batch := range strings.Split(text, "---\n") {
 		md := parse(t, batch, backwards)
@@ -54,6 +63,9 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 		after := sink.AllMetrics()[i]
 		assert.Equal(t, render(before, false), render(after, false), "what comes in passes untouched")
 		b.WriteString(render(after, true))
+		if pdatatest.HandedOver(t, handed.process, parse(t, batch, backwards), after) {
+			handedOver.Add(1)
+		}
 	}
 	return b.String()
 }
