@@ -178,8 +178,9 @@ func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 // acceleratorOf returns what cAdvisor's metrics say of a device, as far as it is known.
 func acceleratorOf(d *DeviceFrame) []Attr {
 	return slices.DeleteFunc([]Attr{
-		{signal.AcceleratorMake, strings.ToLower(d.Vendor)}, {signal.AcceleratorModel, d.Model},
-		{signal.AcceleratorID, cmp.Or(d.MIGUUID, d.Device.ID())},
+		{Key: signal.AcceleratorMake, Value: strings.ToLower(d.Vendor)},
+		{Key: signal.AcceleratorModel, Value: d.Model},
+		{Key: signal.AcceleratorID, Value: cmp.Or(d.MIGUUID, d.Device.ID())},
 	}, func(a Attr) bool { return a.Value == "" })
 }
 

@@ -21,7 +21,7 @@ func NewFactory() processor.Factory {
 }
 
 func createMetrics(
-	ctx context.Context,
+	_ context.Context,
 	set processor.Settings,
 	cfg component.Config,
 	next consumer.Metrics,

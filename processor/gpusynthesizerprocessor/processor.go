@@ -40,9 +40,10 @@ type gpuSynthesizer struct {
 	mu    sync.Mutex
 	core  *synth.Synthesizer
 	rows  rowCache
-	sets  ageing[*exposition.LabelSet, *setRow]
+	sets  *base.Recent[*exposition.LabelSet, *setRow]
 	scope gpudata.Scope
-	known int64 // devices last reported
+	epoch uint64 // of the core, whose rows rows and sets remember
+	known int64  // devices last reported
 	began time.Time
 	told  bool // that a GPU has two sources
 
@@ -71,7 +72,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 			Disabled:              cfg.disabled(),
 		}),
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
-		sets:    newAgeing[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
+		sets:    base.NewRecent[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
 		scope:   gpudata.NewScope(scopeName, set.BuildInfo.Version),
 		began:   time.Now(),
 		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
@@ -124,9 +125,9 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	defer p.mu.Unlock()
 
 	now := time.Now()
-	md := a.Metrics
-	p.rows.age(now)
-	p.sets.age(now)
+	md := a.Own()
+	p.rows.Age(now)
+	p.sets.Age(now)
 	p.core.Arrived(now.Sub(p.began))
 	unknown := int64(0)
 	keep := p.cfg.Raw == rawKeep
@@ -261,15 +262,25 @@ func (p *gpuSynthesizer) row(in *input, attrs pcommon.Map) *synth.Row {
 	if attrs.Len() > 0 {
 		key = p.rows.hash(attrs, in.hash)
 	}
-	row, ok := p.rows.get(key, p.core.Epoch())
+	p.forget()
+	row, ok := p.rows.Get(key)
 	if !ok {
 		row = p.newRow(in.resource.Attributes(), attrs)
-		p.rows.put(key, row)
+		p.rows.Put(key, row)
 	}
 	if attrs.Len() == 0 {
 		in.row = row
 	}
 	return row
+}
+
+// forget forgets the core's rows of another epoch.
+func (p *gpuSynthesizer) forget() {
+	if epoch := p.core.Epoch(); p.epoch != epoch {
+		p.epoch = epoch
+		p.rows.Clear()
+		p.sets.Clear()
+	}
 }
 
 // newRow reads labels. Those of the point go before those of the Resource.
@@ -363,14 +374,14 @@ type rowKey [2]uint64
 
 // rowCache remembers what label sets say: they repeat from scrape to scrape.
 type rowCache struct {
-	ageing[rowKey, *synth.Row]
+	*base.Recent[rowKey, *synth.Row]
 	seeds [2]maphash.Seed
 	buf   []byte
 }
 
 func newRowCache(limit int) rowCache {
 	return rowCache{
-		ageing: newAgeing[rowKey, *synth.Row](limit),
+		Recent: base.NewRecent[rowKey, *synth.Row](limit),
 		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 }
@@ -389,52 +400,4 @@ func (c *rowCache) hash(m pcommon.Map, chain rowKey) rowKey {
 	}
 	c.buf = b
 	return rowKey{maphash.Bytes(c.seeds[0], b), maphash.Bytes(c.seeds[1], b)}
-}
-
-// maxAge is how long what no scrape names is remembered, and at most twice that. Every job
-// has label sets of its own: without an end they add up to more than the samples.
-const maxAge = 10 * time.Minute
-
-// ageing remembers values for a while after they were last asked for.
-type ageing[K comparable, V any] struct {
-	recent, old map[K]V // asked for since begun, and before
-	begun       time.Time
-	limit       int // of each
-	epoch       uint64
-}
-
-func newAgeing[K comparable, V any](limit int) ageing[K, V] {
-	return ageing[K, V]{recent: map[K]V{}, limit: limit}
-}
-
-// age forgets what was not asked for during maxAge.
-func (c *ageing[K, V]) age(now time.Time) {
-	if now.Sub(c.begun) >= maxAge {
-		c.recent, c.old = map[K]V{}, c.recent
-		c.begun = now
-	}
-}
-
-// get returns a value of this epoch; with another one all are forgotten.
-func (c *ageing[K, V]) get(k K, epoch uint64) (V, bool) {
-	if c.epoch != epoch {
-		clear(c.recent)
-		clear(c.old)
-		c.epoch = epoch
-	}
-	v, ok := c.recent[k]
-	if !ok {
-		if v, ok = c.old[k]; ok {
-			delete(c.old, k)
-			c.put(k, v)
-		}
-	}
-	return v, ok
-}
-
-func (c *ageing[K, V]) put(k K, v V) {
-	if len(c.recent) >= c.limit {
-		clear(c.recent)
-	}
-	c.recent[k] = v
 }

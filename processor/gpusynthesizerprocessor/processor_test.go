@@ -231,8 +231,8 @@ func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
 	for i := range 10_000 {
 		m := pcommon.NewMap()
 		m.PutStr("err_code", fmt.Sprint(i))
-		c.put(c.hash(m, rowKey{}), nil)
-		require.LessOrEqual(t, len(c.recent), 100)
+		c.Put(c.hash(m, rowKey{}), nil)
+		require.LessOrEqual(t, c.Len(), 100)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 			text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",pod=\"job-%d\"} 1\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-2\"} 1", minute)
 			_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: onPoints(scrape{int64(60 * minute), parse(t, text)})})
 			require.NoError(t, err)
-			require.LessOrEqual(t, len(p.rows.recent)+len(p.rows.old), int(2*maxAge/time.Minute)+2, "after %d minutes", minute)
+			require.LessOrEqual(t, p.rows.Len(), int(2*base.RecentAge/time.Minute)+2, "after %d minutes", minute)
 			time.Sleep(time.Minute)
 		}
 		require.NoError(t, p.shutdown(t.Context()))

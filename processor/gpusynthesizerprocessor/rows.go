@@ -67,11 +67,12 @@ func isOurs(name string) bool {
 
 // set returns what is known of a label set.
 func (p *gpuSynthesizer) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
-	e, ok := p.sets.get(set, p.core.Epoch())
+	p.forget()
+	e, ok := p.sets.Get(set)
 	if !ok {
 		resource := rows.Resource(set)
 		e = &setRow{row: p.newRow(resource, pcommon.NewMap()), target: targetOf(resource)}
-		p.sets.put(set, e)
+		p.sets.Put(set, e)
 	}
 	return e
 }

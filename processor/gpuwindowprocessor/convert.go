@@ -25,9 +25,8 @@ func untouched(m pmetric.Metric) bool {
 	}
 }
 
-// onlyUntouched returns a copy of what is untouched in md, and whether there is
-// any.
-func onlyUntouched(md pmetric.Metrics) (pmetric.Metrics, bool) {
+// onlyUntouched returns a copy of what is untouched in md.
+func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 	out := pmetric.NewMetrics()
 	for _, rm := range md.ResourceMetrics().All() {
 		var rmOut pmetric.ResourceMetrics
@@ -53,13 +52,14 @@ func onlyUntouched(md pmetric.Metrics) (pmetric.Metrics, bool) {
 			}
 		}
 	}
-	return out, out.ResourceMetrics().Len() > 0
+	return out
 }
 
 // reader hands pdata to the engine. Its slices are used again for every point;
 // the engine's lock, which Begin takes, guards them.
 type reader struct {
 	resource, scope, metadata, point []window.Attr
+	last                             *window.Series // of the point that was read last
 }
 
 // read hands every metric that is not untouched to the engine.
@@ -107,7 +107,7 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 		case dp.ValueType() == pmetric.NumberDataPointValueTypeDouble:
 			p.Value = window.Double(dp.DoubleValue())
 		}
-		in.Resolve(&p)
+		r.last, _ = in.Resolve(&p)
 	}
 }
 

@@ -6,8 +6,9 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/collector/processor/processorhelper"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
@@ -21,15 +22,14 @@ func NewFactory() processor.Factory {
 }
 
 func createMetrics(
-	ctx context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics,
+	_ context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics,
 ) (processor.Metrics, error) {
 	p, err := newWindowProcessor(set, cfg.(*Config), next)
 	if err != nil {
 		return nil, err
 	}
-	return processorhelper.NewMetrics(ctx, set, cfg, next, p.process,
-		processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}),
-		processorhelper.WithStart(p.start),
-		processorhelper.WithShutdown(p.shutdown),
-	)
+	scope := gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)
+	return pdatagpu.NewProcessor(set, scope, next, pdatagpu.Functions{
+		Start: p.start, Shutdown: p.shutdown, Takes: pdatagpu.TakesFrames, Process: p.process,
+	})
 }

@@ -9,14 +9,14 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/collector/processor/processorhelper"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -48,6 +48,7 @@ type windowProcessor struct {
 
 	engine *window.Engine
 	reader reader
+	frames frameReader
 	writer writer
 	store  *store
 	// jitter is by how much windows leave after they closed.
@@ -77,6 +78,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		points: map[bool]metric.MeasurementOption{true: outcome("emitted"), false: outcome("dropped")},
 		writer: writer{version: set.BuildInfo.Version, starts: cfg.StartTimestamp},
 	}
+	p.frames = newFrameReader(&p.reader, cfg.MaxSeries)
 	p.watch = newWatch(cfg, set.ID, set.Logger)
 	p.refused = base.Failure{
 		Logger: set.Logger, Level: zap.ErrorLevel,
@@ -166,20 +168,18 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 }
 
 // process takes the samples of a batch in and returns what passes at once.
-func (p *windowProcessor) process(_ context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
-	p.watch.order.Batch(md, now)
+	p.watch.order.Batch(a.Metrics, now)
 	in := p.engine.Begin(now)
-	p.reader.read(in, md)
+	p.reader.read(in, a.Metrics)
+	p.frames.read(in, a.Frames, now)
 	in.End()
 	if p.cfg.Passthrough == passthroughAll {
-		return md, nil
+		return a.Frames, nil
 	}
-	out, found := onlyUntouched(md)
-	if !found {
-		return md, processorhelper.ErrSkipProcessingData
-	}
-	return out, nil
+	a.Metrics = onlyUntouched(a.Metrics)
+	return nil, nil
 }
 
 // run is the emission loop.

@@ -1,6 +1,8 @@
 package handover
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -59,7 +62,7 @@ exporters:
 service:
   pipelines:
 %[4]s
-  telemetry: {metrics: {level: none}}
+  telemetry: {metrics: {level: none}, logs: {level: debug, encoding: json}}
 `, receivers, processors, backend.URL, pipelines)), 0o600))
 	output := &processtest.Buffer{}
 	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), "--config", config)
@@ -76,7 +79,23 @@ service:
 		backend.Until(t, p, "samples after the reload", enough(before+4))
 	}
 	p.Stop(t)
-	return output.String(), seriesOf(backend.All())
+	return saidIn(output.String()), seriesOf(t, backend.All())
+}
+
+// saidIn returns what components say in a log, one line each: id, message and reason.
+func saidIn(log string) string {
+	var said strings.Builder
+	for line := range strings.Lines(log) {
+		var entry struct {
+			ID     string `json:"otelcol.component.id"`
+			Msg    string
+			Reason string
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil {
+			fmt.Fprintln(&said, entry.ID, entry.Msg, entry.Reason)
+		}
+	}
+	return said.String()
 }
 
 // scrapesIn returns the number of sample times of a device.
@@ -90,13 +109,22 @@ func scrapesIn(md pmetric.Metrics) int {
 	return len(times)
 }
 
-// seriesOf returns the series with their values: those of the scrape never change.
-func seriesOf(md pmetric.Metrics) []string {
+// seriesOf returns the series with their values: those of the scrape never change. No sample
+// of one may come twice.
+func seriesOf(t *testing.T, md pmetric.Metrics) []string {
+	t.Helper()
 	var out []string
+	came := map[string]bool{}
 	for p := range points.All(md) {
 		if p.Metric.Name() != signal.GPUExporterUp.Name {
-			out = append(out, fmt.Sprintf("%s %s %s = %g %s", points.Text(p.Resource.Attributes()), p.Metric.Name(),
-				points.Text(p.Attributes()), points.Value(p.NumberDataPoint), p.Scope.Name()))
+			series := fmt.Sprintf("%s %s %s = %g %s", points.Text(p.Resource.Attributes()), p.Metric.Name(),
+				points.Text(p.Attributes()), points.Value(p.NumberDataPoint), p.Scope.Name())
+			sample := fmt.Sprint(series, " ", p.Timestamp())
+			if ours := strings.HasPrefix(p.Scope.Name(), "github.com/otelcol-gpu/otelcol-gpu/processor/"); ours && came[sample] {
+				t.Errorf("twice: %s", sample)
+			}
+			came[sample] = true
+			out = append(out, series)
 		}
 	}
 	slices.Sort(out)
@@ -108,11 +136,20 @@ func TestSamplesAreTheSameWhateverStandsBetween(t *testing.T) {
 		handed = "Samples are handed to the next processor"
 		sent   = "Samples are sent to the next processor as metrics"
 	)
+	const ours = `  gpu_k8s: {node_name: "", kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}}
+  gpu_power:
+  gpu_budget: {kubernetes: {auth_type: none}}
+  filter: &nothing {metrics: {metric: ['name == "nothing of that name"']}}
+  filter/1: *nothing
+  filter/2: *nothing
+  filter/3: *nothing
+`
 	for name, tt := range map[string]struct {
 		processors string // beside gpu_synthesizer and memory_limiter
 		pipelines  string
 		twice      bool // a second receiver
 		restart    bool
+		without    string   // the pipelines in which nothing is handed over, if others
 		want       []string // in the log
 	}{
 		"nothing":        {pipelines: `metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp_http]}`, want: []string{handed}},
@@ -137,6 +174,17 @@ func TestSamplesAreTheSameWhateverStandsBetween(t *testing.T) {
 			twice:     true,
 			want:      []string{handed},
 		},
+		"all our processors": {
+			processors: ours,
+			pipelines:  `metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget], exporters: [otlp_http]}`,
+			without:    `metrics: {receivers: [dcgm], processors: [gpu_synthesizer, filter/1, gpu_k8s, filter/2, gpu_power, filter/3, gpu_budget], exporters: [otlp_http]}`,
+			want:       []string{"dcgm " + handed, "gpu_synthesizer " + handed, "gpu_k8s " + handed, "gpu_power " + handed, "gpu_budget " + sent},
+		},
+		"a filter between two of our processors": {
+			processors: ours,
+			pipelines:  `metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, filter, gpu_power], exporters: [otlp_http]}`,
+			want:       []string{"dcgm " + sent, "gpu_synthesizer " + handed, "gpu_k8s " + sent},
+		},
 		"a processor behind that changes data": {
 			processors: `  transform: {metric_statements: [{context: resource, statements: ['set(attributes["a"], "b") where false']}]}`,
 			pipelines:  `metrics: {receivers: [dcgm], processors: [gpu_synthesizer, transform], exporters: [otlp_http]}`,
@@ -150,7 +198,7 @@ func TestSamplesAreTheSameWhateverStandsBetween(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run := func(on bool) (log string, series []string) {
+			run := func(on bool, pipelines string) (log string, series []string) {
 				receivers := ""
 				ids := []string{"dcgm"}
 				if tt.twice {
@@ -160,13 +208,13 @@ func TestSamplesAreTheSameWhateverStandsBetween(t *testing.T) {
 				for _, id := range ids {
 					receivers += fmt.Sprintf("  %s: {endpoints: [%q], collection_interval: 100ms, timeout: 100ms, start_jitter: 0s, hand_over: %t}\n", id, url, on)
 				}
-				return collector(t, receivers, tt.processors, "    "+tt.pipelines, tt.restart)
+				return collector(t, receivers, tt.processors, "    "+pipelines, tt.restart)
 			}
-			log, series := run(true)
+			log, series := run(true, tt.pipelines)
 			for _, part := range tt.want {
 				assert.Contains(t, log, part)
 			}
-			_, without := run(false)
+			_, without := run(false, cmp.Or(tt.without, tt.pipelines))
 			assert.Equal(t, without, series)
 			require.NotEmpty(t, series)
 		})

@@ -280,9 +280,10 @@ func TestNothingIsLostWhereManySendAtOnce(t *testing.T) {
 func TestASharedBatchIsCopiedBeforeItIsChanged(t *testing.T) {
 	md := pmetric.NewMetrics()
 	gauge(md, "a")
-	assert.Equal(t, md, owned(md))
+	a := &Arrival{Metrics: md}
+	assert.Equal(t, md, a.Own())
 	md.MarkReadOnly()
-	own := owned(md)
+	own := a.Own()
 	gauge(own, "b")
 	assert.Equal(t, 1, md.DataPointCount())
 	assert.Equal(t, 2, own.DataPointCount())

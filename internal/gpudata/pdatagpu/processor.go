@@ -37,7 +37,7 @@ type Functions struct {
 
 // Arrival is what came to a component in one call, which owns it.
 type Arrival struct {
-	// Metrics may be changed.
+	// Metrics may be shared with others: see Own.
 	Metrics pmetric.Metrics
 	// Rows were handed over by a receiver; nil for none.
 	Rows *Rows
@@ -107,7 +107,7 @@ func (p *Processor) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 	begin := time.Now()
 	payload := p.take(ctx, md)
 	came := md.DataPointCount()
-	a := &Arrival{Metrics: owned(md)}
+	a := &Arrival{Metrics: md}
 	switch payload := payload.(type) {
 	case nil:
 	case *Rows:
@@ -182,12 +182,22 @@ func TakesFrames(p Payload) bool {
 	return frames
 }
 
+// Own returns the metrics as ones that may be changed: a copy where others read them too.
+func (a *Arrival) Own() pmetric.Metrics {
+	if a.Metrics.IsReadOnly() {
+		own := pmetric.NewMetrics()
+		a.Metrics.CopyTo(own)
+		a.Metrics = own
+	}
+	return a.Metrics
+}
+
 // Read returns the frames that came, those of the metrics among them: see [Read].
-func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Metrics, wants)) }
+func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Own(), wants)) }
 
 // ReadWithEnds returns the frames that came: see [ReadWithEnds].
 func (a *Arrival) ReadWithEnds(wants func(*signal.Metric) bool) *Batch {
-	return a.join(ReadWithEnds(a.Metrics, wants))
+	return a.join(ReadWithEnds(a.Own(), wants))
 }
 
 // join adds the frames that were handed over to those of a batch.
@@ -200,16 +210,4 @@ func (a *Arrival) join(b *Batch) *Batch {
 	b.Frames = append(slices.Clone(a.Frames), b.read...)
 	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
 	return b
-}
-
-// owned returns a batch that may be changed: md itself, or a copy where others read it too.
-// So that the collector puts no fan-out between a receiver and its only pipeline, our
-// processors say that they do not change data; a fan-out marks what it shares.
-func owned(md pmetric.Metrics) pmetric.Metrics {
-	if !md.IsReadOnly() {
-		return md
-	}
-	own := pmetric.NewMetrics()
-	md.CopyTo(own)
-	return own
 }

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"math"
 	"strconv"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -54,7 +56,7 @@ type Writer struct {
 	last      *output
 	lastKey   outputKey
 
-	descriptions map[gpudata.Device]description
+	descriptions *component.Recent[gpudata.Device, description]
 	sizes        map[*signal.Metric]int // points of a metric of a place in the last call
 }
 
@@ -96,12 +98,19 @@ func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(pmetric.Metrics{}, nil)
 }
 
+// WriteSeries appends one series of a frame to a batch of metrics.
+func (w *Writer) WriteSeries(f *gpudata.Frame, s *gpudata.Series, md pmetric.Metrics) {
+	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
+	w.series(f, s)
+}
+
 func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.ResourceMetrics) {
 	w.md, w.resources, w.last = md, resources, nil
 	w.outputs = map[outputKey]*output{}
-	if w.descriptions == nil || len(w.descriptions) > maxDescriptions {
-		w.descriptions = map[gpudata.Device]description{}
+	if w.descriptions == nil {
+		w.descriptions = component.NewRecent[gpudata.Device, description](maxDescriptions)
 	}
+	w.descriptions.Age(time.Now())
 }
 
 // series writes a series of a frame.
@@ -296,13 +305,13 @@ func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 
 // describe returns what describes a device on each of its points, without an allocation.
 func (w *Writer) describe(d *gpudata.DeviceFrame) pcommon.Map {
-	known, ok := w.descriptions[d.Device]
+	known, ok := w.descriptions.Get(d.Device)
 	if ok && known.of == d.Description {
 		return known.attrs
 	}
 	known = description{d.Description, pcommon.NewMap()}
 	putDevice(known.attrs, d)
-	w.descriptions[d.Device] = known
+	w.descriptions.Put(d.Device, known)
 	return known.attrs
 }
 

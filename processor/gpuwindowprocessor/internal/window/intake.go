@@ -194,8 +194,7 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	in.split(p.Attrs, id == "")
 	sh := e.shape(in.metric, id == "", in.others, in.key)
 	if !sh.consumed && !sh.carried {
-		in.sight(id, p.Time)
-		return nil, Ignored
+		return in.sight(id, p.Time), Ignored
 	}
 	r := in.resource(id)
 	s := in.series(r, id, sh)

@@ -1,0 +1,56 @@
+package component
+
+import "time"
+
+// RecentAge is how long a [Recent] remembers what nobody asks for, and at most twice that.
+const RecentAge = 10 * time.Minute
+
+// Recent remembers values for a while after they were last asked for: what is known of labels
+// that repeat from scrape to scrape, of which every job has its own.
+type Recent[K comparable, V any] struct {
+	recent, old map[K]V // asked for since begun, and before
+	begun       time.Time
+	limit       int // of each
+}
+
+// NewRecent returns an empty Recent, which remembers at most twice limit values.
+func NewRecent[K comparable, V any](limit int) *Recent[K, V] {
+	return &Recent[K, V]{recent: map[K]V{}, limit: limit}
+}
+
+// Age forgets what was not asked for.
+func (r *Recent[K, V]) Age(now time.Time) {
+	if now.Sub(r.begun) >= RecentAge {
+		r.recent, r.old = map[K]V{}, r.recent
+		r.begun = now
+	}
+}
+
+// Get returns a value.
+func (r *Recent[K, V]) Get(k K) (V, bool) {
+	v, ok := r.recent[k]
+	if !ok {
+		if v, ok = r.old[k]; ok {
+			delete(r.old, k)
+			r.Put(k, v)
+		}
+	}
+	return v, ok
+}
+
+// Put remembers a value.
+func (r *Recent[K, V]) Put(k K, v V) {
+	if len(r.recent) >= r.limit {
+		clear(r.recent)
+	}
+	r.recent[k] = v
+}
+
+// Clear forgets everything.
+func (r *Recent[K, V]) Clear() {
+	clear(r.recent)
+	clear(r.old)
+}
+
+// Len returns how many values are remembered.
+func (r *Recent[K, V]) Len() int { return len(r.recent) + len(r.old) }

@@ -1,0 +1,154 @@
+package gpuwindowprocessor
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// frameReader hands frames to the engine. The first sample of a series goes as the point that
+// it is in metrics; then the engine's handle of the series is known.
+type frameReader struct {
+	reader *reader
+	writer pdatagpu.Writer
+	groups *base.Recent[groupKey, *group]
+	last   *group // that was read last
+}
+
+func newFrameReader(r *reader, maxSeries int) frameReader {
+	return frameReader{reader: r, groups: base.NewRecent[groupKey, *group](maxSeries)}
+}
+
+// groupKey is what tells the series of one device, user or process from others of that name.
+type groupKey struct {
+	device   gpudata.Device
+	holder   gpudata.Holder
+	pid      string
+	scope    gpudata.Scope
+	repeated bool
+}
+
+// group are the series of a device, a user or a process, with all that is said about them
+// beside their samples.
+type group struct {
+	key  groupKey
+	said said
+	// series are those of the last samples: they repeat in their order.
+	series []known
+	next   *group // that followed in the last frame: frames repeat
+	kept   time.Time
+}
+
+// said is what the points of a group say beside its key and their own attributes.
+type said struct {
+	host             string
+	device           gpudata.Description
+	allocation       gpudata.Allocation
+	strategy, source string
+	containerID      string
+}
+
+// known is a series and its handle.
+type known struct {
+	metric *signal.Metric
+	own    string
+	more   []gpudata.Attr
+	handle *window.Series // nil: the engine keeps nothing of it
+}
+
+// read hands all series of frames to the engine.
+func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.Time) {
+	r.groups.Age(now)
+	r.last = nil
+	for _, f := range frames {
+		f.Each(func(s *gpudata.Series) { r.series(in, f, s, now) })
+	}
+}
+
+func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Series, now time.Time) {
+	g := r.group(f, s, now)
+	for i := range s.Samples {
+		sample := &s.Samples[i]
+		k := g.find(i, sample)
+		if k.handle == nil || k.handle.Ended() || sample.Ended {
+			k.handle = r.resolve(in, f, s, i)
+			continue
+		}
+		v := window.Double(sample.Value)
+		if sample.Metric.Int {
+			v = window.Int(int64(math.Round(sample.Value)))
+		}
+		in.Add(k.handle, f.Time, sample.Start, v)
+	}
+}
+
+// group returns the group of samples. One of which something else is said now begins anew.
+func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
+	key := groupKey{device: s.Device.Device, scope: s.Scope, repeated: s.Repeated}
+	says := said{host: f.Host, device: s.Device.Description}
+	if u := s.User; u != nil {
+		key.holder = u.Holder
+		says.allocation, says.strategy, says.source = u.Allocation, u.Strategy, u.Source
+	}
+	if p := s.Process; p != nil {
+		key.holder, key.pid = p.Holder, p.PID
+		says.containerID = p.ContainerID
+	}
+	var g *group
+	if r.last != nil && r.last.next != nil && r.last.next.key == key {
+		g = r.last.next
+	} else if g, _ = r.groups.Get(key); g == nil {
+		g = &group{key: key}
+	}
+	if g.kept.IsZero() || now.Sub(g.kept) > base.RecentAge/2 {
+		g.kept = now
+		r.groups.Put(key, g)
+	}
+	if g.said != says {
+		g.said, g.series = says, g.series[:0]
+	}
+	if r.last != nil {
+		r.last.next = g
+	}
+	r.last = g
+	return g
+}
+
+// find returns what is known of the series of a sample, which most often has the place that it
+// had in the last frame.
+func (g *group) find(i int, s *gpudata.Sample) *known {
+	is := func(k known) bool { return k.metric == s.Metric && k.own == s.Own && sameAttrs(k.more, s.More) }
+	if i < len(g.series) && is(g.series[i]) {
+		return &g.series[i]
+	}
+	at := slices.IndexFunc(g.series, is)
+	if at < 0 {
+		at = len(g.series)
+		g.series = append(g.series, known{metric: s.Metric, own: s.Own, more: s.More})
+	}
+	return &g.series[at]
+}
+
+// sameAttrs reports whether attributes are the same. Those of a component are shared by its
+// samples, and their values can be compared.
+func sameAttrs(a, b []gpudata.Attr) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
+}
+
+// resolve takes in a sample as the point that it is in metrics, and returns its series.
+func (r *frameReader) resolve(in *window.Ingest, f *gpudata.Frame, s *gpudata.Series, i int) *window.Series {
+	one := *s
+	one.Samples = s.Samples[i : i+1]
+	md := pmetric.NewMetrics()
+	r.writer.WriteSeries(f, &one, md)
+	r.reader.read(in, md)
+	return r.reader.last
+}
