@@ -99,7 +99,11 @@ func windowsOf(t *testing.T, seed uint64, passthrough string, arrive func(*gpuda
 }
 
 func TestFramesThatAreHandedOverGiveTheSameWindows(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(100)
+	if testing.Short() {
+		seeds = 8
+	}
+	for seed := range seeds {
 		for _, passthrough := range []string{passthroughLast, passthroughNone} {
 			asMetrics := windowsOf(t, seed, passthrough, func(f *gpudata.Frame) *pdatagpu.Arrival {
 				return &pdatagpu.Arrival{Metrics: pdatatest.Metrics([]*gpudata.Frame{f})}

@@ -116,16 +116,17 @@ func seriesOf(t *testing.T, md pmetric.Metrics) []string {
 	var out []string
 	came := map[string]bool{}
 	for p := range points.All(md) {
-		if p.Metric.Name() != signal.GPUExporterUp.Name {
-			series := fmt.Sprintf("%s %s %s = %g %s", points.Text(p.Resource.Attributes()), p.Metric.Name(),
-				points.Text(p.Attributes()), points.Value(p.NumberDataPoint), p.Scope.Name())
-			sample := fmt.Sprint(series, " ", p.Timestamp())
-			if ours := strings.HasPrefix(p.Scope.Name(), "github.com/otelcol-gpu/otelcol-gpu/processor/"); ours && came[sample] {
-				t.Errorf("twice: %s", sample)
-			}
-			came[sample] = true
-			out = append(out, series)
+		if p.Metric.Name() == signal.GPUExporterUp.Name {
+			continue
 		}
+		series := fmt.Sprintf("%s %s %s = %g %s", points.Text(p.Resource.Attributes()), p.Metric.Name(),
+			points.Text(p.Attributes()), points.Value(p.NumberDataPoint), p.Scope.Name())
+		sample := fmt.Sprint(series, " ", p.Timestamp())
+		if ours := strings.HasPrefix(p.Scope.Name(), "github.com/otelcol-gpu/otelcol-gpu/processor/"); ours && came[sample] {
+			t.Errorf("twice: %s", sample)
+		}
+		came[sample] = true
+		out = append(out, series)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
