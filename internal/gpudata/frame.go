@@ -115,7 +115,8 @@ type DeviceFrame struct {
 	Observed bool
 	// Samples are the device's own series.
 	Samples Samples
-	// Users are those who hold the device, and containers that only use it.
+	// Users are those who hold the device, and containers that only use it. They are added by
+	// User, SameUser and AddUser alone, processes by Process.
 	Users []*User
 	// HoldersKnown says that somebody spoke of who holds the device: no holder among
 	// Users then means nobody. Without it, it is not known.
@@ -129,6 +130,10 @@ type DeviceFrame struct {
 	Processes []*Process
 	Listed    bool
 	Count     int
+
+	byName  userIndex           // of Users
+	sharers userIndex           // of Sharers
+	byPID   map[string]*Process // nil while they are few
 }
 
 // Reset makes d a device of which a new frame says nothing yet, and keeps its memory.
@@ -141,26 +146,101 @@ func (d *DeviceFrame) Reset() {
 
 // User returns the user that is exactly h, which it adds when it is new.
 func (d *DeviceFrame) User(h Holder) *User {
-	for _, u := range d.Users {
-		if u.Holder == h {
-			return u
-		}
+	return d.user(h, Holder.is)
+}
+
+// SameUser returns a user that is the same container of a pod as h, which it adds when it is
+// new.
+func (d *DeviceFrame) SameUser(h Holder) *User {
+	return d.user(h, Holder.Same)
+}
+
+func (d *DeviceFrame) user(h Holder, is func(Holder, Holder) bool) *User {
+	u := d.byName.find(d.Users, h, is)
+	if u == nil {
+		u = &User{Holder: h}
+		d.AddUser(u)
 	}
-	u := &User{Holder: h}
-	d.Users = append(d.Users, u)
 	return u
+}
+
+// AddUser adds a user that the device does not have.
+func (d *DeviceFrame) AddUser(u *User) {
+	d.Users = append(d.Users, u)
+	d.byName.added(d.Users)
+}
+
+// TakeUsers returns the users of a device, which has none then.
+func (d *DeviceFrame) TakeUsers() []*User {
+	users := d.Users
+	d.Users, d.byName = nil, nil
+	return users
 }
 
 // Process returns the process with a PID, which it adds when it is new.
 func (d *DeviceFrame) Process(pid string) *Process {
-	for _, p := range d.Processes {
-		if p.PID == pid {
+	if d.byPID != nil {
+		if p := d.byPID[pid]; p != nil {
 			return p
+		}
+	} else {
+		for _, p := range d.Processes {
+			if p.PID == pid {
+				return p
+			}
 		}
 	}
 	p := &Process{PID: pid}
 	d.Processes = append(d.Processes, p)
+	switch {
+	case d.byPID != nil:
+		d.byPID[pid] = p
+	case len(d.Processes) > few:
+		d.byPID = make(map[string]*Process, 2*few)
+		for _, p := range d.Processes {
+			d.byPID[p.PID] = p
+		}
+	}
 	return p
+}
+
+// few is up to how many users or processes are looked through one by one.
+const few = 16
+
+// userIndex finds users by who they are but for a pod's UID; nil while they are few.
+type userIndex map[Holder][]*User
+
+func nameOf(h Holder) Holder {
+	h.UID = ""
+	return h
+}
+
+// find returns the first of users that is h, nil when none is. All that can be h have its name.
+func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
+	if x != nil {
+		users = x[nameOf(h)]
+	}
+	for _, u := range users {
+		if is(u.Holder, h) {
+			return u
+		}
+	}
+	return nil
+}
+
+// added takes note of the last one of users.
+func (x *userIndex) added(users []*User) {
+	switch {
+	case len(users) <= few:
+	case *x == nil:
+		*x = make(userIndex, 2*few)
+		for _, u := range users {
+			(*x)[nameOf(u.Holder)] = append((*x)[nameOf(u.Holder)], u)
+		}
+	default:
+		last := users[len(users)-1]
+		(*x)[nameOf(last.Holder)] = append((*x)[nameOf(last.Holder)], last)
+	}
 }
 
 // User is a container or a job on a device.

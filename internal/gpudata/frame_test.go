@@ -1,8 +1,10 @@
 package gpudata
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -57,4 +59,33 @@ func TestWhatADescriptionLacksIsCompleted(t *testing.T) {
 		Model: "H100", Profile: "1g.10gb",
 		Allocation: Allocation{Claim: "mine", Driver: "gpu.nvidia.com", Pool: "n1", Device: "gpu-0"},
 	}, d)
+}
+
+// A batch can name as many users and processes of a device as its sender likes: what is said of
+// each must not be looked for among all.
+func TestManyUsersAndProcessesAreFoundAsFewAre(t *testing.T) {
+	d := (&Frame{}).Device("GPU-1")
+	holder := func(i int) Holder {
+		return Holder{Namespace: "ns", Pod: fmt.Sprint("pod-", i), UID: fmt.Sprint("uid-", i), Container: "c"}
+	}
+	const n = 20_000
+	for i := range n {
+		d.User(holder(i)).Holds = true
+		d.Process(fmt.Sprint(i)).Holder = holder(i)
+	}
+	for i := range n {
+		h := holder(i)
+		require.Equal(t, h, d.User(h).Holder)
+		h.UID = ""
+		require.Equal(t, holder(i), d.SameUser(h).Holder, "whose UID is not said")
+		require.Equal(t, holder(i), d.Process(fmt.Sprint(i)).Holder)
+	}
+	assert.Len(t, d.Users, n)
+	assert.Len(t, d.Processes, n)
+	require.Equal(t, Holder{Namespace: "ns", Pod: "pod-1", Container: "c"}, d.User(Holder{Namespace: "ns", Pod: "pod-1", Container: "c"}).Holder,
+		"which is exactly another one")
+	assert.Len(t, d.TakeUsers(), n+1)
+	assert.Empty(t, d.Users)
+	assert.NotNil(t, d.User(holder(1)))
+	assert.Len(t, d.Users, 1)
 }

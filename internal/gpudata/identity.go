@@ -128,6 +128,9 @@ func (h Holder) Clone() Holder {
 // InPod reports whether the holder is in a pod.
 func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 
+// is reports whether two holders have the same names and ids.
+func (h Holder) is(o Holder) bool { return h == o }
+
 // Same reports whether two holders are one. Of a pod's containers one may come from
 // somebody who does not know the pod's UID; plain containers are one by id, or by name
 // where one lacks the id.

@@ -27,7 +27,7 @@ type Attribution struct {
 func (f *Frame) Share(a *Attribution) {
 	f.Attribution = a
 	for _, d := range f.Devices {
-		d.Sharers, d.Repeated = d.Sharers[:0], len(d.Samples.list)
+		d.Sharers, d.sharers, d.Repeated = d.Sharers[:0], nil, len(d.Samples.list)
 		for _, u := range d.Users {
 			if u.Holder.Pod == "" {
 				continue
@@ -35,6 +35,7 @@ func (f *Frame) Share(a *Attribution) {
 			u.Allocation.complete(&d.Allocation)
 			if u.Holds {
 				d.Sharers = append(d.Sharers, u)
+				d.sharers.added(d.Sharers)
 			}
 		}
 	}
@@ -47,13 +48,17 @@ func (f *Frame) Share(a *Attribution) {
 			continue
 		}
 		for _, u := range d.Users {
-			same := func(s *User) bool { return s.Holder.Same(u.Holder) }
-			if u.Holds && u.Holder.Pod != "" && !slices.ContainsFunc(board.Sharers, same) {
+			known := board.sharers.find(board.Sharers, u.Holder, Holder.Same) != nil
+			if u.Holds && u.Holder.Pod != "" && !known {
 				board.Sharers = append(board.Sharers, &User{Holder: u.Holder, Strategy: signal.SharingMIG})
+				board.sharers.added(board.Sharers)
 			}
 		}
 	}
 }
+
+// Sharer returns the sharer of a device that is the same holder, nil when none is.
+func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, h, Holder.Same) }
 
 // Series are samples of one device, user or process, with what they are to be shown with.
 type Series struct {

@@ -96,13 +96,12 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 		}
 	}
 	check := newUsageCheck(d)
-	came := d.Users
-	d.Users = nil
+	came := d.TakeUsers()
 	var labels, users []attribution.Holding
 	observed, replicas := d.Observed, false
 	for _, u := range came {
 		if u.Holder.Pod == "" {
-			d.Users = append(d.Users, u)
+			d.AddUser(u)
 			continue
 		}
 		h, gone := u.Holder, false
@@ -142,11 +141,8 @@ func shareAsHolders(d *gpudata.DeviceFrame) {
 			continue
 		}
 		u.Strategy = signal.SharingUnknown
-		for _, s := range d.Sharers {
-			if s.Holder.Same(u.Holder) {
-				u.Strategy = s.Strategy
-				break
-			}
+		if s := d.Sharer(u.Holder); s != nil {
+			u.Strategy = s.Strategy
 		}
 	}
 }

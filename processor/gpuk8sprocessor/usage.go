@@ -97,13 +97,9 @@ func (c usageCheck) keep(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.H
 
 // userOf returns the user that is the container h, which it adds when it is new.
 func userOf(d *gpudata.DeviceFrame, h gpudata.Holder) *gpudata.User {
-	for _, u := range d.Users {
-		if u.Holder.Pod != "" && u.Holder.Same(h) {
-			if u.Holder.UID == "" {
-				u.Holder = h
-			}
-			return u
-		}
+	u := d.SameUser(h)
+	if u.Holder.UID == "" {
+		u.Holder = h
 	}
-	return d.User(h)
+	return u
 }

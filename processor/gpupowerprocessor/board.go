@@ -161,26 +161,20 @@ func (p *gpuPower) listOf(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList
 	return l
 }
 
-// find returns the process with a PID, nil when the list has none.
-func (l *processList) find(pid string) *split.Process {
-	for i := range l.processes {
-		if l.processes[i].PID == pid {
-			return &l.processes[i]
-		}
-	}
-	return nil
-}
-
 // merge takes over what the list lacks: one moment can come in several batches.
 func (l *processList) merge(from *processList) {
 	l.counted = l.counted || from.counted
 	l.count = max(l.count, from.count)
+	at := make(map[string]int, len(l.processes))
+	for i := range l.processes {
+		at[l.processes[i].PID] = i
+	}
 	for i := range from.processes {
-		switch known := l.find(from.processes[i].PID); {
-		case known == nil:
+		switch known, ok := at[from.processes[i].PID]; {
+		case !ok:
 			l.processes = append(l.processes, from.processes[i])
-		case math.IsNaN(known.Utilization):
-			known.Utilization = from.processes[i].Utilization
+		case math.IsNaN(l.processes[known].Utilization):
+			l.processes[known].Utilization = from.processes[i].Utilization
 		}
 	}
 }

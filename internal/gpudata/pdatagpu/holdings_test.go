@@ -124,11 +124,11 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 		first := ReadWithEnds(batch.Metrics, everything)
 		for _, f := range first.Frames {
 			for _, d := range f.Devices {
-				came := d.Users
-				d.Users, d.HoldersKnown = nil, false
+				came := d.TakeUsers()
+				d.HoldersKnown = false
 				for _, u := range came {
 					if u.Holder.Pod == "" {
-						d.Users = append(d.Users, u)
+						d.AddUser(u)
 						continue
 					}
 					kept := d.User(u.Holder)
