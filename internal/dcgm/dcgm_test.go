@@ -441,6 +441,14 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 // The catalogue's immediate actions, by its own words for them.
 func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
 	for action, codes := range map[Action][]int{
+		ActionRestartApp: {
+			8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86, 88, 89, 94, 96, 97, 98,
+			99, 100, 101, 102, 103, 104, 105, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 139,
+		},
+		ActionContactSupport: {
+			1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28, 29, 30, 33, 34, 35, 36, 42, 47, 49, 50,
+			51, 52, 53, 55, 56, 57, 58, 59, 61, 65, 73, 81, 87, 90, 91, 111, 112, 113, 114, 115, 116, 117, 118, 122, 123, 124, 125, 138, 142,
+		},
 		ActionResetGPU:         {46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158},
 		ActionRebootNode:       {79},
 		ActionRestartVM:        {151},
@@ -458,11 +466,6 @@ func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
 		}
 		assert.Equal(t, codes, got, action)
 	}
-	for _, code := range []int{8, 13, 31, 68, 94, 135, 139} {
-		x, ok := XIDByCode(code)
-		assert.True(t, ok)
-		assert.Equal(t, ActionRestartApp, x.Action, "%d", code)
-	}
 }
 
 func TestXIDsThatOnlyAResetOrARebootEndsAreFatal(t *testing.T) {
@@ -472,7 +475,18 @@ func TestXIDsThatOnlyAResetOrARebootEndsAreFatal(t *testing.T) {
 			fatal = append(fatal, x.Code)
 		}
 	}
-	assert.Equal(t, []int{46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158}, fatal)
+	assert.Equal(t, []int{46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 150, 155, 156, 158}, fatal)
+}
+
+func TestXIDsWhoseCodeDoesNotTellAboutAResetAreUndecided(t *testing.T) {
+	var undecided []int
+	for _, x := range XIDs() {
+		if x.Undecided {
+			undecided = append(undecided, x.Code)
+			assert.False(t, x.Fatal, "%d", x.Code)
+		}
+	}
+	assert.Equal(t, []int{144, 145, 146, 149, 154, 159, 167, 169}, undecided)
 }
 
 func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
@@ -502,6 +516,10 @@ func TestXIDsAdviseInAFewWords(t *testing.T) {
 		162: "the catalogue states no action",
 		159: "reset the GPU where unified memory or vGPU is used, else nothing",
 		168: "enable ECC",
+		149: "its message tells: nothing, or reset the GPU",
+		148: "nothing, whatever its message says",
+		150: "reset the GPU, whatever its message says",
+		154: "its message names the action, which sums up the XIDs beside it",
 	} {
 		x, _ := XIDByCode(code)
 		assert.Equal(t, want, x.Advice(), "%d", code)
