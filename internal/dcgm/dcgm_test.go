@@ -395,21 +395,23 @@ func TestPCIeCapacity(t *testing.T) {
 func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 	for want, names := range map[Model][]string{
 		{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}: {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
-		{PCIe: 63.008e9, NVLinkGeneration: 4}:                {"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL"},
+		{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}: {
+			"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL",
+		},
 		{NVLinkGeneration: 4}:                                {"NVIDIA H20", "NVIDIA H800", "NVIDIA H800 PCIe", "NVIDIA GH200 96GB HBM3"},
 		{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}: {"NVIDIA B200"},
 		{NVLink: 900e9, NVLinkGeneration: 5}:                 {"NVIDIA GB200"},
 		{NVLinkGeneration: 5}:                                {"NVIDIA B300 SXM6 AC", "NVIDIA GB300"},
 		{PCIe: 31.504e9, NVLink: 300e9}:                      {"NVIDIA A100-SXM4-40GB"},
-		{PCIe: 31.504e9}:                                     {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
+		{PCIe: 31.504e9, NVLinkByBridge: true}:               {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
 		{PCIe: 15.76e9, NVLink: 150e9}:                       {"Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB"},
 		{PCIe: 15.76e9}:                                      {"Tesla V100-DGXS-32GB"},
 		{PCIe: 15.76e9, WithoutNVLink: true}:                 {"Tesla T4", "NVIDIA T4", "Tesla V100-PCIE-32GB"},
 		{PCIe: 31.504e9, WithoutNVLink: true}:                {"NVIDIA L40S", "NVIDIA L40"},
-		{}: {
+		{}:                                                   {"NVIDIA A800-SXM4-80GB", "NVIDIA GB10", "NVIDIA TITAN V", "something new", ""},
+		{NVLinkByBridge: true}: {
 			"NVIDIA A30", "NVIDIA A40", "NVIDIA RTX A4500", "NVIDIA RTX A5000", "NVIDIA RTX A5500", "NVIDIA RTX A6000",
-			"NVIDIA A800-SXM4-80GB", "NVIDIA GB10",
-			"Quadro RTX 6000", "Quadro RTX 8000", "Quadro GV100", "NVIDIA TITAN RTX", "NVIDIA TITAN V", "something new", "",
+			"Quadro RTX 6000", "Quadro RTX 8000", "Quadro GV100", "NVIDIA TITAN RTX",
 		},
 		{WithoutNVLink: true}: {
 			"NVIDIA A2", "NVIDIA A10", "NVIDIA A10G", "NVIDIA A16", "NVIDIA L4", "NVIDIA L20", "NVIDIA L2", "Tesla V100S-PCIE-32GB",
@@ -422,10 +424,10 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 			"NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3080 Ti", "NVIDIA GeForce RTX 2070", "NVIDIA GeForce GTX 1080 Ti",
 			"Tesla P40", "Tesla P4", "Tesla P100-PCIE-16GB", "Tesla M60", "Tesla K80",
 		},
-		{WithoutProfiling: true}: {
+		{WithoutProfiling: true, NVLinkByBridge: true}: {
 			"NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 2080 Ti", "NVIDIA GeForce RTX 2070 SUPER",
-			"Tesla P100-SXM2-16GB",
 		},
+		{WithoutProfiling: true}: {"Tesla P100-SXM2-16GB"},
 		{Virtual: true}: {
 			"GRID A100-10C", "GRID-A100-10C", "GRID T4-1Q", "GRID A100-1-5CME", "GRID M60-0B", "NVIDIA A100-1-5C",
 			"NVIDIA H100-20C", "NVIDIA-H100-20C", "NVIDIA H100XM-80C", "NVIDIA H100-1-10CME", "NVIDIA A40-48Q", "NVIDIA A16-2B", "NVIDIA L40S-1A",

@@ -316,7 +316,7 @@ func alerts() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`
 		GPUVRAMLow GPUVRAMTelemetryDown GPUVRAMWatchdogDown GPUPodPendingOnBudget GPUPodOverBudget
-		GPUThrottledByPower GPUThrottledThermally GPUMemoryPressure GPUFatalXID GPUSchedulerSaturated`) {
+		GPUThrottledByPower GPUThrottledThermally GPUMemoryPressure GPUFatalXID GPUUndecidedXID GPUSchedulerSaturated`) {
 		names[name] = true
 	}
 	return names
