@@ -53,6 +53,9 @@ type windowProcessor struct {
 	refused      base.Failure
 	watch        watch
 
+	// writers is guarded by the engine's lock, which Begin takes.
+	writers writers
+
 	stop     chan struct{}
 	done     chan struct{}
 	cancel   context.CancelFunc
@@ -70,6 +73,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		writer: writer{version: set.BuildInfo.Version, starts: cfg.StartTimestamp},
 	}
 	p.watch = newWatch(cfg, set.ID, set.Logger)
+	p.writers = writers{logger: set.Logger, idle: cfg.IdleTimeout}
 	p.refused = base.Failure{
 		Logger: set.Logger, Level: zap.ErrorLevel,
 		Fails: "The next consumer refuses windows; they are dropped.", Works: "The next consumer takes windows again.",
@@ -163,6 +167,7 @@ func (p *windowProcessor) process(_ context.Context, md pmetric.Metrics) (pmetri
 	p.watch.order.Batch(md, now)
 	in := p.engine.Begin(now)
 	p.reader.read(in, md)
+	p.writers.batch(md, now)
 	in.End()
 	if p.cfg.Passthrough == passthroughAll {
 		return md, nil
