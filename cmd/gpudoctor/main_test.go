@@ -233,6 +233,8 @@ func TestAnExporterThatShowsAllThatItsBoardsHaveIsComplete(t *testing.T) {
 	for model, without := range map[string][]string{
 		"NVIDIA H100 80GB HBM3": nil,
 		"NVIDIA A2":             {nvlink}, "NVIDIA A10": {nvlink}, "NVIDIA A16": {nvlink}, "NVIDIA L40": {nvlink}, "NVIDIA L40S": {nvlink},
+		"NVIDIA A40": {nvlink}, "NVIDIA A30": {nvlink}, "NVIDIA A100-PCIE-40GB": {nvlink}, "NVIDIA H100 PCIe": {nvlink}, "NVIDIA H100 NVL": {nvlink},
+		"NVIDIA RTX A6000": {nvlink}, "Quadro RTX 6000": {nvlink}, "NVIDIA GeForce RTX 3090": {nvlink, profiling}, "NVIDIA L4": {nvlink},
 		"NVIDIA RTX 6000 Ada Generation":               {nvlink},
 		"NVIDIA RTX PRO 6000 Blackwell Server Edition": {nvlink},
 		"NVIDIA GeForce RTX 5090":                      {nvlink},

@@ -89,13 +89,14 @@ func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
 	up := func(at time.Time, url string) {
 		b := newBatch(at, time.Minute).on("gpu-node-00").device("")
 		b.point = nil
-		consume(t, e, b.put(signal.GPUExporterUp, 1, url).md)
+		consumeAt(t, e, at, b.put(signal.GPUExporterUp, 1, url).md)
 	}
 	up(at, "http://10.0.0.1:9400/metrics")
 	p.until(`document.getElementById("banner").innerText.includes("Nothing was heard of the exporters since")`)
 	assert.Contains(t, text(p, "banner"), timeOnPage(p, at)+": see the collectors that scrape them.")
 	up(now(), "http://10.0.0.2:9400/metrics")
-	p.until(`document.getElementById("banner").innerText.includes("The exporters answer: see the pipeline")`)
+	p.until(`document.getElementById("banner").innerText.includes("Those that are heard of answer: see the pipeline")`)
+	assert.Contains(t, text(p, "banner"), "Nothing is heard of 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-00 since "+timeOnPage(p, at)+": see the collectors")
 	for id, want := range map[string]string{"throttled": "–", "pressure": "–", "xid": "–", "lost": "8"} {
 		assert.Equal(t, want, eval[string](p, tile(id)), id)
 	}
@@ -161,6 +162,34 @@ func TestABannerSaysWhichExportersAreDownAndSinceWhen(t *testing.T) {
 	assert.Empty(t, eval[[]string](p, contrast))
 	up(at.Add(2*time.Second), 0, 1)
 	up(at.Add(2*time.Second), 1, 1)
+	p.until(`!document.getElementById("banner").checkVisibility()`)
+}
+
+// What a collector said of an exporter ages with the collector.
+func TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	up := func(at time.Time, i int, value float64) {
+		b := newBatch(at, time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
+		b.point = nil
+		consumeAt(t, e, at, b.put(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
+	}
+	at := now()
+	consume(t, e, fleet(at, time.Minute, 16, false))
+	// Two collectors scrape each second, and one of them dies while its exporter is down.
+	died := at.Add(-20 * time.Second)
+	up(died.Add(-time.Second), 1, 0)
+	up(died, 1, 0)
+	for i := range 22 {
+		up(at.Add(time.Duration(i-21)*time.Second), 0, 1)
+	}
+	p := open(t, base)
+	p.until(`document.getElementById("connection").textContent === "Live"`)
+	assert.Equal(t, "Nothing is heard of 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-01 since "+timeOnPage(p, died)+
+		": see the collectors that scrape them.", text(p, "banner"))
+	assert.Equal(t, "0", eval[string](p, tile("lost")), "devices age by their own windows")
+	up(now(), 1, 0)
+	p.until(`document.getElementById("banner").innerText.startsWith("1 of 2 exporters do not answer.")`)
+	up(now().Add(time.Second), 1, 1)
 	p.until(`!document.getElementById("banner").checkVisibility()`)
 }
 
@@ -330,8 +359,8 @@ func TestXIDCodesAreShownWithWhatTheyMeanAndWhatToDo(t *testing.T) {
 	p.until(`document.querySelector("#details .codes")`)
 	rows := eval[[]string](p, `[...document.querySelectorAll("#details .codes tbody tr")].map((r) => r.innerText.replace(/\s+/g, " ").trim())`)
 	require.Len(t, rows, 2)
-	assert.True(t, strings.HasPrefix(rows[0], "48 "+meanings[48].Meaning+" "+meanings[48].Action+" x1 x1"), rows[0])
-	assert.True(t, strings.HasPrefix(rows[1], "31 "+meanings[31].Meaning+" "+meanings[31].Action+" x2 x2"), rows[1])
+	assert.True(t, strings.HasPrefix(rows[0], "48 "+meanings[48].Meaning+" "+meanings[48].Advice+" x1 x1"), rows[0])
+	assert.True(t, strings.HasPrefix(rows[1], "31 "+meanings[31].Meaning+" "+meanings[31].Advice+" x2 x2"), rows[1])
 }
 
 func TestALimitIsSaidOnceInTheLogAndOnThePage(t *testing.T) {

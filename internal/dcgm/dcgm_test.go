@@ -395,21 +395,23 @@ func TestPCIeCapacity(t *testing.T) {
 func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 	for want, names := range map[Model][]string{
 		{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}: {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
-		{PCIe: 63.008e9, NVLinkGeneration: 4}:                {"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL"},
+		{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}: {
+			"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL",
+		},
 		{NVLinkGeneration: 4}:                                {"NVIDIA H20", "NVIDIA H800", "NVIDIA H800 PCIe", "NVIDIA GH200 96GB HBM3"},
 		{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}: {"NVIDIA B200"},
 		{NVLink: 900e9, NVLinkGeneration: 5}:                 {"NVIDIA GB200"},
 		{NVLinkGeneration: 5}:                                {"NVIDIA B300 SXM6 AC", "NVIDIA GB300"},
 		{PCIe: 31.504e9, NVLink: 300e9}:                      {"NVIDIA A100-SXM4-40GB"},
-		{PCIe: 31.504e9}:                                     {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
+		{PCIe: 31.504e9, NVLinkByBridge: true}:               {"NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB"},
 		{PCIe: 15.76e9, NVLink: 150e9}:                       {"Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB"},
 		{PCIe: 15.76e9}:                                      {"Tesla V100-DGXS-32GB"},
 		{PCIe: 15.76e9, WithoutNVLink: true}:                 {"Tesla T4", "NVIDIA T4", "Tesla V100-PCIE-32GB"},
 		{PCIe: 31.504e9, WithoutNVLink: true}:                {"NVIDIA L40S", "NVIDIA L40"},
-		{}: {
+		{}:                                                   {"NVIDIA A800-SXM4-80GB", "NVIDIA GB10", "NVIDIA TITAN V", "something new", ""},
+		{NVLinkByBridge: true}: {
 			"NVIDIA A30", "NVIDIA A40", "NVIDIA RTX A4500", "NVIDIA RTX A5000", "NVIDIA RTX A5500", "NVIDIA RTX A6000",
-			"NVIDIA A800-SXM4-80GB", "NVIDIA GB10",
-			"Quadro RTX 6000", "Quadro RTX 8000", "Quadro GV100", "NVIDIA TITAN RTX", "NVIDIA TITAN V", "something new", "",
+			"Quadro RTX 6000", "Quadro RTX 8000", "Quadro GV100", "NVIDIA TITAN RTX",
 		},
 		{WithoutNVLink: true}: {
 			"NVIDIA A2", "NVIDIA A10", "NVIDIA A10G", "NVIDIA A16", "NVIDIA L4", "NVIDIA L20", "NVIDIA L2", "Tesla V100S-PCIE-32GB",
@@ -422,10 +424,10 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 			"NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3080 Ti", "NVIDIA GeForce RTX 2070", "NVIDIA GeForce GTX 1080 Ti",
 			"Tesla P40", "Tesla P4", "Tesla P100-PCIE-16GB", "Tesla M60", "Tesla K80",
 		},
-		{WithoutProfiling: true}: {
+		{WithoutProfiling: true, NVLinkByBridge: true}: {
 			"NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 2080 Ti", "NVIDIA GeForce RTX 2070 SUPER",
-			"Tesla P100-SXM2-16GB",
 		},
+		{WithoutProfiling: true}: {"Tesla P100-SXM2-16GB"},
 		{Virtual: true}: {
 			"GRID A100-10C", "GRID-A100-10C", "GRID T4-1Q", "GRID A100-1-5CME", "GRID M60-0B", "NVIDIA A100-1-5C",
 			"NVIDIA H100-20C", "NVIDIA-H100-20C", "NVIDIA H100XM-80C", "NVIDIA H100-1-10CME", "NVIDIA A40-48Q", "NVIDIA A16-2B", "NVIDIA L40S-1A",
@@ -441,6 +443,14 @@ func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
 // The catalogue's immediate actions, by its own words for them.
 func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
 	for action, codes := range map[Action][]int{
+		ActionRestartApp: {
+			8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86, 88, 89, 94, 96, 97, 98,
+			99, 100, 101, 102, 103, 104, 105, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 139,
+		},
+		ActionContactSupport: {
+			1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28, 29, 30, 33, 34, 35, 36, 42, 47, 49, 50,
+			51, 52, 53, 55, 56, 57, 58, 59, 61, 65, 73, 81, 87, 90, 91, 111, 112, 113, 114, 115, 116, 117, 118, 122, 123, 124, 125, 138, 142,
+		},
 		ActionResetGPU:         {46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158},
 		ActionRebootNode:       {79},
 		ActionRestartVM:        {151},
@@ -458,11 +468,6 @@ func TestXIDsWantWhatNVIDIAsCatalogueWants(t *testing.T) {
 		}
 		assert.Equal(t, codes, got, action)
 	}
-	for _, code := range []int{8, 13, 31, 68, 94, 135, 139} {
-		x, ok := XIDByCode(code)
-		assert.True(t, ok)
-		assert.Equal(t, ActionRestartApp, x.Action, "%d", code)
-	}
 }
 
 func TestXIDsThatOnlyAResetOrARebootEndsAreFatal(t *testing.T) {
@@ -472,7 +477,18 @@ func TestXIDsThatOnlyAResetOrARebootEndsAreFatal(t *testing.T) {
 			fatal = append(fatal, x.Code)
 		}
 	}
-	assert.Equal(t, []int{46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158}, fatal)
+	assert.Equal(t, []int{46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 150, 155, 156, 158}, fatal)
+}
+
+func TestXIDsWhoseCodeDoesNotTellAboutAResetAreUndecided(t *testing.T) {
+	var undecided []int
+	for _, x := range XIDs() {
+		if x.Undecided {
+			undecided = append(undecided, x.Code)
+			assert.False(t, x.Fatal, "%d", x.Code)
+		}
+	}
+	assert.Equal(t, []int{144, 145, 146, 149, 154, 159, 167, 169}, undecided)
 }
 
 func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
@@ -502,6 +518,10 @@ func TestXIDsAdviseInAFewWords(t *testing.T) {
 		162: "the catalogue states no action",
 		159: "reset the GPU where unified memory or vGPU is used, else nothing",
 		168: "enable ECC",
+		149: "its message tells: nothing, or reset the GPU",
+		148: "nothing, whatever its message says",
+		150: "reset the GPU, whatever its message says",
+		154: "its message names the action, which sums up the XIDs beside it",
 	} {
 		x, _ := XIDByCode(code)
 		assert.Equal(t, want, x.Advice(), "%d", code)

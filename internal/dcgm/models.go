@@ -16,9 +16,11 @@ type Model struct {
 	// Virtual is the guest of a virtual GPU. It shares its board's links and has
 	// none of its own.
 	Virtual bool
-	// WithoutNVLink and WithoutProfiling are boards that cannot have NVLink, not by a
-	// bridge either, and boards that DCGM does not profile.
-	WithoutNVLink, WithoutProfiling bool
+	// WithoutNVLink are boards that cannot have NVLink, not by a bridge either. With
+	// NVLinkByBridge they have it where a bridge connects them to another board.
+	WithoutNVLink, NVLinkByBridge bool
+	// WithoutProfiling are boards that DCGM does not profile.
+	WithoutProfiling bool
 }
 
 // models goes by words of the folded model name; the first match counts.
@@ -30,9 +32,7 @@ type Model struct {
 //
 // NVLink: no board of the Ada generation has it, nor have RTX PRO boards, data center
 // boards below A30 and workstation boards below RTX A4500 (data sheets). GeForce had
-// it with 2070 SUPER, 2080, 3090 and their Ti. Where a bridge may connect two boards
-// (A30, A40, A100 PCIe, H100 PCIe, RTX A4500 to A6000, Quadro RTX) nothing says that
-// there is none.
+// it with 2070 SUPER, 2080, 3090 and their Ti, by a bridge.
 //
 // Profiling: DCGM profiles Volta and later, and GeForce from RTX 50 on (NVIDIA in DCGM
 // issue 234).
@@ -45,24 +45,28 @@ var models = []struct {
 	{Model{PCIe: 15.76e9}, []string{"v100"}},
 	{Model{PCIe: 31.504e9, WithoutNVLink: true}, []string{"l40s", "l40"}},
 	{Model{PCIe: 31.504e9, NVLink: 300e9}, []string{"a100 sxm4"}},
-	{Model{PCIe: 31.504e9}, []string{"a100"}},
-	{Model{PCIe: 63.008e9, NVLinkGeneration: 4}, []string{"h100 nvl", "h100 pcie", "h200 nvl"}},
+	{Model{PCIe: 31.504e9, NVLinkByBridge: true}, []string{"a100"}},
+	{Model{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}, []string{"h100 nvl", "h100 pcie", "h200 nvl"}},
 	{Model{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}, []string{"h100", "h200"}},
 	{Model{NVLinkGeneration: 4}, []string{"h20", "h800", "gh200"}},
 	{Model{NVLink: 900e9, NVLinkGeneration: 5}, []string{"gb200"}},
 	{Model{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}, []string{"b200"}},
 	{Model{NVLinkGeneration: 5}, []string{"b100", "b300", "gb300"}},
 
-	{Model{}, []string{"quadro rtx 5000", "quadro rtx 6000", "quadro rtx 8000"}},
+	{Model{NVLinkByBridge: true}, []string{
+		"a30", "a40", "rtx a4500", "rtx a5000", "rtx a5500", "rtx a6000",
+		"quadro rtx 5000", "quadro rtx 6000", "quadro rtx 8000", "quadro gv100", "titan rtx",
+	}},
 	{Model{WithoutNVLink: true}, []string{
 		"a2", "a10", "a10g", "a10m", "a16", "l2", "l4", "l20", "l40g", "v100s", "v100 fhhl",
 		"ada", "rtx pro", "rtx a400", "rtx a1000", "rtx a2000", "rtx a4000",
 		"quadro rtx 3000", "quadro rtx 4000", "t400", "t600", "t1000",
 		"geforce rtx 5050", "geforce rtx 5060", "geforce rtx 5070", "geforce rtx 5080", "geforce rtx 5090",
 	}},
-	{Model{WithoutProfiling: true}, []string{
-		"geforce rtx 2070 super", "geforce rtx 2080", "geforce rtx 3090", "p100 sxm2", "quadro gp100",
+	{Model{WithoutProfiling: true, NVLinkByBridge: true}, []string{
+		"geforce rtx 2070 super", "geforce rtx 2080", "geforce rtx 3090", "quadro gp100",
 	}},
+	{Model{WithoutProfiling: true}, []string{"p100 sxm2"}},
 	{Model{WithoutNVLink: true, WithoutProfiling: true}, []string{
 		"geforce", "p100", "p40", "p6", "p4", "m60", "m40", "m10", "m6", "m4", "k80",
 	}},

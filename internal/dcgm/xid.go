@@ -2,8 +2,8 @@ package dcgm
 
 import "slices"
 
-// The edition of NVIDIA's XID catalogue that the table of XIDs repeats. NVIDIA
-// published no other until August 2026.
+// The edition of NVIDIA's XID catalogue that the table of XIDs repeats. It was still
+// the published one in July 2026, with the documentation of driver 610.
 const (
 	// XIDCatalogueDate is the day of the catalogue's last change.
 	XIDCatalogueDate = "2025-09-30"
@@ -71,8 +71,10 @@ type XID struct {
 	// Note says what the action depends on, or what goes beyond it; mostly empty.
 	Note string
 	// Fatal says that only a reset of the GPU or a reboot of the node ends the
-	// error. Where the code alone does not tell, it is false.
+	// error.
 	Fatal bool
+	// Undecided says that the code alone does not tell whether that is so.
+	Undecided bool
 }
 
 // Advice says what to do, in a few words.
@@ -137,7 +139,10 @@ var xidRows = []struct {
 	{ActionWorkflow, []int{45}, "channel removed after earlier errors", "follow the other XIDs; where there is none, restart the fabric manager"},
 	{ActionWorkflow, []int{48}, "double-bit ECC error", "reset the GPU, beside 63 or 64 after a drain; in SRAM above its threshold, replace it"},
 	{ActionWorkflow, []int{74}, "NVLink error", "the registers in its message tell; reset the GPU or reboot the node, and contact support if it comes again"},
-	{ActionWorkflow, []int{144, 145, 146, 147, 148, 149, 150}, "NVLink 5 error", "its message tells: nothing, or reset the GPU"},
+	{ActionWorkflow, []int{144, 146, 149}, "NVLink 5 error", "its message tells: nothing, or reset the GPU"},
+	{ActionWorkflow, []int{145}, "NVLink 5 error", "its message tells: nothing, restart the application, or reset the GPU"},
+	{ActionWorkflow, []int{147, 148}, "NVLink 5 error", "nothing, whatever its message says"},
+	{ActionWorkflow, []int{150}, "NVLink 5 firmware error", "reset the GPU, whatever its message says"},
 	{ActionWorkflow, []int{154}, "recovery action changed", "its message names the action, which sums up the XIDs beside it"},
 	{ActionWorkflow, []int{159}, "CHI non-data error", "reset the GPU where unified memory or vGPU is used, else nothing"},
 
@@ -182,13 +187,23 @@ var xidRows = []struct {
 // lastXID is the last code of the catalogue.
 const lastXID = 172
 
+var (
+	// fatalWorkflows are the codes whose workflow ends in a reset or a reboot in each case.
+	fatalWorkflows = []int{48, 74, 150}
+	// undecided are the codes whose message or use of the GPU decides about a reset, and
+	// two failures for which the catalogue states no action.
+	undecided = []int{144, 145, 146, 149, 154, 159, 167, 169}
+)
+
 // xids is xidRows by code; 0 is no code.
 var xids = func() (table [lastXID + 1]XID) {
 	for _, r := range xidRows {
 		for _, code := range r.codes {
-			// Of 48 and 74 the catalogue says that a reset or a reboot clears them.
-			fatal := r.action == ActionResetGPU || r.action == ActionRebootNode || code == 48 || code == 74
-			table[code] = XID{Code: code, Meaning: r.meaning, Action: r.action, Note: r.note, Fatal: fatal}
+			table[code] = XID{
+				Code: code, Meaning: r.meaning, Action: r.action, Note: r.note,
+				Fatal:     r.action == ActionResetGPU || r.action == ActionRebootNode || slices.Contains(fatalWorkflows, code),
+				Undecided: slices.Contains(undecided, code),
+			}
 		}
 	}
 	return table

@@ -45,6 +45,8 @@ const (
 	NoProcessRows
 	// Unprofiled means that DCGM does not profile the model.
 	Unprofiled
+	// Bridge means that the model has NVLink only over a bridge, which nothing shows.
+	Bridge
 	// NumReasons is one more than the highest reason.
 	NumReasons
 )
@@ -70,6 +72,7 @@ var reasons = [...]struct{ code, text string }{
 	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped"},
 	NoProcessRows: {"no_process_rows", "no rows per process"},
 	Unprofiled:    {"unprofiled", "DCGM does not profile this model"},
+	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one"},
 }
 
 // String returns the reason's code, empty for None.
@@ -92,7 +95,7 @@ func ParseReason(code string) (Reason, bool) {
 // exporter changes them.
 func (r Reason) Lasting() bool {
 	switch r {
-	case MIG, VGPU, OthersOnly, Sensor, Link, NoCounter, Free, Unprofiled:
+	case MIG, VGPU, OthersOnly, Sensor, Link, NoCounter, Free, Unprofiled, Bridge:
 		return true
 	}
 	return false

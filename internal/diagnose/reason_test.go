@@ -16,6 +16,7 @@ func TestReasons(t *testing.T) {
 		rtx50    = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_GeForce_RTX_5090 Hostname=n"
 		guest    = " UUID=GPU-1 pci_bus_id=0 modelName=GRID_A100-10C Hostname=n"
 		guestH   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100-20C Hostname=n"
+		a40      = "UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_A40 Hostname=n"
 		b200     = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_B200 Hostname=n"
 		old      = " UUID=GPU-1 modelName=Tesla_T4 Hostname=n"
 		new483   = " UUID=GPU-1 pci_bus_id=0 modelName=NVIDIA_H100_80GB_HBM3 hostname=n"
@@ -94,11 +95,15 @@ func TestReasons(t *testing.T) {
 
 		{"an L4 has no NVLink", []string{"GPU_TEMP 30" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
 		{"a sentinel does not make one", []string{"PROF_NVLINK_TX_BYTES NaN" + gpu, "PROF_DRAM_ACTIVE 1" + gpu}, "gpu.nvlink.throughput{transmit}", "gpu: likely link"},
+		{"an A40 has one where there is a bridge", []string{"GPU_TEMP 30 " + a40}, "gpu.nvlink.throughput{transmit}", "gpu: likely bridge"},
+		{"which no sentinel shows", []string{"GPU_TEMP 30 " + a40, "PROF_NVLINK_TX_BYTES NaN " + a40}, "gpu.nvlink.throughput{transmit}", "gpu: likely bridge"},
+		{"and no zero", []string{"GPU_TEMP 30 " + a40, "PROF_NVLINK_RX_BYTES 0 " + a40}, "gpu.nvlink.throughput{transmit}", "gpu: likely bridge"},
+		{"but bytes do", []string{"GPU_TEMP 30 " + a40, "PROF_NVLINK_RX_BYTES 7 " + a40}, "gpu.nvlink.throughput{transmit}", "gpu: likely not_in_csv"},
 		{"an H100 has", []string{"GPU_TEMP 30 " + h100}, "gpu.nvlink.throughput{transmit}", "gpu: likely not_in_csv"},
 		{"a Hopper has errors of links that are not listed", []string{"GPU_TEMP 30 " + h100}, "hw.errors{nvlink_replay}", "gpu: likely not_in_csv"},
 		{"without the sums over lanes", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL NaN " + h100}, "hw.errors{nvlink_replay}", "gpu: likely not_in_csv"},
 		{"a sentinel of its own counters is one", []string{"NVLINK_ERROR_DL_CRC NaN " + h100}, "hw.errors{nvlink_crc}", "gpu: no_value"},
-		{"an old exporter does not know them", []string{"GPU_TEMP 30 UUID=GPU-1 modelName=NVIDIA_H100_PCIe Hostname=n"}, "hw.errors{nvlink_crc}", "gpu: likely exporter"},
+		{"an old exporter does not know them", []string{"GPU_TEMP 30 UUID=GPU-1 modelName=NVIDIA_H100_80GB_HBM3 Hostname=n"}, "hw.errors{nvlink_crc}", "gpu: likely exporter"},
 		{"a Blackwell counts recoveries", []string{"GPU_TEMP 30" + b200}, "hw.errors{nvlink_recovery}", "gpu: likely not_in_csv"},
 		{"and no CRC errors", []string{"GPU_TEMP 30" + b200}, "hw.errors{nvlink_crc}", "gpu: likely no_counter"},
 		{"whatever is listed", []string{"NVLINK_REPLAY_ERROR_COUNT_TOTAL NaN" + b200, "NVLINK_ERROR_DL_REPLAY NaN" + b200}, "hw.errors{nvlink_replay}", "gpu: likely no_counter"},

@@ -104,9 +104,9 @@ func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
 	blackwell := []string{"DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"}
 	for model, want := range map[string][]string{
 		"NVIDIA_A100-SXM4-80GB": lanes, "Tesla_V100-SXM2-16GB": lanes, "something_new": lanes,
-		"NVIDIA_H100_80GB_HBM3": hopper, "NVIDIA_H200_NVL": hopper, "NVIDIA_GH200_480GB": hopper, "NVIDIA_H20": hopper,
+		"NVIDIA_H100_80GB_HBM3": hopper, "NVIDIA_H200": hopper, "NVIDIA_GH200_480GB": hopper, "NVIDIA_H20": hopper,
 		"NVIDIA_B200": blackwell, "NVIDIA_GB200": blackwell, "NVIDIA_B300_SXM6_AC": blackwell,
-		"NVIDIA_L4": nil,
+		"NVIDIA_L4": nil, "NVIDIA_A40": nil, "NVIDIA_H200_NVL": nil,
 	} {
 		t.Run(model, func(t *testing.T) {
 			row := "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 hostname=n modelName=" + model
@@ -120,13 +120,13 @@ func TestAdviceNamesTheNVLinkErrorsThatTheGenerationCounts(t *testing.T) {
 		})
 	}
 	var newer []string
-	report := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n modelName=NVIDIA_H100_PCIe").Report()
+	report := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n modelName=NVIDIA_H100_80GB_HBM3").Report()
 	for _, group := range report.TurnOn.Newer {
 		newer = append(newer, group.Lines...)
 	}
 	assert.Contains(t, strings.Join(newer, "\n"), "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC, counter, ", "an exporter before 4.x refuses the line")
 	assert.Contains(t, strings.Join(report.TurnOn.Settings, "\n"), "NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x")
-	maybe := expose(t, "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=NVIDIA_H100_PCIe").Report()
+	maybe := expose(t, "GPU_TEMP 30 UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=NVIDIA_H100_80GB_HBM3").Report()
 	assert.Contains(t, strings.Join(maybe.TurnOn.Settings, "\n"), "leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and")
 }
 

@@ -291,6 +291,8 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 		return NoCounter, true
 	case isProfiling(id) && d.known.WithoutProfiling:
 		return Unprofiled, true
+	case isNVLink(id) && d.known.NVLinkByBridge && !d.linked():
+		return Bridge, true
 	case state >= Blank && isProfiling(id) && s.profilingFails():
 		return NoProfiling, true
 	case state >= Blank:
@@ -390,6 +392,17 @@ func (s *Scrape) profilingFails() bool {
 func isProfiling(id dcgm.ID) bool { return strings.HasPrefix(catalogue[id].Name, "DCGM_FI_PROF_") }
 
 func isNVLink(id dcgm.ID) bool { return strings.Contains(catalogue[id].Name, "_NVLINK_") }
+
+// linked reports whether a board of the device's model shows that NVLink carried something
+// or failed. A zero may also be that of a link without a bridge.
+func (d *Device) linked() bool {
+	for id := range dcgm.NumFields {
+		if id > 0 && isNVLink(id) && d.scrape.alike[d.likeness()][id] == Positive {
+			return true
+		}
+	}
+	return false
+}
 
 // isSince4 reports whether exporters before 4.x do not know a field.
 func isSince4(id dcgm.ID) bool { return isEventTime(id) || isLinkCounter(id) }

@@ -203,7 +203,7 @@ func TestTheDiagnosisKnowsWhatAModelCannotHave(t *testing.T) {
 		"NVIDIA RTX PRO 6000 Blackwell Server Edition": {throughput: "link", dram: "not_in_csv"},
 		"NVIDIA GeForce RTX 4090":                      {throughput: "link", dram: "unprofiled"},
 		"NVIDIA GeForce RTX 3090":                      {throughput: "unprofiled", dram: "unprofiled"},
-		"NVIDIA A40":                                   {throughput: "not_in_csv"},
+		"NVIDIA A40":                                   {throughput: "bridge"},
 		"GRID A100-10C":                                {throughput: "vgpu", dram: "vgpu", utilization: "capacity", power: "vgpu", xid: "no_event"},
 		"NVIDIA H100-20C":                              {throughput: "vgpu", dram: "vgpu", utilization: "capacity", power: "vgpu", xid: "no_event"},
 	} {

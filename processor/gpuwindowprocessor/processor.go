@@ -62,6 +62,9 @@ type windowProcessor struct {
 	refused      base.Failure
 	watch        watch
 
+	// writers is guarded by the engine's lock, which Begin takes.
+	writers writers
+
 	stop     chan struct{}
 	done     chan struct{}
 	cancel   context.CancelFunc
@@ -80,6 +83,7 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 	}
 	p.frames = newFrameReader(&p.reader, cfg.MaxSeries)
 	p.watch = newWatch(cfg, set.ID, set.Logger)
+	p.writers = writers{logger: set.Logger, idle: cfg.IdleTimeout}
 	p.refused = base.Failure{
 		Logger: set.Logger, Level: zap.ErrorLevel,
 		Fails: "The next consumer refuses windows; they are dropped.", Works: "The next consumer takes windows again.",
@@ -174,6 +178,7 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 	in := p.engine.Begin(now)
 	p.reader.read(in, a.Metrics)
 	p.frames.read(in, a.Frames, now)
+	p.writers.batch(a.Metrics, now)
 	in.End()
 	if p.cfg.Passthrough == passthroughAll {
 		return a.Frames, nil

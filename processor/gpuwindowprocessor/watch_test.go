@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
@@ -108,6 +109,58 @@ func TestAnOutageIsNoWrongTime(t *testing.T) {
 			require.NoError(t, p.ConsumeMetrics(t.Context(), ofDevices(0, 1)))
 		}
 	}))
+}
+
+// errorsOf is what a collector that began at start counted of a device's errors.
+func errorsOf(device string, start time.Time) pmetric.Metrics {
+	md := pmetric.NewMetrics()
+	rm := md.ResourceMetrics().AppendEmpty()
+	rm.Resource().Attributes().PutStr(signal.K8sNodeName, "node-1")
+	m := rm.ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+	m.SetName(signal.HwErrors.Name)
+	sum := m.SetEmptySum()
+	sum.SetIsMonotonic(true)
+	sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	dp := sum.DataPoints().AppendEmpty()
+	dp.SetTimestamp(pcommon.NewTimestampFromTime(time.Now()))
+	dp.SetStartTimestamp(pcommon.NewTimestampFromTime(start))
+	dp.SetIntValue(1)
+	dp.Attributes().PutStr(signal.HardwareID, device)
+	dp.Attributes().PutStr(signal.ErrorType, "xid_31")
+	return md
+}
+
+func TestTwoCollectorsOfOneGPUAreSaidOnce(t *testing.T) {
+	scrape := func(t *testing.T, p processor.Metrics, batches ...pmetric.Metrics) {
+		for _, md := range batches {
+			require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+		}
+		time.Sleep(15 * time.Second)
+	}
+	said := watched(t, testConfig(), func(p processor.Metrics) {
+		first, second := time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
+		for range 20 {
+			scrape(t, p, errorsOf("GPU-a", first), errorsOf("GPU-b", first))
+			scrape(t, p, errorsOf("GPU-a", second), errorsOf("GPU-b", second))
+		}
+	})
+	require.Len(t, said, 1)
+	assert.Contains(t, said[0].Message, "Two collectors send samples of one GPU")
+	assert.Equal(t, map[string]any{"node": "node-1", "device": "GPU-a"}, said[0].ContextMap())
+
+	assert.Empty(t, watched(t, testConfig(), func(p processor.Metrics) {
+		first := time.Now().Add(-time.Hour)
+		for range 5 {
+			scrape(t, p, errorsOf("GPU-a", first), errorsOf("GPU-b", first.Add(time.Minute)))
+		}
+		for range 5 {
+			late := errorsOf("GPU-a", first)
+			time.Sleep(time.Second)
+			first = time.Now()
+			scrape(t, p, errorsOf("GPU-a", first), late, errorsOf("GPU-a", first))
+			scrape(t, p, errorsOf("GPU-a", first))
+		}
+	}), "a collector that starts again and again, and a batch that was delayed")
 }
 
 func TestSamplesOfWrongClocksAreSaidOnce(t *testing.T) {

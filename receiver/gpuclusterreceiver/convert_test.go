@@ -79,12 +79,17 @@ func TestAttributesThatAreTooLongAreLeftOutAndCounted(t *testing.T) {
 func TestThatAttributesAreLeftOutIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slice := func(name string) *resourcev1.ResourceSlice {
-			device := resourcev1.Device{Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+			device := resourcev1.Device{Name: "gpu-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
 				"fabric": {StringValues: slices.Repeat([]string{strings.Repeat("x", 64)}, 10)},
 			}}
+			second := device
+			second.Name = "gpu-1"
 			return &resourcev1.ResourceSlice{
 				ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec:       resourcev1.ResourceSliceSpec{Driver: "gpu.nvidia.com", Devices: []resourcev1.Device{device, device}},
+				Spec: resourcev1.ResourceSliceSpec{
+					Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: name, ResourceSliceCount: 1},
+					Devices: []resourcev1.Device{device, second},
+				},
 			}
 		}
 		core, logs := observer.New(zap.WarnLevel)
@@ -101,6 +106,38 @@ func TestThatAttributesAreLeftOutIsSaidOnce(t *testing.T) {
 		assert.Contains(t, []any{"a", "b"}, fields["k8s.resourceslice.name"])
 		delete(fields, "k8s.resourceslice.name")
 		assert.Equal(t, map[string]any{"dra.driver": "gpu.nvidia.com", "attributes": []any{"fabric"}}, fields)
+	})
+}
+
+func TestPoolsAndDevicesThatStayLeftOutAreSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		half := &resourcev1.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: "a"},
+			Spec: resourcev1.ResourceSliceSpec{
+				Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "node-1", Generation: 1, ResourceSliceCount: 2},
+				Devices: []resourcev1.Device{{Name: "gpu-0"}},
+			},
+		}
+		held := &resourcev1.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "held", UID: "u"},
+			Status: resourcev1.ResourceClaimStatus{Allocation: &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+				Results: []resourcev1.DeviceRequestAllocationResult{{Driver: "gpu.nvidia.com", Pool: "node-1", Device: "gpu-0", Request: "r"}},
+			}}},
+		}
+		core, logs := observer.New(zap.WarnLevel)
+		set := nop()
+		set.Logger = zap.New(core)
+		r := startReplica(t, kubetest.NewClient(gpuNode("a"), half, held), nil, set, nil)
+		defer r.stop()
+		after(r.cfg.CollectionInterval / 2)
+		require.Zero(t, logs.Len(), "a driver that replaces its slices leaves a pool in pieces for a moment")
+		after(10 * r.cfg.CollectionInterval)
+		require.Equal(t, 2, logs.Len())
+		pools, devices := logs.All()[0], logs.All()[1]
+		assert.Contains(t, pools.Message, "the pool is left out")
+		assert.Equal(t, map[string]any{"pool": "gpu.nvidia.com/node-1", "pools": int64(1)}, pools.ContextMap())
+		assert.Contains(t, devices.Message, "nothing joins them to telemetry")
+		assert.Equal(t, map[string]any{"device": "gpu.nvidia.com/node-1/gpu-0", "devices": int64(1)}, devices.ContextMap())
 	})
 }
 

@@ -42,6 +42,8 @@ type clusterReceiver struct {
 	progress base.Notice // of objects or states that changed
 	term     atomic.Pointer[lease.Term]
 	size     int // points of the last emission
+	// pools and devices are what the last emission left out.
+	pools, devices leftOut
 
 	stopEmitting, stopElection context.CancelFunc
 	emitting, electing         sync.WaitGroup
@@ -275,6 +277,30 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	r.telemetry.ReceiverGpuClusterAllModeRequests.Record(ctx, stats.AllModeRequests)
 	r.telemetry.ReceiverGpuClusterIncompletePools.Record(ctx, stats.IncompletePools)
 	r.telemetry.ReceiverGpuClusterUnknownDevices.Record(ctx, stats.UnknownDevices)
+	if r.pools.lasts(now, stats.IncompletePools) {
+		r.settings.Logger.Warn("Slices of a pool of devices are missing or contradict each other; the pool is left out. Its driver has to publish "+
+			"as many slices of one generation as they say that the pool has.",
+			zap.String("pool", stats.IncompletePool), zap.Int64("pools", stats.IncompletePools))
+	}
+	if r.devices.lasts(now, stats.UnknownDevices) {
+		r.settings.Logger.Warn("Claims have devices that no complete pool advertises; nothing joins them to telemetry. Their driver is gone, "+
+			"or advertises other devices now.",
+			zap.String("device", stats.UnknownDevice), zap.Int64("devices", stats.UnknownDevices))
+	}
+}
+
+// leftOut is that emissions leave something out. For a single emission that is normal: a
+// pool is in pieces while its driver replaces the slices.
+type leftOut struct {
+	base.Trouble
+	before bool // the last emission left something out
+}
+
+// lasts takes note of an emission that left n out, and reports whether to say so.
+func (l *leftOut) lasts(now time.Time, n int64) bool {
+	lasting := n > 0 && l.before
+	l.before = n > 0
+	return lasting && l.Returns(now)
 }
 
 func (r *clusterReceiver) registerCallbacks() error {

@@ -316,7 +316,7 @@ func alerts() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`
 		GPUVRAMLow GPUVRAMTelemetryDown GPUVRAMWatchdogDown GPUPodPendingOnBudget GPUPodOverBudget
-		GPUThrottledByPower GPUThrottledThermally GPUMemoryPressure GPUFatalXID GPUSchedulerSaturated`) {
+		GPUThrottledByPower GPUThrottledThermally GPUMemoryPressure GPUFatalXID GPUUndecidedXID GPUSchedulerSaturated`) {
 		names[name] = true
 	}
 	return names
@@ -352,22 +352,28 @@ func TestAlertsOnCollectorsReadMetricsThatTroubleshootingExplains(t *testing.T) 
 	}
 }
 
-func TestGPUFatalXIDIsAboutTheCodesThatTheCatalogueCallsFatal(t *testing.T) {
-	var fatal []string
-	for _, x := range dcgm.XIDs() {
-		if x.Fatal {
-			fatal = append(fatal, strconv.Itoa(x.Code))
+func TestXIDAlertsAreAboutTheCodesOfTheCatalogue(t *testing.T) {
+	for record, wanted := range map[string]func(dcgm.XID) bool{
+		"device:gpu_fatal_xid:events":     func(x dcgm.XID) bool { return x.Fatal },
+		"device:gpu_undecided_xid:events": func(x dcgm.XID) bool { return x.Undecided },
+	} {
+		var codes []string
+		for _, x := range dcgm.XIDs() {
+			if wanted(x) {
+				codes = append(codes, strconv.Itoa(x.Code))
+			}
 		}
-	}
-	want := `error_type=~"xid_(` + strings.Join(fatal, "|") + `)"`
-	matcher := regexp.MustCompile(`error_type=~"xid_[^"]*"`)
-	for _, r := range rulesOf(t, "alerts.yaml") {
-		if r.Record == "device:gpu_fatal_xid:events" {
-			assert.Equal(t, []string{want, want, want}, matcher.FindAllString(r.Expr, -1))
-			return
+		want := `error_type=~"xid_(` + strings.Join(codes, "|") + `)"`
+		matcher := regexp.MustCompile(`error_type=~"xid_[^"]*"`)
+		found := false
+		for _, r := range rulesOf(t, "alerts.yaml") {
+			if r.Record == record {
+				found = true
+				assert.Equal(t, []string{want, want, want}, matcher.FindAllString(r.Expr, -1), record)
+			}
 		}
+		assert.True(t, found, record)
 	}
-	assert.Fail(t, "no rule looks for fatal codes")
 }
 
 // `or` keeps both sides where their labels differ, so a measure and its substitute are

@@ -200,19 +200,28 @@ function status() {
 // write leaves a text alone that is the same: a screen reader would say it again.
 function write(e, said) { if (e.textContent !== said) e.textContent = said; }
 
+// listed names exporters, and since when they are down or silent.
+function listed(exporters) {
+  const named = exporters.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}`).join(", ");
+  return exporters.length > 3 ? `${named} and ${(exporters.length - 3).toLocaleString()} more` : named;
+}
+
 function banner(all, seen, broken) {
-  const {known, heard, down} = model.exporters;
+  const {known, heard, down, silent} = model.exporters;
   const says = [];
+  const of = (list) => `${list.length.toLocaleString()} of ${known.toLocaleString()} exporters`;
   // What was said of exporters may no longer be true without a connection.
   if (down.length && !broken) {
-    const listed = down.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}`).join(", ");
-    says.push([down.length === known ? "No exporter answers." : `${down.length.toLocaleString()} of ${known.toLocaleString()} exporters do not answer.`,
-      `${listed}${down.length > 3 ? ` and ${(down.length - 3).toLocaleString()} more` : ""}.`]);
-  } else if (all.length && !seen.length) {
+    says.push([down.length === known ? "No exporter answers." : `${of(down)} do not answer.`, `${listed(down)}.`]);
+  }
+  if (silent.length && !broken && (seen.length || silent.length < known)) {
+    says.push([`Nothing is heard of ${of(silent)}.`, `${listed(silent)}: see the collectors that scrape them.`]);
+  }
+  if (all.length && !seen.length && (broken || !down.length)) {
     const why = broken ? "The page has no connection to gpu_view."
       : !heard ? "It is not known why: gpu.exporter.up does not come."
       : model.now - heard > (model.window || 60) + heartbeat ? `Nothing was heard of the exporters since ${clock(heard)}: see the collectors that scrape them.`
-      : "The exporters answer: see the pipeline between them and gpu_view.";
+      : `${silent.length ? "Those that are heard of answer" : "The exporters answer"}: see the pipeline between them and gpu_view.`;
     says.push([`Nothing has come since ${clock(Math.max(...all.map((d) => d.end || d.seen)))}.`, why]);
   }
   for (const l of broken ? [] : model.limits) {

@@ -111,13 +111,13 @@ function xidCodes(d) {
   }
   const list = t.createTBody();
   for (const x of d.xids) {
-    const {meaning, action} = d.xidText(x.code);
+    const {meaning, advice} = d.xidText(x.code);
     const tr = list.insertRow();
     const th = node("th", String(x.code));
     th.scope = "row";
     const total = node("td", `x${whole(x.total)}`, "n");
     total.append(node("span", [x.since ? `since ${clock(x.since)}` : "", x.last ? `last ${clock(x.last)}` : ""].filter(Boolean).join(", "), "sub"));
-    tr.append(th, node("td", meaning), node("td", action), node("td", d.lost ? "–" : `x${whole(x.count)}`, "n"), total);
+    tr.append(th, node("td", meaning), node("td", advice), node("td", d.lost ? "–" : `x${whole(x.count)}`, "n"), total);
   }
   return t;
 }

@@ -83,7 +83,7 @@ class Diagnosis {
 export class Model {
   devices = new Map();
   demand = [];
-  exporters = {known: 0, heard: 0, down: []};
+  exporters = {known: 0, heard: 0, down: [], silent: []};
   limits = [];
   meanings = new Map();
   sequence = 0;

@@ -119,34 +119,39 @@ func attributes(b *strings.Builder) {
 	}
 }
 
-// xids renders what NVIDIA wants after each XID code, the fatal ones first.
+// xids renders what NVIDIA wants after each XID code, those with an alert first.
 func xids(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## XID codes\nThe immediate action that [NVIDIA's catalogue](%s) of %s wants, for Ampere and newer GPUs. ",
 		dcgm.XIDCatalogueURL, dcgm.XIDCatalogueDate)
-	b.WriteString("Only a reset of the GPU or a reboot of the node ends a fatal XID: the alert `GPUFatalXID` is about these.\n\n")
-	b.WriteString("| codes | meaning | immediate action | fatal |\n|---|---|---|---|\n")
-	type row struct {
-		meaning, advice string
-		fatal           bool
-	}
+	b.WriteString("Only a reset of the GPU or a reboot of the node ends a fatal XID, which fires the alert `GPUFatalXID`. ")
+	b.WriteString("Where the code alone does not tell whether that is so, `GPUUndecidedXID` fires.\n\n")
+	b.WriteString("| codes | meaning | immediate action | alert |\n|---|---|---|---|\n")
+	type row struct{ meaning, advice, alert string }
 	var rows []row
 	codes := map[row][]string{}
 	for _, x := range dcgm.XIDs() {
-		r := row{x.Meaning, x.Advice(), x.Fatal}
+		r := row{x.Meaning, x.Advice(), xidAlert(x)}
 		if codes[r] == nil {
 			rows = append(rows, r)
 		}
 		codes[r] = append(codes[r], strconv.Itoa(x.Code))
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(fatal(b.fatal), fatal(a.fatal)) })
+	order := []string{"`GPUFatalXID`", "`GPUUndecidedXID`", ""}
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return cmp.Compare(slices.Index(order, a.alert), slices.Index(order, b.alert))
+	})
 	for _, r := range rows {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", strings.Join(codes[r], ", "), r.meaning, r.advice, fatal(r.fatal))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", strings.Join(codes[r], ", "), r.meaning, r.advice, r.alert)
 	}
 }
 
-func fatal(is bool) string {
-	if is {
-		return "yes"
+// xidAlert names the alert that a code fires, in a code span.
+func xidAlert(x dcgm.XID) string {
+	switch {
+	case x.Fatal:
+		return "`GPUFatalXID`"
+	case x.Undecided:
+		return "`GPUUndecidedXID`"
 	}
 	return ""
 }

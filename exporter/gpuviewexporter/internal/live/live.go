@@ -60,16 +60,19 @@ type Exporters struct {
 	// 0 where nothing was ever heard.
 	Known int     `json:"known"`
 	Heard float64 `json:"heard"`
-	// Down are those that do not answer.
-	Down []Exporter `json:"down"`
+	// Down are those that do not answer, Silent those of which nothing is heard any
+	// more: whether these answer is not known.
+	Down   []Exporter `json:"down"`
+	Silent []Exporter `json:"silent"`
 }
 
-// Exporter is an exporter that does not answer.
+// Exporter is an exporter that does not answer or is not heard of.
 type Exporter struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	URL     string `json:"url"`
-	// Since is the first scrape that failed, in seconds.
+	// Since is the first scrape that failed, or the last one that was heard of, in
+	// seconds.
 	Since float64 `json:"since"`
 	// Beside says that another exporter of the same place answers.
 	Beside bool `json:"beside,omitempty"`
@@ -90,6 +93,8 @@ type XIDText struct {
 	Code    int    `json:"code"`
 	Meaning string `json:"meaning"`
 	Action  string `json:"action"`
+	// Advice is the action and what it depends on.
+	Advice string `json:"advice"`
 }
 
 // XID is one XID code of a device: its count in the newest window, and its total
@@ -308,8 +313,7 @@ func build(v *store.View, after uint64) *Snapshot {
 		for _, x := range row.XIDs {
 			if !codes[x.Code] {
 				codes[x.Code] = true
-				meaning, action := xidText(x.Code)
-				out.XIDs = append(out.XIDs, XIDText{x.Code, meaning, action})
+				out.XIDs = append(out.XIDs, xidText(x.Code))
 			}
 		}
 		out.Devices = append(out.Devices, row)
@@ -325,20 +329,24 @@ func build(v *store.View, after uint64) *Snapshot {
 	return out
 }
 
-// exporters says which exporters do not answer.
+// exporters says which exporters do not answer, and which are not heard of.
 func exporters(v *store.View) Exporters {
 	known := v.Exporters()
-	out := Exporters{Known: len(known), Heard: seconds(v.Heard()), Down: []Exporter{}}
+	out := Exporters{Known: len(known), Heard: seconds(v.Heard()), Down: []Exporter{}, Silent: []Exporter{}}
 	type place struct{ cluster, node string }
 	answers := map[place]bool{}
 	for _, e := range known {
-		if e.Up {
+		if e.Up && !e.Silent(v.Now) {
 			answers[place{e.Cluster, e.Node}] = true
 		}
 	}
 	for _, e := range known {
-		if !e.Up {
-			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, seconds(e.Since), answers[place{e.Cluster, e.Node}]})
+		beside := answers[place{e.Cluster, e.Node}]
+		switch {
+		case e.Silent(v.Now):
+			out.Silent = append(out.Silent, Exporter{e.Cluster, e.Node, e.URL, seconds(e.Heard), beside})
+		case !e.Up:
+			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, seconds(e.Since), beside})
 		}
 	}
 	return out

@@ -138,10 +138,15 @@ func TestASnapshotSaysWhichExportersDoNotAnswer(t *testing.T) {
 	up("node-2", "http://c", 1)
 	want := Exporters{Known: 3, Heard: 1.8e9, Down: []Exporter{
 		{Node: "node-1", URL: "http://a", Since: 1.8e9}, {Node: "node-2", URL: "http://b", Since: 1.8e9, Beside: true},
-	}}
+	}, Silent: []Exporter{}}
 	assert.Equal(t, want, Snap(s, epoch, 0).Exporters)
 	patch, _ := Patch(s, epoch, 1, 1000)
 	assert.Equal(t, want, patch.Exporters, "every patch says so")
+	later := Snap(s, epoch.Add(2*time.Minute), 0).Exporters
+	assert.Empty(t, later.Down, "nobody has said so for two minutes")
+	assert.Equal(t, []Exporter{
+		{Node: "node-1", URL: "http://a", Since: 1.8e9}, {Node: "node-2", URL: "http://b", Since: 1.8e9}, {Node: "node-2", URL: "http://c", Since: 1.8e9},
+	}, later.Silent)
 }
 
 func TestTheCodesOfADeviceHaveTheirMeaningTheMostUrgentFirst(t *testing.T) {

@@ -3,18 +3,22 @@ package live
 import "github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 
 // xidText returns what an XID code means and what NVIDIA's catalogue wants done about it.
-func xidText(code int) (meaning, action string) {
+func xidText(code int) XIDText {
 	x, known := dcgm.XIDByCode(code)
 	if !known {
-		return "not in NVIDIA's catalogue of " + dcgm.XIDCatalogueDate, "see the runbook"
+		return XIDText{code, "not in NVIDIA's catalogue of " + dcgm.XIDCatalogueDate, "see the runbook", "see the runbook"}
 	}
-	return x.Meaning, x.Action.Advice()
+	return XIDText{code, x.Meaning, x.Action.Advice(), x.Advice()}
 }
 
-// xidRank orders codes by urgency: those that end the work of a board come first.
+// xidRank orders codes by urgency: those that end the work of a board come first, then
+// those that may.
 func xidRank(code int) int {
-	if x, known := dcgm.XIDByCode(code); known && x.Fatal {
+	switch x, _ := dcgm.XIDByCode(code); {
+	case x.Fatal:
 		return 0
+	case x.Undecided:
+		return 1
 	}
-	return 1
+	return 2
 }

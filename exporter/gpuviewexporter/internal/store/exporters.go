@@ -4,6 +4,14 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
+)
+
+const (
+	// minSilence is the least time after which an exporter is silent, for what waits in
+	// queues on the way, and unknownInterval that of one that was heard of once.
+	minSilence      = int64(15 * time.Second)
+	unknownInterval = int64(90 * time.Second)
 )
 
 type exporterKey struct{ cluster, node, url string }
@@ -14,10 +22,23 @@ type Exporter struct {
 	Cluster, Node string
 	// URL is the scraped endpoint.
 	URL string
-	// Up says whether it answers, Since is the first scrape that had this outcome
-	// and At the last one, in Unix nanoseconds.
+	// Up says whether it answered, Since is the first scrape that had this outcome
+	// and At the last one, in Unix nanoseconds by the collector's clock.
 	Up        bool
 	Since, At int64
+	// Heard is when the last scrape's outcome came, by the clock of gpu_view.
+	Heard int64
+	// interval is the time between the last two scrapes, 0 before there were two.
+	interval int64
+}
+
+// Silent reports whether nothing is heard of the exporter any more, because nobody
+// scrapes it or the way from there is gone: whether it answers is not known then.
+func (e *Exporter) Silent(now int64) bool {
+	if e.interval == 0 {
+		return now-e.Heard > unknownInterval
+	}
+	return now-e.Heard > 3*e.interval+minSilence
 }
 
 // report takes in whether an exporter answered. Only a change is worth a patch: the
@@ -26,7 +47,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	if p.Attribute == "" {
 		return Ignored
 	}
-	b.s.heard = max(b.s.heard, p.End)
+	b.s.heard = max(b.s.heard, b.now)
 	key := exporterKey{place.Cluster, place.Node, p.Attribute}
 	up := p.Value > 0
 	e := b.s.exporters[key]
@@ -39,14 +60,14 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 			return b.refuse(ExporterLimit)
 		}
 		key = exporterKey{strings.Clone(key.cluster), strings.Clone(key.node), strings.Clone(key.url)}
-		b.s.exporters[key] = &Exporter{Cluster: key.cluster, Node: key.node, URL: key.url, Up: up, Since: p.End, At: p.End}
+		b.s.exporters[key] = &Exporter{Cluster: key.cluster, Node: key.node, URL: key.url, Up: up, Since: p.End, At: p.End, Heard: b.now}
 		b.changed = true
-	case p.End <= e.At:
-	case up != e.Up:
-		e.Up, e.Since, e.At = up, p.End, p.End
-		b.changed = true
-	default:
-		e.At = p.End
+	case p.End > e.At:
+		b.changed = b.changed || up != e.Up || e.Silent(b.now)
+		if up != e.Up {
+			e.Up, e.Since = up, p.End
+		}
+		e.interval, e.At, e.Heard = p.End-e.At, p.End, b.now
 	}
 	return Accepted
 }
@@ -66,7 +87,7 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 // scrapes them any more.
 func (s *Store) forgetExporters(now int64) {
 	for key, e := range s.exporters {
-		if now-e.At > s.stale() {
+		if now-e.Heard > s.stale() {
 			delete(s.exporters, key)
 		}
 	}
@@ -77,7 +98,7 @@ func (s *Store) forgetExporters(now int64) {
 func (v *View) Exporters() []Exporter {
 	var out []Exporter
 	for _, e := range v.s.exporters {
-		if v.Now-e.At <= v.s.stale() {
+		if v.Now-e.Heard <= v.s.stale() {
 			out = append(out, *e)
 		}
 	}

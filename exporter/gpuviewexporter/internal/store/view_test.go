@@ -73,7 +73,9 @@ func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 	assert.True(t, up(t, s, "node-1", url, at(30), 0))
 	assert.False(t, up(t, s, "node-1", url, at(45), 0))
 	assert.False(t, up(t, s, "node-1", url, at(20), 1), "it comes late")
-	want := Exporter{Node: "node-1", URL: url, Since: at(30).UnixNano(), At: at(45).UnixNano()}
+	want := Exporter{
+		Node: "node-1", URL: url, Since: at(30).UnixNano(), At: at(45).UnixNano(), Heard: at(45).UnixNano(), interval: int64(15 * time.Second),
+	}
 	s.Read(at(50), func(v *View) {
 		assert.Equal(t, []Exporter{want}, v.Exporters())
 		assert.Equal(t, at(45).UnixNano(), v.Heard())
@@ -84,6 +86,43 @@ func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 		assert.Empty(t, v.Exporters(), "nobody scrapes it any more")
 		assert.Equal(t, at(60).UnixNano(), v.Heard())
 	})
+}
+
+func TestAnExporterIsSilentThreeScrapesAfterTheLast(t *testing.T) {
+	const url = "http://node-1:9400/metrics"
+	s := testStore()
+	silent := func(when time.Time) (is bool) {
+		s.Read(when, func(v *View) { is = v.Exporters()[0].Silent(v.Now) })
+		return is
+	}
+	up(t, s, "node-1", url, at(0), 0)
+	assert.False(t, silent(at(90)), "its interval is not known")
+	assert.True(t, silent(at(91)))
+	up(t, s, "node-1", url, at(10), 0)
+	assert.False(t, silent(at(10+30+15)))
+	assert.True(t, silent(at(10+30+16)))
+	assert.True(t, up(t, s, "node-1", url, at(60), 0), "the page has to know that it is heard of again")
+}
+
+// A collector's clock may be wrong by minutes.
+func TestWhetherAnExporterIsHeardOfDoesNotDependOnTheCollectorsClock(t *testing.T) {
+	const url = "http://node-1:9400/metrics"
+	m, _ := Lookup(signal.GPUExporterUp.Name)
+	for _, skew := range []time.Duration{-10 * time.Minute, 4 * time.Minute} {
+		s := testStore()
+		for i := range 3 {
+			b := s.Begin(at(float64(15 * i)))
+			b.Add(&Place{Node: "node-1"}, "", &Description{}, &Hold{}, &Point{Metric: m, Attribute: url, End: at(float64(15 * i)).Add(skew).UnixNano()})
+			b.End()
+		}
+		s.Read(at(40), func(v *View) {
+			if assert.Len(t, v.Exporters(), 1, skew.String()) {
+				assert.False(t, v.Exporters()[0].Silent(v.Now), skew)
+			}
+			assert.Equal(t, at(30).UnixNano(), v.Heard())
+		})
+		s.Read(at(30+61), func(v *View) { assert.True(t, v.Exporters()[0].Silent(v.Now), skew) })
+	}
 }
 
 func TestAnExporterThatIsReplacedIsNotDown(t *testing.T) {

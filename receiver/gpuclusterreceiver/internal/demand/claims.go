@@ -225,6 +225,7 @@ func (e *emission) claimDevice(c *Claim, r *Result, className string) Point {
 			p.Place.Node = d.node
 		} else {
 			e.stats.UnknownDevices++
+			e.stats.UnknownDevice = r.Driver + "/" + r.Pool + "/" + r.Device
 		}
 	}
 	p.Attributes = attrs

@@ -41,9 +41,13 @@ type Stats struct {
 	// IncompletePools are pools of allowed drivers that were left out because
 	// slices of the highest generation are missing or contradict each other.
 	IncompletePools int64
+	// IncompletePool is one of them, as driver/pool.
+	IncompletePool string
 	// UnknownDevices are allocated devices that no complete pool tells of, so
 	// that nothing joins them to telemetry.
 	UnknownDevices int64
+	// UnknownDevice is one of them, as driver/pool/device.
+	UnknownDevice string
 }
 
 // Cluster holds the objects of a cluster. It is not safe for concurrent use.

@@ -150,7 +150,9 @@ func TestStatsTellWhatWasLeftOut(t *testing.T) {
 		{Driver: "other.example.com", Pool: "half", Device: "gpu-0"},
 	}})
 	_, stats := c.Points(now, everything, nil)
-	assert.Equal(t, Stats{AllModeRequests: 1, IncompletePools: 1, UnknownDevices: 2}, stats)
+	assert.Equal(t, Stats{
+		AllModeRequests: 1, IncompletePools: 1, IncompletePool: "gpu.nvidia.com/half", UnknownDevices: 2, UnknownDevice: "gpu.nvidia.com/gone/gpu-0",
+	}, stats)
 }
 
 // A pool is in pieces while a driver replaces its slices, in either order.

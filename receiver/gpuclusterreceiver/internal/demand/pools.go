@@ -256,6 +256,7 @@ func (e *emission) addPools() {
 			complete = append(complete, p)
 		} else {
 			e.stats.IncompletePools++
+			e.stats.IncompletePool = p.id.driver + "/" + p.id.name
 		}
 	}
 	if !e.disabled[signal.K8sResourceSliceDevices] {

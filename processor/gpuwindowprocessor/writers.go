@@ -1,0 +1,104 @@
+package gpuwindowprocessor
+
+import (
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.uber.org/zap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// writers notices that two collectors send samples of one GPU. Samples do not say who made
+// them, so neither can be left out. But a counter that one collector makes has one start
+// until that collector starts again: a start that comes back after another one is that of
+// a second writer.
+type writers struct {
+	logger   *zap.Logger
+	idle     time.Duration // after which a counter is forgotten
+	counters map[counterID]*counterStarts
+	swept    time.Time
+	twice    base.Trouble
+}
+
+// counterID is a counter of errors of a device.
+type counterID struct{ cluster, node, device, kind string }
+
+// counterStarts are the start times that a counter had, and its newest sample time.
+type counterStarts struct {
+	now, before, at pcommon.Timestamp
+}
+
+// batch looks at the errors in a batch, and says once that a device has two writers.
+func (w *writers) batch(md pmetric.Metrics, now time.Time) {
+	for _, rm := range md.ResourceMetrics().All() {
+		place := rm.Resource().Attributes()
+		if _, held := place.Get(signal.K8sPodName); held {
+			continue
+		}
+		cluster, node := text(place, signal.K8sClusterName), text(place, signal.K8sNodeName)
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				if m.Name() != signal.HwErrors.Name || m.Type() != pmetric.MetricTypeSum {
+					continue
+				}
+				for _, dp := range m.Sum().DataPoints().All() {
+					id := counterID{cluster, node, text(dp.Attributes(), signal.HardwareID), text(dp.Attributes(), signal.ErrorType)}
+					if w.returns(id, dp.StartTimestamp(), dp.Timestamp()) && w.twice.Returns(now) {
+						w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
+							"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",
+							zap.String("node", id.node), zap.String("device", id.device))
+					}
+				}
+			}
+		}
+	}
+	if now.Sub(w.swept) >= w.idle {
+		w.sweep(pcommon.NewTimestampFromTime(now.Add(-w.idle)))
+		w.swept = now
+	}
+}
+
+// returns reports whether a counter has a start that it had before its last one.
+func (w *writers) returns(id counterID, start, at pcommon.Timestamp) bool {
+	c := w.counters[id]
+	switch {
+	case start == 0 || id.device == "":
+		return false
+	case c == nil:
+		if w.counters == nil {
+			w.counters = map[counterID]*counterStarts{}
+		}
+		id = counterID{strings.Clone(id.cluster), strings.Clone(id.node), strings.Clone(id.device), strings.Clone(id.kind)}
+		w.counters[id] = &counterStarts{now: start, at: at}
+		return false
+	case at <= c.at: // what was delayed on its way
+		return false
+	}
+	c.at = at
+	if start == c.now {
+		return false
+	}
+	known := start == c.before
+	c.now, c.before = start, c.now
+	return known
+}
+
+// sweep forgets counters that nothing came of since a time.
+func (w *writers) sweep(since pcommon.Timestamp) {
+	for id, c := range w.counters {
+		if c.at < since {
+			delete(w.counters, id)
+		}
+	}
+}
+
+func text(attributes pcommon.Map, key string) string {
+	if v, ok := attributes.Get(key); ok {
+		return v.AsString()
+	}
+	return ""
+}
