@@ -185,5 +185,28 @@ func (l *linter) handOver(paths []path) {
 				l.say(s, instead+"Put %[2]s behind gpu_synthesizer.", between.id+" stands before gpu_synthesizer", between.id)
 			}
 		}
+		for i := range p[at+1:] {
+			behind := &p[at+1+i]
+			if advice := changes(behind, i == len(p)-at-2); advice != "" {
+				l.say(s, instead+advice, behind.id+" changes data, for which the collector puts a fan-out behind the receiver")
+				break
+			}
+		}
 	}
+}
+
+// changes returns what to do about a component that says that it changes data, empty for one
+// that does not.
+func changes(n *stage, last bool) (advice string) {
+	if last {
+		queue, _ := n.settings["sending_queue"].(map[string]any)
+		if queue["batch"] == nil {
+			return ""
+		}
+		return "Take sending_queue::batch out of " + n.id + ": gpu_window sends batches of max_batch_points."
+	}
+	if strings.HasPrefix(n.kind, "gpu_") || n.kind == "memory_limiter" || n.kind == "forward" {
+		return ""
+	}
+	return "Do without " + n.id + ", or without hand_over."
 }

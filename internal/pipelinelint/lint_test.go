@@ -71,6 +71,17 @@ receivers: {dcgm: {hand_over: true}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [filter/a, gpu_synthesizer], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: dcgm: hand_over does nothing: filter/a stands before gpu_synthesizer, so that rows go out as metrics. Put filter/a behind gpu_synthesizer.",
 		}},
+		"a queue that batches keeps rows from being handed over": {`
+receivers: {dcgm: {hand_over: true}}
+exporters: {otlp: {sending_queue: {batch: {max_size: 1000}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: dcgm: hand_over does nothing: otlp changes data, for which the collector puts a fan-out behind the receiver, so that rows go out as metrics. Take sending_queue::batch out of otlp: gpu_window sends batches of max_batch_points.",
+		}},
+		"a processor behind keeps rows from being handed over": {`
+receivers: {dcgm: {hand_over: true}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window, filter], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: dcgm: hand_over does nothing: filter changes data, for which the collector puts a fan-out behind the receiver, so that rows go out as metrics. Do without filter, or without hand_over.",
+		}},
 		"a fork keeps rows from being handed over": {`
 receivers: {dcgm: {hand_over: true}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp]}, metrics/raw: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
