@@ -250,6 +250,8 @@ func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
 type collector struct {
 	*processtest.Process
 	listens []string
+	// handsOver says that the example's receiver is to hand rows over.
+	handsOver bool
 }
 
 // startCollector starts the collector on an example, and a simulated exporter
@@ -268,7 +270,9 @@ func startCollector(t *testing.T, file string, set []string, env map[string]stri
 	}
 	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), args...)
 	cmd.Env = processtest.Environment(all)
-	c := &collector{Process: processtest.Start(t, cmd), listens: listens}
+	config, err := os.ReadFile(file)
+	require.NoError(t, err)
+	c := &collector{Process: processtest.Start(t, cmd), listens: listens, handsOver: bytes.Contains(config, []byte("hand_over: true"))}
 	processtest.Until(t, processtest.Ready, func() bool { return strings.Contains(c.Output.String(), processtest.Ready) }, c.Process)
 	for _, address := range processtest.Listens(t, c.Cmd.Process.Pid) {
 		assert.True(t, address.Addr().IsLoopback(), "%s listens beyond loopback, on %s", file, address)
@@ -281,6 +285,9 @@ func startCollector(t *testing.T, file string, set []string, env map[string]stri
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	c.Stop(t)
+	if c.handsOver {
+		assert.Contains(t, c.Output.String(), "Samples are handed to the next processor", "hand_over is set and works")
+	}
 	for line := range strings.Lines(c.Output.String()) {
 		if strings.Contains(line, "Scraping the exporter fails") {
 			continue // a second is short on a busy machine
