@@ -1,7 +1,6 @@
 package gpuwatchdogexporter
 
 import (
-	"cmp"
 	"math"
 	"strings"
 	"time"
@@ -10,19 +9,21 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // wholeOf names what a budget is a share of: the budget processor splits evenly what
 // names no device, and what several pods were given by one claim. Budgets of other
 // exporters may name no device either.
-func wholeOf(device decide.Device, of holderKey, budget pcommon.Map) string {
-	switch text(budget, signal.BudgetSource) {
+func wholeOf(device decide.Device, of gpudata.Holder, budget pcommon.Map) string {
+	switch pdatagpu.Text(budget, signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
-		return "pod " + of.uid
+		return "pod " + of.UID
 	case "dra":
 		return strings.Join([]string{
-			"claim", of.namespace, text(budget, signal.ResourceClaimName), text(budget, signal.DRAShareID), device.Node, device.ID,
+			"claim", of.Namespace, pdatagpu.Text(budget, signal.ResourceClaimName), pdatagpu.Text(budget, signal.DRAShareID), device.Node, device.ID,
 		}, " ")
 	}
 	return ""
@@ -53,7 +54,7 @@ func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]i
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
 				name := m.Name()
-				if ofContainer, known := lookedAt[name]; !known || ofContainer != place.ofContainer() {
+				if ofContainer, known := lookedAt[name]; !known || ofContainer == place.holder.IsZero() {
 					continue
 				}
 				var points pmetric.NumberDataPointSlice
@@ -92,33 +93,16 @@ var lookedAt = map[string]bool{
 // place is what a Resource says: the node, and for container series the container.
 type place struct {
 	node   string
-	holder holderKey
+	holder gpudata.Holder
 }
-
-func (p *place) ofContainer() bool { return p.holder != holderKey{} }
 
 func readPlace(attributes pcommon.Map) place {
-	return place{
-		node: cmp.Or(text(attributes, signal.K8sNodeName), text(attributes, signal.HostName)),
-		holder: holderKey{
-			uid: text(attributes, signal.K8sPodUID), namespace: text(attributes, signal.K8sNamespaceName),
-			pod: text(attributes, signal.K8sPodName), container: text(attributes, signal.K8sContainerName),
-		},
-	}
-}
-
-// text returns an attribute, empty when it is not there.
-func text(attributes pcommon.Map, key string) string {
-	v, ok := attributes.Get(key)
-	if !ok {
-		return ""
-	}
-	return v.AsString()
+	return place{pdatagpu.PlaceOf(attributes).Node, pdatagpu.HolderOf(attributes)}
 }
 
 // point takes a point of a metric that is looked at.
 func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, now time.Time) outcome {
-	key := decide.Device{Node: at.node, ID: text(dp.Attributes(), signal.HardwareID)}
+	key := decide.Device{Node: at.node, ID: pdatagpu.Text(dp.Attributes(), signal.HardwareID)}
 	if key.Node == "" || key.ID == "" {
 		return ignored
 	}
@@ -141,10 +125,10 @@ func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, no
 		if len(c.devices) >= maxDevices {
 			return refused
 		}
-		d = &device{holders: map[holderKey]*holder{}}
+		d = &device{holders: map[gpudata.Holder]*holder{}}
 		c.devices[key] = d
 	}
-	if at.ofContainer() {
+	if !at.holder.IsZero() {
 		return d.takeHolder(key, at.holder, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
 	}
 	return d.take(name, dp, sampled)
@@ -205,7 +189,7 @@ func (d *device) take(name string, dp pmetric.NumberDataPoint, at time.Time) out
 		if bytes(dp) != 1 {
 			return accepted // a state that does not hold
 		}
-		f.setState(attribution(text(dp.Attributes(), signal.State)), text(dp.Attributes(), signal.Reason))
+		f.setState(attribution(pdatagpu.Text(dp.Attributes(), signal.State)), pdatagpu.Text(dp.Attributes(), signal.Reason))
 	}
 	return accepted
 }
@@ -223,7 +207,7 @@ func attribution(state string) decide.Attribution {
 }
 
 func (d *device) takeHolder(
-	on decide.Device, key holderKey, name string, dp pmetric.NumberDataPoint, r decide.Reading,
+	on decide.Device, key gpudata.Holder, name string, dp pmetric.NumberDataPoint, r decide.Reading,
 ) outcome {
 	h := d.holders[key]
 	if h == nil {
@@ -249,7 +233,7 @@ func (d *device) takeHolder(
 }
 
 // end forgets a series that was said to have ended.
-func (c *collection) end(key decide.Device, container holderKey, name string) {
+func (c *collection) end(key decide.Device, container gpudata.Holder, name string) {
 	d := c.devices[key]
 	if d == nil {
 		return

@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -241,7 +243,7 @@ func TestASeriesThatEndedIsForgotten(t *testing.T) {
 	end := func(of *signal.Metric, pod string) {
 		md := pressed.metrics(t0.Add(time.Second))
 		md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
-			if text(rm.Resource().Attributes(), signal.K8sPodName) != pod {
+			if pdatagpu.Text(rm.Resource().Attributes(), signal.K8sPodName) != pod {
 				return true
 			}
 			rm.ScopeMetrics().At(0).Metrics().RemoveIf(func(m pmetric.Metric) bool { return m.Name() != of.Name })
@@ -281,7 +283,7 @@ func TestWhatAPodLeavesOfABudgetForSeveralDevices(t *testing.T) {
 				})
 			}
 			each(md, signal.K8sContainerGPUMemoryBudget, func(r pcommon.Resource, dp pmetric.NumberDataPoint) {
-				if text(r.Attributes(), signal.K8sPodName) == "a" {
+				if pdatagpu.Text(r.Attributes(), signal.K8sPodName) == "a" {
 					dp.Attributes().PutStr(signal.BudgetSource, source)
 				}
 			})
@@ -305,7 +307,7 @@ func TestWhatOthersLeaveOfTheBudgetOfOneClaim(t *testing.T) {
 	md := card{free: 900, used: map[string]int64{"a": 5000, "b": 1000, "c": 500}, budget: map[string]int64{"a": 3000, "b": 3000, "c": 3000}}.metrics(t0)
 	each(md, signal.K8sContainerGPUMemoryBudget, func(r pcommon.Resource, dp pmetric.NumberDataPoint) {
 		claim := "one"
-		if text(r.Attributes(), signal.K8sPodName) == "c" {
+		if pdatagpu.Text(r.Attributes(), signal.K8sPodName) == "c" {
 			claim = "another"
 		}
 		dp.Attributes().PutStr(signal.BudgetSource, "dra")
@@ -338,7 +340,7 @@ func TestLimitsRefuseWhatIsNewAndKeepWhatIsThere(t *testing.T) {
 	c.take(pressed.metrics(t0), t0)
 	d := c.devices[decide.Device{Node: "gpu-1", ID: "GPU-0"}]
 	for i := len(d.holders); i < maxHolders; i++ {
-		d.holders[holderKey{uid: strconv.Itoa(i)}] = &holder{}
+		d.holders[gpudata.Holder{UID: strconv.Itoa(i)}] = &holder{}
 	}
 	more := pressed
 	more.used = map[string]int64{"a": 1, "new": 1}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 const (
@@ -65,8 +66,6 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 	f.state, f.reason = state, reason
 }
 
-type holderKey struct{ uid, namespace, pod, container string }
-
 type holder struct {
 	usage, budget decide.Reading
 	// whole names what the budget is a share of, empty for one of its own.
@@ -77,7 +76,7 @@ type holder struct {
 // batches, so the frame before is kept until the current one is complete.
 type device struct {
 	current, last frame
-	holders       map[holderKey]*holder
+	holders       map[gpudata.Holder]*holder
 	// watched is set by the series that the budget processor makes of every device
 	// that it can judge. Boards whose memory is given out as MIG instances have none.
 	watched bool
@@ -204,11 +203,11 @@ func (c *collection) putSpare(o observed, of map[string]int64) {
 		if h.whole == "" {
 			continue
 		}
-		if s := (share{k.uid, h.whole}); !counted[s] {
+		if s := (share{k.UID, h.whole}); !counted[s] {
 			counted[s] = true
-			elsewhere[k.uid] += of[h.whole]
+			elsewhere[k.UID] += of[h.whole]
 		}
-		elsewhere[k.uid] -= h.spare()
+		elsewhere[k.UID] -= h.spare()
 	}
 	o.sample.Spare = elsewhere
 }
@@ -226,7 +225,7 @@ func (d *device) sample() (*decide.Sample, string) {
 	}
 	for k, h := range d.holders {
 		s.Holders = append(s.Holders, decide.Holder{
-			Namespace: k.namespace, Pod: k.pod, UID: k.uid, Container: k.container, Usage: h.usage, Budget: h.budget,
+			Namespace: k.Namespace, Pod: k.Pod, UID: k.UID, Container: k.Container, Usage: h.usage, Budget: h.budget,
 		})
 	}
 	return s, f.reason

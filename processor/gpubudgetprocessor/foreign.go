@@ -47,24 +47,18 @@ func (p *gpuBudget) row(resource pcommon.Map, s *ranked, dp pmetric.NumberDataPo
 		return deviceDuplicate, false
 	}
 	// The dcgm receiver puts an exporter's labels on the Resource.
-	label := func(name string) string { return cmp.Or(text(dp.Attributes(), name), text(resource, name)) }
+	label := func(name string) string {
+		return cmp.Or(pdatagpu.Text(dp.Attributes(), name), pdatagpu.Text(resource, name))
+	}
 	r, ok := s.Row(label)
 	if !ok {
 		return unidentified, false
 	}
 	// Several nodes can come through one collector between.
-	node := cmp.Or(label("node"), label("NodeName"), text(resource, signal.K8sNodeName))
+	node := cmp.Or(label("node"), label("NodeName"), pdatagpu.Text(resource, signal.K8sNodeName))
 	key := budget.FrameKey{
-		Order: s.order, Cluster: text(resource, signal.K8sClusterName),
-		From: text(resource, "service.name") + "/" + text(resource, "service.instance.id") + "/" + node,
+		Order: s.order, Cluster: pdatagpu.Text(resource, signal.K8sClusterName),
+		From: pdatagpu.Text(resource, "service.name") + "/" + pdatagpu.Text(resource, "service.instance.id") + "/" + node,
 	}
 	return noRoom, p.book.AddRow(key, s.Scope, int64(dp.Timestamp()), now, r, whole(v*s.Bytes))
-}
-
-// text returns an attribute's text, empty when there is none.
-func text(m pcommon.Map, key string) string {
-	if v, ok := m.Get(key); ok {
-		return v.AsString()
-	}
-	return ""
 }

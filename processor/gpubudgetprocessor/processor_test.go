@@ -23,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
@@ -68,7 +69,7 @@ func TestEveryStateHasAPointSoThatNoneLingers(t *testing.T) {
 					continue
 				}
 				for _, dp := range m.Gauge().DataPoints().All() {
-					states[text(dp.Attributes(), signal.State)+"/"+text(dp.Attributes(), signal.Reason)] = dp.IntValue()
+					states[pdatagpu.Text(dp.Attributes(), signal.State)+"/"+pdatagpu.Text(dp.Attributes(), signal.Reason)] = dp.IntValue()
 				}
 			}
 		}

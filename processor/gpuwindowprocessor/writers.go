@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -39,14 +40,14 @@ func (w *writers) batch(md pmetric.Metrics, now time.Time) {
 		if _, held := place.Get(signal.K8sPodName); held {
 			continue
 		}
-		cluster, node := text(place, signal.K8sClusterName), text(place, signal.K8sNodeName)
+		cluster, node := pdatagpu.Text(place, signal.K8sClusterName), pdatagpu.Text(place, signal.K8sNodeName)
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
 				if m.Name() != signal.HwErrors.Name || m.Type() != pmetric.MetricTypeSum {
 					continue
 				}
 				for _, dp := range m.Sum().DataPoints().All() {
-					id := counterID{cluster, node, text(dp.Attributes(), signal.HardwareID), text(dp.Attributes(), signal.ErrorType)}
+					id := counterID{cluster, node, pdatagpu.Text(dp.Attributes(), signal.HardwareID), pdatagpu.Text(dp.Attributes(), signal.ErrorType)}
 					if w.returns(id, dp.StartTimestamp(), dp.Timestamp()) && w.twice.Returns(now) {
 						w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
 							"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",
@@ -94,11 +95,4 @@ func (w *writers) sweep(since pcommon.Timestamp) {
 			delete(w.counters, id)
 		}
 	}
-}
-
-func text(attributes pcommon.Map, key string) string {
-	if v, ok := attributes.Get(key); ok {
-		return v.AsString()
-	}
-	return ""
 }

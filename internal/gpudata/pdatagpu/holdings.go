@@ -94,7 +94,7 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 					if p.frame = b.frame(in.place, int64(dp.Timestamp())); p.frame == nil {
 						return false
 					}
-					p.NumberDataPoint, p.device = dp, p.frame.Find(text(dp.Attributes(), signal.HardwareID))
+					p.NumberDataPoint, p.device = dp, p.frame.Find(Text(dp.Attributes(), signal.HardwareID))
 					return p.device != nil && visit(&p)
 				})
 				return before > 0 && dps.Len() == 0
@@ -169,7 +169,7 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 // moves reports whether the point of a process has another holder now than it came with, and
 // which.
 func (p *seen) moves() (to gpudata.Holder, moves bool) {
-	pid := text(p.Attributes(), signal.ProcessPID)
+	pid := Text(p.Attributes(), signal.ProcessPID)
 	_, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
 	for _, process := range p.device.Processes {
 		if process.PID == pid {

@@ -164,7 +164,7 @@ func attributesOf(t *testing.T, md pmetric.Metrics, m *signal.Metric, pod string
 	t.Helper()
 	var found []map[string]any
 	for p := range points.All(md) {
-		if p.Metric.Name() == m.Name && text(p.Resource.Attributes(), signal.K8sPodName) == pod {
+		if p.Metric.Name() == m.Name && Text(p.Resource.Attributes(), signal.K8sPodName) == pod {
 			found = append(found, p.Attributes().AsRaw())
 		}
 	}
@@ -201,7 +201,7 @@ func TestAContainerKeepsWhatItsOtherResourcesSay(t *testing.T) {
 	shared(b).Holdings(&gpudata.Attribution{})
 	var pods []map[string]any
 	for _, rm := range batch.ResourceMetrics().All() {
-		if text(rm.Resource().Attributes(), signal.K8sPodName) != "" {
+		if Text(rm.Resource().Attributes(), signal.K8sPodName) != "" {
 			pods = append(pods, rm.Resource().Attributes().AsRaw())
 		}
 	}
@@ -249,5 +249,5 @@ func TestOnlyWhoAsksReadsTheEndsOfSeries(t *testing.T) {
 func TestANamespaceAloneNamesNobody(t *testing.T) {
 	attrs := pcommon.NewMap()
 	attrs.PutStr(signal.K8sNamespaceName, "ns")
-	assert.True(t, holderOf(attrs).IsZero())
+	assert.True(t, HolderOf(attrs).IsZero())
 }

@@ -119,27 +119,29 @@ func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
 }
 
-func placeOf(attrs pcommon.Map) gpudata.Place {
-	p := gpudata.Place{Cluster: text(attrs, signal.K8sClusterName), Node: text(attrs, signal.K8sNodeName)}
+// PlaceOf returns the place that a Resource names.
+func PlaceOf(attrs pcommon.Map) gpudata.Place {
+	p := gpudata.Place{Cluster: Text(attrs, signal.K8sClusterName), Node: Text(attrs, signal.K8sNodeName)}
 	if p.Node == "" {
-		p.Node = text(attrs, signal.HostName)
+		p.Node = Text(attrs, signal.HostName)
 	}
 	return p
 }
 
-func holderOf(attrs pcommon.Map) gpudata.Holder {
+// HolderOf returns the holder that a Resource names, zero for none.
+func HolderOf(attrs pcommon.Map) gpudata.Holder {
 	h := gpudata.Holder{
-		Namespace: text(attrs, signal.K8sNamespaceName), Pod: text(attrs, signal.K8sPodName),
-		UID: text(attrs, signal.K8sPodUID), Container: text(attrs, signal.K8sContainerName),
+		Namespace: Text(attrs, signal.K8sNamespaceName), Pod: Text(attrs, signal.K8sPodName),
+		UID: Text(attrs, signal.K8sPodUID), Container: Text(attrs, signal.K8sContainerName),
 	}
 	if h.InPod() {
 		return h
 	}
-	return gpudata.Holder{Name: text(attrs, signal.ContainerName), ID: text(attrs, signal.ContainerID), Job: text(attrs, signal.HPCJobID)}
+	return gpudata.Holder{Name: Text(attrs, signal.ContainerName), ID: Text(attrs, signal.ContainerID), Job: Text(attrs, signal.HPCJobID)}
 }
 
-// text returns an attribute's text, empty when there is none.
-func text(m pcommon.Map, key string) string {
+// Text returns an attribute's text, empty when there is none.
+func Text(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()
 	}
@@ -158,7 +160,7 @@ type input struct {
 
 func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	attrs := rm.Resource().Attributes()
-	return input{batch: b, rm: rm, place: placeOf(attrs), host: text(attrs, signal.HostName), holder: holderOf(attrs)}
+	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs)}
 }
 
 // know makes the Resource, which has series of GPUs, the one to which points of its place and
@@ -240,7 +242,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		return why, false
 	}
 	attrs := dp.Attributes()
-	if r == ofProcess && text(attrs, signal.ProcessPID) == "" {
+	if r == ofProcess && Text(attrs, signal.ProcessPID) == "" {
 		return NoDevice, false
 	}
 	d := in.device(int64(dp.Timestamp()), attrs)
@@ -261,7 +263,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		sample.Value = points.Value(dp)
 	}
 	if len(s.Attributes) > 0 && r != ofProcess { // whose own attribute is the PID
-		sample.Own = text(attrs, s.Attributes[0])
+		sample.Own = Text(attrs, s.Attributes[0])
 	}
 	switch r {
 	case ofDevice:
@@ -269,13 +271,13 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	case ofUser:
 		u := d.User(in.holder)
 		if !u.Holds {
-			u.Strategy, u.Allocation = text(attrs, signal.SharingStrategy), allocationOf(attrs)
+			u.Strategy, u.Allocation = Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 		}
 		sample.More = more(s, attrs)
 		u.Samples.Add(sample)
 	case ofProcess:
-		p := d.Process(text(attrs, signal.ProcessPID))
-		p.ContainerID, p.Holder = text(attrs, signal.ContainerID), in.holder
+		p := d.Process(Text(attrs, signal.ProcessPID))
+		p.ContainerID, p.Holder = Text(attrs, signal.ContainerID), in.holder
 		p.Samples.Add(sample)
 	case ofHolding:
 		in.holds(d, attrs)
@@ -331,14 +333,14 @@ func hasTime(dp pmetric.NumberDataPoint) bool {
 // holds takes over a gpu.device.holder point. Of several of one holder, as a device plugin's
 // replicas have them, the order does not matter.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
-	u, strategy, a := d.User(in.holder), text(attrs, signal.SharingStrategy), allocationOf(attrs)
+	u, strategy, a := d.User(in.holder), Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 	if !u.Holds || a.Compare(u.Allocation) < 0 {
 		u.Allocation = a
 	}
 	if !u.Holds || strategy != "" {
 		u.Strategy = strategy
 	}
-	u.Source, u.Holds, d.HoldersKnown = text(attrs, signal.HolderSource), true, true
+	u.Source, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), true, true
 }
 
 // more returns the attributes of a user's point that no part of the model has.
@@ -380,14 +382,14 @@ func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 // device returns the device that a point is of, which it adds when it is new; nil when the
 // point is not of a GPU.
 func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
-	b, id := in.batch, text(attrs, signal.HardwareID)
+	b, id := in.batch, Text(attrs, signal.HardwareID)
 	f := b.frame(in.place, time)
 	if f != nil {
 		if d := f.Find(id); d != nil {
 			return d
 		}
 	}
-	if kind := text(attrs, signal.HardwareType); id == "" || kind != "" && kind != signal.TypeGPU {
+	if kind := Text(attrs, signal.HardwareType); id == "" || kind != "" && kind != signal.TypeGPU {
 		return nil
 	}
 	if f == nil {
@@ -471,6 +473,6 @@ func allocationOf(attrs pcommon.Map) (a gpudata.Allocation) {
 // take reads the attributes that fields have.
 func take(attrs pcommon.Map, fields []field) {
 	for i := range fields {
-		*fields[i].text = text(attrs, fields[i].key)
+		*fields[i].text = Text(attrs, fields[i].key)
 	}
 }

@@ -284,7 +284,7 @@ func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 		of.Resource().Attributes().CopyTo(attrs)
 	} else if first, known := b.places[p]; known {
 		for _, k := range [...]string{signal.HostName, signal.K8sNodeName, signal.K8sClusterName} {
-			put(attrs, k, text(first.Resource().Attributes(), k))
+			put(attrs, k, Text(first.Resource().Attributes(), k))
 		}
 	}
 }
