@@ -97,6 +97,8 @@ type benchNodes struct {
 	series    int
 	now       time.Time
 	rows      []window.Row
+	// known are the series of each node, once it was scraped.
+	known [][]*window.Series
 }
 
 func newBenchNodes(nodes, devices int) *benchNodes {
@@ -106,6 +108,7 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 		b.resources, b.samples = append(b.resources, r), append(b.samples, s)
 		b.series += series
 	}
+	b.known = make([][]*window.Series, nodes)
 	cfg := createDefaultConfig().(*Config)
 	cfg.MaxSeries = max(cfg.MaxSeries, b.series)
 	b.engine = window.New(cfg.settings(), b.now)
@@ -133,10 +136,41 @@ func (b *benchNodes) scrape() {
 			for j := range s.points {
 				p := &s.points[j]
 				p.Time, p.Value = b.now.UnixNano(), window.Double(value/1000)
-				in.Add(p)
+				in.Resolve(p)
 			}
 		}
 		in.End()
+	}
+}
+
+// scrapeKnown is scrape by what was resolved once.
+func (b *benchNodes) scrapeKnown() {
+	value := float64(b.now.Unix() % 1000)
+	for n := range b.known {
+		if b.known[n] == nil {
+			b.resolve(n)
+		}
+		in := b.engine.Begin(b.now)
+		for _, s := range b.known[n] {
+			in.Add(s, b.now.UnixNano(), 0, window.Double(value/1000))
+		}
+		in.End()
+	}
+}
+
+// resolve takes in a first sample of each series of a node.
+func (b *benchNodes) resolve(n int) {
+	in := b.engine.Begin(b.now)
+	defer in.End()
+	in.SetResource(b.resources[n], "")
+	in.SetScope(window.Scope{Name: "bench"})
+	for _, s := range b.samples[n] {
+		in.SetMetric(s.metric)
+		for _, p := range s.points {
+			p.Time, p.Value = b.now.UnixNano()-1, window.Double(0)
+			series, _ := in.Resolve(&p)
+			b.known[n] = append(b.known[n], series)
+		}
 	}
 }
 
@@ -144,8 +178,8 @@ func (b *benchNodes) scrape() {
 func (b *benchNodes) emit() {
 	upTo, _ := b.engine.ClosedUpTo(b.now.Add(-time.Second))
 	for em := b.engine.Fetch(upTo); em != nil; em = b.engine.Fetch(upTo) {
-		for left := em.Rows(); left > 0; left -= len(b.rows) {
-			b.rows = em.Next(b.rows[:0], 8192)
+		for more := true; more; {
+			b.rows, more = em.Next(b.rows[:0], 8192)
 		}
 		em.Close()
 	}
@@ -189,6 +223,11 @@ func TestASampleOfAKnownSeriesAllocatesNothing(t *testing.T) {
 // included.
 func BenchmarkEngineNodeScale(b *testing.B) { benchmarkEngine(b, 1, 56) }
 
+// BenchmarkEngineNodeScaleKnown is the same for series that were resolved once.
+func BenchmarkEngineNodeScaleKnown(b *testing.B) {
+	benchmarkEngineBy(b, 1, 56, (*benchNodes).scrapeKnown)
+}
+
 // BenchmarkEngineCurve is the same for ever more nodes in one engine.
 func BenchmarkEngineCurve(b *testing.B) {
 	for _, series := range []int{10_000, 100_000, 1_000_000} {
@@ -201,6 +240,11 @@ func BenchmarkEngineCurve(b *testing.B) {
 
 func benchmarkEngine(b *testing.B, nodes, devices int) {
 	b.Helper()
+	benchmarkEngineBy(b, nodes, devices, (*benchNodes).scrape)
+}
+
+func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes)) {
+	b.Helper()
 	n := newBenchNodes(nodes, devices)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -209,7 +253,7 @@ func benchmarkEngine(b *testing.B, nodes, devices int) {
 		if n.advance() {
 			n.emit()
 		}
-		n.scrape()
+		scrape(n)
 	}
 	n.rows = nil
 	runtime.GC()
@@ -224,7 +268,7 @@ func benchmarkEngine(b *testing.B, nodes, devices int) {
 			b.StartTimer()
 		}
 		cpu.Start(b)
-		n.scrape()
+		scrape(n)
 		cpu.Stop(b)
 	}
 	cpu.Report(b, n.series)

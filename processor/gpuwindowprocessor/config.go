@@ -31,7 +31,7 @@ const (
 	// minDelay is the shortest delay that makes sense, other than none.
 	minDelay = time.Millisecond
 	// defaultMaxSeries holds 1,000 nodes of 8 GPUs in one collector, with every signal on
-	// and a container on each GPU, at some 1,400 series a node. All of them take 650 MB.
+	// and a container on each GPU, at some 1,400 series a node. All of them take 740 MB.
 	defaultMaxSeries = 2_000_000
 	// maxSeriesLimit is the greatest max_series that makes sense in memory.
 	maxSeriesLimit = 100_000_000
@@ -64,77 +64,19 @@ type Config struct {
 	Passthrough string `mapstructure:"passthrough"`
 	// Storage is the storage extension that state survives a restart in.
 	Storage *component.ID `mapstructure:"storage"`
-	// SnapshotInterval is the time between two snapshots of the state.
-	SnapshotInterval time.Duration `mapstructure:"snapshot_interval"`
-	// EmitJitter bounds the delay, drawn once at start, by which windows leave
-	// after they closed, so that many agents do not send at the same moment.
-	EmitJitter time.Duration `mapstructure:"emit_jitter"`
 	// MaxBatchPoints is the most points that leave in one batch.
 	MaxBatchPoints int `mapstructure:"max_batch_points"`
 	// Metrics switches metrics of the windows off by name.
 	Metrics base.Metrics `mapstructure:"metrics"`
 	// Identity says which attributes make a series.
-	Identity IdentityConfig `mapstructure:"identity"`
+	Identity window.Identity `mapstructure:"identity"`
 	// Rules replace the default rules where they are given; an empty list is none.
-	Rules []RuleConfig `mapstructure:"rules"`
+	Rules []window.Rule `mapstructure:"rules"`
+
+	// noJitter makes windows leave as soon as they have closed, for tests.
+	noJitter bool
 
 	// prevent unkeyed literal initialization
-	_ struct{}
-}
-
-// IdentityConfig says which attributes make a series.
-type IdentityConfig struct {
-	// Device is the point attribute that identifies a device. Points without it
-	// are read by no rule.
-	Device string `mapstructure:"device"`
-	// Resource are the Resource attributes that identify a place or workload;
-	// "a|b" takes the first of both that is present.
-	Resource []string `mapstructure:"resource"`
-	// Descriptive are point attributes that never make a series and describe its
-	// device, whatever metric has them; "a.*" is a prefix.
-	Descriptive []string `mapstructure:"descriptive"`
-	// Annotations are point attributes that never make a series and describe its
-	// samples alone: those of the last sample go with it. "a.*" is a prefix.
-	Annotations []string `mapstructure:"annotations"`
-
-	_ struct{}
-}
-
-// RuleConfig makes one metric of the window from the samples of one metric.
-type RuleConfig struct {
-	// Source is the name of the metric that is read.
-	Source string `mapstructure:"source"`
-	// Function is mean, max, share_at_least, increase, rate or time_ratio.
-	Function string `mapstructure:"function"`
-	// Metric is the name of the metric that is made.
-	Metric string `mapstructure:"metric"`
-	// Unit is its UCUM unit; 1 makes it a ratio in [0, 1].
-	Unit string `mapstructure:"unit"`
-	// Description is its description.
-	Description string `mapstructure:"description"`
-	// Integer makes its points integers.
-	Integer bool `mapstructure:"integer"`
-	// Attributes tell its series on one device apart.
-	Attributes []string `mapstructure:"attributes"`
-	// Where must hold, all of it, for a point to be read.
-	Where []FilterConfig `mapstructure:"where"`
-	// Threshold is that of share_at_least, inclusive, after scaling.
-	Threshold *float64 `mapstructure:"threshold"`
-	// Scale multiplies every value that is read; absent is 1.
-	Scale *float64 `mapstructure:"scale"`
-
-	_ struct{}
-}
-
-// FilterConfig selects points by one attribute.
-type FilterConfig struct {
-	// Attribute is the point attribute that is looked at.
-	Attribute string `mapstructure:"attribute"`
-	// Values are accepted values; "a*" is a prefix.
-	Values []string `mapstructure:"values"`
-	// Absent accepts points without the attribute.
-	Absent bool `mapstructure:"absent"`
-
 	_ struct{}
 }
 
@@ -154,8 +96,6 @@ func createDefaultConfig() component.Config {
 		MarkEnd:                 true,
 		StartTimestamp:          true,
 		Passthrough:             passthroughLast,
-		SnapshotInterval:        30 * time.Second,
-		EmitJitter:              time.Second,
 		MaxBatchPoints:          8192,
 		Identity:                defaultIdentity(),
 	}
@@ -179,13 +119,11 @@ func (c *Config) Validate() error {
 	p.Check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms; write the unit, as in 90s", c.IdleTimeout)
 	p.Check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
 		"passthrough is %q: must be one of last, all, none", c.Passthrough)
-	p.Check(c.SnapshotInterval >= minDuration, "snapshot_interval is %s: must be at least 100ms; write the unit, as in 90s", c.SnapshotInterval)
-	p.Check(isDelay(c.EmitJitter) && (!sound || c.EmitJitter <= c.Window), "emit_jitter is %s: must be 0s, or 1ms to window; write the unit, as in 1s", c.EmitJitter)
 	p.Check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
-	c.Identity.validate(&p)
+	checkIdentity(&p, &c.Identity)
 	outputs := map[string]int{}
 	for i := range c.Rules {
-		c.Rules[i].validate(&c.Identity, func(ok bool, format string, args ...any) {
+		checkRule(&c.Rules[i], &c.Identity, func(ok bool, format string, args ...any) {
 			p.Check(ok, "rules[%d]: "+format, append([]any{i}, args...)...)
 		})
 		name := c.Rules[i].Metric
@@ -199,61 +137,53 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-func (c *IdentityConfig) validate(p *base.Problems) {
+func checkIdentity(p *base.Problems, c *window.Identity) {
 	p.Check(c.Device != "", "identity::device is \"\": must be an attribute key")
 	p.Check(len(c.Resource) > 0, "identity::resource is []: must name at least one attribute")
 	for i, names := range c.Resource {
 		p.Check(!slices.Contains(strings.Split(names, "|"), ""), "identity::resource[%d] is %q: must be attribute keys separated by |", i, names)
 	}
-	for _, list := range []struct {
-		name     string
-		patterns []string
-	}{{"descriptive", c.Descriptive}, {"annotations", c.Annotations}} {
-		for i, pattern := range list.patterns {
-			err := validatePattern(pattern)
-			p.Check(err == nil, "identity::%s[%d] %w", list.name, i, err)
-			prefix, ok := strings.CutSuffix(pattern, "*")
-			p.Check(pattern != c.Device && (!ok || !strings.HasPrefix(c.Device, prefix)),
-				"identity::%s[%d] is %q: must not be identity::device", list.name, i, pattern)
-		}
+	for i, pattern := range c.Descriptive {
+		err := checkPattern(pattern)
+		p.Check(err == nil, "identity::descriptive[%d] %w", i, err)
+		p.Check(!window.Matches(c.Descriptive[i:i+1], c.Device), "identity::descriptive[%d] is %q: must not be identity::device", i, pattern)
 	}
 }
 
-// validatePattern checks a value that may end in * to be a prefix.
-func validatePattern(pattern string) error {
+// checkPattern checks a value that may end in * to be a prefix.
+func checkPattern(pattern string) error {
 	if at := strings.Index(pattern, "*"); pattern == "" || at >= 0 && at != len(pattern)-1 {
 		return fmt.Errorf("is %q: must be text that may end in * to be a prefix", pattern)
 	}
 	return nil
 }
 
-func (c *RuleConfig) validate(identity *IdentityConfig, check func(ok bool, format string, args ...any)) {
-	check(c.Source != "", "source is \"\": must be a metric name")
-	check(c.Source != signal.GPUExporterUp.Name, "source is %q: must not be a metric that passes untouched", c.Source)
-	check(c.Metric != "", "metric is \"\": must be a metric name")
-	check(c.Metric == "" || c.Metric != c.Source, "metric is %q: must be another one than source", c.Metric)
-	check(c.Metric != signal.WindowCoverage.Name && c.Metric != signal.WindowSamples.Name,
-		"metric is %q: must not be one that every window has", c.Metric)
-	function, ok := window.ParseFunction(c.Function)
-	check(ok, "function is %q: must be one of %s", c.Function, strings.Join(window.Functions(), ", "))
-	if ok && function == window.ShareAtLeast {
-		check(c.Threshold != nil, "threshold is unset: must be set for share_at_least")
-		check(c.Threshold == nil || finite(*c.Threshold), "threshold is %v: must be a finite number", c.threshold())
+func checkRule(r *window.Rule, identity *window.Identity, check func(ok bool, format string, args ...any)) {
+	check(r.Source != "", "source is \"\": must be a metric name")
+	check(r.Source != signal.GPUExporterUp.Name, "source is %q: must not be a metric that passes untouched", r.Source)
+	check(r.Metric != "", "metric is \"\": must be a metric name")
+	check(r.Metric == "" || r.Metric != r.Source, "metric is %q: must be another one than source", r.Metric)
+	check(r.Metric != signal.WindowCoverage.Name && r.Metric != signal.WindowSamples.Name,
+		"metric is %q: must not be one that every window has", r.Metric)
+	check(slices.Contains(window.Functions(), r.Function), "function is %q: must be one of %s", r.Function, strings.Join(window.Functions(), ", "))
+	if r.Function == window.ShareAtLeast {
+		check(r.Threshold != nil, "threshold is unset: must be set for share_at_least")
+		check(r.Threshold == nil || finite(*r.Threshold), "threshold is %v: must be a finite number", value(r.Threshold))
 	} else {
-		check(c.Threshold == nil, "threshold is %v: must be absent but for share_at_least", c.threshold())
+		check(r.Threshold == nil, "threshold is %v: must be absent but for share_at_least", value(r.Threshold))
 	}
-	check(c.Scale == nil || finite(*c.Scale) && *c.Scale != 0, "scale is %v: must be a finite number other than 0", c.scale())
-	for i, a := range c.Attributes {
-		check(a != "" && !identity.describes(a) && !slices.Contains(c.Attributes[:i], a),
+	check(r.Scale == nil || finite(*r.Scale) && *r.Scale != 0, "scale is %v: must be a finite number other than 0", value(r.Scale))
+	for i, a := range r.Attributes {
+		check(a != "" && !describes(identity, a) && !slices.Contains(r.Attributes[:i], a),
 			"attributes[%d] is %q: must be an attribute that neither identifies a device nor describes it, named once", i, a)
 	}
-	for i := range c.Where {
-		f := &c.Where[i]
-		check(f.Attribute != "" && !identity.describes(f.Attribute),
+	for i := range r.Where {
+		f := &r.Where[i]
+		check(f.Attribute != "" && !describes(identity, f.Attribute),
 			"where[%d]: attribute is %q: must be an attribute that neither identifies a device nor describes it", i, f.Attribute)
 		check(len(f.Values) > 0 || f.Absent, "where[%d]: values is []: must not be empty unless absent is true", i)
 		for j, v := range f.Values {
-			err := validatePattern(v)
+			err := checkPattern(v)
 			check(err == nil, "where[%d]: values[%d] %w", i, j, err)
 		}
 	}
@@ -263,36 +193,22 @@ func isDelay(d time.Duration) bool { return d == 0 || d >= minDelay }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-func (c *RuleConfig) threshold() float64 {
-	if c.Threshold == nil {
-		return 0
+// value returns what a setting that may be absent is in a message.
+func value(v *float64) any {
+	if v == nil {
+		return "unset"
 	}
-	return *c.Threshold
-}
-
-func (c *RuleConfig) scale() float64 {
-	if c.Scale == nil {
-		return 1
-	}
-	return *c.Scale
+	return *v
 }
 
 // describes reports whether a point attribute is the device's identity, describes
 // it, or is an annotation.
-func (c *IdentityConfig) describes(key string) bool {
-	if key == c.Device {
-		return true
-	}
-	for _, pattern := range slices.Concat(c.Descriptive, c.Annotations) {
-		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == key || ok && strings.HasPrefix(key, prefix) {
-			return true
-		}
-	}
-	return false
+func describes(identity *window.Identity, key string) bool {
+	return key == identity.Device || window.Matches(identity.Descriptive, key) || slices.Contains(annotations, key)
 }
 
 // rules returns the rules in force.
-func (c *Config) rules() []RuleConfig {
+func (c *Config) rules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules
 	}
@@ -308,40 +224,17 @@ func (c *Config) metricNames() []string {
 	return append(names, signal.WindowCoverage.Name, signal.WindowSamples.Name)
 }
 
-// disabled reports whether a metric of the windows is switched off.
-func (c *Config) disabled(name string) bool {
-	return !c.Metrics.Enabled(name, true)
-}
-
 // settings returns the engine's settings.
 func (c *Config) settings() window.Settings {
-	s := window.Settings{
+	about := func(m *signal.Metric) window.Metric {
+		return window.Metric{Name: m.Name, Unit: m.Unit, Description: m.Description}
+	}
+	return window.Settings{
 		Window: c.Window, Grace: c.Grace, MaxGap: c.MaxGap,
 		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd,
 		KeepLast: c.Passthrough == passthroughLast,
-		Identity: window.Identity{
-			Device: c.Identity.Device, Resource: c.Identity.Resource, Descriptive: c.Identity.Descriptive, Annotations: c.Identity.Annotations,
-		},
-		Coverage: c.output(signal.WindowCoverage),
-		Samples:  c.output(signal.WindowSamples),
+		Identity: c.Identity, Annotations: annotations, Rules: c.rules(),
+		Coverage: about(signal.WindowCoverage), Samples: about(signal.WindowSamples),
+		Disabled: slices.DeleteFunc(c.metricNames(), func(name string) bool { return c.Metrics.Enabled(name, true) }),
 	}
-	for _, r := range c.rules() {
-		function, _ := window.ParseFunction(r.Function)
-		out := window.Rule{
-			Source: r.Source, Function: function, Attributes: r.Attributes,
-			Threshold: r.threshold(), Scale: r.scale(),
-			Output: window.Output{
-				Name: r.Metric, Unit: r.Unit, Description: r.Description, Int: r.Integer, Disabled: c.disabled(r.Metric),
-			},
-		}
-		for _, f := range r.Where {
-			out.Where = append(out.Where, window.Filter{Attribute: f.Attribute, Values: f.Values, Absent: f.Absent})
-		}
-		s.Rules = append(s.Rules, out)
-	}
-	return s
-}
-
-func (c *Config) output(m *signal.Metric) window.Output {
-	return window.Output{Name: m.Name, Unit: m.Unit, Description: m.Description, Int: m.Int, Disabled: c.disabled(m.Name)}
 }

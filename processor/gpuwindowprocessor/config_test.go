@@ -1,7 +1,9 @@
 package gpuwindowprocessor
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
 func TestTheDefaultConfigurationIsValid(t *testing.T) {
@@ -19,8 +22,8 @@ func TestTheDefaultConfigurationIsValid(t *testing.T) {
 }
 
 func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
-	valid := func() RuleConfig {
-		return RuleConfig{Source: "in", Function: "mean", Metric: "out", Unit: "1"}
+	valid := func() window.Rule {
+		return window.Rule{Source: "in", Function: "mean", Metric: "out", Unit: "1"}
 	}
 	number := func(v float64) *float64 { return &v }
 	for _, tt := range []struct {
@@ -28,7 +31,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		with func(*Config)
 		want string
 	}{
-		{"a window too short", func(c *Config) { c.Window, c.EmitJitter, c.Grace = 500*time.Millisecond, 0, 0 }, "window is 500ms: must be between 1s and 24h0m0s"},
+		{"a window too short", func(c *Config) { c.Window, c.Grace = 500*time.Millisecond, 0 }, "window is 500ms: must be between 1s and 24h0m0s"},
 		{"a window too long", func(c *Config) { c.Window = 25 * time.Hour }, "window is 25h0m0s: must be between 1s and 24h0m0s"},
 		{"a negative grace", func(c *Config) { c.Grace = -1 }, "grace is -1ns: must be 0s, or 1ms to ten times window"},
 		{"too much grace", func(c *Config) { c.Grace = time.Hour }, "grace is 1h0m0s: must be 0s, or 1ms to ten times window"},
@@ -41,39 +44,36 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 100000000"},
 		{"no patience", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least 100ms"},
 		{"an unknown passthrough", func(c *Config) { c.Passthrough = "some" }, `passthrough is "some": must be one of last, all, none`},
-		{"snapshots without end", func(c *Config) { c.SnapshotInterval = 0 }, "snapshot_interval is 0s: must be at least 100ms"},
-		{"jitter beyond a window", func(c *Config) { c.EmitJitter = 2 * time.Minute }, "emit_jitter is 2m0s: must be 0s, or 1ms to window"},
-		{"jitter without its unit", func(c *Config) { c.EmitJitter = 5 }, "emit_jitter is 5ns: must be 0s, or 1ms to window; write the unit, as in 1s"},
 		{"empty batches", func(c *Config) { c.MaxBatchPoints = 0 }, "max_batch_points is 0: must be at least 1"},
 		{"an unknown metric", func(c *Config) { c.Metrics = base.Metrics{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
 		{"no device", func(c *Config) { c.Identity.Device = "" }, `identity::device is "": must be an attribute key`},
 		{"no place", func(c *Config) { c.Identity.Resource = nil }, "identity::resource is []: must name at least one attribute"},
 		{"half an alternative", func(c *Config) { c.Identity.Resource = []string{"a|"} }, `identity::resource[0] is "a|": must be attribute keys separated by |`},
 		{"a rule that makes its own source", func(c *Config) {
-			c.Rules = []RuleConfig{{Source: "acme.load", Function: "mean", Metric: "acme.load"}}
+			c.Rules = []window.Rule{{Source: "acme.load", Function: "mean", Metric: "acme.load"}}
 		}, `rules[0]: metric is "acme.load": must be another one than source`},
 		{"a device that only describes itself", func(c *Config) { c.Identity.Descriptive = []string{"hw.*"} }, `identity::descriptive[0] is "hw.*": must not be identity::device`},
 		{"a pattern in the middle", func(c *Config) { c.Identity.Descriptive = []string{"a*b"} }, `identity::descriptive[0] is "a*b": must be text that may end in * to be a prefix`},
-		{"a rule without a source", func(c *Config) { r := valid(); r.Source = ""; c.Rules = []RuleConfig{r} }, `rules[0]: source is "": must be a metric name`},
-		{"a rule on what passes untouched", func(c *Config) { r := valid(); r.Source = "gpu.exporter.up"; c.Rules = []RuleConfig{r} }, `rules[0]: source is "gpu.exporter.up": must not be a metric that passes untouched`},
-		{"a rule without a metric", func(c *Config) { r := valid(); r.Metric = ""; c.Rules = []RuleConfig{r} }, `rules[0]: metric is "": must be a metric name`},
-		{"a rule for what every window has", func(c *Config) { r := valid(); r.Metric = "gpu.window.samples"; c.Rules = []RuleConfig{r} }, `rules[0]: metric is "gpu.window.samples": must not be one that every window has`},
-		{"two rules for one metric", func(c *Config) { c.Rules = []RuleConfig{valid(), valid()} }, `rules[1]: metric is "out": must be made by one rule, and rules[0] makes it`},
-		{"an unknown function", func(c *Config) { r := valid(); r.Function = "median"; c.Rules = []RuleConfig{r} }, `rules[0]: function is "median": must be one of mean, max, share_at_least, increase, rate, time_ratio`},
-		{"a share without a threshold", func(c *Config) { r := valid(); r.Function = "share_at_least"; c.Rules = []RuleConfig{r} }, "rules[0]: threshold is unset: must be set for share_at_least"},
-		{"a mean with a threshold", func(c *Config) { r := valid(); r.Threshold = number(1); c.Rules = []RuleConfig{r} }, "rules[0]: threshold is 1: must be absent but for share_at_least"},
-		{"a scale of zero", func(c *Config) { r := valid(); r.Scale = number(0); c.Rules = []RuleConfig{r} }, "rules[0]: scale is 0: must be a finite number other than 0"},
-		{"a descriptive attribute as own", func(c *Config) { r := valid(); r.Attributes = []string{"hw.model"}; c.Rules = []RuleConfig{r} }, `rules[0]: attributes[0] is "hw.model": must be an attribute that neither identifies a device nor describes it, named once`},
+		{"a rule without a source", func(c *Config) { r := valid(); r.Source = ""; c.Rules = []window.Rule{r} }, `rules[0]: source is "": must be a metric name`},
+		{"a rule on what passes untouched", func(c *Config) { r := valid(); r.Source = "gpu.exporter.up"; c.Rules = []window.Rule{r} }, `rules[0]: source is "gpu.exporter.up": must not be a metric that passes untouched`},
+		{"a rule without a metric", func(c *Config) { r := valid(); r.Metric = ""; c.Rules = []window.Rule{r} }, `rules[0]: metric is "": must be a metric name`},
+		{"a rule for what every window has", func(c *Config) { r := valid(); r.Metric = "gpu.window.samples"; c.Rules = []window.Rule{r} }, `rules[0]: metric is "gpu.window.samples": must not be one that every window has`},
+		{"two rules for one metric", func(c *Config) { c.Rules = []window.Rule{valid(), valid()} }, `rules[1]: metric is "out": must be made by one rule, and rules[0] makes it`},
+		{"an unknown function", func(c *Config) { r := valid(); r.Function = "median"; c.Rules = []window.Rule{r} }, `rules[0]: function is "median": must be one of mean, max, share_at_least, increase, rate, time_ratio`},
+		{"a share without a threshold", func(c *Config) { r := valid(); r.Function = "share_at_least"; c.Rules = []window.Rule{r} }, "rules[0]: threshold is unset: must be set for share_at_least"},
+		{"a mean with a threshold", func(c *Config) { r := valid(); r.Threshold = number(1); c.Rules = []window.Rule{r} }, "rules[0]: threshold is 1: must be absent but for share_at_least"},
+		{"a scale of zero", func(c *Config) { r := valid(); r.Scale = number(0); c.Rules = []window.Rule{r} }, "rules[0]: scale is 0: must be a finite number other than 0"},
+		{"a descriptive attribute as own", func(c *Config) { r := valid(); r.Attributes = []string{"hw.model"}; c.Rules = []window.Rule{r} }, `rules[0]: attributes[0] is "hw.model": must be an attribute that neither identifies a device nor describes it, named once`},
 		{"a filter on the device", func(c *Config) {
 			r := valid()
-			r.Where = []FilterConfig{{Attribute: "hw.id", Absent: true}}
-			c.Rules = []RuleConfig{r}
+			r.Where = []window.Filter{{Attribute: "hw.id", Absent: true}}
+			c.Rules = []window.Rule{r}
 		}, `rules[0]: where[0]: attribute is "hw.id": must be an attribute that neither identifies a device nor describes it`},
-		{"a filter of nothing", func(c *Config) { r := valid(); r.Where = []FilterConfig{{Attribute: "a"}}; c.Rules = []RuleConfig{r} }, "rules[0]: where[0]: values is []: must not be empty unless absent is true"},
+		{"a filter of nothing", func(c *Config) { r := valid(); r.Where = []window.Filter{{Attribute: "a"}}; c.Rules = []window.Rule{r} }, "rules[0]: where[0]: values is []: must not be empty unless absent is true"},
 		{"a filter pattern in the middle", func(c *Config) {
 			r := valid()
-			r.Where = []FilterConfig{{Attribute: "a", Values: []string{"*a"}}}
-			c.Rules = []RuleConfig{r}
+			r.Where = []window.Filter{{Attribute: "a", Values: []string{"*a"}}}
+			c.Rules = []window.Rule{r}
 		}, `rules[0]: where[0]: values[0] is "*a": must be text that may end in * to be a prefix`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,15 +104,23 @@ func TestAnUnknownSettingIsAnError(t *testing.T) {
 	require.ErrorContains(t, conf.Unmarshal(createDefaultConfig()), "windows")
 }
 
+func TestASettingThatIsNoMoreIsRefused(t *testing.T) {
+	for _, key := range []string{"emit_jitter", "snapshot_interval", "identity::annotations"} {
+		err := confmap.NewFromStringMap(map[string]any{key: "1s"}).Unmarshal(createDefaultConfig())
+		require.ErrorContains(t, err, fmt.Sprintf("unknown key %q", key))
+	}
+}
+
 func TestAMetricIsOnUnlessItIsSwitchedOff(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	conf := confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
 		signal.UtilizationMax.Name: map[string]any{}, signal.UtilizationAvg.Name: map[string]any{"enabled": false},
 	}})
 	require.NoError(t, conf.Unmarshal(cfg))
-	assert.False(t, cfg.disabled(signal.UtilizationMax.Name))
-	assert.True(t, cfg.disabled(signal.UtilizationAvg.Name))
-	assert.False(t, cfg.disabled(signal.XIDErrors.Name))
+	disabled := func(name string) bool { return slices.Contains(cfg.settings().Disabled, name) }
+	assert.False(t, disabled(signal.UtilizationMax.Name))
+	assert.True(t, disabled(signal.UtilizationAvg.Name))
+	assert.False(t, disabled(signal.XIDErrors.Name))
 }
 
 // The default rules make what the contract promises, all of it and nothing else.
@@ -140,9 +148,9 @@ func TestAnEmptyListOfRulesIsNone(t *testing.T) {
 func TestEveryDescriptiveAttributeOfTheContractIsDescriptive(t *testing.T) {
 	identity := defaultIdentity()
 	for _, key := range signal.DescriptiveAttributes() {
-		assert.True(t, identity.describes(key), key)
+		assert.True(t, describes(&identity, key), key)
 	}
-	assert.False(t, identity.describes(signal.ErrorType))
+	assert.False(t, describes(&identity, signal.ErrorType))
 }
 
 func TestEveryWordThatNamesAHolderTellsSeriesApart(t *testing.T) {

@@ -94,27 +94,20 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 			kind = window.Counter
 		}
 	}
-	wanted := in.SetMetric(window.Metric{
+	in.SetMetric(window.Metric{
 		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.metadata,
 	})
 	for _, dp := range points.All() {
 		r.point = appendAttrs(r.point[:0], dp.Attributes())
-		p := window.Point{Attrs: r.point, Time: nanos(dp.Timestamp()), Start: nanos(dp.StartTimestamp())}
+		p := window.Point{Attrs: r.point, Time: nanos(dp.Timestamp()), Start: nanos(dp.StartTimestamp()), Value: window.Double(math.NaN())}
 		switch {
 		case dp.Flags().NoRecordedValue():
-			p.NoValue = true
 		case dp.ValueType() == pmetric.NumberDataPointValueTypeInt:
 			p.Value = window.Int(dp.IntValue())
 		case dp.ValueType() == pmetric.NumberDataPointValueTypeDouble:
 			p.Value = window.Double(dp.DoubleValue())
-		default:
-			p.NoValue = true
 		}
-		if wanted {
-			in.Add(&p)
-		} else {
-			in.Sight(&p)
-		}
+		in.Resolve(&p)
 	}
 }
 
@@ -135,23 +128,19 @@ func toValue(v pcommon.Value) window.Value {
 		return window.String(v.Str())
 	case pcommon.ValueTypeInt:
 		return window.Value{Kind: window.IntValue, Num: uint64(v.Int())}
-	case pcommon.ValueTypeDouble:
-		return window.Value{Kind: window.DoubleValue, Num: math.Float64bits(v.Double())}
 	case pcommon.ValueTypeBool:
 		b := window.Value{Kind: window.BoolValue}
 		if v.Bool() {
 			b.Num = 1
 		}
 		return b
-	case pcommon.ValueTypeBytes:
-		return window.Value{Kind: window.BytesValue, Str: string(v.Bytes().AsRaw())}
 	default:
 		return window.Value{Kind: window.OpaqueValue, Str: encodeOpaque(v)}
 	}
 }
 
-// encodeOpaque writes a map, a list or an empty value as OTLP, in the place
-// where pdata lets one value be written: on a Resource.
+// encodeOpaque writes a value that is rare in attributes (a map, a list, a double) as OTLP,
+// in the place where pdata lets one value be written: on a Resource.
 func encodeOpaque(v pcommon.Value) string {
 	md := pmetric.NewMetrics()
 	v.CopyTo(md.ResourceMetrics().AppendEmpty().Resource().Attributes().PutEmpty(""))
@@ -178,12 +167,8 @@ func putAttrs(m pcommon.Map, attrs []window.Attr) {
 			m.PutStr(k, v.Str)
 		case window.IntValue:
 			m.PutInt(k, int64(v.Num))
-		case window.DoubleValue:
-			m.PutDouble(k, math.Float64frombits(v.Num))
 		case window.BoolValue:
 			m.PutBool(k, v.Num != 0)
-		case window.BytesValue:
-			m.PutEmptyBytes(k).FromRaw([]byte(v.Str))
 		case window.OpaqueValue:
 			decodeOpaque(v.Str, m.PutEmpty(k))
 		}
@@ -286,10 +271,10 @@ func (w *writer) writePoint(dp pmetric.NumberDataPoint, row *window.Row, devices
 		dp.SetStartTimestamp(pcommon.Timestamp(row.Start))
 	}
 	switch {
-	case row.NoValue:
+	case row.Ended:
 		dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
-	case row.Value.IsInt():
-		dp.SetIntValue(row.Value.Int())
+	case row.Value.Integer:
+		dp.SetIntValue(int64(row.Value.Bits))
 	default:
 		dp.SetDoubleValue(row.Value.Float())
 	}

@@ -25,6 +25,14 @@ import (
 // is noticed at the end of it.
 const maxWait = time.Second
 
+const (
+	// maxJitter bounds the delay, drawn once at start, by which windows leave after they
+	// closed, so that many agents do not send at the same moment.
+	maxJitter = time.Second
+	// maxSnapshotInterval is the longest time between two snapshots: what a crash may lose.
+	maxSnapshotInterval = 30 * time.Second
+)
+
 // forever is a time after the end of every window.
 var forever = time.Unix(0, math.MaxInt64)
 
@@ -74,8 +82,8 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 		Logger: set.Logger, Level: zap.ErrorLevel,
 		Fails: "The next consumer refuses windows; they are dropped.", Works: "The next consumer takes windows again.",
 	}
-	if cfg.EmitJitter > 0 {
-		p.jitter = rand.N(cfg.EmitJitter)
+	if !cfg.noJitter {
+		p.jitter = rand.N(min(maxJitter, cfg.Window/60))
 	}
 	return p, nil
 }
@@ -99,7 +107,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 	if err := p.observe(); err != nil {
 		return err
 	}
-	p.nextSnapshot = time.Now().Add(p.cfg.SnapshotInterval)
+	p.nextSnapshot = time.Now().Add(p.snapshotInterval())
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
 	// The loop outlives the call of start.
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -206,9 +214,14 @@ func (p *windowProcessor) tick(ctx context.Context) {
 		p.expire(ctx, now)
 	}
 	if now := time.Now(); p.store != nil && !now.Before(p.nextSnapshot) {
-		p.nextSnapshot = now.Add(p.cfg.SnapshotInterval)
+		p.nextSnapshot = now.Add(p.snapshotInterval())
 		p.store.snapshot(ctx, p.engine)
 	}
+}
+
+// snapshotInterval is shorter where windows are short.
+func (p *windowProcessor) snapshotInterval() time.Duration {
+	return min(maxSnapshotInterval, p.cfg.Window/2)
 }
 
 // wait returns how long nothing is due.
@@ -231,13 +244,9 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 		p.store.markClosed(ctx, upTo)
 	}
 	for em := p.engine.Fetch(upTo); em != nil; em = p.engine.Fetch(upTo) {
-		for left := em.Rows(); left > 0; left -= len(p.rows) {
-			if ctx.Err() != nil {
-				p.count(ctx, left, false)
-				break
-			}
-			p.rows = em.Next(p.rows[:0], p.cfg.MaxBatchPoints)
-			p.send(ctx, p.rows)
+		for more := true; more; {
+			p.rows, more = em.Next(p.rows, p.cfg.MaxBatchPoints)
+			p.send(ctx, !more)
 		}
 		em.Close()
 	}
@@ -246,18 +255,30 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 // expire ends idle series and sends the points that say so.
 func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	for more := true; more; {
-		p.rows, more = p.engine.Expire(now, p.rows[:0], p.cfg.MaxBatchPoints)
-		for rows := p.rows; len(rows) > 0; {
-			n := min(len(rows), p.cfg.MaxBatchPoints)
-			p.send(ctx, rows[:n])
-			rows = rows[n:]
-		}
+		p.rows, more = p.engine.Expire(now, p.rows, p.cfg.MaxBatchPoints)
+		p.send(ctx, !more)
 	}
 }
 
-// send hands rows to the next consumer. A batch that it refuses is dropped:
-// retrying is the business of an exporter's queue.
-func (p *windowProcessor) send(ctx context.Context, rows []window.Row) {
+// send sends the rows in batches of bounded size; the last, smaller one only when all are
+// to leave.
+func (p *windowProcessor) send(ctx context.Context, all bool) {
+	rows := p.rows
+	for limit := p.cfg.MaxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
+		n := min(limit, len(rows))
+		p.sendBatch(ctx, rows[:n])
+		rows = rows[n:]
+	}
+	p.rows = p.rows[:copy(p.rows, rows)]
+}
+
+// sendBatch hands rows to the next consumer, unless the time to do so has ended. A batch
+// that it refuses is dropped: retrying is the business of an exporter's queue.
+func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) {
+	if ctx.Err() != nil {
+		p.count(ctx, len(rows), false)
+		return
+	}
 	err := p.next.ConsumeMetrics(ctx, p.writer.write(rows))
 	p.count(ctx, len(rows), err == nil)
 	p.refused.Result(err)

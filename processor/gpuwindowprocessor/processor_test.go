@@ -74,7 +74,7 @@ func start(t *testing.T, set processor.Settings, cfg *Config, host component.Hos
 
 func testConfig() *Config {
 	cfg := createDefaultConfig().(*Config)
-	cfg.EmitJitter = 0
+	cfg.noJitter = true
 	cfg.Passthrough = passthroughNone
 	return cfg
 }
@@ -138,14 +138,14 @@ func TestADeviceIsSeenByMetricsThatDoNotLeave(t *testing.T) {
 func TestWindowsLeaveWithinTheJitterAfterTheyClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()
-		cfg.EmitJitter = 10 * time.Second
+		cfg.noJitter = false
 		sink := new(consumertest.MetricsSink)
 		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), sink)
 		until(30 * time.Second)
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
 		until(65*time.Second - time.Millisecond)
 		require.Empty(t, sink.AllMetrics(), "nothing leaves before grace has passed")
-		until(75*time.Second + time.Millisecond)
+		until(66*time.Second + time.Millisecond)
 		synctest.Wait()
 		require.Len(t, sink.AllMetrics(), 1)
 		require.NoError(t, p.Shutdown(t.Context()))
@@ -588,6 +588,21 @@ func storeOn(t *testing.T, h host, logger *zap.Logger) *store {
 	s, err := openStore(t.Context(), h, storageID, component.NewID(metadata.Type), logger, newTelemetry(t))
 	require.NoError(t, err)
 	return s
+}
+
+func TestTheStateOfTheVersionBeforeIsDroppedAndSaidOnce(t *testing.T) {
+	snapshot, err := os.ReadFile("internal/window/testdata/snapshot_of_version_2")
+	require.NoError(t, err)
+	_, h := memoryHost()
+	now := time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC)
+	s := storeOn(t, h, zap.NewNop())
+	s.markClosed(t.Context(), now.Add(-30*time.Second))
+	require.NoError(t, s.write(t.Context(), snapshot))
+	require.NoError(t, s.close(t.Context()))
+	core, logs := observer.New(zap.InfoLevel)
+	again := storeOn(t, h, zap.New(core))
+	assert.Zero(t, again.restore(t.Context(), storageConfig().settings(), now).Stats().Series)
+	assert.Equal(t, 1, logs.Len())
 }
 
 func newTelemetry(t *testing.T) *metadata.TelemetryBuilder {

@@ -72,6 +72,8 @@ type simulation struct {
 	engine *window.Engine
 	got    map[string]float64
 	shape  func([]window.Attr) []window.Attr
+	// series are used for all but the first sample of each, where it is not nil.
+	series map[string]*window.Series
 }
 
 func newSimulation(length time.Duration) *simulation {
@@ -86,9 +88,7 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 	for _, ev := range batch {
 		in.SetResource([]window.Attr{{Key: signal.K8sNodeName, Value: window.String("node-1")}}, "")
 		in.SetScope(window.Scope{Name: "test"})
-		if !in.SetMetric(ev.metric) {
-			continue
-		}
+		in.SetMetric(ev.metric)
 		attrs := []window.Attr{
 			{Key: signal.HardwareID, Value: window.String(ev.device)},
 			{Key: signal.HardwareModel, Value: window.String("H100")},
@@ -100,15 +100,27 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 		if s.shape != nil {
 			attrs = s.shape(attrs)
 		}
-		p := window.Point{Attrs: attrs, Time: specOrigin.Add(ev.time).UnixNano(), Value: window.Double(ev.value), NoValue: ev.stale}
-		in.Add(&p)
+		p := window.Point{Attrs: attrs, Time: specOrigin.Add(ev.time).UnixNano(), Value: window.Double(ev.value)}
+		if ev.stale {
+			p.Value = window.Double(math.NaN())
+		}
+		key := fmt.Sprint(ev.metric.Name, ev.device)
+		if known := s.series[key]; known != nil && !known.Ended() {
+			in.Add(known, p.Time, p.Start, p.Value)
+			continue
+		}
+		resolved, _ := in.Resolve(&p)
+		if s.series != nil {
+			s.series[key] = resolved
+		}
 	}
 }
 
 // leave takes out the windows that end at upTo or before.
 func (s *simulation) leave(upTo time.Duration) {
 	for em := s.engine.Fetch(specOrigin.Add(upTo)); em != nil; em = s.engine.Fetch(specOrigin.Add(upTo)) {
-		for _, r := range em.Next(nil, em.Rows()) {
+		rows, _ := em.Next(nil, math.MaxInt)
+		for _, r := range rows {
 			id := ""
 			for _, a := range r.Device {
 				if a.Key == signal.HardwareID {
@@ -181,6 +193,19 @@ func TestAPermutationOfAScrapeAndItsAttributesChangesNothing(t *testing.T) {
 	})
 }
 
+func TestSamplesWithoutAttributesMakeTheSameWindows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		scrapes := timeline(t)
+		want := newSimulation(time.Minute)
+		want.run(scrapes)
+		got := newSimulation(time.Minute)
+		got.series = map[string]*window.Series{}
+		got.run(scrapes)
+		requireSame(t, want.got, got.got)
+		require.Equal(t, want.engine.Stats(), got.engine.Stats())
+	})
+}
+
 func TestHowScrapesAreSplitIntoBatchesChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scrapes := timeline(t)
@@ -210,7 +235,7 @@ func TestASnapshotAtAnyMomentChangesNothing(t *testing.T) {
 			now := scrape[0].time
 			got.clock(now)
 			if rapid.Bool().Draw(t, "restart") {
-				e, err := window.Restore(got.cfg.settings(), specOrigin.Add(now), time.Unix(0, 0), got.engine.Snapshot(nil))
+				e, err := window.Restore(got.cfg.settings(), specOrigin.Add(now), time.Unix(0, 0), got.engine.Snapshot())
 				require.NoError(t, err)
 				got.engine = e
 			}

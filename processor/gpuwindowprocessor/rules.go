@@ -2,23 +2,24 @@ package gpuwindowprocessor
 
 import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
 // defaultRules are the windows of GPU saturation: the output contract as data.
 // The threshold is that of memory pressure.
-func defaultRules(threshold float64) []RuleConfig {
-	general := []FilterConfig{{Attribute: signal.GPUTask, Values: []string{signal.TaskGeneral}}}
+func defaultRules(threshold float64) []window.Rule {
+	general := window.Filter{Attribute: signal.GPUTask, Values: []string{signal.TaskGeneral}}
 	// Points without error.type say that XID errors are watched for and none has
 	// come; other error types are no XID errors.
-	xid := []FilterConfig{{Attribute: signal.ErrorType, Values: []string{signal.ErrorTypeXIDPrefix + "*"}, Absent: true}}
-	return []RuleConfig{
+	xid := window.Filter{Attribute: signal.ErrorType, Values: []string{signal.ErrorTypeXIDPrefix + "*"}, Absent: true}
+	return []window.Rule{
 		rule(signal.GPUClockThrottleTime, "time_ratio", signal.ThrottleViolationRatio),
 		rule(signal.GPUClockEventActive, "mean", signal.ThrottleReasonRatio),
 		rule(signal.GPUClockEventTime, "time_ratio", signal.ThrottleTimeRatio),
 		rule(signal.HwGPUMemoryUtilization, "mean", signal.MemoryUtilizationAvg),
 		rule(signal.HwGPUMemoryUtilization, "max", signal.MemoryUtilizationMax),
-		rule(signal.HwGPUMemoryUtilization, "share_at_least", signal.MemoryPressureRatio).atLeast(threshold),
-		rule(signal.HwErrors, "increase", signal.XIDErrors).where(xid),
+		atLeast(threshold, rule(signal.HwGPUMemoryUtilization, window.ShareAtLeast, signal.MemoryPressureRatio)),
+		where(xid, rule(signal.HwErrors, "increase", signal.XIDErrors)),
 		rule(signal.GPUDRAMActive, "mean", signal.DRAMActiveAvg),
 		rule(signal.GPUDRAMActive, "max", signal.DRAMActiveMax),
 		rule(signal.GPUSMActive, "mean", signal.SMActiveAvg),
@@ -27,32 +28,35 @@ func defaultRules(threshold float64) []RuleConfig {
 		rule(signal.GPUNVLinkThroughput, "mean", signal.NVLinkThroughputAvg),
 		rule(signal.GPUPCIeUtilization, "mean", signal.PCIeUtilizationAvg),
 		rule(signal.GPUNVLinkUtilization, "mean", signal.NVLinkUtilizationAvg),
-		rule(signal.HwGPUUtilization, "mean", signal.UtilizationAvg).where(general),
-		rule(signal.HwGPUUtilization, "max", signal.UtilizationMax).where(general),
+		where(general, rule(signal.HwGPUUtilization, "mean", signal.UtilizationAvg)),
+		where(general, rule(signal.HwGPUUtilization, "max", signal.UtilizationMax)),
 	}
 }
 
 // rule returns the rule that makes one metric of the contract from another.
-func rule(source *signal.Metric, function string, out *signal.Metric) RuleConfig {
-	return RuleConfig{
+func rule(source *signal.Metric, function string, out *signal.Metric) window.Rule {
+	return window.Rule{
 		Source: source.Name, Function: function, Metric: out.Name, Unit: out.Unit, Description: out.Description,
 		Integer: out.Int, Attributes: out.Attributes,
 	}
 }
 
-func (c RuleConfig) atLeast(threshold float64) RuleConfig {
-	c.Threshold = &threshold
-	return c
+func atLeast(threshold float64, r window.Rule) window.Rule {
+	r.Threshold = &threshold
+	return r
 }
 
-func (c RuleConfig) where(filters []FilterConfig) RuleConfig {
-	c.Where = filters
-	return c
+func where(filter window.Filter, r window.Rule) window.Rule {
+	r.Where = []window.Filter{filter}
+	return r
 }
+
+// annotations are point attributes that describe the samples of one series alone.
+var annotations = []string{signal.HolderSource, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource}
 
 // defaultIdentity tells GPU series apart as the output contract does.
-func defaultIdentity() IdentityConfig {
-	return IdentityConfig{
+func defaultIdentity() window.Identity {
+	return window.Identity{
 		Device: signal.HardwareID,
 		Resource: []string{
 			signal.K8sNodeName + "|" + signal.HostName, signal.K8sClusterName, signal.K8sNamespaceName,
@@ -65,6 +69,5 @@ func defaultIdentity() IdentityConfig {
 			"gpu.mig.*", signal.SharingStrategy,
 			"k8s.resourceclaim.*", signal.DeviceClassName, "dra.*",
 		},
-		Annotations: []string{signal.HolderSource, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource},
 	}
 }

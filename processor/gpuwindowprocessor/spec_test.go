@@ -218,11 +218,8 @@ func (s *spec) load(head string, lines []string) {
 			p.Time = specOrigin.Add(offset).UnixNano()
 			in.SetResource(series.resource, "")
 			in.SetScope(window.Scope{Name: "spec"})
-			if in.SetMetric(series.metric) {
-				in.Add(&p)
-			} else {
-				in.Sight(&p)
-			}
+			in.SetMetric(series.metric)
+			in.Resolve(&p)
 		}
 		in.End()
 		s.maybeRestart()
@@ -235,7 +232,7 @@ func (s *spec) maybeRestart() {
 	}
 	now := specOrigin.Add(s.clock)
 	s.addStats(s.engine.Stats())
-	e, err := window.Restore(s.cfg.settings(), now, time.Unix(0, 0), s.engine.Snapshot(nil))
+	e, err := window.Restore(s.cfg.settings(), now, time.Unix(0, 0), s.engine.Snapshot())
 	require.NoError(s.t, err)
 	s.engine = e
 }
@@ -332,7 +329,7 @@ func (s *spec) values(field string) []window.Point {
 	case "_":
 		return slices.Repeat([]window.Point{gap}, times)
 	case "stale", "empty":
-		return slices.Repeat([]window.Point{{NoValue: true}}, times)
+		return slices.Repeat([]window.Point{{Value: window.Double(math.NaN())}}, times)
 	}
 	var step float64
 	if i := strings.LastIndexAny(field, "+-"); i > 0 && field[i-1] != 'e' && !strings.Contains(field, "nf") {
@@ -363,10 +360,10 @@ func (s *spec) setClock(to time.Duration) {
 	s.fetch(upTo)
 	var rows []window.Row
 	for more := true; more; {
-		rows, more = s.engine.Expire(now, rows, 2)
+		rows, more = s.engine.Expire(now, rows, len(rows)+2)
 	}
 	for _, r := range rows {
-		require.True(s.t, r.NoValue)
+		require.True(s.t, r.Ended)
 		if s.ended == nil {
 			s.ended = map[string]float64{}
 		}
@@ -381,8 +378,8 @@ func (s *spec) fetch(upTo time.Time) {
 		require.NotContains(s.t, s.got, end, "a window left twice")
 		s.got[end] = w
 		var rows []window.Row
-		for left := em.Rows(); left > 0; left = em.Rows() - len(rows) {
-			rows = em.Next(rows, 3)
+		for more := true; more; {
+			rows, more = em.Next(rows, len(rows)+1)
 		}
 		em.Close()
 		for _, r := range rows {

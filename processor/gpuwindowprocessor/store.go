@@ -44,8 +44,6 @@ func chunkKey(slot, n uint64) string { return fmt.Sprintf("chunk/%d/%d", slot, n
 type store struct {
 	state     *base.State
 	telemetry *metadata.TelemetryBuilder
-	// size is that of the last snapshot.
-	size int
 	// slot and chunks are those of the snapshot that is stored.
 	slot, chunks uint64
 }
@@ -156,8 +154,7 @@ func (s *store) markClosed(ctx context.Context, upTo time.Time) {
 // snapshot stores the engine's state.
 func (s *store) snapshot(ctx context.Context, e *window.Engine) {
 	begin := time.Now()
-	b := e.Snapshot(make([]byte, 0, s.size+s.size/8))
-	s.size = len(b)
+	b := e.Snapshot()
 	err := s.write(ctx, b)
 	s.telemetry.ProcessorGpuWindowSnapshotDuration.Record(ctx, time.Since(begin).Seconds())
 	if err == nil {

@@ -87,7 +87,6 @@ config:
 			{gpuwindowprocessor.NewFactory(), `
 window: ` + windowLength + `
 grace: 0s
-emit_jitter: 0s
 `},
 		}},
 		{"prometheus", prometheusreceiver.NewFactory(), prometheus, nil},

@@ -64,7 +64,7 @@ receivers:
     endpoints:
 %[2]sprocessors:
   gpu_synthesizer:
-  gpu_window: {window: %[3]s, grace: %[4]s, emit_jitter: %[4]s, max_series: %[5]d}
+  gpu_window: {window: %[3]s, grace: %[4]s, max_series: %[5]d}
 `, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices)), `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`)
 }
 

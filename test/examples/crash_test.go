@@ -27,7 +27,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	const (
 		window   = 6 * time.Second
 		interval = 250 * time.Millisecond
-		snapshot = time.Second
+		snapshot = window / 2 // the processor's own rule
 	)
 	exporter := newThrottledExporter(t)
 	backend := processtest.StartBackend(t, nil)
@@ -39,7 +39,6 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 			"processors.gpu_window.window=" + window.String(),
 			"processors.gpu_window.grace=1s",
 			"processors.gpu_window.max_gap=5s",
-			"processors.gpu_window.snapshot_interval=" + snapshot.String(),
 		}, map[string]string{
 			"DCGM_ENDPOINT": exporter.URL + "/metrics", "OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": storage,
 		})

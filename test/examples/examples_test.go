@@ -131,8 +131,7 @@ func runAgent(t *testing.T, file string, set []string) {
 	}
 	// Long enough for the restart to happen inside a window.
 	length := 3 * windowLength
-	set = append(slices.Clone(set), "processors.gpu_window.window="+length.String(),
-		"processors.gpu_window.emit_jitter=0s", "receivers.dcgm.start_jitter=0s")
+	set = append(slices.Clone(set), "processors.gpu_window.window="+length.String(), "receivers.dcgm.start_jitter=0s")
 
 	c := startCollector(t, file, set, env, health, telemetry)
 	backend.Until(t, c.Process, "two windows", twoWindows)

@@ -44,10 +44,10 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		tr.wholeWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
-	// Of each kill: a snapshot interval, the scrape under way, and all that was served
+	// Of each kill: a snapshot interval, which is half a window, the scrape under way, and all that was served
 	// in between, which is nothing while nobody scrapes. What else was lost is what the
 	// queue had handed out: the exporter's batch in flight arrives at least once.
-	perKill := int(200*time.Millisecond/interval) + 3
+	perKill := int(window/2/interval) + 3
 	tr.finish(t, result{
 		group: "process", fault: fmt.Sprintf("kill -9 at random moments, %d times", kills), recovery: slowest,
 		held: fmt.Sprintf("no wrong number, at most %d scrapes lost each; recovery is start to first scrape", perKill),

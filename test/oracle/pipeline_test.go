@@ -113,7 +113,7 @@ func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Met
 		feed(t, synth)
 
 		// Every window that holds a sample has ended, closed and left by then.
-		<-time.After(2*cfg.Window + cfg.Grace + 2*cfg.EmitJitter + 2*time.Second)
+		<-time.After(2*cfg.Window + cfg.Grace + 4*time.Second)
 		out.outcomes = outcomes(t, telemetry)
 		counted := int64(0)
 		for _, n := range out.outcomes {

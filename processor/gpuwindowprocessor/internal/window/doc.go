@@ -6,14 +6,17 @@
 // clock and calls nobody: the caller hands in samples and the time, and fetches
 // rows of closed windows.
 //
-// # Identity
+// # Structure
 //
-// Every identity is resolved exactly, never by a bare hash: the values that
-// identify a Resource, a device on it, an attribute set and a metric are each
-// interned in a table, and a series is the triple (device, metric, attribute
-// set) of table indices. State lives in slices that refer to each other by
-// index, so that the garbage collector has little to look at and a sample of a
-// known series allocates nothing.
+// A place (a Resource) has devices, a device has series, a series feeds outputs,
+// an output is one rule's result on one device. Each of them has a state for
+// every open window. All are plain structs that point to each other.
+//
+// # Intake
+//
+// A batch goes from Begin to End. Resolve takes in a sample by its Resource, scope,
+// metric and attributes and returns its series. Add takes in further samples of that
+// series, without attributes, until the series says that it ended.
 //
 // # Time
 //

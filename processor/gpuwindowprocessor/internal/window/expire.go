@@ -1,0 +1,106 @@
+package window
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// scansPerTimeout is how often idle series are looked for within IdleTimeout.
+const scansPerTimeout = 20
+
+// NextExpiry returns the wall clock before which Expire need not be called.
+func (e *Engine) NextExpiry() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stats.Series == 0 || e.oldest > math.MaxInt64-e.idle {
+		return time.Unix(0, math.MaxInt64)
+	}
+	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
+}
+
+// Expire ends series without a sample for IdleTimeout and appends the rows that say so,
+// when MarkEnd is set, in an order in which they may leave: those of whole Resources, until
+// there are n. A series that still has a sample in a window that was not read ends after
+// it. Call it again while more is true.
+func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.observe(now.UnixNano())
+	if e.cursor == 0 {
+		e.oldest = math.MaxInt64
+	}
+	begin := len(rows)
+	for ; e.cursor < len(e.order) && len(rows) < n; e.cursor++ {
+		p := e.order[e.cursor]
+		for _, d := range p.devices {
+			for _, s := range d.series {
+				if e.clock-s.Seen < e.idle || s.waits() {
+					e.oldest = min(e.oldest, s.Seen)
+				} else {
+					rows = e.end(rows, s)
+				}
+			}
+			if len(d.series) == 0 {
+				delete(p.devices, d.ID)
+			}
+		}
+		if len(p.devices) == 0 {
+			delete(e.places, p.Key)
+		}
+	}
+	sortRows(rows[begin:])
+	if e.cursor < len(e.order) {
+		return rows, true
+	}
+	e.order = slices.DeleteFunc(e.order, func(p *place) bool { return len(p.devices) == 0 })
+	e.cursor = 0
+	e.nextScan = e.clock + max(1, e.idle/scansPerTimeout)
+	return rows, false
+}
+
+// waits reports whether a window that was not read holds a sample of the series.
+func (s *Series) waits() bool {
+	for i := range s.Windows {
+		if !s.Windows[i].Window.left {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends a series and appends the rows that say so.
+func (e *Engine) end(rows []Row, s *Series) []Row {
+	d := s.device
+	mark := func(m *metric, seq uint64, own []Attr, lastLeft int64) *Row {
+		if m == nil || lastLeft == 0 || !e.set.MarkEnd {
+			return &Row{}
+		}
+		r := d.row(m, seq, own)
+		r.Time, r.Ended = max(e.clock, lastLeft+1), true
+		rows = append(rows, r)
+		return &rows[len(rows)-1]
+	}
+	for i, o := range s.outputs {
+		if o.feeders--; o.feeders == 0 {
+			mark(o.Key.metric, uint64(i), o.Key.Own, o.Left)
+			d.Outputs = slices.DeleteFunc(d.Outputs, func(other *output) bool { return other == o })
+		}
+	}
+	if s.Left != nil {
+		r := mark(s.Shape.metric, s.seq, s.Shape.own, max(s.Last, 1))
+		r.Extra, r.Start = s.Left.Attrs, s.Start
+	}
+	if s.Shape.consumed {
+		if d.consumed--; d.consumed == 0 {
+			mark(e.coverage, 0, nil, d.Left)
+			mark(e.samples, 0, nil, d.Left)
+			d.Left = 0
+		}
+	}
+	delete(d.series, s.Shape.identity)
+	s.ended, s.next = true, nil
+	e.stats.Series--
+	e.stats.SeriesEnded++
+	return rows
+}

@@ -1,0 +1,178 @@
+package window
+
+import (
+	"encoding/gob"
+	"time"
+)
+
+// function is the state of a rule's function over one window.
+type function interface {
+	// add takes in a sample and reports whether it was possible. What is not possible is
+	// left out.
+	add(o observation) bool
+	// result returns the value, and whether there is one.
+	result() (float64, bool)
+	// reset makes it that of a new window.
+	reset()
+}
+
+// observation is one sample, after scaling.
+type observation struct {
+	value float64 // the sample itself
+	// first is a counter's first sample, which has no pair: what follows is not set.
+	first          bool
+	increase       float64 // of a counter since its last sample
+	elapsed, still int64   // nanoseconds since that sample, and since the value last changed
+}
+
+// functionKind describes a function.
+type functionKind struct {
+	name   string
+	counts bool // works on the increases of a counter and not on the samples
+	ratio  bool // is in [0, 1], whatever it is a ratio of
+	make   func(threshold float64) function
+}
+
+// ShareAtLeast is the only function with a threshold.
+const ShareAtLeast = "share_at_least"
+
+var functionKinds = []functionKind{
+	{name: "mean", make: func(float64) function { return &mean{} }},
+	{name: "max", make: func(float64) function { return &maximum{} }},
+	{name: ShareAtLeast, ratio: true, make: func(threshold float64) function { return &share{Threshold: threshold} }},
+	{name: "increase", counts: true, make: func(float64) function { return &increase{} }},
+	{name: "rate", counts: true, make: func(float64) function { return &rate{} }},
+	{name: "time_ratio", counts: true, ratio: true, make: func(float64) function { return &timeRatio{} }},
+}
+
+func init() {
+	for _, k := range functionKinds {
+		gob.RegisterName(k.name, k.make(0))
+	}
+}
+
+// Functions returns the names of all functions.
+func Functions() []string {
+	names := make([]string, len(functionKinds))
+	for i := range functionKinds {
+		names[i] = functionKinds[i].name
+	}
+	return names
+}
+
+// mean is the mean of the samples, not weighted by time.
+//
+//	avg_over_time(m[1m])
+type mean struct{ Mean, Samples float64 }
+
+// The running mean of equal samples is that sample, and no mean is above the maximum by
+// rounding, as it could be with a sum.
+func (f *mean) add(o observation) bool {
+	f.Samples++
+	f.Mean += (o.value - f.Mean) / f.Samples
+	return true
+}
+
+func (f *mean) result() (float64, bool) { return f.Mean, f.Samples > 0 }
+
+func (f *mean) reset() { *f = mean{} }
+
+// maximum is the greatest sample.
+//
+//	max_over_time(m[1m])
+type maximum struct {
+	Greatest float64
+	Observed bool
+}
+
+func (f *maximum) add(o observation) bool {
+	if !f.Observed || o.value > f.Greatest {
+		f.Greatest = o.value
+	}
+	f.Observed = true
+	return true
+}
+
+func (f *maximum) result() (float64, bool) { return f.Greatest, f.Observed }
+
+func (f *maximum) reset() { *f = maximum{} }
+
+// share is the share of samples at or above a threshold.
+//
+//	avg_over_time((m >= bool 0.9)[1m:15s])
+type share struct{ Threshold, High, Samples float64 }
+
+func (f *share) add(o observation) bool {
+	if o.value >= f.Threshold {
+		f.High++
+	}
+	f.Samples++
+	return true
+}
+
+func (f *share) result() (float64, bool) { return f.High / f.Samples, f.Samples > 0 }
+
+func (f *share) reset() { *f = share{Threshold: f.Threshold} }
+
+// increase is the sum of a counter's increases, 0 when it was watched and none came.
+//
+//	increase(m[1m] anchored)
+type increase struct {
+	Sum      float64
+	Observed bool
+}
+
+func (f *increase) add(o observation) bool {
+	if !o.first {
+		f.Sum += o.increase
+	}
+	f.Observed = true
+	return true
+}
+
+func (f *increase) result() (float64, bool) { return f.Sum, f.Observed }
+
+func (f *increase) reset() { *f = increase{} }
+
+// rate is a counter's increases divided by the seconds that they took.
+//
+//	increase(m[1m] anchored) / 60
+type rate struct {
+	Sum     float64
+	Elapsed int64
+}
+
+func (f *rate) add(o observation) bool {
+	if !o.first {
+		f.Sum += o.increase
+		f.Elapsed += o.elapsed
+	}
+	return true
+}
+
+func (f *rate) result() (float64, bool) {
+	return f.Sum / time.Duration(f.Elapsed).Seconds(), f.Elapsed > 0
+}
+
+func (f *rate) reset() { *f = rate{} }
+
+// timeRatio is the rate of a counter of seconds: a share of the observed time, from
+// which impossible steps are left out.
+//
+//	increase(m[1m] anchored) / 60
+type timeRatio struct{ Rate rate }
+
+// impossibleFactor is by how much a counter of seconds may outrun the time since it last
+// moved: exporters repeat cached values.
+const impossibleFactor = 1.05
+
+func (f *timeRatio) add(o observation) bool {
+	if !o.first && o.increase*float64(time.Second) > impossibleFactor*float64(o.still) {
+		return false
+	}
+	return f.Rate.add(o)
+}
+
+func (f *timeRatio) result() (float64, bool) { return f.Rate.result() }
+
+func (f *timeRatio) reset() { f.Rate.reset() }

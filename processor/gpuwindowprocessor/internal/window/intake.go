@@ -1,0 +1,273 @@
+package window
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Point is one sample. The engine keeps nothing of Attrs.
+type Point struct {
+	Attrs []Attr // in any order, which is left as it is
+	// Time is the sample's time and Start the time at which a cumulative value
+	// was zero, 0 when unknown; both in nanoseconds since the epoch.
+	Time, Start int64
+	Value       Number
+}
+
+// Ingest takes the samples of one batch in. It holds the engine's lock from
+// Begin to End and must not be used after End.
+type Ingest struct {
+	e   *Engine
+	now int64
+
+	attrs     []Attr
+	schema    string
+	named     resource // the Resource by its identifying attributes
+	whole     resource // the Resource by all its attributes
+	anonymous bool     // nothing identifies the Resource
+
+	scope    *scope
+	kind     Kind
+	metric   *metric // nil when nothing is made of it
+	previous *Series // that was resolved last
+
+	about, others []Attr // attributes of a point that describe its device, and the others
+	key           []byte
+	sorted        []Attr
+}
+
+// resource is the batch's current Resource under one kind of identity.
+type resource struct {
+	key   []byte
+	ready bool
+	place *place    // nil when it is new
+	info  *Resource // the place's with what the batch says
+}
+
+// Begin starts a batch at the wall clock now.
+func (e *Engine) Begin(now time.Time) *Ingest {
+	e.mu.Lock()
+	e.observe(now.UnixNano())
+	e.trim()
+	e.ingest.now = now.UnixNano()
+	return &e.ingest
+}
+
+// End ends the batch.
+func (in *Ingest) End() {
+	in.attrs, in.scope, in.metric, in.previous = nil, nil, nil, nil
+	in.named.place, in.whole.place = nil, nil
+	in.e.mu.Unlock()
+}
+
+// SetResource makes the following metrics those of a Resource.
+func (in *Ingest) SetResource(attrs []Attr, schemaURL string) {
+	in.attrs, in.schema, in.anonymous = attrs, schemaURL, true
+	key := in.named.key[:0]
+	for _, names := range in.e.set.Identity.Resource {
+		for name := range strings.SplitSeq(names, "|") {
+			if v, ok := find(attrs, name); ok {
+				key = appendValue(key, v)
+				in.anonymous = false
+				break
+			}
+		}
+		key = append(key, 0xff)
+	}
+	in.named, in.whole = resource{key: key}, resource{key: in.whole.key[:0]}
+	if !in.anonymous {
+		in.find(&in.named)
+	}
+}
+
+// find looks the place of a Resource up.
+func (in *Ingest) find(r *resource) {
+	r.ready = true
+	if r.place = in.e.places[string(r.key)]; r.place != nil {
+		r.info = r.place.Info.with(in.attrs, in.schema)
+	}
+}
+
+// resource returns the Resource of the points of a device.
+func (in *Ingest) resource(id string) *resource {
+	if id != "" && !in.anonymous {
+		return &in.named
+	}
+	if !in.whole.ready {
+		in.sorted = append(in.sorted[:0], in.attrs...)
+		sortAttrs(in.sorted)
+		// A byte that starts no identifying value keeps the two kinds of identity apart.
+		in.whole.key = appendAttrs(append(in.whole.key, 0xfe), in.sorted)
+		in.find(&in.whole)
+	}
+	return &in.whole
+}
+
+// is reports whether the series is of this Resource, of which nothing has changed.
+func (r *resource) is(s *Series) bool { return r.place == s.device.place && r.info == r.place.Info }
+
+// SetScope makes the following metrics those of a scope.
+func (in *Ingest) SetScope(s Scope) {
+	in.key = s.appendKey(in.key[:0])
+	in.scope = in.e.scope(&s, in.key)
+}
+
+// SetMetric makes the following points those of a metric.
+func (in *Ingest) SetMetric(m Metric) {
+	in.kind, in.metric = m.Kind, nil
+	if in.e.set.KeepLast || in.e.plans[planKey{m.Name, m.Kind == Counter}] != nil {
+		in.metric = in.e.metric(in.scope, &m)
+	}
+}
+
+// Resolve takes in one sample of the current metric and returns its series, to which Add
+// gives further samples of the same Resource, scope, metric and attributes. There is none
+// when the sample was dropped or nothing is made of it. A metric that nothing is made of
+// only shows that its devices were there, and its samples are not counted.
+func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
+	if s := in.expected(p.Attrs); s != nil {
+		in.previous = s
+		return s, in.Add(s, p.Time, p.Start, p.Value)
+	}
+	s, o := in.resolve(p)
+	if in.metric != nil {
+		in.e.stats.Samples[o]++
+	}
+	return s, o
+}
+
+// Add takes in a sample of a series that has not ended.
+func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
+	o := in.screen(s.Shape.metric != nil && s.Shape.metric.kind == Counter, t, v)
+	if o == Accepted {
+		o = in.record(s, s.device.place.Info, t, start, v)
+	}
+	if s.Shape.metric != nil {
+		in.e.stats.Samples[o]++
+	}
+	return o
+}
+
+// expected returns the series that followed the previous point's in the last batch, if it
+// is that of a point with these attributes: comparisons are cheaper than hashes.
+func (in *Ingest) expected(attrs []Attr) *Series {
+	if in.previous == nil || in.metric == nil {
+		return nil
+	}
+	s := in.previous.next
+	if s == nil || s.ended || s.Shape.metric != in.metric || !in.named.is(s) && !in.whole.is(s) || !s.has(attrs) {
+		return nil
+	}
+	return s
+}
+
+// screen returns why a sample is none of a window that is open or may be
+// opened, or Accepted.
+func (in *Ingest) screen(counter bool, t int64, v Number) Outcome {
+	f := v.Float()
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0) || counter && f < 0:
+		return NoValue
+	case t <= in.e.closed:
+		return Late
+	case t > in.now+in.e.length:
+		return Future
+	default:
+		return Accepted
+	}
+}
+
+func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
+	e := in.e
+	if o := in.screen(in.kind == Counter, p.Time, p.Value); o != Accepted {
+		return nil, o
+	}
+	id := ""
+	if v, ok := find(p.Attrs, e.set.Identity.Device); ok && v.Kind == StringValue {
+		id = v.Str
+	}
+	if in.metric == nil {
+		return in.sight(id, p.Time), Ignored
+	}
+	in.split(p.Attrs, id == "")
+	sh := e.shape(in.metric, id == "", in.others, in.key)
+	if !sh.consumed && !sh.carried {
+		in.sight(id, p.Time)
+		return nil, Ignored
+	}
+	r := in.resource(id)
+	s := in.series(r, id, sh)
+	if s == nil {
+		return nil, Refused
+	}
+	s.Shape = sh
+	if !slices.Equal(s.description.attrs, in.about) {
+		if d := s.device; d.description == nil || !slices.Equal(d.description.attrs, in.about) {
+			d.description = &description{cloneAttrs(in.about)}
+		}
+		s.description = s.device.description
+	}
+	if in.previous != nil {
+		in.previous.next = s
+	}
+	in.previous = s
+	return s, in.record(s, r.info, p.Time, p.Start, p.Value)
+}
+
+// sight notes that a device was seen at t, so that a counter which is born later on it
+// counts from zero. One series without a metric holds the device for all its samples that
+// nothing is made of.
+func (in *Ingest) sight(id string, t int64) *Series {
+	if id == "" {
+		return nil
+	}
+	r := in.resource(id)
+	s := in.series(r, id, &in.e.sighted)
+	if s != nil {
+		in.record(s, r.info, t, 0, Number{})
+	}
+	return s
+}
+
+// series returns the series of a shape on a device, which is new if need be, or nil when
+// there are too many.
+func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
+	e := in.e
+	if r.place != nil && r.place.devices[id] != nil {
+		if s := r.place.devices[id].series[sh.identity]; s != nil {
+			return s
+		}
+	}
+	if e.stats.Series >= e.set.MaxSeries {
+		return nil
+	}
+	if r.place == nil {
+		r.info = &Resource{Attrs: cloneAttrs(in.attrs), SchemaURL: strings.Clone(in.schema)}
+		r.place = &place{Key: string(r.key), Info: r.info}
+		e.addPlace(r.place)
+	}
+	d := r.place.devices[id]
+	if d == nil {
+		d = &device{ID: strings.Clone(id)}
+		e.addDevice(r.place, d)
+	}
+	s := &Series{Shape: sh, Seen: in.now}
+	e.addSeries(d, s)
+	return s
+}
+
+// split sorts out the attributes of a point.
+func (in *Ingest) split(attrs []Attr, loose bool) {
+	in.about, in.others = in.about[:0], in.others[:0]
+	id := &in.e.set.Identity
+	for i := range attrs {
+		if !loose && (attrs[i].Key == id.Device || Matches(id.Descriptive, attrs[i].Key)) {
+			in.about = append(in.about, attrs[i])
+		} else {
+			in.others = append(in.others, attrs[i])
+		}
+	}
+	in.key = appendAttrs(in.key[:0], in.others)
+}

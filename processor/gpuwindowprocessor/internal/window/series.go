@@ -1,0 +1,358 @@
+package window
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxSampleTimes bounds the distinct sample times of one device in one
+	// window: a second of resolution over a day.
+	maxSampleTimes = 1 << 17
+	// maxDescriptive bounds the descriptive attributes that are kept for one
+	// device or Resource, so that keys that change all the time cannot pile up.
+	maxDescriptive = 128
+)
+
+// A snapshot holds the exported fields of the types below; of a window or a shape, to which
+// many things point, that is a number.
+
+// place is a Resource that has devices.
+type place struct {
+	Key     string
+	Info    *Resource
+	Windows perWindow[placeWindow]
+	seq     uint64
+	devices map[string]*device
+}
+
+// placeWindow is the Resource as last seen in a window.
+type placeWindow struct {
+	Time int64
+	Info *Resource
+}
+
+// Resource is a Resource's attributes. It is never changed in place.
+type Resource struct {
+	Attrs     []Attr
+	SchemaURL string
+}
+
+// with returns the Resource with further attributes, of which a new value replaces the
+// old one.
+func (r *Resource) with(attrs []Attr, schemaURL string) *Resource {
+	d := details{Attrs: r.Attrs}
+	if changed, _ := d.take(attrs, 0); !changed && r.SchemaURL == schemaURL {
+		return r
+	}
+	return &Resource{Attrs: d.Attrs, SchemaURL: strings.Clone(schemaURL)}
+}
+
+// device is a device at a place. Points without a device share one without an id.
+type device struct {
+	ID             string
+	Known          []Attr // descriptive attributes as of the last closed window
+	Before         int64  // last sample time in closed windows, or 0
+	Newest, Second int64  // the two greatest sample times, read by a rule or not, or 0
+	Left           int64  // end of the last window whose coverage was emitted, or 0
+	Windows        perWindow[deviceWindow]
+	Outputs        []*output
+	place          *place
+	seq            uint64
+	description    *description // by the last sample that was resolved
+	consumed       int          // series that a rule reads
+	series         map[string]*Series
+}
+
+// description is what a point says about its device, as it came. It is never changed.
+type description struct{ attrs []Attr }
+
+var nothing description
+
+// deviceWindow is a device in a window.
+type deviceWindow struct {
+	Times  []int64 // distinct times of samples that a rule consumed, as they arrived
+	Known  details
+	latest int64        // the greatest of Times
+	hint   int          // position in Times that was last asked for
+	taken  *description // that of which all is in Known
+}
+
+// output is a rule's result on a device.
+type output struct {
+	Key     *outputKey
+	Left    int64 // end of the last window that emitted it, or 0
+	Windows perWindow[outputWindow]
+	feeders int // series that feed it
+}
+
+type outputWindow struct {
+	Function function
+	Extra    *details // attributes that neither make the series nor are declared descriptive
+}
+
+// Series is an input series. It may be given to Add until it has ended.
+type Series struct {
+	Shape *shape // of the last sample that was resolved
+	// Last is the greatest sample time and Value the value then; 0 means that
+	// the next sample is a first one. Moved is when the value last changed.
+	Last, Moved, Start int64
+	Value              float64
+	Seen               int64 // wall clock at the last accepted sample
+	Windows            perWindow[seriesWindow]
+	Left               *annotations // of the last value that left, nil when none did
+	description        *description // by the last sample that was resolved
+	device             *device
+	outputs            []*output
+	next               *Series // that followed in the last batch: batches repeat
+	seq                uint64
+	ended              bool
+}
+
+// seriesWindow is a series in a window.
+type seriesWindow struct {
+	// Marks and More have a bit for each of the device's sample times at which the series
+	// was seen; More is beyond the first 64.
+	Marks uint64
+	More  *[]uint64
+	Last  *lastValue // of a series that windows carry
+}
+
+type lastValue struct {
+	Time, Start int64
+	Value       Number
+	Notes       *annotations // nil when there is no value yet
+}
+
+// Ended reports whether the series has ended. Ask between Begin and End.
+func (s *Series) Ended() bool { return s.ended }
+
+// has reports whether these are the attributes of the last sample that was resolved, in
+// the order that they had then.
+func (s *Series) has(attrs []Attr) bool {
+	about, others := s.description.attrs, s.Shape.attrs
+	for i := range attrs {
+		switch {
+		case len(about) > 0 && about[0] == attrs[i]:
+			about = about[1:]
+		case len(others) > 0 && others[0] == attrs[i]:
+			others = others[1:]
+		default:
+			return false
+		}
+	}
+	return len(about) == 0 && len(others) == 0
+}
+
+func (e *Engine) addPlace(p *place) {
+	p.seq, p.devices = e.next(), map[string]*device{}
+	e.places[p.Key] = p
+	e.order = append(e.order, p)
+}
+
+func (e *Engine) addDevice(p *place, d *device) {
+	d.place, d.seq, d.series = p, e.next(), map[string]*Series{}
+	p.devices[d.ID] = d
+}
+
+func (e *Engine) addSeries(d *device, s *Series) {
+	s.device, s.description, s.seq = d, &nothing, e.next()
+	for i := range s.Shape.outputs {
+		key := &s.Shape.outputs[i]
+		at := slices.IndexFunc(d.Outputs, func(o *output) bool { return o.Key.Rule == key.Rule && slices.Equal(o.Key.Own, key.Own) })
+		if at < 0 {
+			at = len(d.Outputs)
+			d.Outputs = append(d.Outputs, &output{})
+		}
+		o := d.Outputs[at]
+		o.Key = key
+		o.feeders++
+		s.outputs = append(s.outputs, o)
+	}
+	if s.Shape.consumed {
+		d.consumed++
+	}
+	d.series[s.Shape.identity] = s
+	e.stats.Series++
+	e.oldest = min(e.oldest, s.Seen)
+}
+
+// perWindow is the state of something in each open window. States of windows that have
+// left are used again.
+type perWindow[T any] []inWindow[T]
+
+type inWindow[T any] struct {
+	Window *openWindow
+	State  T
+}
+
+// in returns the state in w. A new one is what a window that has left had, or empty.
+func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
+	free := -1
+	for i := range *p {
+		if at := &(*p)[i]; at.Window == w {
+			return &at.State, false
+		} else if at.Window.left {
+			free = i
+		}
+	}
+	if free < 0 {
+		free = len(*p)
+		*p = append(*p, inWindow[T]{})
+	}
+	(*p)[free].Window = w
+	return &(*p)[free].State, true
+}
+
+// find returns the state in w, or nil when there is none.
+func (p perWindow[T]) find(w *openWindow) *T {
+	for i := range p {
+		if p[i].Window == w {
+			return &p[i].State
+		}
+	}
+	return nil
+}
+
+func (d *device) in(w *openWindow) *deviceWindow {
+	dw, isNew := d.Windows.in(w)
+	if isNew {
+		*dw = deviceWindow{Times: dw.Times[:0], Known: details{Attrs: d.Known, Time: math.MinInt64}}
+	}
+	return dw
+}
+
+func (s *Series) in(w *openWindow) *seriesWindow {
+	sw, isNew := s.Windows.in(w)
+	if isNew {
+		sw.Marks, sw.More = 0, nil
+		if sw.Last != nil {
+			*sw.Last = lastValue{}
+		}
+	}
+	return sw
+}
+
+func (o *output) in(w *openWindow) *outputWindow {
+	ow, isNew := o.Windows.in(w)
+	switch {
+	case ow.Function == nil:
+		ow.Function = o.Key.make(o.Key.threshold)
+	case isNew:
+		ow.Function.reset()
+		ow.Extra = nil
+	}
+	return ow
+}
+
+// note takes a sample time of the device into account.
+func (d *device) note(t int64) {
+	switch {
+	case t > d.Newest:
+		d.Second, d.Newest = d.Newest, t
+	case t < d.Newest && t > d.Second:
+		d.Second = t
+	}
+}
+
+// lastBefore returns the greatest sample time of the device before t, or 0.
+func (d *device) lastBefore(t int64, era int) int64 {
+	times := []int64{d.Newest, d.Second, d.Before}
+	for i := range d.Windows {
+		if w := d.Windows[i].Window; !w.left && w.era == era {
+			times = append(times, d.Windows[i].State.Times...)
+		}
+	}
+	found := int64(0)
+	for _, seen := range times {
+		if seen < t {
+			found = max(found, seen)
+		}
+	}
+	return found
+}
+
+// position returns the position of t among the device's sample times, to which
+// it is added when it is new and there is room.
+func (dw *deviceWindow) position(t int64) (int, bool) {
+	n, at := len(dw.Times), dw.hint
+	switch {
+	case n == 0 || t > dw.latest:
+		at = n
+	case dw.Times[at] == t:
+	case at+1 < n && dw.Times[at+1] == t:
+		// Series that come one after the other, each with all its times, ask for the
+		// times in order.
+		at++
+	default:
+		if at = slices.Index(dw.Times, t); at < 0 {
+			at = n
+		}
+	}
+	if at >= maxSampleTimes {
+		return 0, false
+	}
+	if at == n {
+		dw.Times = append(dw.Times, t)
+		dw.latest = max(dw.latest, t)
+	}
+	dw.hint = at
+	return at, true
+}
+
+// mark notes that the series was seen at the device's sample time number at, and reports
+// whether it had been seen there already.
+func (sw *seriesWindow) mark(at int) (seen bool) {
+	word := &sw.Marks
+	if at >= 64 {
+		if sw.More == nil {
+			sw.More = &[]uint64{}
+		}
+		for len(*sw.More) < at/64 {
+			*sw.More = append(*sw.More, 0)
+		}
+		word = &(*sw.More)[at/64-1]
+	}
+	bit := uint64(1) << (at % 64)
+	seen = *word&bit != 0
+	*word |= bit
+	return seen
+}
+
+// details are attributes that describe, as of a time. The slice is never changed in place,
+// since rows refer to it.
+type details struct {
+	Time  int64
+	Attrs []Attr
+}
+
+// take takes the attributes of a sample of time t: of two values the one of the later
+// sample wins, of two at the same time the one that arrived later. It reports whether
+// that changed anything, and whether all of them count now.
+func (d *details) take(attrs []Attr, t int64) (changed, all bool) {
+	all = true
+	for i := range attrs {
+		at := i
+		if at >= len(d.Attrs) || d.Attrs[at].Key != attrs[i].Key {
+			at = slices.IndexFunc(d.Attrs, func(a Attr) bool { return a.Key == attrs[i].Key })
+		}
+		switch {
+		case at >= 0 && d.Attrs[at].Value == attrs[i].Value:
+			continue
+		case at < 0 && len(d.Attrs) >= maxDescriptive || at >= 0 && t < d.Time:
+			all = false
+			continue
+		}
+		if !changed {
+			d.Attrs, changed = slices.Clone(d.Attrs), true
+		}
+		if at < 0 {
+			d.Attrs = append(d.Attrs, attrs[i].clone())
+		} else {
+			d.Attrs[at] = attrs[i].clone()
+		}
+	}
+	d.Time = max(d.Time, t)
+	return changed, all
+}

@@ -1,0 +1,198 @@
+package window
+
+import (
+	"slices"
+	"strings"
+)
+
+// Scope is an instrumentation scope.
+type Scope struct {
+	Name, Version, SchemaURL string
+	Attrs                    []Attr
+}
+
+// Kind is the type of a metric that the engine reads.
+type Kind uint8
+
+// The kinds of metrics.
+const (
+	Gauge         Kind = iota // a value at one moment
+	CumulativeSum             // a non-monotonic Sum
+	Counter                   // a cumulative monotonic Sum
+)
+
+// Metric describes a metric.
+type Metric struct {
+	Name, Unit, Description string
+	Kind                    Kind
+	Metadata                []Attr // what the source says about the metric beside its points
+}
+
+func (m *Metric) clone() *Metric {
+	return &Metric{
+		Name: strings.Clone(m.Name), Unit: strings.Clone(m.Unit), Description: strings.Clone(m.Description),
+		Kind: m.Kind, Metadata: cloneAttrs(m.Metadata),
+	}
+}
+
+type scope struct {
+	*Scope
+	key string
+	seq uint64
+}
+
+type metricKey struct {
+	scope      *scope
+	name, unit string
+	kind       Kind
+}
+
+// metric is a metric in its scope, or one that windows make, which has none.
+type metric struct {
+	*Metric
+	metricKey
+	seq uint64
+}
+
+// shape is what a point has beside its device, and what that makes of it: the series of
+// many devices share it. It is never changed.
+type shape struct {
+	Index int // in a snapshot
+	shapeKey
+	attrs    []Attr // those that do not describe the device, as they came
+	own      []Attr // of these, those that make the series
+	extra    []Attr // and those that are neither own nor annotations
+	notes    annotations
+	identity string // tells the series of a device apart
+	outputs  []outputKey
+	consumed bool // a rule reads the point
+	carried  bool // windows carry its last value
+}
+
+// shapeKey is a metric and the encoding of a point's attributes that do not describe its
+// device. Without a metric a shape is that of all points that nothing is made of: they
+// only show that their device was there.
+type shapeKey struct {
+	metric *metric
+	attrs  string
+	loose  bool // has no device
+}
+
+type annotations struct{ Attrs []Attr }
+
+// outputKey tells the outputs of a device apart.
+type outputKey struct {
+	*rule
+	Rule int
+	Own  []Attr
+}
+
+// shared is what many series have in common. It may hold what no series has any more.
+type shared struct {
+	scopes  map[string]*scope
+	metrics map[metricKey]*metric
+	shapes  map[shapeKey]*shape
+	trimAt  int
+}
+
+func (h *shared) clear() {
+	h.scopes, h.metrics, h.shapes = map[string]*scope{}, map[metricKey]*metric{}, map[shapeKey]*shape{}
+}
+
+// trim drops what no series has any more, when that may be half of what is shared.
+func (e *Engine) trim() {
+	h := &e.shared
+	if len(h.shapes)+len(h.metrics)+len(h.scopes) < h.trimAt {
+		return
+	}
+	h.clear()
+	for _, p := range e.order {
+		for _, d := range p.devices {
+			for _, s := range d.series {
+				if m := s.Shape.metric; m != nil {
+					h.shapes[s.Shape.shapeKey], h.metrics[m.metricKey], h.scopes[m.scope.key] = s.Shape, m, m.scope
+				}
+			}
+		}
+	}
+	h.trimAt = 2*(len(h.shapes)+len(h.metrics)+len(h.scopes)) + 1000
+}
+
+// scope returns the shared scope; key is the encoding of s.
+func (e *Engine) scope(s *Scope, key []byte) *scope {
+	found := e.shared.scopes[string(key)]
+	if found == nil {
+		c := Scope{strings.Clone(s.Name), strings.Clone(s.Version), strings.Clone(s.SchemaURL), cloneAttrs(s.Attrs)}
+		found = &scope{Scope: &c, key: string(key), seq: e.next()}
+		e.shared.scopes[found.key] = found
+	}
+	return found
+}
+
+func (s *Scope) appendKey(b []byte) []byte {
+	attrs := slices.Clone(s.Attrs)
+	sortAttrs(attrs)
+	return appendAttrs(appendString(appendString(b, s.Name), s.Version), attrs)
+}
+
+// metric returns the shared metric.
+func (e *Engine) metric(s *scope, m *Metric) *metric {
+	found := e.shared.metrics[metricKey{s, m.Name, m.Unit, m.Kind}]
+	if found == nil {
+		c := m.clone()
+		found = &metric{Metric: c, metricKey: metricKey{s, c.Name, c.Unit, c.Kind}, seq: e.next()}
+		e.shared.metrics[found.metricKey] = found
+	} else if found.Description != m.Description || !slices.Equal(found.Metadata, m.Metadata) {
+		found.Metric = m.clone()
+	}
+	return found
+}
+
+// shape returns the shared shape of points; key is the encoding of attrs.
+func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
+	if found := e.shared.shapes[shapeKey{m, string(key), loose}]; found != nil {
+		return found
+	}
+	sh := &shape{shapeKey: shapeKey{m, string(key), loose}, attrs: cloneAttrs(attrs)}
+	e.shared.shapes[sh.shapeKey] = sh
+	for _, a := range sh.attrs {
+		if !loose && Matches(e.set.Annotations, a.Key) {
+			sh.notes.Attrs = append(sh.notes.Attrs, a)
+		} else {
+			sh.own = append(sh.own, a)
+		}
+	}
+	var rules []*rule
+	if p := e.plans[planKey{m.name, m.kind == Counter}]; p != nil && !loose {
+		rules = slices.DeleteFunc(slices.Clone(p.rules), func(r *rule) bool { return !r.reads(sh.own) })
+		if sh.consumed = len(rules) > 0; sh.consumed {
+			sh.own, sh.extra = partition(sh.own, p.keys)
+		}
+	}
+	sh.carried = e.set.KeepLast && (!sh.consumed || m.kind != Gauge)
+	sortAttrs(sh.own)
+	for _, r := range rules {
+		if r.metric != nil {
+			own, _ := partition(sh.own, r.Attributes)
+			sh.outputs = append(sh.outputs, outputKey{rule: r, Rule: r.at, Own: own})
+		}
+	}
+	id := appendString([]byte{byte(m.kind)}, m.name)
+	if loose {
+		id = appendString(appendString(id, m.unit), m.scope.key)
+	}
+	sh.identity = string(appendAttrs(id, sh.own))
+	return sh
+}
+
+// partition returns the attributes of these keys, and the others.
+func partition(attrs []Attr, keys []string) (in, out []Attr) {
+	for _, a := range attrs {
+		if slices.Contains(keys, a.Key) {
+			in = append(in, a)
+		} else {
+			out = append(out, a)
+		}
+	}
+	return in, out
+}
