@@ -222,7 +222,8 @@ func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
 	}{
 		"storage file overwritten":          {func(b []byte) []byte { return noise(b, 0) }, `failed to start "gpu_window" processor: storage "file_storage": invalid database`},
 		"pages of the storage file damaged": {func(b []byte) []byte { return noise(b, 2*os.Getpagesize()) }, "panic: assertion failed: Page expected to be"},
-		"storage file cut off":              {func(b []byte) []byte { return b[:2*os.Getpagesize()] }, "go.etcd.io/bbolt.Open"},
+		// Which of its goroutines panics first depends on where the pages are.
+		"storage file cut off": {func(b []byte) []byte { return b[:2*os.Getpagesize()] }, "go.etcd.io/bbolt."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,7 +35,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 		p := e.order[e.cursor]
 		for _, d := range p.devices {
 			for _, s := range d.series {
-				if e.clock-s.Seen < e.idle || s.waits() {
+				if e.clock-s.Seen < e.idle || s.waits() || s.Last > e.closed-2*resolution {
 					e.oldest = min(e.oldest, s.Seen)
 				} else {
 					rows = e.end(rows, s)
@@ -69,7 +69,12 @@ func (s *Series) waits() bool {
 	return false
 }
 
-// end ends a series and appends the rows that say so.
+// resolution is the least difference of times that backends can tell.
+const resolution = int64(time.Millisecond)
+
+// end ends a series and appends the rows that say so. Backends take the points of a series
+// in the order of time only: an end is later than all that has left, and earlier than what
+// a sample that is still under way can make, which lies behind the newest closed window.
 func (e *Engine) end(rows []Row, s *Series) []Row {
 	d := s.device
 	mark := func(m *metric, seq uint64, own []Attr, lastLeft int64) *Row {
@@ -77,7 +82,7 @@ func (e *Engine) end(rows []Row, s *Series) []Row {
 			return &Row{}
 		}
 		r := d.row(m, seq, own)
-		r.Time, r.Ended = max(e.clock, lastLeft+1), true
+		r.Time, r.Ended = max(e.closed-resolution, lastLeft+resolution), true
 		rows = append(rows, r)
 		return &rows[len(rows)-1]
 	}
