@@ -1,6 +1,7 @@
 package pipelinelint
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,11 +24,15 @@ func (f *Finding) String() string {
 }
 
 // Lint returns what is wrong with the pipelines of metrics in a parsed configuration, in
-// the order of pipelines' names. It fails when there is no pipeline at all.
+// the order of pipelines' names. It fails when there is no pipeline at all, or none that it
+// can judge.
 func Lint(conf map[string]any) ([]Finding, error) {
 	paths, err := pathsOf(conf)
 	if err != nil {
 		return nil, err
+	}
+	if !slices.ContainsFunc(paths, path.known) {
+		return nil, errors.New("no pipeline of metrics has a component of otelcol-gpu (dcgm, nvml, gpu_synthesizer, gpu_window, …): there is nothing to judge; name all files that the collector is started with")
 	}
 	var l linter
 	for _, p := range paths {
@@ -41,6 +46,13 @@ func Lint(conf map[string]any) ([]Finding, error) {
 	l.handOver(paths)
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return l.findings, nil
+}
+
+// known reports whether a component of this project stands in a path.
+func (p path) known() bool {
+	return slices.ContainsFunc(p, func(s stage) bool {
+		return s.kind == "dcgm" || s.kind == "nvml" || strings.HasPrefix(s.kind, "gpu_")
+	})
 }
 
 type linter struct{ findings []Finding }
