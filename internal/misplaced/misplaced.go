@@ -130,17 +130,11 @@ func look(md pmetric.Metrics) (seen content) {
 					return seen
 				case ours && s.Stage == signal.StageSample && s != signal.GPUExporterUp:
 					seen.samples = true
-					seen.windowed = seen.windowed || windowed[s]
+					// Counters pass as they are too, of gauges none is left behind gpu_window.
+					seen.windowed = seen.windowed || len(s.Windows) > 0 && s.Kind == signal.Gauge
 				}
 			}
 		}
 	}
 	return seen
-}
-
-// windowed are metrics of samples that windows are made of, so that behind gpu_window none
-// is left. Each device has one of them at least.
-var windowed = map[*signal.Metric]bool{
-	signal.HwGPUMemoryUtilization: true, signal.HwGPUUtilization: true, signal.GPUClockEventActive: true,
-	signal.GPUSMActive: true, signal.GPUDRAMActive: true,
 }

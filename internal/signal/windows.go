@@ -1,129 +1,140 @@
 package signal
 
-// Windows: what the window processor makes of the samples in one window.
+// The functions of windows, as rules of gpu_window name them.
+const (
+	Mean         = "mean"
+	Max          = "max"
+	ShareAtLeast = "share_at_least"
+	Increase     = "increase"
+	TimeRatio    = "time_ratio"
+)
+
+// Window is a metric that gpu_window makes of the samples of another one in one window.
+type Window struct {
+	*Metric
+	// Function is how: one of those above. ShareAtLeast is of the threshold of memory
+	// pressure.
+	Function string
+	// Only is the value of the samples' own attribute that is read; with * at its end it is
+	// a prefix. When it is empty all values are, each as a series of its own.
+	Only string
+	// Absent reads samples without that attribute as well.
+	Absent bool
+}
+
+func mean(name, openCost, description string) Window {
+	return newWindow(Mean, name, openCost, description)
+}
+
+func highest(name, openCost, description string) Window {
+	return newWindow(Max, name, openCost, description)
+}
+
+func share(name, openCost, description string) Window {
+	return newWindow(ShareAtLeast, name, openCost, description)
+}
+
+func increase(name, openCost, description string) Window {
+	return newWindow(Increase, name, openCost, description)
+}
+
+func timeRatio(name, openCost, description string) Window {
+	return newWindow(TimeRatio, name, openCost, description)
+}
+
+func newWindow(function, name, openCost, description string) Window {
+	return Window{Metric: &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}, Function: function}
+}
+
+// only reads the samples with one value of their own attribute.
+func (w Window) only(value string) Window {
+	w.Only = value
+	return w
+}
+
+// orNone reads samples without their own attribute as well.
+func (w Window) orNone() Window {
+	w.Absent = true
+	return w
+}
+
+// readFrom completes the window by what its samples have: the unit, the own attribute, and
+// what it says that it is made of.
+func (w *Window) readFrom(samples *Metric) {
+	of := samples.Name
+	if w.Only == "" {
+		w.Attributes = samples.Attributes
+	} else {
+		of += " with " + samples.Attributes[0] + " " + w.Only
+	}
+	w.Unit = samples.Unit
+	switch w.Function {
+	case Mean:
+		w.Source = "mean of " + of
+	case Max:
+		w.Source = "maximum of " + of
+	case Increase:
+		w.Source = "increase of " + of
+		w.Int = samples.Int
+		return
+	case TimeRatio:
+		w.Source = "increase of " + of + " / observed time"
+		w.Unit = "1"
+	case ShareAtLeast:
+		w.Source = "share of " + of + " >= memory_pressure_threshold"
+		w.Unit = "1"
+	}
+	if samples.Int {
+		w.Unit = "1" // of flags
+	}
+}
+
+// window returns the metric that a function makes of the samples.
+func (m *Metric) window(function string) *Metric {
+	for _, w := range m.Windows {
+		if w.Function == function {
+			return w.Metric
+		}
+	}
+	panic("signal: no window of " + m.Name + " with " + function)
+}
+
+// The windows by name, and what every window says of itself.
 var (
 	// ThrottleViolationRatio is the throttled share of the observed time by policy.
-	ThrottleViolationRatio = add(Metric{
-		Name: "gpu.saturation.throttle.violation.ratio", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the observed time for which the device was throttled by the policy named by gpu.clock.violation.",
-		Source:      "increase of gpu.clock.throttle.time / observed time",
-		OpenCost:    "throttleViolationRatios",
-		Attributes:  []string{ClockViolation},
-	})
+	ThrottleViolationRatio = GPUClockThrottleTime.window(TimeRatio)
 	// ThrottleReasonRatio is the share of samples with a clock event reason set.
-	ThrottleReasonRatio = add(Metric{
-		Name: "gpu.saturation.throttle.reason.ratio", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the samples in which the clocks were lowered for the reason named by gpu.clock.event.reason.",
-		Source:      "mean of gpu.clock.event.active",
-		OpenCost:    "throttleReasonRatios",
-		Attributes:  []string{ClockEventReason},
-	})
+	ThrottleReasonRatio = GPUClockEventActive.window(Mean)
 	// ThrottleTimeRatio is the exact share of the observed time by reason.
-	ThrottleTimeRatio = add(Metric{
-		Name: "gpu.saturation.throttle.time.ratio", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the observed time for which the clocks were lowered for the reason named by gpu.clock.event.reason, without sampling error.",
-		Source:      "increase of gpu.clock.event.time / observed time",
-		Attributes:  []string{ClockEventReason},
-	})
+	ThrottleTimeRatio = GPUClockEventTime.window(TimeRatio)
 	// MemoryUtilizationAvg is the mean memory occupancy.
-	MemoryUtilizationAvg = add(Metric{
-		Name: "gpu.saturation.memory.utilization.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean of the per-sample memory occupancy.",
-		Source:      "mean of hw.gpu.memory.utilization",
-		OpenCost:    "memoryUsedRatioAvg",
-	})
+	MemoryUtilizationAvg = HwGPUMemoryUtilization.window(Mean)
 	// MemoryUtilizationMax is the highest memory occupancy.
-	MemoryUtilizationMax = add(Metric{
-		Name: "gpu.saturation.memory.utilization.max", Unit: "1", Stage: StageWindow,
-		Description: "Highest per-sample memory occupancy.",
-		Source:      "maximum of hw.gpu.memory.utilization",
-		OpenCost:    "memoryUsedRatioMax",
-	})
+	MemoryUtilizationMax = HwGPUMemoryUtilization.window(Max)
 	// MemoryPressureRatio is the share of samples under memory pressure.
-	MemoryPressureRatio = add(Metric{
-		Name: "gpu.saturation.memory.pressure.ratio", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the samples with a memory occupancy at or above the pressure threshold.",
-		Source:      "share of hw.gpu.memory.utilization >= memory_pressure_threshold",
-		OpenCost:    "memoryPressureRatio",
-	})
+	MemoryPressureRatio = HwGPUMemoryUtilization.window(ShareAtLeast)
 	// XIDErrors is the number of XID events.
-	XIDErrors = add(Metric{
-		Name: "gpu.saturation.xid.errors", Unit: "{error}", Int: true, Stage: StageWindow,
-		Description: "XID error events in the window, all codes summed; 0 when observed and none came.",
-		Source:      "increase of hw.errors with error.type xid_*",
-		OpenCost:    "xidErrorCount",
-	})
+	XIDErrors = HwErrors.window(Increase)
 	// DRAMActiveAvg is the mean memory interface activity.
-	DRAMActiveAvg = add(Metric{
-		Name: "gpu.saturation.dram.active.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean activity of the device memory interface.",
-		Source:      "mean of gpu.dram.active",
-		OpenCost:    "dramActiveAvg",
-	})
+	DRAMActiveAvg = GPUDRAMActive.window(Mean)
 	// DRAMActiveMax is the highest memory interface activity.
-	DRAMActiveMax = add(Metric{
-		Name: "gpu.saturation.dram.active.max", Unit: "1", Stage: StageWindow,
-		Description: "Highest activity of the device memory interface.",
-		Source:      "maximum of gpu.dram.active",
-		OpenCost:    "dramActiveMax",
-	})
+	DRAMActiveMax = GPUDRAMActive.window(Max)
 	// SMActiveAvg is the mean streaming multiprocessor activity.
-	SMActiveAvg = add(Metric{
-		Name: "gpu.saturation.sm.active.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean activity of the streaming multiprocessors.",
-		Source:      "mean of gpu.sm.active",
-		OpenCost:    "smActiveAvg",
-	})
+	SMActiveAvg = GPUSMActive.window(Mean)
 	// SMOccupancyAvg is the mean streaming multiprocessor occupancy.
-	SMOccupancyAvg = add(Metric{
-		Name: "gpu.saturation.sm.occupancy.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean warp occupancy of the streaming multiprocessors.",
-		Source:      "mean of gpu.sm.occupancy",
-		OpenCost:    "smOccupancyAvg",
-	})
+	SMOccupancyAvg = GPUSMOccupancy.window(Mean)
 	// PCIeThroughputAvg is the mean PCIe transfer rate.
-	PCIeThroughputAvg = add(Metric{
-		Name: "gpu.saturation.pcie.throughput.avg", Unit: "By/s", Stage: StageWindow,
-		Description: "Mean bytes per second over PCIe in one direction.",
-		Source:      "mean of gpu.pcie.throughput",
-		OpenCost:    "pcieTxBytesAvg, pcieRxBytesAvg",
-		Attributes:  []string{IODirection},
-	})
+	PCIeThroughputAvg = GPUPCIeThroughput.window(Mean)
 	// NVLinkThroughputAvg is the mean NVLink transfer rate.
-	NVLinkThroughputAvg = add(Metric{
-		Name: "gpu.saturation.nvlink.throughput.avg", Unit: "By/s", Stage: StageWindow,
-		Description: "Mean bytes per second over NVLink in one direction.",
-		Source:      "mean of gpu.nvlink.throughput",
-		OpenCost:    "nvlinkTxBytesAvg, nvlinkRxBytesAvg",
-		Attributes:  []string{IODirection},
-	})
+	NVLinkThroughputAvg = GPUNVLinkThroughput.window(Mean)
 	// PCIeUtilizationAvg is the mean PCIe utilization.
-	PCIeUtilizationAvg = add(Metric{
-		Name: "gpu.saturation.pcie.utilization.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean PCIe throughput as a fraction of the link's capacity in that direction.",
-		Source:      "mean of gpu.pcie.utilization",
-		Attributes:  []string{IODirection},
-	})
+	PCIeUtilizationAvg = GPUPCIeUtilization.window(Mean)
 	// NVLinkUtilizationAvg is the mean NVLink utilization.
-	NVLinkUtilizationAvg = add(Metric{
-		Name: "gpu.saturation.nvlink.utilization.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean NVLink throughput as a fraction of the links' capacity in that direction.",
-		Source:      "mean of gpu.nvlink.utilization",
-		Attributes:  []string{IODirection},
-	})
+	NVLinkUtilizationAvg = GPUNVLinkUtilization.window(Mean)
 	// UtilizationAvg is the mean utilization: the U of USE.
-	UtilizationAvg = add(Metric{
-		Name: "gpu.utilization.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean utilization of the device.",
-		Source:      "mean of hw.gpu.utilization with hw.gpu.task general",
-		OpenCost:    "gpuUsageAverage",
-	})
+	UtilizationAvg = HwGPUUtilization.window(Mean)
 	// UtilizationMax is the highest utilization.
-	UtilizationMax = add(Metric{
-		Name: "gpu.utilization.max", Unit: "1", Stage: StageWindow,
-		Description: "Highest utilization of the device.",
-		Source:      "maximum of hw.gpu.utilization with hw.gpu.task general",
-	})
+	UtilizationMax = HwGPUUtilization.window(Max)
 	// WindowCoverage is the share of the window that was observed.
 	WindowCoverage = add(Metric{
 		Name: "gpu.window.coverage", Unit: "1", Stage: StageWindow,
