@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.uber.org/zap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -123,8 +123,10 @@ func look(md pmetric.Metrics) (seen content) {
 				name := m.Name()
 				s, ours := signal.Lookup(name)
 				switch {
-				case !ours && seen.raw == "" && dcgm.Owns(name):
-					seen.raw = name
+				case !ours && seen.raw == "":
+					if _, of := exporters.Lookup(name); of != nil {
+						seen.raw = name
+					}
 				case ours && s.Stage == signal.StageWindow:
 					seen.window = name
 					return seen

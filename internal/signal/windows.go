@@ -1,5 +1,7 @@
 package signal
 
+import "strings"
+
 // The functions of windows, as rules of gpu_window name them.
 const (
 	Mean         = "mean"
@@ -87,6 +89,13 @@ func (w *Window) readFrom(samples *Metric) {
 	if samples.Int {
 		w.Unit = "1" // of flags
 	}
+}
+
+// Reads reports whether the window reads samples with that value of their own attribute,
+// or part of its value: xid of xid_48.
+func (w *Window) Reads(part string) bool {
+	prefix, many := strings.CutSuffix(w.Only, "*")
+	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
 // window returns the metric that a function makes of the samples.

@@ -230,7 +230,7 @@ func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
 	for i := range 10_000 {
 		m := pcommon.NewMap()
 		m.PutStr("err_code", fmt.Sprint(i))
-		c.put(c.hash(m, rowKey{}), nil)
+		c.put(labelKey{labels: c.hash(m, rowKey{})}, nil)
 		require.LessOrEqual(t, len(c.recent), 100)
 	}
 }

@@ -3,7 +3,8 @@ package attribution
 import (
 	"slices"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -142,6 +143,6 @@ func labelStrategy(holders []Holder, sharing string, shared bool) string {
 // Exporter reports whether a container is called as the dcgm-exporter's own is, or is
 // none at all. Its processes are on every device, and it holds none.
 func Exporter(namespace, pod, container string) bool {
-	h := dcgm.Holder{Namespace: namespace, Pod: pod, Container: container}
-	return pod == "" || h.CalledExporter()
+	h := catalogue.Holder{Namespace: namespace, Pod: pod, Container: container}
+	return pod == "" || dcgm.CalledExporter(h)
 }
