@@ -22,6 +22,14 @@ type Window struct {
 	Only string
 	// Absent reads samples without that attribute as well.
 	Absent bool
+	// Label is what gpu_view's page calls it; * stands for the value of its own attribute.
+	// When it is empty the page shows the window in a way of its own, or not.
+	Label string
+	// Column is the head of its column of the page's table, empty where it has none, and
+	// Explain what people are told of the column. Steps are the values from which on it
+	// is coloured as saturation, without any it is coloured as utilization.
+	Column, Explain string
+	Steps           []float64
 }
 
 func mean(name, openCost, description string) Window {
@@ -57,6 +65,18 @@ func (w Window) only(value string) Window {
 // orNone reads samples without their own attribute as well.
 func (w Window) orNone() Window {
 	w.Absent = true
+	return w
+}
+
+// line gives the window a line of its own among the details of a device.
+func (w Window) line(label string) Window {
+	w.Label = label
+	return w
+}
+
+// column gives the window a column of its own.
+func (w Window) column(head, explain string, steps ...float64) Window {
+	w.Column, w.Explain, w.Steps = head, explain, steps
 	return w
 }
 

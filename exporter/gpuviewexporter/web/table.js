@@ -252,13 +252,12 @@ export function trace(n, value) {
 function number(model, d, c) {
   const v = c.value(d);
   if (Number.isNaN(v)) return {main: "", sub: "", missing: true, title: why(d, c.kindOf ? c.kindOf(d) : c.kind)};
-  return {main: c.main ? c.main(d) : c.format(v), sub: c.sub ? c.sub(d) : "", title: titles[c.id]?.(d) ?? "", aside: c.aside?.(d)};
+  return {main: c.main ? c.main(d) : c.format(v), sub: c.sub ? c.sub(d) : "", title: titles[c.id]?.(d) ?? (c.max ? highest(d, c.max) : ""), aside: c.aside?.(d)};
 }
 
 const titles = {
   utilization: (d) => highest(d, keys.utilizationMax),
   memory: (d) => highest(d, keys.memoryMax),
-  dram: (d) => highest(d, keys.dramMax),
   throttle: (d) => throttled(d).sampled ? "Share of samples: the exporter gives no exact counter of this reason." : "",
   xid: (d) => xidsNow(d).map((x) => `${xidToDo(d, x)}\n${d.xidText(x.code).meaning}`).join("\n"),
 };
