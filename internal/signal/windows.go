@@ -32,27 +32,7 @@ type Window struct {
 	Steps           []float64
 }
 
-func mean(name, openCost, description string) Window {
-	return newWindow(Mean, name, openCost, description)
-}
-
-func highest(name, openCost, description string) Window {
-	return newWindow(Max, name, openCost, description)
-}
-
-func share(name, openCost, description string) Window {
-	return newWindow(ShareAtLeast, name, openCost, description)
-}
-
-func increase(name, openCost, description string) Window {
-	return newWindow(Increase, name, openCost, description)
-}
-
-func timeRatio(name, openCost, description string) Window {
-	return newWindow(TimeRatio, name, openCost, description)
-}
-
-func newWindow(function, name, openCost, description string) Window {
+func window(function, name, openCost, description string) Window {
 	return Window{Metric: &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}, Function: function}
 }
 
@@ -106,8 +86,8 @@ func (w *Window) readFrom(samples *Metric) {
 		w.Source = "share of " + of + " >= memory_pressure_threshold"
 		w.Unit = "1"
 	}
-	if samples.Int {
-		w.Unit = "1" // of flags
+	if samples.Unit == "{state}" {
+		w.Unit = "1" // a share of flags
 	}
 }
 
@@ -118,8 +98,8 @@ func (w *Window) Reads(part string) bool {
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// window returns the metric that a function makes of the samples.
-func (m *Metric) window(function string) *Metric {
+// made returns the metric that a function makes of the samples.
+func (m *Metric) made(function string) *Metric {
 	for _, w := range m.Windows {
 		if w.Function == function {
 			return w.Metric
@@ -128,42 +108,29 @@ func (m *Metric) window(function string) *Metric {
 	panic("signal: no window of " + m.Name + " with " + function)
 }
 
-// The windows by name, and what every window says of itself.
+// The windows by name.
 var (
-	// ThrottleViolationRatio is the throttled share of the observed time by policy.
-	ThrottleViolationRatio = GPUClockThrottleTime.window(TimeRatio)
-	// ThrottleReasonRatio is the share of samples with a clock event reason set.
-	ThrottleReasonRatio = GPUClockEventActive.window(Mean)
-	// ThrottleTimeRatio is the exact share of the observed time by reason.
-	ThrottleTimeRatio = GPUClockEventTime.window(TimeRatio)
-	// MemoryUtilizationAvg is the mean memory occupancy.
-	MemoryUtilizationAvg = HwGPUMemoryUtilization.window(Mean)
-	// MemoryUtilizationMax is the highest memory occupancy.
-	MemoryUtilizationMax = HwGPUMemoryUtilization.window(Max)
-	// MemoryPressureRatio is the share of samples under memory pressure.
-	MemoryPressureRatio = HwGPUMemoryUtilization.window(ShareAtLeast)
-	// XIDErrors is the number of XID events.
-	XIDErrors = HwErrors.window(Increase)
-	// DRAMActiveAvg is the mean memory interface activity.
-	DRAMActiveAvg = GPUDRAMActive.window(Mean)
-	// DRAMActiveMax is the highest memory interface activity.
-	DRAMActiveMax = GPUDRAMActive.window(Max)
-	// SMActiveAvg is the mean streaming multiprocessor activity.
-	SMActiveAvg = GPUSMActive.window(Mean)
-	// SMOccupancyAvg is the mean streaming multiprocessor occupancy.
-	SMOccupancyAvg = GPUSMOccupancy.window(Mean)
-	// PCIeThroughputAvg is the mean PCIe transfer rate.
-	PCIeThroughputAvg = GPUPCIeThroughput.window(Mean)
-	// NVLinkThroughputAvg is the mean NVLink transfer rate.
-	NVLinkThroughputAvg = GPUNVLinkThroughput.window(Mean)
-	// PCIeUtilizationAvg is the mean PCIe utilization.
-	PCIeUtilizationAvg = GPUPCIeUtilization.window(Mean)
-	// NVLinkUtilizationAvg is the mean NVLink utilization.
-	NVLinkUtilizationAvg = GPUNVLinkUtilization.window(Mean)
-	// UtilizationAvg is the mean utilization: the U of USE.
-	UtilizationAvg = HwGPUUtilization.window(Mean)
-	// UtilizationMax is the highest utilization.
-	UtilizationMax = HwGPUUtilization.window(Max)
+	ThrottleViolationRatio = GPUClockThrottleTime.made(TimeRatio)
+	ThrottleReasonRatio    = GPUClockEventActive.made(Mean)
+	ThrottleTimeRatio      = GPUClockEventTime.made(TimeRatio)
+	MemoryUtilizationAvg   = HwGPUMemoryUtilization.made(Mean)
+	MemoryUtilizationMax   = HwGPUMemoryUtilization.made(Max)
+	MemoryPressureRatio    = HwGPUMemoryUtilization.made(ShareAtLeast)
+	XIDErrors              = HwErrors.made(Increase)
+	DRAMActiveAvg          = GPUDRAMActive.made(Mean)
+	DRAMActiveMax          = GPUDRAMActive.made(Max)
+	SMActiveAvg            = GPUSMActive.made(Mean)
+	SMOccupancyAvg         = GPUSMOccupancy.made(Mean)
+	PCIeThroughputAvg      = GPUPCIeThroughput.made(Mean)
+	NVLinkThroughputAvg    = GPUNVLinkThroughput.made(Mean)
+	PCIeUtilizationAvg     = GPUPCIeUtilization.made(Mean)
+	NVLinkUtilizationAvg   = GPUNVLinkUtilization.made(Mean)
+	UtilizationAvg         = HwGPUUtilization.made(Mean)
+	UtilizationMax         = HwGPUUtilization.made(Max)
+)
+
+// What every window says of itself.
+var (
 	// WindowCoverage is the share of the window that was observed.
 	WindowCoverage = add(Metric{
 		Name: "gpu.window.coverage", Unit: "1", Stage: StageWindow,

@@ -1,6 +1,8 @@
 package collect
 
 import (
+	"slices"
+
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -105,6 +107,26 @@ var asked = func() (values []nvml.FieldValue) {
 	}
 	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
 }()
+
+// ofSeveral are the metrics that are not made of one query or field.
+var ofSeveral = []*signal.Metric{
+	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
+	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
+}
+
+// DeviceMetrics are the metrics of boards and instances, in the order of the signal table.
+func DeviceMetrics() []*signal.Metric {
+	made := slices.Clone(ofSeveral)
+	for i := range numbers {
+		made = append(made, numbers[i].metric)
+	}
+	for i := range fields {
+		for _, o := range fields[i].outputs {
+			made = append(made, o.metric)
+		}
+	}
+	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return !slices.Contains(made, m) })
+}
 
 var directions = [...]struct {
 	query nvml.Query

@@ -10,6 +10,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
+// ProcessMetrics are the metrics that are made of lists of processes.
+func ProcessMetrics() []*signal.Metric {
+	return []*signal.Metric{signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization}
+}
+
 // listProcesses lists the processes of a board, each once on each instance, and
 // says of which devices all are known.
 func (r *reader) listProcesses(board nvml.Device, mig bool) {
