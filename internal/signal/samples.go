@@ -82,7 +82,7 @@ var (
 		Source:      "DRAM_ACTIVE",
 		Windows: []Window{
 			window(Mean, "gpu.saturation.dram.active.avg", "dramActiveAvg", "Mean activity of the device memory interface.").line("DRAM active, mean").
-				column("DRAM", "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", 0.4, 0.6, 0.75, 0.9),
+				column("DRAM", "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", 0.4, 0.6, 0.75, 0.9).always(),
 			window(Max, "gpu.saturation.dram.active.max", "dramActiveMax", "Highest activity of the device memory interface.").line("DRAM active, highest"),
 		},
 	})
@@ -93,7 +93,7 @@ var (
 		Source:      "SM_ACTIVE",
 		Windows: []Window{
 			window(Mean, "gpu.saturation.sm.active.avg", "smActiveAvg", "Mean activity of the streaming multiprocessors.").line("SM active").
-				column("SM", "SM activity: the share of cycles with at least one warp on an SM."),
+				column("SM", "SM activity: the share of cycles with at least one warp on an SM.").always(),
 		},
 	})
 	// GPUSMOccupancy is the ratio of resident warps to the maximum.
@@ -103,7 +103,7 @@ var (
 		Source:      "SM_OCCUPANCY",
 		Windows: []Window{
 			window(Mean, "gpu.saturation.sm.occupancy.avg", "smOccupancyAvg", "Mean warp occupancy of the streaming multiprocessors.").line("SM occupancy").
-				column("Occ.", "SM occupancy: resident warps as a share of the most that the SMs hold."),
+				column("Occ.", "SM occupancy: resident warps as a share of the most that the SMs hold.").always(),
 		},
 	})
 	// GPUEngineActive is the fraction of time any graphics or compute engine was active.

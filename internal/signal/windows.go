@@ -30,6 +30,9 @@ type Window struct {
 	// is coloured as saturation, without any it is coloured as utilization.
 	Column, Explain string
 	Steps           []float64
+	// Always shows the column although no device has a value; another one comes with the
+	// first.
+	Always bool
 }
 
 func window(function, name, openCost, description string) Window {
@@ -57,6 +60,12 @@ func (w Window) line(label string) Window {
 // column gives the window a column of its own.
 func (w Window) column(head, explain string, steps ...float64) Window {
 	w.Column, w.Explain, w.Steps = head, explain, steps
+	return w
+}
+
+// always shows the window's column also where no device has a value.
+func (w Window) always() Window {
+	w.Always = true
 	return w
 }
 

@@ -184,7 +184,7 @@ const formats = {"1": percent, "By/s": rate, "{error}": errors};
 const format = (w) => formats[w.unit] ?? ((v) => `${Number(v.toPrecision(3))} ${w.unit}`);
 const tableColumns = windows.filter((w) => w.column).map((w) => ({
   id: w.column.toLowerCase().replace(/[^a-z0-9]/g, ""), label: w.column, width: Math.max(52, 32 + 7 * w.column.length), scale: w.steps ? "s" : "u", steps: w.steps,
-  explain: w.explain, kind: w.metric, value: (d) => d.get(w.metric), format: format(w), max: w.max,
+  explain: w.explain, kind: w.metric, optional: !w.always, value: (d) => d.get(w.metric), format: format(w), max: w.max,
 }));
 const ways = {transmit: "sent", receive: "received"};
 // What has a column of its own kind below.

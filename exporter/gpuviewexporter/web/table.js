@@ -9,6 +9,9 @@ const headHeight = 38;
 const narrow = matchMedia("(max-width: 620px)");
 // Rows beyond the edges, so that scrolling does not show blanks.
 const margin = 6;
+// Rules that hide columns.
+const hidden = new CSSStyleSheet();
+document.adoptedStyleSheets.push(hidden);
 
 const element = (tag, className = "", text = "") => {
   const e = document.createElement(tag);
@@ -75,7 +78,7 @@ export class Table {
     const width = `${shown.reduce((sum, c) => sum + c.width, 0)}px`;
     if (this.grid.style.minWidth === width) return;
     this.grid.style.minWidth = width;
-    for (const c of columns) this.grid.classList.toggle(`no-${c.id}`, !shown.includes(c));
+    hidden.replaceSync(columns.filter((c) => !shown.includes(c)).map((c) => `#grid [data-column="${c.id}"] { display: none; }`).join("\n"));
   }
 
   space() {

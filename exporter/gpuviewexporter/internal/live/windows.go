@@ -16,11 +16,12 @@ type Window struct {
 	Unit   string `json:"unit"`
 	// Values are those of its own attribute.
 	Values []string `json:"values"`
-	// Label, Column, Explain and Steps are those of the table.
+	// Label, Column, Explain, Steps and Always are those of the table.
 	Label   string    `json:"label"`
 	Column  string    `json:"column"`
 	Explain string    `json:"explain"`
 	Steps   []float64 `json:"steps,omitempty"`
+	Always  bool      `json:"always"`
 	// First is the first window of the same samples.
 	First string `json:"first"`
 	// Max is the metric of the highest sample, empty where there is none.
@@ -43,7 +44,7 @@ func Windows() []byte {
 			}
 			out := Window{
 				Metric: w.Name, Unit: w.Unit, Values: []string{""}, First: samples.Windows[0].Name,
-				Label: w.Label, Column: w.Column, Explain: w.Explain, Steps: w.Steps,
+				Label: w.Label, Column: w.Column, Explain: w.Explain, Steps: w.Steps, Always: w.Always,
 			}
 			if len(w.Attributes) > 0 {
 				out.Values = signal.Values(w.Attributes[0])
