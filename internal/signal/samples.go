@@ -106,8 +106,6 @@ var (
 				column("Occ.", "SM occupancy: resident warps as a share of the most that the SMs hold.").always(),
 		},
 	})
-	// GPUMemoryBusy is the fraction of time in which memory was read or written.
-	GPUMemoryBusy = add(Metric{Name: "gpu.memory.busy", Unit: "1", Description: "Fraction of time in which the device memory was read or written.", Source: "MEM_COPY_UTIL", Windows: []Window{window(Mean, "gpu.saturation.memory.busy.avg", "", "Mean share of time in which the device memory was read or written.").line("Memory busy").column("Mem.", "Share of time in which memory was read or written.")}})
 	// GPUEngineActive is the fraction of time any graphics or compute engine was active.
 	GPUEngineActive = add(Metric{
 		Name: "gpu.engine.active", Unit: "1",

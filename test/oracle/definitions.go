@@ -111,7 +111,6 @@ func Definitions() []Definition {
 		Definition{signal.DRAMActiveMax, "", `max_over_time(clamp(DCGM_FI_PROF_DRAM_ACTIVE, 0, 1)[$window:$step])`},
 		Definition{signal.SMActiveAvg, "", `avg_over_time(clamp(DCGM_FI_PROF_SM_ACTIVE, 0, 1)[$window:$step])`},
 		Definition{signal.SMOccupancyAvg, "", `avg_over_time(clamp(DCGM_FI_PROF_SM_OCCUPANCY, 0, 1)[$window:$step])`},
-		Definition{signal.GPUMemoryBusy.Windows[0].Metric, "", `avg_over_time(clamp(DCGM_FI_DEV_MEM_COPY_UTIL / 100, 0, 1)[$window:$step])`},
 
 		Definition{signal.PCIeThroughputAvg, "transmit", `avg_over_time(DCGM_FI_PROF_PCIE_TX_BYTES[$window])`},
 		Definition{signal.PCIeThroughputAvg, "receive", `avg_over_time(DCGM_FI_PROF_PCIE_RX_BYTES[$window])`},
@@ -162,7 +161,6 @@ var (
 	instanceFields = []string{
 		"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
 		"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_DEV_XID_ERRORS",
-		"DCGM_FI_DEV_MEM_COPY_UTIL",
 	}
 	boardFields = []string{
 		"DCGM_FI_DEV_POWER_VIOLATION", "DCGM_FI_DEV_THERMAL_VIOLATION",

@@ -51,7 +51,6 @@ const (
 var groups = []catalogue.Group{
 	{Title: "Utilization", Fields: []catalogue.Field{
 		{Name: gpuUtil, Unit: percent, Scope: whole, Aliases: names("dcgm_gpu_utilization"), Rescaled: in(ratioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: underMIG, Gives: made(signal.HwGPUUtilization, signal.TaskGeneral, first(grEngine).or(gpuUtil)), Help: "GPU utilization (in %)."},
-		{Name: "DCGM_FI_DEV_MEM_COPY_UTIL", Unit: percent, Aliases: names("dcgm_mem_copy_utilization"), Rescaled: in(ratioOrPercent, "DCGM_FI_DEV_MEMORY_UTIL_RATIO"), Absent: underMIG, Gives: gives(signal.GPUMemoryBusy), Help: "Memory utilization (in %)."},
 		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: percent, Scope: board, Aliases: names("dcgm_enc_utilization"), Rescaled: in(ratioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: underMIG, Gives: gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
 		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: percent, Scope: board, Aliases: names("dcgm_dec_utilization"), Rescaled: in(ratioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: underMIG, Gives: gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
 	}},
