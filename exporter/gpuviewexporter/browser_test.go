@@ -366,7 +366,7 @@ func TestTheConsoleIsQuietAndNothingLeavesTheOrigin(t *testing.T) {
 		assert.True(t, ours, url)
 		seen = append(seen, path)
 	}
-	for _, path := range []string{"", "app.css", "app.js", "details.js", "dom.js", "model.js", "signals.js", "table.js", "api/devices", "events"} {
+	for _, path := range []string{"", "app.css", "app.js", "details.js", "dom.js", "model.js", "signals.js", "table.js", "windows.js", "api/devices", "events"} {
 		assert.Contains(t, seen, path, "requests are seen at all")
 	}
 }

@@ -40,6 +40,11 @@ func (e *viewExporter) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(web))
+	windows := live.Windows()
+	mux.HandleFunc("GET /windows.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+		_, _ = w.Write(windows)
+	})
 	mux.HandleFunc("GET /events", e.serveEvents)
 	turns := make(chan struct{}, answers)
 	few := func(next http.HandlerFunc) http.HandlerFunc { return fewAtATime(turns, turn, next) }

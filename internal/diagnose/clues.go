@@ -3,7 +3,8 @@ package diagnose
 import (
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // Age is the generation of exporters that a text looks like.
@@ -54,7 +55,7 @@ func (c *Clues) Label(name, value string) {
 		c.lowerHost = true
 	}
 	// An empty pod_uid stands beside a pod's name.
-	if value == "" && dcgm.LabelRole(name) == dcgm.RolePod {
+	if value == "" && dcgm.Exporter.Labels[name] == catalogue.RolePod {
 		c.emptyPod = true
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // Label is one label of a row, as exposed.
@@ -24,7 +25,7 @@ type Exposition struct {
 	series  map[string]bool
 	// targets are the pods that a relaying Prometheus scraped. Rows of devices
 	// that nobody holds carry them as if they were holders.
-	targets []dcgm.Holder
+	targets []catalogue.Holder
 	// typedCounter are rates that # TYPE calls counters, microseconds the fields
 	// whose # HELP says "(in us)".
 	typedCounter, microseconds []string
@@ -47,10 +48,10 @@ const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 // of its unit.
 type row struct {
 	device   *device
-	spelling dcgm.Spelling
+	spelling catalogue.Spelling
 	exposed  float64
 	// holder is the container that the row names, held says that it is a holder.
-	holder        dcgm.Holder
+	holder        catalogue.Holder
 	held, relayed bool
 }
 
@@ -71,15 +72,15 @@ type device struct {
 
 // Declare takes a HELP or TYPE line: keyword, metric name, and its text.
 func (e *Exposition) Declare(keyword, name, text string) {
-	sp, ok := dcgm.Lookup(name)
+	sp, ok := dcgm.Exporter.Lookup(name)
 	if !ok {
 		return
 	}
 	e.scrape.Declare(sp.Field.ID)
 	switch {
-	case keyword == "HELP" && sp.Unit == dcgm.Nanosecond && strings.Contains(text, "(in us)"):
+	case keyword == "HELP" && sp.Unit == catalogue.Nanosecond && strings.Contains(text, "(in us)"):
 		e.microseconds = add(e.microseconds, name)
-	case keyword == "TYPE" && text == "counter" && sp.Unit == dcgm.BytePerSecond:
+	case keyword == "TYPE" && text == "counter" && sp.Unit == catalogue.BytePerSecond:
 		e.typedCounter = add(e.typedCounter, name)
 	}
 }
@@ -97,11 +98,11 @@ func (e *Exposition) Rows() int { return e.seen.rows }
 
 // Add takes one row. Names that are not dcgm-exporter's are passed over.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
-	if !dcgm.Owns(name) {
+	if !dcgm.Exporter.Owns(name) {
 		return
 	}
 	e.seen.rows++
-	var text dcgm.Row
+	text := catalogue.NewRow(dcgm.Exporter)
 	var clues Clues
 	target, federated := "", false
 	for _, l := range labels {
@@ -113,35 +114,36 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		federated = federated || l.Name == "job" || l.Name == "instance"
 	}
 	e.scrape.Clues.Merge(clues)
-	sp, known := dcgm.Lookup(name)
+	sp, known := dcgm.Exporter.Lookup(name)
 	e.seen.memoryUtil = e.seen.memoryUtil || name == memoryUtilRatio
-	if !text.IsGPU() {
-		switch {
-		case text.Get(dcgm.RoleLink) == "" && text.Get(dcgm.RoleSwitch) == "" && text.Get(dcgm.RoleCPU) == "":
-			e.seen.withoutUUID++
-		case known:
+	switch _, refusal := dcgm.Exporter.Identify(text); refusal {
+	case catalogue.NoDevice:
+		e.seen.withoutUUID++
+		return
+	case catalogue.OtherEntity:
+		if known {
 			e.scrape.Declare(sp.Field.ID)
 		}
 		return
-	}
-	if !text.IsNVIDIA() {
+	case catalogue.OtherVendor:
 		e.seen.otherVendor++
 		return
+	case catalogue.Accepted:
 	}
 	if e.repeats(name, labels) {
 		e.seen.duplicates++
 	}
-	d := e.device(&text)
+	d := e.device(text)
 	if target != "" {
 		d.instanceLabels = add(d.instanceLabels, target)
 	}
-	e.noteHost(&text)
+	e.noteHost(text)
 	r := row{device: d, spelling: sp, exposed: value}
-	e.noteHolder(&r, &text, federated)
+	e.noteHolder(&r, text, federated)
 	if known {
 		e.seen.baseUnits = e.seen.baseUnits || sp.BaseUnits
 		e.rows = append(e.rows, r)
-		if code := xidCode(sp, value, text.Get(dcgm.RoleXID)); code > 0 && !slices.Contains(d.xids, code) {
+		if code := xidCode(sp, value, text.Get(catalogue.RoleXID)); code > 0 && !slices.Contains(d.xids, code) {
 			d.xids = append(d.xids, code)
 		}
 	}
@@ -167,23 +169,23 @@ func (e *Exposition) repeats(name string, labels []Label) bool {
 }
 
 // device returns the device that a row is about.
-func (e *Exposition) device(text *dcgm.Row) *device {
-	key := deviceKey{text.Get(dcgm.RoleHost), text.Get(dcgm.RoleUUID), text.Get(dcgm.RoleInstanceID)}
+func (e *Exposition) device(text *catalogue.Row) *device {
+	key := deviceKey{text.Get(catalogue.RoleHost), text.Get(catalogue.RoleUUID), text.Get(catalogue.RoleInstanceID)}
 	board := e.known(deviceKey{key.host, key.uuid, ""}, nil)
 	d := board
 	if key.instance != "" {
 		d = e.known(key, board)
-		if p := text.Get(dcgm.RoleInstanceProfile); p != "" {
+		if p := text.Get(catalogue.RoleInstanceProfile); p != "" {
 			d.profile = p
 		}
-	} else if text.Get(dcgm.RoleMIGUUID) != "" {
+	} else if text.Get(catalogue.RoleMIGUUID) != "" {
 		e.seen.boardDRA = true
 	}
 	for _, x := range []*device{d, board} {
-		if n := text.Get(dcgm.RoleDevice); n != "" {
+		if n := text.Get(catalogue.RoleDevice); n != "" {
 			x.name = n
 		}
-		if m := text.Get(dcgm.RoleModel); m != "" {
+		if m := text.Get(catalogue.RoleModel); m != "" {
 			x.Model = m
 		}
 	}
@@ -208,8 +210,8 @@ func (e *Exposition) known(key deviceKey, board *device) *device {
 	return d
 }
 
-func (e *Exposition) noteHost(text *dcgm.Row) {
-	switch host := text.Get(dcgm.RoleHost); {
+func (e *Exposition) noteHost(text *catalogue.Row) {
+	switch host := text.Get(catalogue.RoleHost); {
 	case host == "":
 		e.seen.noHost = true
 	case strings.Contains(host, "dcgm-exporter"):
@@ -221,9 +223,9 @@ func (e *Exposition) noteHost(text *dcgm.Row) {
 
 // noteHolder notes the container that the row names. An exporter itself never names its
 // own pod; of the labels of a Prometheus, by which a row is federated, the name tells.
-func (e *Exposition) noteHolder(r *row, text *dcgm.Row, federated bool) {
+func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
 	r.holder, r.held = text.Named()
-	if r.held && federated && r.holder.CalledExporter() {
+	if r.held && federated && dcgm.CalledExporter(r.holder) {
 		r.held, e.seen.ownPod = false, true
 	}
 	if r.relayed = text.Relayed(); r.relayed {
@@ -253,16 +255,16 @@ func (e *Exposition) settle() {
 }
 
 // scale tells what the ratio spellings mean, by everything in the exposition.
-func (e *Exposition) scale() dcgm.Scale {
-	settled := dcgm.ScaleUnknown
+func (e *Exposition) scale() catalogue.Scale {
+	settled := catalogue.ScaleUnknown
 	if e.seen.baseUnits {
-		settled = dcgm.ScaleRatio
+		settled = catalogue.ScaleRatio
 	}
 	for _, r := range e.rows {
-		if r.spelling.Unit != dcgm.RatioOrPercent {
+		if r.spelling.Unit != catalogue.RatioOrPercent {
 			continue
 		}
-		if s := dcgm.Settle(r.exposed); s == dcgm.ScalePercent || settled == dcgm.ScaleUnknown {
+		if s := catalogue.Settle(r.exposed); s == catalogue.ScalePercent || settled == catalogue.ScaleUnknown {
 			settled = s
 		}
 	}
@@ -270,12 +272,12 @@ func (e *Exposition) scale() dcgm.Scale {
 }
 
 // stateOf returns what an exposed value says.
-func stateOf(sp dcgm.Spelling, exposed float64, scale dcgm.Scale) State {
+func stateOf(sp catalogue.Spelling, exposed float64, scale catalogue.Scale) State {
 	v, verdict := sp.Unit.Value(exposed)
 	switch {
-	case verdict != dcgm.Valid, sp.Field.Kind == dcgm.Code && (v > dcgm.MaxXID || v != math.Trunc(v)):
+	case verdict != catalogue.Valid, sp.Field.Kind == catalogue.Code && (v > catalogue.MaxCode || v != math.Trunc(v)):
 		return Blank
-	case sp.Unit == dcgm.RatioOrPercent:
+	case sp.Unit == catalogue.RatioOrPercent:
 		if v, ok := scale.Apply(v); !ok {
 			return Ambiguous
 		} else if v == 0 {

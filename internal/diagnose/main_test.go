@@ -28,7 +28,7 @@ func expose(t *testing.T, rows ...string) *Exposition {
 	for _, r := range rows {
 		words := strings.Fields(r)
 		if words[0] == "HELP" || words[0] == "TYPE" {
-			e.Declare(words[0], field(words[1]), strings.Join(words[2:], " "))
+			e.Declare(words[0], named(words[1]), strings.Join(words[2:], " "))
 			continue
 		}
 		v, err := strconv.ParseFloat(words[1], 64)
@@ -45,12 +45,12 @@ func expose(t *testing.T, rows ...string) *Exposition {
 			}
 			labels = append(labels, Label{name, value})
 		}
-		e.Add(field(words[0]), labels, v)
+		e.Add(named(words[0]), labels, v)
 	}
 	return e
 }
 
-func field(name string) string {
+func named(name string) string {
 	switch {
 	case strings.HasPrefix(name, "DCGM_"), strings.HasPrefix(name, "other_"):
 		return name

@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // Report is what an Exposition tells a person. Its JSON form is for scripts.
@@ -145,7 +146,7 @@ func (d *device) id() string {
 
 // signal sums up what the devices give of one signal.
 func (e *Exposition) signal(i int, verdicts [][]Verdict) SignalReport {
-	s := &signals[i]
+	s := signals[i]
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Optional: s.Optional}
 	for _, m := range s.Feeds {
 		out.Feeds = append(out.Feeds, m.Name)
@@ -219,16 +220,10 @@ type Lines struct {
 	Lines []string `json:"lines"`
 }
 
-// companions are fields that go with another one when that is asked for.
-var companions = map[dcgm.ID][]dcgm.ID{
-	dcgm.FBUsed:        {dcgm.FBReserved},
-	dcgm.NVLinkCRCFlit: {dcgm.NVLinkCRCData},
-}
-
 // advice lists the csv lines and settings for what is missing.
 func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	out := Advice{CSV: []Lines{}, Newer: []Lines{}, Settings: []string{}}
-	asked := map[dcgm.ID]bool{}
+	asked := map[catalogue.ID]bool{}
 	var reasons [NumReasons]bool
 	profiling, since4 := false, false
 	for i := range signals {
@@ -251,15 +246,16 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 				if !asked[id] {
 					asked[id] = true
 					addLine(to, v.Signal, e.line(id))
-					profiling = profiling || isProfiling(id)
-					since4 = since4 || isSince4(id) || id == dcgm.ClocksEventReasons
+					f := catalogue.ByID(id)
+					profiling = profiling || f.Profiling
+					since4 = since4 || f.Absent&catalogue.OldExporters != 0 || id == clocksEventReasons
 				}
 			}
 		}
 	}
 	with := situation{
 		reasons: &reasons, lines: len(out.CSV)+len(out.Newer) > 0, profiling: profiling,
-		maybe3: e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[dcgm.FBReserved] == Unseen && since4,
+		maybe3: e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[fbReserved] == Unseen && since4,
 	}
 	for _, s := range settings {
 		if s.when(with) {
@@ -270,37 +266,35 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 }
 
 // line returns a field's line for an exporter of that age.
-func (e *Exposition) line(id dcgm.ID) string {
-	l := csv[id]
-	if id == dcgm.ClocksEventReasons && e.scrape.Clues.Age() == Before335 {
-		l.name = catalogue[id].Name // the name of DCGM 4.0 is unknown to it
+func (e *Exposition) line(id catalogue.ID) string {
+	f := catalogue.ByID(id)
+	if f.Listed != "" && e.scrape.Clues.Age() == Before335 {
+		return f.LineAs(f.Name) // the name of DCGM 4.0 is unknown to it
 	}
-	return l.String()
+	return f.Line()
 }
 
 // lines returns the fields that a csv has to name for a missing signal.
-func (e *Exposition) lines(v *Verdict) []dcgm.ID {
+func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.Reason {
 	case NotInCSV, Capacity, OldExporter:
 	case NoEvent:
 		// The row of the last error comes with the first one only.
 		if e.scrape.Clues.Age() >= Since483 {
-			return []dcgm.ID{dcgm.XIDCount, dcgm.XIDTotal}
+			return []catalogue.ID{xidCount, xidTotal}
 		}
-		return []dcgm.ID{dcgm.XIDCount}
+		return []catalogue.ID{xidCount}
 	default:
 		return nil
 	}
-	var out []dcgm.ID
+	var out []catalogue.ID
 	for _, id := range v.Missing {
 		if e.scrape.anywhere[id] >= Blank {
 			continue
 		}
 		out = append(out, id)
-		for _, c := range companions[id] {
-			if e.scrape.anywhere[c] == Unseen {
-				out = append(out, c)
-			}
+		if beside := catalogue.ByID(id).Beside; beside != "" && e.scrape.anywhere[field(beside)] == Unseen {
+			out = append(out, field(beside))
 		}
 	}
 	return out

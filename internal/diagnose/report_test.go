@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // lines returns the names of all csv lines that a report asks for.
@@ -149,22 +150,22 @@ func TestAReportIsCompleteWhenOnlyTheHardwareIsShortOfSomething(t *testing.T) {
 		t.Run(model, func(t *testing.T) {
 			labels := " UUID=GPU-1 pci_bus_id=0 Hostname=n modelName=" + model
 			rows := []string{"MEMORY_TEMP 0" + labels, "POWER_USAGE 3 pod=p namespace=ns" + labels}
-			without := func(unwanted func(dcgm.ID) bool) (out []string) {
+			without := func(unwanted func(*catalogue.Field) bool) (out []string) {
 				out = append(out, rows...)
-				for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
-					if l := csv[id]; l.name != "" && id != dcgm.MemoryTemp && !unwanted(id) {
-						out = append(out, l.name+" 1"+labels)
+				for _, f := range dcgm.Exporter.Fields() {
+					if name := f.ListedName(); name != "" && name != "DCGM_FI_DEV_MEMORY_TEMP" && !unwanted(f) {
+						out = append(out, name+" 1"+labels)
 					}
 				}
 				return out
 			}
-			r := expose(t, without(func(id dcgm.ID) bool {
-				return lacks&noNVLink != 0 && isNVLink(id) || lacks&noProfiling != 0 && isProfiling(id)
+			r := expose(t, without(func(f *catalogue.Field) bool {
+				return lacks&noNVLink != 0 && f.NVLink || lacks&noProfiling != 0 && f.Profiling
 			})...).Report()
 			assert.True(t, r.Complete(), "no memory sensor, no rows per process, and what the model lacks")
 			assert.Empty(t, r.TurnOn.CSV)
 			if lacks&noNVLink == 0 && lacks&noProfiling == 0 {
-				assert.False(t, expose(t, without(isNVLink)...).Report().Complete(), "a model that has NVLink")
+				assert.False(t, expose(t, without(func(f *catalogue.Field) bool { return f.NVLink })...).Report().Complete(), "a model that has NVLink")
 			}
 			assert.False(t, expose(t, rows...).Report().Complete())
 		})
@@ -271,7 +272,7 @@ func TestJSONHasListsWhereThereIsNothing(t *testing.T) {
 // Whatever is exposed, each device has exactly one verdict on each signal, a
 // missing signal has a reason, and a csv line asks for nothing that is there.
 func TestVerdictsAreWhole(t *testing.T) {
-	fields := dcgm.Fields()
+	fields := dcgm.Exporter.Fields()
 	rapid.Check(t, func(t *rapid.T) {
 		var e Exposition
 		for range rapid.IntRange(0, 40).Draw(t, "rows") {
@@ -296,7 +297,7 @@ func TestVerdictsAreWhole(t *testing.T) {
 		}
 		for _, l := range lines(r) {
 			assert.NotEmpty(t, l, "a line without a field")
-			if sp, ok := dcgm.Lookup("DCGM_FI_" + l); ok {
+			if sp, ok := dcgm.Exporter.Lookup("DCGM_FI_" + l); ok {
 				assert.Less(t, e.scrape.anywhere[sp.Field.ID], Blank, l)
 			}
 		}

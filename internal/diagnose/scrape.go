@@ -1,11 +1,11 @@
 package diagnose
 
 import (
+	"math"
 	"slices"
-	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // State is what one scrape shows of one field. Higher states tell more.
@@ -43,9 +43,9 @@ const (
 func (k Kind) String() string { return [...]string{"gpu", "mig_board", "mig_instance"}[k] }
 
 // states holds a State per field.
-type states [dcgm.NumFields]State
+type states [catalogue.MaxFields]State
 
-func (s *states) see(id dcgm.ID, st State) { s[id] = max(s[id], st) }
+func (s *states) see(id catalogue.ID, st State) { s[id] = max(s[id], st) }
 
 // Scrape is what one exporter showed at one time. The zero value is empty. All
 // rows have to be seen and models set before the first verdict is asked for.
@@ -60,7 +60,7 @@ type Scrape struct {
 	// kind, and processes the fields of which some pod has a row beside a device's
 	// own; both are made with the first verdict.
 	alike     map[likeness]*states
-	processes [dcgm.NumFields]bool
+	processes [catalogue.MaxFields]bool
 }
 
 // Device is a board or a MIG instance in a Scrape.
@@ -69,7 +69,7 @@ type Device struct {
 	Model string
 
 	scrape     *Scrape
-	known      dcgm.Model // of Model
+	known      catalogue.Model // of Model
 	parent     *Device
 	instances  []*Device
 	bare, with states // rows without a holder, and with one
@@ -87,10 +87,10 @@ func (s *Scrape) Device(parent *Device) *Device {
 }
 
 // Declare notes that HELP or TYPE name a field.
-func (s *Scrape) Declare(id dcgm.ID) { s.anywhere.see(id, Declared) }
+func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
 // See notes a row of the device. held says that the row names a holder.
-func (d *Device) See(id dcgm.ID, st State, held bool) {
+func (d *Device) See(id catalogue.ID, st State, held bool) {
 	d.scrape.anywhere.see(id, st)
 	if held {
 		d.with.see(id, st)
@@ -113,12 +113,12 @@ func (d *Device) Kind() Kind {
 
 // state returns what the scrape shows of a field of the device. A row without a
 // holder is the device's own; the board's fields stand on its instances' rows.
-func (d *Device) state(id dcgm.ID) State {
+func (d *Device) state(id catalogue.ID) State {
 	st := d.bare[id]
 	if st == Unseen {
 		st = d.with[id]
 	}
-	if st == Unseen && catalogue[id].Scope == dcgm.Board {
+	if st == Unseen && catalogue.ByID(id).Scope == catalogue.Board {
 		for _, in := range d.instances {
 			st = max(st, in.state(id))
 		}
@@ -147,37 +147,43 @@ func (s *Scrape) compare() {
 			best = &states{}
 			s.alike[d.likeness()] = best
 		}
-		for id := range dcgm.NumFields {
-			if catalogue[id] == nil {
-				continue // the zero ID is no field
-			}
-			best.see(id, d.state(id))
-			s.processes[id] = s.processes[id] || d.processRows(id)
+		for _, f := range dcgm.Exporter.Fields() {
+			best.see(f.ID, d.state(f.ID))
+			s.processes[f.ID] = s.processes[f.ID] || d.processRows(f.ID)
 		}
 	}
 }
 
 // shows reports whether the device has a value of the field that a signal can
 // be made of.
-func (d *Device) shows(id dcgm.ID) bool {
-	switch id {
-	case dcgm.MemoryTemp, dcgm.FBTotal:
+func (d *Device) shows(id catalogue.ID) bool {
+	f := catalogue.ByID(id)
+	switch {
+	case f.ZeroIsNone:
 		return d.state(id) == Positive
-	case dcgm.GPUUtil:
+	case f.Scope == catalogue.Whole:
 		return d.Kind() == GPU && d.state(id) >= Zero
 	}
 	return d.state(id) >= Zero
 }
 
-// showsAll reports whether the device shows a set of fields.
-func (d *Device) showsAll(set []dcgm.ID) bool {
-	for _, id := range set {
+// showsAll reports whether the device shows a set of fields that a signal can be made of,
+// as values of which only is known whether they are 0.
+func (d *Device) showsAll(s *Signal, set []catalogue.ID) bool {
+	values := make([]float64, len(set))
+	for i, id := range set {
 		if !d.shows(id) {
 			return false
 		}
+		if d.state(id) == Positive {
+			values[i] = 1
+		}
 	}
-	// A memory without any size is none.
-	return !slices.Contains(set, dcgm.FBFree) || d.state(dcgm.FBUsed) == Positive || d.state(dcgm.FBFree) == Positive
+	if s.Make == nil {
+		return true
+	}
+	_, ok := s.Make(values)
+	return ok
 }
 
 // Verdict says whether one device gives one signal.
@@ -193,7 +199,7 @@ type Verdict struct {
 	// Likely says that the scrape alone does not prove the reason.
 	Likely bool
 	// Missing are the fields that would turn the signal on.
-	Missing []dcgm.ID
+	Missing []catalogue.ID
 }
 
 // CanTurnOn reports whether the signal is missing for a reason that somebody can
@@ -207,32 +213,32 @@ func (d *Device) Verdicts() []Verdict {
 	d.scrape.compare()
 	d.known = dcgm.LookupModel(d.Model)
 	out := make([]Verdict, len(signals))
-	for i := range signals {
-		out[i] = d.verdict(&signals[i])
+	for i, s := range signals {
+		out[i] = d.verdict(s)
 	}
 	return out
 }
 
 func (d *Device) verdict(s *Signal) Verdict {
 	v := Verdict{Signal: s}
-	switch s.Metric {
-	case signal.GPUDeviceHolder:
+	switch s.By {
+	case catalogue.ByHolders:
 		d.judgeHolder(&v)
 		return v
-	case signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization:
+	case catalogue.ByProcesses:
 		d.judgeProcesses(&v)
 		return v
 	}
-	if d.Kind() == Instance && s.scope() == dcgm.Board {
+	if d.Kind() == Instance && s.scope() == catalogue.Board {
 		v.Elsewhere = true // its rows repeat the board's value
 		return v
 	}
-	if slices.ContainsFunc(s.Sources, d.showsAll) {
+	if slices.ContainsFunc(s.Sources, func(set []catalogue.ID) bool { return d.showsAll(s, set) }) {
 		v.Available = true
 		d.judgeCapacity(&v)
 		return v
 	}
-	if d.Kind() == Board && s.scope() == dcgm.Instance {
+	if d.Kind() == Board && s.scope() == catalogue.Instance {
 		v.Elsewhere = true
 		return v
 	}
@@ -253,12 +259,12 @@ func (r Reason) replaceable() bool {
 }
 
 // canBeListed reports whether there is a csv line for each of the fields.
-func canBeListed(ids []dcgm.ID) bool {
-	return !slices.ContainsFunc(ids, func(id dcgm.ID) bool { return csv[id].name == "" })
+func canBeListed(ids []catalogue.ID) bool {
+	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return catalogue.ByID(id).Help == "" })
 }
 
 // why says why a set of fields is not shown.
-func (d *Device) why(set []dcgm.ID) (missing []dcgm.ID, reason Reason, likely bool) {
+func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, reason Reason, likely bool) {
 	for _, id := range set {
 		if !d.shows(id) {
 			missing = append(missing, id)
@@ -273,33 +279,34 @@ func (d *Device) why(set []dcgm.ID) (missing []dcgm.ID, reason Reason, likely bo
 
 // whyField says why a field is not shown. What the row's value says comes first, then
 // what the hardware cannot do, then what the rest of the scrape suggests.
-func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
+func (d *Device) whyField(id catalogue.ID) (reason Reason, likely bool) {
 	s := d.scrape
+	f := catalogue.ByID(id)
 	state := d.state(id)
 	switch {
-	case d.Kind() != GPU && notUnderMIG(id):
+	case d.Kind() != GPU && f.Absent&catalogue.UnderMIG != 0:
 		return MIG, false
 	case state == Ambiguous:
 		return Unit, false
-	case state == Zero && id == dcgm.MemoryTemp:
+	case state == Zero && f.ZeroIsNone && f.Unit == catalogue.Celsius:
 		return Sensor, false
-	case d.known.Virtual && notInGuests(id):
+	case d.known.Virtual && f.Absent&catalogue.InGuests != 0:
 		return VGPU, true
-	case isNVLink(id) && d.known.WithoutNVLink:
+	case f.NVLink && d.known.WithoutNVLink:
 		return Link, true
-	case d.lacksCounter(id):
+	case d.lacksCounter(f):
 		return NoCounter, true
-	case isProfiling(id) && d.known.WithoutProfiling:
+	case f.Profiling && d.known.WithoutProfiling:
 		return Unprofiled, true
-	case isNVLink(id) && d.known.NVLinkByBridge && !d.linked():
+	case f.NVLink && d.known.NVLinkByBridge && !d.linked():
 		return Bridge, true
-	case state >= Blank && isProfiling(id) && s.profilingFails():
+	case state >= Blank && f.Profiling && s.profilingFails():
 		return NoProfiling, true
 	case state >= Blank:
 		return NoValue, false
-	case d.Kind() == Instance && isMemory(id) && s.Clues.branch() == branchWithoutInstanceMemory:
+	case d.Kind() == Instance && f.Unit == catalogue.MiB && s.Clues.branch() == branchWithoutInstanceMemory:
 		return Driver, true
-	case id == dcgm.XIDLast && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
+	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
 		return NoEvent, true // where no row is 0, each comes with its device's first error
 	case s.alike[d.likeness()][id] >= Zero:
 		return NoValue, true
@@ -307,13 +314,13 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 		return MIG, true
 	case s.anywhere[id] >= Blank:
 		return OthersOnly, true
-	case isProfiling(id) && s.profilingFails():
+	case f.Profiling && s.profilingFails():
 		return NoProfiling, true
 	case s.anywhere[id] == Declared:
 		return NoValue, true
-	case id == dcgm.XIDLast && s.Clues.Age() >= Since335:
+	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335:
 		return NoEvent, true
-	case isSince4(id) && s.Clues.Age() == Before335:
+	case f.Absent&catalogue.OldExporters != 0 && s.Clues.Age() == Before335:
 		return OldExporter, true
 	}
 	return NotInCSV, true
@@ -322,19 +329,15 @@ func (d *Device) whyField(id dcgm.ID) (reason Reason, likely bool) {
 // judgeCapacity makes a link's utilization missing while the link's capacity is
 // unknown.
 func (d *Device) judgeCapacity(v *Verdict) {
-	switch v.Signal.Metric {
-	case signal.GPUPCIeUtilization:
-		if d.shows(dcgm.PCIeMaxLinkGen) && d.shows(dcgm.PCIeMaxLinkWidth) || d.known.PCIe > 0 {
-			return
-		}
-		v.Missing = []dcgm.ID{dcgm.PCIeMaxLinkGen, dcgm.PCIeMaxLinkWidth}
-	case signal.GPUNVLinkUtilization:
-		if d.known.NVLink > 0 {
-			return
-		}
-	default:
+	sg := v.Signal
+	if sg.Capacity == nil || len(sg.Inputs) > 0 && !slices.ContainsFunc(sg.Inputs, func(id catalogue.ID) bool { return !d.shows(id) }) {
 		return
 	}
+	unknown := slices.Repeat([]float64{math.NaN()}, len(sg.Inputs))
+	if sg.Capacity(&d.known, unknown) > 0 {
+		return
+	}
+	v.Missing = sg.Inputs
 	v.Available, v.Reason = false, Capacity
 }
 
@@ -360,7 +363,7 @@ func (d *Device) judgeProcesses(v *Verdict) {
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
-	case d.Kind() == Instance && id == dcgm.GPUUtil:
+	case d.Kind() == Instance && catalogue.ByID(id).Scope == catalogue.Whole:
 		v.Reason = MIG
 	case !d.held && d.scrape.processes[id]:
 		v.Reason, v.Likely = Free, true
@@ -370,81 +373,37 @@ func (d *Device) judgeProcesses(v *Verdict) {
 }
 
 // processRows reports whether pods have rows of a field beside the device's own.
-func (d *Device) processRows(id dcgm.ID) bool { return d.bare[id] != Unseen && d.with[id] >= Zero }
+func (d *Device) processRows(id catalogue.ID) bool { return d.bare[id] != Unseen && d.with[id] >= Zero }
 
 // profilingFails reports whether the exporter lists profiling fields and has a value
 // of none of them.
 func (s *Scrape) profilingFails() bool {
 	listed := false
-	for id := dcgm.ID(1); id < dcgm.NumFields; id++ {
-		if !isProfiling(id) {
+	for _, f := range dcgm.Exporter.Fields() {
+		if !f.Profiling {
 			continue
 		}
-		if s.anywhere[id] >= Ambiguous {
+		if s.anywhere[f.ID] >= Ambiguous {
 			return false
 		}
-		listed = listed || s.anywhere[id] != Unseen
+		listed = listed || s.anywhere[f.ID] != Unseen
 	}
 	return listed
 }
 
-// isProfiling reports whether a field comes from DCGM's profiling module.
-func isProfiling(id dcgm.ID) bool { return strings.HasPrefix(catalogue[id].Name, "DCGM_FI_PROF_") }
-
-func isNVLink(id dcgm.ID) bool { return strings.Contains(catalogue[id].Name, "_NVLINK_") }
-
 // linked reports whether a board of the device's model shows that NVLink carried something
 // or failed. A zero may also be that of a link without a bridge.
 func (d *Device) linked() bool {
-	for id := range dcgm.NumFields {
-		if id > 0 && isNVLink(id) && d.scrape.alike[d.likeness()][id] == Positive {
+	for id := 1; id < catalogue.NumFields(); id++ {
+		if catalogue.ByID(catalogue.ID(id)).NVLink && d.scrape.alike[d.likeness()][id] == Positive {
 			return true
 		}
 	}
 	return false
 }
 
-// isSince4 reports whether exporters before 4.x do not know a field.
-func isSince4(id dcgm.ID) bool { return isEventTime(id) || isLinkCounter(id) }
-
-// isLinkCounter reports whether a field counts the errors of NVLink 4 or 5.
-func isLinkCounter(id dcgm.ID) bool {
-	return id >= dcgm.NVLinkLinkCRC && id <= dcgm.NVLinkRecoveryFailed
-}
-
 // lacksCounter reports whether a field counts the NVLink errors of another generation
 // than the model's. Where that is not known, none does.
-func (d *Device) lacksCounter(id dcgm.ID) bool {
-	of := 0
-	switch {
-	case id >= dcgm.NVLinkCRCFlit && id <= dcgm.NVLinkRecovery:
-		of = 3
-	case id >= dcgm.NVLinkLinkCRC && id <= dcgm.NVLinkLinkRecovery:
-		of = 4
-	case isLinkCounter(id):
-		of = 5
-	}
-	return of != 0 && d.known.NVLinkGeneration != 0 && of != d.known.NVLinkGeneration
-}
-
-func isMemory(id dcgm.ID) bool { return id >= dcgm.FBUsed && id <= dcgm.FBReserved }
-
-func isEventTime(id dcgm.ID) bool {
-	return id >= dcgm.EventTimeSWPowerCap && id <= dcgm.EventTimeHWPowerBrake
-}
-
-// notUnderMIG reports whether exporters leave a field out while MIG is on.
-func notUnderMIG(id dcgm.ID) bool {
-	return id == dcgm.GPUUtil || id == dcgm.EncUtil || id == dcgm.DecUtil
-}
-
-// notInGuests reports whether the guest of a virtual GPU lacks a field that the
-// same list gives on hardware.
-func notInGuests(id dcgm.ID) bool {
-	switch id {
-	case dcgm.GPUTemp, dcgm.PowerUsage, dcgm.EnergyConsumption, dcgm.PCIeReplay,
-		dcgm.RowRemapUncorrectable, dcgm.RowRemapCorrectable:
-		return true
-	}
-	return isProfiling(id) || isNVLink(id)
+func (d *Device) lacksCounter(f *catalogue.Field) bool {
+	return f.NVLinkGeneration != 0 && d.known.NVLinkGeneration != 0 && f.NVLinkGeneration != d.known.NVLinkGeneration
 }

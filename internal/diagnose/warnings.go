@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // Warning is something that makes numbers of the exporter easy to misread.
@@ -75,10 +76,10 @@ func (e *Exposition) warnings() []Warning {
 func (e *Exposition) copied() []*device {
 	type key struct {
 		device *device
-		field  dcgm.ID
+		field  catalogue.ID
 	}
 	type seen struct {
-		holder  dcgm.Holder
+		holder  catalogue.Holder
 		exposed float64
 	}
 	var out []*device
@@ -105,19 +106,18 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	utilized := map[*device]bool{}
 	scale := e.scale()
 	for _, r := range e.rows {
-		if r.spelling.Field.ID != dcgm.GPUUtil || r.held || stateOf(r.spelling, r.exposed, scale) != Positive {
+		if r.spelling.Field.ID != gpuUtil || r.held || stateOf(r.spelling, r.exposed, scale) != Positive {
 			continue
 		}
 		fraction, _ := r.spelling.Unit.Value(r.exposed)
-		if r.spelling.Unit == dcgm.RatioOrPercent {
+		if r.spelling.Unit == catalogue.RatioOrPercent {
 			fraction, _ = scale.Apply(r.exposed)
 		}
 		utilized[r.device] = fraction >= busy/100.0
 	}
-	activity := []dcgm.ID{dcgm.GREngineActive, dcgm.SMActive, dcgm.SMOccupancy, dcgm.DRAMActive, dcgm.PipeTensorActive}
 	for _, d := range e.order {
 		zeros, positive := 0, 0
-		for _, id := range activity {
+		for _, id := range activities {
 			switch d.state(id) {
 			case Zero:
 				zeros++
@@ -128,11 +128,17 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 		if utilized[d] && zeros > 0 && positive == 0 {
 			idle = append(idle, d)
 		}
-		if (utilized[d] || positive > 0) && d.state(dcgm.PCIeTXRate) == Zero && d.state(dcgm.PCIeRXRate) == Zero {
+		if (utilized[d] || positive > 0) && d.state(pcieTXRate) == Zero && d.state(pcieRXRate) == Zero {
 			pcie = append(pcie, d)
 		}
 	}
 	return idle, pcie
+}
+
+// activities are what profiling always shows of a GPU that works.
+var activities = []catalogue.ID{
+	field("DCGM_FI_PROF_GR_ENGINE_ACTIVE"), field("DCGM_FI_PROF_SM_ACTIVE"), field("DCGM_FI_PROF_SM_OCCUPANCY"),
+	field("DCGM_FI_PROF_DRAM_ACTIVE"), field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
 }
 
 // exposedTwice returns the boards that stand under two hosts or scrape targets.

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // XIDReport is one XID code that the exposition shows, with what NVIDIA's
@@ -24,15 +25,15 @@ type XIDReport struct {
 }
 
 // xidCode returns the code of a row that shows an XID, else 0.
-func xidCode(sp dcgm.Spelling, exposed float64, label string) int {
-	switch sp.Field.ID {
-	case dcgm.XIDLast:
-		if stateOf(sp, exposed, dcgm.ScaleUnknown) == Positive {
+func xidCode(sp catalogue.Spelling, exposed float64, label string) int {
+	switch sp.Field.Kind {
+	case catalogue.Code:
+		if stateOf(sp, exposed, catalogue.ScaleUnknown) == Positive {
 			return int(exposed)
 		}
-	case dcgm.XIDCount, dcgm.XIDTotal:
+	case catalogue.EventCount, catalogue.EventTotal:
 		code, err := strconv.Atoi(label)
-		if err == nil && code > 0 && code <= dcgm.MaxXID && stateOf(sp, exposed, dcgm.ScaleUnknown) == Positive {
+		if err == nil && code > 0 && code <= dcgm.MaxXID && stateOf(sp, exposed, catalogue.ScaleUnknown) == Positive {
 			return code
 		}
 	}

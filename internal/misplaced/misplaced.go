@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.uber.org/zap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -123,24 +123,20 @@ func look(md pmetric.Metrics) (seen content) {
 				name := m.Name()
 				s, ours := signal.Lookup(name)
 				switch {
-				case !ours && seen.raw == "" && dcgm.Owns(name):
-					seen.raw = name
+				case !ours && seen.raw == "":
+					if _, of := exporters.Lookup(name); of != nil {
+						seen.raw = name
+					}
 				case ours && s.Stage == signal.StageWindow:
 					seen.window = name
 					return seen
 				case ours && s.Stage == signal.StageSample && s != signal.GPUExporterUp:
 					seen.samples = true
-					seen.windowed = seen.windowed || windowed[s]
+					// Counters pass as they are too, of gauges none is left behind gpu_window.
+					seen.windowed = seen.windowed || len(s.Windows) > 0 && s.Kind == signal.Gauge
 				}
 			}
 		}
 	}
 	return seen
-}
-
-// windowed are metrics of samples that windows are made of, so that behind gpu_window none
-// is left. Each device has one of them at least.
-var windowed = map[*signal.Metric]bool{
-	signal.HwGPUMemoryUtilization: true, signal.HwGPUUtilization: true, signal.GPUClockEventActive: true,
-	signal.GPUSMActive: true, signal.GPUDRAMActive: true,
 }

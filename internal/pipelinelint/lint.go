@@ -197,28 +197,16 @@ func (l *linter) handOver(paths []path) {
 				l.say(s, instead+"Put %[2]s behind gpu_synthesizer.", between.id+" stands before gpu_synthesizer", between.id)
 			}
 		}
-		for i := range p[at+1:] {
-			behind := &p[at+1+i]
-			if advice := changes(behind, i == len(p)-at-2); advice != "" {
-				l.say(s, instead+advice, behind.id+" changes data, for which the collector puts a fan-out behind the receiver")
-				break
-			}
+		if end := p.end(); batches(end) {
+			l.say(s, instead+"Take sending_queue::batch out of %[2]s: gpu_window sends batches of max_batch_points.",
+				end.id+" batches, for which the collector puts a fan-out behind the receiver", end.id)
 		}
 	}
 }
 
-// changes returns what to do about a component that says that it changes data, empty for one
-// that does not.
-func changes(n *stage, last bool) (advice string) {
-	if last {
-		queue, _ := n.settings["sending_queue"].(map[string]any)
-		if queue["batch"] == nil {
-			return ""
-		}
-		return "Take sending_queue::batch out of " + n.id + ": gpu_window sends batches of max_batch_points."
-	}
-	if strings.HasPrefix(n.kind, "gpu_") || n.kind == "memory_limiter" || n.kind == "forward" {
-		return ""
-	}
-	return "Do without " + n.id + ", or without hand_over."
+// batches reports whether the queue of an exporter batches. Processors behind gpu_synthesizer
+// that change data do the same to hand_over, but are there for a reason.
+func batches(s *stage) bool {
+	queue, _ := s.settings["sending_queue"].(map[string]any)
+	return queue["batch"] != nil
 }

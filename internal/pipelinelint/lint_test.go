@@ -75,12 +75,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [filter/a, gpu_sy
 receivers: {dcgm: {hand_over: true}}
 exporters: {otlp: {sending_queue: {batch: {max_size: 1000}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: dcgm: hand_over does nothing: otlp changes data, for which the collector puts a fan-out behind the receiver, so that rows go out as metrics. Take sending_queue::batch out of otlp: gpu_window sends batches of max_batch_points.",
-		}},
-		"a processor behind keeps rows from being handed over": {`
-receivers: {dcgm: {hand_over: true}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window, filter], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: dcgm: hand_over does nothing: filter changes data, for which the collector puts a fan-out behind the receiver, so that rows go out as metrics. Do without filter, or without hand_over.",
+			"pipeline metrics: dcgm: hand_over does nothing: otlp batches, for which the collector puts a fan-out behind the receiver, so that rows go out as metrics. Take sending_queue::batch out of otlp: gpu_window sends batches of max_batch_points.",
 		}},
 		"a fork keeps rows from being handed over": {`
 receivers: {dcgm: {hand_over: true}}

@@ -234,6 +234,16 @@ func PointAttributes() []Attribute {
 	}
 }
 
+// Values returns all values of an attribute of data points, where they are few.
+func Values(key string) []string {
+	for _, a := range PointAttributes() {
+		if a.Key == key {
+			return a.Values
+		}
+	}
+	return nil
+}
+
 // DescriptiveAttributes lists the data point attributes that describe a device
 // without identifying a series: the last value wins and a value may appear
 // later without a new series being born.

@@ -2,8 +2,57 @@ package signal
 
 // Samples: what the synthesizer and the receivers make of one scrape. Source
 // names are canonical DCGM fields without their DCGM_FI_DEV_ or DCGM_FI_PROF_
-// prefix; the field catalogue holds their aliases.
+// prefix; the field catalogue holds their aliases. The order is that of the documentation
+// and of the windows.
 var (
+	// GPUClockThrottleTime is the time throttled by a policy.
+	GPUClockThrottleTime = add(Metric{
+		Name: "gpu.clock.throttle.time", Unit: "s", Kind: Counter,
+		Description: "Time for which the device was throttled by the policy named by gpu.clock.violation.",
+		Source:      "POWER_VIOLATION, THERMAL_VIOLATION, SYNC_BOOST_VIOLATION, BOARD_LIMIT_VIOLATION (nanoseconds)",
+		Attributes:  []string{ClockViolation},
+		Windows: []Window{
+			window(TimeRatio, "gpu.saturation.throttle.violation.ratio", "throttleViolationRatios", "Fraction of the observed time for which the device was throttled by the policy named by gpu.clock.violation."),
+		},
+	})
+	// GPUClockEventActive says whether a clock event reason holds right now.
+	GPUClockEventActive = add(Metric{
+		Name: "gpu.clock.event.active", Unit: "{state}", Int: true,
+		Description: "1 while the clocks are lowered for the reason named by gpu.clock.event.reason, else 0.",
+		Source:      "CLOCKS_EVENT_REASONS, one bit a reason",
+		Attributes:  []string{ClockEventReason},
+		Windows: []Window{
+			window(Mean, "gpu.saturation.throttle.reason.ratio", "throttleReasonRatios", "Fraction of the samples in which the clocks were lowered for the reason named by gpu.clock.event.reason."),
+		},
+	})
+	// GPUClockEventTime is the exact time spent with lowered clocks.
+	GPUClockEventTime = add(Metric{
+		Name: "gpu.clock.event.time", Unit: "s", Kind: Counter,
+		Description: "Time for which the clocks were lowered for the reason named by gpu.clock.event.reason.",
+		Source:      "CLOCKS_EVENT_REASON_*_NS",
+		Attributes:  []string{ClockEventReason},
+		Windows: []Window{
+			window(TimeRatio, "gpu.saturation.throttle.time.ratio", "", "Fraction of the observed time for which the clocks were lowered for the reason named by gpu.clock.event.reason, without sampling error."),
+		},
+	})
+	// GPUClockFrequency is the frequency of one clock.
+	GPUClockFrequency = add(Metric{
+		Name: "gpu.clock.frequency", Unit: "Hz",
+		Description: "Frequency of the clock named by gpu.clock.domain.",
+		Source:      "sm: SM_CLOCK; memory: MEM_CLOCK",
+		Attributes:  []string{ClockDomain},
+	})
+	// HwGPUMemoryUtilization is the occupancy of the memory that can be used.
+	HwGPUMemoryUtilization = add(Metric{
+		Name: "hw.gpu.memory.utilization", Unit: "1",
+		Description: "Fraction of the usable GPU memory that is in use, joined per sample.",
+		Source:      "FB_USED / (FB_USED + FB_FREE)",
+		Windows: []Window{
+			window(Mean, "gpu.saturation.memory.utilization.avg", "memoryUsedRatioAvg", "Mean of the per-sample memory occupancy.").line("Memory occupancy, mean"),
+			window(Max, "gpu.saturation.memory.utilization.max", "memoryUsedRatioMax", "Highest per-sample memory occupancy.").line("Memory occupancy, highest"),
+			window(ShareAtLeast, "gpu.saturation.memory.pressure.ratio", "memoryPressureRatio", "Fraction of the samples with a memory occupancy at or above the pressure threshold.").line("Memory pressure"),
+		},
+	})
 	// HwGPUMemoryUsage is the frame buffer memory in use.
 	HwGPUMemoryUsage = add(Metric{
 		Name: "hw.gpu.memory.usage", Unit: "By", Kind: UpDownCounter, Int: true,
@@ -16,11 +65,99 @@ var (
 		Description: "Size of the GPU memory.",
 		Source:      "FB_TOTAL, else FB_USED + FB_FREE (+ FB_RESERVED)",
 	})
-	// HwGPUMemoryUtilization is the occupancy of the memory that can be used.
-	HwGPUMemoryUtilization = add(Metric{
-		Name: "hw.gpu.memory.utilization", Unit: "1",
-		Description: "Fraction of the usable GPU memory that is in use, joined per sample.",
-		Source:      "FB_USED / (FB_USED + FB_FREE)",
+	// HwErrors counts errors of the device.
+	HwErrors = add(Metric{
+		Name: "hw.errors", Unit: "{error}", Kind: Counter, Int: true,
+		Description: "Errors of the device; one point 0 without error.type says that XID errors are watched and none has come.",
+		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
+		Attributes:  []string{ErrorType},
+		Windows: []Window{
+			window(Increase, "gpu.saturation.xid.errors", "xidErrorCount", "XID error events in the window, all codes summed; 0 when observed and none came.").only(ErrorTypeXIDPrefix + "*").orNone().line("XID errors"),
+		},
+	})
+	// GPUDRAMActive is the fraction of cycles the memory interface was active.
+	GPUDRAMActive = add(Metric{
+		Name: "gpu.dram.active", Unit: "1",
+		Description: "Fraction of cycles in which the device memory interface was sending or receiving.",
+		Source:      "DRAM_ACTIVE",
+		Windows: []Window{
+			window(Mean, "gpu.saturation.dram.active.avg", "dramActiveAvg", "Mean activity of the device memory interface.").line("DRAM active, mean").
+				column("DRAM", "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", 0.4, 0.6, 0.75, 0.9).always(),
+			window(Max, "gpu.saturation.dram.active.max", "dramActiveMax", "Highest activity of the device memory interface.").line("DRAM active, highest"),
+		},
+	})
+	// GPUSMActive is the fraction of cycles with at least one resident warp.
+	GPUSMActive = add(Metric{
+		Name: "gpu.sm.active", Unit: "1",
+		Description: "Fraction of cycles in which a streaming multiprocessor had at least one warp assigned, averaged over all of them.",
+		Source:      "SM_ACTIVE",
+		Windows: []Window{
+			window(Mean, "gpu.saturation.sm.active.avg", "smActiveAvg", "Mean activity of the streaming multiprocessors.").line("SM active").
+				column("SM", "SM activity: the share of cycles with at least one warp on an SM.").always(),
+		},
+	})
+	// GPUSMOccupancy is the ratio of resident warps to the maximum.
+	GPUSMOccupancy = add(Metric{
+		Name: "gpu.sm.occupancy", Unit: "1",
+		Description: "Resident warps as a fraction of the most that the streaming multiprocessors can hold.",
+		Source:      "SM_OCCUPANCY",
+		Windows: []Window{
+			window(Mean, "gpu.saturation.sm.occupancy.avg", "smOccupancyAvg", "Mean warp occupancy of the streaming multiprocessors.").line("SM occupancy").
+				column("Occ.", "SM occupancy: resident warps as a share of the most that the SMs hold.").always(),
+		},
+	})
+	// GPUEngineActive is the fraction of time any graphics or compute engine was active.
+	GPUEngineActive = add(Metric{
+		Name: "gpu.engine.active", Unit: "1",
+		Description: "Fraction of time in which the graphics or compute engine was active; of a MIG instance, relative to the instance.",
+		Source:      "GR_ENGINE_ACTIVE",
+	})
+	// GPUPipeActive is the fraction of cycles an execution pipe was active.
+	GPUPipeActive = add(Metric{
+		Name: "gpu.pipe.active", Unit: "1",
+		Description: "Fraction of cycles in which the execution pipe named by gpu.pipe was active.",
+		Source:      "PIPE_TENSOR_ACTIVE, PIPE_FP64_ACTIVE, PIPE_FP32_ACTIVE, PIPE_FP16_ACTIVE, PIPE_INT_ACTIVE, PIPE_TENSOR_IMMA_ACTIVE, PIPE_TENSOR_HMMA_ACTIVE, PIPE_TENSOR_DFMA_ACTIVE",
+		Attributes:  []string{Pipe},
+	})
+	// GPUPCIeThroughput is the PCIe transfer rate in one direction.
+	GPUPCIeThroughput = add(Metric{
+		Name: "gpu.pcie.throughput", Unit: "By/s",
+		Description: "Bytes per second over PCIe in one direction, headers included, seen from the GPU.",
+		Source:      "PROF_PCIE_TX_BYTES, PROF_PCIE_RX_BYTES (rates, whatever # TYPE says), else the rate of PROF_PCIE_*_BYTES_TOTAL",
+		Attributes:  []string{IODirection},
+		Windows: []Window{
+			window(Mean, "gpu.saturation.pcie.throughput.avg", "pcieTxBytesAvg, pcieRxBytesAvg", "Mean bytes per second over PCIe in one direction.").line("PCIe *"),
+		},
+	})
+	// GPUNVLinkThroughput is the NVLink transfer rate in one direction.
+	GPUNVLinkThroughput = add(Metric{
+		Name: "gpu.nvlink.throughput", Unit: "By/s",
+		Description: "Bytes per second over all NVLinks in one direction, seen from the GPU.",
+		Source:      "PROF_NVLINK_TX_BYTES, PROF_NVLINK_RX_BYTES (rates), else the rate of NVLINK_*_BYTES_TOTAL, else NVLINK_TX_BANDWIDTH_TOTAL, NVLINK_RX_BANDWIDTH_TOTAL; never NVLINK_BANDWIDTH_TOTAL, which is both directions in one",
+		Attributes:  []string{IODirection},
+		Windows: []Window{
+			window(Mean, "gpu.saturation.nvlink.throughput.avg", "nvlinkTxBytesAvg, nvlinkRxBytesAvg", "Mean bytes per second over NVLink in one direction.").line("NVLink *"),
+		},
+	})
+	// GPUPCIeUtilization is the PCIe rate as a fraction of the link's capacity.
+	GPUPCIeUtilization = add(Metric{
+		Name: "gpu.pcie.utilization", Unit: "1",
+		Description: "PCIe throughput as a fraction of the link's capacity in that direction; absent while the capacity is unknown.",
+		Source:      "throughput / capacity of PCIE_MAX_LINK_GEN x PCIE_MAX_LINK_WIDTH, else of the model",
+		Attributes:  []string{IODirection},
+		Windows: []Window{
+			window(Mean, "gpu.saturation.pcie.utilization.avg", "", "Mean PCIe throughput as a fraction of the link's capacity in that direction.").line("PCIe *, share of the link"),
+		},
+	})
+	// GPUNVLinkUtilization is the NVLink rate as a fraction of the links' capacity.
+	GPUNVLinkUtilization = add(Metric{
+		Name: "gpu.nvlink.utilization", Unit: "1",
+		Description: "NVLink throughput as a fraction of the links' capacity in that direction; absent while the capacity is unknown.",
+		Source:      "throughput / capacity of the model",
+		Attributes:  []string{IODirection},
+		Windows: []Window{
+			window(Mean, "gpu.saturation.nvlink.utilization.avg", "", "Mean NVLink throughput as a fraction of the links' capacity in that direction.").line("NVLink *, share of the link"),
+		},
 	})
 	// HwGPUUtilization is the fraction of time in which an engine was busy.
 	HwGPUUtilization = add(Metric{
@@ -28,6 +165,10 @@ var (
 		Description: "Fraction of time in which the engine named by hw.gpu.task was busy.",
 		Source:      "general: GR_ENGINE_ACTIVE, else GPU_UTIL (never on MIG); encoder: ENC_UTIL; decoder: DEC_UTIL",
 		Attributes:  []string{GPUTask},
+		Windows: []Window{
+			window(Mean, "gpu.utilization.avg", "gpuUsageAverage", "Mean utilization of the device.").only(TaskGeneral).line("Utilization, mean"),
+			window(Max, "gpu.utilization.max", "", "Highest utilization of the device.").only(TaskGeneral).line("Utilization, highest"),
+		},
 	})
 	// HwPower is the power draw of the board.
 	HwPower = add(Metric{
@@ -47,100 +188,6 @@ var (
 		Description: "Temperature at the sensor named by hw.sensor_location.",
 		Source:      "gpu: GPU_TEMP; memory: MEMORY_TEMP (0 is a board without the sensor)",
 		Attributes:  []string{SensorLocation},
-	})
-	// HwErrors counts errors of the device.
-	HwErrors = add(Metric{
-		Name: "hw.errors", Unit: "{error}", Kind: Counter, Int: true,
-		Description: "Errors of the device; one point 0 without error.type says that XID errors are watched and none has come.",
-		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
-		Attributes:  []string{ErrorType},
-	})
-	// GPUClockFrequency is the frequency of one clock.
-	GPUClockFrequency = add(Metric{
-		Name: "gpu.clock.frequency", Unit: "Hz",
-		Description: "Frequency of the clock named by gpu.clock.domain.",
-		Source:      "sm: SM_CLOCK; memory: MEM_CLOCK",
-		Attributes:  []string{ClockDomain},
-	})
-	// GPUClockEventActive says whether a clock event reason holds right now.
-	GPUClockEventActive = add(Metric{
-		Name: "gpu.clock.event.active", Unit: "{state}", Int: true,
-		Description: "1 while the clocks are lowered for the reason named by gpu.clock.event.reason, else 0.",
-		Source:      "CLOCKS_EVENT_REASONS, one bit a reason",
-		Attributes:  []string{ClockEventReason},
-	})
-	// GPUClockEventTime is the exact time spent with lowered clocks.
-	GPUClockEventTime = add(Metric{
-		Name: "gpu.clock.event.time", Unit: "s", Kind: Counter,
-		Description: "Time for which the clocks were lowered for the reason named by gpu.clock.event.reason.",
-		Source:      "CLOCKS_EVENT_REASON_*_NS",
-		Attributes:  []string{ClockEventReason},
-	})
-	// GPUClockThrottleTime is the time throttled by a policy.
-	GPUClockThrottleTime = add(Metric{
-		Name: "gpu.clock.throttle.time", Unit: "s", Kind: Counter,
-		Description: "Time for which the device was throttled by the policy named by gpu.clock.violation.",
-		Source:      "POWER_VIOLATION, THERMAL_VIOLATION, SYNC_BOOST_VIOLATION, BOARD_LIMIT_VIOLATION (nanoseconds)",
-		Attributes:  []string{ClockViolation},
-	})
-	// GPUEngineActive is the fraction of time any graphics or compute engine was active.
-	GPUEngineActive = add(Metric{
-		Name: "gpu.engine.active", Unit: "1",
-		Description: "Fraction of time in which the graphics or compute engine was active; of a MIG instance, relative to the instance.",
-		Source:      "GR_ENGINE_ACTIVE",
-	})
-	// GPUSMActive is the fraction of cycles with at least one resident warp.
-	GPUSMActive = add(Metric{
-		Name: "gpu.sm.active", Unit: "1",
-		Description: "Fraction of cycles in which a streaming multiprocessor had at least one warp assigned, averaged over all of them.",
-		Source:      "SM_ACTIVE",
-	})
-	// GPUSMOccupancy is the ratio of resident warps to the maximum.
-	GPUSMOccupancy = add(Metric{
-		Name: "gpu.sm.occupancy", Unit: "1",
-		Description: "Resident warps as a fraction of the most that the streaming multiprocessors can hold.",
-		Source:      "SM_OCCUPANCY",
-	})
-	// GPUDRAMActive is the fraction of cycles the memory interface was active.
-	GPUDRAMActive = add(Metric{
-		Name: "gpu.dram.active", Unit: "1",
-		Description: "Fraction of cycles in which the device memory interface was sending or receiving.",
-		Source:      "DRAM_ACTIVE",
-	})
-	// GPUPipeActive is the fraction of cycles an execution pipe was active.
-	GPUPipeActive = add(Metric{
-		Name: "gpu.pipe.active", Unit: "1",
-		Description: "Fraction of cycles in which the execution pipe named by gpu.pipe was active.",
-		Source:      "PIPE_TENSOR_ACTIVE, PIPE_FP64_ACTIVE, PIPE_FP32_ACTIVE, PIPE_FP16_ACTIVE, PIPE_INT_ACTIVE, PIPE_TENSOR_IMMA_ACTIVE, PIPE_TENSOR_HMMA_ACTIVE, PIPE_TENSOR_DFMA_ACTIVE",
-		Attributes:  []string{Pipe},
-	})
-	// GPUPCIeThroughput is the PCIe transfer rate in one direction.
-	GPUPCIeThroughput = add(Metric{
-		Name: "gpu.pcie.throughput", Unit: "By/s",
-		Description: "Bytes per second over PCIe in one direction, headers included, seen from the GPU.",
-		Source:      "PROF_PCIE_TX_BYTES, PROF_PCIE_RX_BYTES (rates, whatever # TYPE says), else the rate of PROF_PCIE_*_BYTES_TOTAL",
-		Attributes:  []string{IODirection},
-	})
-	// GPUNVLinkThroughput is the NVLink transfer rate in one direction.
-	GPUNVLinkThroughput = add(Metric{
-		Name: "gpu.nvlink.throughput", Unit: "By/s",
-		Description: "Bytes per second over all NVLinks in one direction, seen from the GPU.",
-		Source:      "PROF_NVLINK_TX_BYTES, PROF_NVLINK_RX_BYTES (rates), else the rate of NVLINK_*_BYTES_TOTAL, else NVLINK_TX_BANDWIDTH_TOTAL, NVLINK_RX_BANDWIDTH_TOTAL; never NVLINK_BANDWIDTH_TOTAL, which is both directions in one",
-		Attributes:  []string{IODirection},
-	})
-	// GPUPCIeUtilization is the PCIe rate as a fraction of the link's capacity.
-	GPUPCIeUtilization = add(Metric{
-		Name: "gpu.pcie.utilization", Unit: "1",
-		Description: "PCIe throughput as a fraction of the link's capacity in that direction; absent while the capacity is unknown.",
-		Source:      "throughput / capacity of PCIE_MAX_LINK_GEN x PCIE_MAX_LINK_WIDTH, else of the model",
-		Attributes:  []string{IODirection},
-	})
-	// GPUNVLinkUtilization is the NVLink rate as a fraction of the links' capacity.
-	GPUNVLinkUtilization = add(Metric{
-		Name: "gpu.nvlink.utilization", Unit: "1",
-		Description: "NVLink throughput as a fraction of the links' capacity in that direction; absent while the capacity is unknown.",
-		Source:      "throughput / capacity of the model",
-		Attributes:  []string{IODirection},
 	})
 	// GPUExporterUp says whether the last scrape succeeded.
 	GPUExporterUp = add(Metric{

@@ -60,6 +60,8 @@ type Metric struct {
 	// Attributes are the metric's own attribute keys: those that tell its
 	// series on one device apart.
 	Attributes []string
+	// Windows are the metrics that gpu_window makes of it.
+	Windows []Window
 }
 
 // Lookup returns the metric with that name.
@@ -79,12 +81,20 @@ var (
 	byName = map[string]*Metric{}
 )
 
-// add registers a metric at package initialisation.
+// add registers a metric, and the windows that are made of it, at package initialisation.
 func add(m Metric) *Metric {
+	register(&m)
+	for i := range m.Windows {
+		m.Windows[i].readFrom(&m)
+		register(m.Windows[i].Metric)
+	}
+	return &m
+}
+
+func register(m *Metric) {
 	if _, dup := byName[m.Name]; dup {
 		panic("signal: metric declared twice: " + m.Name)
 	}
-	all = append(all, &m)
-	byName[m.Name] = &m
-	return &m
+	all = append(all, m)
+	byName[m.Name] = m
 }

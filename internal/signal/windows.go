@@ -1,129 +1,145 @@
 package signal
 
-// Windows: what the window processor makes of the samples in one window.
+import "strings"
+
+// The functions of windows, as rules of gpu_window name them.
+const (
+	Mean         = "mean"
+	Max          = "max"
+	ShareAtLeast = "share_at_least"
+	Increase     = "increase"
+	TimeRatio    = "time_ratio"
+)
+
+// Window is a metric that gpu_window makes of the samples of another one in one window.
+type Window struct {
+	*Metric
+	// Function is how: one of those above. ShareAtLeast is of the threshold of memory
+	// pressure.
+	Function string
+	// Only is the value of the samples' own attribute that is read; with * at its end it is
+	// a prefix. When it is empty all values are, each as a series of its own.
+	Only string
+	// Absent reads samples without that attribute as well.
+	Absent bool
+	// Label is what gpu_view's page calls it; * stands for the value of its own attribute.
+	// When it is empty the page shows the window in a way of its own, or not.
+	Label string
+	// Column is the head of its column of the page's table, empty where it has none, and
+	// Explain what people are told of the column. Steps are the values from which on it
+	// is coloured as saturation, without any it is coloured as utilization.
+	Column, Explain string
+	Steps           []float64
+	// Always shows the column although no device has a value; another one comes with the
+	// first.
+	Always bool
+}
+
+func window(function, name, openCost, description string) Window {
+	return Window{Metric: &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}, Function: function}
+}
+
+// only reads the samples with one value of their own attribute.
+func (w Window) only(value string) Window {
+	w.Only = value
+	return w
+}
+
+// orNone reads samples without their own attribute as well.
+func (w Window) orNone() Window {
+	w.Absent = true
+	return w
+}
+
+// line gives the window a line of its own among the details of a device.
+func (w Window) line(label string) Window {
+	w.Label = label
+	return w
+}
+
+// column gives the window a column of its own.
+func (w Window) column(head, explain string, steps ...float64) Window {
+	w.Column, w.Explain, w.Steps = head, explain, steps
+	return w
+}
+
+// always shows the window's column also where no device has a value.
+func (w Window) always() Window {
+	w.Always = true
+	return w
+}
+
+// readFrom completes the window by what its samples have: the unit, the own attribute, and
+// what it says that it is made of.
+func (w *Window) readFrom(samples *Metric) {
+	of := samples.Name
+	if w.Only == "" {
+		w.Attributes = samples.Attributes
+	} else {
+		of += " with " + samples.Attributes[0] + " " + w.Only
+	}
+	w.Unit = samples.Unit
+	switch w.Function {
+	case Mean:
+		w.Source = "mean of " + of
+	case Max:
+		w.Source = "maximum of " + of
+	case Increase:
+		w.Source = "increase of " + of
+		w.Int = samples.Int
+		return
+	case TimeRatio:
+		w.Source = "increase of " + of + " / observed time"
+		w.Unit = "1"
+	case ShareAtLeast:
+		w.Source = "share of " + of + " >= memory_pressure_threshold"
+		w.Unit = "1"
+	}
+	if samples.Unit == "{state}" {
+		w.Unit = "1" // a share of flags
+	}
+}
+
+// Reads reports whether the window reads samples with that value of their own attribute,
+// or part of its value: xid of xid_48.
+func (w *Window) Reads(part string) bool {
+	prefix, many := strings.CutSuffix(w.Only, "*")
+	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
+}
+
+// made returns the metric that a function makes of the samples.
+func (m *Metric) made(function string) *Metric {
+	for _, w := range m.Windows {
+		if w.Function == function {
+			return w.Metric
+		}
+	}
+	panic("signal: no window of " + m.Name + " with " + function)
+}
+
+// The windows by name.
 var (
-	// ThrottleViolationRatio is the throttled share of the observed time by policy.
-	ThrottleViolationRatio = add(Metric{
-		Name: "gpu.saturation.throttle.violation.ratio", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the observed time for which the device was throttled by the policy named by gpu.clock.violation.",
-		Source:      "increase of gpu.clock.throttle.time / observed time",
-		OpenCost:    "throttleViolationRatios",
-		Attributes:  []string{ClockViolation},
-	})
-	// ThrottleReasonRatio is the share of samples with a clock event reason set.
-	ThrottleReasonRatio = add(Metric{
-		Name: "gpu.saturation.throttle.reason.ratio", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the samples in which the clocks were lowered for the reason named by gpu.clock.event.reason.",
-		Source:      "mean of gpu.clock.event.active",
-		OpenCost:    "throttleReasonRatios",
-		Attributes:  []string{ClockEventReason},
-	})
-	// ThrottleTimeRatio is the exact share of the observed time by reason.
-	ThrottleTimeRatio = add(Metric{
-		Name: "gpu.saturation.throttle.time.ratio", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the observed time for which the clocks were lowered for the reason named by gpu.clock.event.reason, without sampling error.",
-		Source:      "increase of gpu.clock.event.time / observed time",
-		Attributes:  []string{ClockEventReason},
-	})
-	// MemoryUtilizationAvg is the mean memory occupancy.
-	MemoryUtilizationAvg = add(Metric{
-		Name: "gpu.saturation.memory.utilization.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean of the per-sample memory occupancy.",
-		Source:      "mean of hw.gpu.memory.utilization",
-		OpenCost:    "memoryUsedRatioAvg",
-	})
-	// MemoryUtilizationMax is the highest memory occupancy.
-	MemoryUtilizationMax = add(Metric{
-		Name: "gpu.saturation.memory.utilization.max", Unit: "1", Stage: StageWindow,
-		Description: "Highest per-sample memory occupancy.",
-		Source:      "maximum of hw.gpu.memory.utilization",
-		OpenCost:    "memoryUsedRatioMax",
-	})
-	// MemoryPressureRatio is the share of samples under memory pressure.
-	MemoryPressureRatio = add(Metric{
-		Name: "gpu.saturation.memory.pressure.ratio", Unit: "1", Stage: StageWindow,
-		Description: "Fraction of the samples with a memory occupancy at or above the pressure threshold.",
-		Source:      "share of hw.gpu.memory.utilization >= memory_pressure_threshold",
-		OpenCost:    "memoryPressureRatio",
-	})
-	// XIDErrors is the number of XID events.
-	XIDErrors = add(Metric{
-		Name: "gpu.saturation.xid.errors", Unit: "{error}", Int: true, Stage: StageWindow,
-		Description: "XID error events in the window, all codes summed; 0 when observed and none came.",
-		Source:      "increase of hw.errors with error.type xid_*",
-		OpenCost:    "xidErrorCount",
-	})
-	// DRAMActiveAvg is the mean memory interface activity.
-	DRAMActiveAvg = add(Metric{
-		Name: "gpu.saturation.dram.active.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean activity of the device memory interface.",
-		Source:      "mean of gpu.dram.active",
-		OpenCost:    "dramActiveAvg",
-	})
-	// DRAMActiveMax is the highest memory interface activity.
-	DRAMActiveMax = add(Metric{
-		Name: "gpu.saturation.dram.active.max", Unit: "1", Stage: StageWindow,
-		Description: "Highest activity of the device memory interface.",
-		Source:      "maximum of gpu.dram.active",
-		OpenCost:    "dramActiveMax",
-	})
-	// SMActiveAvg is the mean streaming multiprocessor activity.
-	SMActiveAvg = add(Metric{
-		Name: "gpu.saturation.sm.active.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean activity of the streaming multiprocessors.",
-		Source:      "mean of gpu.sm.active",
-		OpenCost:    "smActiveAvg",
-	})
-	// SMOccupancyAvg is the mean streaming multiprocessor occupancy.
-	SMOccupancyAvg = add(Metric{
-		Name: "gpu.saturation.sm.occupancy.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean warp occupancy of the streaming multiprocessors.",
-		Source:      "mean of gpu.sm.occupancy",
-		OpenCost:    "smOccupancyAvg",
-	})
-	// PCIeThroughputAvg is the mean PCIe transfer rate.
-	PCIeThroughputAvg = add(Metric{
-		Name: "gpu.saturation.pcie.throughput.avg", Unit: "By/s", Stage: StageWindow,
-		Description: "Mean bytes per second over PCIe in one direction.",
-		Source:      "mean of gpu.pcie.throughput",
-		OpenCost:    "pcieTxBytesAvg, pcieRxBytesAvg",
-		Attributes:  []string{IODirection},
-	})
-	// NVLinkThroughputAvg is the mean NVLink transfer rate.
-	NVLinkThroughputAvg = add(Metric{
-		Name: "gpu.saturation.nvlink.throughput.avg", Unit: "By/s", Stage: StageWindow,
-		Description: "Mean bytes per second over NVLink in one direction.",
-		Source:      "mean of gpu.nvlink.throughput",
-		OpenCost:    "nvlinkTxBytesAvg, nvlinkRxBytesAvg",
-		Attributes:  []string{IODirection},
-	})
-	// PCIeUtilizationAvg is the mean PCIe utilization.
-	PCIeUtilizationAvg = add(Metric{
-		Name: "gpu.saturation.pcie.utilization.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean PCIe throughput as a fraction of the link's capacity in that direction.",
-		Source:      "mean of gpu.pcie.utilization",
-		Attributes:  []string{IODirection},
-	})
-	// NVLinkUtilizationAvg is the mean NVLink utilization.
-	NVLinkUtilizationAvg = add(Metric{
-		Name: "gpu.saturation.nvlink.utilization.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean NVLink throughput as a fraction of the links' capacity in that direction.",
-		Source:      "mean of gpu.nvlink.utilization",
-		Attributes:  []string{IODirection},
-	})
-	// UtilizationAvg is the mean utilization: the U of USE.
-	UtilizationAvg = add(Metric{
-		Name: "gpu.utilization.avg", Unit: "1", Stage: StageWindow,
-		Description: "Mean utilization of the device.",
-		Source:      "mean of hw.gpu.utilization with hw.gpu.task general",
-		OpenCost:    "gpuUsageAverage",
-	})
-	// UtilizationMax is the highest utilization.
-	UtilizationMax = add(Metric{
-		Name: "gpu.utilization.max", Unit: "1", Stage: StageWindow,
-		Description: "Highest utilization of the device.",
-		Source:      "maximum of hw.gpu.utilization with hw.gpu.task general",
-	})
+	ThrottleViolationRatio = GPUClockThrottleTime.made(TimeRatio)
+	ThrottleReasonRatio    = GPUClockEventActive.made(Mean)
+	ThrottleTimeRatio      = GPUClockEventTime.made(TimeRatio)
+	MemoryUtilizationAvg   = HwGPUMemoryUtilization.made(Mean)
+	MemoryUtilizationMax   = HwGPUMemoryUtilization.made(Max)
+	MemoryPressureRatio    = HwGPUMemoryUtilization.made(ShareAtLeast)
+	XIDErrors              = HwErrors.made(Increase)
+	DRAMActiveAvg          = GPUDRAMActive.made(Mean)
+	DRAMActiveMax          = GPUDRAMActive.made(Max)
+	SMActiveAvg            = GPUSMActive.made(Mean)
+	SMOccupancyAvg         = GPUSMOccupancy.made(Mean)
+	PCIeThroughputAvg      = GPUPCIeThroughput.made(Mean)
+	NVLinkThroughputAvg    = GPUNVLinkThroughput.made(Mean)
+	PCIeUtilizationAvg     = GPUPCIeUtilization.made(Mean)
+	NVLinkUtilizationAvg   = GPUNVLinkUtilization.made(Mean)
+	UtilizationAvg         = HwGPUUtilization.made(Mean)
+	UtilizationMax         = HwGPUUtilization.made(Max)
+)
+
+// What every window says of itself.
+var (
 	// WindowCoverage is the share of the window that was observed.
 	WindowCoverage = add(Metric{
 		Name: "gpu.window.coverage", Unit: "1", Stage: StageWindow,

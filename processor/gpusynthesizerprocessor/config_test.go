@@ -31,7 +31,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"max_devices", func(c *Config) { c.MaxDevices = 0 }, "max_devices is 0: must be between 1 and 10000000"},
 		{
 			"unknown metric", func(c *Config) { c.Metrics = base.Metrics{"hw.pwoer": {}} },
-			`metrics has the key "hw.pwoer": must be one of gpu.signal.available, hw.gpu.memory.usage,`,
+			`metrics has the key "hw.pwoer": must be one of gpu.signal.available, gpu.clock.throttle.time,`,
 		},
 		{
 			"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{signal.GPUExporterUp.Name: {}} },

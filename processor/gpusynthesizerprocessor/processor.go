@@ -17,8 +17,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -136,11 +137,11 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 		rm.ScopeMetrics().RemoveIf(func(sm pmetric.ScopeMetrics) bool {
 			ready := sm.Scope().Name() == signal.ScopeNVML
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
-				spelling, ok := dcgm.Lookup(m.Name())
+				spelling, of := exporters.Lookup(m.Name())
 				switch {
-				case ok:
-					p.read(&in, spelling, m)
-				case dcgm.Owns(m.Name()):
+				case spelling.Field != nil:
+					p.read(&in, of, spelling, m)
+				case of != nil:
 					unknown += int64(points.Of(m).Len())
 				case ready:
 					return p.readReady(&in, m)
@@ -209,7 +210,8 @@ type input struct {
 	resource pcommon.Resource
 	hashed   bool
 	hash     rowKey
-	row      *synth.Row // of points without attributes
+	row      *synth.Row // of points without attributes, and whose labels it has
+	of       *catalogue.Exporter
 	source   *synth.Source
 	// values and ends count points with a value and stale markers.
 	values, ends int
@@ -223,7 +225,7 @@ func (in *input) end(core *synth.Synthesizer) {
 }
 
 // read hands the points of a known field to the core.
-func (p *gpuSynthesizer) read(in *input, spelling dcgm.Spelling, m pmetric.Metric) {
+func (p *gpuSynthesizer) read(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
 		dp := dps.At(i)
@@ -244,32 +246,32 @@ func (p *gpuSynthesizer) read(in *input, spelling dcgm.Spelling, m pmetric.Metri
 			continue
 		}
 		in.values++
-		p.core.Add(p.row(in, dp.Attributes()), in.source, spelling, int64(dp.Timestamp()), v)
+		p.core.Add(p.row(in, of, dp.Attributes()), in.source, spelling, int64(dp.Timestamp()), v)
 	}
 }
 
 // row returns what the labels of a point say. They stand on the point, on the
 // Resource, or on both.
-func (p *gpuSynthesizer) row(in *input, attrs pcommon.Map) *synth.Row {
-	if attrs.Len() == 0 && in.row != nil {
+func (p *gpuSynthesizer) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synth.Row {
+	if attrs.Len() == 0 && in.row != nil && in.of == of {
 		return in.row
 	}
 	if !in.hashed {
 		in.hash = p.rows.hash(in.resource.Attributes(), rowKey{})
 		in.hashed = true
 	}
-	key := in.hash
+	key := labelKey{in.hash, of}
 	if attrs.Len() > 0 {
-		key = p.rows.hash(attrs, in.hash)
+		key.labels = p.rows.hash(attrs, in.hash)
 	}
 	p.forget()
 	row, ok := p.rows.Get(key)
 	if !ok {
-		row = p.newRow(in.resource.Attributes(), attrs)
+		row = p.newRow(of, in.resource.Attributes(), attrs)
 		p.rows.Put(key, row)
 	}
 	if attrs.Len() == 0 {
-		in.row = row
+		in.row, in.of = row, of
 	}
 	return row
 }
@@ -284,15 +286,15 @@ func (p *gpuSynthesizer) forget() {
 }
 
 // newRow reads labels. Those of the point go before those of the Resource.
-func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
-	var labels dcgm.Row
+func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map) *synth.Row {
+	labels := catalogue.NewRow(of)
 	var clues diagnose.Clues
 	federated := false
 	diagnosing := p.cfg.enabled(signal.GPUSignalAvailable)
 	for _, m := range []pcommon.Map{attrs, resource} {
 		for k, v := range m.All() {
 			// Labels outlive the batch, whose strings may be part of a larger text.
-			if dcgm.LabelRole(k) != dcgm.NoRole {
+			if of.Labels[k] != catalogue.NoRole {
 				labels.Set(k, strings.Clone(v.AsString()))
 			}
 			federated = federated || k == "job" || k == "instance"
@@ -301,7 +303,7 @@ func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 			}
 		}
 	}
-	place := synth.Place{Host: labels.Get(dcgm.RoleHost), Node: text(resource, signal.K8sNodeName)}
+	place := synth.Place{Host: labels.Get(catalogue.RoleHost), Node: text(resource, signal.K8sNodeName)}
 	if place.Host == "" {
 		place.Host = text(resource, signal.HostName)
 	}
@@ -311,8 +313,8 @@ func (p *gpuSynthesizer) newRow(resource, attrs pcommon.Map) *synth.Row {
 	if place.Node == "" {
 		place.Node = place.Host
 	}
-	target := dcgm.Holder{Namespace: text(resource, signal.K8sNamespaceName), Pod: text(resource, signal.K8sPodName)}
-	row := p.core.Row(&labels, place, target, federated)
+	target := catalogue.Holder{Namespace: text(resource, signal.K8sNamespaceName), Pod: text(resource, signal.K8sPodName)}
+	row := p.core.Row(labels, place, target, federated)
 	row.Clues = clues
 	return row
 }
@@ -372,16 +374,22 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 // prepare two label sets with one key.
 type rowKey [2]uint64
 
+// labelKey is labels as one exporter means them.
+type labelKey struct {
+	labels rowKey
+	of     *catalogue.Exporter
+}
+
 // rowCache remembers what label sets say: they repeat from scrape to scrape.
 type rowCache struct {
-	*base.Recent[rowKey, *synth.Row]
+	*base.Recent[labelKey, *synth.Row]
 	seeds [2]maphash.Seed
 	buf   []byte
 }
 
 func newRowCache(limit int) rowCache {
 	return rowCache{
-		Recent: base.NewRecent[rowKey, *synth.Row](limit),
+		Recent: base.NewRecent[labelKey, *synth.Row](limit),
 		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
@@ -13,21 +14,21 @@ import (
 // setRow is what is known of a label set of an exporter.
 type setRow struct {
 	row    *synth.Row
-	target string // empty where the labels tell none
+	of     *catalogue.Exporter // whose labels row has
+	target string              // empty where the labels tell none
 	// fields are those of the set's samples in the last scrape: they repeat in their order.
 	fields []exposedField
 }
 
-// exposedField is what a metric of an exporter is to the catalogue.
+// exposedField is what a metric is to the catalogue.
 type exposedField struct {
 	metric   *exposition.Metric
-	spelling dcgm.Spelling
-	known    bool // a field of the catalogue
-	owned    bool // one of DCGM's names
+	spelling catalogue.Spelling  // of a field of the catalogue
+	of       *catalogue.Exporter // nil where the name is no exporter's
 }
 
 // take takes rows that a receiver handed over, and adds those that are none of ours to the
-// batch. It returns how many have names of DCGM's that the catalogue does not know.
+// batch. It returns how many have names of exporters that the catalogue does not know.
 func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown int64) {
 	foreign := false
 	for _, set := range rows.Sets {
@@ -41,13 +42,12 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 			f := &e.fields[i]
 			if f.metric != s.Metric {
 				*f = exposedField{metric: s.Metric}
-				f.spelling, f.known = dcgm.Lookup(s.Metric.Name)
-				f.owned = f.known || dcgm.Owns(s.Metric.Name)
+				f.spelling, f.of = exporters.Lookup(s.Metric.Name)
 			}
 			switch {
-			case f.known:
-				p.core.Add(e.row, source, f.spelling, int64(rows.Time), s.Value)
-			case f.owned:
+			case f.spelling.Field != nil:
+				p.core.Add(p.setRow(e, rows, set, f.of), source, f.spelling, int64(rows.Time), s.Value)
+			case f.of != nil:
 				unknown++
 			default:
 				foreign = true
@@ -61,8 +61,8 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 }
 
 func isOurs(name string) bool {
-	_, known := dcgm.Lookup(name)
-	return known || dcgm.Owns(name)
+	_, of := exporters.Lookup(name)
+	return of != nil
 }
 
 // set returns what is known of a label set.
@@ -70,9 +70,16 @@ func (p *gpuSynthesizer) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *set
 	p.forget()
 	e, ok := p.sets.Get(set)
 	if !ok {
-		resource := rows.Resource(set)
-		e = &setRow{row: p.newRow(resource, pcommon.NewMap()), target: targetOf(resource)}
+		e = &setRow{target: targetOf(rows.Resource(set))}
 		p.sets.Put(set, e)
 	}
 	return e
+}
+
+// setRow returns what a label set says where it is an exporter's.
+func (p *gpuSynthesizer) setRow(e *setRow, rows *pdatagpu.Rows, set *exposition.LabelSet, of *catalogue.Exporter) *synth.Row {
+	if e.of != of {
+		e.row, e.of = p.newRow(of, rows.Resource(set), pcommon.NewMap()), of
+	}
+	return e.row
 }

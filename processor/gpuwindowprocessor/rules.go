@@ -5,50 +5,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// defaultRules are the windows of GPU saturation: the output contract as data.
-// The threshold is that of memory pressure.
+// defaultRules are the windows of the signal table. The threshold is that of memory pressure.
 func defaultRules(threshold float64) []window.Rule {
-	general := window.Filter{Attribute: signal.GPUTask, Values: []string{signal.TaskGeneral}}
-	// Points without error.type say that XID errors are watched for and none has
-	// come; other error types are no XID errors.
-	xid := window.Filter{Attribute: signal.ErrorType, Values: []string{signal.ErrorTypeXIDPrefix + "*"}, Absent: true}
-	return []window.Rule{
-		rule(signal.GPUClockThrottleTime, "time_ratio", signal.ThrottleViolationRatio),
-		rule(signal.GPUClockEventActive, "mean", signal.ThrottleReasonRatio),
-		rule(signal.GPUClockEventTime, "time_ratio", signal.ThrottleTimeRatio),
-		rule(signal.HwGPUMemoryUtilization, "mean", signal.MemoryUtilizationAvg),
-		rule(signal.HwGPUMemoryUtilization, "max", signal.MemoryUtilizationMax),
-		atLeast(threshold, rule(signal.HwGPUMemoryUtilization, window.ShareAtLeast, signal.MemoryPressureRatio)),
-		where(xid, rule(signal.HwErrors, "increase", signal.XIDErrors)),
-		rule(signal.GPUDRAMActive, "mean", signal.DRAMActiveAvg),
-		rule(signal.GPUDRAMActive, "max", signal.DRAMActiveMax),
-		rule(signal.GPUSMActive, "mean", signal.SMActiveAvg),
-		rule(signal.GPUSMOccupancy, "mean", signal.SMOccupancyAvg),
-		rule(signal.GPUPCIeThroughput, "mean", signal.PCIeThroughputAvg),
-		rule(signal.GPUNVLinkThroughput, "mean", signal.NVLinkThroughputAvg),
-		rule(signal.GPUPCIeUtilization, "mean", signal.PCIeUtilizationAvg),
-		rule(signal.GPUNVLinkUtilization, "mean", signal.NVLinkUtilizationAvg),
-		where(general, rule(signal.HwGPUUtilization, "mean", signal.UtilizationAvg)),
-		where(general, rule(signal.HwGPUUtilization, "max", signal.UtilizationMax)),
+	var out []window.Rule
+	for _, samples := range signal.All() {
+		for i := range samples.Windows {
+			w := &samples.Windows[i]
+			r := window.Rule{
+				Source: samples.Name, Function: w.Function, Metric: w.Name, Unit: w.Unit, Description: w.Description,
+				Integer: w.Int, Attributes: w.Attributes,
+			}
+			if w.Function == signal.ShareAtLeast {
+				r.Threshold = &threshold
+			}
+			if w.Only != "" {
+				r.Where = []window.Filter{{Attribute: samples.Attributes[0], Values: []string{w.Only}, Absent: w.Absent}}
+			}
+			out = append(out, r)
+		}
 	}
-}
-
-// rule returns the rule that makes one metric of the contract from another.
-func rule(source *signal.Metric, function string, out *signal.Metric) window.Rule {
-	return window.Rule{
-		Source: source.Name, Function: function, Metric: out.Name, Unit: out.Unit, Description: out.Description,
-		Integer: out.Int, Attributes: out.Attributes,
-	}
-}
-
-func atLeast(threshold float64, r window.Rule) window.Rule {
-	r.Threshold = &threshold
-	return r
-}
-
-func where(filter window.Filter, r window.Rule) window.Rule {
-	r.Where = []window.Filter{filter}
-	return r
+	return out
 }
 
 // annotations are point attributes that describe the samples of one series alone.

@@ -3,13 +3,14 @@ package nvmlreceiver
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
 
 const (
@@ -101,13 +102,7 @@ func (cfg *Config) processes() bool {
 }
 
 // ofProcesses are the metrics that are made of lists of processes.
-var ofProcesses = []*signal.Metric{signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization}
+var ofProcesses = collect.ProcessMetrics()
 
 // emitted are the metrics that the receiver can emit.
-var emitted = []*signal.Metric{
-	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwGPUUtilization,
-	signal.HwPower, signal.HwEnergy, signal.HwTemperature, signal.HwErrors,
-	signal.GPUClockFrequency, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockThrottleTime,
-	signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
-	signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization,
-}
+var emitted = slices.Concat(collect.DeviceMetrics(), ofProcesses)

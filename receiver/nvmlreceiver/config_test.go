@@ -74,7 +74,7 @@ func TestErrorsNameFieldValueAndWhatIsAllowed(t *testing.T) {
 		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled",
 		"proc_root: proc": `proc_root is "proc": must be an absolute path`,
 		"sys_root: ''":    `sys_root is "": must be an absolute path`,
-		"metrics: {gpu.sm.active: {enabled: false}}": `metrics has the key "gpu.sm.active": must be one of hw.gpu.memory.usage, `,
+		"metrics: {gpu.sm.active: {enabled: false}}": `metrics has the key "gpu.sm.active": must be one of gpu.clock.throttle.time, `,
 		"librarypath: /x": "librarypath",
 	} {
 		t.Run(yaml, func(t *testing.T) {

@@ -1,5 +1,5 @@
 // The details of one device: every signal, or why it is missing.
-import {bytes, clock, columns, diagnosed, duration, elsewhere, errors, holderKeys, key, keys, percent, rate, throttles, throttleWord, watts, whole, why} from "./signals.js";
+import {bytes, clock, columns, diagnosed, duration, elsewhere, holderKeys, keys, lines, percent, throttles, throttleWord, watts, whole, why} from "./signals.js";
 import {svg, trace} from "./table.js";
 import {$, node} from "./dom.js";
 
@@ -53,21 +53,10 @@ export class Details {
       const v = d.get(name);
       return [Number.isNaN(v) ? "–" : format(v), Number.isNaN(v) ? why(d, kind, about) : "", kept(past, d, name, format, kind), cannot(d, v, kind, about)];
     };
-    const direction = (name, what, format) => ["transmit", "receive"].map((way) =>
-      [`${name === "pcie" ? "PCIe" : "NVLink"} ${way === "transmit" ? "sent" : "received"}${what === "utilization" ? ", share of the link" : ""}`,
-        ...number(key(`gpu.saturation.${name}.${what}.avg`, way), format, name)]);
     const parts = [
       ["", [["Device", d.id], ["Model", d.model || "–"], ["Window", d.end ? `${duration(d.len)} up to ${clock(d.end)}${d.lost ? `, the last one. ${why(d, "coverage")}` : ""}` : why(d, "coverage")],
         ["Observed", ...number(keys.coverage, percent, "coverage")], ["Samples", ...number(keys.samples, whole, "coverage")]]],
-      ["Utilization and saturation", [
-        ["Utilization, mean", ...number(keys.utilization, percent, "utilization")], ["Utilization, highest", ...number(keys.utilizationMax, percent, "utilization")],
-        ["Memory occupancy, mean", ...number(keys.memory, percent, "memory")], ["Memory occupancy, highest", ...number(keys.memoryMax, percent, "memory")],
-        ["Memory pressure", ...number(keys.pressure, percent, "memory")], ["DRAM active, mean", ...number(keys.dram, percent, "dram")],
-        ["DRAM active, highest", ...number(keys.dramMax, percent, "dram")], ["SM active", ...number(keys.sm, percent, "sm")],
-        ["SM occupancy", ...number(keys.occupancy, percent, "occupancy")],
-        ...direction("pcie", "throughput", rate), ...direction("pcie", "utilization", percent),
-        ...direction("nvlink", "throughput", rate), ...direction("nvlink", "utilization", percent),
-        ["XID errors", ...number(keys.xid, errors, "xid")]]],
+      ["Utilization and saturation", lines.map((l) => [l.label, ...number(l.key, l.format, l.kind)])],
       ["Throttling", throttles.map((t) => [`${throttleWord(t.value)}, ${t.how}`, ...number(t.key, percent, "throttle")])],
       ["Power and memory", [
         ["Power", ...number(keys.power, watts, "power")], ["Idle part", ...number(keys.idle, watts, "instancePower")],

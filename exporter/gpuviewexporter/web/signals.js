@@ -1,6 +1,8 @@
 // What is shown: the numbers of a device by name, the columns of the table, and why a number can
 // be missing. Nothing here touches the document.
 
+import {windows} from "./windows.js"; // from the signal table
+
 const sat = "gpu.saturation.";
 const reasons = ["sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"];
 const violations = ["power", "thermal", "sync_boost", "board_limit"];
@@ -19,8 +21,7 @@ export const key = (metric, value = "") => value ? `${metric}{${value}}` : metri
 export const keys = {
   utilization: "gpu.utilization.avg", utilizationMax: "gpu.utilization.max",
   memory: sat + "memory.utilization.avg", memoryMax: sat + "memory.utilization.max", pressure: sat + "memory.pressure.ratio",
-  xid: sat + "xid.errors", dram: sat + "dram.active.avg", dramMax: sat + "dram.active.max",
-  sm: sat + "sm.active.avg", occupancy: sat + "sm.occupancy.avg", coverage: "gpu.window.coverage", samples: "gpu.window.samples",
+  xid: sat + "xid.errors", coverage: "gpu.window.coverage", samples: "gpu.window.samples",
   power: "hw.power", idle: "gpu.power.idle", active: "gpu.power.active", unattributed: "gpu.power.unattributed",
   instancePower: "gpu.instance.power", temperature: "hw.temperature", used: "hw.gpu.memory.usage", limit: "hw.gpu.memory.limit",
   clients: "gpu.sharing.clients", budget: "gpu.memory.budget.declared", headroom: "gpu.memory.headroom",
@@ -106,12 +107,13 @@ const profiling = (field) => usual(`the exporter does not give ${field}. It need
 const plain = (field) => usual(`the exporter does not give ${field}, which its counters csv has to name.`);
 
 const needs = {
+  // What the table alone speaks of goes by its metric.
+  ...Object.fromEntries(windows.map((w) => [w.metric, {
+    at: w.board ? "board" : "instance", names: w.values.map((v) => key(w.metric, v)), usual: (w.profiling ? profiling : plain)(w.fields.join(" and ")),
+  }])),
   utilization: {at: "instance", names: [keys.utilization], usual: profiling("DCGM_FI_PROF_GR_ENGINE_ACTIVE") + " Without it DCGM_FI_DEV_GPU_UTIL is taken, which MIG does not have."},
   memory: {at: "instance", names: [keys.memory], usual: plain("DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE")},
   throttle: {at: "board", names: throttles.map((t) => t.key), usual: plain("DCGM_FI_DEV_*_VIOLATION or DCGM_FI_DEV_CLOCKS_EVENT_REASONS") + " A counter's first window has no increase yet."},
-  sm: {at: "instance", names: [keys.sm], usual: profiling("DCGM_FI_PROF_SM_ACTIVE")},
-  occupancy: {at: "instance", names: [keys.occupancy], usual: profiling("DCGM_FI_PROF_SM_OCCUPANCY")},
-  dram: {at: "instance", names: [keys.dram], usual: profiling("DCGM_FI_PROF_DRAM_ACTIVE")},
   pcie: {at: "board", names: [link("pcie", "throughput", "transmit"), link("pcie", "throughput", "receive")], usual: profiling("DCGM_FI_PROF_PCIE_TX_BYTES and _RX_BYTES")},
   nvlink: {at: "board", names: [link("nvlink", "throughput", "transmit"), link("nvlink", "throughput", "receive")], usual: profiling("DCGM_FI_PROF_NVLINK_TX_BYTES and _RX_BYTES") + " A GPU without NVLink has none."},
   xid: {names: [keys.xid], usual: plain("DCGM_FI_DEV_XID_ERRORS")},
@@ -177,6 +179,24 @@ const ratio = (id, label, width, scale, explain, more = {}) => ({
   id, label, width, scale, explain, kind: id, value: (d) => d.get(keys[id]), format: percent, ...more,
 });
 
+// Columns and lines of the signal table. Much of what has steps of colours is too much.
+const formats = {"1": percent, "By/s": rate, "{error}": errors};
+const format = (w) => formats[w.unit] ?? ((v) => `${Number(v.toPrecision(3))} ${w.unit}`);
+const tableColumns = windows.filter((w) => w.column).map((w) => ({
+  id: w.column.toLowerCase().replace(/[^a-z0-9]/g, ""), label: w.column, width: Math.max(52, 32 + 7 * w.column.length), scale: w.steps ? "s" : "u", steps: w.steps,
+  explain: w.explain, kind: w.metric, optional: !w.always, value: (d) => d.get(w.metric), format: format(w), max: w.max,
+}));
+const ways = {transmit: "sent", receive: "received"};
+// What has a column of its own kind below.
+const kinds = new Map([
+  [keys.utilization, "utilization"], [keys.memory, "memory"], [keys.xid, "xid"],
+  [sat + "pcie.throughput.avg", "pcie"], [sat + "nvlink.throughput.avg", "nvlink"],
+]);
+// Utilization comes first.
+export const lines = windows.toSorted((a, b) => a.metric.startsWith(sat) - b.metric.startsWith(sat)).flatMap((w) => w.values.map((v) => ({
+  label: w.label.replace("*", ways[v] ?? v), key: key(w.metric, v), kind: kinds.get(w.first) ?? w.first, format: format(w),
+})));
+
 // The columns. value is what is sorted by and coloured, format says it, sub is the second line. An
 // optional one shows from the first value on: that nobody uses it is no lack.
 export const columns = [
@@ -193,9 +213,7 @@ export const columns = [
     value: (d) => throttled(d).ratio, sub: (d) => { const t = throttled(d); return t.ratio > 0 ? short[t.by] : ""; },
     main: (d) => { const t = throttled(d); return t.sampled && t.ratio > 0 ? `~${percent(t.ratio)}` : percent(t.ratio); },
     aside: (d) => throttled(d).sampled && throttled(d).ratio > 0 ? "by samples" : ""},
-  ratio("dram", "DRAM", 60, "s", "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", {steps: [0.4, 0.6, 0.75, 0.9]}),
-  ratio("sm", "SM", 52, "u", "SM activity: the share of cycles with at least one warp on an SM."),
-  ratio("occupancy", "Occ.", 56, "u", "SM occupancy: resident warps as a share of the most that the SMs hold."),
+  ...tableColumns,
   {id: "pcie", label: "PCIe", width: 98, scale: "u", kind: "pcie", ...twoWay("pcie"), explain: "Mean PCIe throughput sent and received; coloured by the share of the link's capacity where that is known."},
   {id: "nvlink", label: "NVLink", width: 92, scale: "u", kind: "nvlink", ...twoWay("nvlink"), explain: "Mean throughput over all NVLinks, sent and received; coloured by the share of their capacity where that is known."},
   {id: "xid", label: "XID", width: 118, scale: "error", kind: "xid", value: (d) => d.get(keys.xid),
@@ -218,7 +236,7 @@ export const orders = [
   ...columns.filter((c) => !c.text || c.id === "node").map((c) => ({id: c.id, label: c.id === "node" ? "Node and device" : c.label, value: c.value ?? byPlace})),
   {id: "pressure", label: "Memory pressure", value: (d) => d.get(keys.pressure)},
   {id: "memorymax", label: "Memory, highest", value: (d) => d.get(keys.memoryMax)},
-  {id: "drammax", label: "DRAM, highest", value: (d) => d.get(keys.dramMax)},
+  ...tableColumns.filter((c) => c.max).map((c) => ({id: `${c.id}max`, label: `${c.label}, highest`, value: (d) => d.get(c.max)})),
   ...throttles.map((t) => ({id: `${t.how.split(" ")[0]}-${t.value}`, label: `Throttled: ${words[t.value]} (${t.how})`, value: (d) => d.get(t.key)})),
 ];
 

@@ -9,6 +9,9 @@ const headHeight = 38;
 const narrow = matchMedia("(max-width: 620px)");
 // Rows beyond the edges, so that scrolling does not show blanks.
 const margin = 6;
+// Rules that hide columns.
+const hidden = new CSSStyleSheet();
+document.adoptedStyleSheets.push(hidden);
 
 const element = (tag, className = "", text = "") => {
   const e = document.createElement(tag);
@@ -75,7 +78,7 @@ export class Table {
     const width = `${shown.reduce((sum, c) => sum + c.width, 0)}px`;
     if (this.grid.style.minWidth === width) return;
     this.grid.style.minWidth = width;
-    for (const c of columns) this.grid.classList.toggle(`no-${c.id}`, !shown.includes(c));
+    hidden.replaceSync(columns.filter((c) => !shown.includes(c)).map((c) => `#grid [data-column="${c.id}"] { display: none; }`).join("\n"));
   }
 
   space() {
@@ -252,13 +255,12 @@ export function trace(n, value) {
 function number(model, d, c) {
   const v = c.value(d);
   if (Number.isNaN(v)) return {main: "", sub: "", missing: true, title: why(d, c.kindOf ? c.kindOf(d) : c.kind)};
-  return {main: c.main ? c.main(d) : c.format(v), sub: c.sub ? c.sub(d) : "", title: titles[c.id]?.(d) ?? "", aside: c.aside?.(d)};
+  return {main: c.main ? c.main(d) : c.format(v), sub: c.sub ? c.sub(d) : "", title: titles[c.id]?.(d) ?? (c.max ? highest(d, c.max) : ""), aside: c.aside?.(d)};
 }
 
 const titles = {
   utilization: (d) => highest(d, keys.utilizationMax),
   memory: (d) => highest(d, keys.memoryMax),
-  dram: (d) => highest(d, keys.dramMax),
   throttle: (d) => throttled(d).sampled ? "Share of samples: the exporter gives no exact counter of this reason." : "",
   xid: (d) => xidsNow(d).map((x) => `${xidToDo(d, x)}\n${d.xidText(x.code).meaning}`).join("\n"),
 };

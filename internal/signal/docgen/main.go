@@ -1,9 +1,11 @@
 // Command docgen writes docs/signals.md from the signal table and the field
-// catalogue. Run it through go generate.
+// catalogue, and from that the list of counters for dcgm-exporter. Run it through go
+// generate.
 package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,18 +14,19 @@ import (
 
 	"github.com/prometheus/otlptranslator"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: docgen FILE")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: docgen SIGNALS.md COUNTERS.csv")
 		os.Exit(2)
 	}
 	text, err := document()
 	if err == nil {
-		err = os.WriteFile(os.Args[1], []byte(text), 0o600)
+		err = errors.Join(os.WriteFile(os.Args[1], []byte(text), 0o600), os.WriteFile(os.Args[2], []byte(counters()), 0o600))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
@@ -163,11 +166,8 @@ func fields(b *strings.Builder) {
 	b.WriteString("Not among them, because no signal can be made of it without guessing: `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL` (`NVLINK_THROUGHPUT_TOTAL`, `NVLINK_THROUGHPUT_BYTES_PER_SECOND`), ")
 	b.WriteString("which is on by default, is what all links transmit and receive in one sum. Enable the fields of one direction instead.\n\n")
 	b.WriteString("| field | unit | scope | other names | other names, in another unit |\n|---|---|---|---|---|\n")
-	for _, f := range dcgm.Fields() {
-		scope := "instance"
-		if f.Scope == dcgm.Board {
-			scope = "board"
-		}
+	for _, f := range dcgm.Exporter.Fields() {
+		scope := [...]string{catalogue.Instance: "instance", catalogue.Board: "board", catalogue.Whole: "board without MIG"}[f.Scope]
 		var rescaled []string
 		for _, r := range f.Rescaled {
 			rescaled = append(rescaled, fmt.Sprintf("`%s` (%s)", r.Name, r.Unit))

@@ -2,11 +2,15 @@ package main
 
 import (
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -49,4 +53,27 @@ func TestTheDocumentIsUpToDate(t *testing.T) {
 	got, err := os.ReadFile("../../../docs/signals.md")
 	require.NoError(t, err)
 	assert.Equal(t, want, string(got), "run make generate")
+}
+
+func TestTheCountersAreUpToDate(t *testing.T) {
+	got, err := os.ReadFile("../../../examples/dcgm-exporter/counters.csv")
+	require.NoError(t, err)
+	assert.Equal(t, counters(), string(got), "run make generate")
+}
+
+// The list that we hand to users turns every signal on, but for those that are rarely
+// wanted; what newer exporters alone know is offered in it as a comment.
+func TestTheExampleCountersTurnEverySignalOn(t *testing.T) {
+	listed := map[string]bool{}
+	for line := range strings.SplitSeq(counters(), "\n") {
+		listed[strings.TrimPrefix(line, "# ")] = true
+	}
+	for _, s := range dcgm.Exporter.AllSignals() {
+		if s.Optional || len(s.Sets) == 0 {
+			continue
+		}
+		for _, id := range slices.Concat(s.Sets[s.Usual], s.Inputs) {
+			assert.True(t, listed[catalogue.ByID(id).Line()], "%s: %s", s.Name(), catalogue.ByID(id).Name)
+		}
+	}
 }

@@ -284,9 +284,10 @@ func describe(s *store.Summary) GPU {
 		v = round(v)
 		return &v
 	}
-	ratios := func(from, to store.Field) map[string]float64 {
+	value := func(m *signal.Metric, own string) *float64 { return number(store.FieldOf(m, own)) }
+	ratios := func(m *signal.Metric) map[string]float64 {
 		var out map[string]float64
-		for f := from; f <= to; f++ {
+		for _, f := range store.FieldsOf(m) {
 			if v := number(f); v != nil {
 				if out == nil {
 					out = map[string]float64{}
@@ -297,25 +298,25 @@ func describe(s *store.Summary) GPU {
 		return out
 	}
 	g := GPU{
-		GPUUsageAverage: number(store.UtilizationAvg),
-		GPUUsageMax:     number(store.UtilizationMax),
+		GPUUsageAverage: value(signal.UtilizationAvg, ""),
+		GPUUsageMax:     value(signal.UtilizationMax, ""),
 		Coverage:        round(s.Observed / s.Length),
 	}
 	sat := Saturation{
-		ThrottleViolationRatios: ratios(store.ViolationPower, store.ViolationBoardLimit),
-		ThrottleReasonRatios:    ratios(store.ReasonSWPowerCap, store.ReasonHWPowerBrake),
-		MemoryUsedRatioAvg:      number(store.MemoryAvg),
-		MemoryUsedRatioMax:      number(store.MemoryMax),
-		MemoryPressureRatio:     number(store.MemoryPressure),
-		XIDErrorCount:           number(store.XIDErrors),
-		DRAMActiveAvg:           number(store.DRAMActiveAvg),
-		DRAMActiveMax:           number(store.DRAMActiveMax),
-		SMActiveAvg:             number(store.SMActiveAvg),
-		SMOccupancyAvg:          number(store.SMOccupancyAvg),
-		PCIeTxBytesAvg:          number(store.PCIeTx),
-		PCIeRxBytesAvg:          number(store.PCIeRx),
-		NVLinkTxBytesAvg:        number(store.NVLinkTx),
-		NVLinkRxBytesAvg:        number(store.NVLinkRx),
+		ThrottleViolationRatios: ratios(signal.ThrottleViolationRatio),
+		ThrottleReasonRatios:    ratios(signal.ThrottleReasonRatio),
+		MemoryUsedRatioAvg:      value(signal.MemoryUtilizationAvg, ""),
+		MemoryUsedRatioMax:      value(signal.MemoryUtilizationMax, ""),
+		MemoryPressureRatio:     value(signal.MemoryPressureRatio, ""),
+		XIDErrorCount:           value(signal.XIDErrors, ""),
+		DRAMActiveAvg:           value(signal.DRAMActiveAvg, ""),
+		DRAMActiveMax:           value(signal.DRAMActiveMax, ""),
+		SMActiveAvg:             value(signal.SMActiveAvg, ""),
+		SMOccupancyAvg:          value(signal.SMOccupancyAvg, ""),
+		PCIeTxBytesAvg:          value(signal.PCIeThroughputAvg, signal.DirectionTransmit),
+		PCIeRxBytesAvg:          value(signal.PCIeThroughputAvg, signal.DirectionReceive),
+		NVLinkTxBytesAvg:        value(signal.NVLinkThroughputAvg, signal.DirectionTransmit),
+		NVLinkRxBytesAvg:        value(signal.NVLinkThroughputAvg, signal.DirectionReceive),
 	}
 	if !sat.empty() {
 		g.Saturation = &sat

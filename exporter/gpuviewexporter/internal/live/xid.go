@@ -1,6 +1,6 @@
 package live
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 
 // xidText returns what an XID code means and what NVIDIA's catalogue wants done about it.
 func xidText(code int) XIDText {

@@ -11,48 +11,6 @@ import (
 // attribute.
 type Field uint8
 
-// The fields, in the order in which they are shown.
-const (
-	Coverage Field = iota
-	Samples
-	UtilizationAvg
-	UtilizationMax
-	MemoryAvg
-	MemoryMax
-	MemoryPressure
-	XIDErrors
-	DRAMActiveAvg
-	DRAMActiveMax
-	SMActiveAvg
-	SMOccupancyAvg
-	PCIeTx
-	PCIeRx
-	NVLinkTx
-	NVLinkRx
-	PCIeTxUtilization
-	PCIeRxUtilization
-	NVLinkTxUtilization
-	NVLinkRxUtilization
-	ViolationPower
-	ViolationThermal
-	ViolationSyncBoost
-	ViolationBoardLimit
-	ReasonSWPowerCap
-	ReasonHWSlowdown
-	ReasonSyncBoost
-	ReasonSWThermal
-	ReasonHWThermal
-	ReasonHWPowerBrake
-	TimeSWPowerCap
-	TimeHWSlowdown
-	TimeSyncBoost
-	TimeSWThermal
-	TimeHWThermal
-	TimeHWPowerBrake
-	// NumFields is the number of fields.
-	NumFields
-)
-
 // fold is how the values of several windows become one.
 type fold uint8
 
@@ -73,43 +31,61 @@ type source struct {
 	fold  fold
 }
 
-var fields = [NumFields]source{
-	Coverage:            {signal.WindowCoverage, "", mean},
-	Samples:             {signal.WindowSamples, "", sum},
-	UtilizationAvg:      {signal.UtilizationAvg, "", mean},
-	UtilizationMax:      {signal.UtilizationMax, "", maximum},
-	MemoryAvg:           {signal.MemoryUtilizationAvg, "", mean},
-	MemoryMax:           {signal.MemoryUtilizationMax, "", maximum},
-	MemoryPressure:      {signal.MemoryPressureRatio, "", mean},
-	XIDErrors:           {signal.XIDErrors, "", sum},
-	DRAMActiveAvg:       {signal.DRAMActiveAvg, "", mean},
-	DRAMActiveMax:       {signal.DRAMActiveMax, "", maximum},
-	SMActiveAvg:         {signal.SMActiveAvg, "", mean},
-	SMOccupancyAvg:      {signal.SMOccupancyAvg, "", mean},
-	PCIeTx:              {signal.PCIeThroughputAvg, signal.DirectionTransmit, mean},
-	PCIeRx:              {signal.PCIeThroughputAvg, signal.DirectionReceive, mean},
-	NVLinkTx:            {signal.NVLinkThroughputAvg, signal.DirectionTransmit, mean},
-	NVLinkRx:            {signal.NVLinkThroughputAvg, signal.DirectionReceive, mean},
-	PCIeTxUtilization:   {signal.PCIeUtilizationAvg, signal.DirectionTransmit, mean},
-	PCIeRxUtilization:   {signal.PCIeUtilizationAvg, signal.DirectionReceive, mean},
-	NVLinkTxUtilization: {signal.NVLinkUtilizationAvg, signal.DirectionTransmit, mean},
-	NVLinkRxUtilization: {signal.NVLinkUtilizationAvg, signal.DirectionReceive, mean},
-	ViolationPower:      {signal.ThrottleViolationRatio, "power", mean},
-	ViolationThermal:    {signal.ThrottleViolationRatio, "thermal", mean},
-	ViolationSyncBoost:  {signal.ThrottleViolationRatio, "sync_boost", mean},
-	ViolationBoardLimit: {signal.ThrottleViolationRatio, "board_limit", mean},
-	ReasonSWPowerCap:    {signal.ThrottleReasonRatio, "sw_power_cap", mean},
-	ReasonHWSlowdown:    {signal.ThrottleReasonRatio, "hw_slowdown", mean},
-	ReasonSyncBoost:     {signal.ThrottleReasonRatio, "sync_boost", mean},
-	ReasonSWThermal:     {signal.ThrottleReasonRatio, "sw_thermal", mean},
-	ReasonHWThermal:     {signal.ThrottleReasonRatio, "hw_thermal", mean},
-	ReasonHWPowerBrake:  {signal.ThrottleReasonRatio, "hw_power_brake", mean},
-	TimeSWPowerCap:      {signal.ThrottleTimeRatio, "sw_power_cap", mean},
-	TimeHWSlowdown:      {signal.ThrottleTimeRatio, "hw_slowdown", mean},
-	TimeSyncBoost:       {signal.ThrottleTimeRatio, "sync_boost", mean},
-	TimeSWThermal:       {signal.ThrottleTimeRatio, "sw_thermal", mean},
-	TimeHWThermal:       {signal.ThrottleTimeRatio, "hw_thermal", mean},
-	TimeHWPowerBrake:    {signal.ThrottleTimeRatio, "hw_power_brake", mean},
+// fields are what every window says of itself, and the windows of the signal table in its
+// order, one for each value of their own attribute.
+var fields = func() []source {
+	out := []source{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
+	for _, samples := range signal.All() {
+		for _, w := range samples.Windows {
+			how := mean
+			switch w.Function {
+			case signal.Max:
+				how = maximum
+			case signal.Increase:
+				how = sum
+			}
+			values := []string{""}
+			if len(w.Attributes) > 0 {
+				values = signal.Values(w.Attributes[0])
+			}
+			for _, v := range values {
+				out = append(out, source{w.Metric, v, how})
+			}
+		}
+	}
+	return out
+}()
+
+// NumFields is the number of fields.
+var NumFields = Field(len(fields))
+
+// FieldOf returns the field of a windowed metric and a value of its own attribute.
+func FieldOf(m *signal.Metric, value string) Field {
+	i := slices.IndexFunc(fields, func(s source) bool { return s.metric == m && s.value == value })
+	if i < 0 {
+		panic("store: no field of " + m.Name + " with " + value)
+	}
+	return Field(i)
+}
+
+// The fields that something is computed of.
+var (
+	Coverage       = FieldOf(signal.WindowCoverage, "")
+	Samples        = FieldOf(signal.WindowSamples, "")
+	UtilizationAvg = FieldOf(signal.UtilizationAvg, "")
+	MemoryAvg      = FieldOf(signal.MemoryUtilizationAvg, "")
+)
+
+// FieldsOf returns the fields of a windowed metric, one for each value of its own
+// attribute.
+func FieldsOf(m *signal.Metric) []Field {
+	var out []Field
+	for i := range fields {
+		if fields[i].metric == m {
+			out = append(out, Field(i))
+		}
+	}
+	return out
 }
 
 // Metric returns the name of the field's metric.
@@ -258,7 +234,7 @@ func makeMetrics() map[string]*Metric {
 		}
 		m.byValue[s.value] = index
 	}
-	for f, s := range &fields {
+	for f, s := range fields {
 		add(s, windowed, uint8(f))
 	}
 	for g, s := range &gauges {

@@ -14,7 +14,7 @@ type Series struct {
 	ends []int64
 	// lengths are their lengths in seconds.
 	lengths []float32
-	columns [NumFields][]float32
+	columns [][]float32 // by Field; nil before the first value
 }
 
 // Len returns the number of windows.
@@ -28,7 +28,7 @@ func (s *Series) Length(i int) float32 { return s.lengths[i] }
 
 // Value returns a value of window i, NaN where it is absent.
 func (s *Series) Value(i int, f Field) float32 {
-	if s.columns[f] == nil {
+	if s.columns == nil || s.columns[f] == nil {
 		return absent
 	}
 	return s.columns[f][i]
@@ -47,7 +47,7 @@ func (s *Series) row(end int64, length float32, oldest int64) int {
 	}
 	s.ends = slices.Insert(s.ends, i, end)
 	s.lengths = slices.Insert(s.lengths, i, length)
-	for f, c := range &s.columns {
+	for f, c := range s.columns {
 		if c != nil {
 			s.columns[f] = slices.Insert(c, i, absent)
 		}
@@ -56,6 +56,9 @@ func (s *Series) row(end int64, length float32, oldest int64) int {
 }
 
 func (s *Series) set(i int, f Field, v float32) {
+	if s.columns == nil {
+		s.columns = make([][]float32, NumFields)
+	}
 	if s.columns[f] == nil {
 		c := make([]float32, len(s.ends), cap(s.ends))
 		for j := range c {
@@ -74,7 +77,7 @@ func (s *Series) expire(oldest int64) {
 	}
 	s.ends = slices.Delete(s.ends, 0, i)
 	s.lengths = slices.Delete(s.lengths, 0, i)
-	for f, c := range &s.columns {
+	for f, c := range s.columns {
 		if c != nil {
 			s.columns[f] = slices.Delete(c, 0, i)
 		}
@@ -95,7 +98,7 @@ type Summary struct {
 	// Observed and Length are the observed seconds and all seconds of the
 	// windows, added up over devices.
 	Observed, Length float64
-	acc              [NumFields]accumulator
+	acc              []accumulator // by Field
 }
 
 // accumulator holds a weighted sum and its weight, or a maximum or a plain sum.
@@ -127,7 +130,7 @@ const unobserved = 1e-9
 // hold the device: each repeats the device's windows, so a window counts once,
 // by the first series that has it.
 func Summarize(from, to int64, series ...*Series) *Summary {
-	out := &Summary{}
+	out := &Summary{acc: make([]accumulator, NumFields)}
 	for n, s := range series {
 		first, last := s.from(from), s.from(to)
 		if first == last {
@@ -155,7 +158,7 @@ func Summarize(from, to int64, series ...*Series) *Summary {
 			}
 			out.End = max(out.End, s.ends[i])
 		}
-		for f, column := range &s.columns {
+		for f, column := range s.columns {
 			if column == nil {
 				continue
 			}
@@ -180,6 +183,9 @@ func (s *Summary) Merge(o *Summary) {
 	s.End = max(s.End, o.End)
 	s.Observed += o.Observed
 	s.Length += o.Length
+	if s.acc == nil {
+		s.acc = make([]accumulator, NumFields)
+	}
 	for f := range o.acc {
 		a, b := &s.acc[f], &o.acc[f]
 		if b.weight == 0 {
@@ -200,10 +206,10 @@ func (s *Summary) Merge(o *Summary) {
 // Value returns the combined value of a field: the mean over observed time, the
 // maximum or the sum. False when no window had one.
 func (s *Summary) Value(f Field) (float64, bool) {
-	a := s.acc[f]
-	if a.weight == 0 {
+	if s.acc == nil || s.acc[f].weight == 0 {
 		return 0, false
 	}
+	a := s.acc[f]
 	if fields[f].fold == mean {
 		return a.value / a.weight, true
 	}

@@ -145,9 +145,9 @@ func TestWindowsMayComeInAnyOrderAndTwice(t *testing.T) {
 		for i := range 3 {
 			assert.EqualValues(t, i, d.Value(i, UtilizationAvg))
 		}
-		assert.EqualValues(t, 0.5, d.Value(1, SMActiveAvg))
-		assert.True(t, math.IsNaN(float64(d.Value(2, SMActiveAvg))), "absent stays absent")
-		assert.True(t, math.IsNaN(float64(d.Value(2, DRAMActiveAvg))))
+		assert.EqualValues(t, 0.5, d.Value(1, FieldOf(signal.SMActiveAvg, "")))
+		assert.True(t, math.IsNaN(float64(d.Value(2, FieldOf(signal.SMActiveAvg, "")))), "absent stays absent")
+		assert.True(t, math.IsNaN(float64(d.Value(2, FieldOf(signal.DRAMActiveAvg, "")))))
 	})
 }
 
@@ -258,10 +258,10 @@ func TestWindowsCombineByObservedTime(t *testing.T) {
 		{"the only window counts though its coverage is 0", UtilizationAvg, []float32{0.5}, []float32{0}, 0.5, false},
 		{"without coverage every window counts in full", UtilizationAvg, []float32{1, 0}, []float32{nan, nan}, 0.5, false},
 		{"an absent value does not count as 0", UtilizationAvg, []float32{0.5, nan}, []float32{1, 1}, 0.5, false},
-		{"a maximum is that of maxima", MemoryMax, []float32{0.5, 0.9}, []float32{1, 0.1}, 0.9, false},
-		{"counts add up", XIDErrors, []float32{2, 3}, []float32{1, 0.1}, 5, false},
-		{"a count of nothing is 0", XIDErrors, []float32{0, 0}, []float32{1, 1}, 0, false},
-		{"nothing is absent", DRAMActiveAvg, []float32{nan, nan}, []float32{1, 1}, 0, true},
+		{"a maximum is that of maxima", FieldOf(signal.MemoryUtilizationMax, ""), []float32{0.5, 0.9}, []float32{1, 0.1}, 0.9, false},
+		{"counts add up", FieldOf(signal.XIDErrors, ""), []float32{2, 3}, []float32{1, 0.1}, 5, false},
+		{"a count of nothing is 0", FieldOf(signal.XIDErrors, ""), []float32{0, 0}, []float32{1, 1}, 0, false},
+		{"nothing is absent", FieldOf(signal.DRAMActiveAvg, ""), []float32{nan, nan}, []float32{1, 1}, 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, ok := Summarize(from, to, windowsOf(tt.field, 60, tt.values, tt.coverages)).Value(tt.field)
@@ -272,10 +272,10 @@ func TestWindowsCombineByObservedTime(t *testing.T) {
 }
 
 func TestAWindowOfADeviceThatSeveralContainersHoldCountsOnce(t *testing.T) {
-	both := windowsOf(XIDErrors, 60, []float32{1, 2}, []float32{1, 1})
-	more := windowsOf(XIDErrors, 60, []float32{1, 2, 4}, []float32{1, 1, 1})
+	both := windowsOf(FieldOf(signal.XIDErrors, ""), 60, []float32{1, 2}, []float32{1, 1})
+	more := windowsOf(FieldOf(signal.XIDErrors, ""), 60, []float32{1, 2, 4}, []float32{1, 1, 1})
 	sum := Summarize(0, math.MaxInt64-1, both, more)
-	count, _ := sum.Value(XIDErrors)
+	count, _ := sum.Value(FieldOf(signal.XIDErrors, ""))
 	assert.Equal(t, 7.0, count)
 	assert.Equal(t, 180.0, sum.Observed)
 }
@@ -294,8 +294,8 @@ func TestMergingEqualsOneLongWindow(t *testing.T) {
 			row := fine.row(epoch.Add(time.Duration(i+1)*time.Minute).UnixNano(), 60, 0)
 			fine.set(row, Coverage, coverage)
 			fine.set(row, UtilizationAvg, value)
-			fine.set(row, UtilizationMax, value)
-			fine.set(row, XIDErrors, errors)
+			fine.set(row, FieldOf(signal.UtilizationMax, ""), value)
+			fine.set(row, FieldOf(signal.XIDErrors, ""), errors)
 			observed += float64(coverage) * 60
 			weighted += float64(value) * float64(coverage) * 60
 			highest, count = max(highest, float64(value)), count+float64(errors)
@@ -304,8 +304,8 @@ func TestMergingEqualsOneLongWindow(t *testing.T) {
 		row := long.row(epoch.Add(time.Duration(n)*time.Minute).UnixNano(), float32(n*60), 0)
 		long.set(row, Coverage, float32(observed/float64(n*60)))
 		long.set(row, UtilizationAvg, float32(weighted/observed))
-		long.set(row, UtilizationMax, float32(highest))
-		long.set(row, XIDErrors, float32(count))
+		long.set(row, FieldOf(signal.UtilizationMax, ""), float32(highest))
+		long.set(row, FieldOf(signal.XIDErrors, ""), float32(count))
 
 		// In one go, and as two spans that are merged.
 		cut := epoch.Add(time.Duration(rapid.IntRange(0, n).Draw(t, "cut")) * time.Minute).UnixNano()
@@ -317,7 +317,7 @@ func TestMergingEqualsOneLongWindow(t *testing.T) {
 			assert.Equal(t, want.Start, got.Start)
 			assert.Equal(t, want.End, got.End)
 			assert.InDelta(t, want.Observed, got.Observed, 1e-3)
-			for _, f := range []Field{UtilizationAvg, UtilizationMax, XIDErrors} {
+			for _, f := range []Field{UtilizationAvg, FieldOf(signal.UtilizationMax, ""), FieldOf(signal.XIDErrors, "")} {
 				w, _ := want.Value(f)
 				g, ok := got.Value(f)
 				assert.True(t, ok)

@@ -1,5 +1,7 @@
 package store
 
+import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+
 // Throttle is the greatest share of a window for which clocks were held down.
 type Throttle struct {
 	// Ratio is NaN where nothing was observed.
@@ -14,6 +16,14 @@ type Throttle struct {
 // measure is one reason: its exact counter, and its share of samples.
 type measure struct{ exact, sampled Field }
 
+func violation(policy string) Field { return FieldOf(signal.ThrottleViolationRatio, policy) }
+
+func sampled(reason string) Field { return FieldOf(signal.ThrottleReasonRatio, reason) }
+
+func reason(name string) measure {
+	return measure{FieldOf(signal.ThrottleTimeRatio, name), sampled(name)}
+}
+
 // policies are what holds clocks down, each with the reasons that it stands for.
 // The counter of a policy is exact and covers them all; without it a reason's exact
 // counter is taken, and its samples where there is none either.
@@ -21,11 +31,17 @@ var policies = [...]struct {
 	violation Field
 	reasons   []measure
 }{
-	{ViolationPower, []measure{{TimeSWPowerCap, ReasonSWPowerCap}, {TimeHWPowerBrake, ReasonHWPowerBrake}}},
-	{ViolationThermal, []measure{{TimeSWThermal, ReasonSWThermal}, {TimeHWThermal, ReasonHWThermal}}},
-	{ViolationSyncBoost, []measure{{TimeSyncBoost, ReasonSyncBoost}}},
-	{ViolationBoardLimit, nil},
+	{violation("power"), []measure{reason("sw_power_cap"), reason("hw_power_brake")}},
+	{violation("thermal"), []measure{reason("sw_thermal"), reason("hw_thermal")}},
+	{violation("sync_boost"), []measure{reason("sync_boost")}},
+	{violation("board_limit"), nil},
 }
+
+var (
+	slowdown = sampled("hw_slowdown")
+	// explained are what the hardware slowdown's bit is set beside.
+	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
+)
 
 // Throttled returns the greatest share of window i for which clocks were held down.
 //
@@ -53,12 +69,12 @@ func (s *Series) Throttled(i int) Throttle {
 			}
 		}
 	}
-	slowdown := s.Value(i, ReasonHWSlowdown)
-	for _, f := range [...]Field{ReasonHWThermal, ReasonHWPowerBrake} {
+	left := s.Value(i, slowdown)
+	for _, f := range explained {
 		if v := s.Value(i, f); v == v {
-			slowdown -= v
+			left -= v
 		}
 	}
-	offer(ReasonHWSlowdown, max(slowdown, 0), true)
+	offer(slowdown, max(left, 0), true)
 	return best
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // maxIncreases bounds the increases of the last windows of one device.

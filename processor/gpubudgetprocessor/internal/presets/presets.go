@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // Scope is what one series of a metric speaks of.

@@ -3,7 +3,8 @@ package attribution
 import (
 	"slices"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -143,6 +144,6 @@ func labelStrategy(holders []Holding, sharing string, shared bool) string {
 // Exporter reports whether a container is called as the dcgm-exporter's own is, or is
 // none at all. Its processes are on every device, and it holds none.
 func Exporter(h gpudata.Holder) bool {
-	called := dcgm.Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container}
-	return h.Pod == "" || called.CalledExporter()
+	called := catalogue.Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container}
+	return h.Pod == "" || dcgm.CalledExporter(called)
 }

@@ -3,7 +3,7 @@ package attribution
 import (
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 

@@ -3,13 +3,19 @@ package synth
 import (
 	"math"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // accumulator folds the rows of one device and sample time.
 type accumulator struct {
 	device *Device
-	fields [dcgm.NumFields]cell
+	fields []cell // by catalogue.ID
+	// rates are those of the exporter's Rates.
+	rates []rate
+	// values is memory that is used again.
+	values []float64
 	// usage holds the rows of single holders for the fields that newer
 	// exporters measure per process.
 	usage   []usage
@@ -62,11 +68,11 @@ func (c *cell) value() (float64, bool) {
 
 // fold takes one row's value. Rows that repeat a value differ only by when the
 // exporter read it: the highest is taken, of masks all bits.
-func fold(have *float64, has *bool, v float64, kind dcgm.Kind) {
+func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 	switch {
 	case !*has:
 		*have, *has = v, true
-	case kind == dcgm.Bits:
+	case kind == catalogue.Bits:
 		*have = float64(uint64(*have) | uint64(v))
 	default:
 		*have = max(*have, v)
@@ -74,7 +80,7 @@ func fold(have *float64, has *bool, v float64, kind dcgm.Kind) {
 }
 
 // add takes one row's value in base units.
-func (a *accumulator) add(f *dcgm.Field, v float64, held bool) {
+func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 	c := &a.fields[f.ID]
 	if held {
 		fold(&c.held, &c.hasHeld, v, f.Kind)
@@ -83,21 +89,81 @@ func (a *accumulator) add(f *dcgm.Field, v float64, held bool) {
 	}
 }
 
-// get returns the device's value of a field.
-func (a *accumulator) get(id dcgm.ID) (float64, bool) {
-	return a.fields[id].value()
+// get returns the device's value of a field, where it is an observation of the device.
+func (a *accumulator) get(id catalogue.ID) (float64, bool) {
+	v, ok := a.fields[id].value()
+	if !ok {
+		return 0, false
+	}
+	switch f := catalogue.ByID(id); {
+	case f.ZeroIsNone && v == 0, f.Scope == catalogue.Whole && (a.mig || a.device.Parent != nil):
+		return 0, false
+	}
+	return v, true
+}
+
+// rate is the rate of a counter in this scrape.
+type rate struct {
+	value float64
+	ok    bool
+}
+
+// derive turns the counters of which signals take the rate into rates.
+func (a *accumulator) derive(t int64) {
+	counters := a.device.of.Rates
+	a.rates = append(a.rates[:0], make([]rate, len(counters))...)
+	for i, id := range counters {
+		if total, ok := a.get(id); ok {
+			if a.device.bytes == nil {
+				a.device.bytes = make([]byteCounter, len(counters))
+			}
+			a.rates[i].value, a.rates[i].ok = a.device.bytes[i].rate(t, total)
+		}
+	}
+}
+
+// value returns what a field contributes to a signal.
+func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool) {
+	if f := catalogue.ByID(id); f.Rate != 0 && s.Metric.Kind == signal.Gauge {
+		r := a.rates[f.Rate-1]
+		return r.value, r.ok
+	}
+	return a.get(id)
+}
+
+// make returns a signal's value, made of the first set of fields that all have one.
+func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
+	for _, set := range s.Sets {
+		total, ok := 0.0, true
+		a.values = a.values[:0]
+		for _, id := range set {
+			v, has := a.value(s, id)
+			if ok = has; !ok {
+				break
+			}
+			total += v
+			a.values = append(a.values, v)
+		}
+		if ok && s.Make != nil {
+			total, ok = s.Make(a.values)
+		}
+		if ok {
+			return total, true
+		}
+	}
+	return 0, false
 }
 
 // usage is what one holder's processes use of a device.
 type usage struct {
-	field  dcgm.ID
+	field  *catalogue.Field
 	holder int // index into holders
 	value  float64
 }
 
 // holder is a container or a job named by labels.
 type holder struct {
-	dcgm.Holder
+	catalogue.Holder
 	dra       DRA
 	timeSlice bool
 }
@@ -135,7 +201,7 @@ func (a *accumulator) addHolder(r *Row) int {
 }
 
 // addUsage takes a holder's own row of a per-process field.
-func (a *accumulator) addUsage(field dcgm.ID, holder int, v float64) {
+func (a *accumulator) addUsage(field *catalogue.Field, holder int, v float64) {
 	for i := range a.usage {
 		if u := &a.usage[i]; u.field == field && u.holder == holder {
 			u.value = max(u.value, v)
@@ -147,9 +213,9 @@ func (a *accumulator) addUsage(field dcgm.ID, holder int, v float64) {
 
 // addXID takes a row of the DCGM_EXP_XID_ERRORS fields. Rows without a code
 // only say that XID errors are watched.
-func (a *accumulator) addXID(id dcgm.ID, code int, v float64) {
+func (a *accumulator) addXID(kind catalogue.Kind, code int, v float64) {
 	codes, has := &a.counts, &a.hasCounts
-	if id == dcgm.XIDTotal {
+	if kind == catalogue.EventTotal {
 		codes, has = &a.totals, &a.hasTotals
 	}
 	*has = true
@@ -177,11 +243,14 @@ func (a *accumulator) addDRA(r *Row) {
 
 // reset makes an accumulator ready for another device.
 func (a *accumulator) reset(d *Device) {
-	clear(a.fields[:])
+	if a.fields == nil {
+		a.fields = make([]cell, catalogue.NumFields())
+	}
+	clear(a.fields)
 	clear(a.totals)
 	clear(a.counts)
 	*a = accumulator{
-		device: d, fields: a.fields,
+		device: d, fields: a.fields, rates: a.rates, values: a.values,
 		usage: a.usage[:0], holders: a.holders[:0], instances: a.instances[:0], events: a.events[:0],
 		totals: a.totals, counts: a.counts,
 	}
@@ -199,23 +268,23 @@ func (a *accumulator) foldBoard() {
 		}
 		lowest, known, fell := 0, false, false
 		for _, in := range a.instances {
-			v, ok := in.get(f.ID)
+			v, ok := in.fields[f.ID].value()
 			if !ok {
 				continue
 			}
 			switch {
-			case f.Kind != dcgm.Level:
+			case f.Kind != catalogue.Level:
 				fold(&c.bare, &c.hasBare, v, f.Kind)
 			case !c.hasBare || in.device.number < lowest:
 				c.bare, c.hasBare, lowest = v, true, in.device.number
 			}
-			if f.Kind == dcgm.Counter {
+			if f.Kind == catalogue.Counter {
 				before := in.device.counter(i)
 				known, fell = known || !math.IsNaN(*before), fell || v < *before
 				*before = v
 			}
 		}
-		if f.Kind == dcgm.Counter && c.hasBare {
+		if f.Kind == catalogue.Counter && c.hasBare {
 			highest := a.device.counter(i)
 			if known && !fell && c.bare < *highest {
 				c.bare = *highest
@@ -231,11 +300,12 @@ func (a *accumulator) foldBoard() {
 }
 
 // boardFields are the fields that measure a board.
-var boardFields = func() []*dcgm.Field {
-	var out []*dcgm.Field
-	for _, f := range dcgm.Fields() {
-		if f.Scope == dcgm.Board {
-			out = append(out, f)
+var boardFields = func() (out []*catalogue.Field) {
+	for _, x := range exporters.All {
+		for _, f := range x.Fields() {
+			if f.Scope == catalogue.Board {
+				out = append(out, f)
+			}
 		}
 	}
 	return out

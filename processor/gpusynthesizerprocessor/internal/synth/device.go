@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Place is where a device was seen.
@@ -33,6 +32,8 @@ func (d DRA) allocation() gpudata.Allocation {
 type Device struct {
 	// ID is the hw.id.
 	ID string
+	// of is the exporter whose table says what its rows mean.
+	of *catalogue.Exporter
 	// Parent is the board of a MIG instance, else nil.
 	Parent *Device
 	// Name, Model, Profile and MIGUUID describe the device as last exposed, Driver is
@@ -45,7 +46,7 @@ type Device struct {
 	// known is what the catalogue has of the model of that name.
 	known struct {
 		name  string
-		model dcgm.Model
+		model catalogue.Model
 	}
 	// DRA is the one allocation that all rows of the last scrape agree on.
 	DRA DRA
@@ -65,7 +66,7 @@ type Device struct {
 	arrived time.Duration
 
 	xid   xidState
-	bytes [numByteCounters]byteCounter
+	bytes []byteCounter // of the exporter's Rates, nil before the first
 	// counters are the last values of boardFields that are counters, as the rows of an
 	// instance had them or as its board got them; NaN before the first, nil without any.
 	counters []float64
@@ -85,7 +86,7 @@ func (d *Device) seen(t int64, arrived time.Duration) int64 {
 	case arrived-d.arrived > lateLimit:
 		// A clock was set back: what came last is what counts on.
 		d.prev, d.last, d.arrived = 0, t, arrived
-		d.xid.time, d.bytes = 0, [numByteCounters]byteCounter{}
+		d.xid.time, d.bytes = 0, nil
 	}
 	return 0
 }
@@ -109,9 +110,9 @@ func (d *Device) describe(r *Row) {
 }
 
 // model returns what the catalogue has of the device's model, which is asked once a name.
-func (d *Device) model() *dcgm.Model {
+func (d *Device) model() *catalogue.Model {
 	if d.known.name != d.Model {
-		d.known.name, d.known.model = d.Model, dcgm.LookupModel(d.Model)
+		d.known.name, d.known.model = d.Model, d.of.Model(d.Model)
 	}
 	return &d.known.model
 }
@@ -139,7 +140,7 @@ func (d *Device) begin(place gpudata.Place, batch uint64, inUse func(batch uint6
 	d.batch = batch
 	d.frame.Reset()
 	d.frame.Description = gpudata.Description{
-		Name: d.Name, Model: d.Model, Vendor: signal.VendorNVIDIA, Driver: d.Driver,
+		Name: d.Name, Model: d.Model, Vendor: d.of.Vendor, Driver: d.Driver,
 		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Allocation: d.DRA.allocation(),
 	}
 	if d.Parent != nil {
@@ -171,10 +172,10 @@ type Row struct {
 	// row is the whole board's, as exporters up to 4.8.2 print them.
 	draOther bool
 
-	holder  dcgm.Holder
+	holder  catalogue.Holder
 	held    bool
 	relayed bool
-	target  dcgm.Holder // the scrape target's own pod, on relayed rows
+	target  catalogue.Holder // the scrape target's own pod, on relayed rows
 	// doubtful says that the holder is called as exporters are, and that nothing in the
 	// labels tells whether it is the scrape target.
 	doubtful bool
@@ -188,35 +189,29 @@ type Row struct {
 
 // Row resolves labels. target is the pod that the input's Resource names as the scrape
 // target, which is never a holder; federated says that a Prometheus stands between.
-func (s *Synthesizer) Row(labels *dcgm.Row, place Place, target dcgm.Holder, federated bool) *Row {
+func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder, federated bool) *Row {
 	r := &Row{
 		place: place,
-		name:  labels.Get(dcgm.RoleDevice),
-		model: labels.Get(dcgm.RoleModel),
+		name:  labels.Get(catalogue.RoleDevice),
+		model: labels.Get(catalogue.RoleModel),
 		xid:   -1,
 
-		driver: labels.Get(dcgm.RoleDriverVersion),
-		serial: labels.Get(dcgm.RoleSerial),
+		driver: labels.Get(catalogue.RoleDriverVersion),
+		serial: labels.Get(catalogue.RoleSerial),
 	}
-	switch {
-	case labels.Get(dcgm.RoleLink) != "", labels.Get(dcgm.RoleSwitch) != "", labels.Get(dcgm.RoleCPU) != "":
-		r.drop = DropOtherEntity
-		return r
-	case !labels.IsGPU():
-		r.drop = DropNoDevice
-		return r
-	case !labels.IsNVIDIA():
-		r.drop = DropOtherVendor
+	of := labels.Of()
+	is, refusal := of.Identify(labels)
+	if r.drop = refusals[refusal]; r.drop != DropNone {
 		return r
 	}
 	r.dra = DRA{
-		Claim: labels.Get(dcgm.RoleClaim), Driver: labels.Get(dcgm.RoleDRADriver),
-		Pool: labels.Get(dcgm.RoleDRAPool), Device: labels.Get(dcgm.RoleDRADevice),
+		Claim: labels.Get(catalogue.RoleClaim), Driver: labels.Get(catalogue.RoleDRADriver),
+		Pool: labels.Get(catalogue.RoleDRAPool), Device: labels.Get(catalogue.RoleDRADevice),
 	}
-	if code, err := strconv.Atoi(labels.Get(dcgm.RoleXID)); err == nil && code >= 0 {
+	if code, err := strconv.Atoi(labels.Get(catalogue.RoleXID)); err == nil && code >= 0 {
 		r.xid = code
 	}
-	r.timeSlice = labels.Get(dcgm.RoleVGPU) != ""
+	r.timeSlice = labels.Get(catalogue.RoleVGPU) != ""
 	r.relayed = labels.Relayed()
 	if r.relayed {
 		r.target, _ = labels.Plain()
@@ -224,33 +219,38 @@ func (s *Synthesizer) Row(labels *dcgm.Row, place Place, target dcgm.Holder, fed
 	r.federated = federated
 	if r.holder, r.held = labels.Named(); r.held {
 		isTarget := !r.relayed && target.Pod != "" && r.holder.Pod == target.Pod && (target.Namespace == "" || r.holder.Namespace == target.Namespace)
-		r.held, r.doubtful = !isTarget, target.Pod == "" && r.holder.CalledExporter()
+		r.held, r.doubtful = !isTarget, target.Pod == "" && of.CalledExporter(r.holder)
 	}
 
-	instance := labels.Get(dcgm.RoleInstanceID)
-	if instance != "" {
-		r.profile = labels.Get(dcgm.RoleInstanceProfile)
-		r.migUUID = labels.Get(dcgm.RoleMIGUUID)
+	if is.Instance != "" {
+		r.profile = labels.Get(catalogue.RoleInstanceProfile)
+		r.migUUID = labels.Get(catalogue.RoleMIGUUID)
 	} else {
-		r.draOther = labels.Get(dcgm.RoleMIGUUID) != ""
+		r.draOther = labels.Get(catalogue.RoleMIGUUID) != ""
 	}
-	r.device = s.device(place, dcgm.BoardID(labels.Get(dcgm.RoleUUID)), instance)
+	r.device = s.device(of, place, is.Board, is.Instance)
 	if r.device == nil {
 		r.drop = DropDeviceLimit
 	}
 	return r
 }
 
+// refusals are the reasons for which rows are dropped that are about no device.
+var refusals = [...]DropReason{
+	catalogue.Accepted: DropNone, catalogue.NoDevice: DropNoDevice,
+	catalogue.OtherEntity: DropOtherEntity, catalogue.OtherVendor: DropOtherVendor,
+}
+
 // device returns the device with that identity, making it known if it is new.
 // It returns nil when the limit is reached. The place is part of the identity:
 // simulated GPUs and cloned machines repeat UUIDs.
-func (s *Synthesizer) device(place Place, board, instance string) *Device {
+func (s *Synthesizer) device(of *catalogue.Exporter, place Place, board, instance string) *Device {
 	b := s.devices[deviceKey{place, board, ""}]
 	if b == nil {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		b = &Device{ID: board, Place: place, claims: s.claimsOf(place.Node, board)}
+		b = &Device{ID: board, of: of, Place: place, claims: s.claimsOf(place.Node, board)}
 		s.devices[deviceKey{place, board, ""}] = b
 	}
 	if instance == "" {
@@ -261,7 +261,7 @@ func (s *Synthesizer) device(place Place, board, instance string) *Device {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		d = &Device{ID: dcgm.InstanceID(board, instance), Parent: b, Instance: instance, Place: place, claims: b.claims}
+		d = &Device{ID: of.InstanceID(board, instance), of: of, Parent: b, Instance: instance, Place: place, claims: b.claims}
 		if n, err := strconv.Atoi(instance); err == nil {
 			d.number = n
 		}

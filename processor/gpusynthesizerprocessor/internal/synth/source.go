@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -145,31 +146,30 @@ type claim struct {
 }
 
 // fieldSet is a set of fields, in which fields that one series is made of count as one.
-type fieldSet [(dcgm.NumFields + 63) / 64]uint64
+type fieldSet [(catalogue.MaxFields + 63) / 64]uint64
 
-func (f *fieldSet) add(id dcgm.ID) {
+func (f *fieldSet) add(id catalogue.ID) {
 	id = sameSeries[id]
 	f[id/64] |= 1 << (id % 64)
 }
 
 // sameSeries has for each field the first one of those that make the same series.
-var sameSeries = func() (first [dcgm.NumFields]dcgm.ID) {
+var sameSeries = func() (first [catalogue.MaxFields]catalogue.ID) {
 	for id := range first {
-		first[id] = dcgm.ID(id)
+		first[id] = catalogue.ID(id)
 	}
-	join := func(fields ...dcgm.ID) {
-		for _, id := range fields {
-			first[id] = fields[0]
+	for _, x := range exporters.All {
+		for _, s := range x.AllSignals() {
+			fields := slices.Concat(s.Sets...)
+			for _, id := range fields {
+				one, other := first[fields[0]], first[id]
+				for i := range first {
+					if first[i] == other {
+						first[i] = one
+					}
+				}
+			}
 		}
-	}
-	join(dcgm.FBUsed, dcgm.FBFree, dcgm.FBTotal, dcgm.FBReserved)
-	join(dcgm.GREngineActive, dcgm.GPUUtil)
-	join(dcgm.XIDLast, dcgm.XIDCount, dcgm.XIDTotal)
-	for _, l := range links {
-		join(l.rate, l.total, l.coarse)
-	}
-	for _, e := range nvlinkErrors {
-		join(slices.Concat(e.sources...)...)
 	}
 	return first
 }()
@@ -388,7 +388,7 @@ func (a *accumulator) followSource() (changed bool) {
 	d.era = d.claims.era
 	a.prev = 0
 	d.xid.source, d.xid.last, d.xid.counts, d.xid.totals = xidNone, 0, nil, nil
-	d.bytes, d.counters = [numByteCounters]byteCounter{}, nil
+	d.bytes, d.counters = nil, nil
 	return true
 }
 

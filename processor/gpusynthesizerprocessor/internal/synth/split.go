@@ -1,6 +1,6 @@
 package synth
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
 // soundScrapes is how many scrapes without a split show that batches are whole.
 const soundScrapes = 100
@@ -16,7 +16,7 @@ type splits struct {
 // seenFields are the fields of a device in the newest batch that had any.
 type seenFields struct {
 	at     int64
-	fields [(dcgm.NumFields + 63) / 64]uint64
+	fields [(catalogue.MaxFields + 63) / 64]uint64
 }
 
 // watch looks at the rows of one sample time in a batch, and reports a split, once.

@@ -5,7 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // StateVersion is that of [State].
@@ -77,7 +78,8 @@ func (s *Synthesizer) Restore(in *State, now int64) error {
 	s.swept = now
 	for i := range in.Devices {
 		stored := &in.Devices[i]
-		d := s.device(Place{Host: stored.Host, Node: stored.Node}, stored.Board, stored.Instance)
+		// XIDs are NVIDIA's.
+		d := s.device(dcgm.Exporter, Place{Host: stored.Host, Node: stored.Node}, stored.Board, stored.Instance)
 		if d == nil {
 			break
 		}
@@ -99,16 +101,16 @@ func (s *Synthesizer) Restore(in *State, now int64) error {
 func (d *storedDevice) valid() bool {
 	inOrder := slices.IsSortedFunc(d.Codes, func(a, b storedCode) int { return a.Code - b.Code })
 	for i, c := range d.Codes {
-		if c.Code <= 0 || c.Code > dcgm.MaxXID || c.Count < 0 || c.Count > maxEvents || c.Start < 0 || i > 0 && c.Code == d.Codes[i-1].Code {
+		if c.Code <= 0 || c.Code > catalogue.MaxCode || c.Count < 0 || c.Count > maxEvents || c.Start < 0 || i > 0 && c.Code == d.Codes[i-1].Code {
 			return false
 		}
 	}
 	for _, values := range []map[int]float64{d.Counts, d.Totals} {
 		for code, v := range values {
-			if code <= 0 || code > dcgm.MaxXID || v < 0 {
+			if code <= 0 || code > catalogue.MaxCode || v < 0 {
 				return false
 			}
 		}
 	}
-	return inOrder && d.Board != "" && d.Source <= xidTotal && d.Last >= 0 && d.Last <= dcgm.MaxXID && d.Since > 0
+	return inOrder && d.Board != "" && d.Source <= xidTotal && d.Last >= 0 && d.Last <= catalogue.MaxCode && d.Since > 0
 }

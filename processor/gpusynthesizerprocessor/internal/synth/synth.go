@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -87,7 +87,7 @@ type Synthesizer struct {
 	devices map[deviceKey]*Device
 	claims  map[boardKey]*claims
 	sources map[string]*Source
-	targets map[Place]dcgm.Holder // scraped last by a relaying Prometheus
+	targets map[Place]catalogue.Holder // scraped last by a relaying Prometheus
 	epoch   uint64
 	swept   int64         // newest sample time at the last sweep
 	arrived time.Duration // when the batch at hand came
@@ -110,8 +110,8 @@ type Synthesizer struct {
 // observation is one row of the batch at hand.
 type observation struct {
 	row     *Row
-	field   *dcgm.Field
-	unit    dcgm.Unit
+	field   *catalogue.Field
+	unit    catalogue.Unit
 	base    bool
 	time    int64
 	exposed float64
@@ -129,7 +129,7 @@ func New(o Options) *Synthesizer {
 		lent:         map[*gpudata.Frame]uint64{},
 		claims:       map[boardKey]*claims{},
 		sources:      map[string]*Source{},
-		targets:      map[Place]dcgm.Holder{},
+		targets:      map[Place]catalogue.Holder{},
 	}
 	for _, m := range o.Disabled {
 		s.disabled[m] = true
@@ -156,7 +156,7 @@ func (s *Synthesizer) TakeStats() Stats {
 
 // Add takes one row's value for the batch at hand. src is nil where the row does not say
 // it, at is its time in nanoseconds since the epoch.
-func (s *Synthesizer) Add(row *Row, src *Source, spelling dcgm.Spelling, at int64, exposed float64) {
+func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
 		s.stats.Dropped[row.drop]++
 		return
@@ -322,13 +322,13 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 		s.stats.Dropped[reason]++
 		return
 	}
-	if o.field.Kind == dcgm.EventCount {
-		a.addXID(o.field.ID, r.xid, v)
+	if isEvents(o.field) {
+		a.addXID(o.field.Kind, r.xid, v)
 		return
 	}
 	a.add(o.field, v, a.holder >= 0)
-	if a.holder >= 0 && (o.field.ID == dcgm.FBUsed || o.field.ID == dcgm.GPUUtil) {
-		a.addUsage(o.field.ID, a.holder, v)
+	if a.holder >= 0 && o.field.Process != nil {
+		a.addUsage(o.field, a.holder, v)
 	}
 }
 
@@ -336,31 +336,35 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropReason) {
 	v, verdict := o.unit.Value(o.exposed)
 	switch verdict {
-	case dcgm.Blank:
+	case catalogue.Blank:
 		return 0, DropSentinel
-	case dcgm.NotFinite:
+	case catalogue.NotFinite:
 		return 0, DropNotFinite
-	case dcgm.Absurd:
+	case catalogue.Absurd:
 		return 0, DropAbsurd
 	}
 	switch {
-	case o.field.Kind == dcgm.Code && (v > dcgm.MaxXID || v != float64(int(v))),
-		o.field.Kind == dcgm.EventCount && o.row.xid > dcgm.MaxXID:
+	case o.field.Kind == catalogue.Code && (v > catalogue.MaxCode || v != float64(int(v))),
+		isEvents(o.field) && o.row.xid > catalogue.MaxCode:
 		return 0, DropAbsurd
-	case o.unit == dcgm.RatioOrPercent:
+	case o.unit == catalogue.RatioOrPercent:
 		fraction, ok := scaleOf(scales, o.row.place).Apply(v)
 		if !ok {
 			return 0, DropAmbiguous
 		}
 		return fraction, DropNone
-	case s.microseconds && o.unit == dcgm.Nanosecond && isViolation(o.field.ID):
+	case s.microseconds && o.unit == catalogue.Nanosecond && isViolation(o.field):
 		v *= 1000
 	}
 	return v, DropNone
 }
 
-func isViolation(id dcgm.ID) bool {
-	return id >= dcgm.PowerViolation && id <= dcgm.BoardLimitViolation
+func isEvents(f *catalogue.Field) bool {
+	return f.Kind == catalogue.EventCount || f.Kind == catalogue.EventTotal
+}
+
+func isViolation(f *catalogue.Field) bool {
+	return len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPUClockThrottleTime
 }
 
 // accumulator returns the device's accumulator for the scrape at hand.
@@ -404,17 +408,17 @@ func (s *Synthesizer) holds(o *observation) bool {
 type placeScale struct {
 	place     Place
 	baseUnits bool
-	seen      [dcgm.ScalePercent + 1]bool
+	seen      [catalogue.ScalePercent + 1]bool
 }
 
-func (p *placeScale) scale() dcgm.Scale {
+func (p *placeScale) scale() catalogue.Scale {
 	switch {
-	case p.seen[dcgm.ScalePercent]:
-		return dcgm.ScalePercent
-	case p.baseUnits, p.seen[dcgm.ScaleRatio]:
-		return dcgm.ScaleRatio
+	case p.seen[catalogue.ScalePercent]:
+		return catalogue.ScalePercent
+	case p.baseUnits, p.seen[catalogue.ScaleRatio]:
+		return catalogue.ScaleRatio
 	}
-	return dcgm.ScaleUnknown
+	return catalogue.ScaleUnknown
 }
 
 // settleScales finds out what RatioOrPercent values mean, by everything that
@@ -423,7 +427,7 @@ func settleScales(rows []observation) []placeScale {
 	var out []placeScale
 	for i := range rows {
 		o := &rows[i]
-		if o.unit != dcgm.RatioOrPercent && !o.base {
+		if o.unit != catalogue.RatioOrPercent && !o.base {
 			continue
 		}
 		k := slices.IndexFunc(out, func(p placeScale) bool { return p.place == o.row.place })
@@ -434,19 +438,19 @@ func settleScales(rows []observation) []placeScale {
 		if o.base {
 			out[k].baseUnits = true
 		} else {
-			out[k].seen[dcgm.Settle(o.exposed)] = true
+			out[k].seen[catalogue.Settle(o.exposed)] = true
 		}
 	}
 	return out
 }
 
-func scaleOf(scales []placeScale, p Place) dcgm.Scale {
+func scaleOf(scales []placeScale, p Place) catalogue.Scale {
 	for i := range scales {
 		if scales[i].place == p {
 			return scales[i].scale()
 		}
 	}
-	return dcgm.ScaleUnknown
+	return catalogue.ScaleUnknown
 }
 
 // sweep forgets devices that no scrape has named for long. Rows refer to

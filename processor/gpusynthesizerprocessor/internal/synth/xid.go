@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
 )
 
 // xidSource is the field that XID events of a device are read from.
@@ -52,7 +50,7 @@ type event struct {
 // the base changed.
 func (a *accumulator) readXID(t int64) (changed bool) {
 	s := &a.device.xid
-	last, hasLast := a.get(dcgm.XIDLast)
+	last, hasLast := a.get(a.device.of.Code)
 	now := xidNone
 	switch {
 	case a.hasTotals:

@@ -1,7 +1,10 @@
 package collect
 
 import (
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -12,17 +15,17 @@ var numbers = [...]struct {
 	query  nvml.Query
 	metric *signal.Metric
 	own    string
-	unit   dcgm.Unit
+	unit   catalogue.Unit
 	factor float64 // from NVML's unit to the given one
 	noMIG  bool
 }{
-	{nvml.GPUUtilization, signal.HwGPUUtilization, signal.TaskGeneral, dcgm.Percent, 1, true},
-	{nvml.EncoderUtilization, signal.HwGPUUtilization, signal.TaskEncoder, dcgm.Percent, 1, true},
-	{nvml.DecoderUtilization, signal.HwGPUUtilization, signal.TaskDecoder, dcgm.Percent, 1, true},
-	{nvml.PowerUsage, signal.HwPower, "", dcgm.Watt, 1e-3, false},
-	{nvml.Temperature, signal.HwTemperature, signal.LocationGPU, dcgm.Celsius, 1, false},
-	{nvml.SMClock, signal.GPUClockFrequency, signal.DomainSM, dcgm.MHz, 1, false},
-	{nvml.MemoryClock, signal.GPUClockFrequency, signal.DomainMemory, dcgm.MHz, 1, false},
+	{nvml.GPUUtilization, signal.HwGPUUtilization, signal.TaskGeneral, catalogue.Percent, 1, true},
+	{nvml.EncoderUtilization, signal.HwGPUUtilization, signal.TaskEncoder, catalogue.Percent, 1, true},
+	{nvml.DecoderUtilization, signal.HwGPUUtilization, signal.TaskDecoder, catalogue.Percent, 1, true},
+	{nvml.PowerUsage, signal.HwPower, "", catalogue.Watt, 1e-3, false},
+	{nvml.Temperature, signal.HwTemperature, signal.LocationGPU, catalogue.Celsius, 1, false},
+	{nvml.SMClock, signal.GPUClockFrequency, signal.DomainSM, catalogue.MHz, 1, false},
+	{nvml.MemoryClock, signal.GPUClockFrequency, signal.DomainMemory, catalogue.MHz, 1, false},
 }
 
 // output is a sample that a field's value is one of.
@@ -41,28 +44,28 @@ const noQuery = nvml.NumQueries
 // counters of the clock event reasons of these names as well.
 var fields = [...]struct {
 	id       nvml.FieldID
-	unit     dcgm.Unit
+	unit     catalogue.Unit
 	fallback nvml.Query
 	outputs  []output
 }{
-	{nvml.FieldTotalEnergy, dcgm.Millijoule, nvml.TotalEnergy, []output{{signal.HwEnergy, ""}}},
-	{nvml.FieldMemoryTemperature, dcgm.Celsius, noQuery, []output{{signal.HwTemperature, signal.LocationMemory}}},
-	{nvml.FieldPolicyPower, dcgm.Nanosecond, nvml.PowerViolation, []output{
+	{nvml.FieldTotalEnergy, catalogue.Millijoule, nvml.TotalEnergy, []output{{signal.HwEnergy, ""}}},
+	{nvml.FieldMemoryTemperature, catalogue.Celsius, noQuery, []output{{signal.HwTemperature, signal.LocationMemory}}},
+	{nvml.FieldPolicyPower, catalogue.Nanosecond, nvml.PowerViolation, []output{
 		{signal.GPUClockThrottleTime, "power"}, {signal.GPUClockEventTime, "sw_power_cap"},
 	}},
-	{nvml.FieldPolicyThermal, dcgm.Nanosecond, nvml.ThermalViolation, []output{{signal.GPUClockThrottleTime, "thermal"}}},
-	{nvml.FieldPolicySyncBoost, dcgm.Nanosecond, nvml.SyncBoostViolation, []output{
+	{nvml.FieldPolicyThermal, catalogue.Nanosecond, nvml.ThermalViolation, []output{{signal.GPUClockThrottleTime, "thermal"}}},
+	{nvml.FieldPolicySyncBoost, catalogue.Nanosecond, nvml.SyncBoostViolation, []output{
 		{signal.GPUClockThrottleTime, "sync_boost"}, {signal.GPUClockEventTime, "sync_boost"},
 	}},
-	{nvml.FieldPolicyBoardLimit, dcgm.Nanosecond, nvml.BoardLimitViolation, []output{{signal.GPUClockThrottleTime, "board_limit"}}},
-	{nvml.FieldReasonSWThermal, dcgm.Nanosecond, noQuery, []output{{signal.GPUClockEventTime, "sw_thermal"}}},
-	{nvml.FieldReasonHWThermal, dcgm.Nanosecond, noQuery, []output{{signal.GPUClockEventTime, "hw_thermal"}}},
-	{nvml.FieldReasonHWPowerBrake, dcgm.Nanosecond, noQuery, []output{{signal.GPUClockEventTime, "hw_power_brake"}}},
-	{nvml.FieldECCSingleBitVolatile, dcgm.None, nvml.CorrectedECC, []output{{signal.HwErrors, "ecc_sbe"}}},
-	{nvml.FieldECCDoubleBitVolatile, dcgm.None, nvml.UncorrectedECC, []output{{signal.HwErrors, "ecc_dbe"}}},
-	{nvml.FieldRemappedCorrectable, dcgm.None, noQuery, []output{{signal.HwErrors, "row_remap_correctable"}}},
-	{nvml.FieldRemappedUncorrected, dcgm.None, noQuery, []output{{signal.HwErrors, "row_remap_uncorrectable"}}},
-	{nvml.FieldPCIeReplays, dcgm.None, nvml.PCIeReplays, []output{{signal.HwErrors, "pcie_replay"}}},
+	{nvml.FieldPolicyBoardLimit, catalogue.Nanosecond, nvml.BoardLimitViolation, []output{{signal.GPUClockThrottleTime, "board_limit"}}},
+	{nvml.FieldReasonSWThermal, catalogue.Nanosecond, noQuery, []output{{signal.GPUClockEventTime, "sw_thermal"}}},
+	{nvml.FieldReasonHWThermal, catalogue.Nanosecond, noQuery, []output{{signal.GPUClockEventTime, "hw_thermal"}}},
+	{nvml.FieldReasonHWPowerBrake, catalogue.Nanosecond, noQuery, []output{{signal.GPUClockEventTime, "hw_power_brake"}}},
+	{nvml.FieldECCSingleBitVolatile, catalogue.None, nvml.CorrectedECC, []output{{signal.HwErrors, "ecc_sbe"}}},
+	{nvml.FieldECCDoubleBitVolatile, catalogue.None, nvml.UncorrectedECC, []output{{signal.HwErrors, "ecc_dbe"}}},
+	{nvml.FieldRemappedCorrectable, catalogue.None, noQuery, []output{{signal.HwErrors, "row_remap_correctable"}}},
+	{nvml.FieldRemappedUncorrected, catalogue.None, noQuery, []output{{signal.HwErrors, "row_remap_uncorrectable"}}},
+	{nvml.FieldPCIeReplays, catalogue.None, nvml.PCIeReplays, []output{{signal.HwErrors, "pcie_replay"}}},
 }
 
 // linkErrors are the errors of a board's NVLinks.
@@ -105,6 +108,26 @@ var asked = func() (values []nvml.FieldValue) {
 	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
 }()
 
+// ofSeveral are the metrics that are not made of one query or field.
+var ofSeveral = []*signal.Metric{
+	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
+	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
+}
+
+// DeviceMetrics are the metrics of boards and instances, in the order of the signal table.
+func DeviceMetrics() []*signal.Metric {
+	made := slices.Clone(ofSeveral)
+	for i := range numbers {
+		made = append(made, numbers[i].metric)
+	}
+	for i := range fields {
+		for _, o := range fields[i].outputs {
+			made = append(made, o.metric)
+		}
+	}
+	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return !slices.Contains(made, m) })
+}
+
 var directions = [...]struct {
 	query nvml.Query
 	own   string
@@ -136,16 +159,16 @@ func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 
 // eventReasons adds a sample for each reason that signals are made of.
 func (r *reader) eventReasons(d *Device, mask float64) {
-	if _, verdict := dcgm.Mask.Value(mask); verdict != dcgm.Valid {
+	if _, verdict := catalogue.Mask.Value(mask); verdict != catalogue.Valid {
 		r.stats.ValuesDropped++
 		return
 	}
 	for _, reason := range saturationReasons {
 		active := 0.0
-		if uint64(mask)&reason.Bit != 0 {
+		if uint64(mask)&reason.Mask != 0 {
 			active = 1
 		}
-		r.point(Point{Metric: signal.GPUClockEventActive, Device: d, Own: reason.Name, Value: active})
+		r.point(Point{Metric: signal.GPUClockEventActive, Device: d, Own: reason.Part, Value: active})
 	}
 }
 
@@ -199,7 +222,7 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *memo, values []nvml.Fie
 			}
 		}
 		if ok {
-			r.sample(signal.HwErrors, m.device, e.own, dcgm.None, sum)
+			r.sample(signal.HwErrors, m.device, e.own, catalogue.None, sum)
 		}
 	}
 }
@@ -245,7 +268,7 @@ func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 	if m.capacity == 0 {
 		generation, _ := r.query(handle, nvml.MaxPCIeLinkGeneration)
 		lanes, _ := r.query(handle, nvml.MaxPCIeLinkWidth)
-		if capacity, ok := dcgm.PCIeCapacity(generation, lanes); ok {
+		if capacity, ok := catalogue.PCIeCapacity(generation, lanes); ok {
 			m.capacity = capacity
 		} else {
 			m.capacity = dcgm.LookupModel(m.device.Model).PCIe
@@ -256,8 +279,8 @@ func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 		if !ok {
 			continue
 		}
-		rate, verdict := dcgm.BytePerSecond.Value(kilobytes * 1e3)
-		if verdict != dcgm.Valid {
+		rate, verdict := catalogue.BytePerSecond.Value(kilobytes * 1e3)
+		if verdict != catalogue.Valid {
 			r.stats.ValuesDropped++
 			continue
 		}

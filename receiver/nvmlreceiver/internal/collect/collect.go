@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -317,9 +317,9 @@ func (r *reader) point(p Point) {
 }
 
 // sample adds a sample made of a value in NVML's unit.
-func (r *reader) sample(m *signal.Metric, d *Device, own string, u dcgm.Unit, raw float64) {
+func (r *reader) sample(m *signal.Metric, d *Device, own string, u catalogue.Unit, raw float64) {
 	v, verdict := u.Value(raw)
-	if verdict != dcgm.Valid {
+	if verdict != catalogue.Valid {
 		r.stats.ValuesDropped++
 		return
 	}
@@ -330,7 +330,7 @@ func (r *reader) sample(m *signal.Metric, d *Device, own string, u dcgm.Unit, ra
 }
 
 func (r *reader) clamp(v float64) float64 {
-	v, clamped := dcgm.Clamp(v)
+	v, clamped := catalogue.Clamp(v)
 	if clamped {
 		r.stats.RatiosClamped++
 	}
@@ -346,16 +346,16 @@ func (r *reader) memory(handle nvml.Device, of *memo) {
 	if r.failed(err) {
 		return
 	}
-	used, verdict := dcgm.Byte.Value(float64(m.Used))
-	free, freeVerdict := dcgm.Byte.Value(float64(m.Free))
-	if verdict != dcgm.Valid || freeVerdict != dcgm.Valid {
+	used, verdict := catalogue.Byte.Value(float64(m.Used))
+	free, freeVerdict := catalogue.Byte.Value(float64(m.Free))
+	if verdict != catalogue.Valid || freeVerdict != catalogue.Valid {
 		r.stats.ValuesDropped++
 		return
 	}
 	d := of.device
-	r.sample(signal.HwGPUMemoryUsage, d, "", dcgm.Byte, used)
-	r.sample(signal.HwGPUMemoryLimit, d, "", dcgm.Byte, float64(m.Total))
-	if limit, verdict := dcgm.Byte.Value(float64(m.Total)); verdict == dcgm.Valid {
+	r.sample(signal.HwGPUMemoryUsage, d, "", catalogue.Byte, used)
+	r.sample(signal.HwGPUMemoryLimit, d, "", catalogue.Byte, float64(m.Total))
+	if limit, verdict := catalogue.Byte.Value(float64(m.Total)); verdict == catalogue.Valid {
 		of.limit = limit
 	}
 	if used+free > 0 {

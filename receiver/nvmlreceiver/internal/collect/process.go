@@ -5,10 +5,15 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
+
+// ProcessMetrics are the metrics that are made of lists of processes.
+func ProcessMetrics() []*signal.Metric {
+	return []*signal.Metric{signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization}
+}
 
 // listProcesses lists the processes of a board, each once on each instance, and
 // says of which devices all are known.
@@ -132,7 +137,7 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 		}
 		// What NVML has no value for is no sample; the other processes have theirs.
 		if p.Memory != nvml.NoValue {
-			if v, verdict := dcgm.Byte.Value(float64(p.Memory)); verdict == dcgm.Valid {
+			if v, verdict := catalogue.Byte.Value(float64(p.Memory)); verdict == catalogue.Valid {
 				r.point(Point{Metric: signal.ProcessGPUMemoryUsage, Device: d, PID: p.PID, Value: v})
 			} else {
 				r.stats.ValuesDropped++

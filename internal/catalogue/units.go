@@ -1,4 +1,4 @@
-package dcgm
+package catalogue
 
 import "math"
 
@@ -178,11 +178,6 @@ func Clamp(ratio float64) (float64, bool) {
 		return 1, true
 	}
 	return ratio, false
-}
-
-// BlankText reports whether a label's text stands for "no value".
-func BlankText(s string) bool {
-	return s == "" || (len(s) > 5 && s[:3] == "<<<" && s[len(s)-3:] == ">>>")
 }
 
 // String names the unit for documentation.

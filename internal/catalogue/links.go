@@ -1,4 +1,4 @@
-package dcgm
+package catalogue
 
 // pcieLaneRate is the payload of one PCIe lane in one direction, in bytes per
 // second, by generation.

@@ -1,6 +1,10 @@
 package dcgm
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
 
 // The edition of NVIDIA's XID catalogue that the table of XIDs repeats. It was still
 // the published one in July 2026, with the documentation of driver 610.
@@ -11,9 +15,8 @@ const (
 	XIDCatalogueURL = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 )
 
-// MaxXID bounds XID codes; NVIDIA's catalogue has stayed far below it. Larger
-// numbers are not codes.
-const MaxXID = 999
+// MaxXID bounds XID codes.
+const MaxXID = catalogue.MaxCode
 
 // Action is the immediate action that NVIDIA's catalogue wants after an XID.
 type Action uint8

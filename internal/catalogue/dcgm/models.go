@@ -3,25 +3,9 @@ package dcgm
 import (
 	"slices"
 	"strings"
-)
 
-// Model is what is known of a board by its name. The zero value knows nothing.
-type Model struct {
-	// PCIe and NVLink are what the links carry in one direction, in bytes per second;
-	// 0 is unknown or none.
-	PCIe, NVLink float64
-	// NVLinkGeneration is 4 of Hopper and 5 of Blackwell, which count errors in fields of
-	// their own; 0 is older or unknown.
-	NVLinkGeneration int
-	// Virtual is the guest of a virtual GPU. It shares its board's links and has
-	// none of its own.
-	Virtual bool
-	// WithoutNVLink are boards that cannot have NVLink, not by a bridge either. With
-	// NVLinkByBridge they have it where a bridge connects them to another board.
-	WithoutNVLink, NVLinkByBridge bool
-	// WithoutProfiling are boards that DCGM does not profile.
-	WithoutProfiling bool
-}
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
 
 // models goes by words of the folded model name; the first match counts.
 //
@@ -37,53 +21,53 @@ type Model struct {
 // Profiling: DCGM profiles Volta and later, and GeForce from RTX 50 on (NVIDIA in DCGM
 // issue 234).
 var models = []struct {
-	Model
+	catalogue.Model
 	words []string
 }{
-	{Model{PCIe: 15.76e9, WithoutNVLink: true}, []string{"t4", "v100 pcie"}},
-	{Model{PCIe: 15.76e9, NVLink: 150e9}, []string{"v100 sxm2", "v100 sxm3"}},
-	{Model{PCIe: 15.76e9}, []string{"v100"}},
-	{Model{PCIe: 31.504e9, WithoutNVLink: true}, []string{"l40s", "l40"}},
-	{Model{PCIe: 31.504e9, NVLink: 300e9}, []string{"a100 sxm4"}},
-	{Model{PCIe: 31.504e9, NVLinkByBridge: true}, []string{"a100"}},
-	{Model{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}, []string{"h100 nvl", "h100 pcie", "h200 nvl"}},
-	{Model{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}, []string{"h100", "h200"}},
-	{Model{NVLinkGeneration: 4}, []string{"h20", "h800", "gh200"}},
-	{Model{NVLink: 900e9, NVLinkGeneration: 5}, []string{"gb200"}},
-	{Model{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}, []string{"b200"}},
-	{Model{NVLinkGeneration: 5}, []string{"b100", "b300", "gb300"}},
+	{catalogue.Model{PCIe: 15.76e9, WithoutNVLink: true}, []string{"t4", "v100 pcie"}},
+	{catalogue.Model{PCIe: 15.76e9, NVLink: 150e9}, []string{"v100 sxm2", "v100 sxm3"}},
+	{catalogue.Model{PCIe: 15.76e9}, []string{"v100"}},
+	{catalogue.Model{PCIe: 31.504e9, WithoutNVLink: true}, []string{"l40s", "l40"}},
+	{catalogue.Model{PCIe: 31.504e9, NVLink: 300e9}, []string{"a100 sxm4"}},
+	{catalogue.Model{PCIe: 31.504e9, NVLinkByBridge: true}, []string{"a100"}},
+	{catalogue.Model{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}, []string{"h100 nvl", "h100 pcie", "h200 nvl"}},
+	{catalogue.Model{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}, []string{"h100", "h200"}},
+	{catalogue.Model{NVLinkGeneration: 4}, []string{"h20", "h800", "gh200"}},
+	{catalogue.Model{NVLink: 900e9, NVLinkGeneration: 5}, []string{"gb200"}},
+	{catalogue.Model{PCIe: 63.008e9, NVLink: 900e9, NVLinkGeneration: 5}, []string{"b200"}},
+	{catalogue.Model{NVLinkGeneration: 5}, []string{"b100", "b300", "gb300"}},
 
-	{Model{NVLinkByBridge: true}, []string{
+	{catalogue.Model{NVLinkByBridge: true}, []string{
 		"a30", "a40", "rtx a4500", "rtx a5000", "rtx a5500", "rtx a6000",
 		"quadro rtx 5000", "quadro rtx 6000", "quadro rtx 8000", "quadro gv100", "titan rtx",
 	}},
-	{Model{WithoutNVLink: true}, []string{
+	{catalogue.Model{WithoutNVLink: true}, []string{
 		"a2", "a10", "a10g", "a10m", "a16", "l2", "l4", "l20", "l40g", "v100s", "v100 fhhl",
 		"ada", "rtx pro", "rtx a400", "rtx a1000", "rtx a2000", "rtx a4000",
 		"quadro rtx 3000", "quadro rtx 4000", "t400", "t600", "t1000",
 		"geforce rtx 5050", "geforce rtx 5060", "geforce rtx 5070", "geforce rtx 5080", "geforce rtx 5090",
 	}},
-	{Model{WithoutProfiling: true, NVLinkByBridge: true}, []string{
+	{catalogue.Model{WithoutProfiling: true, NVLinkByBridge: true}, []string{
 		"geforce rtx 2070 super", "geforce rtx 2080", "geforce rtx 3090", "quadro gp100",
 	}},
-	{Model{WithoutProfiling: true}, []string{"p100 sxm2"}},
-	{Model{WithoutNVLink: true, WithoutProfiling: true}, []string{
+	{catalogue.Model{WithoutProfiling: true}, []string{"p100 sxm2"}},
+	{catalogue.Model{WithoutNVLink: true, WithoutProfiling: true}, []string{
 		"geforce", "p100", "p40", "p6", "p4", "m60", "m40", "m10", "m6", "m4", "k80",
 	}},
 }
 
 // LookupModel returns what is known of a board by its model name.
-func LookupModel(name string) Model {
+func LookupModel(name string) catalogue.Model {
 	folded := FoldModel(name)
 	if isVirtual(folded) {
-		return Model{Virtual: true}
+		return catalogue.Model{Virtual: true}
 	}
 	for i := range models {
 		if slices.ContainsFunc(models[i].words, func(words string) bool { return containsWords(folded, words) }) {
 			return models[i].Model
 		}
 	}
-	return Model{}
+	return catalogue.Model{}
 }
 
 // vGPUSeries are the letters of the series of virtual GPUs.

@@ -2,7 +2,6 @@ package dcgm
 
 import (
 	"bufio"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,33 +9,21 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-func TestEveryFieldStandsInTheCatalogueOnce(t *testing.T) {
-	seen := map[ID]bool{}
-	for _, f := range Fields() {
-		assert.False(t, seen[f.ID], f.Name)
-		seen[f.ID] = true
-		got, ok := Lookup(f.Name)
+// An exporter takes a line by a name of the field in its oldest unit, and exactly two commas.
+func TestLinesOfCountersAreOnesThatExportersTake(t *testing.T) {
+	for _, f := range Exporter.Fields() {
+		if f.Help == "" {
+			continue
+		}
+		assert.Equal(t, 2, strings.Count(f.Line(), ","), f.Line())
+		sp, ok := Exporter.Lookup(f.ListedName())
 		require.True(t, ok, f.Name)
-		assert.Same(t, f, got.Field)
-	}
-	assert.Len(t, seen, int(NumFields)-1)
-}
-
-func TestNoNameHasTwoMeanings(t *testing.T) {
-	seen := map[string]string{}
-	for _, f := range Fields() {
-		all := append([]string{f.Name}, f.Aliases...)
-		for _, r := range f.Rescaled {
-			all = append(all, r.Name)
-		}
-		for _, name := range all {
-			assert.Empty(t, seen[name], name)
-			seen[name] = f.Name
-			got, _ := Lookup(name)
-			assert.Equal(t, f.ID, got.Field.ID, name)
-		}
+		assert.Same(t, f, sp.Field)
+		assert.Equal(t, f.Unit, sp.Unit, f.Name)
 	}
 }
 
@@ -56,14 +43,14 @@ func TestEveryRenameOfDCGM46IsKnown(t *testing.T) {
 	}
 	require.NotEmpty(t, renamed)
 	checked := 0
-	for _, f := range Fields() {
+	for _, f := range Exporter.Fields() {
 		to, ok := renamed[f.Name]
 		if !ok {
 			continue
 		}
-		got, ok := Lookup(to)
+		got, ok := Exporter.Lookup(to)
 		if assert.True(t, ok, "%s was renamed to %s", f.Name, to) {
-			assert.Equal(t, f.ID, got.Field.ID, to)
+			assert.Same(t, f, got.Field, to)
 			checked++
 		}
 	}
@@ -72,29 +59,29 @@ func TestEveryRenameOfDCGM46IsKnown(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for name, want := range map[string]struct {
-		id   ID
-		unit Unit
+		field string
+		unit  catalogue.Unit
 	}{
-		"DCGM_FI_DEV_CLOCKS_EVENT_REASONS":    {ClocksEventReasons, Mask},
-		"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS":  {ClocksEventReasons, Mask},
-		"DCGM_FI_DEV_FB_USED":                 {FBUsed, MiB},
-		"DCGM_FI_DEV_FB_USED_BYTES":           {FBUsed, Byte},
-		"DCGM_FI_DEV_GPU_UTIL":                {GPUUtil, Percent},
-		"DCGM_FI_DEV_GPU_UTIL_RATIO":          {GPUUtil, RatioOrPercent},
-		"DCGM_FI_DEV_SM_CLOCK_HERTZ":          {SMClock, Hz},
-		"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": {EnergyConsumption, Joule},
+		"DCGM_FI_DEV_CLOCKS_EVENT_REASONS":    {"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", catalogue.Mask},
+		"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS":  {"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", catalogue.Mask},
+		"DCGM_FI_DEV_FB_USED":                 {"DCGM_FI_DEV_FB_USED", catalogue.MiB},
+		"DCGM_FI_DEV_FB_USED_BYTES":           {"DCGM_FI_DEV_FB_USED", catalogue.Byte},
+		"DCGM_FI_DEV_GPU_UTIL":                {"DCGM_FI_DEV_GPU_UTIL", catalogue.Percent},
+		"DCGM_FI_DEV_GPU_UTIL_RATIO":          {"DCGM_FI_DEV_GPU_UTIL", catalogue.RatioOrPercent},
+		"DCGM_FI_DEV_SM_CLOCK_HERTZ":          {"DCGM_FI_DEV_SM_CLOCK", catalogue.Hz},
+		"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", catalogue.Joule},
 
-		"DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL": {PowerViolation, Second},
-		"DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL": {BoardLimitViolation, Second},
-		"DCGM_FI_PROF_DRAM_UTIL_RATIO":                 {DRAMActive, Ratio},
-		"DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL":            {NVLinkTXTotal, ByteCount},
-		"DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL":       {NVLinkTXBandwidth, ThousandKiBPerSecond},
-		"DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL":           {NVLinkLinkCRC, None},
-		"dcgm_fb_used":                                 {FBUsed, MiB},
+		"DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL": {"DCGM_FI_DEV_POWER_VIOLATION", catalogue.Second},
+		"DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL": {"DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", catalogue.Second},
+		"DCGM_FI_PROF_DRAM_UTIL_RATIO":                 {"DCGM_FI_PROF_DRAM_ACTIVE", catalogue.Ratio},
+		"DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL":            {"DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", catalogue.ByteCount},
+		"DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL":       {"DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", catalogue.ThousandKiBPerSecond},
+		"DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL":           {"DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", catalogue.None},
+		"dcgm_fb_used":                                 {"DCGM_FI_DEV_FB_USED", catalogue.MiB},
 	} {
-		got, ok := Lookup(name)
+		got, ok := Exporter.Lookup(name)
 		require.True(t, ok, name)
-		assert.Equal(t, want.id, got.Field.ID, name)
+		assert.Equal(t, want.field, got.Field.Name, name)
 		assert.Equal(t, want.unit, got.Unit, name)
 	}
 }
@@ -104,89 +91,7 @@ func TestOwnsEverythingOfTheExporterAndNothingElse(t *testing.T) {
 		"DCGM_FI_DEV_FB_USED": true, "DCGM_FI_DEV_NOT_YET_KNOWN": true, "DCGM_EXP_P2P_STATUS": true,
 		"dcgm_fb_used": true, "dcgm_something_else": false, "go_goroutines": false, "": false,
 	} {
-		assert.Equal(t, want, Owns(name), name)
-	}
-}
-
-func TestUnits(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		unit    Unit
-		exposed float64
-		want    float64
-		verdict Verdict
-	}{
-		{"MiB become bytes", MiB, 12000, 12000 * 1048576, Valid},
-		{"bytes stay", Byte, 12, 12, Valid},
-		{"MHz become Hz", MHz, 1410, 1.41e9, Valid},
-		{"millijoules become joules", Millijoule, 1500, 1.5, Valid},
-		{"what DCGM calls MB/s is NVML's KiB/s by 1000", ThousandKiBPerSecond, 88, 88 * 1024000, Valid},
-		{"a rate below 0 is a counter that began anew", ThousandKiBPerSecond, -3, 0, Absurd},
-		{"nanoseconds become seconds", Nanosecond, 1.8e12, 1800, Valid},
-		{"percent becomes a fraction", Percent, 50, 0.5, Valid},
-		{"ratios above 1 are left to be clamped", Ratio, 1.294, 1.294, Valid},
-		{"percentages above 100 are left to be clamped", Percent, 101, 1.01, Valid},
-		{"negative temperatures exist", Celsius, -5, -5, Valid},
-
-		{"int64 blank", MiB, 9223372036854775792, 0, Blank},
-		{"int64 not supported, as an old exporter leaked it", Nanosecond, 9223372036854775794, 0, Blank},
-		{"int64 blank in %g", Millijoule, 9.223372036854776e+18, 0, Blank},
-		{"int32 blank", Percent, 2147483632, 0, Blank},
-		{"int32 not permissioned", MHz, 2147483635, 0, Blank},
-		{"int32 blank is a legitimate rate", BytePerSecond, 2147483632, 2147483632, Valid},
-		{"int32 blank is a legitimate duration", Nanosecond, 2147483632, 2.147483632, Valid},
-		{"int32 blank is a legitimate size", Byte, 2147483632, 2147483632, Valid},
-		{"fp64 blank", Watt, 140737488355328, 0, Blank},
-		{"fp64 not permissioned", Ratio, 140737488355331, 0, Blank},
-		{"fp64 blank is a legitimate byte count", ByteCount, 140737488355328, 140737488355328, Valid},
-
-		{"NaN", Ratio, math.NaN(), 0, NotFinite},
-		{"+Inf", MiB, math.Inf(1), 0, NotFinite},
-		{"-Inf", Celsius, math.Inf(-1), 0, NotFinite},
-		{"negative memory", MiB, -1, 0, Absurd},
-		{"negative power", Watt, -3, 0, Absurd},
-		{"a temperature that melts", Celsius, 65535, 0, Absurd},
-		{"half a bit", Mask, 4.5, 0, Absurd},
-		{"a negative mask", Mask, -4, 0, Absurd},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, verdict := tt.unit.Value(tt.exposed)
-			require.Equal(t, tt.verdict, verdict)
-			if verdict == Valid {
-				assert.InDelta(t, tt.want, got, 1e-9*math.Abs(tt.want))
-			}
-		})
-	}
-}
-
-func TestTheScaleOfARatioOrPercentSpelling(t *testing.T) {
-	assert.Equal(t, ScalePercent, Settle(57))
-	assert.Equal(t, ScaleRatio, Settle(0.57))
-	assert.Equal(t, ScaleUnknown, Settle(0))
-	assert.Equal(t, ScaleUnknown, Settle(1))
-	assert.Equal(t, ScaleUnknown, Settle(2147483632), "a sentinel settles nothing")
-
-	v, ok := ScalePercent.Apply(57)
-	assert.True(t, ok)
-	assert.InDelta(t, 0.57, v, 1e-12)
-	v, ok = ScaleRatio.Apply(1)
-	assert.True(t, ok)
-	assert.InDelta(t, 1.0, v, 0)
-	v, ok = ScaleUnknown.Apply(0)
-	assert.True(t, ok, "0 is 0 on both scales")
-	assert.Zero(t, v)
-	_, ok = ScaleUnknown.Apply(1)
-	assert.False(t, ok, "1 is either 1 % or 100 %")
-}
-
-func TestClamp(t *testing.T) {
-	for _, tt := range []struct {
-		in, want float64
-		clamped  bool
-	}{{0, 0, false}, {1, 1, false}, {0.5, 0.5, false}, {1.294, 1, true}, {-0.1, 0, true}} {
-		got, clamped := Clamp(tt.in)
-		assert.InDelta(t, tt.want, got, 0)
-		assert.Equal(t, tt.clamped, clamped)
+		assert.Equal(t, want, Exporter.Owns(name), name)
 	}
 }
 
@@ -197,7 +102,7 @@ func TestSaturationReasonsAreTheSixOfTheContract(t *testing.T) {
 	}
 	got := map[string]uint64{}
 	for _, r := range SaturationReasons() {
-		got[r.Name] = r.Bit
+		got[r.Part] = r.Mask
 	}
 	assert.Equal(t, want, got)
 }
@@ -209,17 +114,17 @@ func TestRowLabels(t *testing.T) {
 		uuid, host string
 		gpu, held  bool
 		relayed    bool
-		holder     Holder
+		holder     catalogue.Holder
 	}{
 		{
 			name:   "current",
 			labels: map[string]string{"UUID": "GPU-1", "Hostname": "n1", "pod": "p", "namespace": "ns", "container": "c", "pod_uid": "u"},
-			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: Holder{Namespace: "ns", Pod: "p", UID: "u", Container: "c"},
+			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: catalogue.Holder{Namespace: "ns", Pod: "p", UID: "u", Container: "c"},
 		},
 		{
 			name:   "old namespace",
 			labels: map[string]string{"uuid": "GPU-1", "hostname": "n1", "pod_name": "p", "pod_namespace": "ns", "container_name": "c"},
-			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: Holder{Namespace: "ns", Pod: "p", Container: "c"},
+			uuid:   "GPU-1", host: "n1", gpu: true, held: true, holder: catalogue.Holder{Namespace: "ns", Pod: "p", Container: "c"},
 		},
 		{
 			name: "relayed by a Prometheus",
@@ -227,7 +132,7 @@ func TestRowLabels(t *testing.T) {
 				"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu-operator", "container": "exporter",
 				"exported_pod": "p", "exported_namespace": "ns", "exported_container": "c",
 			},
-			uuid: "GPU-1", gpu: true, held: true, relayed: true, holder: Holder{Namespace: "ns", Pod: "p", Container: "c"},
+			uuid: "GPU-1", gpu: true, held: true, relayed: true, holder: catalogue.Holder{Namespace: "ns", Pod: "p", Container: "c"},
 		},
 		{
 			name:   "empty strings are no pod",
@@ -237,27 +142,27 @@ func TestRowLabels(t *testing.T) {
 		{
 			name:   "a reservation pod is the pod that the label names",
 			labels: map[string]string{"UUID": "GPU-1", "pod": "runai-reservation-gpu-1", "namespace": "runai-reservation", "container": "runai-reservation"},
-			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Namespace: "runai-reservation", Pod: "runai-reservation-gpu-1", Container: "runai-reservation"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: catalogue.Holder{Namespace: "runai-reservation", Pod: "runai-reservation-gpu-1", Container: "runai-reservation"},
 		},
 		{
 			name:   "a container without a pod",
 			labels: map[string]string{"UUID": "GPU-1", "container": "trainer"},
-			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Container: "trainer"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: catalogue.Holder{Container: "trainer"},
 		},
 		{
 			name:   "a container without a pod, relayed by a Prometheus",
 			labels: map[string]string{"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu", "container": "exporter", "exported_container": "trainer"},
-			uuid:   "GPU-1", gpu: true, held: true, relayed: true, holder: Holder{Container: "trainer"},
+			uuid:   "GPU-1", gpu: true, held: true, relayed: true, holder: catalogue.Holder{Container: "trainer"},
 		},
 		{
 			name:   "a batch job",
 			labels: map[string]string{"UUID": "GPU-1", "hpc_job": "4711"},
-			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Job: "4711"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: catalogue.Holder{Job: "4711"},
 		},
 		{
 			name:   "a job beside a pod is the pod's",
 			labels: map[string]string{"UUID": "GPU-1", "hpc_job": "4711", "pod": "p", "namespace": "ns"},
-			uuid:   "GPU-1", gpu: true, held: true, holder: Holder{Namespace: "ns", Pod: "p"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: catalogue.Holder{Namespace: "ns", Pod: "p"},
 		},
 		{
 			name:   "a pod without its namespace is nobody",
@@ -270,13 +175,14 @@ func TestRowLabels(t *testing.T) {
 		{name: "sentinel texts are no value", labels: map[string]string{"UUID": "<<<NULL>>>", "Hostname": "<<<NOT_FOUND>>>"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var r Row
+			r := catalogue.NewRow(Exporter)
 			for k, v := range tt.labels {
 				r.Set(k, v)
 			}
-			assert.Equal(t, tt.uuid, r.Get(RoleUUID))
-			assert.Equal(t, tt.host, r.Get(RoleHost))
-			assert.Equal(t, tt.gpu, r.IsGPU())
+			assert.Equal(t, tt.uuid, r.Get(catalogue.RoleUUID))
+			assert.Equal(t, tt.host, r.Get(catalogue.RoleHost))
+			_, refusal := identify(r)
+			assert.Equal(t, tt.gpu, refusal == catalogue.Accepted)
 			assert.Equal(t, tt.relayed, r.Relayed())
 			h, held := r.Named()
 			assert.Equal(t, tt.held, held)
@@ -286,7 +192,7 @@ func TestRowLabels(t *testing.T) {
 }
 
 func TestContainersThatAreCalledAsExportersAre(t *testing.T) {
-	for h, called := range map[Holder]bool{
+	for h, called := range map[catalogue.Holder]bool{
 		{Namespace: "gpu-operator", Pod: "nvidia-dcgm-exporter-8x2kq", Container: "nvidia-dcgm-exporter"}: true,
 		{Namespace: "mon", Pod: "my-dcgm-exporter-8x2kq", Container: "exporter"}:                          true,
 		{Namespace: "mon", Pod: "metrics-8x2kq", Container: "dcgm-exporter"}:                              true,
@@ -298,24 +204,7 @@ func TestContainersThatAreCalledAsExportersAre(t *testing.T) {
 		{Job: "dcgm-exporter"}: false,
 		{}:                     false,
 	} {
-		assert.Equal(t, called, h.CalledExporter(), h)
-	}
-}
-
-func TestContainersWithoutAPodAreNamedOrNumbered(t *testing.T) {
-	id := strings.Repeat("0123456789abcdef", 4)
-	for _, tt := range []struct {
-		holder Holder
-		isID   bool
-	}{
-		{Holder{Container: id}, true},
-		{Holder{Container: id[1:]}, false},
-		{Holder{Container: strings.ToUpper(id)}, false},
-		{Holder{Container: "trainer"}, false},
-		{Holder{Namespace: "ns", Pod: "p", Container: id}, false},
-	} {
-		_, isID := tt.holder.ContainerID()
-		assert.Equal(t, tt.isID, isID, "%+v", tt.holder)
+		assert.Equal(t, called, CalledExporter(h), h)
 	}
 }
 
@@ -336,10 +225,10 @@ func TestOtherVendorsUseTheSameNames(t *testing.T) {
 		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "MTT-S4000", false},
 		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "AMD Instinct MI300X", false},
 	} {
-		var r Row
+		r := catalogue.NewRow(Exporter)
 		r.Set("UUID", tt.uuid)
 		r.Set("modelName", tt.model)
-		assert.Equal(t, tt.nvidia, r.IsNVIDIA(), "%s %s", tt.uuid, tt.model)
+		assert.Equal(t, tt.nvidia, isNVIDIA(r), "%s %s", tt.uuid, tt.model)
 	}
 }
 
@@ -372,28 +261,8 @@ func TestBoardsAreCutIntoSlicesByTheirModel(t *testing.T) {
 	}
 }
 
-func TestPCIeCapacity(t *testing.T) {
-	for _, tt := range []struct {
-		generation, lanes, want float64
-		ok                      bool
-	}{
-		{4, 16, 31.504e9, true},
-		{3, 16, 15.76e9, true},
-		{5, 8, 31.504e9, true},
-		{0, 16, 0, false},
-		{7, 16, 0, false},
-		{4.5, 16, 0, false},
-		{4, 3, 0, false},
-		{4, 0, 0, false},
-	} {
-		got, ok := PCIeCapacity(tt.generation, tt.lanes)
-		assert.Equal(t, tt.ok, ok)
-		assert.InDelta(t, tt.want, got, 1)
-	}
-}
-
 func TestWhatIsKnownOfAModelByItsName(t *testing.T) {
-	for want, names := range map[Model][]string{
+	for want, names := range map[catalogue.Model][]string{
 		{PCIe: 63.008e9, NVLink: 450e9, NVLinkGeneration: 4}: {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "NVIDIA H200"},
 		{PCIe: 63.008e9, NVLinkGeneration: 4, NVLinkByBridge: true}: {
 			"NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200 NVL",
@@ -533,15 +402,15 @@ func FuzzRow(f *testing.F) {
 	f.Add("UUID", "GPU-1", "pod", "p", "exported_pod", "")
 	f.Add("gpu_uuid", "<<<NULL>>>", "nvlink", "1", "GPU_I_PROFILE", "1g.5gb")
 	f.Fuzz(func(t *testing.T, k1, v1, k2, v2, k3, v3 string) {
-		var a, b Row
+		a, b := catalogue.NewRow(Exporter), catalogue.NewRow(Exporter)
 		a.Set(k1, v1)
 		a.Set(k2, v2)
 		a.Set(k3, v3)
-		if LabelRole(k1) != LabelRole(k2) && LabelRole(k2) != LabelRole(k3) && LabelRole(k1) != LabelRole(k3) {
+		if labels[k1] != labels[k2] && labels[k2] != labels[k3] && labels[k1] != labels[k3] {
 			b.Set(k3, v3)
 			b.Set(k1, v1)
 			b.Set(k2, v2)
-			if a != b {
+			if *a != *b {
 				t.Fatalf("the order of labels matters: %v, %v", a, b)
 			}
 		}

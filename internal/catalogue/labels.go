@@ -1,10 +1,6 @@
-package dcgm
+package catalogue
 
-import (
-	"regexp"
-	"slices"
-	"strings"
-)
+import "regexp"
 
 // Role is what a label of a row tells.
 type Role uint8
@@ -71,51 +67,24 @@ const (
 	NumRoles
 )
 
-// roles holds every spelling: the current one, --use-old-namespace
-// (uuid, pod_name, …), LINK rows (gpu_uuid, model_name, hostname) and 4.8.3
-// (hostname).
-var roles = map[string]Role{
-	"UUID": RoleUUID, "uuid": RoleUUID, "gpu_uuid": RoleUUID,
-	"device":    RoleDevice,
-	"modelName": RoleModel, "model_name": RoleModel,
-	"GPU_I_ID": RoleInstanceID, "GPU_I_PROFILE": RoleInstanceProfile,
-	"Hostname": RoleHost, "hostname": RoleHost,
-	"pod": RolePod, "pod_name": RolePod,
-	"namespace": RoleNamespace, "pod_namespace": RoleNamespace,
-	"container": RoleContainer, "container_name": RoleContainer,
-	"pod_uid": RolePodUID, "uid": RolePodUID,
-	"exported_pod": RoleRelayedPod, "exported_pod_name": RoleRelayedPod,
-	"exported_namespace": RoleRelayedNamespace, "exported_pod_namespace": RoleRelayedNamespace,
-	"exported_container": RoleRelayedContainer, "exported_container_name": RoleRelayedContainer,
-	"exported_pod_uid": RoleRelayedPodUID, "exported_uid": RoleRelayedPodUID,
-	"hpc_job":                       RoleJob,
-	"DCGM_FI_DRIVER_VERSION":        RoleDriverVersion,
-	"DCGM_FI_SYSTEM_DRIVER_VERSION": RoleDriverVersion,
-	"DCGM_FI_DEV_SERIAL":            RoleSerial,
-	"DCGM_FI_DEV_BOARD_SERIAL":      RoleSerial,
-
-	"vgpu":   RoleVGPU,
-	"xid":    RoleXID,
-	"nvlink": RoleLink, "nvswitch": RoleSwitch,
-	"cpu": RoleCPU, "cpucore": RoleCPU,
-	"dra_claim_name": RoleClaim, "dra_driver_name": RoleDRADriver, "dra_pool_name": RoleDRAPool,
-	"dra_device_name": RoleDRADevice, "dra_mig_device_uuid": RoleMIGUUID,
-}
-
-// LabelRole returns what a label tells.
-func LabelRole(name string) Role { return roles[name] }
-
 // Row is what a row's labels say, in every spelling, with "no value" texts
 // left empty.
 type Row struct {
+	of   *Exporter
 	text [NumRoles]string
 }
+
+// NewRow returns an empty row of an exporter.
+func NewRow(of *Exporter) *Row { return &Row{of: of} }
+
+// Of returns the exporter whose row it is.
+func (r *Row) Of() *Exporter { return r.of }
 
 // Set takes one label. The first of several spellings of one role that has a
 // value wins; exporters never use two.
 func (r *Row) Set(name, value string) {
-	role := roles[name]
-	if role == NoRole || BlankText(value) || r.text[role] != "" {
+	role := r.of.Labels[name]
+	if role == NoRole || r.of.BlankText(value) || r.text[role] != "" {
 		return
 	}
 	r.text[role] = value
@@ -123,38 +92,6 @@ func (r *Row) Set(name, value string) {
 
 // Get returns the text of a role; empty when the row does not say.
 func (r *Row) Get(role Role) string { return r.text[role] }
-
-// IsGPU reports whether the row is about one GPU or MIG instance as a whole.
-func (r *Row) IsGPU() bool {
-	return r.text[RoleUUID] != "" && r.text[RoleLink] == "" && r.text[RoleSwitch] == "" && r.text[RoleCPU] == ""
-}
-
-// IsNVIDIA reports whether the row's labels look like NVIDIA's: other vendors'
-// exporters use DCGM's metric names too. A UUID begins with GPU- or MIG-; where it
-// does not, the model has to be one of NVIDIA's.
-func (r *Row) IsNVIDIA() bool {
-	model := FoldModel(r.text[RoleModel])
-	uuid := r.text[RoleUUID]
-	switch {
-	case hasWord(model, otherVendors):
-		return false
-	case strings.HasPrefix(uuid, "GPU-"), strings.HasPrefix(uuid, "MIG-"):
-		return true
-	}
-	_, migs := ModelSlices(model)
-	return migs || LookupModel(model) != (Model{}) || hasWord(model, brands)
-}
-
-// otherVendors are words of the names of boards that are not NVIDIA's, brands of
-// those that are.
-var (
-	otherVendors = []string{"mtt", "moore", "amd", "instinct", "radeon", "intel", "ascend", "metax", "hygon", "iluvatar"}
-	brands       = []string{"nvidia", "tesla", "quadro", "geforce", "rtx", "gtx", "titan", "grid"}
-)
-
-func hasWord(text string, words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return containsWords(text, w) })
-}
 
 // Holder is who a row names: a container of a pod, or without a pod a container by
 // its name or id, or a batch job.
@@ -215,17 +152,4 @@ func (r *Row) Named() (Holder, bool) {
 func (r *Row) batchJob() (Holder, bool) {
 	job := r.text[RoleJob]
 	return Holder{Job: job}, job != ""
-}
-
-// CalledExporter reports whether a container is called as exporters are. Scrape
-// configurations attach the exporter's own pod to rows of GPUs that nobody holds, and
-// where nothing says which pod was scraped its name has to tell. Container names are
-// those of the static manifests and of the operator; the Helm chart's, exporter, says
-// too little alone.
-func (h Holder) CalledExporter() bool {
-	switch h.Container {
-	case "dcgm-exporter", "nvidia-dcgm-exporter":
-		return true
-	}
-	return strings.Contains(h.Pod, "dcgm-exporter") || h.Pod == "" && strings.Contains(h.Container, "dcgm-exporter")
 }

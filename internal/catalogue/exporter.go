@@ -1,0 +1,201 @@
+package catalogue
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Exporter is the table of one exporter.
+type Exporter struct {
+	// Vendor is hw.vendor.
+	Vendor string
+	// Groups are the fields in the order in which signals are best read.
+	Groups []Group
+	// Signals are those that stand at no field, after the others.
+	Signals []Signal
+
+	// Labels have each spelling of a label with what it tells, BlankText reports texts
+	// that stand for "no value".
+	Labels    map[string]Role
+	BlankText func(string) bool
+	// OwnsName reports names that are the exporter's though no field has them.
+	OwnsName func(name string) bool
+	// Identify returns which device a row is about, or why it is about none of this
+	// exporter's.
+	Identify func(*Row) (Identity, Refusal)
+	// InstanceID returns the hw.id of an instance of a board.
+	InstanceID func(board, instance string) string
+	// CalledExporter reports whether a container is called as the exporter is.
+	CalledExporter func(Holder) bool
+	// Model returns what is known of a board by its model name.
+	Model func(name string) Model
+
+	// What New finds out. Code is the field with the last code of an event, 0 where there is none.
+	Code ID
+	// Rates are the counters of which signals take the rate.
+	Rates []ID
+
+	fields    []*Field
+	signals   []*Signal
+	spellings map[string]Spelling
+}
+
+// Group are fields under one title.
+type Group struct {
+	Title  string
+	Fields []Field
+}
+
+// Identity is the device that a row is about.
+type Identity struct {
+	// Board is the hw.id of the board, Instance the number of its instance, if it is one's.
+	Board, Instance string
+}
+
+// Refusal says why a row is about no device of the exporter.
+type Refusal uint8
+
+const (
+	// Accepted rows are about a device.
+	Accepted Refusal = iota
+	// NoDevice rows name none.
+	NoDevice
+	// OtherEntity rows are about a link, a switch or a CPU.
+	OtherEntity
+	// OtherVendor rows are about a device that another vendor made.
+	OtherVendor
+)
+
+// Model is what is known of a board by its name. The zero value knows nothing.
+type Model struct {
+	// PCIe and NVLink are what the links carry in one direction, in bytes per second;
+	// 0 is unknown or none.
+	PCIe, NVLink float64
+	// NVLinkGeneration is 4 of Hopper and 5 of Blackwell, which count errors in fields of
+	// their own; 0 is older or unknown.
+	NVLinkGeneration int
+	// Virtual is the guest of a virtual GPU. It shares its board's links and has
+	// none of its own.
+	Virtual bool
+	// WithoutNVLink are boards that cannot have NVLink, not by a bridge either. With
+	// NVLinkByBridge they have it where a bridge connects them to another board.
+	WithoutNVLink, NVLinkByBridge bool
+	// WithoutProfiling are boards that DCGM does not profile.
+	WithoutProfiling bool
+}
+
+// fields are those of all tables by ID; the first is none.
+var fields = []*Field{nil}
+
+// NumFields is one more than the highest ID.
+func NumFields() int { return len(fields) }
+
+// ByID returns a field by its number.
+func ByID(id ID) *Field { return fields[id] }
+
+// New numbers the fields of a table and resolves the names in it. A table that contradicts
+// itself panics.
+func New(x Exporter) *Exporter {
+	x.spellings = map[string]Spelling{}
+	for g := range x.Groups {
+		for i := range x.Groups[g].Fields {
+			x.add(&x.Groups[g].Fields[i])
+		}
+	}
+	for _, f := range x.fields {
+		for i := range f.Gives {
+			s := &f.Gives[i]
+			if s.From == nil {
+				s.From = [][]string{{f.Name}}
+			}
+			x.resolve(s)
+		}
+	}
+	for i := range x.Signals {
+		x.resolve(&x.Signals[i])
+	}
+	return &x
+}
+
+func (x *Exporter) add(f *Field) {
+	if len(fields) >= MaxFields {
+		panic("catalogue: more fields than MaxFields")
+	}
+	f.ID = ID(len(fields))
+	fields = append(fields, f)
+	if f.Kind == Code {
+		x.Code = f.ID
+	}
+	x.fields = append(x.fields, f)
+	spell := func(name string, unit Unit) {
+		if _, twice := x.spellings[name]; twice {
+			panic("catalogue: two fields are called " + name)
+		}
+		x.spellings[name] = Spelling{Field: f, Unit: unit}
+	}
+	spell(f.Name, f.Unit)
+	for _, name := range f.Aliases {
+		spell(name, f.Unit)
+	}
+	for _, r := range f.Rescaled {
+		spell(r.Name, r.Unit)
+		x.spellings[r.Name] = Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second}
+	}
+}
+
+func (x *Exporter) resolve(s *Signal) {
+	x.signals = append(x.signals, s)
+	for _, names := range s.From {
+		s.Sets = append(s.Sets, x.ids(names))
+	}
+	s.Inputs = x.ids(s.With)
+	for _, id := range slices.Concat(s.Sets...) {
+		f := ByID(id)
+		if s.By == ByProcesses {
+			f.Process = s
+		}
+		if f.Kind == Counter && s.Metric.Kind == signal.Gauge && f.Rate == 0 {
+			x.Rates = append(x.Rates, id)
+			f.Rate = len(x.Rates)
+		}
+	}
+}
+
+func (x *Exporter) ids(names []string) []ID {
+	var out []ID
+	for _, name := range names {
+		out = append(out, x.Field(name).ID)
+	}
+	return out
+}
+
+// Field returns the field of a name that must be in the table.
+func (x *Exporter) Field(name string) *Field {
+	s, ok := x.spellings[name]
+	if !ok {
+		panic(fmt.Sprintf("catalogue: %q is no field", name))
+	}
+	return s.Field
+}
+
+// Lookup returns what an exposed metric name means. It reports false for names
+// that no signal is made of.
+func (x *Exporter) Lookup(name string) (Spelling, bool) {
+	s, ok := x.spellings[name]
+	return s, ok
+}
+
+// Owns reports whether a metric name belongs to the exporter, known to the table or not.
+func (x *Exporter) Owns(name string) bool {
+	_, ok := x.spellings[name]
+	return ok || x.OwnsName(name)
+}
+
+// Fields returns the fields in their order. They are shared and must not be changed.
+func (x *Exporter) Fields() []*Field { return x.fields }
+
+// AllSignals returns what the exporter's fields and labels make, in the order in which it
+// is best read. The signals are shared and must not be changed.
+func (x *Exporter) AllSignals() []*Signal { return x.signals }

@@ -1,0 +1,22 @@
+// Package exporters has every exporter that the synthesizer understands. A new one is a
+// package beside it and a line here.
+package exporters
+
+import (
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+)
+
+// All are the exporters.
+var All = []*catalogue.Exporter{dcgm.Exporter}
+
+// Lookup returns what an exposed metric name means, and to which exporter it belongs: nil
+// where it is none's. No spelling is known of names that no signal is made of.
+func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
+	for _, x := range All {
+		if s, ok := x.Lookup(name); ok || x.OwnsName(name) {
+			return s, x
+		}
+	}
+	return catalogue.Spelling{}, nil
+}

@@ -1,0 +1,216 @@
+package catalogue
+
+import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+
+// ID is the number of a field, of whichever exporter. The zero value is no field.
+type ID uint16
+
+// MaxFields is more than the highest ID of all tables.
+const MaxFields = 256
+
+// Kind says how a field's value behaves over time. It decides how rows that
+// repeat one value are folded into one.
+type Kind uint8
+
+const (
+	// Level is a value at one moment: sizes, rates, temperatures, activities.
+	Level Kind = iota
+	// Counter only grows, but for resets.
+	Counter
+	// Bits is a bit mask.
+	Bits
+	// Code is the last of a kind of events.
+	Code
+	// EventCount counts the events of the last minutes, by a label of its own.
+	EventCount
+	// EventTotal counts events since the exporter started, by the same label.
+	EventTotal
+)
+
+// Scope says what a field measures when the board is cut into instances.
+type Scope uint8
+
+const (
+	// Instance fields measure the instance named by the row.
+	Instance Scope = iota
+	// Board fields measure the board and repeat on every instance's row.
+	Board
+	// Whole fields measure a board that is not cut; of another one they say nothing.
+	Whole
+)
+
+// Absence is a set of places where exporters do not have a field that they list.
+type Absence uint8
+
+const (
+	// UnderMIG is a board that is cut into instances.
+	UnderMIG Absence = 1 << iota
+	// InGuests is the guest of a virtual GPU.
+	InGuests
+	// OldExporters do not know the field: those of dcgm-exporter before 4.x.
+	OldExporters
+)
+
+// Field is one field that an exporter exposes, and the line that a list of counters has
+// for it.
+type Field struct {
+	ID   ID
+	Name string // canonical name
+	Unit Unit   // unit of the canonical spelling
+
+	Kind  Kind
+	Scope Scope
+	// Aliases are the other names under which exporters expose the field in
+	// the same unit.
+	Aliases []string
+	// Rescaled are names under which it is exposed in another unit.
+	Rescaled []Rescaled
+	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.
+	ZeroIsNone bool
+	// Gives are signals that are made of this field alone, where they do not say otherwise.
+	Gives []Signal
+
+	// Help is the help text of its line in a list of counters; empty where advice asks
+	// for another field instead.
+	Help string
+	// Listed is its name in that list, where it is not Name: exporters differ in which
+	// names they take.
+	Listed string
+	// Offered lines are commented out in the list that users are handed, Unlisted ones are
+	// not in it. Note says above the line what speaks for or against it.
+	Offered, Unlisted bool
+	Note              string
+	// Beside is a field that goes with this one when advice asks for it.
+	Beside string
+
+	// Absent is where the field is known to be missing.
+	Absent Absence
+	// Profiling fields come from the vendor's profiling, NVLink ones exist on boards with
+	// NVLink, and NVLinkGeneration is the generation that counts in the field; 0 is any.
+	Profiling, NVLink bool
+	NVLinkGeneration  int
+
+	// What New finds out: the signal that rows of holders beside the device's own make,
+	// and the position in Exporter.Rates, counted from 1; 0 is none.
+	Process *Signal
+	Rate    int
+}
+
+// MaxCode bounds the codes of events: NVIDIA's have stayed far below it. Larger
+// numbers are not codes.
+const MaxCode = 999
+
+// Rescaled is a spelling with a unit of its own.
+type Rescaled struct {
+	Name string
+	Unit Unit
+}
+
+// Spelling is what an exposed metric name means.
+type Spelling struct {
+	Field *Field
+	Unit  Unit
+	// BaseUnits says that the spelling came with DCGM 4.7, in which ratios are 0
+	// to 1: that settles Scale for the whole scrape. The …_HERTZ and …_JOULES
+	// fields are older (4.6.1) and settle nothing.
+	BaseUnits bool
+}
+
+// Line is the field's line in a list of counters.
+func (f *Field) Line() string {
+	name := f.Listed
+	if name == "" {
+		name = f.Name
+	}
+	return f.LineAs(name)
+}
+
+// LineAs is the line with another one of the field's names.
+func (f *Field) LineAs(name string) string {
+	kind := "gauge"
+	if f.Kind == Counter || f.Kind == EventTotal {
+		kind = "counter"
+	}
+	return name + ", " + kind + ", " + f.Help
+}
+
+// ListedName is the field's name in a list of counters, empty where it has no line.
+func (f *Field) ListedName() string {
+	switch {
+	case f.Help == "":
+		return ""
+	case f.Listed != "":
+		return f.Listed
+	}
+	return f.Name
+}
+
+// By is what a signal is made of.
+type By uint8
+
+const (
+	// ByFields signals are made of the values of fields.
+	ByFields By = iota
+	// ByEvents signals count events, one series for each code.
+	ByEvents
+	// ByHolders signals are made of the labels that name holders.
+	ByHolders
+	// ByProcesses signals are made of rows of holders beside the device's own row.
+	ByProcesses
+)
+
+// Bit is one bit of a mask and the value of the own attribute that it stands for.
+type Bit struct {
+	Mask uint64
+	Part string
+}
+
+// Signal says how an exporter's fields make one metric of the signal table, or the part of
+// it with one value of its own attribute.
+type Signal struct {
+	Metric *signal.Metric
+	Part   string
+	// From are sets of names of fields, the preferred one first: the first set of which
+	// all fields have a value is taken. Counters that make a gauge stand for their rate.
+	From [][]string
+	// Usual is the position of the set that most exporters have, which advice asks for.
+	Usual int
+	// Make makes the value of those of a set; without it they are added up.
+	Make func(values []float64) (v float64, ok bool)
+	// Bits make one sample for each of them of a mask.
+	Bits []Bit
+	// Capacity makes the signal a share of what it returns for the model and for the
+	// values of With, NaN where there is none; 0 is unknown.
+	Capacity func(m *Model, with []float64) float64
+	With     []string
+	By       By
+	// Optional signals are rarely wanted, or cost more than they tell.
+	Optional bool
+
+	// Sets and Inputs are From and With by number.
+	Sets   [][]ID
+	Inputs []ID
+}
+
+// Name returns the metric's name, followed by the part in braces.
+func (s *Signal) Name() string {
+	if s.Part == "" {
+		return s.Metric.Name
+	}
+	return s.Metric.Name + "{" + s.Part + "}"
+}
+
+// Feeds returns the window metrics that are made of the signal.
+func (s *Signal) Feeds() []*signal.Metric {
+	var out []*signal.Metric
+	for i := range s.Metric.Windows {
+		if w := &s.Metric.Windows[i]; w.Reads(s.Part) {
+			out = append(out, w.Metric)
+		}
+	}
+	return out
+}
+
+// PartXID stands for every error.type that begins with xid_, and for the point
+// without one that says that none has come.
+const PartXID = "xid"
