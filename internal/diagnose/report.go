@@ -243,13 +243,14 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 				to = &out.Newer
 			}
 			for _, id := range e.lines(v) {
-				if !asked[id] {
-					asked[id] = true
-					addLine(to, v.Signal, e.line(id))
-					f := catalogue.ByID(id)
-					profiling = profiling || f.Profiling
-					since4 = since4 || f.Absent&catalogue.OldExporters != 0 || id == clocksEventReasons
+				if asked[id] {
+					continue
 				}
+				asked[id] = true
+				addLine(to, v.Signal, e.line(id))
+				f := catalogue.ByID(id)
+				profiling = profiling || f.Profiling
+				since4 = since4 || f.Absent&catalogue.OldExporters != 0 || f.Listed != ""
 			}
 		}
 	}
