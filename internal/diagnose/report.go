@@ -269,10 +269,11 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 // line returns a field's line for an exporter of that age.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
-	if f.Listed != "" && e.scrape.Clues.Age() == Before335 {
-		return f.LineAs(f.Name) // the name of DCGM 4.0 is unknown to it
+	name := f.ListedName()
+	if e.scrape.Clues.Age() == Before335 {
+		name = f.Name // the name of DCGM 4.0 is unknown to it
 	}
-	return f.Line()
+	return f.Line(name)
 }
 
 // lines returns the fields that a csv has to name for a missing signal.
