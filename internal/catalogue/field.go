@@ -116,24 +116,6 @@ type Spelling struct {
 	BaseUnits bool
 }
 
-// Line is the field's line in a list of counters.
-func (f *Field) Line() string {
-	name := f.Listed
-	if name == "" {
-		name = f.Name
-	}
-	return f.LineAs(name)
-}
-
-// LineAs is the line with another one of the field's names.
-func (f *Field) LineAs(name string) string {
-	kind := "gauge"
-	if f.Kind == Counter || f.Kind == EventTotal {
-		kind = "counter"
-	}
-	return name + ", " + kind + ", " + f.Help
-}
-
 // ListedName is the field's name in a list of counters, empty where it has no line.
 func (f *Field) ListedName() string {
 	switch {
@@ -143,6 +125,15 @@ func (f *Field) ListedName() string {
 		return f.Listed
 	}
 	return f.Name
+}
+
+// Line is the field's line in a list of counters, by one of its names.
+func (f *Field) Line(name string) string {
+	kind := "gauge"
+	if f.Kind == Counter || f.Kind == EventTotal {
+		kind = "counter"
+	}
+	return name + ", " + kind + ", " + f.Help
 }
 
 // By is what a signal is made of.

@@ -243,13 +243,14 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 				to = &out.Newer
 			}
 			for _, id := range e.lines(v) {
-				if !asked[id] {
-					asked[id] = true
-					addLine(to, v.Signal, e.line(id))
-					f := catalogue.ByID(id)
-					profiling = profiling || f.Profiling
-					since4 = since4 || f.Absent&catalogue.OldExporters != 0 || id == clocksEventReasons
+				if asked[id] {
+					continue
 				}
+				asked[id] = true
+				addLine(to, v.Signal, e.line(id))
+				f := catalogue.ByID(id)
+				profiling = profiling || f.Profiling
+				since4 = since4 || f.Absent&catalogue.OldExporters != 0 || f.Listed != ""
 			}
 		}
 	}
@@ -268,10 +269,11 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 // line returns a field's line for an exporter of that age.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
-	if f.Listed != "" && e.scrape.Clues.Age() == Before335 {
-		return f.LineAs(f.Name) // the name of DCGM 4.0 is unknown to it
+	name := f.ListedName()
+	if e.scrape.Clues.Age() == Before335 {
+		name = f.Name // the name of DCGM 4.0 is unknown to it
 	}
-	return f.Line()
+	return f.Line(name)
 }
 
 // lines returns the fields that a csv has to name for a missing signal.

@@ -61,11 +61,10 @@ func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }
 
 // Fields that something is said of.
 var (
-	clocksEventReasons = field("DCGM_FI_DEV_CLOCKS_EVENT_REASONS")
-	fbReserved         = field("DCGM_FI_DEV_FB_RESERVED")
-	gpuUtil            = field("DCGM_FI_DEV_GPU_UTIL")
-	pcieTXRate         = field("DCGM_FI_PROF_PCIE_TX_BYTES")
-	pcieRXRate         = field("DCGM_FI_PROF_PCIE_RX_BYTES")
-	xidCount           = field("DCGM_EXP_XID_ERRORS_COUNT")
-	xidTotal           = field("DCGM_EXP_XID_ERRORS_TOTAL")
+	fbReserved = field("DCGM_FI_DEV_FB_RESERVED")
+	gpuUtil    = field("DCGM_FI_DEV_GPU_UTIL")
+	pcieTXRate = field("DCGM_FI_PROF_PCIE_TX_BYTES")
+	pcieRXRate = field("DCGM_FI_PROF_PCIE_RX_BYTES")
+	xidCount   = field("DCGM_EXP_XID_ERRORS_COUNT")
+	xidTotal   = field("DCGM_EXP_XID_ERRORS_TOTAL")
 )

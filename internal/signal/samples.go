@@ -12,7 +12,7 @@ var (
 		Source:      "POWER_VIOLATION, THERMAL_VIOLATION, SYNC_BOOST_VIOLATION, BOARD_LIMIT_VIOLATION (nanoseconds)",
 		Attributes:  []string{ClockViolation},
 		Windows: []Window{
-			window(TimeRatio, "gpu.saturation.throttle.violation.ratio", "throttleViolationRatios", "Fraction of the observed time for which the device was throttled by the policy named by gpu.clock.violation."),
+			{Metric: made("gpu.saturation.throttle.violation.ratio", "throttleViolationRatios", "Fraction of the observed time for which the device was throttled by the policy named by gpu.clock.violation."), Function: TimeRatio},
 		},
 	})
 	// GPUClockEventActive says whether a clock event reason holds right now.
@@ -22,7 +22,7 @@ var (
 		Source:      "CLOCKS_EVENT_REASONS, one bit a reason",
 		Attributes:  []string{ClockEventReason},
 		Windows: []Window{
-			window(Mean, "gpu.saturation.throttle.reason.ratio", "throttleReasonRatios", "Fraction of the samples in which the clocks were lowered for the reason named by gpu.clock.event.reason."),
+			{Metric: made("gpu.saturation.throttle.reason.ratio", "throttleReasonRatios", "Fraction of the samples in which the clocks were lowered for the reason named by gpu.clock.event.reason."), Function: Mean},
 		},
 	})
 	// GPUClockEventTime is the exact time spent with lowered clocks.
@@ -32,7 +32,7 @@ var (
 		Source:      "CLOCKS_EVENT_REASON_*_NS",
 		Attributes:  []string{ClockEventReason},
 		Windows: []Window{
-			window(TimeRatio, "gpu.saturation.throttle.time.ratio", "", "Fraction of the observed time for which the clocks were lowered for the reason named by gpu.clock.event.reason, without sampling error."),
+			{Metric: made("gpu.saturation.throttle.time.ratio", "", "Fraction of the observed time for which the clocks were lowered for the reason named by gpu.clock.event.reason, without sampling error."), Function: TimeRatio},
 		},
 	})
 	// GPUClockFrequency is the frequency of one clock.
@@ -48,9 +48,9 @@ var (
 		Description: "Fraction of the usable GPU memory that is in use, joined per sample.",
 		Source:      "FB_USED / (FB_USED + FB_FREE)",
 		Windows: []Window{
-			window(Mean, "gpu.saturation.memory.utilization.avg", "memoryUsedRatioAvg", "Mean of the per-sample memory occupancy.").line("Memory occupancy, mean"),
-			window(Max, "gpu.saturation.memory.utilization.max", "memoryUsedRatioMax", "Highest per-sample memory occupancy.").line("Memory occupancy, highest"),
-			window(ShareAtLeast, "gpu.saturation.memory.pressure.ratio", "memoryPressureRatio", "Fraction of the samples with a memory occupancy at or above the pressure threshold.").line("Memory pressure"),
+			{Metric: made("gpu.saturation.memory.utilization.avg", "memoryUsedRatioAvg", "Mean of the per-sample memory occupancy."), Function: Mean, Label: "Memory occupancy, mean"},
+			{Metric: made("gpu.saturation.memory.utilization.max", "memoryUsedRatioMax", "Highest per-sample memory occupancy."), Function: Max, Label: "Memory occupancy, highest"},
+			{Metric: made("gpu.saturation.memory.pressure.ratio", "memoryPressureRatio", "Fraction of the samples with a memory occupancy at or above the pressure threshold."), Function: ShareAtLeast, Label: "Memory pressure"},
 		},
 	})
 	// HwGPUMemoryUsage is the frame buffer memory in use.
@@ -72,7 +72,7 @@ var (
 		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
 		Attributes:  []string{ErrorType},
 		Windows: []Window{
-			window(Increase, "gpu.saturation.xid.errors", "xidErrorCount", "XID error events in the window, all codes summed; 0 when observed and none came.").only(ErrorTypeXIDPrefix + "*").orNone().line("XID errors"),
+			{Metric: made("gpu.saturation.xid.errors", "xidErrorCount", "XID error events in the window, all codes summed; 0 when observed and none came."), Function: Increase, Only: ErrorTypeXIDPrefix + "*", Absent: true, Label: "XID errors"},
 		},
 	})
 	// GPUDRAMActive is the fraction of cycles the memory interface was active.
@@ -81,9 +81,8 @@ var (
 		Description: "Fraction of cycles in which the device memory interface was sending or receiving.",
 		Source:      "DRAM_ACTIVE",
 		Windows: []Window{
-			window(Mean, "gpu.saturation.dram.active.avg", "dramActiveAvg", "Mean activity of the device memory interface.").line("DRAM active, mean").
-				column("DRAM", "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", 0.4, 0.6, 0.75, 0.9).always(),
-			window(Max, "gpu.saturation.dram.active.max", "dramActiveMax", "Highest activity of the device memory interface.").line("DRAM active, highest"),
+			{Metric: made("gpu.saturation.dram.active.avg", "dramActiveAvg", "Mean activity of the device memory interface."), Function: Mean, Label: "DRAM active, mean", Column: "DRAM", Explain: "Share of cycles in which the memory interface was active. Near 1 with low occupancy: bound by bandwidth.", Steps: []float64{0.4, 0.6, 0.75, 0.9}, Always: true},
+			{Metric: made("gpu.saturation.dram.active.max", "dramActiveMax", "Highest activity of the device memory interface."), Function: Max, Label: "DRAM active, highest"},
 		},
 	})
 	// GPUSMActive is the fraction of cycles with at least one resident warp.
@@ -92,8 +91,7 @@ var (
 		Description: "Fraction of cycles in which a streaming multiprocessor had at least one warp assigned, averaged over all of them.",
 		Source:      "SM_ACTIVE",
 		Windows: []Window{
-			window(Mean, "gpu.saturation.sm.active.avg", "smActiveAvg", "Mean activity of the streaming multiprocessors.").line("SM active").
-				column("SM", "SM activity: the share of cycles with at least one warp on an SM.").always(),
+			{Metric: made("gpu.saturation.sm.active.avg", "smActiveAvg", "Mean activity of the streaming multiprocessors."), Function: Mean, Label: "SM active", Column: "SM", Explain: "SM activity: the share of cycles with at least one warp on an SM.", Always: true},
 		},
 	})
 	// GPUSMOccupancy is the ratio of resident warps to the maximum.
@@ -102,8 +100,7 @@ var (
 		Description: "Resident warps as a fraction of the most that the streaming multiprocessors can hold.",
 		Source:      "SM_OCCUPANCY",
 		Windows: []Window{
-			window(Mean, "gpu.saturation.sm.occupancy.avg", "smOccupancyAvg", "Mean warp occupancy of the streaming multiprocessors.").line("SM occupancy").
-				column("Occ.", "SM occupancy: resident warps as a share of the most that the SMs hold.").always(),
+			{Metric: made("gpu.saturation.sm.occupancy.avg", "smOccupancyAvg", "Mean warp occupancy of the streaming multiprocessors."), Function: Mean, Label: "SM occupancy", Column: "Occ.", Explain: "SM occupancy: resident warps as a share of the most that the SMs hold.", Always: true},
 		},
 	})
 	// GPUEngineActive is the fraction of time any graphics or compute engine was active.
@@ -126,7 +123,7 @@ var (
 		Source:      "PROF_PCIE_TX_BYTES, PROF_PCIE_RX_BYTES (rates, whatever # TYPE says), else the rate of PROF_PCIE_*_BYTES_TOTAL",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
-			window(Mean, "gpu.saturation.pcie.throughput.avg", "pcieTxBytesAvg, pcieRxBytesAvg", "Mean bytes per second over PCIe in one direction.").line("PCIe *"),
+			{Metric: made("gpu.saturation.pcie.throughput.avg", "pcieTxBytesAvg, pcieRxBytesAvg", "Mean bytes per second over PCIe in one direction."), Function: Mean, Label: "PCIe *"},
 		},
 	})
 	// GPUNVLinkThroughput is the NVLink transfer rate in one direction.
@@ -136,7 +133,7 @@ var (
 		Source:      "PROF_NVLINK_TX_BYTES, PROF_NVLINK_RX_BYTES (rates), else the rate of NVLINK_*_BYTES_TOTAL, else NVLINK_TX_BANDWIDTH_TOTAL, NVLINK_RX_BANDWIDTH_TOTAL; never NVLINK_BANDWIDTH_TOTAL, which is both directions in one",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
-			window(Mean, "gpu.saturation.nvlink.throughput.avg", "nvlinkTxBytesAvg, nvlinkRxBytesAvg", "Mean bytes per second over NVLink in one direction.").line("NVLink *"),
+			{Metric: made("gpu.saturation.nvlink.throughput.avg", "nvlinkTxBytesAvg, nvlinkRxBytesAvg", "Mean bytes per second over NVLink in one direction."), Function: Mean, Label: "NVLink *"},
 		},
 	})
 	// GPUPCIeUtilization is the PCIe rate as a fraction of the link's capacity.
@@ -146,7 +143,7 @@ var (
 		Source:      "throughput / capacity of PCIE_MAX_LINK_GEN x PCIE_MAX_LINK_WIDTH, else of the model",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
-			window(Mean, "gpu.saturation.pcie.utilization.avg", "", "Mean PCIe throughput as a fraction of the link's capacity in that direction.").line("PCIe *, share of the link"),
+			{Metric: made("gpu.saturation.pcie.utilization.avg", "", "Mean PCIe throughput as a fraction of the link's capacity in that direction."), Function: Mean, Label: "PCIe *, share of the link"},
 		},
 	})
 	// GPUNVLinkUtilization is the NVLink rate as a fraction of the links' capacity.
@@ -156,7 +153,7 @@ var (
 		Source:      "throughput / capacity of the model",
 		Attributes:  []string{IODirection},
 		Windows: []Window{
-			window(Mean, "gpu.saturation.nvlink.utilization.avg", "", "Mean NVLink throughput as a fraction of the links' capacity in that direction.").line("NVLink *, share of the link"),
+			{Metric: made("gpu.saturation.nvlink.utilization.avg", "", "Mean NVLink throughput as a fraction of the links' capacity in that direction."), Function: Mean, Label: "NVLink *, share of the link"},
 		},
 	})
 	// HwGPUUtilization is the fraction of time in which an engine was busy.
@@ -166,8 +163,8 @@ var (
 		Source:      "general: GR_ENGINE_ACTIVE, else GPU_UTIL (never on MIG); encoder: ENC_UTIL; decoder: DEC_UTIL",
 		Attributes:  []string{GPUTask},
 		Windows: []Window{
-			window(Mean, "gpu.utilization.avg", "gpuUsageAverage", "Mean utilization of the device.").only(TaskGeneral).line("Utilization, mean"),
-			window(Max, "gpu.utilization.max", "", "Highest utilization of the device.").only(TaskGeneral).line("Utilization, highest"),
+			{Metric: made("gpu.utilization.avg", "gpuUsageAverage", "Mean utilization of the device."), Function: Mean, Only: TaskGeneral, Label: "Utilization, mean"},
+			{Metric: made("gpu.utilization.max", "", "Highest utilization of the device."), Function: Max, Only: TaskGeneral, Label: "Utilization, highest"},
 		},
 	})
 	// HwPower is the power draw of the board.

@@ -35,38 +35,9 @@ type Window struct {
 	Always bool
 }
 
-func window(function, name, openCost, description string) Window {
-	return Window{Metric: &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}, Function: function}
-}
-
-// only reads the samples with one value of their own attribute.
-func (w Window) only(value string) Window {
-	w.Only = value
-	return w
-}
-
-// orNone reads samples without their own attribute as well.
-func (w Window) orNone() Window {
-	w.Absent = true
-	return w
-}
-
-// line gives the window a line of its own among the details of a device.
-func (w Window) line(label string) Window {
-	w.Label = label
-	return w
-}
-
-// column gives the window a column of its own.
-func (w Window) column(head, explain string, steps ...float64) Window {
-	w.Column, w.Explain, w.Steps = head, explain, steps
-	return w
-}
-
-// always shows the window's column also where no device has a value.
-func (w Window) always() Window {
-	w.Always = true
-	return w
+// made is a metric of windows; readFrom completes it.
+func made(name, openCost, description string) *Metric {
+	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
 
 // readFrom completes the window by what its samples have: the unit, the own attribute, and
@@ -107,8 +78,8 @@ func (w *Window) Reads(part string) bool {
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// made returns the metric that a function makes of the samples.
-func (m *Metric) made(function string) *Metric {
+// window returns the metric that a function makes of the samples.
+func (m *Metric) window(function string) *Metric {
 	for _, w := range m.Windows {
 		if w.Function == function {
 			return w.Metric
@@ -119,23 +90,23 @@ func (m *Metric) made(function string) *Metric {
 
 // The windows by name.
 var (
-	ThrottleViolationRatio = GPUClockThrottleTime.made(TimeRatio)
-	ThrottleReasonRatio    = GPUClockEventActive.made(Mean)
-	ThrottleTimeRatio      = GPUClockEventTime.made(TimeRatio)
-	MemoryUtilizationAvg   = HwGPUMemoryUtilization.made(Mean)
-	MemoryUtilizationMax   = HwGPUMemoryUtilization.made(Max)
-	MemoryPressureRatio    = HwGPUMemoryUtilization.made(ShareAtLeast)
-	XIDErrors              = HwErrors.made(Increase)
-	DRAMActiveAvg          = GPUDRAMActive.made(Mean)
-	DRAMActiveMax          = GPUDRAMActive.made(Max)
-	SMActiveAvg            = GPUSMActive.made(Mean)
-	SMOccupancyAvg         = GPUSMOccupancy.made(Mean)
-	PCIeThroughputAvg      = GPUPCIeThroughput.made(Mean)
-	NVLinkThroughputAvg    = GPUNVLinkThroughput.made(Mean)
-	PCIeUtilizationAvg     = GPUPCIeUtilization.made(Mean)
-	NVLinkUtilizationAvg   = GPUNVLinkUtilization.made(Mean)
-	UtilizationAvg         = HwGPUUtilization.made(Mean)
-	UtilizationMax         = HwGPUUtilization.made(Max)
+	ThrottleViolationRatio = GPUClockThrottleTime.window(TimeRatio)
+	ThrottleReasonRatio    = GPUClockEventActive.window(Mean)
+	ThrottleTimeRatio      = GPUClockEventTime.window(TimeRatio)
+	MemoryUtilizationAvg   = HwGPUMemoryUtilization.window(Mean)
+	MemoryUtilizationMax   = HwGPUMemoryUtilization.window(Max)
+	MemoryPressureRatio    = HwGPUMemoryUtilization.window(ShareAtLeast)
+	XIDErrors              = HwErrors.window(Increase)
+	DRAMActiveAvg          = GPUDRAMActive.window(Mean)
+	DRAMActiveMax          = GPUDRAMActive.window(Max)
+	SMActiveAvg            = GPUSMActive.window(Mean)
+	SMOccupancyAvg         = GPUSMOccupancy.window(Mean)
+	PCIeThroughputAvg      = GPUPCIeThroughput.window(Mean)
+	NVLinkThroughputAvg    = GPUNVLinkThroughput.window(Mean)
+	PCIeUtilizationAvg     = GPUPCIeUtilization.window(Mean)
+	NVLinkUtilizationAvg   = GPUNVLinkUtilization.window(Mean)
+	UtilizationAvg         = HwGPUUtilization.window(Mean)
+	UtilizationMax         = HwGPUUtilization.window(Max)
 )
 
 // What every window says of itself.

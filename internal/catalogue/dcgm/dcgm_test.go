@@ -19,7 +19,7 @@ func TestLinesOfCountersAreOnesThatExportersTake(t *testing.T) {
 		if f.Help == "" {
 			continue
 		}
-		assert.Equal(t, 2, strings.Count(f.Line(), ","), f.Line())
+		assert.Equal(t, 2, strings.Count(f.Line(f.ListedName()), ","), f.Line(f.ListedName()))
 		sp, ok := Exporter.Lookup(f.ListedName())
 		require.True(t, ok, f.Name)
 		assert.Same(t, f, sp.Field)

@@ -4,12 +4,12 @@ import (
 	"math"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Exporter is the table of NVIDIA's dcgm-exporter.
-var Exporter = catalogue.New(catalogue.Exporter{
+var Exporter = cat.New(cat.Exporter{
 	Vendor:         signal.VendorNVIDIA,
 	Groups:         known(groups),
 	Signals:        held,
@@ -48,100 +48,100 @@ const (
 // Left out on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
 // NVLINK_THROUGHPUT_BYTES_PER_SECOND) is transmitted and received data in one sum
 // (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput speaks of one direction.
-var groups = []catalogue.Group{
-	{Title: "Utilization", Fields: []catalogue.Field{
-		{Name: gpuUtil, Unit: percent, Scope: whole, Aliases: names("dcgm_gpu_utilization"), Rescaled: in(ratioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: underMIG, Gives: made(signal.HwGPUUtilization, signal.TaskGeneral, first(grEngine).or(gpuUtil)), Help: "GPU utilization (in %)."},
-		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: percent, Scope: board, Aliases: names("dcgm_enc_utilization"), Rescaled: in(ratioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: underMIG, Gives: gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
-		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: percent, Scope: board, Aliases: names("dcgm_dec_utilization"), Rescaled: in(ratioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: underMIG, Gives: gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
+var groups = []cat.Group{
+	{Title: "Utilization", Fields: []cat.Field{
+		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: names("dcgm_gpu_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: made(signal.HwGPUUtilization, signal.TaskGeneral, first(grEngine).or(gpuUtil)), Help: "GPU utilization (in %)."},
+		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: names("dcgm_enc_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
+		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
 	}},
-	{Title: "Memory occupancy and pressure", Fields: []catalogue.Field{
-		{Name: fbUsed, Unit: mib, Aliases: names("dcgm_fb_used"), Rescaled: in(byteSize, "DCGM_FI_DEV_FB_USED_BYTES"), Gives: memory, Help: "Framebuffer memory used (in MiB).", Beside: fbRes},
-		{Name: fbFree, Unit: mib, Aliases: names("dcgm_fb_free"), Rescaled: in(byteSize, "DCGM_FI_DEV_FB_FREE_BYTES"), Help: "Framebuffer memory free (in MiB)."},
-		{Name: fbRes, Unit: mib, Rescaled: in(byteSize, "DCGM_FI_DEV_FB_RESERVED_BYTES"), Help: "Framebuffer memory reserved (in MiB)."},
-		{Name: fbTotal, Unit: mib, Rescaled: in(byteSize, "DCGM_FI_DEV_FB_TOTAL_BYTES", "DCGM_FI_DEV_FB_CAPACITY_BYTES"), ZeroIsNone: true, Gives: memorySize, Help: "Framebuffer memory (in MiB)."},
+	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
+		{Name: fbUsed, Unit: cat.MiB, Aliases: names("dcgm_fb_used"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_USED_BYTES"), Gives: memory, Help: "Framebuffer memory used (in MiB).", Beside: fbRes},
+		{Name: fbFree, Unit: cat.MiB, Aliases: names("dcgm_fb_free"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_FREE_BYTES"), Help: "Framebuffer memory free (in MiB)."},
+		{Name: fbRes, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_RESERVED_BYTES"), Help: "Framebuffer memory reserved (in MiB)."},
+		{Name: fbTotal, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_TOTAL_BYTES", "DCGM_FI_DEV_FB_CAPACITY_BYTES"), ZeroIsNone: true, Gives: memorySize, Help: "Framebuffer memory (in MiB)."},
 	}},
-	{Title: "Throttling: time by policy, time by reason [4.x], and the reasons of the moment", Fields: []catalogue.Field{
-		{Name: "DCGM_FI_DEV_POWER_VIOLATION", Unit: nanosecond, Kind: counter, Scope: board, Aliases: names("dcgm_power_violation"), Rescaled: in(second, "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "power"), Help: "Throttling duration due to power constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_THERMAL_VIOLATION", Unit: nanosecond, Kind: counter, Scope: board, Aliases: names("dcgm_thermal_violation"), Rescaled: in(second, "DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "thermal"), Help: "Throttling duration due to thermal constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Unit: nanosecond, Kind: counter, Scope: board, Aliases: names("dcgm_sync_boost_violation"), Rescaled: in(second, "DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "sync_boost"), Help: "Throttling duration due to sync-boost constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Unit: nanosecond, Kind: counter, Scope: board, Aliases: names("dcgm_board_limit_violation"), Rescaled: in(second, "DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "board_limit"), Help: "Throttling duration due to board limit constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", Unit: nanosecond, Kind: counter, Scope: board, Absent: oldExporters, Gives: gives(signal.GPUClockEventTime, "sw_power_cap"), Help: "Time with clocks lowered by the software power cap (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", Unit: nanosecond, Kind: counter, Scope: board, Absent: oldExporters, Gives: gives(signal.GPUClockEventTime, "sync_boost"), Help: "Time with clocks lowered by sync boost (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", Unit: nanosecond, Kind: counter, Scope: board, Absent: oldExporters, Gives: gives(signal.GPUClockEventTime, "sw_thermal"), Help: "Time with clocks lowered by software thermal slowdown (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: nanosecond, Kind: counter, Scope: board, Absent: oldExporters, Gives: gives(signal.GPUClockEventTime, "hw_thermal"), Help: "Time with clocks lowered by hardware thermal slowdown (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: nanosecond, Kind: counter, Scope: board, Absent: oldExporters, Gives: gives(signal.GPUClockEventTime, "hw_power_brake"), Help: "Time with clocks lowered by the hardware power brake (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Unit: mask, Kind: bits, Scope: board, Aliases: names("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), Gives: clockReasons, Help: "Bitmask of the reasons for lowered clocks.", Listed: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
-		{Name: "DCGM_FI_DEV_SM_CLOCK", Unit: mhz, Scope: board, Aliases: names("dcgm_sm_clock"), Rescaled: in(hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
-		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: mhz, Scope: board, Aliases: names("dcgm_memory_clock"), Rescaled: in(hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
+	{Title: "Throttling: time by policy, time by reason [4.x], and the reasons of the moment", Fields: []cat.Field{
+		{Name: "DCGM_FI_DEV_POWER_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_power_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "power"), Help: "Throttling duration due to power constraints (in ns)."},
+		{Name: "DCGM_FI_DEV_THERMAL_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_thermal_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "thermal"), Help: "Throttling duration due to thermal constraints (in ns)."},
+		{Name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_sync_boost_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "sync_boost"), Help: "Throttling duration due to sync-boost constraints (in ns)."},
+		{Name: "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_board_limit_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "board_limit"), Help: "Throttling duration due to board limit constraints (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "sw_power_cap"), Help: "Time with clocks lowered by the software power cap (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "sync_boost"), Help: "Time with clocks lowered by sync boost (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "sw_thermal"), Help: "Time with clocks lowered by software thermal slowdown (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "hw_thermal"), Help: "Time with clocks lowered by hardware thermal slowdown (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "hw_power_brake"), Help: "Time with clocks lowered by the hardware power brake (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), Gives: clockReasons, Help: "Bitmask of the reasons for lowered clocks.", Listed: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
+		{Name: "DCGM_FI_DEV_SM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
+		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
 	}},
-	{Title: "Errors", Fields: []catalogue.Field{
-		{Name: "DCGM_FI_DEV_XID_ERRORS", Unit: none, Kind: code, Aliases: names("DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"), Gives: xidEvents, Help: "Value of the last XID error encountered."},
-		{Name: "DCGM_EXP_XID_ERRORS_COUNT", Unit: none, Kind: eventCount, Help: "XID errors within the last minutes."},
-		{Name: "DCGM_EXP_XID_ERRORS_TOTAL", Unit: none, Kind: eventTotal, Help: "XID errors since the exporter started.", Offered: true, Note: "With exporter 4.8.3 and later prefer the exact counter: uncomment it."},
-		{Name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", Unit: none, Kind: counter, Scope: board, Aliases: names("dcgm_ecc_sbe_volatile_total"), Gives: gives(signal.HwErrors, "ecc_sbe"), Help: "Total number of single-bit volatile ECC errors."},
-		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: none, Kind: counter, Scope: board, Aliases: names("dcgm_ecc_dbe_volatile_total"), Gives: gives(signal.HwErrors, "ecc_dbe"), Help: "Total number of double-bit volatile ECC errors."},
-		{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Absent: inGuests, Gives: gives(signal.HwErrors, "row_remap_uncorrectable"), Help: "Number of remapped rows for uncorrectable errors."},
-		{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Absent: inGuests, Gives: gives(signal.HwErrors, "row_remap_correctable"), Help: "Number of remapped rows for correctable errors."},
-		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Absent: inGuests, Gives: gives(signal.HwErrors, "pcie_replay"), Help: "Total number of PCIe retries."},
-		{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkCRC, Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"},
-		{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"), NVLinkGeneration: 3, Help: "Total number of NVLink data CRC errors."},
-		{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkReplay, Help: "Total number of NVLink retries."},
-		{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkRecovery, Help: "Total number of NVLink recovery errors."},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL"), Absent: oldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink CRC errors.", Offered: true, Note: "From Hopper on these four have no value. With DCGM 4.1 and later uncomment for Hopper"},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_REPLAY_TOTAL"), Absent: oldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink retries.", Offered: true},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL"), Absent: oldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink recovery errors.", Offered: true},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL"), Absent: oldExporters, NVLinkGeneration: 5, Help: "Total number of times an NVLink went to recovery.", Offered: true, Note: "and for Blackwell"},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_SUCCESSFUL_TOTAL"), Absent: oldExporters, NVLinkGeneration: 5},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", Unit: none, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL"), Absent: oldExporters, NVLinkGeneration: 5},
+	{Title: "Errors", Fields: []cat.Field{
+		{Name: "DCGM_FI_DEV_XID_ERRORS", Unit: cat.None, Kind: cat.Code, Aliases: names("DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"), Gives: xidEvents, Help: "Value of the last XID error encountered."},
+		{Name: "DCGM_EXP_XID_ERRORS_COUNT", Unit: cat.None, Kind: cat.EventCount, Help: "XID errors within the last minutes."},
+		{Name: "DCGM_EXP_XID_ERRORS_TOTAL", Unit: cat.None, Kind: cat.EventTotal, Help: "XID errors since the exporter started.", Offered: true, Note: "With exporter 4.8.3 and later prefer the exact counter: uncomment it."},
+		{Name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_ecc_sbe_volatile_total"), Gives: gives(signal.HwErrors, "ecc_sbe"), Help: "Total number of single-bit volatile ECC errors."},
+		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_ecc_dbe_volatile_total"), Gives: gives(signal.HwErrors, "ecc_dbe"), Help: "Total number of double-bit volatile ECC errors."},
+		{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "row_remap_uncorrectable"), Help: "Number of remapped rows for uncorrectable errors."},
+		{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "row_remap_correctable"), Help: "Number of remapped rows for correctable errors."},
+		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "pcie_replay"), Help: "Total number of PCIe retries."},
+		{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkCRC, Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"},
+		{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"), NVLinkGeneration: 3, Help: "Total number of NVLink data CRC errors."},
+		{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkReplay, Help: "Total number of NVLink retries."},
+		{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkRecovery, Help: "Total number of NVLink recovery errors."},
+		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink CRC errors.", Offered: true, Note: "From Hopper on these four have no value. With DCGM 4.1 and later uncomment for Hopper"},
+		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_REPLAY_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink retries.", Offered: true},
+		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink recovery errors.", Offered: true},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5, Help: "Total number of times an NVLink went to recovery.", Offered: true, Note: "and for Blackwell"},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_SUCCESSFUL_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5},
 	}},
-	{Title: "Activity (PROF fields need DCGM's profiling module)", Fields: []catalogue.Field{
-		{Name: grEngine, Unit: ratio, Aliases: names("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"), Gives: gives(signal.GPUEngineActive), Help: "Ratio of time the graphics engine is active."},
-		{Name: "DCGM_FI_PROF_SM_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_SM_UTIL_RATIO"), Gives: gives(signal.GPUSMActive), Help: "Ratio of cycles an SM has at least 1 warp assigned."},
-		{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Unit: ratio, Aliases: names("DCGM_FI_PROF_SM_OCCUPANCY_RATIO"), Gives: gives(signal.GPUSMOccupancy), Help: "Ratio of warps resident on an SM."},
-		{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_DRAM_UTIL_RATIO"), Gives: gives(signal.GPUDRAMActive), Help: "Ratio of cycles the device memory interface is active."},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_TENSOR_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "tensor"), Help: "Ratio of cycles the tensor pipe is active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_FP64_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp64"), Help: "Ratio of cycles the fp64 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_FP32_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp32"), Help: "Ratio of cycles the fp32 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_FP16_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp16"), Help: "Ratio of cycles the fp16 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_INT_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_INT_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "int")), Help: "Ratio of cycles the integer pipe is active.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_IMMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_imma")), Help: "Ratio of cycles the tensor pipe is active with integers.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_HMMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_hmma")), Help: "Ratio of cycles the tensor pipe is active with half precision.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE", Unit: ratio, Aliases: names("DCGM_FI_PROF_DFMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_dfma")), Help: "Ratio of cycles the tensor pipe is active with double precision.", Unlisted: true},
+	{Title: "Activity (PROF fields need DCGM's profiling module)", Fields: []cat.Field{
+		{Name: grEngine, Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"), Gives: gives(signal.GPUEngineActive), Help: "Ratio of time the graphics engine is active."},
+		{Name: "DCGM_FI_PROF_SM_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_SM_UTIL_RATIO"), Gives: gives(signal.GPUSMActive), Help: "Ratio of cycles an SM has at least 1 warp assigned."},
+		{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_SM_OCCUPANCY_RATIO"), Gives: gives(signal.GPUSMOccupancy), Help: "Ratio of warps resident on an SM."},
+		{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_DRAM_UTIL_RATIO"), Gives: gives(signal.GPUDRAMActive), Help: "Ratio of cycles the device memory interface is active."},
+		{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_TENSOR_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "tensor"), Help: "Ratio of cycles the tensor pipe is active."},
+		{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_FP64_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp64"), Help: "Ratio of cycles the fp64 pipes are active."},
+		{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_FP32_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp32"), Help: "Ratio of cycles the fp32 pipes are active."},
+		{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_FP16_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp16"), Help: "Ratio of cycles the fp16 pipes are active."},
+		{Name: "DCGM_FI_PROF_PIPE_INT_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_INT_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "int")), Help: "Ratio of cycles the integer pipe is active.", Unlisted: true},
+		{Name: "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_IMMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_imma")), Help: "Ratio of cycles the tensor pipe is active with integers.", Unlisted: true},
+		{Name: "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_HMMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_hmma")), Help: "Ratio of cycles the tensor pipe is active with half precision.", Unlisted: true},
+		{Name: "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_DFMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_dfma")), Help: "Ratio of cycles the tensor pipe is active with double precision.", Unlisted: true},
 	}},
-	{Title: "Links. The PROF fields are rates whatever their type says.", Fields: []catalogue.Field{
-		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Unit: bytePerSecond, Scope: board, Gives: pcieTransmit, Help: "Rate of data transmitted over PCIe (in bytes per second)."},
-		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Unit: bytePerSecond, Scope: board, Gives: pcieReceive, Help: "Rate of data received over PCIe (in bytes per second)."},
-		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL", Unit: byteCount, Kind: counter, Scope: board},
-		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL", Unit: byteCount, Kind: counter, Scope: board},
-		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", Unit: none, Scope: board, Gives: pcieShare, Help: "Highest PCIe generation of GPU and system."},
-		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", Unit: none, Scope: board, Help: "Highest PCIe width of GPU and system (in lanes)."},
-		{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Unit: bytePerSecond, Scope: board, Gives: nvlinkTransmit, Help: "Rate of data transmitted over NVLink (in bytes per second)."},
-		{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Unit: bytePerSecond, Scope: board, Gives: nvlinkReceive, Help: "Rate of data received over NVLink (in bytes per second)."},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", Unit: byteCount, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_TX_BYTES_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", Unit: byteCount, Kind: counter, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_RX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_RX_BYTES_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", Unit: thousandKiBPerSecond, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", Unit: thousandKiBPerSecond, Scope: board, Aliases: names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), Gives: nvlinkShare},
+	{Title: "Links. The PROF fields are rates whatever their type says.", Fields: []cat.Field{
+		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieTransmit, Help: "Rate of data transmitted over PCIe (in bytes per second)."},
+		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieReceive, Help: "Rate of data received over PCIe (in bytes per second)."},
+		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board},
+		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board},
+		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", Unit: cat.None, Scope: cat.Board, Gives: pcieShare, Help: "Highest PCIe generation of GPU and system."},
+		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", Unit: cat.None, Scope: cat.Board, Help: "Highest PCIe width of GPU and system (in lanes)."},
+		{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkTransmit, Help: "Rate of data transmitted over NVLink (in bytes per second)."},
+		{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkReceive, Help: "Rate of data received over NVLink (in bytes per second)."},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_TX_BYTES_TOTAL")},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_RX_BYTES_TOTAL")},
+		{Name: "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL")},
+		{Name: "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), Gives: nvlinkShare},
 	}},
-	{Title: "Power and temperature", Fields: []catalogue.Field{
-		{Name: "DCGM_FI_DEV_POWER_USAGE", Unit: watt, Scope: board, Aliases: names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: inGuests, Gives: gives(signal.HwPower), Help: "Power draw (in W)."},
-		{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: millijoule, Kind: counter, Scope: board, Aliases: names("dcgm_total_energy_consumption"), Rescaled: in(joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Absent: inGuests, Gives: gives(signal.HwEnergy), Help: "Total energy consumption since boot (in mJ)."},
-		{Name: "DCGM_FI_DEV_GPU_TEMP", Unit: celsius, Scope: board, Aliases: names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: inGuests, Gives: gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
-		{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: celsius, Scope: board, Aliases: names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationMemory), Help: "Memory temperature (in C)."},
+	{Title: "Power and temperature", Fields: []cat.Field{
+		{Name: "DCGM_FI_DEV_POWER_USAGE", Unit: cat.Watt, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: gives(signal.HwPower), Help: "Power draw (in W)."},
+		{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: cat.Millijoule, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_total_energy_consumption"), Rescaled: in(cat.Joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwEnergy), Help: "Total energy consumption since boot (in mJ)."},
+		{Name: "DCGM_FI_DEV_GPU_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
+		{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationMemory), Help: "Memory temperature (in C)."},
 	}},
 }
 
 // Signals that are made of several fields, or in another way than of a value.
 var (
-	memory = []catalogue.Signal{
+	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: first(fbUsed, fbFree), Make: occupancy},
 		{Metric: signal.HwGPUMemoryUsage},
 	}
-	memorySize = []catalogue.Signal{{
+	memorySize = []cat.Signal{{
 		Metric: signal.HwGPUMemoryLimit, From: first(fbTotal).or(fbUsed, fbFree, fbRes).or(fbUsed, fbFree), Usual: 2, Make: size,
 	}}
-	clockReasons = []catalogue.Signal{{Metric: signal.GPUClockEventActive, Bits: saturationReasons}}
-	xidEvents    = []catalogue.Signal{{
-		Metric: signal.HwErrors, Part: catalogue.PartXID, By: catalogue.ByEvents, Usual: 2,
+	clockReasons = []cat.Signal{{Metric: signal.GPUClockEventActive, Bits: saturationReasons}}
+	xidEvents    = []cat.Signal{{
+		Metric: signal.HwErrors, Part: cat.PartXID, By: cat.ByEvents, Usual: 2,
 		From: first("DCGM_EXP_XID_ERRORS_TOTAL").or("DCGM_EXP_XID_ERRORS_COUNT").or("DCGM_FI_DEV_XID_ERRORS"),
 	}}
 	nvlinkCRC = errors("nvlink_crc", 2, first("DCGM_FI_DEV_NVLINK_ERROR_DL_CRC").
@@ -162,20 +162,20 @@ var (
 	pcieReceive    = made(signal.GPUPCIeThroughput, signal.DirectionReceive, pcieRX)
 	nvlinkTransmit = made(signal.GPUNVLinkThroughput, signal.DirectionTransmit, nvlinkTX)
 	nvlinkReceive  = made(signal.GPUNVLinkThroughput, signal.DirectionReceive, nvlinkRX)
-	pcieShare      = []catalogue.Signal{
+	pcieShare      = []cat.Signal{
 		{Metric: signal.GPUPCIeUtilization, Part: signal.DirectionTransmit, From: pcieTX, Capacity: pcieCapacity, With: pcieLink},
 		{Metric: signal.GPUPCIeUtilization, Part: signal.DirectionReceive, From: pcieRX, Capacity: pcieCapacity, With: pcieLink},
 	}
 	pcieLink    = []string{"DCGM_FI_DEV_PCIE_MAX_LINK_GEN", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"}
-	nvlinkShare = []catalogue.Signal{
+	nvlinkShare = []cat.Signal{
 		{Metric: signal.GPUNVLinkUtilization, Part: signal.DirectionTransmit, From: nvlinkTX, Capacity: nvlinkCapacity},
 		{Metric: signal.GPUNVLinkUtilization, Part: signal.DirectionReceive, From: nvlinkRX, Capacity: nvlinkCapacity},
 	}
 
-	held = []catalogue.Signal{
-		{Metric: signal.GPUDeviceHolder, By: catalogue.ByHolders},
-		{Metric: signal.K8sContainerGPUMemoryUsage, By: catalogue.ByProcesses, From: first(fbUsed), Optional: true},
-		{Metric: signal.K8sContainerGPUUtilization, By: catalogue.ByProcesses, From: first(gpuUtil), Optional: true},
+	held = []cat.Signal{
+		{Metric: signal.GPUDeviceHolder, By: cat.ByHolders},
+		{Metric: signal.K8sContainerGPUMemoryUsage, By: cat.ByProcesses, From: first(fbUsed), Optional: true},
+		{Metric: signal.K8sContainerGPUUtilization, By: cat.ByProcesses, From: first(gpuUtil), Optional: true},
 	}
 )
 
@@ -190,15 +190,15 @@ func size(v []float64) (total float64, ok bool) {
 	return total, len(v) == 1 || v[0]+v[1] > 0
 }
 
-func pcieCapacity(m *catalogue.Model, link []float64) float64 {
+func pcieCapacity(m *cat.Model, link []float64) float64 {
 	if math.IsNaN(link[0]) || math.IsNaN(link[1]) {
 		return m.PCIe
 	}
-	capacity, _ := catalogue.PCIeCapacity(link[0], link[1])
+	capacity, _ := cat.PCIeCapacity(link[0], link[1])
 	return capacity
 }
 
-func nvlinkCapacity(m *catalogue.Model, _ []float64) float64 { return m.NVLink }
+func nvlinkCapacity(m *cat.Model, _ []float64) float64 { return m.NVLink }
 
 // sets are sets of names of fields, the preferred one first.
 type sets [][]string
@@ -210,79 +210,44 @@ func (s sets) or(names ...string) sets { return append(s, names) }
 func names(s ...string) []string { return s }
 
 // in are spellings in another unit.
-func in(unit catalogue.Unit, names ...string) (out []catalogue.Rescaled) {
+func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	for _, name := range names {
-		out = append(out, catalogue.Rescaled{Name: name, Unit: unit})
+		out = append(out, cat.Rescaled{Name: name, Unit: unit})
 	}
 	return out
 }
 
 // gives is what a field makes alone, part is the value of the metric's own attribute.
-func gives(m *signal.Metric, part ...string) []catalogue.Signal {
-	return []catalogue.Signal{{Metric: m, Part: strings.Join(part, "")}}
+func gives(m *signal.Metric, part ...string) []cat.Signal {
+	return []cat.Signal{{Metric: m, Part: strings.Join(part, "")}}
 }
 
-func made(m *signal.Metric, part string, from sets) []catalogue.Signal {
-	return []catalogue.Signal{{Metric: m, Part: part, From: from}}
+func made(m *signal.Metric, part string, from sets) []cat.Signal {
+	return []cat.Signal{{Metric: m, Part: part, From: from}}
 }
 
-func errors(kind string, usual int, from sets) []catalogue.Signal {
-	return []catalogue.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
+func errors(kind string, usual int, from sets) []cat.Signal {
+	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 
 // rarely marks signals that few want: each of these costs profiling passes.
-func rarely(s []catalogue.Signal) []catalogue.Signal {
+func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s
 }
 
 // known marks what names tell of fields: guests of virtual GPUs are not profiled and have
 // no NVLink.
-func known(groups []catalogue.Group) []catalogue.Group {
+func known(groups []cat.Group) []cat.Group {
 	for _, g := range groups {
 		for i := range g.Fields {
 			f := &g.Fields[i]
 			f.Profiling = strings.HasPrefix(f.Name, "DCGM_FI_PROF_")
 			f.NVLink = strings.Contains(f.Name, "_NVLINK_")
 			if f.Profiling || f.NVLink {
-				f.Absent |= catalogue.InGuests
+				f.Absent |= cat.InGuests
 			}
 		}
 	}
 	return groups
 }
-
-// Short names for the table.
-const (
-	none                 = catalogue.None
-	mask                 = catalogue.Mask
-	ratio                = catalogue.Ratio
-	percent              = catalogue.Percent
-	ratioOrPercent       = catalogue.RatioOrPercent
-	mib                  = catalogue.MiB
-	byteSize             = catalogue.Byte
-	byteCount            = catalogue.ByteCount
-	bytePerSecond        = catalogue.BytePerSecond
-	mhz                  = catalogue.MHz
-	hz                   = catalogue.Hz
-	watt                 = catalogue.Watt
-	millijoule           = catalogue.Millijoule
-	joule                = catalogue.Joule
-	celsius              = catalogue.Celsius
-	nanosecond           = catalogue.Nanosecond
-	second               = catalogue.Second
-	thousandKiBPerSecond = catalogue.ThousandKiBPerSecond
-
-	counter    = catalogue.Counter
-	bits       = catalogue.Bits
-	code       = catalogue.Code
-	eventCount = catalogue.EventCount
-	eventTotal = catalogue.EventTotal
-
-	board = catalogue.Board
-	whole = catalogue.Whole
-
-	underMIG     = catalogue.UnderMIG
-	inGuests     = catalogue.InGuests
-	oldExporters = catalogue.OldExporters
-)

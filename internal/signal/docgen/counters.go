@@ -34,7 +34,7 @@ func counters() string {
 			if f.Offered {
 				b.WriteString("# ")
 			}
-			b.WriteString(f.Line() + "\n")
+			b.WriteString(f.Line(f.ListedName()) + "\n")
 		}
 	}
 	return b.String()

@@ -73,7 +73,8 @@ func TestTheExampleCountersTurnEverySignalOn(t *testing.T) {
 			continue
 		}
 		for _, id := range slices.Concat(s.Sets[s.Usual], s.Inputs) {
-			assert.True(t, listed[catalogue.ByID(id).Line()], "%s: %s", s.Name(), catalogue.ByID(id).Name)
+			f := catalogue.ByID(id)
+			assert.True(t, listed[f.Line(f.ListedName())], "%s: %s", s.Name(), f.Name)
 		}
 	}
 }

@@ -2,8 +2,10 @@ package allocation
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,27 +71,36 @@ type GPU struct {
 	GPUUsageAverage *float64 `json:"gpuUsageAverage,omitempty"`
 	GPUUsageMax     *float64 `json:"gpuUsageMax,omitempty"`
 	// Coverage is the observed fraction of the windows that were combined.
-	Coverage   float64     `json:"coverage"`
-	Saturation *Saturation `json:"saturation,omitempty"`
+	Coverage   float64    `json:"coverage"`
+	Saturation Saturation `json:"saturation,omitempty"`
 }
 
-// Saturation has the fields of OpenCost's GPUSaturation: fractions, bytes per
-// second and a count.
-type Saturation struct {
-	ThrottleViolationRatios map[string]float64 `json:"throttleViolationRatios,omitempty"`
-	ThrottleReasonRatios    map[string]float64 `json:"throttleReasonRatios,omitempty"`
-	MemoryUsedRatioAvg      *float64           `json:"memoryUsedRatioAvg,omitempty"`
-	MemoryUsedRatioMax      *float64           `json:"memoryUsedRatioMax,omitempty"`
-	MemoryPressureRatio     *float64           `json:"memoryPressureRatio,omitempty"`
-	XIDErrorCount           *float64           `json:"xidErrorCount,omitempty"`
-	DRAMActiveAvg           *float64           `json:"dramActiveAvg,omitempty"`
-	DRAMActiveMax           *float64           `json:"dramActiveMax,omitempty"`
-	SMActiveAvg             *float64           `json:"smActiveAvg,omitempty"`
-	SMOccupancyAvg          *float64           `json:"smOccupancyAvg,omitempty"`
-	PCIeTxBytesAvg          *float64           `json:"pcieTxBytesAvg,omitempty"`
-	PCIeRxBytesAvg          *float64           `json:"pcieRxBytesAvg,omitempty"`
-	NVLinkTxBytesAvg        *float64           `json:"nvlinkTxBytesAvg,omitempty"`
-	NVLinkRxBytesAvg        *float64           `json:"nvlinkRxBytesAvg,omitempty"`
+// Saturation has the fields of OpenCost's GPUSaturation in the order of the signal table:
+// fractions, bytes per second and a count.
+type Saturation []Measure
+
+// Measure is a field of OpenCost's with its number, or with numbers by the value of an
+// attribute.
+type Measure struct {
+	Name  string
+	Value any
+}
+
+// MarshalJSON makes an object of the fields.
+func (s Saturation) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, m := range s {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		value, err := json.Marshal(m.Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(strconv.AppendQuote(out, m.Name), ':')
+		out = append(out, value...)
+	}
+	return append(out, '}'), nil
 }
 
 // Aggregates are what allocations can be made of.
@@ -276,62 +287,41 @@ func shared(v *store.View, members []member) *bool {
 
 // describe fills in what was measured.
 func describe(s *store.Summary) GPU {
-	number := func(f store.Field) *float64 {
-		v, ok := s.Value(f)
-		if !ok {
-			return nil
-		}
-		v = round(v)
-		return &v
-	}
-	value := func(m *signal.Metric, own string) *float64 { return number(store.FieldOf(m, own)) }
-	ratios := func(m *signal.Metric) map[string]float64 {
-		var out map[string]float64
-		for _, f := range store.FieldsOf(m) {
-			if v := number(f); v != nil {
-				if out == nil {
-					out = map[string]float64{}
-				}
-				out[f.Value()] = *v
-			}
-		}
-		return out
-	}
 	g := GPU{
-		GPUUsageAverage: value(signal.UtilizationAvg, ""),
-		GPUUsageMax:     value(signal.UtilizationMax, ""),
+		GPUUsageAverage: number(s, store.FieldOf(signal.UtilizationAvg, "")),
+		GPUUsageMax:     number(s, store.FieldOf(signal.UtilizationMax, "")),
 		Coverage:        round(s.Observed / s.Length),
 	}
-	sat := Saturation{
-		ThrottleViolationRatios: ratios(signal.ThrottleViolationRatio),
-		ThrottleReasonRatios:    ratios(signal.ThrottleReasonRatio),
-		MemoryUsedRatioAvg:      value(signal.MemoryUtilizationAvg, ""),
-		MemoryUsedRatioMax:      value(signal.MemoryUtilizationMax, ""),
-		MemoryPressureRatio:     value(signal.MemoryPressureRatio, ""),
-		XIDErrorCount:           value(signal.XIDErrors, ""),
-		DRAMActiveAvg:           value(signal.DRAMActiveAvg, ""),
-		DRAMActiveMax:           value(signal.DRAMActiveMax, ""),
-		SMActiveAvg:             value(signal.SMActiveAvg, ""),
-		SMOccupancyAvg:          value(signal.SMOccupancyAvg, ""),
-		PCIeTxBytesAvg:          value(signal.PCIeThroughputAvg, signal.DirectionTransmit),
-		PCIeRxBytesAvg:          value(signal.PCIeThroughputAvg, signal.DirectionReceive),
-		NVLinkTxBytesAvg:        value(signal.NVLinkThroughputAvg, signal.DirectionTransmit),
-		NVLinkRxBytesAvg:        value(signal.NVLinkThroughputAvg, signal.DirectionReceive),
-	}
-	if !sat.empty() {
-		g.Saturation = &sat
+	for _, m := range signal.All() {
+		if m.OpenCost == "" || m.Stage != signal.StageWindow || m == signal.UtilizationAvg {
+			continue
+		}
+		names := strings.Split(m.OpenCost, ", ")
+		values := map[string]float64{}
+		for i, f := range store.FieldsOf(m) {
+			switch v := number(s, f); {
+			case v == nil:
+			case f.Value() == "" || len(names) > 1: // a field of OpenCost's for each value
+				g.Saturation = append(g.Saturation, Measure{names[i], *v})
+			default:
+				values[f.Value()] = *v
+			}
+		}
+		if len(values) > 0 {
+			g.Saturation = append(g.Saturation, Measure{names[0], values})
+		}
 	}
 	return g
 }
 
-func (s *Saturation) empty() bool {
-	if len(s.ThrottleViolationRatios) > 0 || len(s.ThrottleReasonRatios) > 0 {
-		return false
+// number returns the combined value of a field, nil where there is none.
+func number(s *store.Summary, f store.Field) *float64 {
+	v, ok := s.Value(f)
+	if !ok {
+		return nil
 	}
-	return !slices.ContainsFunc([]*float64{
-		s.MemoryUsedRatioAvg, s.MemoryUsedRatioMax, s.MemoryPressureRatio, s.XIDErrorCount, s.DRAMActiveAvg, s.DRAMActiveMax,
-		s.SMActiveAvg, s.SMOccupancyAvg, s.PCIeTxBytesAvg, s.PCIeRxBytesAvg, s.NVLinkTxBytesAvg, s.NVLinkRxBytesAvg,
-	}, func(v *float64) bool { return v != nil })
+	v = round(v)
+	return &v
 }
 
 // round keeps the seven digits that a float32 is good for, so that 0.3 is told

@@ -97,47 +97,41 @@ func (f Field) Value() string { return fields[f].value }
 // Gauge is a metric of which the last value is kept.
 type Gauge uint8
 
-// The gauges. Those from ContainerMemoryUsage on belong to a container.
-const (
-	Power Gauge = iota
-	Temperature
-	MemoryUsage
-	MemoryLimit
-	PowerIdle
-	PowerActive
-	PowerUnattributed
-	InstancePower
-	SharingClients
-	BudgetDeclared
-	Headroom
-	UsageUnbudgeted
-	ContainerMemoryUsage
-	ContainerMemoryBudget
-	ContainerBudgetUtilization
-	ContainerPower
-	ContainerUtilization
-	// NumGauges is the number of gauges.
-	NumGauges
+// gauges are of a device, and then those of a container on it.
+var gauges = [...]source{
+	{metric: signal.HwPower},
+	{metric: signal.HwTemperature, value: signal.LocationGPU},
+	{metric: signal.HwGPUMemoryUsage},
+	{metric: signal.HwGPUMemoryLimit},
+	{metric: signal.GPUPowerIdle},
+	{metric: signal.GPUPowerActive},
+	{metric: signal.GPUPowerUnattributed},
+	{metric: signal.GPUInstancePower},
+	{metric: signal.GPUSharingClients},
+	{metric: signal.GPUMemoryBudgetDeclared},
+	{metric: signal.GPUMemoryHeadroom},
+	{metric: signal.GPUMemoryUsageUnbudgeted},
+	{metric: signal.K8sContainerGPUMemoryUsage},
+	{metric: signal.K8sContainerGPUMemoryBudget},
+	{metric: signal.K8sContainerGPUMemoryBudgetUtilization},
+	{metric: signal.K8sContainerGPUPower},
+	{metric: signal.K8sContainerGPUUtilization},
+}
+
+// NumGauges is the number of gauges.
+const NumGauges = Gauge(len(gauges))
+
+// The gauges that something asks for; those from ContainerMemoryUsage on belong to a
+// container.
+var (
+	MemoryUsage          = gaugeOf(signal.HwGPUMemoryUsage)
+	MemoryLimit          = gaugeOf(signal.HwGPUMemoryLimit)
+	SharingClients       = gaugeOf(signal.GPUSharingClients)
+	ContainerMemoryUsage = gaugeOf(signal.K8sContainerGPUMemoryUsage)
 )
 
-var gauges = [NumGauges]source{
-	Power:                      {metric: signal.HwPower},
-	Temperature:                {metric: signal.HwTemperature, value: signal.LocationGPU},
-	MemoryUsage:                {metric: signal.HwGPUMemoryUsage},
-	MemoryLimit:                {metric: signal.HwGPUMemoryLimit},
-	PowerIdle:                  {metric: signal.GPUPowerIdle},
-	PowerActive:                {metric: signal.GPUPowerActive},
-	PowerUnattributed:          {metric: signal.GPUPowerUnattributed},
-	InstancePower:              {metric: signal.GPUInstancePower},
-	SharingClients:             {metric: signal.GPUSharingClients},
-	BudgetDeclared:             {metric: signal.GPUMemoryBudgetDeclared},
-	Headroom:                   {metric: signal.GPUMemoryHeadroom},
-	UsageUnbudgeted:            {metric: signal.GPUMemoryUsageUnbudgeted},
-	ContainerMemoryUsage:       {metric: signal.K8sContainerGPUMemoryUsage},
-	ContainerMemoryBudget:      {metric: signal.K8sContainerGPUMemoryBudget},
-	ContainerBudgetUtilization: {metric: signal.K8sContainerGPUMemoryBudgetUtilization},
-	ContainerPower:             {metric: signal.K8sContainerGPUPower},
-	ContainerUtilization:       {metric: signal.K8sContainerGPUUtilization},
+func gaugeOf(m *signal.Metric) Gauge {
+	return Gauge(slices.IndexFunc(gauges[:], func(s source) bool { return s.metric == m }))
 }
 
 // Metric returns the name of the gauge's metric.

@@ -28,7 +28,7 @@ func (s *Series) Length(i int) float32 { return s.lengths[i] }
 
 // Value returns a value of window i, NaN where it is absent.
 func (s *Series) Value(i int, f Field) float32 {
-	if s.columns == nil || s.columns[f] == nil {
+	if len(s.columns) == 0 || s.columns[f] == nil {
 		return absent
 	}
 	return s.columns[f][i]
@@ -206,7 +206,7 @@ func (s *Summary) Merge(o *Summary) {
 // Value returns the combined value of a field: the mean over observed time, the
 // maximum or the sum. False when no window had one.
 func (s *Summary) Value(f Field) (float64, bool) {
-	if s.acc == nil || s.acc[f].weight == 0 {
+	if len(s.acc) == 0 || s.acc[f].weight == 0 {
 		return 0, false
 	}
 	a := s.acc[f]

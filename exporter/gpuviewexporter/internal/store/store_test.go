@@ -205,10 +205,10 @@ func TestAGaugeOfLongAgoIsAbsent(t *testing.T) {
 	put(t, s, epoch, Place{}, "GPU-a", signal.HwPower, "", epoch.Add(-time.Minute), 100)
 	for after, want := range map[time.Duration]bool{0: true, 5 * time.Minute: true, 5*time.Minute + 1: false} {
 		s.Read(epoch.Add(after), func(v *View) {
-			power, ok := v.Gauge(v.Devices(0)[0], Power)
+			power, ok := v.Gauge(v.Devices(0)[0], gaugeOf(signal.HwPower))
 			assert.Equal(t, want, ok, after)
 			assert.Equal(t, 300.0, power, "an older value does not replace a newer one")
-			_, ok = v.Gauge(v.Devices(0)[0], Temperature)
+			_, ok = v.Gauge(v.Devices(0)[0], gaugeOf(signal.HwTemperature))
 			assert.False(t, ok)
 		})
 	}

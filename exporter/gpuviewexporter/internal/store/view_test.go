@@ -49,7 +49,7 @@ func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
 	for after, lost := range map[time.Duration]bool{freshness: false, freshness + 1: true} {
 		s.Read(epoch.Add(after), func(v *View) {
 			assert.Equal(t, lost, v.Lost(v.Device(1)))
-			_, ok := v.Gauge(v.Device(1), Power)
+			_, ok := v.Gauge(v.Device(1), gaugeOf(signal.HwPower))
 			assert.Equal(t, !lost, ok)
 		})
 	}
