@@ -18,6 +18,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
@@ -29,6 +30,7 @@ type viewExporter struct {
 	store     *store.Store
 	hub       *hub
 	order     *misplaced.Check
+	ahead     base.Trouble
 
 	server *http.Server
 	// address is where the server listens.
@@ -145,6 +147,10 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 		}
 		e.settings.Logger.Warn("A limit is reached: what is new above it is refused and not shown. "+do,
 			zap.String("setting", l.Setting()), zap.Int("limit", e.store.Limit(l)), zap.String("of", l.Of()))
+	}
+	if in.Ahead() && e.ahead.Returns(now) {
+		e.settings.Logger.Warn("Metrics lie more than five minutes in the future; they are dropped and not shown. " +
+			"Compare the clocks of the collectors that send them with this one.")
 	}
 	return nil
 }

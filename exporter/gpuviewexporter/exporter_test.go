@@ -24,6 +24,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadata"
@@ -290,6 +292,23 @@ func TestEveryPointIsCountedOnce(t *testing.T) {
 	metadatatest.AssertEqualExporterGpuViewPoints(t, tel, want, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualExporterGpuViewDevices(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualExporterGpuViewHolders(t, tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestMetricsOfAClockThatIsAheadAreSaidOnce(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	set := nop()
+	set.Logger = zap.New(core)
+	e, err := newViewExporter(set, createDefaultConfig().(*Config))
+	require.NoError(t, err)
+	for i := range 3 {
+		consume(t, e, fleet(now().Add(4*time.Minute+time.Duration(i)*time.Second), time.Minute, 8, false))
+	}
+	require.Zero(t, logs.Len())
+	for i := range 3 {
+		consume(t, e, fleet(now().Add(time.Hour+time.Duration(i)*time.Second), time.Minute, 8, false))
+	}
+	require.Equal(t, 1, logs.Len())
+	assert.Contains(t, logs.All()[0].Message, "more than five minutes in the future")
 }
 
 func TestAnEndpointThatIsTakenFailsTheStart(t *testing.T) {

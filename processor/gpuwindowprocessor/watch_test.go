@@ -132,6 +132,7 @@ func errorsOf(device string, start time.Time) pmetric.Metrics {
 
 func TestTwoCollectorsOfOneGPUAreSaidOnce(t *testing.T) {
 	scrape := func(t *testing.T, p processor.Metrics, batches ...pmetric.Metrics) {
+		t.Helper()
 		for _, md := range batches {
 			require.NoError(t, p.ConsumeMetrics(t.Context(), md))
 		}

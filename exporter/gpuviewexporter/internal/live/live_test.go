@@ -165,6 +165,18 @@ func TestTheCodesOfADeviceHaveTheirMeaningTheMostUrgentFirst(t *testing.T) {
 	}
 }
 
+func TestACodeHasAShortAdviceAndAllThatItDependsOn(t *testing.T) {
+	for code, want := range map[int][2]string{
+		79:  {"reboot the node", "reboot the node; contact support if it comes again"},
+		48:  {"reset the GPU", "reset the GPU, beside 63 or 64 after a drain; in SRAM above its threshold, replace it"},
+		154: {"see the details", "its message names the action, which sums up the XIDs beside it"},
+		999: {"see the runbook", "see the runbook"},
+	} {
+		text := xidText(code)
+		assert.Equal(t, want, [2]string{text.Action, text.Advice}, "%d", code)
+	}
+}
+
 func TestACurveOfThrottlingIsExactWhereThereIsACounter(t *testing.T) {
 	s := newStore()
 	add(t, s, "GPU-a", signal.ThrottleViolationRatio, epoch, 0, "power")

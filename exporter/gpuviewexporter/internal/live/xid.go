@@ -8,7 +8,18 @@ func xidText(code int) XIDText {
 	if !known {
 		return XIDText{code, "not in NVIDIA's catalogue of " + dcgm.XIDCatalogueDate, "see the runbook", "see the runbook"}
 	}
-	return XIDText{code, x.Meaning, x.Action.Advice(), x.Advice()}
+	return XIDText{code, x.Meaning, shortAdvice(x), x.Advice()}
+}
+
+// shortAdvice says what to do in the width of a cell.
+func shortAdvice(x dcgm.XID) string {
+	switch {
+	case x.Action != dcgm.ActionWorkflow:
+		return x.Action.Advice()
+	case x.Fatal:
+		return dcgm.ActionResetGPU.Advice()
+	}
+	return "see the details"
 }
 
 // xidRank orders codes by urgency: those that end the work of a board come first, then

@@ -214,6 +214,7 @@ type Batch struct {
 	// changed says that there is something new to show.
 	changed bool
 	reached []Limit
+	ahead   bool
 }
 
 // Begin starts a batch at the wall clock time now.
@@ -233,6 +234,10 @@ func (b *Batch) End() (changed bool) {
 	b.s.mu.Unlock()
 	return b.changed
 }
+
+// Ahead reports whether points of the batch are dropped because they lie too far ahead of
+// the clock.
+func (b *Batch) Ahead() bool { return b.ahead }
 
 // Count counts points that were not for the store.
 func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
@@ -255,6 +260,7 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	case p.End <= b.oldest:
 		return Old
 	case p.End > b.now+int64(freshness):
+		b.ahead = true
 		return Future
 	case p.Metric.kind == demanded:
 		return b.addDemand(place.Cluster, p)
