@@ -325,3 +325,24 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 	}
 	cpu.Report(b, n.series)
 }
+
+// BenchmarkSnapshot is the state of 32 nodes of 8 GPUs of 7 MIG instances each.
+func BenchmarkSnapshot(b *testing.B) {
+	n := newBenchNodes(32, 56)
+	for range 12 {
+		if n.advance() {
+			n.emit()
+		}
+		n.scrape()
+	}
+	var cpu cpumeter.Meter
+	size := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		cpu.Start(b)
+		size = len(n.engine.Snapshot())
+		cpu.Stop(b)
+	}
+	cpu.Report(b, n.series)
+	b.ReportMetric(float64(size)/float64(n.series), "stored-B/series")
+}

@@ -79,6 +79,8 @@ type Engine struct {
 	oldest   int64 // no series was seen before
 	nextScan int64
 
+	snapshotSize int // that the next snapshot may take
+
 	ingest Ingest
 	stats  Stats
 }

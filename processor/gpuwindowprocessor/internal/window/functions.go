@@ -1,9 +1,6 @@
 package window
 
-import (
-	"encoding/gob"
-	"time"
-)
+import "time"
 
 // function is the state of a rule's function over one window.
 type function interface {
@@ -14,6 +11,8 @@ type function interface {
 	result() (float64, bool)
 	// reset makes it that of a new window.
 	reset()
+	// state moves it to or from a snapshot.
+	state(t *tape)
 }
 
 // observation is one sample, after scaling.
@@ -45,12 +44,6 @@ var functionKinds = []functionKind{
 	{name: "time_ratio", counts: true, ratio: true, make: func(float64) function { return &timeRatio{} }},
 }
 
-func init() {
-	for _, k := range functionKinds {
-		gob.RegisterName(k.name, k.make(0))
-	}
-}
-
 // Functions returns the names of all functions.
 func Functions() []string {
 	names := make([]string, len(functionKinds))
@@ -77,6 +70,11 @@ func (f *mean) result() (float64, bool) { return f.Mean, f.Samples > 0 }
 
 func (f *mean) reset() { *f = mean{} }
 
+func (f *mean) state(t *tape) {
+	t.float(&f.Mean)
+	t.float(&f.Samples)
+}
+
 // maximum is the greatest sample.
 //
 //	max_over_time(m[1m])
@@ -97,6 +95,11 @@ func (f *maximum) result() (float64, bool) { return f.Greatest, f.Observed }
 
 func (f *maximum) reset() { *f = maximum{} }
 
+func (f *maximum) state(t *tape) {
+	t.float(&f.Greatest)
+	t.bool(&f.Observed)
+}
+
 // share is the share of samples at or above a threshold.
 //
 //	avg_over_time((m >= bool 0.9)[1m:15s])
@@ -113,6 +116,11 @@ func (f *share) add(o observation) bool {
 func (f *share) result() (float64, bool) { return f.High / f.Samples, f.Samples > 0 }
 
 func (f *share) reset() { *f = share{Threshold: f.Threshold} }
+
+func (f *share) state(t *tape) {
+	t.float(&f.High)
+	t.float(&f.Samples)
+}
 
 // increase is the sum of a counter's increases, 0 when it was watched and none came.
 //
@@ -133,6 +141,11 @@ func (f *increase) add(o observation) bool {
 func (f *increase) result() (float64, bool) { return f.Sum, f.Observed }
 
 func (f *increase) reset() { *f = increase{} }
+
+func (f *increase) state(t *tape) {
+	t.float(&f.Sum)
+	t.bool(&f.Observed)
+}
 
 // rate is a counter's increases divided by the seconds that they took.
 //
@@ -156,6 +169,11 @@ func (f *rate) result() (float64, bool) {
 
 func (f *rate) reset() { *f = rate{} }
 
+func (f *rate) state(t *tape) {
+	t.float(&f.Sum)
+	t.int(&f.Elapsed)
+}
+
 // timeRatio is the rate of a counter of seconds: a share of the observed time, from
 // which impossible steps are left out.
 //
@@ -176,3 +194,5 @@ func (f *timeRatio) add(o observation) bool {
 func (f *timeRatio) result() (float64, bool) { return f.Rate.result() }
 
 func (f *timeRatio) reset() { f.Rate.reset() }
+
+func (f *timeRatio) state(t *tape) { f.Rate.state(t) }

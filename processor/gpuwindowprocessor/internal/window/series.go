@@ -15,8 +15,8 @@ const (
 	maxDescriptive = 128
 )
 
-// A snapshot holds the exported fields of the types below; of a window or a shape, to which
-// many things point, that is a number.
+// A snapshot holds what tape moves of the types below: the exported fields; of a window or
+// a shape, to which many things point, that is a number.
 
 // place is a Resource that has devices.
 type place struct {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A snapshot is magic, version and a stream of gob: the places, then the engine. It has
-// no checksum: that is the storage's business.
+// A snapshot is magic, version and a stream of gob: the places, each as a tape, then the
+// engine. It has no checksum: that is the storage's business.
 const (
 	magic   = "gpuwindow"
 	version = 3 // changes with the layout of what is saved
@@ -21,14 +21,8 @@ const (
 
 // saved is a place or, at the end, the engine.
 type saved struct {
-	Place   *place
-	Devices []savedDevice
-	Engine  *savedEngine
-}
-
-type savedDevice struct {
-	Device *device
-	Series []*Series
+	Place  *tape
+	Engine *savedEngine
 }
 
 type savedEngine struct {
@@ -64,26 +58,34 @@ var (
 // Snapshot returns the state. Batches may come in between two places; of what is new in
 // them it has only a part, as if they had come later.
 func (e *Engine) Snapshot() []byte {
-	b := bytes.NewBufferString(magic)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := bytes.NewBuffer(make([]byte, 0, e.snapshotSize))
+	b.WriteString(magic)
 	b.WriteByte(version)
 	encoder := gob.NewEncoder(b)
 	var shapes []*shape
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	t := &tape{e: e, written: map[*Attr]int64{}}
 	for _, p := range e.order {
-		s := saved{Place: p}
+		t.clear()
+		t.place(p)
+		t.length(len(p.devices))
 		for _, d := range sorted(p.devices, func(d *device) uint64 { return d.seq }) {
-			series := sorted(d.series, func(s *Series) uint64 { return s.seq })
-			s.Devices = append(s.Devices, savedDevice{d, series})
-			for _, s := range series {
-				if at := s.Shape.Index; at >= len(shapes) || shapes[at] != s.Shape {
+			t.device(d)
+			t.length(len(d.series))
+			for _, s := range sorted(d.series, func(s *Series) uint64 { return s.seq }) {
+				at := int64(s.Shape.Index)
+				if at >= int64(len(shapes)) || shapes[at] != s.Shape {
+					at = int64(len(shapes))
 					s.Shape.Index = len(shapes)
 					shapes = append(shapes, s.Shape)
 				}
+				t.int(&at)
+				t.series(s)
 			}
 		}
 		// What is saved can always be encoded, and the buffer takes it.
-		_ = encoder.Encode(s)
+		_ = encoder.Encode(saved{Place: t})
 		e.mu.Unlock()
 		e.mu.Lock()
 	}
@@ -101,6 +103,7 @@ func (e *Engine) Snapshot() []byte {
 		}
 	}
 	_ = encoder.Encode(saved{Engine: &s})
+	e.snapshotSize = b.Len() + b.Len()/10
 	return b.Bytes()
 }
 
@@ -222,51 +225,40 @@ func (r *restoring) engine(s *savedEngine) bool {
 	return true
 }
 
-// join keeps the states of open windows.
-func join[T any](r *restoring, states *perWindow[T]) {
-	*states = slices.DeleteFunc(*states, func(at inWindow[T]) bool { return at.Window == nil || r.windows[at.Window.Number] == nil })
-	for i := range *states {
-		(*states)[i].Window = r.windows[(*states)[i].Window.Number]
-	}
-}
-
 func (r *restoring) place(s *saved) bool {
-	p := s.Place
-	if p == nil || p.Info == nil || r.e.places[p.Key] != nil {
+	t, p := s.Place, &place{}
+	if t == nil {
 		return false
 	}
-	join(r, &p.Windows)
-	if slices.ContainsFunc(p.Windows, func(at inWindow[placeWindow]) bool { return at.State.Info == nil }) {
+	t.e, t.reading, t.windows = r.e, true, r.windows
+	t.place(p)
+	if t.broken || r.e.places[p.Key] != nil {
 		return false
 	}
 	r.e.addPlace(p)
-	return !slices.ContainsFunc(s.Devices, func(d savedDevice) bool { return !r.device(p, d.Device, d.Series) })
+	for range t.length(0) {
+		if !r.device(t, p) {
+			return false
+		}
+	}
+	return !t.broken && len(t.Numbers)+len(t.Texts)+len(t.Infos) == 0
 }
 
-func (r *restoring) device(p *place, d *device, series []*Series) bool {
-	if d == nil || p.devices[d.ID] != nil {
+func (r *restoring) device(t *tape, p *place) bool {
+	d := &device{}
+	t.device(d)
+	if t.broken || p.devices[d.ID] != nil {
 		return false
 	}
-	join(r, &d.Windows)
-	for i := range d.Windows {
-		dw := &d.Windows[i].State
-		for _, t := range dw.Times {
-			dw.latest = max(dw.latest, t)
-		}
-	}
-	for _, o := range d.Outputs {
-		join(r, &o.Windows)
-		if o.Key == nil || slices.ContainsFunc(o.Windows, func(at inWindow[outputWindow]) bool { return at.State.Function == nil }) {
-			return false
-		}
-	}
 	r.e.addDevice(p, d)
-	for _, s := range series {
-		if s.Shape == nil || s.Shape.Index < 0 || s.Shape.Index >= len(r.shapes) {
+	for range t.length(0) {
+		at, s := int64(0), &Series{}
+		t.int(&at)
+		t.series(s)
+		if t.broken || at < 0 || at >= int64(len(r.shapes)) {
 			return false
 		}
-		s.Shape = r.shapes[s.Shape.Index]
-		join(r, &s.Windows)
+		s.Shape = r.shapes[at]
 		if s.Shape.metric == nil && len(s.Windows) > 0 || d.series[s.Shape.identity] != nil {
 			return false
 		}
