@@ -3,6 +3,7 @@ package gpuwindowprocessor
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -21,6 +22,8 @@ type frameReader struct {
 	writer pdatagpu.Writer
 	groups *base.Recent[groupKey, *group]
 	last   *group // that was read last
+	// resource is the engine's current Resource, nil for none.
+	resource []window.Attr
 }
 
 func newFrameReader(r *reader, maxSeries int) frameReader {
@@ -43,8 +46,10 @@ type group struct {
 	said said
 	// series are those of the last samples: they repeat in their order.
 	series []known
-	next   *group // that followed in the last frame: frames repeat
-	kept   time.Time
+	// resource is that of the group's points, nil before the first.
+	resource []window.Attr
+	next     *group // that followed in the last frame: frames repeat
+	kept     time.Time
 }
 
 // said is what the points of a group say beside its key and their own attributes.
@@ -67,7 +72,7 @@ type known struct {
 // read hands all series of frames to the engine.
 func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.Time) {
 	r.groups.Age(now)
-	r.last = nil
+	r.last, r.resource = nil, nil
 	for _, f := range frames {
 		f.Each(func(s *gpudata.Series) { r.series(in, f, s, now) })
 	}
@@ -79,8 +84,12 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 		sample := &s.Samples[i]
 		k := g.find(i, sample)
 		if k.handle == nil || k.handle.Ended() || sample.Ended {
-			k.handle = r.resolve(in, f, s, i)
+			k.handle = r.resolve(in, g, f, s, i)
 			continue
+		}
+		if !slices.Equal(r.resource, g.resource) {
+			in.SetResource(g.resource, "")
+			r.resource = g.resource
 		}
 		v := window.Double(sample.Value)
 		if sample.Metric.Int {
@@ -113,7 +122,7 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 		r.groups.Put(key, g)
 	}
 	if g.said != says {
-		g.said, g.series = says, g.series[:0]
+		g.said, g.series, g.resource = says, g.series[:0], nil
 	}
 	if r.last != nil {
 		r.last.next = g
@@ -144,11 +153,18 @@ func sameAttrs(a, b []gpudata.Attr) bool {
 }
 
 // resolve takes in a sample as the point that it is in metrics, and returns its series.
-func (r *frameReader) resolve(in *window.Ingest, f *gpudata.Frame, s *gpudata.Series, i int) *window.Series {
+func (r *frameReader) resolve(in *window.Ingest, g *group, f *gpudata.Frame, s *gpudata.Series, i int) *window.Series {
 	one := *s
 	one.Samples = s.Samples[i : i+1]
 	md := pmetric.NewMetrics()
 	r.writer.WriteSeries(f, &one, md)
 	r.reader.read(in, md)
+	if g.resource == nil {
+		g.resource = slices.Clone(r.reader.resource)
+		for i := range g.resource {
+			g.resource[i].Value.Str = strings.Clone(g.resource[i].Value.Str)
+		}
+	}
+	r.resource = g.resource
 	return r.reader.last
 }

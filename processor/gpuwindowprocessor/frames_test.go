@@ -25,7 +25,11 @@ import (
 // randomFrame returns what is known of a node now: devices come and go, containers hold them by
 // turns, descriptions change, counters are set back.
 func randomFrame(r *rand.Rand, energy map[string]float64) *gpudata.Frame {
-	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Host: "h1", Time: time.Now().UnixNano()}
+	late := time.Duration(r.IntN(3)/2) * 40 * time.Second
+	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: time.Now().Add(-late).UnixNano()}
+	if r.IntN(4) > 0 {
+		f.Host = fmt.Sprint("h", r.IntN(20)/19)
+	}
 	for _, id := range []string{"GPU-1", "GPU-1/gi7", "GPU-1/gi8", "GPU-2"} {
 		if r.IntN(10) == 0 {
 			continue

@@ -164,6 +164,45 @@ func TestTwoCollectorsOfOneGPUAreSaidOnce(t *testing.T) {
 	}), "a collector that starts again and again, and a batch that was delayed")
 }
 
+// energyOf is what an exporter shows of a device's energy.
+func energyOf(joules float64) pmetric.Metrics {
+	md := errorsOf("GPU-a", time.Time{})
+	m := md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0)
+	m.SetName(signal.HwEnergy.Name)
+	dp := m.Sum().DataPoints().At(0)
+	dp.SetStartTimestamp(0)
+	dp.SetDoubleValue(joules)
+	dp.Attributes().Remove(signal.ErrorType)
+	return md
+}
+
+func TestEnergyThatFallsAgainAndAgainIsOfTwoCollectors(t *testing.T) {
+	for name, tt := range map[string]struct {
+		joules []float64
+		said   int
+	}{
+		"one is behind the other":       {[]float64{1000, 900, 1100, 1000, 1200, 1100, 1300, 1200}, 1},
+		"one reads twice as often":      {[]float64{1000, 1050, 900, 1100, 1150, 1000, 1200, 1250, 1100}, 1},
+		"two falls":                     {[]float64{1000, 900, 1100, 1000, 1200, 1300}, 0},
+		"a driver that starts again":    {[]float64{1000, 1, 200, 2, 300, 3, 400, 4, 500}, 0},
+		"falls with a while in between": {[]float64{1000, 900, 1, 2, 3, 4, 5, 6, 5, 7, 8, 9, 10, 11, 12, 11, 13, 14, 15, 16, 17, 18, 17}, 0},
+		"a counter that stands still":   {[]float64{1000, 1000, 1000, 1000, 1000, 1000}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := watched(t, testConfig(), func(p processor.Metrics) {
+				for _, joules := range tt.joules {
+					require.NoError(t, p.ConsumeMetrics(t.Context(), energyOf(joules)))
+					time.Sleep(15 * time.Second)
+				}
+			})
+			require.Len(t, said, tt.said)
+			for _, entry := range said {
+				assert.Contains(t, entry.Message, "Two collectors send samples of one GPU")
+			}
+		})
+	}
+}
+
 func TestSamplesOfWrongClocksAreSaidOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		skew time.Duration

@@ -16,7 +16,8 @@ import (
 // writers notices that two collectors send samples of one GPU. Samples do not say who made
 // them, so neither can be left out. But a counter that one collector makes has one start
 // until that collector starts again: a start that comes back after another one is that of
-// a second writer.
+// a second writer. Where no errors are watched the energy tells: of two exporters one is
+// behind the other, so that it falls a little again and again.
 type writers struct {
 	logger   *zap.Logger
 	idle     time.Duration // after which a counter is forgotten
@@ -25,15 +26,29 @@ type writers struct {
 	twice    base.Trouble
 }
 
-// counterID is a counter of errors of a device.
-type counterID struct{ cluster, node, device, kind string }
-
-// counterStarts are the start times that a counter had, and its newest sample time.
-type counterStarts struct {
-	now, before, at pcommon.Timestamp
+// counterID is a counter of a device: its energy, or errors of one kind.
+type counterID struct {
+	cluster, node, device string
+	energy                bool
+	kind                  string
 }
 
-// batch looks at the errors in a batch, and says once that a device has two writers.
+const (
+	// manyFalls of the energy, with less than fewRises from one to the next, are those of
+	// two writers.
+	manyFalls = 3
+	fewRises  = 4
+)
+
+// counterStarts are the start times that a counter had, and its newest sample time; of the
+// energy its value, and how often it fell.
+type counterStarts struct {
+	now, before, at pcommon.Timestamp
+	value           float64
+	falls, rises    int
+}
+
+// batch looks at the counters in a batch, and says once that a device has two writers.
 func (w *writers) batch(md pmetric.Metrics, now time.Time) {
 	for _, rm := range md.ResourceMetrics().All() {
 		place := rm.Resource().Attributes()
@@ -43,12 +58,13 @@ func (w *writers) batch(md pmetric.Metrics, now time.Time) {
 		cluster, node := pdatagpu.Text(place, signal.K8sClusterName), pdatagpu.Text(place, signal.K8sNodeName)
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
-				if m.Name() != signal.HwErrors.Name || m.Type() != pmetric.MetricTypeSum {
+				energy := m.Name() == signal.HwEnergy.Name
+				if !energy && m.Name() != signal.HwErrors.Name || m.Type() != pmetric.MetricTypeSum {
 					continue
 				}
 				for _, dp := range m.Sum().DataPoints().All() {
-					id := counterID{cluster, node, pdatagpu.Text(dp.Attributes(), signal.HardwareID), pdatagpu.Text(dp.Attributes(), signal.ErrorType)}
-					if w.returns(id, dp.StartTimestamp(), dp.Timestamp()) && w.twice.Returns(now) {
+					id := counterID{cluster, node, pdatagpu.Text(dp.Attributes(), signal.HardwareID), energy, pdatagpu.Text(dp.Attributes(), signal.ErrorType)}
+					if w.returns(id, dp) && w.twice.Returns(now) {
 						w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
 							"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",
 							zap.String("node", id.node), zap.String("device", id.device))
@@ -63,29 +79,51 @@ func (w *writers) batch(md pmetric.Metrics, now time.Time) {
 	}
 }
 
-// returns reports whether a counter has a start that it had before its last one.
-func (w *writers) returns(id counterID, start, at pcommon.Timestamp) bool {
+// returns reports whether a counter has a start that it had before its last one, or falls
+// again and again.
+func (w *writers) returns(id counterID, dp pmetric.NumberDataPoint) bool {
 	c := w.counters[id]
+	start, at := dp.StartTimestamp(), dp.Timestamp()
 	switch {
-	case start == 0 || id.device == "":
+	case start == 0 && !id.energy || id.device == "" || dp.Flags().NoRecordedValue():
 		return false
 	case c == nil:
 		if w.counters == nil {
 			w.counters = map[counterID]*counterStarts{}
 		}
-		id = counterID{strings.Clone(id.cluster), strings.Clone(id.node), strings.Clone(id.device), strings.Clone(id.kind)}
-		w.counters[id] = &counterStarts{now: start, at: at}
+		id = counterID{strings.Clone(id.cluster), strings.Clone(id.node), strings.Clone(id.device), id.energy, strings.Clone(id.kind)}
+		w.counters[id] = &counterStarts{now: start, at: at, value: dp.DoubleValue()}
 		return false
 	case at <= c.at: // what was delayed on its way
 		return false
 	}
 	c.at = at
+	if id.energy {
+		return c.fell(dp.DoubleValue())
+	}
 	if start == c.now {
 		return false
 	}
 	known := start == c.before
 	c.now, c.before = start, c.now
 	return known
+}
+
+// fell takes the next value of a counter, and reports whether it fell too often for one
+// that a driver's restart began anew.
+func (c *counterStarts) fell(v float64) bool {
+	fell := v < c.value && v > c.value/2
+	c.value = v
+	switch {
+	case fell:
+		c.falls++
+		c.rises = 0
+	case c.rises < fewRises:
+		c.rises++
+	default:
+		c.falls = 0
+	}
+	return fell && c.falls >= manyFalls
 }
 
 // sweep forgets counters that nothing came of since a time.

@@ -138,16 +138,29 @@ func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	return s, o
 }
 
-// Add takes in a sample of a series that has not ended.
+// Add takes in a sample of a series that has not ended. Where the current Resource is that
+// of the series, the sample says what it says.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	o := in.screen(s.Shape.metric != nil && s.Shape.metric.kind == Counter, t, v)
 	if o == Accepted {
-		o = in.record(s, s.device.place.Info, t, start, v)
+		o = in.record(s, in.infoOf(s.device.place), t, start, v)
 	}
 	if s.Shape.metric != nil {
 		in.e.stats.Samples[o]++
 	}
 	return o
+}
+
+// infoOf returns a place's Resource with what the batch says, if it speaks of the place.
+func (in *Ingest) infoOf(p *place) *Resource {
+	switch p {
+	case in.named.place:
+		return in.named.info
+	case in.whole.place:
+		return in.whole.info
+	default:
+		return p.Info
+	}
 }
 
 // expected returns the series that followed the previous point's in the last batch, if it
