@@ -7,7 +7,7 @@ import (
 
 // tape carries the state of a place into a snapshot or out of it. Its methods write what
 // they are given or, while reading, set it, so that one description serves both ways.
-// Nearly all are numbers: one list of them takes a fifth of the time that gob needs for as
+// Nearly all are numbers: one list of them takes a third of the time that gob needs for as
 // many structs (BenchmarkSnapshot).
 type tape struct {
 	Numbers []int64
