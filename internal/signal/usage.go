@@ -69,7 +69,10 @@ const UnitCurrency = "{currency}"
 
 var (
 	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
-	inCurrency   sync.Map // of *Metric by amount
+	inCurrency   = struct {
+		sync.Mutex
+		metrics map[amount]*Metric
+	}{metrics: map[amount]*Metric{}}
 )
 
 type amount struct {
@@ -83,11 +86,14 @@ func InCurrency(m *Metric, code string) *Metric {
 	if m.Unit != UnitCurrency || !currencyForm.MatchString(code) {
 		return m
 	}
-	if known, ok := inCurrency.Load(amount{m, code}); ok {
-		return known.(*Metric)
+	inCurrency.Lock()
+	defer inCurrency.Unlock()
+	of := inCurrency.metrics[amount{m, code}]
+	if of == nil {
+		copied := *m
+		of = &copied
+		of.Unit = "{" + code + "}"
+		inCurrency.metrics[amount{m, code}] = of
 	}
-	of := *m
-	of.Unit = "{" + code + "}"
-	known, _ := inCurrency.LoadOrStore(amount{m, code}, &of)
-	return known.(*Metric)
+	return of
 }

@@ -1,6 +1,7 @@
 package gpuusageprocessor
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,9 +23,16 @@ var used = map[*signal.Metric]bool{
 // present is a board in a frame.
 type present struct {
 	board    *gpudata.DeviceFrame
-	devices  []*gpudata.DeviceFrame // the board or its instances
-	cut      bool                   // the devices are instances
+	devices  []device // the board or its instances
+	cut      bool     // the devices are instances
 	observed bool
+}
+
+// device is a device in a frame, with those who hold it.
+type device struct {
+	*gpudata.DeviceFrame
+	users []*gpudata.User
+	known bool // that these are all
 }
 
 // frame counts the time of every board that a frame has samples of.
@@ -50,7 +58,8 @@ func boardsOf(f *gpudata.Frame) []*present {
 	var boards []*present
 	of := map[*gpudata.DeviceFrame]*present{}
 	for _, d := range f.Devices { // without boards that only their instances name
-		if _, known := holders(f, d); !d.Observed && !known {
+		users, known := holders(f, d)
+		if !d.Observed && !known {
 			continue
 		}
 		on := f.Board(d)
@@ -66,7 +75,7 @@ func boardsOf(f *gpudata.Frame) []*present {
 			b.cut, b.devices = true, nil
 		}
 		if instance == b.cut {
-			b.devices = append(b.devices, d)
+			b.devices = append(b.devices, device{d, users, known})
 		}
 	}
 	return boards
@@ -75,10 +84,12 @@ func boardsOf(f *gpudata.Frame) []*present {
 // holders returns who holds a device, and whether that is known. Holders in pods are known only
 // where the attribution, if there is one, has decided so.
 func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, known bool) {
-	for _, u := range d.Users {
-		if u.Holds && (u.Holder.Pod == "" || f.Attribution == nil || d.HoldersKnown) {
-			users = append(users, u)
-		}
+	not := func(u *gpudata.User) bool {
+		return !u.Holds || u.Holder.Pod != "" && f.Attribution != nil && !d.HoldersKnown
+	}
+	users = d.Users
+	if slices.ContainsFunc(users, not) {
+		users = slices.DeleteFunc(slices.Clone(users), not)
 	}
 	return users, d.HoldersKnown || len(users) > 0
 }
@@ -103,17 +114,18 @@ func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 		return
 	case usage.Charged:
 	}
-	divided, users := p.divide(f, b)
+	divided := p.divide(f, b)
 	i := usage.Interval{From: from, Length: length, Price: p.price(f, b)}
 	l.Use(i.Price)
 	for at := range divided.Devices {
-		id := b.devices[at].Device.ID()
+		d := &b.devices[at]
+		id := d.Device.ID()
 		for k := range divided.Devices[at].Holders {
 			h := &divided.Devices[at].Holders[k]
 			if !p.charge(l, id, h, i, now) {
 				divided.Unobserved += h.Share
 			}
-			p.addUser(users[at][k], l, id)
+			p.addUser(d.users[k], l, id)
 		}
 	}
 	l.Charge(i, divided.Unallocated, divided.Unobserved)
@@ -139,24 +151,24 @@ func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Inte
 	return true
 }
 
-// divide says who has what of a board, and returns the users behind the holders of its devices.
-func (p *gpuUsage) divide(f *gpudata.Frame, b *present) (*usage.Board, [][]*gpudata.User) {
+// divide says who has what of a board. The holders of its devices are in the order of their users.
+func (p *gpuUsage) divide(f *gpudata.Frame, b *present) *usage.Board {
 	out := &usage.Board{Devices: make([]usage.Device, len(b.devices))}
-	users := make([][]*gpudata.User, len(b.devices))
-	for i, d := range b.devices {
-		u := &out.Devices[i]
-		u.Size = b.size(d)
-		users[i], u.HoldersKnown = holders(f, d)
-		u.Utilization = p.utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
-		for _, user := range users[i] {
-			u.Holders = append(u.Holders, usage.Holder{Holder: user.Holder, Declared: p.pods.declared(d, user), Utilization: usage.Unknown()})
+	for i := range b.devices {
+		d, of := &b.devices[i], &out.Devices[i]
+		of.Size = p.size(b, d)
+		of.HoldersKnown = d.known
+		of.Utilization = p.utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
+		of.Holders = make([]usage.Holder, len(d.users))
+		for k, u := range d.users {
+			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Utilization: usage.Unknown()}
 		}
 		if l := p.lists[d.Device]; l != nil && abs(f.Time-l.time) <= int64(p.cfg.MaxGap) {
-			l.attach(u.Holders)
+			l.attach(of.Holders)
 		}
 	}
 	out.Divide()
-	return out, users
+	return out
 }
 
 func abs(n int64) int64 { return max(n, -n) }
@@ -178,22 +190,35 @@ func (p *gpuUsage) utilization(s *gpudata.Samples, m *signal.Metric, own string)
 const boardSlices = 7
 
 // size returns a device in board equivalents, Unknown where that is not known.
-func (b *present) size(d *gpudata.DeviceFrame) float64 {
-	if !b.cut {
+func (p *gpuUsage) size(b *present, d *device) float64 {
+	switch {
+	case !b.cut:
 		return 1
-	}
-	if strings.EqualFold(d.Vendor, signal.VendorAMD) { // whose partitions are equal
+	case strings.EqualFold(d.Vendor, signal.VendorAMD): // whose partitions are equal
 		return 1 / float64(len(b.devices))
 	}
-	profile, ok := dcgm.ParseProfile(d.Profile)
+	key := layout{d.Model, d.Profile}
+	size, known := p.sizes.Get(key)
+	if !known {
+		size = key.size()
+		p.sizes.Put(layout{strings.Clone(key.model), strings.Clone(key.profile)}, size)
+	}
+	return size
+}
+
+// layout is what the size of an instance depends on.
+type layout struct{ model, profile string }
+
+func (l layout) size() float64 {
+	profile, ok := dcgm.ParseProfile(l.profile)
 	if !ok {
 		return usage.Unknown()
 	}
-	slices, known := dcgm.ModelSlices(d.Model)
+	of, known := dcgm.ModelSlices(l.model)
 	if !known {
-		slices = boardSlices
+		of = boardSlices
 	}
-	return float64(profile.Compute) / float64(slices)
+	return float64(profile.Compute) / float64(of)
 }
 
 // price returns the price of a board, zero for none.
@@ -209,6 +234,9 @@ func (p *gpuUsage) price(f *gpudata.Frame, b *present) usage.Price {
 	return usage.Price{PerHour: perHour, Currency: list.Currency}
 }
 
+// maxCounters is how many counters an account has.
+const maxCounters = 5
+
 // addUser adds what was counted of a user on a device to the frame.
 func (p *gpuUsage) addUser(u *gpudata.User, l *board, device string) {
 	for _, estimated := range [...]bool{false, true} {
@@ -217,6 +245,7 @@ func (p *gpuUsage) addUser(u *gpudata.User, l *board, device string) {
 			continue
 		}
 		own := strconv.FormatBool(estimated)
+		u.Samples.Grow(maxCounters)
 		for _, c := range [...]struct {
 			metric  *signal.Metric
 			counter *usage.Counter

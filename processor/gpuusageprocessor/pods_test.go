@@ -27,8 +27,9 @@ func TestComputeIsDeclared(t *testing.T) {
 	}{
 		"nothing":      {nil, []corev1.Container{requests("a", ""), requests("b", "")}, map[string]float64{"a": 0, "b": 0}},
 		"HAMi's cores": {nil, []corev1.Container{requests("a", "25"), requests("b", "50")}, map[string]float64{"a": 0.25, "b": 0.5}},
-		"KAI's fraction": {map[string]string{"gpu-fraction": "0.4"}, []corev1.Container{requests("a", ""), requests("b", "")},
-			map[string]float64{"a": 0.4, "b": 0}},
+		"KAI's fraction": {
+			map[string]string{"gpu-fraction": "0.4"}, []corev1.Container{requests("a", ""), requests("b", "")}, map[string]float64{"a": 0.4, "b": 0},
+		},
 		"HAMi's allocation, which goes before requests": {
 			map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,30:;GPU-2,NVIDIA,1000,40:;"},
 			[]corev1.Container{requests("a", "25"), requests("b", "50")}, map[string]float64{"a": 0.3, "b": 0.5},

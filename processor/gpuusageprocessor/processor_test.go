@@ -35,6 +35,7 @@ func observed() (processor.Settings, *observer.ObservedLogs) {
 
 // priced is a processor with a price list, in a bubble of synctest.
 func priced(t *testing.T, set processor.Settings, list string) (p processor.Metrics, sink *consumertest.MetricsSink, path string) {
+	t.Helper()
 	cfg := testConfig()
 	cfg.Prices.File = filepath.Join(t.TempDir(), "prices.yaml")
 	write(t, cfg.Prices.File, list)
@@ -73,22 +74,23 @@ func TestANewPriceCountsFromTheNextInterval(t *testing.T) {
 }
 
 func TestTheLastGoodListIsKeptAndThatIsSaid(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, path string){
-		"vanished":         func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) },
-		"a negative price": func(t *testing.T, path string) { write(t, path, dollars("-1")) },
-		"a missing price":  func(t *testing.T, path string) { write(t, path, "currency: USD\nprices: [{host_type: a3}]") },
-		"two currencies": func(t *testing.T, path string) {
-			write(t, path, "currency: USD\nprices: [{host_type: a3, price: 1, currency: EUR}]")
-		},
-		"cut off while saved": func(t *testing.T, path string) { write(t, path, "") },
+	const vanished = "vanished"
+	for name, text := range map[string]string{
+		vanished:              "",
+		"a negative price":    dollars("-1"),
+		"a missing price":     "currency: USD\nprices: [{host_type: a3}]",
+		"two currencies":      "currency: USD\nprices: [{host_type: a3, price: 1, currency: EUR}]",
+		"cut off while saved": "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				set, logs := observed()
 				tel := componenttest.NewTelemetry()
-				set.TelemetrySettings.MeterProvider = tel.NewTelemetrySettings().MeterProvider
+				set.MeterProvider = tel.NewTelemetrySettings().MeterProvider
 				p, sink, path := priced(t, set, dollars("36"))
-				spoil(t, path)
+				if write(t, path, text); name == vanished {
+					require.NoError(t, os.Remove(path))
+				}
 				for _, at := range []int{10, 30, 50} {
 					time.Sleep(20 * time.Second)
 					feed(t, p, onA3(at))

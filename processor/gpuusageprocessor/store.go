@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -119,9 +120,7 @@ func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
 		return nil
 	}
 	p.series += series
-	for d, b := range ledgers {
-		p.boards[d] = b
-	}
+	maps.Copy(p.boards, ledgers)
 	return nil
 }
 
