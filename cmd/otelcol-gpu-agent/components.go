@@ -23,6 +23,7 @@ import (
 	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	gpupowerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+	gpuusageprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	gpuwindowprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	memorylimiterprocessor "go.opentelemetry.io/collector/processor/memorylimiterprocessor"
 	dcgmreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
@@ -96,6 +97,7 @@ func components() (otelcol.Factories, error) {
 		gpuk8sprocessor.NewFactory(),
 		gpupowerprocessor.NewFactory(),
 		gpubudgetprocessor.NewFactory(),
+		gpuusageprocessor.NewFactory(),
 		gpuwindowprocessor.NewFactory(),
 		memorylimiterprocessor.NewFactory(),
 	)
@@ -107,6 +109,7 @@ func components() (otelcol.Factories, error) {
 		gpuk8sprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
 		gpupowerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
 		gpubudgetprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		gpuusageprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
 		gpuwindowprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
 		memorylimiterprocessor.NewFactory().Type(): "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
 	})

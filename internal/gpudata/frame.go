@@ -13,6 +13,10 @@ type Frame struct {
 	Place Place
 	// Host is host.name, empty where it is not known. It describes the place.
 	Host string
+	// HostType is host.type, the instance type, and NodeLabels are the node's labels by key,
+	// as far as they are known. They describe the place too.
+	HostType   string
+	NodeLabels map[string]string
 	// Time is in nanoseconds since the epoch, above 0.
 	Time int64
 	// Scope is who made the samples that name no other scope.

@@ -37,6 +37,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 	var l linter
 	for _, p := range paths {
 		l.order(p)
+		l.once(p)
 		for _, in := range inputs(p.source()) {
 			l.complete(p, in)
 			l.times(p, in)
@@ -71,14 +72,17 @@ var orders = []struct{ first, second, why string }{
 	{"gpu_synthesizer", "gpu_k8s", "gpu_k8s reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_power", "gpu_power reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_budget", "gpu_budget reads samples, which gpu_synthesizer makes"},
+	{"gpu_synthesizer", "gpu_usage", "gpu_usage reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_window", "gpu_window makes windows of samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "cumulativetodelta", "gpu_synthesizer reads cumulative counters"},
 	{"gpu_window", "cumulativetodelta", "gpu_window reads cumulative counters"},
 	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_budget", "gpu_budget judges the holders that gpu_k8s finds"},
+	{"gpu_k8s", "gpu_usage", "gpu_usage charges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_window", "the series of containers that gpu_k8s makes have no windows otherwise"},
 	{"gpu_power", "gpu_window", "gpu_power reads samples, of which windows leave one a minute"},
 	{"gpu_budget", "gpu_window", "gpu_budget reads samples, of which windows leave one a minute"},
+	{"gpu_usage", "gpu_window", "gpu_usage reads samples, of which windows leave one a minute"},
 	{"gpu_watchdog", "gpu_window", "gpu_watchdog reads samples, of which windows leave one a minute"},
 }
 
@@ -97,12 +101,23 @@ func (l *linter) order(p path) {
 	}
 }
 
+// once says that time is to be counted by two on one way; the second counts nothing.
+func (l *linter) once(p path) {
+	first := p.index("gpu_usage")
+	for i := range p[first+1:] {
+		if again := &p[first+1+i]; first >= 0 && again.kind == "gpu_usage" {
+			l.say(again, "%s stands behind %s, which has counted the time of all GPUs already: it counts nothing. Take one of the two out.",
+				again.id, p[first].id)
+		}
+	}
+}
+
 // complete says that nothing makes samples of what an exporter exposes.
 func (l *linter) complete(p path, in input) {
 	if in.what != exposed || p.index("gpu_synthesizer") >= 0 {
 		return
 	}
-	for _, reader := range []string{"gpu_k8s", "gpu_power", "gpu_budget", "gpu_window", "gpu_watchdog", "gpu_view"} {
+	for _, reader := range []string{"gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage", "gpu_window", "gpu_watchdog", "gpu_view"} {
 		if at := p.index(reader); at >= 0 {
 			l.say(&p[at], "gpu_synthesizer is missing: %s reads nothing of what %s exposes. Put gpu_synthesizer right behind the receiver.",
 				reader, p.source().id)
@@ -120,6 +135,7 @@ var spans = []struct {
 	{"gpu_window", "window", time.Minute, "windows without a sample are missing"},
 	{"gpu_window", "max_gap", 90 * time.Second, "no time counts as observed, and gpu.window.coverage is 0"},
 	{"gpu_power", "max_gap", 90 * time.Second, "no energy is counted"},
+	{"gpu_usage", "max_gap", 90 * time.Second, "all time is unobserved"},
 	{"gpu_watchdog", "max_data_age", 90 * time.Second, "nothing is fresh enough to act on"},
 }
 

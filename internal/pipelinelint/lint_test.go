@@ -44,9 +44,9 @@ func TestLint(t *testing.T) {
 	}{
 		"the full chain": {`
 receivers: {dcgm: {}}
-processors: {memory_limiter: {}, gpu_synthesizer: {}, gpu_k8s: {}, gpu_power: {}, gpu_budget: {}, gpu_window: {}, batch: {}, cumulativetodelta: {}}
+processors: {memory_limiter: {}, gpu_synthesizer: {}, gpu_k8s: {}, gpu_power: {}, gpu_budget: {}, gpu_usage: {}, gpu_window: {}, batch: {}, cumulativetodelta: {}}
 exporters: {otlp_http: {}, gpu_view: {}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget, gpu_window, batch, cumulativetodelta], exporters: [otlp_http, gpu_view]}}}`, nil},
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_k8s, gpu_power, gpu_budget, gpu_usage, gpu_window, batch, cumulativetodelta], exporters: [otlp_http, gpu_view]}}}`, nil},
 		"raw metrics to a gateway, which makes samples": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [batch], exporters: [otlp]}}}`, nil},
 		"a gateway that gets samples": {`
@@ -102,6 +102,10 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_power, gpu_synthesizer, gpu_k8s, gpu_window], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind gpu_power: gpu_power reads samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_power.",
 			"pipeline metrics: gpu_k8s: gpu_k8s stands behind gpu_power: gpu_power charges the holders that gpu_k8s finds. Put gpu_k8s before gpu_power.",
+		}},
+		"usage twice": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_usage, gpu_usage/2], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_usage/2: gpu_usage/2 stands behind gpu_usage, which has counted the time of all GPUs already: it counts nothing. Take one of the two out.",
 		}},
 		"deltas before the synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulativetodelta, gpu_synthesizer], exporters: [otlp]}}}`, []string{

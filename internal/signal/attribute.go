@@ -50,6 +50,11 @@ const (
 	PowerEstimated = "gpu.power.estimated"
 	// BudgetSource tells where a memory budget was declared.
 	BudgetSource = "gpu.memory.budget.source"
+	// UsageEstimated is true where a share of a device was divided or scaled, for want of a
+	// declaration.
+	UsageEstimated = "gpu.usage.estimated"
+	// CostCurrency is the ISO 4217 code of an amount of money.
+	CostCurrency = "gpu.cost.currency"
 	// Reason says why a state holds.
 	Reason = "reason"
 	// State is one of the exclusive states that a metric splits into.
@@ -110,13 +115,17 @@ const (
 
 // Resource attribute keys: place and workload.
 const (
-	HostName         = "host.name"
-	K8sClusterName   = "k8s.cluster.name"
-	K8sNodeName      = "k8s.node.name"
-	K8sNamespaceName = "k8s.namespace.name"
-	K8sPodName       = "k8s.pod.name"
-	K8sPodUID        = "k8s.pod.uid"
-	K8sContainerName = "k8s.container.name"
+	HostName = "host.name"
+	// HostType is the node's instance type.
+	HostType = "host.type"
+	// K8sNodeLabelPrefix precedes the key of a node's label.
+	K8sNodeLabelPrefix = "k8s.node.label."
+	K8sClusterName     = "k8s.cluster.name"
+	K8sNodeName        = "k8s.node.name"
+	K8sNamespaceName   = "k8s.namespace.name"
+	K8sPodName         = "k8s.pod.name"
+	K8sPodUID          = "k8s.pod.uid"
+	K8sContainerName   = "k8s.container.name"
 	// ContainerName is the name of a container that is in no pod.
 	ContainerName = "container.name"
 	// HPCJobID is the number of a batch job.
@@ -127,6 +136,7 @@ const (
 const (
 	TypeGPU      = "gpu"
 	VendorNVIDIA = "NVIDIA"
+	VendorAMD    = "AMD"
 
 	TaskGeneral = "general"
 	TaskEncoder = "encoder"
@@ -212,6 +222,8 @@ func PointAttributes() []Attribute {
 		{URLFull, "scraped endpoint, without credentials", nil},
 		{PowerSource, "activity by which active power is shared out", []string{"gr_engine_active", "sm_active", "tensor_dram", "slices"}},
 		{PowerEstimated, "true where power was shared out equally, or by size alone, for want of a measure", nil},
+		{UsageEstimated, "true where the share of the device was divided or scaled, for want of a declaration", []string{"true", "false"}},
+		{CostCurrency, "ISO 4217 code of the amount", nil},
 		{BudgetSource, "where a memory budget was declared, the best first", []string{
 			"koordinator_allocation", "hami_allocation", "dra", "koordinator", "hami", "kai",
 			"extended_resource", "annotation", "exporter", "mps", "mig", "whole_gpu",

@@ -25,6 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
@@ -56,6 +57,9 @@ func TestComponents(t *testing.T) {
 		{gpubudgetprocessor.NewFactory(), none, raw, synthesizer},
 		{gpubudgetprocessor.NewFactory(), none, windows, behind},
 		{gpubudgetprocessor.NewFactory(), none, samples, ""},
+		{gpuusageprocessor.NewFactory(), none, raw, synthesizer},
+		{gpuusageprocessor.NewFactory(), none, windows, behind},
+		{gpuusageprocessor.NewFactory(), none, samples, ""},
 		{gpuwatchdogexporter.NewFactory(), none, raw, synthesizer},
 		{gpuwatchdogexporter.NewFactory(), none, samples, ""},
 		{gpuwatchdogexporter.NewFactory(), none, windows, behind},

@@ -18,6 +18,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
@@ -77,7 +78,7 @@ func TestEveryComponentRefusesAFractionForEveryInteger(t *testing.T) {
 	for _, factory := range []component.Factory{
 		dcgmreceiver.NewFactory(), nvmlreceiver.NewFactory(), gpuclusterreceiver.NewFactory(),
 		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpupowerprocessor.NewFactory(),
-		gpubudgetprocessor.NewFactory(), gpuwindowprocessor.NewFactory(),
+		gpubudgetprocessor.NewFactory(), gpuusageprocessor.NewFactory(), gpuwindowprocessor.NewFactory(),
 		gpuviewexporter.NewFactory(), gpuwatchdogexporter.NewFactory(), gpumemoryresourceextension.NewFactory(),
 	} {
 		t.Run(factory.Type().String(), func(t *testing.T) {

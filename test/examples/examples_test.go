@@ -60,6 +60,7 @@ var (
 var examples = map[string]example{
 	"quickstart.yaml":              {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
 	"agent.yaml":                   {set: join(fastDCGM, fastWindow), run: runAgent},
+	"usage.yaml":                   {set: join(fastDCGM, fastWindow), run: runUsage},
 	"prometheus-receiver.yaml":     {set: join(fastPrometheus, fastWindow), run: runToBackend},
 	"otlp-to-prometheus.yaml":      {set: join(fastDCGM, fastWindow), run: runToPrometheus},
 	"prometheus-remote-write.yaml": {set: join(fastDCGM, fastWindow), run: runRemoteWrite},
@@ -117,6 +118,52 @@ func runToBackend(t *testing.T, file string, set []string) {
 	backend.Until(t, c.Process, "two windows", twoWindows)
 	c.stop(t)
 	checkWindows(t, backend.All(), windowLength)
+}
+
+// runUsage looks at the time of GPUs and at its cost, over a restart.
+func runUsage(t *testing.T, file string, set []string) {
+	t.Helper()
+	backend := processtest.StartBackend(t, nil)
+	env := map[string]string{
+		"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "PRICES_FILE": filepath.Join(examplesDir, "usage", "prices.yaml"),
+	}
+	c := startCollector(t, file, set, env)
+	backend.Until(t, c.Process, "two windows", twoWindows)
+	c.stop(t)
+	before := startOfUsage(backend.All())
+	restarted := time.Now().Truncate(windowLength).Add(windowLength)
+	c = startCollector(t, file, set, env)
+	backend.Until(t, c.Process, "a window after the restart", func(metrics pmetric.Metrics) bool {
+		return slices.ContainsFunc(windowEnds(metrics), restarted.Before)
+	})
+	c.stop(t)
+	assert.Equal(t, before, startOfUsage(backend.All()), "counters continue")
+	units := map[string]string{}
+	for p := range points.All(backend.All()) {
+		units[p.Metric.Name()] = p.Metric.Unit()
+	}
+	for name, unit := range map[string]string{
+		"k8s.container.gpu.allocated.time": "s", "k8s.container.gpu.active.time": "s", "k8s.container.gpu.idle.time": "s",
+		"gpu.unallocated.time": "s", "gpu.unobserved.time": "s",
+		"k8s.container.gpu.cost": "{USD}", "k8s.container.gpu.cost.idle": "{USD}", "gpu.unallocated.cost": "{USD}",
+	} {
+		assert.Equal(t, unit, units[name], name)
+	}
+}
+
+// startOfUsage returns when the time of each board begins, of which there is one start.
+func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool {
+	starts := map[string]map[pcommon.Timestamp]bool{}
+	for p := range points.All(metrics) {
+		if p.Metric.Name() == signal.GPUUnobservedTime.Name {
+			id := points.Text(p.Attributes())
+			if starts[id] == nil {
+				starts[id] = map[pcommon.Timestamp]bool{}
+			}
+			starts[id][p.StartTimestamp()] = true
+		}
+	}
+	return starts
 }
 
 // runAgent also looks at the agent's health and its own metrics, and restarts it:

@@ -32,6 +32,7 @@ func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 		"prometheus-receiver.yaml":     nil,
 		"prometheus-remote-write.yaml": nil,
 		"quickstart.yaml":              {"127.0.0.1:9411"},
+		"usage.yaml":                   nil,
 		defaults: {
 			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:55679", "127.0.0.1:8888", "127.0.0.1:9411",
 		},
@@ -145,7 +146,7 @@ func configuration(t *testing.T, file string, path []string) (map[string]any, st
 // listening runs a collector in a network of its own and returns where it listens.
 func listening(t *testing.T, args []string, env map[string]string) []string {
 	t.Helper()
-	all := map[string]string{"STORAGE_DIR": t.TempDir()}
+	all := map[string]string{"STORAGE_DIR": t.TempDir(), "PRICES_FILE": filepath.Join(root, "examples", "usage", "prices.yaml")}
 	maps.Copy(all, env)
 	cmd := command(t, all, append(args, "--set", "service.telemetry.logs.level=info")...)
 	isolated(t, cmd)

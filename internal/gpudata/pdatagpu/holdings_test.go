@@ -190,8 +190,8 @@ func TestAContainerKeepsWhatItsOtherResourcesSay(t *testing.T) {
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
 	less := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	batch.add(node, less, 1, signal.K8sContainerGPUMemoryUsage, "GPU-1", nil)
-	batch.writer.resource(resourceKey{place: node, holder: less}).Resource().Attributes().PutStr("k8s.workload.name", "train")
-	batch.writer.resource(resourceKey{place: node}).Resource().Attributes().PutStr(signal.HostName, "h1")
+	batch.writer.resource(nil, resourceKey{place: node, holder: less}).Resource().Attributes().PutStr("k8s.workload.name", "train")
+	batch.writer.resource(nil, resourceKey{place: node}).Resource().Attributes().PutStr(signal.HostName, "h1")
 	b := Read(batch.Metrics, everything)
 	full := less
 	full.UID = "uid-a"

@@ -5,6 +5,7 @@ package pdatagpu
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -148,6 +149,19 @@ func Text(m pcommon.Map, key string) string {
 	return ""
 }
 
+// nodeOf returns what describes the node of a place.
+func nodeOf(attrs pcommon.Map) (hostType string, labels map[string]string) {
+	for k, v := range attrs.All() {
+		if key, ok := strings.CutPrefix(k, signal.K8sNodeLabelPrefix); ok {
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[key] = v.AsString()
+		}
+	}
+	return Text(attrs, signal.HostType), labels
+}
+
 // input is one Resource of a batch while it is read.
 type input struct {
 	batch  *Batch
@@ -201,6 +215,11 @@ var roles = map[*signal.Metric]role{
 	signal.K8sContainerGPUMemoryBudgetDriftRatio:  ofUser,
 	signal.K8sContainerGPUPower:                   ofUser,
 	signal.K8sContainerGPUEnergy:                  ofUser,
+	signal.K8sContainerGPUAllocatedTime:           ofUser,
+	signal.K8sContainerGPUActiveTime:              ofUser,
+	signal.K8sContainerGPUIdleTime:                ofUser,
+	signal.K8sContainerGPUCost:                    ofUser,
+	signal.K8sContainerGPUCostIdle:                ofUser,
 	signal.ContainerAcceleratorMemoryTotal:        ofNothing, // copies, as cAdvisor had them
 	signal.ContainerAcceleratorMemoryUsed:         ofNothing,
 	signal.ContainerAcceleratorDutyCycle:          ofNothing,
@@ -394,6 +413,7 @@ func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	}
 	if f == nil {
 		f = &gpudata.Frame{Place: in.place, Host: in.host, Time: time}
+		f.HostType, f.NodeLabels = nodeOf(in.rm.Resource().Attributes())
 		b.frames[frameKey{in.place, time}] = f
 		b.Frames = append(b.Frames, f)
 	}

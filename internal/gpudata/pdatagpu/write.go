@@ -2,7 +2,9 @@ package pdatagpu
 
 import (
 	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -188,7 +190,7 @@ func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holde
 	if w.Disabled[s.Metric] {
 		return pmetric.NumberDataPoint{}, false
 	}
-	dp := w.points(w.output(f, h, cmp.Or(scope, w.Scope)), s.Metric).AppendEmpty()
+	dp := w.points(w.output(f, h, cmp.Or(scope, w.Scope)), inCurrency(s)).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
 	dp.SetStartTimestamp(pcommon.Timestamp(s.Start))
 	switch {
@@ -208,6 +210,21 @@ func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holde
 	attrs.EnsureCapacity(described.Len() + len(s.More) + 2) // its own, and the strategy or the PID
 	described.CopyTo(attrs)
 	return dp, true
+}
+
+// inCurrency returns the metric of a sample, an amount of money in the currency that the sample
+// names.
+func inCurrency(s *gpudata.Sample) *signal.Metric {
+	if s.Metric.Unit != signal.UnitCurrency {
+		return s.Metric
+	}
+	code := s.Own
+	for _, a := range s.More {
+		if a.Key == signal.CostCurrency {
+			code, _ = a.Value.(string)
+		}
+	}
+	return signal.InCurrency(s.Metric, code)
 }
 
 // points returns the points of a metric in an output.
@@ -232,7 +249,7 @@ func (w *Writer) output(f *gpudata.Frame, h gpudata.Holder, scope gpudata.Scope)
 	}
 	o, ok := w.outputs[key]
 	if !ok {
-		sm := w.resource(key.resource).ScopeMetrics().AppendEmpty()
+		sm := w.resource(f, key.resource).ScopeMetrics().AppendEmpty()
 		putScope(sm.Scope(), scope)
 		o = &output{metrics: sm.Metrics(), points: map[*signal.Metric]pmetric.NumberDataPointSlice{}}
 		if h.IsZero() {
@@ -253,7 +270,7 @@ func putScope(to pcommon.InstrumentationScope, s gpudata.Scope) {
 // resource returns the Resource of a holder, or of the place for nobody. A new Resource of a
 // holder gets all attributes of the place's Resource, and of those that came in and say less of
 // the same holder.
-func (w *Writer) resource(key resourceKey) pmetric.ResourceMetrics {
+func (w *Writer) resource(f *gpudata.Frame, key resourceKey) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {
 		return rm
@@ -268,6 +285,10 @@ func (w *Writer) resource(key resourceKey) pmetric.ResourceMetrics {
 		put(attrs, signal.HostName, key.host)
 		put(attrs, signal.K8sNodeName, key.place.Node)
 		put(attrs, signal.K8sClusterName, key.place.Cluster)
+		put(attrs, signal.HostType, f.HostType)
+		for _, key := range slices.Sorted(maps.Keys(f.NodeLabels)) {
+			put(attrs, signal.K8sNodeLabelPrefix+key, f.NodeLabels[key])
+		}
 	}
 	if w.batch != nil {
 		w.batch.complete(key.place, key.holder, attrs)

@@ -1,0 +1,94 @@
+package gpuusageprocessor
+
+import (
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	defaultMaxGap = 90 * time.Second
+	minMaxGap     = 100 * time.Millisecond
+	maxMaxGap     = 24 * time.Hour
+
+	defaultIdleTimeout = 10 * time.Minute
+	maxIdleTimeout     = 7 * 24 * time.Hour
+
+	defaultMaxSeries = 200_000
+	maxMaxSeries     = 10_000_000
+)
+
+// PricesConfig says what boards cost.
+type PricesConfig struct {
+	// File is the path of a price list, which is read again when it changes.
+	File string `mapstructure:"file"`
+
+	_ struct{}
+}
+
+// Config configures the gpu_usage processor.
+type Config struct {
+	// NodeName restricts the pods that are read to those of a node. Default: the
+	// environment variable NODE_NAME. Empty: the pods of the whole cluster.
+	NodeName string `mapstructure:"node_name"`
+	// Kubernetes says how the API server is reached, for the compute that pods declare.
+	Kubernetes kube.Config `mapstructure:"kubernetes"`
+	// Prices says what boards cost; without it there are no costs.
+	Prices PricesConfig `mapstructure:"prices"`
+	// MaxGap is the longest time between two samples of a board that counts as observed.
+	MaxGap time.Duration `mapstructure:"max_gap"`
+	// IdleTimeout is after how long without time the counters of a container are forgotten.
+	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	// MaxSeries bounds the boards, and the containers on devices, that are kept; the time of
+	// those beyond it is unobserved.
+	MaxSeries int `mapstructure:"max_series"`
+	// Storage is the storage extension in which the counters survive a clean restart.
+	Storage *component.ID `mapstructure:"storage"`
+	// Metrics switches single metrics by name; all are enabled by default.
+	Metrics base.Metrics `mapstructure:"metrics"`
+
+	_ struct{}
+}
+
+var (
+	_ confmap.Validator   = (*Config)(nil)
+	_ confmap.Unmarshaler = (*Config)(nil)
+)
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		NodeName:    base.NodeName(),
+		Kubernetes:  kube.NewDefaultConfig(),
+		MaxGap:      defaultMaxGap,
+		IdleTimeout: defaultIdleTimeout,
+		MaxSeries:   defaultMaxSeries,
+	}
+}
+
+// emitted lists the metrics that this processor makes.
+var emitted = []*signal.Metric{
+	signal.K8sContainerGPUAllocatedTime, signal.K8sContainerGPUActiveTime, signal.K8sContainerGPUIdleTime,
+	signal.GPUUnallocatedTime, signal.GPUUnobservedTime,
+	signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle, signal.GPUUnallocatedCost,
+}
+
+// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
+// error.
+func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
+
+// Validate reports every field whose value is not allowed.
+func (c *Config) Validate() error {
+	var p base.Problems
+	p.Add(base.CheckNodeName(c.NodeName))
+	p.Check(c.MaxGap >= minMaxGap && c.MaxGap <= maxMaxGap, "max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap)
+	p.Check(c.IdleTimeout >= c.MaxGap && c.IdleTimeout <= maxIdleTimeout,
+		"idle_timeout is %s: must be between max_gap (%s) and %s", c.IdleTimeout, c.MaxGap, maxIdleTimeout)
+	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	return p.Err()
+}

@@ -1,0 +1,46 @@
+package gpuusageprocessor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/confmap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+)
+
+func TestTheDefaultConfigurationIsValid(t *testing.T) {
+	require.NoError(t, confmap.Validate(createDefaultConfig()))
+}
+
+func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		with func(*Config)
+		want string
+	}{
+		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap is 0s: must be between 100ms and 24h0m0s"},
+		{"a timeout below the gap", func(c *Config) { c.IdleTimeout = time.Minute }, "idle_timeout is 1m0s: must be between max_gap (1m30s) and 168h0m0s"},
+		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
+		{"a node that none can be", func(c *Config) { c.NodeName = "N 1" }, `node_name is "N 1": must be empty or a DNS subdomain name`},
+		{"an unknown kind of access", func(c *Config) { c.Kubernetes.AuthType = "token" }, `auth_type is "token": must be one of serviceAccount, kubeConfig, none`},
+		{"an unknown metric", func(c *Config) { c.Metrics = base.Metrics{"gpu.cost": {}} }, `metrics has the key "gpu.cost": must be one of`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := createDefaultConfig().(*Config)
+			tt.with(cfg)
+			assert.ErrorContains(t, confmap.Validate(cfg), tt.want)
+		})
+	}
+}
+
+func TestASettingThatDoesNotExistIsAnError(t *testing.T) {
+	for want, conf := range map[string]map[string]any{
+		`unknown key "price": did you mean "prices"?`:     {"price": "x"},
+		`unknown key "prices::path": must be one of file`: {"prices": map[string]any{"path": "x"}},
+	} {
+		assert.ErrorContains(t, confmap.NewFromStringMap(conf).Unmarshal(createDefaultConfig()), want)
+	}
+}

@@ -1,0 +1,155 @@
+// Package price reads what boards cost.
+package price
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+)
+
+// maxBytes is more than any list has.
+const maxBytes = 1 << 20
+
+// List is a price list.
+type List struct {
+	// Currency is an ISO 4217 code.
+	Currency string `yaml:"currency"`
+	// Prices are those of boards. The first that fits counts.
+	Prices []Price `yaml:"prices"`
+}
+
+// Price is what a board costs for an hour, by one of the three.
+type Price struct {
+	// Model is hw.model. Case, and blanks against dashes, do not matter.
+	Model string `yaml:"model"`
+	// NodeLabel are labels that the node has, all of them.
+	NodeLabel map[string]string `yaml:"node_label"`
+	// HostType is the node's instance type.
+	HostType string `yaml:"host_type"`
+	// Price is for an hour.
+	Price *float64 `yaml:"price"`
+}
+
+var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// Parse reads a list. The error names every entry that is wrong.
+func Parse(text []byte) (*List, error) {
+	l := &List{}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(l); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(currencyForm.MatchString(l.Currency), "currency is %q: must be an ISO 4217 code, as USD", l.Currency)
+	check(len(l.Prices) > 0, "prices is empty: must have one at least")
+	for i := range l.Prices {
+		p := &l.Prices[i]
+		by := 0
+		for _, given := range []bool{p.Model != "", len(p.NodeLabel) > 0, p.HostType != ""} {
+			if given {
+				by++
+			}
+		}
+		check(by == 1, "prices[%d] has %d of model, node_label and host_type: must have one", i, by)
+		if p.Price == nil {
+			check(false, "prices[%d]::price is missing: must be a number of %s an hour, 0 for none", i, l.Currency)
+		} else {
+			check(*p.Price >= 0 && !math.IsInf(*p.Price, 0), "prices[%d]::price is %v: must not be negative", i, *p.Price)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	for i := range l.Prices {
+		l.Prices[i].Model = dcgm.FoldModel(l.Prices[i].Model)
+	}
+	return l, nil
+}
+
+// Of returns the price of a board; false where the list has none. The model is as exposed, the
+// labels those of the node.
+func (l *List) Of(model, hostType string, label func(key string) string) (float64, bool) {
+	if l == nil {
+		return 0, false
+	}
+	model = dcgm.FoldModel(model)
+	for i := range l.Prices {
+		if p := &l.Prices[i]; p.fits(model, hostType, label) {
+			return *p.Price, true
+		}
+	}
+	return 0, false
+}
+
+func (p *Price) fits(model, hostType string, label func(string) string) bool {
+	switch {
+	case p.Model != "":
+		return p.Model == model
+	case p.HostType != "":
+		return p.HostType == hostType
+	}
+	for key, value := range p.NodeLabel {
+		if label(key) != value {
+			return false
+		}
+	}
+	return true
+}
+
+// File is a list in a file, which may change.
+type File struct {
+	Path string
+
+	text []byte // of the newest version that was read, right or wrong
+	err  error  // of that version
+	list *List  // the last good one
+}
+
+// List returns the last good list, nil for none.
+func (f *File) List() *List { return f.list }
+
+// Read reads the file. With an error the last good list stays.
+func (f *File) Read() error {
+	text, err := read(f.Path)
+	if err != nil {
+		return err
+	}
+	if f.text != nil && bytes.Equal(text, f.text) {
+		return f.err
+	}
+	list, err := Parse(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.Path, err)
+	} else {
+		f.list = list
+	}
+	f.text, f.err = text, err
+	return err
+}
+
+func read(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // the path is the user's own
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	if err == nil && len(text) > maxBytes {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxBytes)
+	}
+	return text, err
+}

@@ -1,0 +1,181 @@
+package usage
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// Counter is a cumulative sum. The zero Counter has counted nothing.
+type Counter struct {
+	// Start is the begin of the first interval, in nanoseconds since the epoch.
+	Start int64   `json:"start"`
+	Value float64 `json:"value"`
+}
+
+// add counts what an interval has that begins at from.
+func (c *Counter) add(from int64, v float64) {
+	if c.Start == 0 {
+		c.Start = from
+	}
+	c.Value += v
+}
+
+func (c *Counter) valid(last int64) bool {
+	return c.Start >= 0 && c.Start <= last && c.Value >= 0 && !math.IsInf(c.Value, 0) && (c.Start > 0 || c.Value == 0)
+}
+
+// Account is what was counted of a holder on a device. Times are in seconds.
+type Account struct {
+	Allocated Counter `json:"allocated"`
+	Active    Counter `json:"active,omitzero"`
+	Idle      Counter `json:"idle,omitzero"`
+	Cost      Counter `json:"cost,omitzero"`
+	IdleCost  Counter `json:"idle_cost,omitzero"`
+
+	// Seen is when the account had time last, by the clock of the wall.
+	Seen time.Time `json:"-"`
+}
+
+// Key is whose account it is. What was estimated is counted apart, so that no counter changes
+// its attributes.
+type Key struct {
+	Device    string // hw.id
+	Holder    gpudata.Holder
+	Estimated bool
+}
+
+// Price is what a board costs for an hour.
+type Price struct {
+	PerHour  float64
+	Currency string // empty where there is no price
+}
+
+// Ledger is the account of a board. The zero Ledger has seen nothing.
+type Ledger struct {
+	// Last is the time of the newest frame, in nanoseconds since the epoch.
+	Last            int64
+	Unallocated     Counter
+	Unobserved      Counter
+	UnallocatedCost Counter
+	// Currency is that of all costs of the board.
+	Currency string
+	Accounts map[Key]*Account
+}
+
+// Step is what a frame makes of a ledger.
+type Step uint8
+
+const (
+	// Charged frames end an interval.
+	Charged Step = iota
+	// First frames begin the first interval.
+	First
+	// Late frames are not newer than the last one, and change nothing.
+	Late
+	// Anew frames are so much older than the last one that the clock was set back. The ledger
+	// begins anew with them.
+	Anew
+)
+
+// Advance takes the ledger to time t and returns the interval (from, t] that ends there. One longer
+// than maxGap was not observed; it is counted as such, and length is 0.
+func (l *Ledger) Advance(t int64, maxGap time.Duration) (step Step, from int64, length time.Duration) {
+	from = l.Last
+	length = time.Duration(t - from)
+	switch {
+	case from == 0:
+		l.Last = t
+		return First, t, 0
+	case length < -maxGap:
+		*l = Ledger{Last: t}
+		return Anew, t, 0
+	case length <= 0:
+		return Late, t, 0
+	}
+	l.Last = t
+	if length > maxGap {
+		l.Unobserved.add(from, length.Seconds())
+		l.Unallocated.add(from, 0)
+		return Charged, from, 0
+	}
+	return Charged, from, length
+}
+
+// Interval is a time that was observed. With a Length of 0 it is one that was not.
+type Interval struct {
+	From   int64 // when it begins
+	Length time.Duration
+	Price  Price
+}
+
+// Use makes the currency of a price that of the ledger. Amounts of another one cannot be added:
+// their counters end.
+func (l *Ledger) Use(p Price) {
+	if p.Currency == "" || p.Currency == l.Currency {
+		return
+	}
+	l.Currency, l.UnallocatedCost = p.Currency, Counter{}
+	for _, a := range l.Accounts {
+		a.Cost, a.IdleCost = Counter{}, Counter{}
+	}
+}
+
+// Charge counts what nobody held and what was not observed in an interval, in board equivalents.
+func (l *Ledger) Charge(i Interval, unallocated, unobserved float64) {
+	if i.Length == 0 {
+		return
+	}
+	l.Unallocated.add(i.From, unallocated*i.Length.Seconds())
+	l.Unobserved.add(i.From, unobserved*i.Length.Seconds())
+	if i.Price.Currency != "" {
+		l.UnallocatedCost.add(i.From, i.cost(unallocated))
+	}
+}
+
+// cost returns what a part of a board costs for the interval.
+func (i *Interval) cost(part float64) float64 { return part * i.Length.Hours() * i.Price.PerHour }
+
+// Charge counts what a holder had in an interval.
+func (a *Account) Charge(i Interval, h *Holder) {
+	allocated := h.Share * i.Length.Seconds()
+	a.Allocated.add(i.From, allocated)
+	priced := i.Price.Currency != ""
+	if priced {
+		a.Cost.add(i.From, i.cost(h.Share))
+	}
+	if math.IsNaN(h.Used) {
+		return
+	}
+	active := h.Used * i.Length.Seconds()
+	a.Active.add(i.From, active)
+	a.Idle.add(i.From, allocated-active)
+	if priced {
+		a.IdleCost.add(i.From, i.cost(h.Share-h.Used))
+	}
+}
+
+// Open adds an account.
+func (l *Ledger) Open(k Key) *Account {
+	if l.Accounts == nil {
+		l.Accounts = map[Key]*Account{}
+	}
+	a := &Account{}
+	l.Accounts[k] = a
+	return a
+}
+
+// Valid returns an error for a ledger that no frames make.
+func (l *Ledger) Valid() error {
+	ok := l.Last > 0 && l.Unallocated.valid(l.Last) && l.Unobserved.valid(l.Last) && l.UnallocatedCost.valid(l.Last)
+	for k, a := range l.Accounts {
+		ok = ok && k.Device != "" && a.Allocated.Start > 0 && a.Allocated.valid(l.Last) && a.Active.valid(l.Last) && a.Idle.valid(l.Last) &&
+			a.Cost.valid(l.Last) && a.IdleCost.valid(l.Last)
+	}
+	if !ok {
+		return errors.New("counters that cannot be")
+	}
+	return nil
+}

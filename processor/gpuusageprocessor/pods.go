@@ -1,0 +1,146 @@
+package gpuusageprocessor
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// maxPods bounds the pods whose declarations are remembered; those beyond it are read again.
+const maxPods = 20_000
+
+// pods says which compute pods declare. It is not safe for concurrent use.
+type pods struct {
+	cache      *kube.Cache // nil: not asked
+	known      *base.Recent[types.UID, declarations]
+	unreadable func(namespace, pod string, err error)
+}
+
+// declarations are what one version of a pod declares of compute.
+type declarations struct {
+	version   string
+	allocated []allocation
+	demanded  map[string]float64 // of a device, by container
+}
+
+// allocation is compute of a device that a scheduler wrote down.
+type allocation struct {
+	container string // empty for the pod
+	uuid      string // empty where the device is known by its minor number, or not at all
+	minor     int    // -1 where that is not known
+	core      float64
+}
+
+func newPods(unreadable func(string, string, error)) *pods {
+	return &pods{known: base.NewRecent[types.UID, declarations](maxPods), unreadable: unreadable}
+}
+
+// start begins to read; it waits for nothing.
+func (p *pods) start(cache *kube.Cache) {
+	p.cache = cache
+	cache.Need(kube.Pods)
+}
+
+func (p *pods) stop() {
+	if p.cache != nil {
+		p.cache.Release()
+		p.cache = nil
+	}
+}
+
+// age forgets pods that nobody asked for.
+func (p *pods) age(now time.Time) { p.known.Age(now) }
+
+// declared returns the part of a board's compute that was declared for a user, 0 for none. A
+// declaration for a pod is divided among its containers on the board. Who holds an instance
+// has all of it.
+func (p *pods) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
+	if p.cache == nil || d.Parent != "" || u.Holder.Pod == "" {
+		return 0
+	}
+	pod, ok := p.cache.Pod(u.Holder.Namespace, u.Holder.Pod)
+	if !ok || u.Holder.UID != "" && string(pod.UID) != u.Holder.UID {
+		return 0
+	}
+	return p.of(pod).on(d, u)
+}
+
+// on returns the part of a board's compute that is declared for a user.
+func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
+	for _, a := range s.allocated {
+		switch {
+		case a.uuid != "" && a.uuid != d.Device.ID(), a.uuid == "" && a.minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.minor):
+		case a.container == "":
+			n := 0
+			for _, o := range d.Users {
+				if o.Holds && o.Holder.Namespace == u.Holder.Namespace && o.Holder.Pod == u.Holder.Pod {
+					n++
+				}
+			}
+			return a.core / float64(max(n, 1))
+		case a.container == u.Holder.Container:
+			return a.core
+		}
+	}
+	return s.demanded[u.Holder.Container]
+}
+
+// of returns what a pod declares.
+func (p *pods) of(pod *corev1.Pod) declarations {
+	known, ok := p.known.Get(pod.UID)
+	if ok && known.version == pod.ResourceVersion {
+		return known
+	}
+	s, err := declarationsOf(pod)
+	if err != nil {
+		p.unreadable(pod.Namespace, pod.Name, err)
+	}
+	p.known.Put(pod.UID, s)
+	return s
+}
+
+func declarationsOf(pod *corev1.Pod) (declarations, error) {
+	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}}
+	var all []*corev1.Container // init containers first, as HAMi counts them
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	allocations, err := gpushare.Allocations(pod.Annotations)
+	for _, a := range allocations {
+		of := allocation{uuid: a.UUID, minor: a.Minor, core: a.Core}
+		switch {
+		case a.Core <= 0 || a.MIG != nil || a.ContainerIndex >= len(all):
+			continue
+		case a.ContainerIndex >= 0:
+			of.container = all[a.ContainerIndex].Name
+		case a.Family == gpushare.KAI && len(pod.Spec.Containers) > 0:
+			of.container = cmp.Or(a.Container, pod.Spec.Containers[0].Name)
+		}
+		s.allocated = append(s.allocated, of)
+	}
+	for _, c := range all {
+		requests := gpushare.Requests{}
+		for name, q := range c.Resources.Limits {
+			requests[string(name)] = q
+		}
+		for name, q := range c.Resources.Requests {
+			requests[string(name)] = q
+		}
+		for _, demand := range gpushare.Demands(requests) {
+			if demand.Core > 0 {
+				s.demanded[c.Name] = min(demand.Core, 1)
+			}
+		}
+	}
+	return s, err
+}

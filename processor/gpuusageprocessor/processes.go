@@ -1,0 +1,90 @@
+package gpuusageprocessor
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/usage"
+)
+
+// processList is the newest list of a device's processes. It may come in other batches than the
+// device's own samples.
+type processList struct {
+	time      int64
+	seen      time.Time
+	listed    bool
+	count     int
+	processes map[string]process // by PID
+}
+
+type process struct {
+	holder      gpudata.Holder
+	inContainer bool
+	utilization float64
+}
+
+// remember keeps the lists of processes of a frame. One moment can come in several batches.
+func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
+	for _, d := range f.Devices {
+		if !d.Listed && len(d.Processes) == 0 {
+			continue
+		}
+		l := p.lists[d.Device]
+		switch {
+		case l == nil && len(p.lists) >= p.cfg.MaxSeries:
+			p.refused++
+			continue
+		case l == nil || l.time < f.Time || l.time-f.Time > int64(p.cfg.MaxGap): // which comes after a step of the clock backwards
+			l = &processList{time: f.Time, processes: map[string]process{}}
+			p.lists[d.Device] = l
+		case l.time > f.Time:
+			continue
+		}
+		l.seen = now
+		l.listed = l.listed || d.Listed
+		l.count = max(l.count, d.Count)
+		for _, of := range d.Processes {
+			v := p.utilization(&of.Samples, signal.ProcessGPUUtilization, "")
+			if known, ok := l.processes[of.PID]; ok && math.IsNaN(v) {
+				v = known.utilization
+			}
+			l.processes[strings.Clone(of.PID)] = process{of.Holder.Clone(), of.ContainerID != "", v}
+		}
+	}
+}
+
+// attach says how much of the device the processes of each holder used, where the list has all
+// processes and all of the holder's tell. A process in a container that is not known may be
+// anybody's.
+func (l *processList) attach(holders []usage.Holder) {
+	if !l.listed || len(l.processes) < l.count {
+		return
+	}
+	for _, p := range l.processes {
+		if p.holder.IsZero() && p.inContainer {
+			return
+		}
+	}
+	for i := range holders {
+		holders[i].Utilization = 0
+	}
+	var fits []int
+	for _, p := range l.processes {
+		fits = fits[:0]
+		for i := range holders {
+			if p.holder.Fits(holders[i].Holder) {
+				fits = append(fits, i)
+			}
+		}
+		v := p.utilization
+		if len(fits) > 1 {
+			v = usage.Unknown() // it is one of them
+		}
+		for _, i := range fits {
+			holders[i].Utilization += v
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package gpuusageprocessor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/price"
+)
+
+const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
+
+// The reasons why a board of a frame is not counted.
+const (
+	late int = iota
+	future
+	clockSetBack
+	countedBefore
+	numReasons
+)
+
+// gpuUsage is the shell around the usage and price packages.
+type gpuUsage struct {
+	cfg       *Config
+	set       component.TelemetrySettings
+	id        component.ID
+	telemetry *metadata.TelemetryBuilder
+	reasons   [numReasons]metric.AddOption
+	drops     [pdatagpu.Drops]metric.AddOption
+	scope     gpudata.Scope
+	disabled  map[*signal.Metric]bool
+
+	mu     sync.Mutex
+	boards map[gpudata.Device]*board
+	lists  map[gpudata.Device]*processList
+	series int // boards and accounts
+	swept  time.Time
+
+	skipped [numReasons]int64 // of this batch
+	refused int64             // likewise
+	clamped int64             // likewise
+	limit   base.Limit
+	order   *misplaced.Check
+	twice   base.Trouble
+
+	pods       *pods
+	prices     *price.File // nil for none
+	priced     time.Time   // when the list was read last
+	priceError base.Failure
+	currencies map[string][]gpudata.Attr
+	sizes      *base.Recent[layout, float64]
+
+	state *base.State // nil without a storage
+}
+
+// maxLayouts bounds the sizes of instances that are remembered.
+const maxLayouts = 1000
+
+func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
+	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	p := &gpuUsage{
+		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb,
+		scope:    gpudata.NewScope(scopeName, set.BuildInfo.Version),
+		disabled: map[*signal.Metric]bool{},
+		boards:   map[gpudata.Device]*board{},
+		lists:    map[gpudata.Device]*processList{},
+		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, containers on devices or lists of processes"},
+		order:    misplaced.New("gpu_usage", misplaced.BeforeWindows, set.Logger),
+		priceError: base.Failure{
+			Logger: set.Logger, Fails: "The price list cannot be used; the last good one counts.", Works: "The price list can be used again.",
+		},
+		currencies: map[string][]gpudata.Attr{},
+		sizes:      base.NewRecent[layout, float64](maxLayouts),
+	}
+	p.pods = newPods(p.unreadable)
+	if cfg.Prices.File != "" {
+		p.prices = &price.File{Path: cfg.Prices.File}
+	}
+	for _, m := range cfg.Metrics.Disabled(emitted) {
+		p.disabled[m] = true
+	}
+	for r, name := range []string{"late", "future", "clock_set_back", "counted_before"} {
+		p.reasons[r] = reason(name)
+	}
+	for r := range p.drops {
+		p.drops[r] = reason(pdatagpu.Drop(r).String())
+	}
+	return p, nil
+}
+
+func reason(value string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", value)))
+}
+
+// process adds the usage of boards and containers to the batch. What is in it stays as it is.
+func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	now := time.Now()
+	p.order.Batch(a.Metrics, now)
+	p.pods.age(now)
+	p.sizes.Age(now)
+	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
+	for _, f := range batch.Frames {
+		p.frame(f, now)
+	}
+	batch.Add(p.scope, p.disabled)
+	p.readPrices(ctx, now) // after the batch: a new price counts from the next interval
+	p.sweep(now)
+	p.limit.Refused(p.set.Logger, now, p.refused)
+	p.report(ctx, batch, now)
+	return a.Frames, nil
+}
+
+// priceInterval is how often the price list is looked at.
+const priceInterval = 10 * time.Second
+
+// readPrices reads the price list again.
+func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
+	if p.prices == nil || now.Sub(p.priced) < priceInterval && now.After(p.priced) {
+		return
+	}
+	p.priced = now
+	err := p.prices.Read()
+	if err != nil {
+		p.telemetry.ProcessorGpuUsagePriceErrors.Add(ctx, 1)
+	}
+	p.priceError.Result(err)
+}
+
+// report counts what became of the batch.
+func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
+	for r, n := range batch.Dropped {
+		if n > 0 {
+			p.telemetry.ProcessorGpuUsagePointsDropped.Add(ctx, n, p.drops[r])
+		}
+	}
+	for r, n := range p.skipped {
+		if n > 0 {
+			p.telemetry.ProcessorGpuUsageBoardsSkipped.Add(ctx, n, p.reasons[r])
+		}
+	}
+	if p.skipped[countedBefore] > 0 && p.twice.Returns(now) {
+		p.set.Logger.Error("Another gpu_usage has counted these GPUs before: their time is not counted again. " +
+			"Take one of the two out of the pipeline, or out of the collectors that samples pass.")
+	}
+	if p.clamped > 0 {
+		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, p.clamped)
+	}
+	if p.refused > 0 {
+		p.telemetry.ProcessorGpuUsageSeriesRefused.Add(ctx, p.refused)
+	}
+	p.telemetry.ProcessorGpuUsageSeries.Record(ctx, int64(p.series))
+	p.skipped, p.clamped, p.refused = [numReasons]int64{}, 0, 0
+}
+
+// unreadable counts a pod whose annotations cannot be read.
+func (p *gpuUsage) unreadable(namespace, pod string, err error) {
+	p.telemetry.ProcessorGpuUsageDeclarationsUnreadable.Add(context.Background(), 1)
+	p.set.Logger.Debug("An annotation of a pod cannot be read: what it says of GPU shares is left out.",
+		zap.String(signal.K8sNamespaceName, namespace), zap.String(signal.K8sPodName, pod), zap.Error(err))
+}

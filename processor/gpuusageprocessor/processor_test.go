@@ -1,0 +1,192 @@
+package gpuusageprocessor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/metadatatest"
+)
+
+func observed() (processor.Settings, *observer.ObservedLogs) {
+	core, logs := observer.New(zap.InfoLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	return set, logs
+}
+
+// priced is a processor with a price list, in a bubble of synctest.
+func priced(t *testing.T, set processor.Settings, list string) (p processor.Metrics, sink *consumertest.MetricsSink, path string) {
+	t.Helper()
+	cfg := testConfig()
+	cfg.Prices.File = filepath.Join(t.TempDir(), "prices.yaml")
+	write(t, cfg.Prices.File, list)
+	p, sink = newTestProcessor(t, cfg, set)
+	return p, sink, cfg.Prices.File
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+func dollars(price string) string {
+	return "currency: USD\nprices: [{host_type: a3, price: " + price + "}]\n"
+}
+
+// onA3 is a board of an instance type that a pod holds.
+func onA3(seconds ...int) string {
+	return strings.ReplaceAll(held(seconds...), "k8s.node.name=n1", "k8s.node.name=n1, host.type=a3")
+}
+
+const costOfA = "{host.type=a3, k8s.node.name=n1, k8s.pod.name=a} k8s.container.gpu.cost {gpu.cost.currency=%[1]s, gpu.usage.estimated=false, hw.id=GPU-1} = %[2]s {%[1]s} since %[3]s"
+
+func TestANewPriceCountsFromTheNextInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, sink, path := priced(t, processortest.NewNopSettings(metadata.Type), dollars("36"))
+		feed(t, p, onA3(10))
+		time.Sleep(20 * time.Second)
+		write(t, path, dollars("72"))
+		feed(t, p, onA3(30))
+		assert.Contains(t, rendered(sink), fmt.Sprintf(costOfA, "USD", "0.2", "10s"))
+		time.Sleep(20 * time.Second)
+		feed(t, p, onA3(50))
+		assert.Contains(t, rendered(sink), fmt.Sprintf(costOfA, "USD", "0.6", "10s"))
+	})
+}
+
+func TestTheLastGoodListIsKeptAndThatIsSaid(t *testing.T) {
+	const vanished = "vanished"
+	for name, text := range map[string]string{
+		vanished:              "",
+		"a negative price":    dollars("-1"),
+		"a missing price":     "currency: USD\nprices: [{host_type: a3}]",
+		"two currencies":      "currency: USD\nprices: [{host_type: a3, price: 1, currency: EUR}]",
+		"cut off while saved": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				set, logs := observed()
+				tel := componenttest.NewTelemetry()
+				set.MeterProvider = tel.NewTelemetrySettings().MeterProvider
+				p, sink, path := priced(t, set, dollars("36"))
+				if write(t, path, text); name == vanished {
+					require.NoError(t, os.Remove(path))
+				}
+				for _, at := range []int{10, 30, 50} {
+					time.Sleep(20 * time.Second)
+					feed(t, p, onA3(at))
+				}
+				assert.Contains(t, rendered(sink), fmt.Sprintf(costOfA, "USD", "0.4", "10s"))
+				assert.Equal(t, 1, logs.FilterMessage("The price list cannot be used; the last good one counts.").Len())
+				metadatatest.AssertEqualProcessorGpuUsagePriceErrors(t, tel,
+					[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
+				write(t, path, dollars("36"))
+				time.Sleep(20 * time.Second)
+				feed(t, p, onA3(70))
+				assert.Equal(t, 1, logs.FilterMessage("The price list can be used again.").Len())
+				require.NoError(t, tel.Shutdown(context.Background()))
+			})
+		})
+	}
+}
+
+func TestAmountsOfAnotherCurrencyAreACounterOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, sink, path := priced(t, processortest.NewNopSettings(metadata.Type), dollars("36"))
+		feed(t, p, onA3(10, 20))
+		write(t, path, "currency: EUR\nprices: [{host_type: a3, price: 36}]")
+		time.Sleep(20 * time.Second)
+		feed(t, p, onA3(30))
+		feed(t, p, onA3(40))
+		got := rendered(sink)
+		assert.Contains(t, got, fmt.Sprintf(costOfA, "USD", "0.2", "10s"))
+		assert.Contains(t, got, fmt.Sprintf(costOfA, "EUR", "0.1", "30s"))
+	})
+}
+
+func TestAListThatCannotBeReadFailsTheStart(t *testing.T) {
+	cfg := testConfig()
+	cfg.Prices.File = filepath.Join(t.TempDir(), "none.yaml")
+	start := func() error {
+		p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Shutdown(context.Background())) }()
+		return p.Start(context.Background(), componenttest.NewNopHost())
+	}
+	require.ErrorContains(t, start(), "none.yaml: no such file or directory")
+	write(t, cfg.Prices.File, dollars("-1"))
+	require.ErrorContains(t, start(), "prices[0]::price is -1: must not be negative")
+}
+
+func TestTwoInOnePipelineCountNothingTwice(t *testing.T) {
+	set, logs := observed()
+	sink := &consumertest.MetricsSink{}
+	second, err := NewFactory().CreateMetrics(context.Background(), set, testConfig(), sink)
+	require.NoError(t, err)
+	first, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), testConfig(), second)
+	require.NoError(t, err)
+	for _, p := range []processor.Metrics{second, first} {
+		require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
+		t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
+	}
+	for _, at := range []int{10, 20, 30, 40} { // the first one as metrics, others handed over
+		feed(t, first, held(at))
+	}
+	assert.Equal(t, 3, strings.Count(rendered(sink), "k8s.container.gpu.allocated.time"), rendered(sink))
+	if all := logs.FilterLevelExact(zap.ErrorLevel).All(); assert.Len(t, all, 1) {
+		assert.Contains(t, all[0].Message, "Another gpu_usage has counted these GPUs before")
+	}
+}
+
+func TestTheTimeOfContainersBeyondTheLimitIsUnobserved(t *testing.T) {
+	cfg := testConfig()
+	cfg.MaxSeries = 2
+	set, logs := observed()
+	p, sink := newTestProcessor(t, cfg, set)
+	for _, at := range []int{10, 20} {
+		feed(t, p, held(at)+strings.ReplaceAll(held(at), "k8s.pod.name=a", "k8s.pod.name=b"))
+	}
+	got := rendered(sink)
+	assert.Equal(t, 1, strings.Count(got, "container.gpu.allocated.time"), got)
+	assert.Contains(t, got, "gpu.unobserved.time {hw.id=GPU-1} = 5 s since 10s")
+	if assert.Equal(t, 1, logs.Len()) {
+		assert.Contains(t, logs.All()[0].Message, "max_series of 2 is reached: new boards, containers on devices or lists of processes are refused")
+	}
+}
+
+func TestBoardsThatAreNotCountedHaveAReason(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	p, sink := newTestProcessor(t, testConfig(), set)
+	ahead := int(time.Now().Add(time.Hour).Unix())
+	for _, at := range []int{1000, 1010, ahead, 1005, 1010, 1020, 10, 20} {
+		feed(t, p, held(at))
+	}
+	assert.Equal(t, 3, strings.Count(rendered(sink), "container.gpu.allocated.time"), rendered(sink))
+	of := func(reason string, n int64) metricdata.DataPoint[int64] {
+		return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("reason", reason))}
+	}
+	metadatatest.AssertEqualProcessorGpuUsageBoardsSkipped(t, tel,
+		[]metricdata.DataPoint[int64]{of("late", 2), of("future", 1), of("clock_set_back", 1)}, metricdatatest.IgnoreTimestamp())
+	require.NoError(t, tel.Shutdown(context.Background()))
+}
