@@ -32,11 +32,13 @@ func TestComputeIsDeclared(t *testing.T) {
 		},
 		"HAMi's allocation, which goes before requests": {
 			map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,30:;GPU-2,NVIDIA,1000,40:;"},
-			[]corev1.Container{requests("a", "25"), requests("b", "50")}, map[string]float64{"a": 0.3, "b": 0.5},
+			[]corev1.Container{requests("a", "25"), requests("b", "50")},
+			map[string]float64{"a": 0.3, "b": 0.5},
 		},
 		"Koordinator's allocation of a pod, which its containers on the board divide": {
 			map[string]string{"scheduling.koordinator.sh/device-allocated": `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}`},
-			[]corev1.Container{requests("a", ""), requests("b", "")}, map[string]float64{"a": 0.25, "b": 0.25},
+			[]corev1.Container{requests("a", ""), requests("b", "")},
+			map[string]float64{"a": 0.25, "b": 0.25},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
