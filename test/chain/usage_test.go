@@ -1,0 +1,159 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
+)
+
+// The simulator's own account: who holds a device and how busy it is decide what gpu_usage must
+// count, whatever the exporter's rows look like.
+func TestUsageIsWhatTheSimulatorDid(t *testing.T) {
+	cfg := dcgmsim.NewDefaultConfig() // whole, shared and cut boards
+	sim, err := dcgmsim.New(cfg)
+	require.NoError(t, err)
+	const interval, length = 10 * time.Second, 10 * time.Minute
+	got, sizes := usageOf(t, sim, interval, length)
+	held := 0
+	total := map[string]float64{} // by board
+	for key, v := range got {
+		if key.metric == signal.K8sContainerGPUAllocatedTime || key.metric == signal.GPUUnallocatedTime || key.metric == signal.GPUUnobservedTime {
+			board, _, _ := strings.Cut(key.device, "/")
+			total[board] += v
+		}
+	}
+	for _, d := range sim.Devices(0) {
+		id := deviceID(d)
+		assert.InDelta(t, length.Seconds(), total[d.UUID], 1e-6, "%s: all time is somebody's", d.UUID)
+		size := 1.0
+		if d.GPUInstance > 0 {
+			size = sizes[id]
+		}
+		for _, pod := range d.Pods {
+			held++
+			share := size * length.Seconds() / float64(len(d.Pods))
+			assert.InDelta(t, share, got[usageKey{signal.K8sContainerGPUAllocatedTime, id, pod}], 1e-6, "%s of %s", id, pod)
+			active := got[usageKey{signal.K8sContainerGPUActiveTime, id, pod}]
+			assert.InDelta(t, share, active+got[usageKey{signal.K8sContainerGPUIdleTime, id, pod}], 1e-6)
+			assert.InDelta(t, share*sim.MeanLoad(d, 0, length), active, 0.05*share, "%s of %s", id, pod)
+		}
+	}
+	assert.Greater(t, held, 4)
+}
+
+type usageKey struct {
+	metric      *signal.Metric
+	device, pod string
+}
+
+func deviceID(d dcgmsim.Device) string {
+	if d.GPUInstance == 0 {
+		return d.UUID
+	}
+	return d.UUID + "/gi" + strconv.Itoa(d.GPUInstance)
+}
+
+// usageOf returns the last value of each usage counter, and the board equivalents of instances.
+func usageOf(t *testing.T, sim *dcgmsim.Simulation, interval, length time.Duration) (map[usageKey]float64, map[string]float64) {
+	t.Helper()
+	sink := &lastUsage{values: map[usageKey]float64{}, sizes: map[string]float64{}}
+	next, err := consumer.NewMetrics(sink.consume)
+	require.NoError(t, err)
+	alone := confmap.NewFromStringMap(map[string]any{"kubernetes": map[string]any{"auth_type": "none"}})
+	for _, f := range []processor.Factory{gpuusageprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory()} {
+		cfg := f.CreateDefaultConfig()
+		if f.Type() != gpusynthesizerprocessor.NewFactory().Type() {
+			require.NoError(t, alone.Unmarshal(cfg))
+		}
+		if of, ok := cfg.(*gpuk8sprocessor.Config); ok {
+			of.Sources.PodResources.Enabled, of.Sources.DRA.Enabled = false, false
+		}
+		p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), cfg, next)
+		require.NoError(t, err)
+		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+		t.Cleanup(func() { require.NoError(t, p.Shutdown(t.Context())) })
+		next = p
+	}
+	begin := time.Unix(1_700_000_000, 0)
+	for at := time.Duration(0); at <= length; at += interval {
+		require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, sim.AppendBody(nil, 0, at), begin.Add(at))))
+	}
+	return sink.values, sink.sizes
+}
+
+// scraped returns the rows of a scrape as the prometheus receiver has them.
+func scraped(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
+	t.Helper()
+	md := pmetric.NewMetrics()
+	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
+	for text := range bytes.Lines(body) {
+		line, _, ok := exposition.ReadLine(bytes.TrimSpace(text))
+		if !ok {
+			continue // a comment
+		}
+		m := metrics.AppendEmpty()
+		m.SetName(line.Name)
+		dp := m.SetEmptyGauge().DataPoints().AppendEmpty()
+		dp.SetTimestamp(pcommon.NewTimestampFromTime(at))
+		dp.SetDoubleValue(line.Value)
+		for _, l := range line.Labels {
+			dp.Attributes().PutStr(l.Name, l.Value)
+		}
+	}
+	return md
+}
+
+// lastUsage keeps the last value of each usage counter.
+type lastUsage struct {
+	values map[usageKey]float64
+	sizes  map[string]float64 // of instances, in board equivalents
+}
+
+func (s *lastUsage) consume(_ context.Context, md pmetric.Metrics) error {
+	for p := range points.All(md) {
+		m, ok := signal.Lookup(p.Metric.Name())
+		if !ok {
+			continue
+		}
+		id := pdatagpu.Text(p.Attributes(), signal.HardwareID)
+		if profile := pdatagpu.Text(p.Attributes(), signal.MIGProfile); profile != "" {
+			slices, err := strconv.Atoi(profile[:1]) // 3g.40gb
+			if err != nil {
+				return err
+			}
+			s.sizes[id] = float64(slices) / 7
+		}
+		switch m {
+		case signal.K8sContainerGPUAllocatedTime, signal.K8sContainerGPUActiveTime, signal.K8sContainerGPUIdleTime,
+			signal.GPUUnallocatedTime, signal.GPUUnobservedTime:
+			pod := ""
+			if r := p.Resource.Attributes(); pdatagpu.Text(r, signal.K8sPodName) != "" {
+				pod = pdatagpu.Text(r, signal.K8sNamespaceName) + "/" + pdatagpu.Text(r, signal.K8sPodName) + "/" + pdatagpu.Text(r, signal.K8sContainerName)
+			}
+			s.values[usageKey{m, id, pod}] = points.Value(p.NumberDataPoint)
+		}
+	}
+	return nil
+}
