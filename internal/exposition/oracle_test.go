@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -175,6 +176,10 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, want.Samples, got.Samples)
 			require.Equal(t, want.Skipped, got.Skipped)
 			require.Equal(t, canonical(want), canonical(got))
+			read, err := p.Read(iotest.OneByteReader(bytes.NewReader(body)))
+			require.NoError(t, err)
+			require.Equal(t, want.Skipped, read.Skipped)
+			require.Equal(t, canonical(want), canonical(read))
 		}
 		lines := strings.Count(string(first), "\n") + strings.Count(string(second), "\n") + 2
 		require.LessOrEqual(t, p.CacheSize(), 2*lines)

@@ -2,7 +2,9 @@ package exposition
 
 import (
 	"bytes"
+	"errors"
 	"hash/maphash"
+	"io"
 	"slices"
 	"strings"
 )
@@ -175,7 +177,36 @@ func (p *Parser) CacheSize() int { return p.size }
 // bodies left in the cache only makes it faster. It does not keep body.
 func (p *Parser) Parse(body []byte) *Scrape {
 	p.begin()
-	sc, last := &p.scrape, &p.first
+	p.lines(&p.first, body)
+	return p.end()
+}
+
+// Read reads a body while it comes, some 64 KiB at a time, to the same result as Parse. An
+// error of r other than io.EOF is returned, and nothing of the body then.
+func (p *Parser) Read(r io.Reader) (*Scrape, error) {
+	p.begin()
+	c := chunks.Get().(*chunk)
+	defer c.release()
+	for last := &p.first; !p.scrape.TooLarge; {
+		lines, err := c.fill(r)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if c.tooLong {
+			p.scrape.Skipped[ReasonLineTooLong]++
+		}
+		last = p.lines(last, lines)
+		if err != nil {
+			break
+		}
+	}
+	return p.end(), nil
+}
+
+// lines reads lines that follow the one with the series last, and returns the series of the
+// last line that has one.
+func (p *Parser) lines(last *series, body []byte) *series {
+	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
 		if s := last.next; s != nil {
 			if v, n := s.match(body); n > 0 {
@@ -195,13 +226,18 @@ func (p *Parser) Parse(body []byte) *Scrape {
 			last = s
 		}
 	}
-	if sc.TooLarge {
+	return last
+}
+
+// end returns what the body held.
+func (p *Parser) end() *Scrape {
+	if p.scrape.TooLarge {
 		p.forget()
 		p.scrape = Scrape{TooLarge: true}
-		return sc
+		return &p.scrape
 	}
 	p.sweep()
-	return sc
+	return &p.scrape
 }
 
 // begin forgets the last body.

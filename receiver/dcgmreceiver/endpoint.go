@@ -3,6 +3,7 @@ package dcgmreceiver
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"sync/atomic"
@@ -27,7 +28,6 @@ type endpoint struct {
 	logger   *zap.Logger
 	batches  batchBuilder
 	parser   *exposition.Parser
-	lastSize int // of the last good body, in bytes
 
 	// said holds the outcomes that were logged since the endpoint began to fail;
 	// it is empty while the endpoint works.
@@ -150,24 +150,24 @@ const chance = 100
 // fetchAndParse gets a body and reads it. The scrape is valid until the next
 // call.
 func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scrapeError) {
-	f := e.receiver.fetcher
-	b, failure := f.fetch(ctx, e.url, e.lastSize)
+	var scrape *exposition.Scrape
+	start, failure := e.receiver.fetcher.fetch(ctx, e.url, func(body io.Reader) (err error) {
+		scrape, err = e.parser.Read(body)
+		return err
+	})
 	if failure != nil {
 		return nil, failure
 	}
-	defer f.release(b)
-	scrape := e.parser.Parse(b.Bytes())
 	e.cacheSize.Store(int64(e.parser.CacheSize()))
 	switch {
 	case scrape.TooLarge:
 		return nil, failed(outcomeTooLarge, "the body holds more than %d samples and labels", exposition.MaxItems)
 	case scrape.Samples > 0 && scrape.Skipped[exposition.ReasonSyntax] > chance*scrape.Samples:
-		return nil, failed(outcomeNotText, "of %d lines of the body %d could be a sample%s", scrape.Samples+scrape.BadLines(), scrape.Samples, excerpt(b.Bytes()))
+		return nil, failed(outcomeNotText, "of %d lines of the body %d could be a sample%s", scrape.Samples+scrape.BadLines(), scrape.Samples, excerpt(start))
 	case scrape.Samples > 0:
-		e.lastSize = b.Len()
 		return scrape, nil
 	case scrape.BadLines() > 0:
-		return nil, failed(outcomeNotText, "no line of the body is a sample%s", excerpt(b.Bytes()))
+		return nil, failed(outcomeNotText, "no line of the body is a sample%s", excerpt(start))
 	default:
 		return nil, failed(outcomeEmpty, "the body holds no sample")
 	}

@@ -96,17 +96,40 @@ type fetcher struct {
 	bodies      sync.Pool
 }
 
-// body is a body that was read, with the memory that reading took. It goes back
-// by fetcher.release.
+var errTooLarge = errors.New("larger than max_body_size")
+
+// body is a body that is read, decompressed.
 type body struct {
-	bytes.Buffer
+	from io.Reader
 	gzip gzip.Reader
+	most int64 // the size from which on it is too large
+
+	// What was read so far: its size in bytes, its start and its last byte.
+	size int64
+	head [excerptSize]byte
+	last byte
 }
 
-func (f *fetcher) release(b *body) { f.bodies.Put(b) }
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if b.size < excerptSize {
+		copy(b.head[b.size:], p[:n])
+	}
+	if n > 0 {
+		b.last = p[n-1]
+	}
+	if b.size += int64(n); b.size > b.most {
+		return n, errTooLarge
+	}
+	return n, err
+}
 
-// fetch gets a body, complete and decompressed. sizeHint is the size to expect.
-func (f *fetcher) fetch(ctx context.Context, u *url.URL, sizeHint int) (*body, *scrapeError) {
+// start returns the start of what was read.
+func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
+
+// fetch gets a body, which read reads to its end, and returns the start of it.
+func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, failed(outcomeConnect, "cannot make the request: %w", withoutURL(err))
@@ -126,29 +149,28 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, sizeHint int) (*body, *
 	if b == nil {
 		b = &body{}
 	}
-	b.Reset()
-	if failure := f.read(resp, b, sizeHint); failure != nil {
-		f.release(b)
+	defer f.bodies.Put(b)
+	b.from, b.most, b.size = resp.Body, f.maxBodySize, 0
+	if failure := f.read(resp, b, read); failure != nil {
 		return nil, failure
 	}
-	return b, nil
+	return bytes.Clone(b.start()), nil
 }
 
-// read reads the body of a response into b.
-func (f *fetcher) read(resp *http.Response, b *body, sizeHint int) *scrapeError {
+// read reads the body of a response.
+func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error) *scrapeError {
 	encoding := resp.Header.Get("Content-Encoding")
-	content := io.Reader(resp.Body)
 	compressed := strings.EqualFold(encoding, "gzip")
 	if compressed {
 		if err := b.gzip.Reset(resp.Body); err != nil {
 			return readError(err, compressed)
 		}
-		content = &b.gzip
+		b.from = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// The status is the failure; what can be read beside it explains it.
-		_, _ = b.ReadFrom(io.LimitReader(content, errorBodySize))
-		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.Bytes()))
+		_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
+		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.start()))
 	}
 	if !compressed && encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return failed(outcomeEncoding, "content encoding %q was not asked for", encoding)
@@ -159,18 +181,16 @@ func (f *fetcher) read(resp *http.Response, b *body, sizeHint int) *scrapeError 
 	if resp.ContentLength > f.maxBodySize {
 		return f.tooLarge()
 	}
-	b.Grow(int(min(int64(sizeHint), f.maxBodySize)) + bytes.MinRead)
-	n, err := b.ReadFrom(io.LimitReader(content, f.maxBodySize+1))
-	if err != nil {
+	if err := read(b); err != nil {
+		if errors.Is(err, errTooLarge) {
+			return f.tooLarge()
+		}
 		return readError(err, compressed)
-	}
-	if n > f.maxBodySize {
-		return f.tooLarge()
 	}
 	// Where the end of the connection is the end of the body, nothing else tells
 	// a whole body from one whose sender was killed.
 	endedByClose := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !compressed
-	if endedByClose && n > 0 && b.Bytes()[n-1] != '\n' {
+	if endedByClose && b.size > 0 && b.last != '\n' {
 		return failed(outcomeTruncated, "the connection ended in the middle of a line")
 	}
 	return nil
