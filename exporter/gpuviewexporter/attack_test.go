@@ -194,7 +194,8 @@ func TestAPeerThatNeverEndsItsRequestIsLetGo(t *testing.T) {
 }
 
 // Names come from whoever may make pods, and from the exporter's text.
-func TestNamesAreTextWhateverTheySay(t *testing.T) {
+func (s *pageSuite) TestNamesAreTextWhateverTheySay() {
+	t := s.T()
 	const nasty = `<img src=x onerror="window.hit=1">"'</td></script><script>window.hit=1</script>`
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute)
@@ -208,7 +209,7 @@ func TestNamesAreTextWhateverTheySay(t *testing.T) {
 	b.point = nil
 	b.put(signal.ClusterPendingPodCount, 3, nasty)
 	consume(t, e, b.md)
-	p := open(t, base)
+	p := s.open(base)
 	p.until(`document.querySelectorAll("tr.row:not([hidden])").length === 3`)
 	p.input("sort", "node")
 	assert.Equal(t, "pod-"+nasty, eval[string](p, cell(0, "holders")+`.querySelector(".main").firstChild.textContent`))

@@ -117,7 +117,7 @@ func BenchmarkFirstPaint(b *testing.B) {
 	var paint, rows float64
 	n := 0
 	for b.Loop() {
-		p := open(b, base)
+		p := open(b, startBrowser(b), base)
 		p.until(`performance.getEntriesByName("rows").length && performance.getEntriesByName("first-contentful-paint").length`)
 		paint += eval[float64](p, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
 		rows += eval[float64](p, `performance.getEntriesByName("rows")[0].startTime`)
@@ -131,7 +131,7 @@ func BenchmarkFirstPaint(b *testing.B) {
 // longest time that one of them kept the page from doing anything else.
 func BenchmarkUpdate(b *testing.B) {
 	e, base, _ := carry(b)
-	p := open(b, base)
+	p := open(b, startBrowser(b), base)
 	p.until(`performance.getEntriesByName("rows").length`)
 	p.do(chromedp.Evaluate(`window.longest = 0; new PerformanceObserver(l => l.getEntries().forEach(t => { longest = Math.max(longest, t.duration); })).observe({type: "longtask"})`, nil))
 	at := now()

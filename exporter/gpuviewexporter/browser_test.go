@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/stretchr/testify/suite"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -50,8 +51,8 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// open opens an address in a tab of a new browser, which ends with the test.
-func open(t testing.TB, address string) *page {
+// startBrowser starts a browser that ends with the test.
+func startBrowser(t testing.TB) context.Context {
 	t.Helper()
 	// Root cannot have Chromium's sandbox, and there is no GPU to draw with.
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
@@ -61,6 +62,15 @@ func open(t testing.TB, address string) *page {
 	// What the library says of events that it is too old for is no concern of the test.
 	ctx, stop = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
 	t.Cleanup(stop)
+	require.NoError(t, chromedp.Run(ctx))
+	return ctx
+}
+
+// open opens an address in a tab that shares nothing with others and ends with the test.
+func open(t testing.TB, browser context.Context, address string) *page { //nolint:revive // the context has the browser, not a deadline
+	t.Helper()
+	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(stop)
 	ctx, stop = context.WithTimeout(ctx, time.Minute)
 	t.Cleanup(stop)
 	p := &page{Context: ctx, t: t}
@@ -68,6 +78,18 @@ func open(t testing.TB, address string) *page {
 	p.do(network.Enable(), log.Enable(), chromedp.Navigate(address))
 	return p
 }
+
+// pageSuite is the tests of the page, in one browser.
+type pageSuite struct {
+	suite.Suite
+	browser context.Context //nolint:containedctx // it has the browser
+}
+
+func TestThePageInABrowser(t *testing.T) {
+	suite.Run(t, &pageSuite{browser: startBrowser(t)})
+}
+
+func (s *pageSuite) open(address string) *page { return open(s.T(), s.browser, address) }
 
 func (p *page) hear(event any) {
 	p.mu.Lock()
@@ -135,19 +157,21 @@ func cell(row int, column string) string {
 	return fmt.Sprintf(`%s[%d].querySelector('[data-column="%s"]')`, rowsOf, row, column)
 }
 
-func openFleet(t *testing.T, n int, variety bool) (*viewExporter, *page) {
+func (s *pageSuite) openFleet(n int, variety bool) (*viewExporter, *page) {
+	t := s.T()
 	t.Helper()
 	e, base := serve(t, nop(), nil)
 	at := now()
 	consume(t, e, fleet(at.Add(-time.Minute), time.Minute, n, variety))
 	consume(t, e, fleet(at, time.Minute, n, variety))
-	p := open(t, base)
+	p := s.open(base)
 	p.until(`document.querySelectorAll("tr.row:not([hidden])").length > 0`)
 	return e, p
 }
 
-func TestThePageHasARowForEachDeviceWithInstancesUnderTheirBoard(t *testing.T) {
-	_, p := openFleet(t, 8, true)
+func (s *pageSuite) TestThePageHasARowForEachDeviceWithInstancesUnderTheirBoard() {
+	t := s.T()
+	_, p := s.openFleet(8, true)
 	p.input("sort", "node")
 	assert.Equal(t, []string{"nvidia0", "nvidia1", "nvidia2", "nvidia3", "nvidia4", "nvidia5", "3g.40gb", "1g.10gb", "1g.10gb", "nvidia6", "nvidia7"},
 		eval[[]string](p, firstColumn))
@@ -157,8 +181,9 @@ func TestThePageHasARowForEachDeviceWithInstancesUnderTheirBoard(t *testing.T) {
 	assert.Contains(t, eval[string](p, `document.getElementById("demand").textContent`), "3 pods pending")
 }
 
-func TestWhatIsMissingIsADashWithAReason(t *testing.T) {
-	_, p := openFleet(t, 8, true)
+func (s *pageSuite) TestWhatIsMissingIsADashWithAReason() {
+	t := s.T()
+	_, p := s.openFleet(8, true)
 	p.input("sort", "node")
 	for _, tt := range []struct {
 		row          int
@@ -179,8 +204,9 @@ func TestWhatIsMissingIsADashWithAReason(t *testing.T) {
 	assert.Equal(t, "0", eval[string](p, cell(0, "xid")+".innerText.trim()"), "a 0 was observed")
 }
 
-func TestAMissingCellSaysWhatTheExporterWasFoundToLack(t *testing.T) {
-	e, p := openFleet(t, 8, true)
+func (s *pageSuite) TestAMissingCellSaysWhatTheExporterWasFoundToLack() {
+	t := s.T()
+	e, p := s.openFleet(8, true)
 	p.input("sort", "node")
 	title := func(row int, column string) string { return eval[string](p, cell(row, column)+".title") }
 	assert.Equal(t, "DCGM_FI_PROF_SM_ACTIVE: DCGM's profiling does not work on this GPU.", title(3, "sm"))
@@ -195,8 +221,9 @@ func TestAMissingCellSaysWhatTheExporterWasFoundToLack(t *testing.T) {
 	p.until(cell(3, "sm") + `.title.startsWith("The exporter gives it")`)
 }
 
-func TestWhatExportersDoNotGiveIsListedWithTheReason(t *testing.T) {
-	_, p := openFleet(t, 8, true)
+func (s *pageSuite) TestWhatExportersDoNotGiveIsListedWithTheReason() {
+	t := s.T()
+	_, p := s.openFleet(8, true)
 	assert.Equal(t, "8", eval[string](p, `document.querySelector("#tile-missing b").textContent`), "NVLink is not to be had")
 	p.do(chromedp.Click("#tile-missing", chromedp.ByQuery))
 	p.until(`document.getElementById("missing").open`)
@@ -215,8 +242,9 @@ func TestWhatExportersDoNotGiveIsListedWithTheReason(t *testing.T) {
 	assert.Equal(t, "tile-missing", eval[string](p, "document.activeElement.id"))
 }
 
-func TestWhereNobodyLookedTheListSaysHowTo(t *testing.T) {
-	_, p := openFleet(t, 8, false)
+func (s *pageSuite) TestWhereNobodyLookedTheListSaysHowTo() {
+	t := s.T()
+	_, p := s.openFleet(8, false)
 	assert.Equal(t, "–", eval[string](p, `document.querySelector("#tile-missing b").textContent`))
 	p.click("#tile-missing")
 	p.until(`document.getElementById("missing").open`)
@@ -225,8 +253,9 @@ func TestWhereNobodyLookedTheListSaysHowTo(t *testing.T) {
 	assert.Contains(t, text, "gpudoctor http://")
 }
 
-func TestTheBudgetHasAColumnOnceSomebodyHasOne(t *testing.T) {
-	e, p := openFleet(t, 8, false)
+func (s *pageSuite) TestTheBudgetHasAColumnOnceSomebodyHasOne() {
+	t := s.T()
+	e, p := s.openFleet(8, false)
 	const shown = `document.querySelector('th[data-column="budget"]').checkVisibility()`
 	assert.False(t, eval[bool](p, shown))
 	assert.Equal(t, eval[float64](p, `document.getElementById("scroller").clientWidth`),
@@ -241,7 +270,8 @@ func TestTheBudgetHasAColumnOnceSomebodyHasOne(t *testing.T) {
 	assert.Contains(t, eval[string](p, cell(1, "budget")+".title"), "nobody declared a memory budget")
 }
 
-func TestTheDetailsShowTheKeptTimeOfEachSignal(t *testing.T) {
+func (s *pageSuite) TestTheDetailsShowTheKeptTimeOfEachSignal() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
 	for i := range 5 {
@@ -249,7 +279,7 @@ func TestTheDetailsShowTheKeptTimeOfEachSignal(t *testing.T) {
 		b.load(float64(i)/4, 0.5, 0.1).put(signal.XIDErrors, float64(i%2))
 		consume(t, e, b.md)
 	}
-	p := open(t, base)
+	p := s.open(base)
 	p.until(`document.querySelectorAll("tr.row:not([hidden])").length > 0`)
 	p.click("tr.row td")
 	p.until(`document.querySelector("#details .kept")`)
@@ -267,8 +297,9 @@ func TestTheDetailsShowTheKeptTimeOfEachSignal(t *testing.T) {
 	p.until(`document.querySelector("#details .kept path").getAttribute("d").includes("L5 ")`)
 }
 
-func TestANewWindowShowsWithoutMovingAnything(t *testing.T) {
-	e, p := openFleet(t, 8, false)
+func (s *pageSuite) TestANewWindowShowsWithoutMovingAnything() {
+	t := s.T()
+	e, p := s.openFleet(8, false)
 	p.input("sort", "node")
 	p.do(chromedp.Evaluate(`window.shifts = 0; new PerformanceObserver(l => l.getEntries().forEach(s => { shifts += s.value; })).observe({type: "layout-shift", buffered: false})`, nil))
 	before := eval[string](p, cell(2, "utilization")+`.querySelector("path").getAttribute("d")`)
@@ -285,8 +316,9 @@ func TestANewWindowShowsWithoutMovingAnything(t *testing.T) {
 	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
 }
 
-func TestDevicesAreFilteredByNodeNamespaceAndModel(t *testing.T) {
-	_, p := openFleet(t, 16, true)
+func (s *pageSuite) TestDevicesAreFilteredByNodeNamespaceAndModel() {
+	t := s.T()
+	_, p := s.openFleet(16, true)
 	count := func() string { return eval[string](p, `document.getElementById("count").value`) }
 	assert.Equal(t, "16 of 16 boards · 6 of 6 MIG instances", count())
 	p.input("node", "node-01")
@@ -306,8 +338,9 @@ func TestDevicesAreFilteredByNodeNamespaceAndModel(t *testing.T) {
 	assert.Contains(t, eval[string](p, "location.hash"), "node=nowhere", "the address says what is shown")
 }
 
-func TestDevicesAreSortedByTheSignalThatTheReaderPicks(t *testing.T) {
-	_, p := openFleet(t, 8, false)
+func (s *pageSuite) TestDevicesAreSortedByTheSignalThatTheReaderPicks() {
+	t := s.T()
+	_, p := s.openFleet(8, false)
 	for _, column := range []string{"memory", "utilization", "dram"} {
 		for _, order := range []string{"descending", "ascending"} {
 			p.do(chromedp.Click(fmt.Sprintf(`th[data-column="%s"] button`, column), chromedp.ByQuery))
@@ -325,8 +358,9 @@ func TestDevicesAreSortedByTheSignalThatTheReaderPicks(t *testing.T) {
 	}
 }
 
-func TestTheKeyboardChoosesADeviceAndOpensItsDetails(t *testing.T) {
-	_, p := openFleet(t, 8, true)
+func (s *pageSuite) TestTheKeyboardChoosesADeviceAndOpensItsDetails() {
+	t := s.T()
+	_, p := s.openFleet(8, true)
 	p.do(chromedp.Focus("#grid", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
 	assert.Equal(t, "true", eval[string](p, `document.getElementById(document.getElementById("grid").getAttribute("aria-activedescendant")).ariaSelected`))
 	chosen := eval[string](p, `document.querySelector("tr.active").dataset.device`)
@@ -342,8 +376,9 @@ func TestTheKeyboardChoosesADeviceAndOpensItsDetails(t *testing.T) {
 	assert.Equal(t, eval[string](p, `document.getElementById("grid").ariaRowCount`), eval[string](p, `document.querySelector("tr.active").ariaRowIndex`))
 }
 
-func TestFiveThousandDevicesAreAsManyRowsAsFit(t *testing.T) {
-	_, p := openFleet(t, 5000, false)
+func (s *pageSuite) TestFiveThousandDevicesAreAsManyRowsAsFit() {
+	t := s.T()
+	_, p := s.openFleet(5000, false)
 	assert.Equal(t, "5001", eval[string](p, `document.getElementById("grid").ariaRowCount`))
 	assert.Less(t, eval[int](p, `document.querySelectorAll("tr.row").length`), 60)
 	p.do(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e9`, nil))
@@ -351,8 +386,9 @@ func TestFiveThousandDevicesAreAsManyRowsAsFit(t *testing.T) {
 	assert.Less(t, eval[int](p, `document.querySelectorAll("tr.row").length`), 60)
 }
 
-func TestTheConsoleIsQuietAndNothingLeavesTheOrigin(t *testing.T) {
-	e, p := openFleet(t, 8, true)
+func (s *pageSuite) TestTheConsoleIsQuietAndNothingLeavesTheOrigin() {
+	t := s.T()
+	e, p := s.openFleet(8, true)
 	consume(t, e, fleet(now().Add(time.Minute), time.Minute, 8, true))
 	p.click("tr.row td")
 	p.until(`document.getElementById("details").open`)
@@ -390,8 +426,9 @@ const contrast = `(() => {
 	return texts > 100 ? out : ["only " + texts + " texts"];
 })()`
 
-func TestTextHasContrastInBothSchemes(t *testing.T) {
-	_, p := openFleet(t, 16, true)
+func (s *pageSuite) TestTextHasContrastInBothSchemes() {
+	t := s.T()
+	_, p := s.openFleet(16, true)
 	scheme := func(name string) {
 		// Without motion, or colours would be on their way.
 		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
@@ -418,8 +455,9 @@ func TestTextHasContrastInBothSchemes(t *testing.T) {
 	scheme("light")
 }
 
-func TestThePageSaysWhenTheConnectionIsLostOrRefused(t *testing.T) {
-	e, p := openFleet(t, 1, false)
+func (s *pageSuite) TestThePageSaysWhenTheConnectionIsLostOrRefused() {
+	t := s.T()
+	e, p := s.openFleet(1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	places := func(n int) {
 		e.hub.mu.Lock()
@@ -446,16 +484,18 @@ func TestThePageSaysWhenTheConnectionIsLostOrRefused(t *testing.T) {
 	assert.Regexp(t, `^Nothing has come since \S+\. The page has no connection to gpu_view\.$`, text(p, "banner"), "of exporters nothing is known then")
 }
 
-func TestAPageWithoutWindowsSaysWhatToLookFor(t *testing.T) {
+func (s *pageSuite) TestAPageWithoutWindowsSaysWhatToLookFor() {
+	t := s.T()
 	_, base := serve(t, nop(), nil)
-	p := open(t, base)
+	p := s.open(base)
 	p.until(`document.getElementById("empty").innerText.includes("No window has come yet")`)
 }
 
 // With windows on their way it would be untrue.
-func TestThePageSaysNothingOfWindowsBeforeTheFirstAnswer(t *testing.T) {
+func (s *pageSuite) TestThePageSaysNothingOfWindowsBeforeTheFirstAnswer() {
+	t := s.T()
 	_, base := serve(t, nop(), nil)
-	p := open(t, "about:blank")
+	p := s.open("about:blank")
 	hold := `const ask = window.fetch; window.fetch = (...what) => new Promise((done) => {
 		window.answer = (instead) => { window.answer = null; done(instead ?? ask(...what)); };
 	});`

@@ -75,12 +75,13 @@ const colours = `(() => {
 	return out.size;
 })()`
 
-func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
+func (s *pageSuite) TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now().Add(-4 * time.Minute)
 	consumeAt(t, e, at.Add(-55*time.Second), fleet(at.Add(-time.Minute), time.Minute, 8, true))
 	consumeAt(t, e, at.Add(5*time.Second), fleet(at, time.Minute, 8, true))
-	p := open(t, base)
+	p := s.open(base)
 	p.until(rowCount + " > 0")
 	assert.Equal(t, "Connected, nothing new comes", text(p, "connection"))
 	assert.Contains(t, text(p, "window"), "4 min ago")
@@ -118,12 +119,13 @@ func TestWhatIsLostHasNoColourAndNoNumberAfterAReloadToo(t *testing.T) {
 	assert.Contains(t, text(p, "demand"), "as of ", "the scheduler's view is old as well")
 }
 
-func TestADeviceIsLostByTheTimeThatPassesWithoutAPatch(t *testing.T) {
+func (s *pageSuite) TestADeviceIsLostByTheTimeThatPassesWithoutAPatch() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	// Windows of a second are due 12 s after their end.
 	at := now().Add(-7 * time.Second)
 	consumeAt(t, e, at, fleet(at, time.Second, 8, false))
-	p := open(t, base)
+	p := s.open(base)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	assert.Equal(t, "0", eval[string](p, tile("lost")))
 	p.do(chromedp.Evaluate(`window.patches = 0; new PerformanceObserver(l => { patches += l.getEntries().filter((r) => r.name.endsWith("api/devices")).length; }).observe({type: "resource"})`, nil))
@@ -137,7 +139,8 @@ func TestADeviceIsLostByTheTimeThatPassesWithoutAPatch(t *testing.T) {
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 }
 
-func TestABannerSaysWhichExportersAreDownAndSinceWhen(t *testing.T) {
+func (s *pageSuite) TestABannerSaysWhichExportersAreDownAndSinceWhen() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	url := func(i int) string { return fmt.Sprintf("http://10.0.0.%d:9400/metrics", i) }
 	up := func(at time.Time, i int, value float64) {
@@ -149,7 +152,7 @@ func TestABannerSaysWhichExportersAreDownAndSinceWhen(t *testing.T) {
 	consume(t, e, fleet(at, time.Minute, 16, false))
 	up(at, 0, 1)
 	up(at, 1, 1)
-	p := open(t, base)
+	p := s.open(base)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 	up(at.Add(time.Second), 1, 0)
@@ -166,7 +169,8 @@ func TestABannerSaysWhichExportersAreDownAndSinceWhen(t *testing.T) {
 }
 
 // What a collector said of an exporter ages with the collector.
-func TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown(t *testing.T) {
+func (s *pageSuite) TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	up := func(at time.Time, i int, value float64) {
 		b := newBatch(at, time.Minute).on(fmt.Sprintf("gpu-node-%02d", i)).device("")
@@ -182,7 +186,7 @@ func TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown(t *testing.T) {
 	for i := range 22 {
 		up(at.Add(time.Duration(i-21)*time.Second), 0, 1)
 	}
-	p := open(t, base)
+	p := s.open(base)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	assert.Equal(t, "Nothing is heard of 1 of 2 exporters. http://10.0.0.1:9400/metrics on gpu-node-01 since "+timeOnPage(p, died)+
 		": see the collectors that scrape them.", text(p, "banner"))
@@ -193,7 +197,8 @@ func TestAnExporterWhoseCollectorDiedIsNotSaidToBeDown(t *testing.T) {
 	p.until(`!document.getElementById("banner").checkVisibility()`)
 }
 
-func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) {
+func (s *pageSuite) TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now().Add(-65 * time.Second)
 	consumeAt(t, e, at, fleet(at, time.Minute, 16, false))
@@ -202,7 +207,7 @@ func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) 
 		b.point = nil
 		consumeAt(t, e, at, b.put(signal.GPUExporterUp, value, fmt.Sprintf("http://10.0.0.%d:9400/metrics", i)).md)
 	}
-	p := open(t, base)
+	p := s.open(base)
 	p.until(rowCount + " > 0")
 	p.until(tile("lost") + ` === "8"`)
 	assert.Equal(t, "Live", text(p, "connection"))
@@ -213,11 +218,12 @@ func TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed(t *testing.T) 
 	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "until")
 }
 
-func TestAGaugeWithoutWindowsIsLostToo(t *testing.T) {
+func (s *pageSuite) TestAGaugeWithoutWindowsIsLostToo() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now().Add(-6 * time.Minute)
 	consumeAt(t, e, at, newBatch(at, time.Minute).on("node-1").device("GPU-a").put(signal.HwPower, 300).md)
-	p := open(t, base)
+	p := s.open(base)
 	p.until(rowCount + " > 0")
 	assert.Equal(t, "1", eval[string](p, tile("lost")))
 	assert.NotContains(t, eval[string](p, cell(0, "power")+".innerText"), "300")
@@ -226,8 +232,8 @@ func TestAGaugeWithoutWindowsIsLostToo(t *testing.T) {
 // hundredfold makes time on the page pass a hundred times as fast.
 const hundredfold = `{ const passed = performance.now.bind(performance), from = passed(); performance.now = () => from + 100 * (passed() - from); }`
 
-func TestAConnectionThatSaysNothingIsLost(t *testing.T) {
-	_, p := openFleet(t, 1, false)
+func (s *pageSuite) TestAConnectionThatSaysNothingIsLost() {
+	_, p := s.openFleet(1, false)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	// The browser believes in the connection, and time passes a hundred times as fast: a patch that
 	// is on its way just now changes nothing.
@@ -235,13 +241,14 @@ func TestAConnectionThatSaysNothingIsLost(t *testing.T) {
 	p.until(`document.getElementById("connection").textContent.startsWith("Connection lost")`)
 }
 
-func TestThrottlingIsExactOrMarkedAsSampled(t *testing.T) {
+func (s *pageSuite) TestThrottlingIsExactOrMarkedAsSampled() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute).on("node-1")
 	b.device("GPU-exact", signal.HardwareName, "nvidia0").put(signal.ThrottleViolationRatio, 0.69, "power").put(signal.ThrottleReasonRatio, 1, "sw_power_cap")
 	b.device("GPU-sampled", signal.HardwareName, "nvidia1").put(signal.ThrottleReasonRatio, 1, "sw_thermal")
 	consume(t, e, b.md)
-	p := open(t, base)
+	p := s.open(base)
 	p.until(rowCount + " > 0")
 	p.input("sort", "node")
 	words := func(row int) string {
@@ -252,8 +259,9 @@ func TestThrottlingIsExactOrMarkedAsSampled(t *testing.T) {
 	assert.Contains(t, eval[string](p, cell(1, "throttle")+".title"), "no exact counter")
 }
 
-func TestTheDetailsHaveNoRowForWhatCannotExist(t *testing.T) {
-	_, p := openFleet(t, 8, true)
+func (s *pageSuite) TestTheDetailsHaveNoRowForWhatCannotExist() {
+	t := s.T()
+	_, p := s.openFleet(8, true)
 	p.input("sort", "node")
 	names := func(row int) []string {
 		p.click(fmt.Sprintf(`[aria-rowindex="%d"] td`, row+2))
@@ -284,7 +292,8 @@ func TestTheDetailsHaveNoRowForWhatCannotExist(t *testing.T) {
 	assert.NotContains(t, names(5), "Utilization, mean", "and a board what is measured for its instances on theirs")
 }
 
-func TestTilesCountBoardsAboveAThresholdAndNameInstances(t *testing.T) {
+func (s *pageSuite) TestTilesCountBoardsAboveAThresholdAndNameInstances() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute).on("node-1")
 	for i, ratio := range []float64{0, 0.05, 0.1, 0.8} {
@@ -295,7 +304,7 @@ func TestTilesCountBoardsAboveAThresholdAndNameInstances(t *testing.T) {
 		b.device(fmt.Sprintf("GPU-4/gi%d", gi), signal.HardwareParent, "GPU-4", signal.MIGProfile, "1g.10gb").put(signal.MemoryPressureRatio, ratio)
 	}
 	consume(t, e, b.md)
-	p := open(t, base)
+	p := s.open(base)
 	p.until(rowCount + " > 0")
 	words := func(id string) string {
 		return strings.Join(strings.Fields(text(p, "tile-"+id)), " ")
@@ -324,7 +333,8 @@ func TestTilesCountBoardsAboveAThresholdAndNameInstances(t *testing.T) {
 	assert.Len(t, shown(), 8)
 }
 
-func TestXIDCodesAreShownWithWhatTheyMeanAndWhatToDo(t *testing.T) {
+func (s *pageSuite) TestXIDCodesAreShownWithWhatTheyMeanAndWhatToDo() {
+	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
 	b := newBatch(at, time.Minute).on("node-1")
@@ -339,7 +349,7 @@ func TestXIDCodesAreShownWithWhatTheyMeanAndWhatToDo(t *testing.T) {
 	b.device("GPU-3", signal.HardwareName, "nvidia3").put(signal.XIDErrors, 2)
 	xid("48", 1)
 	consume(t, e, b.md)
-	p := open(t, base)
+	p := s.open(base)
 	p.until(rowCount + " > 0")
 	p.input("sort", "node")
 	meanings := map[int]live.XIDText{}
@@ -363,7 +373,8 @@ func TestXIDCodesAreShownWithWhatTheyMeanAndWhatToDo(t *testing.T) {
 	assert.True(t, strings.HasPrefix(rows[1], "31 "+meanings[31].Meaning+" "+meanings[31].Advice+" x2 x2"), rows[1])
 }
 
-func TestALimitIsSaidOnceInTheLogAndOnThePage(t *testing.T) {
+func (s *pageSuite) TestALimitIsSaidOnceInTheLogAndOnThePage() {
+	t := s.T()
 	core, logs := observer.New(zap.WarnLevel)
 	set := nop()
 	set.Logger = zap.New(core)
@@ -375,7 +386,7 @@ func TestALimitIsSaidOnceInTheLogAndOnThePage(t *testing.T) {
 	entry := logs.All()[0]
 	assert.Contains(t, entry.Message, "A limit is reached")
 	assert.Equal(t, map[string]any{"setting": "max_devices", "limit": int64(8), "of": "boards and MIG instances"}, entry.ContextMap())
-	p := open(t, base)
+	p := s.open(base)
 	p.until(`document.getElementById("banner").checkVisibility()`)
 	assert.Equal(t, "Not everything is shown: max_devices of gpu_view is reached. Of boards and MIG instances, 8 are kept; others are refused. Raise it, or find what makes so many.", text(p, "banner"))
 
