@@ -5,6 +5,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -12,15 +13,17 @@ import (
 func read(in *store.Batch, md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
 		place := placeOf(rm.Resource().Attributes())
+		var of device // where points do not say it
+		of.take(rm.Resource().Attributes())
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
-				readMetric(in, &place, m)
+				readMetric(in, &place, &of, m)
 			}
 		}
 	}
 }
 
-func readMetric(in *store.Batch, place *store.Place, m pmetric.Metric) {
+func readMetric(in *store.Batch, place *store.Place, of *device, m pmetric.Metric) {
 	var points pmetric.NumberDataPointSlice
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -58,20 +61,15 @@ func readMetric(in *store.Batch, place *store.Place, m pmetric.Metric) {
 		default:
 			p.Value = dp.DoubleValue()
 		}
-		var d store.Description
-		var hold store.Hold
-		id := deviceOf(dp.Attributes(), &p, &d, &hold)
-		in.Add(place, id, &d, &hold, &p)
+		p.Attribute, p.Reason = pdatagpu.Text(dp.Attributes(), kept.Attribute), pdatagpu.Text(dp.Attributes(), signal.Reason)
+		d := *of
+		d.take(dp.Attributes())
+		in.Add(place, d.id, &d.about, &d.hold, &p)
 	}
 }
 
 func placeOf(attributes pcommon.Map) store.Place {
-	text := func(key string) string {
-		if v, ok := attributes.Get(key); ok {
-			return v.AsString()
-		}
-		return ""
-	}
+	text := func(key string) string { return pdatagpu.Text(attributes, key) }
 	place := store.Place{
 		Cluster: text(signal.K8sClusterName), Node: text(signal.K8sNodeName), Namespace: text(signal.K8sNamespaceName),
 		Pod: text(signal.K8sPodName), PodUID: text(signal.K8sPodUID), Container: text(signal.K8sContainerName),
@@ -82,38 +80,37 @@ func placeOf(attributes pcommon.Map) store.Place {
 	return place
 }
 
-// deviceOf returns a point's hw.id, and fills in the point's own attribute, and
-// what the point says of the device and of a hold on it.
-func deviceOf(attributes pcommon.Map, p *store.Point, d *store.Description, hold *store.Hold) (id string) {
+// device is what attributes say of a device and of a hold on it.
+type device struct {
+	id    string
+	about store.Description
+	hold  store.Hold
+}
+
+// take takes over what attributes say.
+func (d *device) take(attributes pcommon.Map) {
 	for key, v := range attributes.All() {
-		if key == p.Metric.Attribute {
-			p.Attribute = v.AsString()
-			continue
-		}
 		switch key {
-		case signal.Reason:
-			p.Reason = v.AsString()
 		case signal.HardwareID:
-			id = v.AsString()
+			d.id = v.AsString()
 		case signal.HardwareParent:
-			d.Parent = v.AsString()
+			d.about.Parent = v.AsString()
 		case signal.HardwareName:
-			d.Name = v.AsString()
+			d.about.Name = v.AsString()
 		case signal.HardwareModel:
-			d.Model = v.AsString()
+			d.about.Model = v.AsString()
 		case signal.HardwareVendor:
-			d.Vendor = v.AsString()
+			d.about.Vendor = v.AsString()
 		case signal.MIGProfile:
-			d.MIGProfile = v.AsString()
+			d.about.MIGProfile = v.AsString()
 		case signal.MIGUUID:
-			d.MIGUUID = v.AsString()
+			d.about.MIGUUID = v.AsString()
 		case signal.SharingStrategy:
-			hold.Sharing = v.AsString()
+			d.hold.Sharing = v.AsString()
 		case signal.ResourceClaimName:
-			hold.Claim = v.AsString()
+			d.hold.Claim = v.AsString()
 		case signal.DeviceClassName:
-			hold.Class = v.AsString()
+			d.hold.Class = v.AsString()
 		}
 	}
-	return id
 }

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 )
@@ -61,10 +62,12 @@ func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
 		}
 		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
 
-		c := newCollection(90 * time.Second)
+		c, other := newCollection(90*time.Second), newCollection(90*time.Second)
 		for _, out := range sink.AllMetrics() {
 			c.take(out, time.Now())
+			other.take(pdatatest.DevicesOnResources(out), time.Now())
 		}
+		assert.Equal(t, c.devices, other.devices, "devices may be on Resources")
 		s := only(t, c, time.Now())
 		require.NotNil(t, s)
 		assert.Equal(t, decide.Valid, s.Attribution)

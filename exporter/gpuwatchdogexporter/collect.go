@@ -17,13 +17,14 @@ import (
 // wholeOf names what a budget is a share of: the budget processor splits evenly what
 // names no device, and what several pods were given by one claim. Budgets of other
 // exporters may name no device either.
-func wholeOf(device decide.Device, of gpudata.Holder, budget pcommon.Map) string {
+func wholeOf(device decide.Device, at place, budget pcommon.Map) string {
 	switch pdatagpu.Text(budget, signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
-		return "pod " + of.UID
+		return "pod " + at.holder.UID
 	case "dra":
 		return strings.Join([]string{
-			"claim", of.Namespace, pdatagpu.Text(budget, signal.ResourceClaimName), pdatagpu.Text(budget, signal.DRAShareID), device.Node, device.ID,
+			"claim", at.holder.Namespace, pdatagpu.DeviceText(budget, at.resource, signal.ResourceClaimName),
+			pdatagpu.DeviceText(budget, at.resource, signal.DRAShareID), device.Node, device.ID,
 		}, " ")
 	}
 	return ""
@@ -92,17 +93,18 @@ var lookedAt = map[string]bool{
 
 // place is what a Resource says: the node, and for container series the container.
 type place struct {
-	node   string
-	holder gpudata.Holder
+	node     string
+	holder   gpudata.Holder
+	resource pcommon.Map
 }
 
 func readPlace(attributes pcommon.Map) place {
-	return place{pdatagpu.PlaceOf(attributes).Node, pdatagpu.HolderOf(attributes)}
+	return place{pdatagpu.PlaceOf(attributes).Node, pdatagpu.HolderOf(attributes), attributes}
 }
 
 // point takes a point of a metric that is looked at.
 func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, now time.Time) outcome {
-	key := decide.Device{Node: at.node, ID: pdatagpu.Text(dp.Attributes(), signal.HardwareID)}
+	key := decide.Device{Node: at.node, ID: pdatagpu.DeviceText(dp.Attributes(), at.resource, signal.HardwareID)}
 	if key.Node == "" || key.ID == "" {
 		return ignored
 	}
@@ -129,7 +131,7 @@ func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, no
 		c.devices[key] = d
 	}
 	if !at.holder.IsZero() {
-		return d.takeHolder(key, at.holder, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
+		return d.takeHolder(key, at, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
 	}
 	return d.take(name, dp, sampled)
 }
@@ -207,8 +209,9 @@ func attribution(state string) decide.Attribution {
 }
 
 func (d *device) takeHolder(
-	on decide.Device, key gpudata.Holder, name string, dp pmetric.NumberDataPoint, r decide.Reading,
+	on decide.Device, at place, name string, dp pmetric.NumberDataPoint, r decide.Reading,
 ) outcome {
+	key := at.holder
 	h := d.holders[key]
 	if h == nil {
 		if len(d.holders) >= maxHolders {
@@ -220,7 +223,7 @@ func (d *device) takeHolder(
 	reading := &h.usage
 	if name == signal.K8sContainerGPUMemoryBudget.Name {
 		reading = &h.budget
-		h.whole = wholeOf(on, key, dp.Attributes())
+		h.whole = wholeOf(on, at, dp.Attributes())
 	}
 	if r.At.Before(reading.At) {
 		return old

@@ -15,6 +15,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
+// Where a device's attributes are.
+const (
+	onPoints    = "point"
+	onResources = "resource"
+)
+
 // Ways of treating metrics that windows are not made of.
 const (
 	passthroughLast = "last"
@@ -60,6 +66,8 @@ type Config struct {
 	MarkEnd bool `mapstructure:"mark_end"`
 	// StartTimestamp gives windows' points their start as StartTimestamp.
 	StartTimestamp bool `mapstructure:"start_timestamp"`
+	// DeviceAttributes says where the attributes of a device are: point or resource.
+	DeviceAttributes string `mapstructure:"device_attributes"`
 	// Passthrough is what becomes of other metrics: last, all or none.
 	Passthrough string `mapstructure:"passthrough"`
 	// Storage is the storage extension that state survives a restart in.
@@ -95,6 +103,7 @@ func createDefaultConfig() component.Config {
 		IdleTimeout:             10 * time.Minute,
 		MarkEnd:                 true,
 		StartTimestamp:          true,
+		DeviceAttributes:        onPoints,
 		Passthrough:             passthroughLast,
 		MaxBatchPoints:          8192,
 		Identity:                defaultIdentity(),
@@ -117,6 +126,8 @@ func (c *Config) Validate() error {
 		"memory_pressure_threshold is %v: must be above 0 and at most 1", c.MemoryPressureThreshold)
 	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxSeriesLimit)
 	p.Check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms; write the unit, as in 90s", c.IdleTimeout)
+	p.Check(c.DeviceAttributes == onPoints || c.DeviceAttributes == onResources,
+		"device_attributes is %q: must be one of point, resource", c.DeviceAttributes)
 	p.Check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,
 		"passthrough is %q: must be one of last, all, none", c.Passthrough)
 	p.Check(c.MaxBatchPoints >= 1, "max_batch_points is %d: must be at least 1", c.MaxBatchPoints)
@@ -233,6 +244,7 @@ func (c *Config) settings() window.Settings {
 		Window: c.Window, Grace: c.Grace, MaxGap: c.MaxGap,
 		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd,
 		KeepLast: c.Passthrough == passthroughLast,
+		ByDevice: c.DeviceAttributes == onResources,
 		Identity: c.Identity, Annotations: annotations, Rules: c.rules(),
 		Coverage: about(signal.WindowCoverage), Samples: about(signal.WindowSamples),
 		Disabled: slices.DeleteFunc(c.metricNames(), func(name string) bool { return c.Metrics.Enabled(name, true) }),

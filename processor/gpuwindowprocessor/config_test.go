@@ -44,6 +44,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 100000000"},
 		{"no patience", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least 100ms"},
 		{"an unknown passthrough", func(c *Config) { c.Passthrough = "some" }, `passthrough is "some": must be one of last, all, none`},
+		{"an unknown layout", func(c *Config) { c.DeviceAttributes = "points" }, `device_attributes is "points": must be one of point, resource`},
 		{"empty batches", func(c *Config) { c.MaxBatchPoints = 0 }, "max_batch_points is 0: must be at least 1"},
 		{"an unknown metric", func(c *Config) { c.Metrics = base.Metrics{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
 		{"no device", func(c *Config) { c.Identity.Device = "" }, `identity::device is "": must be an attribute key`},

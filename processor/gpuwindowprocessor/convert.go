@@ -2,6 +2,7 @@ package gpuwindowprocessor
 
 import (
 	"math"
+	"slices"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -58,14 +59,16 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 // reader hands pdata to the engine. Its slices are used again for every point;
 // the engine's lock, which Begin takes, guards them.
 type reader struct {
-	resource, scope, metadata, point []window.Attr
-	last                             *window.Series // of the point that was read last
+	identity *window.Identity
+	// device are the attributes of a device that a Resource has instead of its points.
+	resource, device, scope, metadata, point []window.Attr
+	last                                     *window.Series // of the point that was read last
 }
 
 // read hands every metric that is not untouched to the engine.
 func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
-		r.resource = appendAttrs(r.resource[:0], rm.Resource().Attributes())
+		r.readResource(rm.Resource().Attributes())
 		in.SetResource(r.resource, rm.SchemaUrl())
 		for _, sm := range rm.ScopeMetrics().All() {
 			r.scope = appendAttrs(r.scope[:0], sm.Scope().Attributes())
@@ -77,6 +80,32 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 					r.readMetric(in, m)
 				}
 			}
+		}
+	}
+}
+
+// readResource parts the attributes of a Resource from those of a device that it is about.
+func (r *reader) readResource(attrs pcommon.Map) {
+	r.resource, r.device = appendAttrs(r.resource[:0], attrs), r.device[:0]
+	if _, ok := attrs.Get(r.identity.Device); !ok {
+		return
+	}
+	r.resource = slices.DeleteFunc(r.resource, func(a window.Attr) bool {
+		ofDevice := a.Key == r.identity.Device || window.Matches(r.identity.Descriptive, a.Key)
+		if ofDevice {
+			r.device = append(r.device, a)
+		}
+		return ofDevice
+	})
+}
+
+// readPoint reads the attributes of a point, and those of its device that its Resource has
+// instead.
+func (r *reader) readPoint(attrs pcommon.Map) {
+	r.point = appendAttrs(r.point[:0], attrs)
+	for _, a := range r.device {
+		if _, ok := attrs.Get(a.Key); !ok {
+			r.point = append(r.point, a)
 		}
 	}
 }
@@ -98,7 +127,7 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 		Name: m.Name(), Unit: m.Unit(), Description: m.Description(), Kind: kind, Metadata: r.metadata,
 	})
 	for _, dp := range points.All() {
-		r.point = appendAttrs(r.point[:0], dp.Attributes())
+		r.readPoint(dp.Attributes())
 		p := window.Point{Attrs: r.point, Time: nanos(dp.Timestamp()), Start: nanos(dp.StartTimestamp()), Value: window.Double(math.NaN())}
 		switch {
 		case dp.Flags().NoRecordedValue():
@@ -181,10 +210,12 @@ type writer struct {
 	version string
 	// starts says whether windows' points have a StartTimestamp.
 	starts bool
+	// onResources puts a device's attributes on a Resource of its own.
+	onResources bool
 }
 
-// write returns the rows as one batch: a ResourceMetrics for each Resource, in
-// it a Metric for each name.
+// write returns the rows as one batch: a ResourceMetrics for each Resource, or for each
+// Resource and device, in it a Metric for each name.
 func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	var (
@@ -196,12 +227,15 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	devices := deviceAttrs{}
 	for i := range rows {
 		row := &rows[i]
-		newResource := i == 0 || row.Resource != last.Resource
+		newResource := i == 0 || row.Resource != last.Resource || w.onResources && !sameDevice(row.Device, last.Device)
 		newScope := newResource || row.Scope != last.Scope
 		if newResource {
 			rm = md.ResourceMetrics().AppendEmpty()
 			rm.SetSchemaUrl(row.Resource.SchemaURL)
 			putAttrs(rm.Resource().Attributes(), row.Resource.Attrs)
+			if w.onResources {
+				putAttrs(rm.Resource().Attributes(), row.Device)
+			}
 		}
 		if newScope {
 			sm = rm.ScopeMetrics().AppendEmpty()
@@ -214,6 +248,11 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 		last = *row
 	}
 	return md
+}
+
+// sameDevice reports whether two rows say the same of their device. Mostly they share it.
+func sameDevice(a, b []window.Attr) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // deviceAttrs are the devices of one batch as pdata has them: copying them to each point
@@ -262,8 +301,12 @@ func writeMetric(m pmetric.Metric, info *window.Metric) pmetric.NumberDataPointS
 
 func (w *writer) writePoint(dp pmetric.NumberDataPoint, row *window.Row, devices deviceAttrs) {
 	attrs := dp.Attributes()
-	attrs.EnsureCapacity(len(row.Own) + len(row.Device) + len(row.Extra))
-	devices.of(row).CopyTo(attrs)
+	if w.onResources {
+		attrs.EnsureCapacity(len(row.Own) + len(row.Extra))
+	} else {
+		attrs.EnsureCapacity(len(row.Own) + len(row.Device) + len(row.Extra))
+		devices.of(row).CopyTo(attrs)
+	}
 	putAttrs(attrs, row.Own)
 	putAttrs(attrs, row.Extra)
 	dp.SetTimestamp(pcommon.Timestamp(row.Time))

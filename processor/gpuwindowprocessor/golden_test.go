@@ -35,17 +35,9 @@ func TestGolden(t *testing.T) {
 	require.NotEmpty(t, dirs)
 	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			cfg := createDefaultConfig().(*Config)
-			if _, err := os.Stat(filepath.Join(dir, "config.yaml")); err == nil {
-				conf, err := confmaptest.LoadConf(filepath.Join(dir, "config.yaml"))
-				require.NoError(t, err)
-				require.NoError(t, conf.Unmarshal(cfg))
-			}
-			require.NoError(t, confmap.Validate(cfg))
-			input, err := golden.ReadMetrics(filepath.Join(dir, "input.yaml"))
-			require.NoError(t, err)
+			cfg, input := goldenCase(t, dir)
 			got := pmetric.NewMetrics()
-			synctest.Test(t, func(t *testing.T) { got = runGolden(t, cfg, input) })
+			synctest.Test(t, func(t *testing.T) { got = runGolden(t, cfg, input, asItIs) })
 			if *update {
 				// As it came: in this order, with these timestamps.
 				text, err := golden.MarshalMetricsYAML(got)
@@ -59,7 +51,24 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func runGolden(t *testing.T, cfg *Config, input pmetric.Metrics) pmetric.Metrics {
+// goldenCase reads a golden directory.
+func goldenCase(t *testing.T, dir string) (*Config, pmetric.Metrics) {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	if _, err := os.Stat(filepath.Join(dir, "config.yaml")); err == nil {
+		conf, err := confmaptest.LoadConf(filepath.Join(dir, "config.yaml"))
+		require.NoError(t, err)
+		require.NoError(t, conf.Unmarshal(cfg))
+	}
+	require.NoError(t, confmap.Validate(cfg))
+	input, err := golden.ReadMetrics(filepath.Join(dir, "input.yaml"))
+	require.NoError(t, err)
+	return cfg, input
+}
+
+func asItIs(md pmetric.Metrics) pmetric.Metrics { return md }
+
+func runGolden(t *testing.T, cfg *Config, input pmetric.Metrics, layout func(pmetric.Metrics) pmetric.Metrics) pmetric.Metrics {
 	t.Helper()
 	sink := new(consumertest.MetricsSink)
 	p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, sink)
@@ -68,6 +77,7 @@ func runGolden(t *testing.T, cfg *Config, input pmetric.Metrics) pmetric.Metrics
 	for _, rm := range input.ResourceMetrics().All() {
 		md := pmetric.NewMetrics()
 		rm.CopyTo(md.ResourceMetrics().AppendEmpty())
+		md = layout(md)
 		md.MarkReadOnly()
 		time.Sleep(time.Until(newest(md)))
 		require.NoError(t, p.ConsumeMetrics(t.Context(), md))

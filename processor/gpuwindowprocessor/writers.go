@@ -1,6 +1,7 @@
 package gpuwindowprocessor
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -55,6 +56,7 @@ func (w *writers) batch(md pmetric.Metrics, now time.Time) {
 		if _, held := place.Get(signal.K8sPodName); held {
 			continue
 		}
+		device := pdatagpu.Text(place, signal.HardwareID) // where points do not say it
 		cluster, node := pdatagpu.Text(place, signal.K8sClusterName), pdatagpu.Text(place, signal.K8sNodeName)
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
@@ -63,7 +65,7 @@ func (w *writers) batch(md pmetric.Metrics, now time.Time) {
 					continue
 				}
 				for _, dp := range m.Sum().DataPoints().All() {
-					id := counterID{cluster, node, pdatagpu.Text(dp.Attributes(), signal.HardwareID), energy, pdatagpu.Text(dp.Attributes(), signal.ErrorType)}
+					id := counterID{cluster, node, cmp.Or(pdatagpu.Text(dp.Attributes(), signal.HardwareID), device), energy, pdatagpu.Text(dp.Attributes(), signal.ErrorType)}
 					if w.returns(id, dp) && w.twice.Returns(now) {
 						w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
 							"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",

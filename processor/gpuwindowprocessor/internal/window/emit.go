@@ -39,8 +39,8 @@ func (d *device) row(m *metric, seq uint64, own []Attr) Row {
 }
 
 // sortRows puts rows in the order in which they leave: by Resource, then by metric, of
-// which those that windows make come first, then by device.
-func sortRows(rows []Row) {
+// which those that windows make come first, then by device; or by device before the metric.
+func (e *Engine) sortRows(rows []Row) {
 	scope := func(r *Row) uint64 {
 		if r.metric.scope == nil {
 			return 0
@@ -48,9 +48,14 @@ func sortRows(rows []Row) {
 		return r.metric.scope.seq
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
+		byDevice := cmp.Compare(a.device.seq, b.device.seq)
+		first := 0
+		if e.set.ByDevice {
+			first = byDevice
+		}
 		return cmp.Or(
-			cmp.Compare(a.device.place.seq, b.device.place.seq), cmp.Compare(scope(&a), scope(&b)),
-			cmp.Compare(a.metric.seq, b.metric.seq), cmp.Compare(a.device.seq, b.device.seq), cmp.Compare(a.seq, b.seq),
+			cmp.Compare(a.device.place.seq, b.device.place.seq), first, cmp.Compare(scope(&a), scope(&b)),
+			cmp.Compare(a.metric.seq, b.metric.seq), byDevice, cmp.Compare(a.seq, b.seq),
 		)
 	})
 }
@@ -126,7 +131,7 @@ func (em *Emission) place(rows []Row, p *place) []Row {
 			rows[begin+i].Resource = pw.Info
 		}
 	}
-	sortRows(rows[begin:])
+	em.e.sortRows(rows[begin:])
 	return rows
 }
 

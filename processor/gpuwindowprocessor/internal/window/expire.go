@@ -49,7 +49,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 			delete(e.places, p.Key)
 		}
 	}
-	sortRows(rows[begin:])
+	e.sortRows(rows[begin:])
 	if e.cursor < len(e.order) {
 		return rows, true
 	}

@@ -81,6 +81,8 @@ type Settings struct {
 	Rules       []Rule
 	// Coverage and Samples describe the two metrics about the window itself.
 	Coverage, Samples Metric
+	// ByDevice makes the rows of a Resource leave device by device instead of metric by metric.
+	ByDevice bool
 	// Disabled are metrics that are not emitted. Their rules still consume the source.
 	Disabled []string
 }

@@ -1,0 +1,65 @@
+package gpuwindowprocessor
+
+import (
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/pkg/golden"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Each golden directory again: its output with the attributes of devices on Resources, and its
+// input.
+func TestAttributesOfADeviceMayBeOnItsResource(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, dirs)
+	moved := 0
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			want, err := golden.ReadMetrics(filepath.Join(dir, "output.yaml"))
+			require.NoError(t, err)
+			cfg, input := goldenCase(t, dir)
+			synctest.Test(t, func(t *testing.T) {
+				got := runGolden(t, cfg, input, pdatatest.DevicesOnResources)
+				if cfg.Passthrough != passthroughAll { // which leaves samples as they are
+					assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(got), "read from Resources")
+				}
+			})
+			cfg.DeviceAttributes = onResources
+			synctest.Test(t, func(t *testing.T) {
+				got := runGolden(t, cfg, input, asItIs)
+				assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(pdatatest.DevicesOnPoints(got)), "written on Resources")
+				for p := range points.All(got) {
+					if _, on := p.Resource.Attributes().Get(signal.HardwareID); on {
+						moved++
+						_, twice := p.Attributes().Get(signal.HardwareID)
+						assert.False(t, twice)
+					}
+				}
+			})
+		})
+	}
+	assert.Positive(t, moved)
+}
+
+func TestADeviceHasOneResourceInABatch(t *testing.T) {
+	cfg, input := goldenCase(t, filepath.Join("testdata", "golden", "a_window_of_device_and_container_series"))
+	cfg.DeviceAttributes = onResources
+	synctest.Test(t, func(t *testing.T) {
+		seen := map[string]bool{}
+		for _, rm := range runGolden(t, cfg, input, asItIs).ResourceMetrics().All() {
+			text := points.Text(rm.Resource().Attributes())
+			assert.False(t, seen[text], text)
+			seen[text] = true
+		}
+		assert.Greater(t, len(seen), 1)
+	})
+}
+
