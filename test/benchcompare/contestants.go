@@ -36,6 +36,8 @@ type setting struct {
 	exporters, backend, own string
 	nodes, devices          int
 	interval, window        time.Duration
+	// deviceAttributes is the agent's gpu_window::device_attributes.
+	deviceAttributes string
 }
 
 // The columns, ours first.
@@ -64,8 +66,8 @@ receivers:
     endpoints:
 %[2]sprocessors:
   gpu_synthesizer:
-  gpu_window: {window: %[3]s, grace: %[4]s, max_series: %[5]d}
-`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices)), `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`)
+  gpu_window: {window: %[3]s, grace: %[4]s, max_series: %[5]d, device_attributes: %[6]q}
+`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices), s.deviceAttributes), `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scraped.

@@ -61,7 +61,7 @@ func (c *counter) take(body io.Reader) int64 {
 		if p.Metric.Name() == metric {
 			// By hw.id, or by DCGM's labels.
 			attrs := p.Attributes()
-			c.devices[label(attrs, "hw.id")+label(attrs, "UUID")+"/"+label(attrs, "GPU_I_ID")] = true
+			c.devices[label(attrs, "hw.id")+label(p.Resource.Attributes(), "hw.id")+label(attrs, "UUID")+"/"+label(attrs, "GPU_I_ID")] = true
 		}
 	}
 	return int64(len(compressed))

@@ -53,6 +53,7 @@ func main() {
 	flag.StringVar(&h.collector, "collector", "bin/otelcol-gpu", "the built collector")
 	flag.StringVar(&h.prometheus, "prometheus", "", "a built Prometheus")
 	flag.IntVar(&h.windows, "windows", 6, "windows to measure, after three that warm up")
+	flag.StringVar(&h.deviceAttributes, "device-attributes", "point", "the agent's gpu_window::device_attributes: point or resource")
 	chosen := flag.String("scales", strings.Join(names, ","), "fleets to measure at")
 	speed := flag.Float64("speed", 0, "factor by which times are shortened, 1 for production's; 0: as each scale has it")
 	flag.Parse()

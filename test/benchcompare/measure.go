@@ -47,6 +47,8 @@ type harness struct {
 	collector, prometheus string
 	// windows is the number of windows that are measured, after three that warm up.
 	windows int
+	// deviceAttributes is the agent's gpu_window::device_attributes.
+	deviceAttributes string
 }
 
 // measure runs one contestant at one scale.
@@ -78,7 +80,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	interval, window := s.shortened()
 	command, ready, err := c.prepare(dir, setting{
 		collector: h.collector, prometheus: h.prometheus, exporters: exporters.address, backend: "http://" + backend.address, own: own,
-		nodes: s.nodes, devices: s.devices(), interval: interval, window: window,
+		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, deviceAttributes: h.deviceAttributes,
 	})
 	if err != nil {
 		return figures{}, err
