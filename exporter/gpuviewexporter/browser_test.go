@@ -51,8 +51,11 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
+// newTab opens a tab that shares nothing with others.
+type newTab func() (context.Context, context.CancelFunc)
+
 // startBrowser starts a browser that ends with the test.
-func startBrowser(t testing.TB) context.Context {
+func startBrowser(t testing.TB) newTab {
 	t.Helper()
 	// Root cannot have Chromium's sandbox, and there is no GPU to draw with.
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
@@ -63,13 +66,13 @@ func startBrowser(t testing.TB) context.Context {
 	ctx, stop = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
 	t.Cleanup(stop)
 	require.NoError(t, chromedp.Run(ctx))
-	return ctx
+	return func() (context.Context, context.CancelFunc) { return chromedp.NewContext(ctx, chromedp.WithNewBrowserContext()) }
 }
 
-// open opens an address in a tab that shares nothing with others and ends with the test.
-func open(t testing.TB, browser context.Context, address string) *page { //nolint:revive // the context has the browser, not a deadline
+// open opens an address in a tab that ends with the test.
+func open(t testing.TB, tab newTab, address string) *page {
 	t.Helper()
-	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	ctx, stop := tab()
 	t.Cleanup(stop)
 	ctx, stop = context.WithTimeout(ctx, time.Minute)
 	t.Cleanup(stop)
@@ -82,14 +85,14 @@ func open(t testing.TB, browser context.Context, address string) *page { //nolin
 // pageSuite is the tests of the page, in one browser.
 type pageSuite struct {
 	suite.Suite
-	browser context.Context //nolint:containedctx // it has the browser
+	tab newTab
 }
 
 func TestThePageInABrowser(t *testing.T) {
-	suite.Run(t, &pageSuite{browser: startBrowser(t)})
+	suite.Run(t, &pageSuite{tab: startBrowser(t)})
 }
 
-func (s *pageSuite) open(address string) *page { return open(s.T(), s.browser, address) }
+func (s *pageSuite) open(address string) *page { return open(s.T(), s.tab, address) }
 
 func (p *page) hear(event any) {
 	p.mu.Lock()

@@ -20,7 +20,14 @@ type chunk struct {
 	tooLong, skipping bool
 }
 
-var chunks = sync.Pool{New: func() any { return &chunk{buf: make([]byte, 0, chunkSize)} }}
+var chunks sync.Pool
+
+func newChunk() *chunk {
+	if c, ok := chunks.Get().(*chunk); ok {
+		return c
+	}
+	return &chunk{buf: make([]byte, 0, chunkSize)}
+}
 
 // release gives the memory back, unless a long line has made it large.
 func (c *chunk) release() {

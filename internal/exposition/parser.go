@@ -185,7 +185,7 @@ func (p *Parser) Parse(body []byte) *Scrape {
 // error of r other than io.EOF is returned, and nothing of the body then.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
-	c := chunks.Get().(*chunk)
+	c := newChunk()
 	defer c.release()
 	for last := &p.first; !p.scrape.TooLarge; {
 		lines, err := c.fill(r)

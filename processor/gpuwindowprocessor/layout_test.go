@@ -62,4 +62,3 @@ func TestADeviceHasOneResourceInABatch(t *testing.T) {
 		assert.Greater(t, len(seen), 1)
 	})
 }
-
