@@ -66,7 +66,9 @@ func startBrowser(t testing.TB) newTab {
 	ctx, stop = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
 	t.Cleanup(stop)
 	require.NoError(t, chromedp.Run(ctx))
-	return func() (context.Context, context.CancelFunc) { return chromedp.NewContext(ctx, chromedp.WithNewBrowserContext()) }
+	return func() (context.Context, context.CancelFunc) {
+		return chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
+	}
 }
 
 // open opens an address in a tab that ends with the test.
