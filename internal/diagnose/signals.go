@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
@@ -44,8 +45,14 @@ func (s *Signal) scope() catalogue.Scope {
 // which they are best read. They are shared and must not be changed.
 func Signals() []*Signal { return slices.Clone(signals) }
 
-var signals = func() (out []*Signal) {
-	for _, s := range dcgm.Exporter.AllSignals() {
+var signals = signalsOf(dcgm.Exporter)
+
+// signalsOf returns the signals of an exporter.
+func signalsOf(x *catalogue.Exporter) (out []*Signal) {
+	if known, ok := madeOf.Load(x); ok {
+		return known.([]*Signal) //nolint:errcheck // nothing else is in it
+	}
+	for _, s := range x.AllSignals() {
 		d := &Signal{Signal: s, Feeds: s.Feeds()}
 		if len(s.Sets) > 0 {
 			others := slices.Delete(slices.Clone(s.Sets), s.Usual, s.Usual+1)
@@ -53,8 +60,11 @@ var signals = func() (out []*Signal) {
 		}
 		out = append(out, d)
 	}
+	madeOf.Store(x, out)
 	return out
-}()
+}
+
+var madeOf sync.Map // exporters to their []*Signal
 
 // field returns the number of a field by its name.
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }

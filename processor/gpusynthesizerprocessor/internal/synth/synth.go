@@ -113,6 +113,7 @@ type observation struct {
 	field   *catalogue.Field
 	unit    catalogue.Unit
 	base    bool
+	alias   uint8
 	time    int64
 	exposed float64
 	source  *Source // nil when it is not known
@@ -161,7 +162,14 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 		s.stats.Dropped[row.drop]++
 		return
 	}
-	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, at, exposed, src})
+	field := spelling.Field
+	if spelling.Cut != nil {
+		if field = spelling.Cut[row.cut]; field == nil {
+			s.stats.Dropped[DropOtherEntity]++
+			return
+		}
+	}
+	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src})
 }
 
 // Drop counts a value that the caller recognised as no observation.
@@ -245,6 +253,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 		if a.followSource() {
 			s.dirty = true
 		}
+		a.foldParts(at)
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
 			board.mig = true
@@ -312,7 +321,7 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 		a.take(r, s.holds(o))
 	}
 	if a.holder < 0 {
-		a.fields[o.field.ID].bareRow = true
+		a.cell(o.field.ID).bareRow = true
 	}
 	v, reason := s.value(o, scales)
 	if s.diagnosis != nil {
@@ -326,6 +335,10 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 		a.addXID(o.field.Kind, r.xid, v)
 		return
 	}
+	if o.field.Parts != catalogue.Highest {
+		a.parts = append(a.parts, part{o.field, partKey{o.alias, r.part}, v, a.holder >= 0})
+		return
+	}
 	a.add(o.field, v, a.holder >= 0)
 	if a.holder >= 0 && o.field.Process != nil {
 		a.addUsage(o.field, a.holder, v)
@@ -334,6 +347,9 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 
 // value brings an exposed value into base units.
 func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropReason) {
+	if blank := o.row.device.of.BlankValue; blank != nil && blank(o.exposed) {
+		return 0, DropSentinel
+	}
 	v, verdict := o.unit.Value(o.exposed)
 	switch verdict {
 	case catalogue.Blank:
