@@ -46,6 +46,8 @@ type Exporter struct {
 	Rates []ID
 	// First is the ID of the first field; the others follow.
 	First ID
+	// Renumbers says that some fields are Renumbered.
+	Renumbers bool
 	// Board are the fields that measure a board.
 	Board []*Field
 
@@ -65,8 +67,11 @@ type Identity struct {
 	// Board is the hw.id of the board, Instance what InstanceID makes the hw.id of the
 	// board's instance of, if it is one's.
 	Board, Instance string
-	// Number is the number of the instance on its board.
+	// Number is the number of the instance on its board, or of the device in its Group.
 	Number int
+	// Group is a text that devices have in common that are numbered together, of exporters
+	// that number them in two ways.
+	Group string
 }
 
 // Refusal says why a row is about no device of the exporter.
@@ -145,6 +150,7 @@ func (x *Exporter) add(f *Field) {
 		x.Code = f.ID
 	}
 	x.fields = append(x.fields, f)
+	x.Renumbers = x.Renumbers || f.Renumbered
 	if f.Scope == Board {
 		x.Board = append(x.Board, f)
 	}

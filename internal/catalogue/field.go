@@ -86,6 +86,9 @@ type Field struct {
 	Cut []string
 	// Parts says how rows of parts of the device make the value.
 	Parts Parts
+	// Renumbered fields have rows whose labels number the devices in another way than those
+	// of the other fields, which is the device's own: both count upwards alike.
+	Renumbered bool
 	// Rescaled are names under which it is exposed in another unit.
 	Rescaled []Rescaled
 	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.

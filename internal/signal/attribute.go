@@ -137,6 +137,7 @@ const (
 	TypeGPU      = "gpu"
 	VendorNVIDIA = "NVIDIA"
 	VendorAMD    = "AMD"
+	VendorGoogle = "Google"
 
 	TaskGeneral = "general"
 	TaskEncoder = "encoder"
@@ -188,7 +189,7 @@ func PointAttributes() []Attribute {
 		{HardwareParent, "the board of a MIG instance", nil},
 		{HardwareName, "the operating system's device name", nil},
 		{HardwareModel, "the model as exposed", nil},
-		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA, VendorAMD}},
+		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA, VendorAMD, VendorGoogle}},
 		{HardwareType, "the kind of hardware", []string{TypeGPU}},
 		{HardwareSerialNumber, "the board's serial number, where exposed", nil},
 		{HardwareDriverVersion, "the driver's version, where exposed", nil},

@@ -1,6 +1,7 @@
 package gpusynthesizerprocessor
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,10 +41,11 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		"amd_mi300x_pr316_cpx.prom":            {}, // pcie_tx, of which nothing is made
 		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=ecc_uncorrectable", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
+		"tpu_v5p_axlearn_busy.prom":            tpus(),
 	}
 	for _, file := range expositiontest.Recordings(t) {
 		name := filepath.Base(file)
-		if !strings.HasPrefix(name, "amd_") {
+		if !strings.HasPrefix(name, "amd_") && !strings.HasPrefix(name, "tpu_") {
 			continue
 		}
 		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
@@ -64,4 +66,19 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tpus are four chips that one pod holds: the rows without pod labels are theirs.
+func tpus() (want [][]string) {
+	for i, bandwidth := range []string{"0.304405448f", "0.304489772f", "0.304399726f", "0.304609051f"} {
+		chip := fmt.Sprintf("hw.id=2605441806135329501-%d,", i)
+		want = append(want,
+			[]string{" hw.gpu.utilization ", chip, "= 1f"}, []string{" gpu.dram.active ", chip, "= " + bandwidth},
+			[]string{" hw.gpu.memory.usage ", chip, "= 65000000000 By"}, []string{" hw.gpu.memory.limit ", chip, "= 102803439616 By"},
+			[]string{" hw.gpu.memory.utilization ", chip, "= 0.632274564f"},
+			[]string{" gpu.pipe.active ", chip, "gpu.pipe=tensor", fmt.Sprintf("= 0.0%df", i+1)},
+			[]string{" gpu.device.holder ", chip, "k8s.namespace.name=default", "k8s.pod.name=dummy-job-0-252-7jwkw", "k8s.container.name=dummy"},
+		)
+	}
+	return want
 }

@@ -186,7 +186,11 @@ type Row struct {
 	// when gpu.signal.available is made.
 	Clues diagnose.Clues
 
+	of *catalogue.Exporter
+	is catalogue.Identity
+
 	device  *Device
+	other   *Row // the same labels about another device, in the exporter's other numbering
 	place   Place
 	name    string
 	model   string
@@ -231,6 +235,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		return &Row{foreign: true}
 	}
 	r := &Row{
+		of:    of,
 		place: place,
 		name:  labels.Get(catalogue.RoleDevice),
 		model: cmp.Or(labels.Get(catalogue.RoleModel), labels.Get(catalogue.RoleSeries)),
@@ -270,9 +275,12 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	} else {
 		r.draOther = labels.Get(catalogue.RoleMIGUUID) != ""
 	}
-	r.device = s.device(of, place, is)
-	if r.device == nil {
-		r.drop = DropDeviceLimit
+	r.is = is
+	if !of.Renumbers {
+		r.device = s.device(of, place, is)
+		if r.device == nil {
+			r.drop = DropDeviceLimit
+		}
 	}
 	return r
 }

@@ -34,6 +34,9 @@ const (
 	DropOtherVendor
 	// DropSecondSource is a row or a sample of a board that another source gives.
 	DropSecondSource
+	// DropAmbiguousDevice is a row that numbers its device in a way that nothing in the
+	// scrape brings together with the device's own number.
+	DropAmbiguousDevice
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons
 )
@@ -42,7 +45,7 @@ const (
 func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "not_finite", "absurd", "ambiguous_unit",
-		"no_device", "other_entity", "device_limit", "other_vendor", "second_source",
+		"no_device", "other_entity", "device_limit", "other_vendor", "second_source", "ambiguous_device",
 	}[r]
 }
 
@@ -95,6 +98,7 @@ type Synthesizer struct {
 	dirty bool // XID state changed since it was last saved
 
 	rows      []observation
+	renumbers bool      // some of the rows are of an exporter that numbers devices in two ways
 	scrapes   []scraped // what is known of the sources of rows
 	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is made
@@ -169,6 +173,7 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 			return
 		}
 	}
+	s.renumbers = s.renumbers || row.of.Renumbers
 	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src})
 }
 
@@ -195,13 +200,21 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		for n < len(rows) && byScrape(rows[n], rows[0]) == 0 {
 			n++
 		}
-		if kept := s.contend(rows[:n]); len(kept) > 0 {
+		scrape := rows[:n]
+		if s.renumbers {
+			scrape = s.renumber(scrape)
+		}
+		if len(scrape) == 0 {
+			rows = rows[n:]
+			continue
+		}
+		if kept := s.contend(scrape); len(kept) > 0 {
 			s.scrape(kept)
 		}
 		rows = rows[n:]
 	}
 	clear(s.rows)
-	s.rows = s.rows[:0]
+	s.rows, s.renumbers = s.rows[:0], false
 	if len(s.frames) > 0 {
 		s.lent[s.frames[0]] = s.batch
 	}
@@ -347,7 +360,7 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 
 // value brings an exposed value into base units.
 func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropReason) {
-	if blank := o.row.device.of.BlankValue; blank != nil && blank(o.exposed) {
+	if blank := o.row.of.BlankValue; blank != nil && blank(o.exposed) {
 		return 0, DropSentinel
 	}
 	v, verdict := o.unit.Value(o.exposed)
