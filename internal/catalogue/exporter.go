@@ -9,8 +9,11 @@ import (
 
 // Exporter is the table of one exporter.
 type Exporter struct {
-	// Vendor is hw.vendor.
-	Vendor string
+	// Name is what people call the exporter, Vendor is hw.vendor.
+	Name, Vendor string
+	// TurnOn says to a person what turns on fields that the exporter does not show, where
+	// no list of counters does.
+	TurnOn string
 	// Groups are the fields in the order in which signals are best read.
 	Groups []Group
 	// Signals are those that stand at no field, after the others.

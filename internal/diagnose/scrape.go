@@ -168,6 +168,8 @@ func (d *Device) shows(id catalogue.ID) bool {
 		return d.state(id) == Positive
 	case f.Scope == catalogue.Whole:
 		return d.Kind() == GPU && d.state(id) >= Zero
+	case f.Scope == catalogue.Board && d.Kind() == Instance:
+		return false // its row has the board's value
 	}
 	return d.state(id) >= Zero
 }

@@ -9,7 +9,10 @@ import (
 
 // Exporter is the table of AMD's device-metrics-exporter.
 var Exporter = cat.New(cat.Exporter{
-	Vendor:         signal.VendorAMD,
+	Name:   "device-metrics-exporter",
+	Vendor: signal.VendorAMD,
+	TurnOn: "GPUConfig.Fields in the exporter's config.json lists its fields; without that list it shows all but gpu_prof_*. " +
+		"Time throttled and partitions are those of MI300 and later; power and energy are not shown in a virtual machine.",
 	Groups:         groups,
 	Signals:        []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
 	Prefix:         prefix,

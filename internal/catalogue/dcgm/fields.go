@@ -10,6 +10,7 @@ import (
 
 // Exporter is the table of NVIDIA's dcgm-exporter.
 var Exporter = cat.New(cat.Exporter{
+	Name:           "dcgm-exporter",
 	Vendor:         signal.VendorNVIDIA,
 	Groups:         known(groups),
 	Signals:        held,

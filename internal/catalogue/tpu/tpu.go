@@ -12,6 +12,7 @@ import (
 
 // Exporter is the table of the TPU device plugin.
 var Exporter = cat.New(cat.Exporter{
+	Name:           "tpu-device-plugin",
 	Vendor:         signal.VendorGoogle,
 	Groups:         groups,
 	Signals:        []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
