@@ -18,6 +18,8 @@ type Exporter struct {
 	Groups []Group
 	// Signals are those that stand at no field, after the others.
 	Signals []Signal
+	// Gaps say to a person why the exporter does not give metrics that others give.
+	Gaps map[*signal.Metric]string
 
 	// Prefix may precede each name, where users can configure one.
 	Prefix string

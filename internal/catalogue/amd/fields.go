@@ -15,6 +15,7 @@ var Exporter = cat.New(cat.Exporter{
 		"Time throttled and partitions are those of MI300 and later; power and energy are not shown in a virtual machine.",
 	Groups:         groups,
 	Signals:        []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
+	Gaps:           gaps,
 	Prefix:         prefix,
 	Claims:         claims,
 	Labels:         labels,
@@ -101,6 +102,19 @@ var groups = []cat.Group{
 		{Name: "gpu_memory_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: made(signal.HwTemperature, signal.LocationMemory, first("gpu_memory_temperature").or("gpu_hbm_temperature"))},
 		{Name: "gpu_hbm_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true},
 	}},
+}
+
+// gaps are what others give.
+var gaps = map[*signal.Metric]string{
+	signal.GPUClockEventActive:        "only the share of a tenth of a second is exposed",
+	signal.GPUClockEventTime:          "what the residencies tell is `gpu.clock.throttle.time`",
+	signal.GPUEngineActive:            "not exposed",
+	signal.GPUPCIeThroughput:          "exposed as both directions in one",
+	signal.GPUPCIeUtilization:         "exposed as both directions in one",
+	signal.GPUNVLinkThroughput:        "there is no NVLink; xGMI is not read",
+	signal.GPUNVLinkUtilization:       "there is no NVLink; xGMI is not read",
+	signal.K8sContainerGPUMemoryUsage: "no rows of processes",
+	signal.K8sContainerGPUUtilization: "no rows of processes",
 }
 
 // The size of the memory is that exposed, else what is used and free.

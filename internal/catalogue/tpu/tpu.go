@@ -16,6 +16,7 @@ var Exporter = cat.New(cat.Exporter{
 	Vendor:         signal.VendorGoogle,
 	Groups:         groups,
 	Signals:        []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
+	Gaps:           gaps,
 	Claims:         claims,
 	Labels:         labels,
 	BlankText:      func(s string) bool { return s == "" },
@@ -45,6 +46,27 @@ var groups = []cat.Group{
 		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Gives: gives(signal.GPUDRAMActive, "")},
 		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Gives: gives(signal.GPUPipeActive, "tensor")},
 	}},
+}
+
+// gaps are what others give.
+var gaps = map[*signal.Metric]string{
+	signal.GPUClockThrottleTime:       "not exposed",
+	signal.GPUClockEventActive:        "not exposed",
+	signal.GPUClockEventTime:          "not exposed",
+	signal.GPUClockFrequency:          "not exposed",
+	signal.HwErrors:                   "not exposed",
+	signal.HwPower:                    "not exposed",
+	signal.HwEnergy:                   "not exposed",
+	signal.HwTemperature:              "not exposed",
+	signal.GPUEngineActive:            "not exposed",
+	signal.GPUSMActive:                "the tensor core is `gpu.pipe.active`",
+	signal.GPUSMOccupancy:             "not exposed",
+	signal.GPUPCIeThroughput:          "not exposed",
+	signal.GPUPCIeUtilization:         "not exposed",
+	signal.GPUNVLinkThroughput:        "there is no NVLink; the chips' own links are not exposed",
+	signal.GPUNVLinkUtilization:       "there is no NVLink; the chips' own links are not exposed",
+	signal.K8sContainerGPUMemoryUsage: "a pod's rows repeat the chip's",
+	signal.K8sContainerGPUUtilization: "a pod's rows repeat the chip's",
 }
 
 const (
