@@ -119,7 +119,7 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// process replaces the DCGM metrics of the batch by the samples made of
+// process replaces the exporters' metrics of the batch by the samples made of
 // them. Everything else stays as it is.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
@@ -376,7 +376,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
 		p.unnamed = true
-		p.logger.Warn("DCGM metrics came without the label UUID: which GPU they are about is not known, and they are dropped. " +
+		p.logger.Warn("Metrics of a GPU exporter came without the labels that tell which GPU they are about, and are dropped. " +
 			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Clamped > 0 {
