@@ -161,7 +161,7 @@ func (x *Exporter) add(f *Field) {
 	}
 	x.spell(f.Exposed(), Spelling{Field: f, Unit: f.Unit})
 	for i, name := range f.Aliases {
-		x.spell(name, Spelling{Field: f, Unit: f.Unit, Alias: uint8(i + 1)}) //nolint:gosec // a table has few
+		x.spell(name, Spelling{Field: f, Unit: f.Unit, Alias: uint8(i + 1)})
 	}
 	for _, r := range f.Rescaled {
 		x.spell(r.Name, Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second})

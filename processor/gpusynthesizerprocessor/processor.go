@@ -376,7 +376,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
 		p.unnamed = true
-		p.logger.Warn("Metrics of a GPU exporter came without the labels that tell which GPU they are about, and are dropped. " +
+		p.logger.Warn("Metrics of a GPU exporter came without the label UUID, or what stands for it: which GPU they are about is not known, and they are dropped. " +
 			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Clamped > 0 {

@@ -26,12 +26,16 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	)
 	expected := map[string][][]string{ // of each point some texts
 		"amd_radeon_issue259.prom": {
-			{" hw.gpu.memory.usage ", radeon, "= 27262976 By"}, {" hw.gpu.memory.limit ", radeon, "= 25753026560 By"},
+			{" hw.gpu.memory.usage ", radeon, "= 27262976 By"},
+			{" hw.gpu.memory.limit ", radeon, "= 25753026560 By"},
 			{" hw.gpu.memory.utilization ", radeon, "= 0.001058632f 1"},
-			{" hw.errors ", "ecc_correctable", radeon, "= 0 "}, {" hw.errors ", "ecc_uncorrectable", radeon, "= 0 "},
+			{" hw.errors ", "ecc_correctable", radeon, "= 0 "},
+			{" hw.errors ", "ecc_uncorrectable", radeon, "= 0 "},
 		},
 		"amd_mi300x_kaiwo_gfx.prom": {
-			{" hw.gpu.utilization ", idle, "= 0f"}, {" hw.gpu.utilization ", busy, "= 1f"}, {" hw.gpu.utilization ", cpxBoard, "= 0f"},
+			{" hw.gpu.utilization ", idle, "= 0f"},
+			{" hw.gpu.utilization ", busy, "= 1f"},
+			{" hw.gpu.utilization ", cpxBoard, "= 0f"},
 			{" gpu.device.holder ", busy, "k8s.namespace.name=default", "k8s.pod.name=high-utilization-57ls6", "k8s.container.name=workload"},
 		},
 		"amd_mi300x_pr236_baremetal.prom":      {{" hw.gpu.utilization ", mi300x, "= 0f"}},
@@ -49,7 +53,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			continue
 		}
 		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
-			text, err := os.ReadFile(file) //nolint:gosec // a file of the tree
+			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			s := []scrape{{10, parse(t, string(text))}}
 			got := run(t, "", s, onResources)

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"testing"
@@ -137,9 +138,7 @@ func TestNoVendorsRowChangesAnotherVendorsDevice(t *testing.T) {
 						some = append(some, row)
 					}
 				}
-				for k, v := range flush(t, apart[vendor], at, some...) {
-					want[k] = v
-				}
+				maps.Copy(want, flush(t, apart[vendor], at, some...))
 				all = append(all, some...)
 			}
 			r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
