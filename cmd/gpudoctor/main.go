@@ -170,7 +170,7 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	case lines.samples == 0:
 		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
 	case e.Rows() == 0:
-		return nil, fmt.Errorf("%d metrics, none of them dcgm-exporter's", lines.samples)
+		return nil, fmt.Errorf("%d metrics, none of them dcgm-exporter's or device-metrics-exporter's", lines.samples)
 	case len(r.Devices) == 0:
 		return nil, errors.New("DCGM metrics, but no row names a GPU by its UUID")
 	}

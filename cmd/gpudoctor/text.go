@@ -18,6 +18,20 @@ var kindNames = map[string][2]string{
 	"mig_instance": {"MIG instance", "MIG instances"},
 }
 
+// partitionNames are those of vendors other than NVIDIA.
+var partitionNames = map[string][2]string{
+	"gpu":          {"GPU", "GPUs"},
+	"mig_board":    {"board", "boards"},
+	"mig_instance": {"partition", "partitions"},
+}
+
+func (r *report) kindNames(kind string) [2]string {
+	if r.Exporter.Name != dcgm.Exporter.Name {
+		return partitionNames[kind]
+	}
+	return kindNames[kind]
+}
+
 // text renders the report for a terminal.
 func (r *report) text() string {
 	var b strings.Builder
@@ -44,7 +58,7 @@ func (r *report) head(b *strings.Builder) {
 	var devices []string
 	for _, k := range []string{"gpu", "mig_board", "mig_instance"} {
 		if kinds[k] > 0 {
-			devices = append(devices, plural(kinds[k], k))
+			devices = append(devices, plural(kinds[k], r.kindNames(k)))
 		}
 	}
 	line := strings.Join(devices, ", ")
@@ -54,14 +68,16 @@ func (r *report) head(b *strings.Builder) {
 	if r.Exporter.Driver != "" {
 		line += ", driver " + printable(r.Exporter.Driver)
 	}
-	if r.Exporter.Version != "" {
-		line += ", by its text dcgm-exporter " + r.Exporter.Version
+	switch {
+	case r.Exporter.Version != "":
+		line += ", by its text " + r.Exporter.Name + " " + r.Exporter.Version
+	case r.Exporter.Name != dcgm.Exporter.Name:
+		line += ", " + r.Exporter.Name
 	}
 	fmt.Fprintf(b, "%s\n\n", line)
 }
 
-func plural(n int, kind string) string {
-	names := kindNames[kind]
+func plural(n int, names [2]string) string {
 	if n == 1 {
 		return "1 " + names[0]
 	}
@@ -84,13 +100,13 @@ func (r *report) table(b *strings.Builder) {
 	elsewhere := false
 	for i := range r.Signals {
 		s := &r.Signals[i]
-		l := line{metric: s.Metric, why: why(s)}
+		l := line{metric: s.Metric, why: r.why(s)}
 		if s.Part != "" {
 			l.parts = []string{s.Part}
 		}
 		for _, k := range s.Kinds {
 			if i == 0 {
-				heading.cells = append(heading.cells, kindNames[k.Kind][0])
+				heading.cells = append(heading.cells, r.kindNames(k.Kind)[0])
 			}
 			l.cells = append(l.cells, cell(k))
 			elsewhere = elsewhere || k.Elsewhere > 0
@@ -182,10 +198,10 @@ func cell(k diagnose.KindCount) string {
 
 // why joins the reasons of one signal. It says the kinds of devices only where
 // their reasons differ.
-func why(s *diagnose.SignalReport) string {
+func (r *report) why(s *diagnose.SignalReport) string {
 	var texts, kinds []string
 	for _, m := range s.Missing {
-		text, kind := m.Text, kindNames[m.Kind][0]
+		text, kind := m.Text, r.kindNames(m.Kind)[0]
 		if m.Likely {
 			text = "likely " + text
 		}

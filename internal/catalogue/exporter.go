@@ -9,17 +9,30 @@ import (
 
 // Exporter is the table of one exporter.
 type Exporter struct {
-	// Vendor is hw.vendor.
-	Vendor string
+	// Name is what people call the exporter, Vendor is hw.vendor.
+	Name, Vendor string
+	// TurnOn says to a person what turns on fields that the exporter does not show, where
+	// no list of counters does.
+	TurnOn string
 	// Groups are the fields in the order in which signals are best read.
 	Groups []Group
 	// Signals are those that stand at no field, after the others.
 	Signals []Signal
+	// Gaps say to a person why the exporter does not give metrics that others give.
+	Gaps map[*signal.Metric]string
 
+	// Prefix may precede each name, where users can configure one.
+	Prefix string
+	// Claims reports whether a row with a name of the exporter's is the exporter's by its
+	// labels too. Without it the names alone tell.
+	Claims func(*Row) bool
 	// Labels have each spelling of a label with what it tells, BlankText reports texts
 	// that stand for "no value".
 	Labels    map[string]Role
 	BlankText func(string) bool
+	// BlankValue reports values that stand for "no value" in every unit, beside those of
+	// the units. It may be nil.
+	BlankValue func(float64) bool
 	// OwnsName reports names that are the exporter's though no field has them.
 	OwnsName func(name string) bool
 	// Identify returns which device a row is about, or why it is about none of this
@@ -36,6 +49,12 @@ type Exporter struct {
 	Code ID
 	// Rates are the counters of which signals take the rate.
 	Rates []ID
+	// First is the ID of the first field; the others follow.
+	First ID
+	// Renumbers says that some fields are Renumbered.
+	Renumbers bool
+	// Board are the fields that measure a board.
+	Board []*Field
 
 	fields    []*Field
 	signals   []*Signal
@@ -50,8 +69,14 @@ type Group struct {
 
 // Identity is the device that a row is about.
 type Identity struct {
-	// Board is the hw.id of the board, Instance the number of its instance, if it is one's.
+	// Board is the hw.id of the board, Instance what InstanceID makes the hw.id of the
+	// board's instance of, if it is one's.
 	Board, Instance string
+	// Number is the number of the instance on its board, or of the device in its Group.
+	Number int
+	// Group is a text that devices have in common that are numbered together, of exporters
+	// that number them in two ways.
+	Group string
 }
 
 // Refusal says why a row is about no device of the exporter.
@@ -99,6 +124,7 @@ func ByID(id ID) *Field { return fields[id] }
 // itself panics.
 func New(x Exporter) *Exporter {
 	x.spellings = map[string]Spelling{}
+	x.First = ID(len(fields))
 	for g := range x.Groups {
 		for i := range x.Groups[g].Fields {
 			x.add(&x.Groups[g].Fields[i])
@@ -129,19 +155,37 @@ func (x *Exporter) add(f *Field) {
 		x.Code = f.ID
 	}
 	x.fields = append(x.fields, f)
-	spell := func(name string, unit Unit) {
-		if _, twice := x.spellings[name]; twice {
-			panic("catalogue: two fields are called " + name)
-		}
-		x.spellings[name] = Spelling{Field: f, Unit: unit}
+	x.Renumbers = x.Renumbers || f.Renumbered
+	if f.Scope == Board {
+		x.Board = append(x.Board, f)
 	}
-	spell(f.Name, f.Unit)
-	for _, name := range f.Aliases {
-		spell(name, f.Unit)
+	x.spell(f.Exposed(), Spelling{Field: f, Unit: f.Unit})
+	for i, name := range f.Aliases {
+		x.spell(name, Spelling{Field: f, Unit: f.Unit, Alias: uint8(i + 1)})
 	}
 	for _, r := range f.Rescaled {
-		spell(r.Name, r.Unit)
-		x.spellings[r.Name] = Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second}
+		x.spell(r.Name, Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second})
+	}
+}
+
+// spell notes an exposed name. Several fields may share one when a label tells them apart.
+func (x *Exporter) spell(name string, s Spelling) {
+	f := s.Field
+	before, twice := x.spellings[name]
+	switch {
+	case twice && (before.Cut == nil || f.Cut == nil):
+		panic("catalogue: two fields are called " + name)
+	case twice:
+		s = before
+	case f.Cut != nil:
+		s.Cut = map[string]*Field{}
+	}
+	for _, value := range f.Cut {
+		s.Cut[value] = f
+	}
+	x.spellings[name] = s
+	if x.Prefix != "" {
+		x.spellings[x.Prefix+name] = s
 	}
 }
 
@@ -173,11 +217,15 @@ func (x *Exporter) ids(names []string) []ID {
 
 // Field returns the field of a name that must be in the table.
 func (x *Exporter) Field(name string) *Field {
-	s, ok := x.spellings[name]
-	if !ok {
-		panic(fmt.Sprintf("catalogue: %q is no field", name))
+	if s, ok := x.spellings[name]; ok && s.Cut == nil {
+		return s.Field
 	}
-	return s.Field
+	for _, f := range x.fields {
+		if f.Name == name {
+			return f
+		}
+	}
+	panic(fmt.Sprintf("catalogue: %q is no field", name))
 }
 
 // Lookup returns what an exposed metric name means. It reports false for names

@@ -1,6 +1,10 @@
 package catalogue
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+import (
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
 
 // ID is the number of a field, of whichever exporter. The zero value is no field.
 type ID uint16
@@ -39,6 +43,20 @@ const (
 	Whole
 )
 
+// Parts says how rows of one field and device that differ by a label, or by the name where
+// the field has several, make the field's value.
+type Parts uint8
+
+const (
+	// Highest rows are repeated readings of one value.
+	Highest Parts = iota
+	// Mean rows are of parts of the device that count alike.
+	Mean
+	// Sum rows are counters of parts of the device. A part without a row keeps its last
+	// value, and one that comes later than the others counts from there.
+	Sum
+)
+
 // Absence is a set of places where exporters do not have a field that they list.
 type Absence uint8
 
@@ -63,6 +81,14 @@ type Field struct {
 	// Aliases are the other names under which exporters expose the field in
 	// the same unit.
 	Aliases []string
+	// Cut are the values of the label of RoleCut by which rows are the field's, where
+	// several fields share a name. The name is then followed by a value in braces.
+	Cut []string
+	// Parts says how rows of parts of the device make the value.
+	Parts Parts
+	// Renumbered fields have rows whose labels number the devices in another way than those
+	// of the other fields, which is the device's own: both count upwards alike.
+	Renumbered bool
 	// Rescaled are names under which it is exposed in another unit.
 	Rescaled []Rescaled
 	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.
@@ -114,6 +140,17 @@ type Spelling struct {
 	// to 1: that settles Scale for the whole scrape. The …_HERTZ and …_JOULES
 	// fields are older (4.6.1) and settle nothing.
 	BaseUnits bool
+	// Alias is the position of the name in the field's aliases, counted from 1.
+	Alias uint8
+	// Cut are the fields of the name by the value of the label of RoleCut; Field is any
+	// of them.
+	Cut map[string]*Field
+}
+
+// Exposed is the name under which the field is exposed.
+func (f *Field) Exposed() string {
+	name, _, _ := strings.Cut(f.Name, "{")
+	return name
 }
 
 // ListedName is the field's name in a list of counters, empty where it has no line.
@@ -146,6 +183,9 @@ const (
 	ByEvents
 	// ByHolders signals are made of the labels that name holders.
 	ByHolders
+	// ByResidency signals are times of which two counters tell the share: the first of a
+	// set grows while the state holds, the second always.
+	ByResidency
 	// ByProcesses signals are made of rows of holders beside the device's own row.
 	ByProcesses
 )
@@ -166,8 +206,12 @@ type Signal struct {
 	From [][]string
 	// Usual is the position of the set that most exporters have, which advice asks for.
 	Usual int
-	// Make makes the value of those of a set; without it they are added up.
-	Make func(values []float64) (v float64, ok bool)
+	// Make makes the value of those of a set, which is given by its position; without it
+	// they are added up.
+	Make func(set int, values []float64) (v float64, ok bool)
+	// Lasting signals come from no later set where an earlier one had values before: its
+	// fields are missing for a moment, and the later set counts otherwise.
+	Lasting bool
 	// Bits make one sample for each of them of a mask.
 	Bits []Bit
 	// Capacity makes the signal a share of what it returns for the model and for the

@@ -61,6 +61,20 @@ const (
 	RoleDriverVersion
 	// RoleSerial is the board's serial number.
 	RoleSerial
+	// RolePartition numbers a partition of a board.
+	RolePartition
+	// RolePartitioning is the way in which the board is partitioned.
+	RolePartitioning
+	// RoleIndex numbers the exporter's devices on its host.
+	RoleIndex
+	// RoleVendor is the manufacturer's name.
+	RoleVendor
+	// RoleSeries is the name of a series of models, where the model has none.
+	RoleSeries
+	// RoleCut tells apart the fields that share a name.
+	RoleCut
+	// RolePart numbers a part of the device that the row measures.
+	RolePart
 	// RoleMIGUUID is the MIG-<uuid> of that device.
 	RoleMIGUUID
 	// NumRoles is one more than the highest role.

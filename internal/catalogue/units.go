@@ -45,6 +45,12 @@ const (
 	// ThousandKiBPerSecond is the transfer rate that DCGM calls MB/s: NVML's KiB a
 	// second divided by 1000.
 	ThousandKiBPerSecond
+	// Microjoule is an energy.
+	Microjoule
+	// Kilobyte is an ever growing number of 1000 bytes.
+	Kilobyte
+	// Tick is a duration in a unit that only another counter of it tells.
+	Tick
 )
 
 // DCGM's "no value" sentinels. Each type has four consecutive ones: blank, not
@@ -92,6 +98,9 @@ var (
 		Second:         {1, false, true, 0, inf},
 
 		ThousandKiBPerSecond: {1000 << 10, true, true, 0, 1e8},
+		Microjoule:           {1e-6, false, false, 0, inf},
+		Kilobyte:             {1000, false, false, 0, inf},
+		Tick:                 {1, false, false, 0, inf},
 	}
 )
 
@@ -185,5 +194,6 @@ func (u Unit) String() string {
 	return [...]string{
 		"count", "bit mask", "ratio", "%", "ratio or %", "MiB", "bytes", "bytes", "bytes/s",
 		"MHz", "Hz", "W", "mJ", "J", "°C", "ns", "s", "1000 KiB/s",
+		"µJ", "1000 bytes", "ticks",
 	}[u]
 }

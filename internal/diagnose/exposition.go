@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 )
 
 // Label is one label of a row, as exposed.
@@ -39,6 +39,7 @@ type tally struct {
 	noHost, podAsHost, localhost, baseUnits            bool
 
 	memoryUtil bool
+	second     string // another exporter of which there are rows
 }
 
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
@@ -57,7 +58,7 @@ type row struct {
 
 // deviceKey is the identity of a device in one exposition.
 type deviceKey struct {
-	host, uuid, instance string
+	host, board, instance string
 }
 
 // device is a board or an instance with what describes it.
@@ -72,8 +73,8 @@ type device struct {
 
 // Declare takes a HELP or TYPE line: keyword, metric name, and its text.
 func (e *Exposition) Declare(keyword, name, text string) {
-	sp, ok := dcgm.Exporter.Lookup(name)
-	if !ok {
+	sp, _ := exporters.Lookup(name)
+	if sp.Field == nil {
 		return
 	}
 	e.scrape.Declare(sp.Field.ID)
@@ -93,16 +94,17 @@ func add(list []string, text string) []string {
 	return append(list, text)
 }
 
-// Rows returns the number of rows taken whose names are dcgm-exporter's.
+// Rows returns the number of rows taken that are an exporter's.
 func (e *Exposition) Rows() int { return e.seen.rows }
 
-// Add takes one row. Names that are not dcgm-exporter's are passed over.
+// Add takes one row. Rows of no exporter, and of another one than the first row's, are
+// passed over.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
-	if !dcgm.Exporter.Owns(name) {
+	sp, of := exporters.Lookup(name)
+	if of == nil || of.Renumbers {
 		return
 	}
-	e.seen.rows++
-	text := catalogue.NewRow(dcgm.Exporter)
+	text := catalogue.NewRow(of)
 	var clues Clues
 	target, federated := "", false
 	for _, l := range labels {
@@ -113,10 +115,23 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		}
 		federated = federated || l.Name == "job" || l.Name == "instance"
 	}
+	switch {
+	case of.Claims != nil && !of.Claims(text):
+		return
+	case e.scrape.Of != nil && e.scrape.Of != of:
+		e.seen.second = of.Name
+		return
+	}
+	e.scrape.Of = of
+	e.seen.rows++
 	e.scrape.Clues.Merge(clues)
-	sp, known := dcgm.Exporter.Lookup(name)
+	if sp.Cut != nil {
+		sp.Field = sp.Cut[text.Get(catalogue.RoleCut)]
+	}
+	known := sp.Field != nil
 	e.seen.memoryUtil = e.seen.memoryUtil || name == memoryUtilRatio
-	switch _, refusal := dcgm.Exporter.Identify(text); refusal {
+	is, refusal := of.Identify(text)
+	switch refusal {
 	case catalogue.NoDevice:
 		e.seen.withoutUUID++
 		return
@@ -133,7 +148,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if e.repeats(name, labels) {
 		e.seen.duplicates++
 	}
-	d := e.device(text)
+	d := e.device(is, text)
 	if target != "" {
 		d.instanceLabels = add(d.instanceLabels, target)
 	}
@@ -169,9 +184,9 @@ func (e *Exposition) repeats(name string, labels []Label) bool {
 }
 
 // device returns the device that a row is about.
-func (e *Exposition) device(text *catalogue.Row) *device {
-	key := deviceKey{text.Get(catalogue.RoleHost), text.Get(catalogue.RoleUUID), text.Get(catalogue.RoleInstanceID)}
-	board := e.known(deviceKey{key.host, key.uuid, ""}, nil)
+func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device {
+	key := deviceKey{text.Get(catalogue.RoleHost), is.Board, is.Instance}
+	board := e.known(deviceKey{key.host, key.board, ""}, nil)
 	d := board
 	if key.instance != "" {
 		d = e.known(key, board)
@@ -185,7 +200,7 @@ func (e *Exposition) device(text *catalogue.Row) *device {
 		if n := text.Get(catalogue.RoleDevice); n != "" {
 			x.name = n
 		}
-		if m := text.Get(catalogue.RoleModel); m != "" {
+		if m := cmp.Or(text.Get(catalogue.RoleModel), text.Get(catalogue.RoleSeries)); m != "" {
 			x.Model = m
 		}
 	}
@@ -225,7 +240,7 @@ func (e *Exposition) noteHost(text *catalogue.Row) {
 // own pod; of the labels of a Prometheus, by which a row is federated, the name tells.
 func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
 	r.holder, r.held = text.Named()
-	if r.held && federated && dcgm.CalledExporter(r.holder) {
+	if r.held && federated && text.Of().CalledExporter(r.holder) {
 		r.held, e.seen.ownPod = false, true
 	}
 	if r.relayed = text.Relayed(); r.relayed {
@@ -247,6 +262,9 @@ func (e *Exposition) settle() {
 		}
 		r.holder.UID = "" // not every row of a container has it
 		st := stateOf(r.spelling, r.exposed, scale)
+		if blank := e.scrape.of().BlankValue; blank != nil && blank(r.exposed) {
+			st = Blank
+		}
 		if st == Blank {
 			e.seen.blanks++
 		}

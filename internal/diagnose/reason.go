@@ -47,6 +47,8 @@ const (
 	Unprofiled
 	// Bridge means that the model has NVLink only over a bridge, which nothing shows.
 	Bridge
+	// NotExposed signals are of fields that another exporter than dcgm-exporter does not show.
+	NotExposed
 	// NumReasons is one more than the highest reason.
 	NumReasons
 )
@@ -73,6 +75,7 @@ var reasons = [...]struct{ code, text string }{
 	NoProcessRows: {"no_process_rows", "no rows per process"},
 	Unprofiled:    {"unprofiled", "DCGM does not profile this model"},
 	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one"},
+	NotExposed:    {"not_exposed", "the exporter does not show it: switched off in its configuration, or not supported by the model"},
 }
 
 // String returns the reason's code, empty for None.

@@ -22,6 +22,8 @@ type Report struct {
 
 // Exporter is what the text says about the exporter.
 type Exporter struct {
+	// Name is what people call the exporter.
+	Name string `json:"name"`
 	// Version is the range of versions that the text looks like; empty when it
 	// does not say.
 	Version string `json:"version_looks_like,omitempty"`
@@ -102,9 +104,9 @@ func (e *Exposition) Report() *Report {
 	e.settle()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
 		return cmp.Or(cmp.Compare(a.key.host, b.key.host), compareNumbered(a.name, b.name),
-			cmp.Compare(a.key.uuid, b.key.uuid), compareNumbered(a.key.instance, b.key.instance))
+			cmp.Compare(a.key.board, b.key.board), compareNumbered(a.key.instance, b.key.instance))
 	})
-	r := &Report{Exporter: Exporter{Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
+	r := &Report{Exporter: Exporter{Name: e.scrape.of().Name, Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
 	verdicts := make([][]Verdict, len(e.order))
 	for i, d := range e.order {
 		r.Devices = append(r.Devices, d.info())
@@ -113,7 +115,7 @@ func (e *Exposition) Report() *Report {
 		}
 		verdicts[i] = d.Verdicts()
 	}
-	for i := range signals {
+	for i := range e.signals() {
 		r.Signals = append(r.Signals, e.signal(i, verdicts))
 	}
 	r.XIDs = e.xids()
@@ -124,6 +126,9 @@ func (e *Exposition) Report() *Report {
 
 // version returns the versions of exporters that write such a text.
 func (e *Exposition) version() string {
+	if e.scrape.of() != dcgm.Exporter {
+		return ""
+	}
 	if e.seen.baseUnits {
 		return "4.7.0-4.9.0 or later"
 	}
@@ -137,16 +142,18 @@ func (d *device) info() DeviceInfo {
 }
 
 func (d *device) id() string {
-	id := dcgm.BoardID(d.key.uuid)
 	if d.key.instance != "" {
-		id = dcgm.InstanceID(id, d.key.instance)
+		return d.scrape.of().InstanceID(d.key.board, d.key.instance)
 	}
-	return id
+	return d.key.board
 }
+
+// signals are those that the exporter can give.
+func (e *Exposition) signals() []*Signal { return signalsOf(e.scrape.of()) }
 
 // signal sums up what the devices give of one signal.
 func (e *Exposition) signal(i int, verdicts [][]Verdict) SignalReport {
-	s := signals[i]
+	s := e.signals()[i]
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Optional: s.Optional}
 	for _, m := range s.Feeds {
 		out.Feeds = append(out.Feeds, m.Name)
@@ -226,7 +233,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	asked := map[catalogue.ID]bool{}
 	var reasons [NumReasons]bool
 	profiling, since4 := false, false
-	for i := range signals {
+	for i := range e.signals() {
 		for _, of := range verdicts {
 			v := &of[i]
 			if !v.CanTurnOn() {
@@ -257,6 +264,12 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	with := situation{
 		reasons: &reasons, lines: len(out.CSV)+len(out.Newer) > 0, profiling: profiling,
 		maybe3: e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[fbReserved] == Unseen && since4,
+	}
+	if of := e.scrape.of(); of.TurnOn != "" && reasons[NotExposed] {
+		out.Settings = append(out.Settings, of.TurnOn)
+	}
+	if e.scrape.of() != dcgm.Exporter {
+		return out
 	}
 	for _, s := range settings {
 		if s.when(with) {

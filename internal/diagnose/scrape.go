@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -50,6 +51,8 @@ func (s *states) see(id catalogue.ID, st State) { s[id] = max(s[id], st) }
 // Scrape is what one exporter showed at one time. The zero value is empty. All
 // rows have to be seen and models set before the first verdict is asked for.
 type Scrape struct {
+	// Of is the exporter, dcgm-exporter if it is nil.
+	Of *catalogue.Exporter
 	// Clues are what labels of any row tell about the exporter.
 	Clues   Clues
 	devices []*Device
@@ -75,6 +78,8 @@ type Device struct {
 	bare, with states // rows without a holder, and with one
 	held       bool
 }
+
+func (s *Scrape) of() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
 
 // Device adds a device to the scrape; parent is the board of a MIG instance.
 func (s *Scrape) Device(parent *Device) *Device {
@@ -147,7 +152,7 @@ func (s *Scrape) compare() {
 			best = &states{}
 			s.alike[d.likeness()] = best
 		}
-		for _, f := range dcgm.Exporter.Fields() {
+		for _, f := range s.of().Fields() {
 			best.see(f.ID, d.state(f.ID))
 			s.processes[f.ID] = s.processes[f.ID] || d.processRows(f.ID)
 		}
@@ -163,13 +168,15 @@ func (d *Device) shows(id catalogue.ID) bool {
 		return d.state(id) == Positive
 	case f.Scope == catalogue.Whole:
 		return d.Kind() == GPU && d.state(id) >= Zero
+	case f.Scope == catalogue.Board && d.Kind() == Instance:
+		return false // its row has the board's value
 	}
 	return d.state(id) >= Zero
 }
 
 // showsAll reports whether the device shows a set of fields that a signal can be made of,
 // as values of which only is known whether they are 0.
-func (d *Device) showsAll(s *Signal, set []catalogue.ID) bool {
+func (d *Device) showsAll(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {
 		if !d.shows(id) {
@@ -182,7 +189,7 @@ func (d *Device) showsAll(s *Signal, set []catalogue.ID) bool {
 	if s.Make == nil {
 		return true
 	}
-	_, ok := s.Make(values)
+	_, ok := s.Make(position, values)
 	return ok
 }
 
@@ -208,10 +215,11 @@ func (v *Verdict) CanTurnOn() bool {
 	return !v.Available && !v.Elsewhere && !v.Reason.Lasting() && (v.Reason != Capacity || len(v.Missing) > 0)
 }
 
-// Verdicts returns what the device gives of each of [Signals].
+// Verdicts returns what the device gives of each signal of its exporter.
 func (d *Device) Verdicts() []Verdict {
 	d.scrape.compare()
-	d.known = dcgm.LookupModel(d.Model)
+	d.known = d.scrape.of().Model(d.Model)
+	signals := signalsOf(d.scrape.of())
 	out := make([]Verdict, len(signals))
 	for i, s := range signals {
 		out[i] = d.verdict(s)
@@ -233,10 +241,12 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true // its rows repeat the board's value
 		return v
 	}
-	if slices.ContainsFunc(s.Sources, func(set []catalogue.ID) bool { return d.showsAll(s, set) }) {
-		v.Available = true
-		d.judgeCapacity(&v)
-		return v
+	for i, set := range s.Sets {
+		if d.showsAll(s, i, set) {
+			v.Available = true
+			d.judgeCapacity(&v)
+			return v
+		}
 	}
 	if d.Kind() == Board && s.scope() == catalogue.Instance {
 		v.Elsewhere = true
@@ -323,6 +333,9 @@ func (d *Device) whyField(id catalogue.ID) (reason Reason, likely bool) {
 	case f.Absent&catalogue.OldExporters != 0 && s.Clues.Age() == Before335:
 		return OldExporter, true
 	}
+	if s.of() != dcgm.Exporter {
+		return NotExposed, true
+	}
 	return NotInCSV, true
 }
 
@@ -379,7 +392,7 @@ func (d *Device) processRows(id catalogue.ID) bool { return d.bare[id] != Unseen
 // of none of them.
 func (s *Scrape) profilingFails() bool {
 	listed := false
-	for _, f := range dcgm.Exporter.Fields() {
+	for _, f := range s.of().Fields() {
 		if !f.Profiling {
 			continue
 		}

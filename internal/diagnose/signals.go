@@ -5,6 +5,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -44,17 +45,28 @@ func (s *Signal) scope() catalogue.Scope {
 // which they are best read. They are shared and must not be changed.
 func Signals() []*Signal { return slices.Clone(signals) }
 
-var signals = func() (out []*Signal) {
-	for _, s := range dcgm.Exporter.AllSignals() {
-		d := &Signal{Signal: s, Feeds: s.Feeds()}
-		if len(s.Sets) > 0 {
-			others := slices.Delete(slices.Clone(s.Sets), s.Usual, s.Usual+1)
-			d.Sources = append([][]catalogue.ID{s.Sets[s.Usual]}, others...)
+var (
+	made    = madeOf(exporters.All)
+	signals = made[dcgm.Exporter]
+)
+
+// signalsOf returns the signals of an exporter.
+func signalsOf(x *catalogue.Exporter) []*Signal { return made[x] }
+
+func madeOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
+	out := map[*catalogue.Exporter][]*Signal{}
+	for _, x := range all {
+		for _, s := range x.AllSignals() {
+			d := &Signal{Signal: s, Feeds: s.Feeds()}
+			if len(s.Sets) > 0 {
+				others := slices.Delete(slices.Clone(s.Sets), s.Usual, s.Usual+1)
+				d.Sources = append([][]catalogue.ID{s.Sets[s.Usual]}, others...)
+			}
+			out[x] = append(out[x], d)
 		}
-		out = append(out, d)
 	}
 	return out
-}()
+}
 
 // field returns the number of a field by its name.
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }

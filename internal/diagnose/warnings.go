@@ -44,6 +44,8 @@ func (e *Exposition) warnings() []Warning {
 		"%s: PCIe rates are 0 in both directions although the GPU is active. Likely broken in the exporter (dcgm-exporter issue 721).", list(pcie))
 	warn(t.blanks > 0, "no_values",
 		"%s without a value (sentinels, NaN, or numbers that cannot be true). Dashboards on raw metrics show them; the collector drops and counts them.", rows(t.blanks))
+	warn(t.second != "", "two_exporters",
+		"Rows of %s are there too, of which nothing is said here: ask that exporter alone.", t.second)
 	warn(t.relayed, "relayed",
 		"Labels exported_pod and the like: a Prometheus without honor_labels stands between. The collector reads them; better scrape the exporter itself.")
 	warn(t.ownPod, "exporter_as_holder",
@@ -149,10 +151,10 @@ func (e *Exposition) exposedTwice() []*device {
 		if d.board != nil {
 			continue
 		}
-		if boards[d.key.uuid] || len(d.instanceLabels) > 1 {
+		if boards[d.key.board] || len(d.instanceLabels) > 1 {
 			out = append(out, d)
 		}
-		boards[d.key.uuid] = true
+		boards[d.key.board] = true
 	}
 	return out
 }

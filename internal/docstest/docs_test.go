@@ -119,15 +119,17 @@ func selfMetrics(docs []document) []string {
 	return names
 }
 
-// vocabulary returns every name that docs/signals.md, which is generated from the
-// code, has in code spans, with attributes as Prometheus' labels too; the names of
+// vocabulary returns every name that docs/signals.md and docs/vendors.md, which are
+// generated from the code, have in code spans, with attributes as Prometheus' labels too; the names of
 // self-metrics; and the types of components.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
-	for _, m := range span.FindAllStringSubmatch(find(t, docs, "docs/signals.md").text, -1) {
-		known[m[1]] = true
-		known[strings.ReplaceAll(m[1], ".", "_")] = true
+	for _, path := range []string{"docs/signals.md", "docs/vendors.md"} {
+		for _, m := range span.FindAllStringSubmatch(find(t, docs, path).text, -1) {
+			known[m[1]] = true
+			known[strings.ReplaceAll(m[1], ".", "_")] = true
+		}
 	}
 	for _, name := range slices.Concat(selfMetrics(docs), upstream, foreign) {
 		known[name] = true

@@ -137,6 +137,7 @@ const (
 	TypeGPU      = "gpu"
 	VendorNVIDIA = "NVIDIA"
 	VendorAMD    = "AMD"
+	VendorGoogle = "Google"
 
 	TaskGeneral = "general"
 	TaskEncoder = "encoder"
@@ -144,6 +145,9 @@ const (
 
 	LocationGPU    = "gpu"
 	LocationMemory = "memory"
+	// AMD's places of a temperature: at the die's edge, and at its hottest point.
+	LocationEdge     = "edge"
+	LocationJunction = "junction"
 
 	DomainSM     = "sm"
 	DomainMemory = "memory"
@@ -185,7 +189,7 @@ func PointAttributes() []Attribute {
 		{HardwareParent, "the board of a MIG instance", nil},
 		{HardwareName, "the operating system's device name", nil},
 		{HardwareModel, "the model as exposed", nil},
-		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA}},
+		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA, VendorAMD, VendorGoogle}},
 		{HardwareType, "the kind of hardware", []string{TypeGPU}},
 		{HardwareSerialNumber, "the board's serial number, where exposed", nil},
 		{HardwareDriverVersion, "the driver's version, where exposed", nil},
@@ -207,16 +211,17 @@ func PointAttributes() []Attribute {
 		{DRARequest, "request within the claim", nil},
 		{DRAShareID, "allocation of a shareable device", nil},
 		{GPUTask, "engine that the utilization is of", []string{TaskGeneral, TaskEncoder, TaskDecoder}},
-		{SensorLocation, "temperature sensor", []string{LocationGPU, LocationMemory}},
+		{SensorLocation, "temperature sensor", []string{LocationGPU, LocationMemory, LocationEdge, LocationJunction}},
 		{ErrorType, "kind of error; absent while XID errors are watched and none has come", []string{
 			ErrorTypeXIDPrefix + "<code>", "ecc_sbe", "ecc_dbe", "row_remap_uncorrectable", "row_remap_correctable",
 			"pcie_replay", "nvlink_crc", "nvlink_replay", "nvlink_recovery",
+			"ecc_correctable", "ecc_uncorrectable", "ecc_deferred",
 		}},
 		{IODirection, "direction, seen from the GPU", []string{DirectionTransmit, DirectionReceive}},
 		{ClockEventReason, "why the clocks are lowered", []string{
 			"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake",
 		}},
-		{ClockViolation, "policy that throttles", []string{"power", "thermal", "sync_boost", "board_limit"}},
+		{ClockViolation, "policy that throttles", []string{"power", "thermal", "sync_boost", "board_limit", "processor_hot", "vr_thermal", "hbm_thermal"}},
 		{ClockDomain, "clock", []string{DomainSM, DomainMemory}},
 		{Pipe, "execution pipe", []string{"tensor", "fp64", "fp32", "fp16", "int", "tensor_imma", "tensor_hmma", "tensor_dfma"}},
 		{URLFull, "scraped endpoint, without credentials", nil},

@@ -6,4 +6,4 @@
 // The package is data and pure lookups: it knows neither pdata nor DCGM.
 package signal
 
-//go:generate go run ./docgen ../../docs/signals.md ../../examples/dcgm-exporter/counters.csv
+//go:generate go run ./docgen ../../docs/signals.md ../../examples/dcgm-exporter/counters.csv ../../docs/vendors.md

@@ -83,16 +83,20 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	for _, d := range devices {
 		if b := byID[d.Parent]; b != nil {
 			i := &instance{device: device{frame: d, codec: codec[d]}}
-			i.Activity, i.Slices = activity[d], slicesOf(d.Profile)
+			i.Activity, i.Slices = activity[d], slicesOf(d)
 			b.instances = append(b.instances, i)
 		}
 	}
 	return boards
 }
 
-// slicesOf returns the compute slices of a MIG profile, 0 when it is none.
-func slicesOf(profile string) int {
-	known, _ := dcgm.ParseProfile(profile)
+// slicesOf returns the compute slices of an instance, 0 when they are unknown. AMD's
+// partitions are equal.
+func slicesOf(d *gpudata.DeviceFrame) int {
+	if d.Vendor == signal.VendorAMD {
+		return 1
+	}
+	known, _ := dcgm.ParseProfile(d.Profile)
 	return known.Compute
 }
 

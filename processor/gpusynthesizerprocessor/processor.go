@@ -119,7 +119,7 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// process replaces the DCGM metrics of the batch by the samples made of
+// process replaces the exporters' metrics of the batch by the samples made of
 // them. Everything else stays as it is.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
@@ -139,6 +139,8 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
 				spelling, of := exporters.Lookup(m.Name())
 				switch {
+				case of != nil && of.Claims != nil:
+					return p.readClaimed(&in, of, spelling, m, &unknown) && !keep
 				case spelling.Field != nil:
 					p.read(&in, of, spelling, m)
 				case of != nil:
@@ -228,26 +230,52 @@ func (in *input) end(core *synth.Synthesizer) {
 func (p *gpuSynthesizer) read(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
-		dp := dps.At(i)
-		// The flag comes first: a point with it has no value, and reads as 0.
-		if dp.Flags().NoRecordedValue() {
-			in.ends++
-			p.core.Drop(synth.DropNotFinite)
-			continue
-		}
-		var v float64
-		switch dp.ValueType() {
-		case pmetric.NumberDataPointValueTypeDouble:
-			v = dp.DoubleValue()
-		case pmetric.NumberDataPointValueTypeInt:
-			v = float64(dp.IntValue())
-		default:
-			p.core.Drop(synth.DropNotFinite)
-			continue
-		}
-		in.values++
-		p.core.Add(p.row(in, of, dp.Attributes()), in.source, spelling, int64(dp.Timestamp()), v)
+		p.readPoint(in, of, spelling, dps.At(i))
 	}
+}
+
+func (p *gpuSynthesizer) readPoint(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, dp pmetric.NumberDataPoint) {
+	// The flag comes first: a point with it has no value, and reads as 0.
+	if dp.Flags().NoRecordedValue() {
+		in.ends++
+		p.core.Drop(synth.DropNotFinite)
+		return
+	}
+	var v float64
+	switch dp.ValueType() {
+	case pmetric.NumberDataPointValueTypeDouble:
+		v = dp.DoubleValue()
+	case pmetric.NumberDataPointValueTypeInt:
+		v = float64(dp.IntValue())
+	default:
+		p.core.Drop(synth.DropNotFinite)
+		return
+	}
+	in.values++
+	p.core.Add(p.row(in, of, dp.Attributes()), in.source, spelling, int64(dp.Timestamp()), v)
+}
+
+// readClaimed hands the points to the core that are the exporter's by their labels, and
+// removes them unless they are kept. It reports whether none is left to others.
+func (p *gpuSynthesizer) readClaimed(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric, unknown *int64) bool {
+	dps := points.Of(m)
+	if dps.Len() == 0 {
+		return false // of a type that no exporter has
+	}
+	left := 0
+	dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
+		switch {
+		case p.row(in, of, dp.Attributes()).Foreign():
+			left++
+			return false
+		case spelling.Field == nil:
+			*unknown++
+		default:
+			p.readPoint(in, of, spelling, dp)
+		}
+		return p.cfg.Raw != rawKeep
+	})
+	return left == 0
 }
 
 // row returns what the labels of a point say. They stand on the point, on the
@@ -348,7 +376,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
 		p.unnamed = true
-		p.logger.Warn("DCGM metrics came without the label UUID: which GPU they are about is not known, and they are dropped. " +
+		p.logger.Warn("Metrics of a GPU exporter came without the label UUID, or what stands for it: which GPU they are about is not known, and they are dropped. " +
 			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Clamped > 0 {

@@ -45,6 +45,8 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 				f.spelling, f.of = exporters.Lookup(s.Metric.Name)
 			}
 			switch {
+			case f.of != nil && f.of.Claims != nil && p.setRow(e, rows, set, f.of).Foreign():
+				foreign = true
 			case f.spelling.Field != nil:
 				p.core.Add(p.setRow(e, rows, set, f.of), source, f.spelling, int64(rows.Time), s.Value)
 			case f.of != nil:
@@ -55,14 +57,12 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 		}
 	}
 	if foreign {
-		rows.Write(md, func(m *exposition.Metric) bool { return !isOurs(m.Name) })
+		rows.Write(md, func(set *exposition.LabelSet, m *exposition.Metric) bool {
+			_, of := exporters.Lookup(m.Name)
+			return of == nil || of.Claims != nil && p.setRow(p.set(rows, set), rows, set, of).Foreign()
+		})
 	}
 	return unknown
-}
-
-func isOurs(name string) bool {
-	_, of := exporters.Lookup(name)
-	return of != nil
 }
 
 // set returns what is known of a label set.

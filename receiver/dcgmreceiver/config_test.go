@@ -43,6 +43,7 @@ func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
 		Scope: "node", NodeName: "gpu-node-7",
 		Selectors: []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
 		PortName:  "metrics", Port: 9400, Scheme: "http",
+		Others:     []OtherExporter{{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}},
 		Kubernetes: kube.Config{AuthType: kube.AuthServiceAccount},
 	}
 	for _, yaml := range []string{"{}", "discovery:", "discovery: {}"} {

@@ -34,7 +34,9 @@ type discovery struct {
 	receiver *dcgmReceiver
 	acquire  func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
-	caches []*kube.Cache // one for each selector; none: nothing is looked for
+	// caches are one for each of cfg.Selectors, then of cfg.Others; none: nothing is
+	// looked for.
+	caches []*kube.Cache
 
 	mu      sync.Mutex // caches change before and after run only
 	targets map[target]*loop
@@ -64,7 +66,11 @@ func (d *discovery) open() error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, selector := range d.cfg.Selectors {
+	selectors := slices.Clone(d.cfg.Selectors)
+	for _, other := range d.cfg.Others {
+		selectors = append(selectors, other.Selector)
+	}
+	for _, selector := range selectors {
 		o := kube.Options{Config: d.cfg.Kubernetes, Namespace: d.cfg.Namespace, LabelSelector: selector}
 		if d.cfg.Scope == scopeNode {
 			o.NodeName = d.cfg.NodeName
@@ -135,9 +141,20 @@ func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool)
 		return nil, false
 	}
 	targets = map[target]*url.URL{}
-	for _, pod := range exporters(found) {
-		u := d.cfg.urlOf(pod.Status.PodIP, d.cfg.portOf(pod))
+	scrape := func(pod *corev1.Pod, port int) {
+		u := d.cfg.urlOf(pod.Status.PodIP, port)
 		targets[target{url: u.String(), node: pod.Spec.NodeName}] = u
+	}
+	first := min(len(d.cfg.Selectors), len(found)) // of the others
+	for _, pod := range exporters(found[:first]) {
+		scrape(pod, d.cfg.portOf(pod))
+	}
+	for i, pods := range found[first:] {
+		other := &d.cfg.Others[i]
+		pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return !other.has(p) })
+		for _, pod := range exporters([][]*corev1.Pod{pods}) {
+			scrape(pod, other.Port)
+		}
 	}
 	if len(targets) == 0 {
 		targets[target{node: d.ownNode(), fallback: true}] = nil

@@ -43,6 +43,9 @@ type DiscoveryConfig struct {
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
+	// Others are exporters of other vendors' devices, which are scraped beside those.
+	Others []OtherExporter `mapstructure:"others"`
+
 	// Scheme completes the URL of a pod: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
 
@@ -56,6 +59,14 @@ type DiscoveryConfig struct {
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 }
 
+// OtherExporter says how the pods of another vendor's exporter are found.
+type OtherExporter struct {
+	// Selector is a label selector. Of the pods that it finds those are the exporter's
+	// that have a container port of the number Port, which is scraped.
+	Selector string `mapstructure:"selector"`
+	Port     int    `mapstructure:"port"`
+}
+
 var _ confmap.Validator = (*DiscoveryConfig)(nil)
 
 func newDefaultDiscoveryConfig() DiscoveryConfig {
@@ -63,9 +74,11 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 		Scope:    scopeNode,
 		NodeName: base.NodeName(),
 		// NVIDIA's GPU operator, and the Helm chart of the exporter.
-		Selectors:  []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
-		PortName:   "metrics",
-		Port:       defaultPort,
+		Selectors: []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
+		PortName:  "metrics",
+		Port:      defaultPort,
+		// AMD's device-metrics-exporter.
+		Others:     []OtherExporter{{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}},
 		Scheme:     "http",
 		Kubernetes: kube.NewDefaultConfig(),
 	}
@@ -80,16 +93,25 @@ func (cfg *DiscoveryConfig) Validate() error {
 	p.Check(cfg.Namespace == "" || len(validation.IsDNS1123Label(cfg.Namespace)) == 0,
 		"namespace is %q: must be a namespace, or empty for all", cfg.Namespace)
 	p.Check(len(cfg.Selectors) > 0, "selectors is empty: at least one label selector is required")
-	for i, text := range cfg.Selectors {
+	var listed []string
+	selector := func(field, text string) {
 		selector, err := labels.Parse(text)
 		switch {
 		case err != nil:
-			p.Add(fmt.Errorf("selectors[%d] is %q: %w: must be a label selector as in app=nvidia-dcgm-exporter", i, text, err))
+			p.Add(fmt.Errorf("%s is %q: %w: must be a label selector as in app=nvidia-dcgm-exporter", field, text, err))
 		case selector.Empty():
-			p.Add(fmt.Errorf("selectors[%d] is %q: selects every pod: must be a label selector as in app=nvidia-dcgm-exporter", i, text))
-		case slices.Contains(cfg.Selectors[:i], text):
-			p.Add(fmt.Errorf("selectors[%d] is %q: must be listed once", i, text))
+			p.Add(fmt.Errorf("%s is %q: selects every pod: must be a label selector as in app=nvidia-dcgm-exporter", field, text))
+		case slices.Contains(listed, text):
+			p.Add(fmt.Errorf("%s is %q: must be listed once", field, text))
 		}
+		listed = append(listed, text)
+	}
+	for i, text := range cfg.Selectors {
+		selector(fmt.Sprintf("selectors[%d]", i), text)
+	}
+	for i, other := range cfg.Others {
+		selector(fmt.Sprintf("others[%d]::selector", i), other.Selector)
+		p.Check(other.Port >= 1 && other.Port <= 65535, "others[%d]::port is %d: must be between 1 and 65535", i, other.Port)
 	}
 	p.Check(cfg.Port >= 1 && cfg.Port <= 65535, "port is %d: must be between 1 and 65535", cfg.Port)
 	p.Check(cfg.Scheme == "http" || cfg.Scheme == "https", "scheme is %q: must be one of http, https", cfg.Scheme)
@@ -116,4 +138,11 @@ func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 		}
 	}
 	return cfg.Port
+}
+
+// has reports whether a pod can be the exporter's.
+func (o *OtherExporter) has(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return int(p.ContainerPort) == o.Port })
+	})
 }

@@ -210,6 +210,36 @@ func TestWhichPodsAreExporters(t *testing.T) {
 	}
 }
 
+func TestExportersOfTwoVendorsOnOneNodeAreScrapedBoth(t *testing.T) {
+	amd := func(name, ip string, port int32) *corev1.Pod {
+		p := exporterPod(name, ownNode, ip)
+		p.Labels = map[string]string{"app.kubernetes.io/name": "metrics-exporter"}
+		p.Spec.Containers = []corev1.Container{{Name: "exporter", Ports: []corev1.ContainerPort{{ContainerPort: port}}}}
+		return p
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := discovering(t, kubetest.NewClient(
+			exporterPod("dcgm", ownNode, "10.0.0.1"),
+			amd("another-metrics-exporter", "10.0.0.2", 8080),
+			amd("default-metrics-exporter", "10.0.0.3", 5000),
+		), nil)
+		var n network
+		for _, address := range []string{"10.0.0.1:9401", "10.0.0.2:8080", "10.0.0.3:5000"} {
+			n.listen(t, address, serve(goodBody))
+		}
+		f.start(t, &n)
+		settle()
+		require.NoError(t, f.Shutdown(t.Context()))
+		var scraped []string
+		for _, md := range f.sink.AllMetrics() {
+			_, url := up(t, md)
+			scraped = append(scraped, url)
+		}
+		slices.Sort(scraped)
+		assert.Equal(t, []string{"http://10.0.0.1:9401/metrics", "http://10.0.0.3:5000/metrics"}, slices.Compact(scraped))
+	})
+}
+
 func TestTheURLOfAnExporter(t *testing.T) {
 	for want, change := range map[string]func(*corev1.Pod, *DiscoveryConfig){
 		"http://10.0.0.7:9401/metrics": func(*corev1.Pod, *DiscoveryConfig) {},

@@ -50,7 +50,7 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 	return rows
 }
 
-func everyMetric(*exposition.Metric) bool { return true }
+func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }
 
 // clientPrefixes begin the metrics that Prometheus' client library gives of the program
 // that it is part of.

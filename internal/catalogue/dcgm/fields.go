@@ -10,6 +10,7 @@ import (
 
 // Exporter is the table of NVIDIA's dcgm-exporter.
 var Exporter = cat.New(cat.Exporter{
+	Name:           "dcgm-exporter",
 	Vendor:         signal.VendorNVIDIA,
 	Groups:         known(groups),
 	Signals:        held,
@@ -180,10 +181,10 @@ var (
 )
 
 // occupancy is used / (used + free). A memory without any size is none.
-func occupancy(v []float64) (float64, bool) { return v[0] / (v[0] + v[1]), v[0]+v[1] > 0 }
+func occupancy(_ int, v []float64) (float64, bool) { return v[0] / (v[0] + v[1]), v[0]+v[1] > 0 }
 
 // size is the whole size, or that of used, free and reserved memory.
-func size(v []float64) (total float64, ok bool) {
+func size(_ int, v []float64) (total float64, ok bool) {
 	for _, part := range v {
 		total += part
 	}

@@ -2,6 +2,7 @@ package dcgm
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -54,7 +55,11 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	case !isNVIDIA(r):
 		return catalogue.Identity{}, catalogue.OtherVendor
 	}
-	return catalogue.Identity{Board: BoardID(r.Get(catalogue.RoleUUID)), Instance: r.Get(catalogue.RoleInstanceID)}, catalogue.Accepted
+	is := catalogue.Identity{Board: BoardID(r.Get(catalogue.RoleUUID)), Instance: r.Get(catalogue.RoleInstanceID)}
+	if n, err := strconv.Atoi(is.Instance); err == nil {
+		is.Number = n
+	}
+	return is, catalogue.Accepted
 }
 
 // isNVIDIA reports whether the row's labels look like NVIDIA's: other vendors'

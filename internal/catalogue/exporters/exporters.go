@@ -4,14 +4,16 @@ package exporters
 
 import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/amd"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 )
 
 // All are the exporters.
-var All = []*catalogue.Exporter{dcgm.Exporter}
+var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter}
 
 // Lookup returns what an exposed metric name means, and to which exporter it belongs: nil
-// where it is none's. No spelling is known of names that no signal is made of.
+// where it is none's. Of an exporter with Claims the labels have to tell too. No spelling is known of names that no signal is made of.
 func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
 	for _, x := range All {
 		if s, ok := x.Lookup(name); ok || x.OwnsName(name) {

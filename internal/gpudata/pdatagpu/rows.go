@@ -46,18 +46,18 @@ func (r *Rows) Points() (n int) {
 
 // WriteTo implements Payload.
 func (r *Rows) WriteTo(md pmetric.Metrics) {
-	r.Write(md, func(*exposition.Metric) bool { return true })
+	r.Write(md, func(*exposition.LabelSet, *exposition.Metric) bool { return true })
 }
 
 // Write appends the rows of the metrics that which wants to a batch: each label set is a
 // Resource with the labels as attributes, each sample a metric with one point without
 // attributes. Strings are shared with the parser's cache.
-func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.Metric) bool) {
+func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *exposition.Metric) bool) {
 	for _, set := range r.Sets {
 		var metrics pmetric.MetricSlice
 		begun := false
 		for _, s := range set.Samples {
-			if !which(s.Metric) {
+			if !which(set, s.Metric) {
 				continue
 			}
 			if !begun {

@@ -20,13 +20,14 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: docgen SIGNALS.md COUNTERS.csv")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: docgen SIGNALS.md COUNTERS.csv VENDORS.md")
 		os.Exit(2)
 	}
 	text, err := document()
 	if err == nil {
-		err = errors.Join(os.WriteFile(os.Args[1], []byte(text), 0o600), os.WriteFile(os.Args[2], []byte(counters()), 0o600))
+		err = errors.Join(os.WriteFile(os.Args[1], []byte(text), 0o600), os.WriteFile(os.Args[2], []byte(counters()), 0o600),
+			os.WriteFile(os.Args[3], []byte(vendors()), 0o600))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)

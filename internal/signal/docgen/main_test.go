@@ -11,6 +11,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -59,6 +60,21 @@ func TestTheCountersAreUpToDate(t *testing.T) {
 	got, err := os.ReadFile("../../../examples/dcgm-exporter/counters.csv")
 	require.NoError(t, err)
 	assert.Equal(t, counters(), string(got), "run make generate")
+}
+
+func TestTheVendorsAreUpToDate(t *testing.T) {
+	got, err := os.ReadFile("../../../docs/vendors.md")
+	require.NoError(t, err)
+	assert.Equal(t, vendors(), string(got), "run make generate")
+}
+
+func TestEveryGapOfAVendorHasAReason(t *testing.T) {
+	for _, x := range exporters.All {
+		for _, m := range givenByAny() {
+			_, given := gives(x, m)
+			assert.Equal(t, !given, x.Gaps[m] != "", "%s: %s", x.Name, m.Name)
+		}
+	}
 }
 
 // The list that we hand to users turns every signal on, but for those that are rarely

@@ -138,6 +138,9 @@ func Builtin() []Series {
 		// The same before its metrics were renamed.
 		{"vGPU_device_memory_usage_in_bytes", 1, Pod, hamiLegacy},
 		{"vGPU_device_memory_limit_in_bytes", 1, Budget, hamiLegacy},
+		// The sum of its breakdowns, in old versions with labels that change with the value.
+		{"hami_container_device_memory_bytes", 1, Pod, hami},
+		{"Device_memory_desc_of_container", 1, Pod, hamiLegacy},
 		// HAMi's scheduler extender: what it reserved.
 		{"hami_vgpu_memory_allocated_bytes", 1, Budget, Labels{
 			Namespace: "namespace", Pod: "pod", GPU: "device_uuid", Slot: "container_index",

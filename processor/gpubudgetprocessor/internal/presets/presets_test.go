@@ -82,8 +82,8 @@ func TestWhatWouldCountTwiceOrIsNoMemoryOfAContainerIsNotRead(t *testing.T) {
 		// Read by the synthesizer, which tells usage from copies.
 		"DCGM_FI_DEV_FB_USED",
 		// Parts of hami_vgpu_memory_used_bytes, and the same again.
-		"hami_container_device_memory_bytes", "hami_vgpu_memory_context_bytes", "hami_vgpu_memory_module_bytes",
-		"hami_vgpu_memory_buffer_bytes", "Device_memory_desc_of_container",
+		"hami_vgpu_memory_context_bytes", "hami_vgpu_memory_module_bytes",
+		"hami_vgpu_memory_buffer_bytes",
 		// Not memory.
 		"hami_container_device_utilization_ratio", "hami_container_last_kernel_elapsed_seconds",
 		"Device_utilization_desc_of_container", "Device_last_kernel_of_container",

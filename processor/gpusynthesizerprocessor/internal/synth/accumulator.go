@@ -2,16 +2,17 @@ package synth
 
 import (
 	"math"
+	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // accumulator folds the rows of one device and sample time.
 type accumulator struct {
 	device *Device
-	fields []cell // by catalogue.ID
+	fields []cell       // those of the exporter's table
+	first  catalogue.ID // of them
 	// rates are those of the exporter's Rates.
 	rates []rate
 	// values is memory that is used again.
@@ -28,6 +29,8 @@ type accumulator struct {
 	draState       draState
 	// mig says that the board has instances in this scrape.
 	mig bool
+	// parts are the rows of fields that are made of several.
+	parts []part
 	// instances are the accumulators of the board's instances.
 	instances []*accumulator
 	events    []event
@@ -81,7 +84,7 @@ func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 
 // add takes one row's value in base units.
 func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
-	c := &a.fields[f.ID]
+	c := a.cell(f.ID)
 	if held {
 		fold(&c.held, &c.hasHeld, v, f.Kind)
 	} else {
@@ -89,9 +92,12 @@ func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 	}
 }
 
+// cell returns a field's values.
+func (a *accumulator) cell(id catalogue.ID) *cell { return &a.fields[id-a.first] }
+
 // get returns the device's value of a field, where it is an observation of the device.
 func (a *accumulator) get(id catalogue.ID) (float64, bool) {
-	v, ok := a.fields[id].value()
+	v, ok := a.cell(id).value()
 	if !ok {
 		return 0, false
 	}
@@ -133,7 +139,10 @@ func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool
 
 // make returns a signal's value, made of the first set of fields that all have one.
 func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
-	for _, set := range s.Sets {
+	for i, set := range s.Sets {
+		if s.Lasting && i > a.device.bestSet(s) {
+			return 0, false
+		}
 		total, ok := 0.0, true
 		a.values = a.values[:0]
 		for _, id := range set {
@@ -145,9 +154,12 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			a.values = append(a.values, v)
 		}
 		if ok && s.Make != nil {
-			total, ok = s.Make(a.values)
+			total, ok = s.Make(i, a.values)
 		}
 		if ok {
+			if s.Lasting {
+				a.device.sets[s] = i
+			}
 			return total, true
 		}
 	}
@@ -243,15 +255,13 @@ func (a *accumulator) addDRA(r *Row) {
 
 // reset makes an accumulator ready for another device.
 func (a *accumulator) reset(d *Device) {
-	if a.fields == nil {
-		a.fields = make([]cell, catalogue.NumFields())
-	}
+	a.fields = slices.Grow(a.fields[:0], len(d.of.Fields()))[:len(d.of.Fields())]
 	clear(a.fields)
 	clear(a.totals)
 	clear(a.counts)
 	*a = accumulator{
-		device: d, fields: a.fields, rates: a.rates, values: a.values,
-		usage: a.usage[:0], holders: a.holders[:0], instances: a.instances[:0], events: a.events[:0],
+		device: d, first: d.of.First, fields: a.fields, rates: a.rates, values: a.values,
+		usage: a.usage[:0], parts: a.parts[:0], holders: a.holders[:0], instances: a.instances[:0], events: a.events[:0],
 		totals: a.totals, counts: a.counts,
 	}
 }
@@ -261,21 +271,22 @@ func (a *accumulator) reset(d *Device) {
 // does not fall because the row with the highest value is missing: it would look like
 // one that began anew. It does when a row's own value fell, or all rows are new.
 func (a *accumulator) foldBoard() {
-	for i, f := range boardFields {
-		c := &a.fields[f.ID]
+	fields := a.device.of.Board
+	for i, f := range fields {
+		c := a.cell(f.ID)
 		if c.hasBare || c.hasHeld {
 			continue // a row of the whole board says it itself
 		}
 		lowest, known, fell := 0, false, false
 		for _, in := range a.instances {
-			v, ok := in.fields[f.ID].value()
+			v, ok := in.cell(f.ID).value()
 			if !ok {
 				continue
 			}
 			switch {
 			case f.Kind != catalogue.Level:
 				fold(&c.bare, &c.hasBare, v, f.Kind)
-			case !c.hasBare || in.device.number < lowest:
+			case !c.hasBare || in.device.number < lowest || in.device.number == lowest && v > c.bare:
 				c.bare, c.hasBare, lowest = v, true, in.device.number
 			}
 			if f.Kind == catalogue.Counter {
@@ -293,20 +304,8 @@ func (a *accumulator) foldBoard() {
 		}
 	}
 	for _, in := range a.instances {
-		for i := range boardFields {
-			in.fields[boardFields[i].ID] = cell{}
+		for _, f := range fields {
+			*in.cell(f.ID) = cell{}
 		}
 	}
 }
-
-// boardFields are the fields that measure a board.
-var boardFields = func() (out []*catalogue.Field) {
-	for _, x := range exporters.All {
-		for _, f := range x.Fields() {
-			if f.Scope == catalogue.Board {
-				out = append(out, f)
-			}
-		}
-	}
-	return out
-}()

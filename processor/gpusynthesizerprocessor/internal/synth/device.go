@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ type Device struct {
 	// Name, Model, Profile and MIGUUID describe the device as last exposed, Driver is
 	// the driver's version and Serial the board's serial number.
 	Name, Model, Profile, MIGUUID, Driver, Serial string
-	// Instance is the GPU instance id of a MIG instance, else empty.
+	// Instance is the GPU instance id that rows of a MIG instance name, else empty.
 	Instance string
 	// Place is where the device is. A device that moves is another one.
 	Place Place
@@ -54,7 +55,7 @@ type Device struct {
 	frame *gpudata.DeviceFrame
 	batch uint64
 
-	number int // Instance as a number, to find the lowest
+	number int // of the instance, to find the lowest
 
 	// claims are those on the device's board, and era theirs that the state below is of.
 	claims *claims
@@ -67,7 +68,11 @@ type Device struct {
 
 	xid   xidState
 	bytes []byteCounter // of the exporter's Rates, nil before the first
-	// counters are the last values of boardFields that are counters, as the rows of an
+	// sums, residencies and sets are of the exporter's that need one, each nil before the first.
+	sums        map[catalogue.ID]*sum
+	residencies map[*catalogue.Signal]*residency
+	sets        map[*catalogue.Signal]int // the set that a lasting signal comes from
+	// counters are the last values of the exporter's Board fields that are counters, as the rows of an
 	// instance had them or as its board got them; NaN before the first, nil without any.
 	counters []float64
 
@@ -86,15 +91,36 @@ func (d *Device) seen(t int64, arrived time.Duration) int64 {
 	case arrived-d.arrived > lateLimit:
 		// A clock was set back: what came last is what counts on.
 		d.prev, d.last, d.arrived = 0, t, arrived
-		d.xid.time, d.bytes = 0, nil
+		d.xid.time = 0
+		d.forgetBases()
 	}
 	return 0
 }
 
-// counter returns the last value of a counter of boardFields.
+// forgetBases makes rates, sums and shares of time start anew.
+func (d *Device) forgetBases() {
+	d.bytes, d.sums = nil, nil
+	for _, r := range d.residencies {
+		r.time = 0
+	}
+}
+
+// bestSet returns the position of the set that a lasting signal comes from, the last one
+// before it had a value.
+func (d *Device) bestSet(s *catalogue.Signal) int {
+	if d.sets == nil {
+		d.sets = map[*catalogue.Signal]int{}
+	}
+	if i, ok := d.sets[s]; ok {
+		return i
+	}
+	return len(s.Sets)
+}
+
+// counter returns the last value of a counter of the exporter's Board fields.
 func (d *Device) counter(i int) *float64 {
 	if d.counters == nil {
-		d.counters = slices.Repeat([]float64{math.NaN()}, len(boardFields))
+		d.counters = slices.Repeat([]float64{math.NaN()}, len(d.of.Board))
 	}
 	return &d.counters[i]
 }
@@ -107,6 +133,7 @@ func (d *Device) describe(r *Row) {
 	set(&d.MIGUUID, r.migUUID)
 	set(&d.Driver, r.driver)
 	set(&d.Serial, r.serial)
+	set(&d.Instance, r.instance)
 }
 
 // model returns what the catalogue has of the device's model, which is asked once a name.
@@ -159,15 +186,23 @@ type Row struct {
 	// when gpu.signal.available is made.
 	Clues diagnose.Clues
 
+	of *catalogue.Exporter
+	is catalogue.Identity
+
 	device  *Device
+	other   *Row // the same labels about another device, in the exporter's other numbering
 	place   Place
 	name    string
 	model   string
 	profile string
-	migUUID string
-	driver  string
-	serial  string
-	dra     DRA
+	// instance is the GPU instance id.
+	instance string
+	migUUID  string
+	// cut and part are the labels that tell apart fields of one name, and parts of the device.
+	cut, part string
+	driver    string
+	serial    string
+	dra       DRA
 	// draOther says that the DRA labels are about a MIG device although the
 	// row is the whole board's, as exporters up to 4.8.2 print them.
 	draOther bool
@@ -185,21 +220,32 @@ type Row struct {
 	xid       int  // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
+	// foreign says that the labels are not the exporter's, though the name may be.
+	foreign bool
 }
+
+// Foreign reports whether the row is not the exporter's whose names it has.
+func (r *Row) Foreign() bool { return r.foreign }
 
 // Row resolves labels. target is the pod that the input's Resource names as the scrape
 // target, which is never a holder; federated says that a Prometheus stands between.
 func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder, federated bool) *Row {
+	of := labels.Of()
+	if of.Claims != nil && !of.Claims(labels) {
+		return &Row{foreign: true}
+	}
 	r := &Row{
+		of:    of,
 		place: place,
 		name:  labels.Get(catalogue.RoleDevice),
-		model: labels.Get(catalogue.RoleModel),
+		model: cmp.Or(labels.Get(catalogue.RoleModel), labels.Get(catalogue.RoleSeries)),
+		cut:   labels.Get(catalogue.RoleCut),
+		part:  labels.Get(catalogue.RolePart),
 		xid:   -1,
 
 		driver: labels.Get(catalogue.RoleDriverVersion),
 		serial: labels.Get(catalogue.RoleSerial),
 	}
-	of := labels.Of()
 	is, refusal := of.Identify(labels)
 	if r.drop = refusals[refusal]; r.drop != DropNone {
 		return r
@@ -223,14 +269,18 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	}
 
 	if is.Instance != "" {
+		r.instance = labels.Get(catalogue.RoleInstanceID)
 		r.profile = labels.Get(catalogue.RoleInstanceProfile)
 		r.migUUID = labels.Get(catalogue.RoleMIGUUID)
 	} else {
 		r.draOther = labels.Get(catalogue.RoleMIGUUID) != ""
 	}
-	r.device = s.device(of, place, is.Board, is.Instance)
-	if r.device == nil {
-		r.drop = DropDeviceLimit
+	r.is = is
+	if !of.Renumbers {
+		r.device = s.device(of, place, is)
+		if r.device == nil {
+			r.drop = DropDeviceLimit
+		}
 	}
 	return r
 }
@@ -244,33 +294,35 @@ var refusals = [...]DropReason{
 // device returns the device with that identity, making it known if it is new.
 // It returns nil when the limit is reached. The place is part of the identity:
 // simulated GPUs and cloned machines repeat UUIDs.
-func (s *Synthesizer) device(of *catalogue.Exporter, place Place, board, instance string) *Device {
-	b := s.devices[deviceKey{place, board, ""}]
+func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.Identity) *Device {
+	board := deviceKey{of, place, is.Board, ""}
+	b := s.devices[board]
 	if b == nil {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		b = &Device{ID: board, of: of, Place: place, claims: s.claimsOf(place.Node, board)}
-		s.devices[deviceKey{place, board, ""}] = b
+		b = &Device{ID: is.Board, of: of, Place: place, claims: s.claimsOf(place.Node, is.Board)}
+		s.devices[board] = b
 	}
-	if instance == "" {
+	if is.Instance == "" {
 		return b
 	}
-	d := s.devices[deviceKey{place, board, instance}]
+	instance := deviceKey{of, place, is.Board, is.Instance}
+	d := s.devices[instance]
 	if d == nil {
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		d = &Device{ID: of.InstanceID(board, instance), of: of, Parent: b, Instance: instance, Place: place, claims: b.claims}
-		if n, err := strconv.Atoi(instance); err == nil {
-			d.number = n
-		}
-		s.devices[deviceKey{place, board, instance}] = d
+		d = &Device{ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims}
+		s.devices[instance] = d
 	}
+	d.number = is.Number
 	return d
 }
 
+// deviceKey tells devices apart. Two vendors may give one id.
 type deviceKey struct {
+	of              *catalogue.Exporter
 	place           Place
 	board, instance string
 }

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -9,19 +10,25 @@ import (
 // diagnosis collects what one scrape shows of each device, for
 // gpu.signal.available.
 type diagnosis struct {
-	exporters map[Place]*diagnose.Scrape
+	exporters map[exporterAt]*diagnose.Scrape
 	devices   map[*Device]*diagnose.Device
+}
+
+// exporterAt is the exporter of one vendor's devices at a place.
+type exporterAt struct {
+	of    *catalogue.Exporter
+	place Place
 }
 
 // begin forgets the scrape before.
 func (g *diagnosis) begin() {
-	*g = diagnosis{map[Place]*diagnose.Scrape{}, map[*Device]*diagnose.Device{}}
+	*g = diagnosis{map[exporterAt]*diagnose.Scrape{}, map[*Device]*diagnose.Device{}}
 }
 
 // see notes a row, the value read from it, or why there is none.
 func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool) {
 	d := g.device(o.row.device)
-	g.exporters[o.row.place].Clues.Merge(o.row.Clues)
+	g.exporters[exporterAt{o.row.device.of, o.row.place}].Clues.Merge(o.row.Clues)
 	state := diagnose.Blank
 	switch {
 	case reason == DropAmbiguous:
@@ -43,10 +50,11 @@ func (g *diagnosis) device(d *Device) *diagnose.Device {
 		if d.Parent != nil {
 			parent = g.device(d.Parent)
 		}
-		exporter := g.exporters[d.Place]
+		at := exporterAt{d.of, d.Place}
+		exporter := g.exporters[at]
 		if exporter == nil {
-			exporter = &diagnose.Scrape{}
-			g.exporters[d.Place] = exporter
+			exporter = &diagnose.Scrape{Of: d.of}
+			g.exporters[at] = exporter
 		}
 		out = exporter.Device(parent)
 		g.devices[d] = out

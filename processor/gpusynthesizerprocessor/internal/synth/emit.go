@@ -68,6 +68,8 @@ func (e *emitter) device() {
 		switch s.By {
 		case catalogue.ByFields:
 			e.signal(s)
+		case catalogue.ByResidency:
+			e.residency(s)
 		case catalogue.ByEvents:
 			e.xid()
 		case catalogue.ByHolders:
@@ -159,7 +161,7 @@ func (e *emitter) holders() {
 	}
 	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: a.sharing()}}
 	for _, u := range a.usage {
-		if !a.fields[u.field.ID].bareRow {
+		if !a.cell(u.field.ID).bareRow {
 			continue // copies of the device's value, not processes beside it
 		}
 		v, m := u.value, u.field.Process.Metric

@@ -79,7 +79,7 @@ func (s *Synthesizer) Restore(in *State, now int64) error {
 	for i := range in.Devices {
 		stored := &in.Devices[i]
 		// XIDs are NVIDIA's.
-		d := s.device(dcgm.Exporter, Place{Host: stored.Host, Node: stored.Node}, stored.Board, stored.Instance)
+		d := s.device(dcgm.Exporter, Place{Host: stored.Host, Node: stored.Node}, catalogue.Identity{Board: stored.Board, Instance: stored.Instance})
 		if d == nil {
 			break
 		}

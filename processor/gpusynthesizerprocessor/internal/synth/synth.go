@@ -34,6 +34,9 @@ const (
 	DropOtherVendor
 	// DropSecondSource is a row or a sample of a board that another source gives.
 	DropSecondSource
+	// DropAmbiguousDevice is a row that numbers its device in a way that nothing in the
+	// scrape brings together with the device's own number.
+	DropAmbiguousDevice
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons
 )
@@ -42,7 +45,7 @@ const (
 func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "not_finite", "absurd", "ambiguous_unit",
-		"no_device", "other_entity", "device_limit", "other_vendor", "second_source",
+		"no_device", "other_entity", "device_limit", "other_vendor", "second_source", "ambiguous_device",
 	}[r]
 }
 
@@ -95,6 +98,7 @@ type Synthesizer struct {
 	dirty bool // XID state changed since it was last saved
 
 	rows      []observation
+	renumbers bool      // some of the rows are of an exporter that numbers devices in two ways
 	scrapes   []scraped // what is known of the sources of rows
 	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is made
@@ -113,6 +117,7 @@ type observation struct {
 	field   *catalogue.Field
 	unit    catalogue.Unit
 	base    bool
+	alias   uint8
 	time    int64
 	exposed float64
 	source  *Source // nil when it is not known
@@ -161,7 +166,15 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 		s.stats.Dropped[row.drop]++
 		return
 	}
-	s.rows = append(s.rows, observation{row, spelling.Field, spelling.Unit, spelling.BaseUnits, at, exposed, src})
+	field := spelling.Field
+	if spelling.Cut != nil {
+		if field = spelling.Cut[row.cut]; field == nil {
+			s.stats.Dropped[DropOtherEntity]++
+			return
+		}
+	}
+	s.renumbers = s.renumbers || row.of.Renumbers
+	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src})
 }
 
 // Drop counts a value that the caller recognised as no observation.
@@ -187,13 +200,21 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		for n < len(rows) && byScrape(rows[n], rows[0]) == 0 {
 			n++
 		}
-		if kept := s.contend(rows[:n]); len(kept) > 0 {
+		scrape := rows[:n]
+		if s.renumbers {
+			scrape = s.renumber(scrape)
+		}
+		if len(scrape) == 0 {
+			rows = rows[n:]
+			continue
+		}
+		if kept := s.contend(scrape); len(kept) > 0 {
 			s.scrape(kept)
 		}
 		rows = rows[n:]
 	}
 	clear(s.rows)
-	s.rows = s.rows[:0]
+	s.rows, s.renumbers = s.rows[:0], false
 	if len(s.frames) > 0 {
 		s.lent[s.frames[0]] = s.batch
 	}
@@ -245,6 +266,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 		if a.followSource() {
 			s.dirty = true
 		}
+		a.foldParts(at)
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
 			board.mig = true
@@ -312,7 +334,7 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 		a.take(r, s.holds(o))
 	}
 	if a.holder < 0 {
-		a.fields[o.field.ID].bareRow = true
+		a.cell(o.field.ID).bareRow = true
 	}
 	v, reason := s.value(o, scales)
 	if s.diagnosis != nil {
@@ -326,6 +348,10 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 		a.addXID(o.field.Kind, r.xid, v)
 		return
 	}
+	if o.field.Parts != catalogue.Highest {
+		a.parts = append(a.parts, part{o.field, partKey{o.alias, r.part}, v, a.holder >= 0})
+		return
+	}
 	a.add(o.field, v, a.holder >= 0)
 	if a.holder >= 0 && o.field.Process != nil {
 		a.addUsage(o.field, a.holder, v)
@@ -334,6 +360,9 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 
 // value brings an exposed value into base units.
 func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropReason) {
+	if blank := o.row.of.BlankValue; blank != nil && blank(o.exposed) {
+		return 0, DropSentinel
+	}
 	v, verdict := o.unit.Value(o.exposed)
 	switch verdict {
 	case catalogue.Blank:

@@ -49,6 +49,9 @@ type event struct {
 // of the next one. A device's first scrape is a base only. It reports whether
 // the base changed.
 func (a *accumulator) readXID(t int64) (changed bool) {
+	if a.device.of.Code == 0 {
+		return false
+	}
 	s := &a.device.xid
 	last, hasLast := a.get(a.device.of.Code)
 	now := xidNone

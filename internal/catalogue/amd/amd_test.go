@@ -1,0 +1,91 @@
+package amd
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
+
+func row(labels map[string]string) *catalogue.Row {
+	r := catalogue.NewRow(Exporter)
+	for k, v := range labels {
+		r.Set(k, v)
+	}
+	return r
+}
+
+func TestADeviceIsItsUUIDElseSerialAndPartitionElseHostAndIndex(t *testing.T) {
+	for name, tt := range map[string]struct {
+		labels              map[string]string
+		id, instance, board string
+	}{
+		"a board by its UUID":                         {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_partition_id": "0"}, "U", "", "U"},
+		"a board by its serial number":                {map[string]string{"gpu_uuid": "00000000-0000-0000-0000-000000000000", "serial_number": "S", "gpu_partition_id": "4294967295"}, "S", "", "S"},
+		"a board by host and index":                   {map[string]string{"serial_number": "N/A", "hostname": "h", "gpu_id": "3"}, "h/gpu3", "", "h/gpu3"},
+		"a partition by its UUID":                     {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_compute_partition_type": "cpx", "gpu_partition_id": "5"}, "U", "U", "S"},
+		"a partition by serial number and number":     {map[string]string{"serial_number": "S", "gpu_compute_partition_type": "DPX", "gpu_partition_id": "1"}, "S/p1", "S/p1", "S"},
+		"a partition whose board nothing names":       {map[string]string{"gpu_compute_partition_type": "cpx", "gpu_partition_id": "1", "hostname": "h", "gpu_id": "9"}, "h/gpu9", "", "h/gpu9"},
+		"a partition without a number, by its index":  {map[string]string{"serial_number": "S", "gpu_compute_partition_type": "cpx", "hostname": "h", "gpu_id": "9"}, "h/gpu9", "h/gpu9", "S"},
+		"partitions of one, which spx and none stand": {map[string]string{"gpu_uuid": "U", "serial_number": "S", "gpu_compute_partition_type": "spx"}, "U", "", "U"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is, refusal := Exporter.Identify(row(tt.labels))
+			assert.Equal(t, catalogue.Accepted, refusal)
+			assert.Equal(t, tt.board, is.Board)
+			assert.Equal(t, tt.instance, is.Instance)
+			if is.Instance != "" {
+				assert.Equal(t, tt.id, Exporter.InstanceID(is.Board, is.Instance))
+			}
+		})
+	}
+	_, refusal := Exporter.Identify(row(map[string]string{"gpu_id": "0", "card_model": "X"}))
+	assert.Equal(t, catalogue.NoDevice, refusal, "an index repeats over nodes")
+}
+
+func TestRowsAreClaimedByLabelsToo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		labels map[string]string
+		claims bool
+	}{
+		"the oldest release":                 {map[string]string{"gpu_id": "0", "card_model": "102-G30211-0C", "card_series": "AMD Instinct MI300X OAM", "card_vendor": "AMD"}, true},
+		"a Radeon without a model":           {map[string]string{"gpu_id": "0", "card_model": "", "gpu_compute_partition_type": "none", "gpu_partition_id": "NA"}, true},
+		"the vendor's long name":             {map[string]string{"gpu_id": "0", "card_vendor": "Advanced Micro Devices, Inc. [AMD/ATI]"}, true},
+		"another vendor":                     {map[string]string{"gpu_id": "0", "card_model": "X", "card_vendor": "NVIDIA"}, false},
+		"an index and a host alone":          {map[string]string{"gpu_id": "0", "hostname": "h", "serial_number": "1"}, false},
+		"the retired exporter of AMD":        {map[string]string{"gpu_power": "0", "productname": "X"}, false},
+		"a device of no index":               {map[string]string{"card_model": "X", "gpu_partition_id": "0"}, false},
+		"TPUs, which have a model label too": {map[string]string{"make": "cloud-tpu", "model": "tpu-v5p-slice", "accelerator_id": "1-0"}, false},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.claims, Exporter.Claims(row(tt.labels))) })
+	}
+}
+
+func TestEveryFieldMakesASignal(t *testing.T) {
+	used := map[catalogue.ID]bool{}
+	for _, s := range Exporter.AllSignals() {
+		for _, set := range s.Sets {
+			for _, id := range set {
+				used[id] = true
+			}
+		}
+	}
+	for _, f := range Exporter.Fields() {
+		assert.True(t, used[f.ID], f.Name)
+	}
+}
+
+func TestNamesWithTheExamplesPrefixAreTheSame(t *testing.T) {
+	for _, name := range []string{"gpu_used_vram", "pcie_replay_count", "gpu_ecc_deferred_sdma"} {
+		plain, ok := Exporter.Lookup(name)
+		assert.True(t, ok)
+		prefixed, ok := Exporter.Lookup("amd_" + name)
+		assert.True(t, ok)
+		assert.Equal(t, plain, prefixed)
+	}
+	_, ok := Exporter.Lookup("site_gpu_used_vram")
+	assert.False(t, ok)
+	assert.False(t, Exporter.Owns("site_gpu_used_vram"))
+	assert.True(t, Exporter.Owns("amd_gpu_vcn_activity"))
+}

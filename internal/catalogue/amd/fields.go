@@ -1,0 +1,183 @@
+package amd
+
+import (
+	"strings"
+
+	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Exporter is the table of AMD's device-metrics-exporter.
+var Exporter = cat.New(cat.Exporter{
+	Name:   "device-metrics-exporter",
+	Vendor: signal.VendorAMD,
+	TurnOn: "GPUConfig.Fields in the exporter's config.json lists its fields; without that list it shows all but gpu_prof_*. " +
+		"Time throttled and partitions are those of MI300 and later; power and energy are not shown in a virtual machine.",
+	Groups:         groups,
+	Signals:        []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
+	Gaps:           gaps,
+	Prefix:         prefix,
+	Claims:         claims,
+	Labels:         labels,
+	BlankText:      blankText,
+	BlankValue:     blankValue,
+	OwnsName:       ownsName,
+	Identify:       identify,
+	InstanceID:     func(_, instance string) string { return instance },
+	CalledExporter: calledExporter,
+	Model:          func(string) cat.Model { return cat.Model{} },
+})
+
+// prefix is that of the exporter's own example. Users can configure any other; names with
+// it stay metrics of other origin.
+const prefix = "amd_"
+
+// Names that several lines speak of.
+const (
+	gfx          = "gpu_gfx_activity"
+	gfxBusy      = "gpu_gfx_busy_instantaneous"
+	used         = "gpu_used_vram"
+	free         = "gpu_free_vram"
+	total        = "gpu_total_vram"
+	packagePower = "gpu_package_power"
+	average      = "gpu_average_package_power"
+	usage        = "gpu_power_usage"
+	ticks        = "gpu_violation_current_accumulated_counter"
+)
+
+// groups is the table. Canonical names are those of release 1.4, aliases those before.
+// Units are what is sent, whatever HELP says: MiB of memory, microjoules. TYPE says gauge
+// everywhere. Sensors of the board stand on the first partition; the others show 0 or
+// nothing.
+//
+// The residencies count ticks of a clock that is exposed beside them. There are none on
+// MI2xx and Radeon. Their causes overlap.
+//
+// Left out on purpose: *_percentage of the violations, which look at a tenth of a second;
+// gfx_clock_below_host_limit_*, whose clock is not known for certain; pcie_bandwidth, which
+// is both directions in one, and pcie_rx, pcie_tx, which were only seen as 0; gpu_afid_errors,
+// which is a code and no count; the bandwidth of xGMI links.
+var groups = []cat.Group{
+	{Title: "Utilization", Fields: []cat.Field{
+		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: made(signal.HwGPUUtilization, signal.TaskGeneral, first(gfxBusy).or(gfx))},
+		{Name: gfxBusy, Unit: cat.Percent, Parts: cat.Mean},
+	}},
+	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
+		{Name: used, Unit: cat.MiB, Gives: memory},
+		{Name: free, Unit: cat.MiB},
+		{Name: total, Unit: cat.MiB, ZeroIsNone: true, Gives: memorySize},
+	}},
+	{Title: "Throttling: ticks by cause, on MI3xx", Fields: []cat.Field{
+		{Name: "gpu_violation_ppt_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: residency("power", "gpu_violation_ppt_residency_accumulated")},
+		{Name: "gpu_violation_socket_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: names("gpu_violation_soc_thermal_residency_accumulated"), Gives: residency("thermal", "gpu_violation_socket_thermal_residency_accumulated")},
+		{Name: "gpu_violation_processor_hot_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: names("gpu_violation_proc_hot_residency_accumulated"), Gives: residency("processor_hot", "gpu_violation_processor_hot_residency_accumulated")},
+		{Name: "gpu_violation_vr_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: names("gpu_violation_vr_thermal_tracking_accumulated"), Gives: residency("vr_thermal", "gpu_violation_vr_thermal_residency_accumulated")},
+		{Name: "gpu_violation_hbm_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: residency("hbm_thermal", "gpu_violation_hbm_thermal_residency_accumulated")},
+		{Name: ticks, Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board},
+		{Name: "gpu_clock{system}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: names("system", "GPU_CLOCK_TYPE_SYSTEM"), Gives: gives(signal.GPUClockFrequency, signal.DomainSM)},
+		{Name: "gpu_clock{memory}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: names("memory", "GPU_CLOCK_TYPE_MEMORY"), Gives: gives(signal.GPUClockFrequency, signal.DomainMemory)},
+	}},
+	{Title: "Errors", Fields: []cat.Field{
+		{Name: "gpu_ecc_correct_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("ecc_correctable", "gpu_ecc_correct_")},
+		ofBlocks("gpu_ecc_correct_"),
+		{Name: "gpu_ecc_uncorrect_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("ecc_uncorrectable", "gpu_ecc_uncorrect_")},
+		ofBlocks("gpu_ecc_uncorrect_"),
+		{Name: "gpu_ecc_deferred_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("ecc_deferred", "gpu_ecc_deferred_")},
+		ofBlocks("gpu_ecc_deferred_"),
+		{Name: "pcie_replay_count", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: gives(signal.HwErrors, "pcie_replay")},
+	}},
+	{Title: "Activity (the gpu_prof_ fields are off by default)", Fields: []cat.Field{
+		{Name: "gpu_umc_activity", Unit: cat.Percent, Scope: cat.Board, Gives: gives(signal.GPUDRAMActive)},
+		{Name: "gpu_prof_sm_active", Unit: cat.Percent, Gives: gives(signal.GPUSMActive)},
+		{Name: "gpu_prof_occupancy_percent", Unit: cat.Percent, Gives: gives(signal.GPUSMOccupancy)},
+		{Name: "gpu_prof_tensor_active_percent", Unit: cat.Percent, Gives: gives(signal.GPUPipeActive, "tensor")},
+	}},
+	{Title: "Power and temperature", Fields: []cat.Field{
+		{Name: packagePower, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Gives: made(signal.HwPower, "", first(packagePower).or(average).or(usage))},
+		{Name: average, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true},
+		{Name: usage, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true},
+		{Name: "gpu_energy_consumed", Unit: cat.Microjoule, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true, Gives: gives(signal.HwEnergy)},
+		{Name: "gpu_edge_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationEdge)},
+		{Name: "gpu_junction_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationJunction)},
+		{Name: "gpu_memory_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: made(signal.HwTemperature, signal.LocationMemory, first("gpu_memory_temperature").or("gpu_hbm_temperature"))},
+		{Name: "gpu_hbm_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true},
+	}},
+}
+
+// gaps are what others give.
+var gaps = map[*signal.Metric]string{
+	signal.GPUClockEventActive:        "only the share of a tenth of a second is exposed",
+	signal.GPUClockEventTime:          "what the residencies tell is `gpu.clock.throttle.time`",
+	signal.GPUEngineActive:            "not exposed",
+	signal.GPUPCIeThroughput:          "exposed as both directions in one",
+	signal.GPUPCIeUtilization:         "exposed as both directions in one",
+	signal.GPUNVLinkThroughput:        "there is no NVLink; xGMI is not read",
+	signal.GPUNVLinkUtilization:       "there is no NVLink; xGMI is not read",
+	signal.K8sContainerGPUMemoryUsage: "no rows of processes",
+	signal.K8sContainerGPUUtilization: "no rows of processes",
+}
+
+// The size of the memory is that exposed, else what is used and free.
+var (
+	memory = []cat.Signal{
+		{Metric: signal.HwGPUMemoryUtilization, From: first(used, total).or(used, free), Make: occupancy},
+		{Metric: signal.HwGPUMemoryUsage, From: first(used)},
+	}
+	memorySize = []cat.Signal{{Metric: signal.HwGPUMemoryLimit, From: first(total).or(used, free), Make: size}}
+)
+
+func occupancy(set int, v []float64) (float64, bool) {
+	all := v[1]
+	if set == 1 {
+		all += v[0]
+	}
+	return v[0] / all, all > 0
+}
+
+func size(_ int, v []float64) (all float64, ok bool) {
+	for _, part := range v {
+		all += part
+	}
+	return all, all > 0
+}
+
+// residency is time of which a field tells the share.
+func residency(cause, field string) []cat.Signal {
+	return []cat.Signal{{Metric: signal.GPUClockThrottleTime, Part: cause, By: cat.ByResidency, From: first(field, ticks)}}
+}
+
+// blocks are the parts of a GPU whose errors are counted apart.
+var blocks = names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
+	"mp0", "mp1", "fuse", "mca", "vcn", "jpeg", "ih", "mpio")
+
+// ofBlocks is the sum over the blocks, as one field.
+func ofBlocks(begin string) cat.Field {
+	f := cat.Field{Name: begin + blocks[0], Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum}
+	for _, b := range blocks[1:] {
+		f.Aliases = append(f.Aliases, begin+b)
+	}
+	return f
+}
+
+// ecc is the total, or where the exporter shows none the sum over the blocks.
+func ecc(kind, begin string) []cat.Signal {
+	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: first(begin + "total").or(begin + blocks[0]), Lasting: true}}
+}
+
+// sets are sets of names of fields, the preferred one first.
+type sets [][]string
+
+func first(names ...string) sets { return sets{names} }
+
+func (s sets) or(names ...string) sets { return append(s, names) }
+
+func names(s ...string) []string { return s }
+
+// gives is what a field makes alone, part is the value of the metric's own attribute.
+func gives(m *signal.Metric, part ...string) []cat.Signal {
+	return []cat.Signal{{Metric: m, Part: strings.Join(part, "")}}
+}
+
+func made(m *signal.Metric, part string, from sets) []cat.Signal {
+	return []cat.Signal{{Metric: m, Part: part, From: from}}
+}

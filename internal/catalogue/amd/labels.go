@@ -1,0 +1,99 @@
+package amd
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
+
+// labels are those of all releases. The first had neither partitions nor pods.
+var labels = map[string]catalogue.Role{
+	"gpu_uuid": catalogue.RoleUUID, "serial_number": catalogue.RoleSerial, "gpu_id": catalogue.RoleIndex,
+	"gpu_partition_id": catalogue.RolePartition, "gpu_compute_partition_type": catalogue.RolePartitioning,
+	"card_model": catalogue.RoleModel, "card_series": catalogue.RoleSeries, "card_vendor": catalogue.RoleVendor,
+	"driver_version": catalogue.RoleDriverVersion,
+	"hostname":       catalogue.RoleHost,
+
+	"pod": catalogue.RolePod, "namespace": catalogue.RoleNamespace, "container": catalogue.RoleContainer, "pod_uuid": catalogue.RolePodUID,
+	"exported_pod": catalogue.RoleRelayedPod, "exported_namespace": catalogue.RoleRelayedNamespace,
+	"exported_container": catalogue.RoleRelayedContainer, "exported_pod_uuid": catalogue.RoleRelayedPodUID,
+	"job_id": catalogue.RoleJob,
+
+	"clock_type": catalogue.RoleCut,
+	"xcc_index":  catalogue.RolePart,
+}
+
+// blankText reports texts that stand for "no value": of a partition that a board without
+// partitions has, and of a UUID that virtual machines do not get.
+func blankText(s string) bool {
+	switch s {
+	case "", "NA", "N/A", "4294967295", "00000000-0000-0000-0000-000000000000":
+		return true
+	}
+	return false
+}
+
+// blankValue reports the highest numbers of each width, which the driver gives for what it
+// does not know and the exporter leaves out since release 1.4. 255 may be a power.
+func blankValue(v float64) bool {
+	switch v {
+	case 1<<16 - 1, 1<<31 - 1, 1<<32 - 1, 1<<64 - 1:
+		return true
+	}
+	return false
+}
+
+// ownsName reports names with which the exporter's begin. Others' begin so too: claims
+// decides.
+func ownsName(name string) bool {
+	name = strings.TrimPrefix(name, prefix)
+	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
+}
+
+// claims reports whether the labels are the exporter's: every row has the device's index,
+// and one of the labels that no other exporter has.
+func claims(r *catalogue.Row) bool {
+	if vendor := strings.ToUpper(r.Get(catalogue.RoleVendor)); vendor != "" && !strings.Contains(vendor, "AMD") && !strings.Contains(vendor, "ADVANCED MICRO") {
+		return false
+	}
+	return r.Get(catalogue.RoleIndex) != "" && cmp.Or(
+		r.Get(catalogue.RoleVendor), r.Get(catalogue.RoleSeries), r.Get(catalogue.RoleModel),
+		r.Get(catalogue.RolePartition), r.Get(catalogue.RolePartitioning)) != ""
+}
+
+// partitioned are the ways to cut a board.
+var partitioned = []string{"dpx", "tpx", "qpx", "cpx"}
+
+// identify returns which device a row is about: by its UUID, else by the board's serial
+// number and the partition, else by host and index. The board of partitions is its serial
+// number; without one it is not known.
+func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
+	serial, partition := r.Get(catalogue.RoleSerial), r.Get(catalogue.RolePartition)
+	cut := slices.Contains(partitioned, strings.ToLower(r.Get(catalogue.RolePartitioning)))
+	id := r.Get(catalogue.RoleUUID)
+	switch {
+	case id != "":
+	case serial != "" && !cut:
+		id = serial
+	case serial != "" && partition != "":
+		id = serial + "/p" + partition
+	case r.Get(catalogue.RoleHost) != "":
+		id = r.Get(catalogue.RoleHost) + "/gpu" + r.Get(catalogue.RoleIndex)
+	default:
+		return catalogue.Identity{}, catalogue.NoDevice
+	}
+	if !cut || serial == "" {
+		return catalogue.Identity{Board: id}, catalogue.Accepted
+	}
+	number, _ := strconv.Atoi(partition)
+	return catalogue.Identity{Board: serial, Instance: id, Number: number}, catalogue.Accepted
+}
+
+// calledExporter reports whether a container is called as exporters are: the operator's is
+// default-metrics-exporter, the chart's has the name of the release.
+func calledExporter(h catalogue.Holder) bool {
+	return strings.Contains(cmp.Or(h.Pod, h.Container), "metrics-exporter")
+}

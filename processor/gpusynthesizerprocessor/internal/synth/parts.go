@@ -1,0 +1,106 @@
+package synth
+
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
+
+// part is a row of a field that several rows make.
+type part struct {
+	field *catalogue.Field
+	key   partKey
+	value float64
+	held  bool
+}
+
+// partKey tells the parts of one field apart: by the name that it was exposed under, and
+// by a label.
+type partKey struct {
+	alias uint8
+	label string
+}
+
+// maxParts bounds the parts of one field of a device.
+const maxParts = 128
+
+// foldParts makes the values of fields that several rows make.
+func (a *accumulator) foldParts(at int64) {
+	for len(a.parts) > 0 {
+		f, held := a.parts[0].field, a.parts[0].held
+		own := func(p part) bool { return p.field == f && p.held == held }
+		if v, ok := a.fromParts(f, own, at); ok {
+			a.add(f, v, held)
+		}
+		a.parts = slices.DeleteFunc(a.parts, own)
+	}
+}
+
+func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int64) (float64, bool) {
+	var values map[partKey]float64
+	for _, p := range a.parts {
+		if own(p) && len(values) < maxParts {
+			if values == nil {
+				values = map[partKey]float64{}
+			}
+			values[p.key] = max(values[p.key], p.value)
+		}
+	}
+	if f.Parts == catalogue.Sum {
+		return a.device.sum(f.ID).add(at, values)
+	}
+	total := 0.0
+	for _, v := range values {
+		total += v
+	}
+	return total / float64(len(values)), true
+}
+
+// sum is a counter that is the sum of others.
+type sum struct {
+	time  int64
+	parts map[partKey]counted
+}
+
+// counted is one of them: its last value, and the one from which it counts.
+type counted struct{ last, base float64 }
+
+func (d *Device) sum(id catalogue.ID) *sum {
+	if d.sums == nil {
+		d.sums = map[catalogue.ID]*sum{}
+	}
+	if d.sums[id] == nil {
+		d.sums[id] = &sum{}
+	}
+	return d.sums[id]
+}
+
+// add takes the values of one scrape and returns the sum. It reports false for a scrape
+// that is not newer than the one before.
+func (s *sum) add(at int64, values map[partKey]float64) (total float64, ok bool) {
+	if at <= s.time {
+		return 0, false
+	}
+	first := s.time == 0
+	s.time = at
+	if first {
+		s.parts = map[partKey]counted{}
+	}
+	for key, v := range values {
+		p, known := s.parts[key]
+		switch {
+		case !known && len(s.parts) >= maxParts:
+			continue
+		case !known && !first:
+			p.base = v // what it counted before nobody saw
+		case v < p.last:
+			p.base = 0 // it was reset
+		}
+		p.last = v
+		s.parts[key] = p
+	}
+	for _, p := range s.parts {
+		total += p.last - p.base
+	}
+	return total, true
+}

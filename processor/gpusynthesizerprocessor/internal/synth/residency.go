@@ -1,0 +1,58 @@
+package synth
+
+import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+
+// residency is the time in a state, of which two counters tell the share: one grows while
+// the state holds, the other always.
+type residency struct {
+	time         int64 // of the last scrape with both, 0 is none
+	state, clock float64
+	begun        int64   // when both were first there
+	total        float64 // seconds in the state since then
+}
+
+// add takes both counters of one scrape. It reports false where they tell no share of the
+// time since the scrape before.
+func (r *residency) add(at int64, state, clock float64) bool {
+	before := *r
+	if at <= before.time {
+		return false
+	}
+	r.time, r.state, r.clock = at, state, clock
+	if before.time == 0 {
+		if before.begun == 0 {
+			r.begun = at
+		}
+		return before.begun == 0
+	}
+	ticks, of := state-before.state, clock-before.clock
+	if of <= 0 || ticks < 0 || ticks > of {
+		return false
+	}
+	r.total += float64(at-before.time) / 1e9 * (ticks / of)
+	return true
+}
+
+// residency writes the time in a state.
+func (e *emitter) residency(s *catalogue.Signal) {
+	d := e.a.device
+	for _, set := range s.Sets {
+		state, has := e.a.get(set[0])
+		clock, runs := e.a.get(set[1])
+		if !has || !runs {
+			continue
+		}
+		if d.residencies == nil {
+			d.residencies = map[*catalogue.Signal]*residency{}
+		}
+		r := d.residencies[s]
+		if r == nil {
+			r = &residency{}
+			d.residencies[s] = r
+		}
+		if r.add(e.time, state, clock) {
+			e.point(s.Metric, s.Part, r.begun, r.total)
+		}
+		return
+	}
+}

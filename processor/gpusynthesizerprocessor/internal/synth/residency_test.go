@@ -1,0 +1,148 @@
+package synth
+
+import (
+	"maps"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/amd"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+var mi300x = map[string]string{"gpu_id": "0", "card_model": "102-G30211-0C", "gpu_uuid": "U1", "hostname": "h"}
+
+// The rule of the contract in exact arithmetic, over random clocks, gaps, resets and missing rows.
+func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
+	const (
+		clockName = "gpu_violation_current_accumulated_counter"
+		stateName = "gpu_violation_ppt_residency_accumulated"
+		series    = "AMD U1 gpu.clock.throttle.time{power}"
+	)
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 18))
+		s := New(Options{MaxDevices: 10, Disabled: []*signal.Metric{signal.GPUSignalAvailable}})
+		clock, state := r.Int64N(1<<40), r.Int64N(1<<30)
+		var before struct{ at, clock, state int64 }
+		total := new(big.Rat)
+		for at := int64(1000); at < 3000; at += 1 + r.Int64N(90) {
+			ticks := r.Int64N(1 << r.IntN(30))
+			clock += ticks
+			state += r.Int64N(ticks + 1)
+			switch r.IntN(12) {
+			case 0:
+				clock, state = r.Int64N(1000), r.Int64N(1000) // the driver was loaded anew
+			case 1:
+				state += ticks // more than the clock, or as much
+			case 2:
+				state -= r.Int64N(1 + state/2)
+			}
+			var rows []exposed
+			hasClock, hasState := r.IntN(8) > 0, r.IntN(8) > 0
+			if hasClock {
+				rows = append(rows, exposed{amd.Exporter, clockName, mi300x, float64(clock)})
+			}
+			if hasState {
+				rows = append(rows, exposed{amd.Exporter, stateName, mi300x, float64(state)})
+			}
+			// The exporter leaves these numbers out.
+			hasClock, hasState = hasClock && !amd.Exporter.BlankValue(float64(clock)), hasState && !amd.Exporter.BlankValue(float64(state))
+			got, has := flush(t, s, at, rows...)[series]
+			if !hasClock || !hasState {
+				assert.False(t, has, "seed %d at %d: a counter is missing", seed, at)
+				continue
+			}
+			clocked, stayed := clock-before.clock, state-before.state
+			wanted := before.at == 0
+			if !wanted && clocked > 0 && stayed >= 0 && stayed <= clocked {
+				share := new(big.Rat).SetFrac64(stayed, clocked)
+				total.Add(total, share.Mul(share, new(big.Rat).SetInt64(at-before.at)))
+				wanted = true
+			}
+			before.at, before.clock, before.state = at, clock, state
+			exact, _ := total.Float64()
+			if assert.Equal(t, wanted, has, "seed %d at %d", seed, at) && has {
+				assert.InDelta(t, exact, got, 1e-9*(1+exact), "seed %d at %d", seed, at)
+			}
+		}
+	}
+}
+
+func TestTicksOfAScrapeThatIsNotNewerAreNoTime(t *testing.T) {
+	r := &residency{}
+	assert.True(t, r.add(10e9, 0, 0))
+	assert.False(t, r.add(10e9, 5, 10), "the same scrape again")
+	assert.False(t, r.add(9e9, 5, 10), "an older one")
+	assert.True(t, r.add(20e9, 5, 10))
+	assert.InDelta(t, 5, r.total, 0)
+}
+
+func TestASumOfCountersOutlivesAMissingPart(t *testing.T) {
+	a, b, c := partKey{label: "a"}, partKey{label: "b"}, partKey{label: "c"}
+	s := &sum{}
+	for _, step := range []struct {
+		at     int64
+		values map[partKey]float64
+		want   float64
+		why    string
+	}{
+		{1, map[partKey]float64{a: 10, b: 5}, 15, "what was counted before is told"},
+		{2, map[partKey]float64{a: 11}, 16, "a part without a row keeps its value"},
+		{3, map[partKey]float64{a: 11, b: 7}, 18, "and goes on from there"},
+		{4, map[partKey]float64{a: 11, b: 7, c: 100}, 18, "what a new part counted nobody saw"},
+		{5, map[partKey]float64{a: 11, b: 7, c: 103}, 21, "but what it counts from then on"},
+		{6, map[partKey]float64{a: 1, b: 0, c: 2}, 3, "a reset of all is a reset"},
+	} {
+		got, ok := s.add(step.at, step.values)
+		assert.True(t, ok)
+		assert.InDelta(t, step.want, got, 0, step.why)
+	}
+	_, ok := s.add(6, map[partKey]float64{a: 2})
+	assert.False(t, ok, "a scrape that is not newer tells nothing")
+}
+
+// Two vendors that give their devices the same id on one node.
+func TestNoVendorsRowChangesAnotherVendorsDevice(t *testing.T) {
+	vendors := map[string][]exposed{
+		"NVIDIA": {
+			{of: dcgm.Exporter, name: "DCGM_FI_DEV_POWER_USAGE", labels: map[string]string{"UUID": "GPU-1"}},
+			{of: dcgm.Exporter, name: "DCGM_FI_DEV_FB_USED", labels: map[string]string{"UUID": "GPU-1"}},
+			{of: dcgm.Exporter, name: "DCGM_FI_DEV_FB_FREE", labels: map[string]string{"UUID": "GPU-1"}},
+			{of: dcgm.Exporter, name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", labels: map[string]string{"UUID": "GPU-1", "GPU_I_ID": "1"}},
+			{of: dcgm.Exporter, name: "DCGM_FI_DEV_XID_ERRORS", labels: map[string]string{"UUID": "GPU-1"}},
+		},
+		"AMD": {
+			{of: amd.Exporter, name: "gpu_package_power", labels: mi300x},
+			{of: amd.Exporter, name: "gpu_ecc_correct_umc", labels: mi300x},
+			{of: amd.Exporter, name: "gpu_violation_ppt_residency_accumulated", labels: mi300x},
+			{of: amd.Exporter, name: "gpu_violation_current_accumulated_counter", labels: mi300x},
+			{of: amd.Exporter, name: "gpu_energy_consumed", labels: map[string]string{
+				"gpu_id": "0", "card_model": "m", "gpu_compute_partition_type": "cpx", "gpu_partition_id": "1", "serial_number": "GPU-1",
+			}},
+		},
+	}
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		apart := map[string]*Synthesizer{"NVIDIA": New(Options{MaxDevices: 10}), "AMD": New(Options{MaxDevices: 10})}
+		together := New(Options{MaxDevices: 10})
+		for at := int64(10); at < 200; at += 10 {
+			want := map[string]float64{}
+			var all []exposed
+			for vendor, rows := range vendors {
+				var some []exposed
+				for _, row := range rows {
+					if row.value = float64(r.IntN(2000)); r.IntN(3) > 0 {
+						some = append(some, row)
+					}
+				}
+				maps.Copy(want, flush(t, apart[vendor], at, some...))
+				all = append(all, some...)
+			}
+			r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+			assert.Equal(t, want, flush(t, together, at, all...), "seed %d at %d", seed, at)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package gpusynthesizerprocessor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
+)
+
+// The recorded outputs of other vendors' exporters: what must come out of each, and nothing
+// else; texts that end in = are followed by any value.
+func TestRecordedOutputsOfOtherVendors(t *testing.T) {
+	const (
+		mi300x   = "hw.id=a8ff74a1-0000-1000-807e-843c9b9a1d73,"
+		radeon   = "hw.id=cb76105c40d0/gpu0"
+		busy     = "hw.id=3dff74a1-0000-1000-80d3-0c4c1df1df58,"
+		idle     = "hw.id=ccff74a1-0000-1000-80e0-c6d49f5b0d86,"
+		cpxBoard = "hw.id=692409005296,"
+	)
+	expected := map[string][][]string{ // of each point some texts
+		"amd_radeon_issue259.prom": {
+			{" hw.gpu.memory.usage ", radeon, "= 27262976 By"},
+			{" hw.gpu.memory.limit ", radeon, "= 25753026560 By"},
+			{" hw.gpu.memory.utilization ", radeon, "= 0.001058632f 1"},
+			{" hw.errors ", "ecc_correctable", radeon, "= 0 "},
+			{" hw.errors ", "ecc_uncorrectable", radeon, "= 0 "},
+		},
+		"amd_mi300x_kaiwo_gfx.prom": {
+			{" hw.gpu.utilization ", idle, "= 0f"},
+			{" hw.gpu.utilization ", busy, "= 1f"},
+			{" hw.gpu.utilization ", cpxBoard, "= 0f"},
+			{" gpu.device.holder ", busy, "k8s.namespace.name=default", "k8s.pod.name=high-utilization-57ls6", "k8s.container.name=workload"},
+		},
+		"amd_mi300x_pr236_baremetal.prom":      {{" hw.gpu.utilization ", mi300x, "= 0f"}},
+		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=ecc_correctable", "= 2 "}},
+		"amd_mi300x_vf_issue233_prefixed.prom": {{" hw.gpu.utilization ", "hw.id=enc1-gpuvm022/gpu0,", "= 0f"}},
+		"amd_mi300x_vf_issue171.prom":          {}, // an edge temperature of 0
+		"amd_mi300x_pr316_cpx.prom":            {}, // pcie_tx, of which nothing is made
+		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=ecc_uncorrectable", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5"}},
+		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
+		"tpu_v5p_axlearn_busy.prom":            tpus(),
+	}
+	for _, file := range expositiontest.Recordings(t) {
+		name := filepath.Base(file)
+		if !strings.HasPrefix(name, "amd_") && !strings.HasPrefix(name, "tpu_") {
+			continue
+		}
+		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			s := []scrape{{10, parse(t, string(text))}}
+			got := run(t, "", s, onResources)
+			assert.Equal(t, got, run(t, "", s, onPoints))
+			assert.Equal(t, got, runHandedOver(t, "", []scrapeText{{10, string(text)}}))
+			want, known := expected[name]
+			require.True(t, known, "say what must come out of %s", name)
+			lines := strings.FieldsFunc(got, func(r rune) bool { return r == '\n' })
+			assert.Len(t, lines, len(want), got)
+			for _, texts := range want {
+				assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
+					return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) })
+				}), "%v in\n%s", texts, got)
+			}
+		})
+	}
+}
+
+// tpus are four chips that one pod holds: the rows without pod labels are theirs.
+func tpus() (want [][]string) {
+	for i, bandwidth := range []string{"0.304405448f", "0.304489772f", "0.304399726f", "0.304609051f"} {
+		chip := fmt.Sprintf("hw.id=2605441806135329501-%d,", i)
+		want = append(want,
+			[]string{" hw.gpu.utilization ", chip, "= 1f"}, []string{" gpu.dram.active ", chip, "= " + bandwidth},
+			[]string{" hw.gpu.memory.usage ", chip, "= 65000000000 By"}, []string{" hw.gpu.memory.limit ", chip, "= 102803439616 By"},
+			[]string{" hw.gpu.memory.utilization ", chip, "= 0.632274564f"},
+			[]string{" gpu.pipe.active ", chip, "gpu.pipe=tensor", fmt.Sprintf("= 0.0%df", i+1)},
+			[]string{" gpu.device.holder ", chip, "k8s.namespace.name=default", "k8s.pod.name=dummy-job-0-252-7jwkw", "k8s.container.name=dummy"},
+		)
+	}
+	return want
+}
