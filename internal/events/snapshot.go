@@ -3,6 +3,7 @@ package events
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -66,4 +67,9 @@ func (t *Tracker) Restore(s *Stored) error {
 		t.outlet.folds[equal{f.Name, s.Place, f.Device, f.Own}] = &f.fold
 	}
 	return nil
+}
+
+// Places returns the places of which something is known.
+func (t *Tracker) Places() []gpudata.Place {
+	return slices.SortedFunc(maps.Keys(t.places), gpudata.Place.Compare)
 }

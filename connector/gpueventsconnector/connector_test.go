@@ -1,0 +1,98 @@
+package gpueventsconnector
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/connector/connectortest"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+)
+
+const (
+	before = "10s {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = 1\n"
+	after  = "20s {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = 3\n"
+)
+
+// begin starts a connector that stores in ext and gives its logs to take.
+func begin(t *testing.T, memory *storagetest.Memory, take func(plog.Logs) error) *gpuEvents {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	host := componenttest.NewNopHost()
+	if memory != nil {
+		for id := range memory.GetExtensions() {
+			cfg.Storage = &id
+		}
+		host = memory
+	}
+	next, err := consumer.NewLogs(func(_ context.Context, ld plog.Logs) error { return take(ld) })
+	require.NoError(t, err)
+	c, err := newConnector(connectortest.NewNopSettings(metadata.Type), cfg, next)
+	require.NoError(t, err)
+	require.NoError(t, c.Start(t.Context(), host))
+	return c
+}
+
+func batch(t *testing.T, text string) pmetric.Metrics { return goldentest.Points(t, text, false) }
+
+func TestAnErrorOfTheLogsPipelineNeverReachesTheMetricsPipeline(t *testing.T) {
+	asked := 0
+	c := begin(t, nil, func(plog.Logs) error { asked++; return errors.New("full") })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	assert.Equal(t, 1, asked)
+	require.NoError(t, c.Shutdown(t.Context()))
+}
+
+func TestARecordSaysWhatWhereAndHowBad(t *testing.T) {
+	var got plog.Logs
+	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Equal(t, 1, got.LogRecordCount())
+	rl := got.ResourceLogs().At(0)
+	assert.Equal(t, map[string]any{"k8s.node.name": "n1"}, rl.Resource().Attributes().AsRaw())
+	r := rl.ScopeLogs().At(0).LogRecords().At(0)
+	assert.Equal(t, "gpu.xid", r.EventName())
+	assert.Equal(t, plog.SeverityNumberWarn, r.SeverityNumber())
+	assert.Equal(t, map[string]any{
+		"hw.id": "GPU-1", "hw.type": "gpu", "error.type": "xid_31", "gpu.event.count": int64(2),
+		"gpu.xid.meaning": "GPU memory page fault", "gpu.xid.action": "restart_app", "gpu.catalogue.date": "2025-09-30",
+	}, r.Attributes().AsRaw())
+}
+
+func TestTheStateIsStoredBeforeRecordsLeave(t *testing.T) {
+	memory := storagetest.NewMemory(nil)
+	stored := 0
+	c := begin(t, memory, func(plog.Logs) error { stored = memory.Writes(); return nil })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
+	require.Zero(t, memory.Writes())
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	assert.Positive(t, stored)
+	require.NoError(t, c.Shutdown(t.Context()))
+
+	// Another process does not say it again.
+	c = begin(t, memory, func(plog.Logs) error { return errors.New("nothing happened") })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	require.NoError(t, c.Shutdown(t.Context()))
+}
+
+func TestBadSettingsAreAClearError(t *testing.T) {
+	var cfg component.Config = createDefaultConfig()
+	require.NoError(t, cfg.(*Config).Validate())
+	require.ErrorContains(t, cfg.(*Config).Unmarshal(confmap.NewFromStringMap(map[string]any{"intervall": "1m"})), "interval")
+	cfg.(*Config).For = 60
+	require.ErrorContains(t, cfg.(*Config).Validate(), "for is 60ns")
+}
