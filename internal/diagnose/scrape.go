@@ -233,6 +233,12 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true // its rows repeat the board's value
 		return v
 	}
+	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool {
+		return slices.ContainsFunc(s.Sources, func(set []catalogue.ID) bool { return in.showsAll(s, set) })
+	}) {
+		v.Available = true // an error of an instance is one of the board
+		return v
+	}
 	if slices.ContainsFunc(s.Sources, func(set []catalogue.ID) bool { return d.showsAll(s, set) }) {
 		v.Available = true
 		d.judgeCapacity(&v)

@@ -65,8 +65,9 @@ type Device struct {
 	// arrived is when last came, by the Synthesizer's own clock.
 	arrived time.Duration
 
-	xid   xidState
-	bytes []byteCounter // of the exporter's Rates, nil before the first
+	xid    xidState
+	health health
+	bytes  []byteCounter // of the exporter's Rates, nil before the first
 	// counters are the last values of boardFields that are counters, as the rows of an
 	// instance had them or as its board got them; NaN before the first, nil without any.
 	counters []float64

@@ -388,7 +388,7 @@ func (a *accumulator) followSource() (changed bool) {
 	d.era = d.claims.era
 	a.prev = 0
 	d.xid.source, d.xid.last, d.xid.counts, d.xid.totals = xidNone, 0, nil, nil
-	d.bytes, d.counters = nil, nil
+	d.bytes, d.counters, d.health.energy = nil, nil, 0
 	return true
 }
 
