@@ -36,6 +36,8 @@ type gpuEvents struct {
 	mu      sync.Mutex // of what follows; not held while the next consumer runs
 	tracker *events.Tracker
 	state   *base.State
+	places  map[string]gpudata.Place // by key, of those that are to be stored
+	refused bool                     // that too much is known was said
 
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -50,7 +52,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: telemetry, next: next,
 		order:   misplaced.New("gpu_events", misplaced.BeforeWindows, set.Logger),
 		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline takes no events. They are dropped.", Works: "The logs pipeline takes events again."},
-		tracker: events.New(cfg.settings()),
+		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
 	}, nil
 }
 
@@ -77,7 +79,12 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 		for {
 			select {
 			case now := <-t.C:
-				c.run(ctx, func() []events.Event { return c.tracker.Tick(now) })
+				c.run(ctx, func() []events.Event {
+					for _, p := range c.tracker.Forget(now) {
+						c.changed(p)
+					}
+					return c.tracker.Tick(now)
+				})
 			case <-ctx.Done():
 				return
 			}
@@ -110,7 +117,10 @@ func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 				}
 			}
 		}
-		for _, f := range pdatagpu.Read(md, events.Wants).Frames {
+		batch := pdatagpu.Read(md, events.Wants)
+		c.tracker.Describe = batch.Resource
+		defer func() { c.tracker.Describe = nil }()
+		for _, f := range batch.Frames {
 			out = append(out, c.tracker.Frame(f, now)...)
 		}
 		return out
@@ -127,6 +137,10 @@ func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 			c.changed(e.Place)
 		}
 	}
+	if refused := c.tracker.Refused; refused > 0 && !c.refused {
+		c.refused = true
+		c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones make no events.")
+	}
 	c.save(ctx)
 	c.mu.Unlock()
 	if len(found) == 0 {
@@ -141,14 +155,17 @@ func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 
 func key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
-func (c *gpuEvents) changed(p gpudata.Place) { c.state.Changed(key(p)) }
+func (c *gpuEvents) changed(p gpudata.Place) {
+	if c.state != nil {
+		c.places[key(p)] = p
+		c.state.Changed(key(p))
+	}
+}
 
 func (c *gpuEvents) save(ctx context.Context) {
 	_ = c.state.Save(ctx, func(name string) any { // the state says what fails
-		for _, p := range c.tracker.Places() {
-			if key(p) == name {
-				return c.tracker.Store(p)
-			}
+		if stored := c.tracker.Store(c.places[name]); stored != nil {
+			return stored
 		}
 		return nil
 	})
@@ -166,6 +183,7 @@ func (c *gpuEvents) Shutdown(ctx context.Context) error {
 		c.run(ctx, func() []events.Event { return c.tracker.Flush(time.Now()) })
 		return nil
 	}
+	c.run(ctx, func() []events.Event { return c.tracker.Suppressed(time.Now()) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.tracker.Places() {

@@ -3,6 +3,7 @@ package gpueventsconnector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -71,6 +72,43 @@ func TestARecordSaysWhatWhereAndHowBad(t *testing.T) {
 		"hw.id": "GPU-1", "hw.type": "gpu", "error.type": "xid_31", "gpu.event.count": int64(2),
 		"gpu.xid.meaning": "GPU memory page fault", "gpu.xid.action": "restart_app", "gpu.catalogue.date": "2025-09-30",
 	}, r.Attributes().AsRaw())
+}
+
+// The Resource is the holder's with all that is known of it, and the record says how it has the device.
+func TestARecordNamesTheOneHolder(t *testing.T) {
+	var got plog.Logs
+	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	node, pod := "{k8s.node.name=n1, host.type=a3}", "{k8s.node.name=n1, host.type=a3, k8s.namespace.name=ns, k8s.pod.name=p, k8s.container.name=c, k8s.job.name=j}"
+	for s := range 2 {
+		require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, fmt.Sprintf(
+			"%[1]ds %[2]s hw.errors {hw.id=GPU-1, error.type=xid_95, gpu.event.source=last_code} = %[3]d\n"+
+				"%[1]ds %[4]s gpu.device.holder {hw.id=GPU-1, gpu.holder.source=labels, gpu.sharing.strategy=time_slicing, k8s.resourceclaim.name=rc} = 1\n",
+			10*(s+1), node, s, pod))))
+	}
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Equal(t, 1, got.LogRecordCount())
+	rl := got.ResourceLogs().At(0)
+	assert.Equal(t, map[string]any{
+		"k8s.node.name": "n1", "host.type": "a3", "k8s.namespace.name": "ns", "k8s.pod.name": "p", "k8s.container.name": "c", "k8s.job.name": "j",
+	}, rl.Resource().Attributes().AsRaw())
+	r := rl.ScopeLogs().At(0).LogRecords().At(0)
+	assert.Equal(t, plog.SeverityNumberError, r.SeverityNumber())
+	assert.Subset(t, r.Attributes().AsRaw(), map[string]any{
+		"hw.id": "GPU-1", "gpu.event.source": "last_code", "k8s.resourceclaim.name": "rc", "gpu.xid.action": "reset_gpu",
+	})
+}
+
+// What happened is worth more than that a crash may repeat it.
+func TestRecordsLeaveAlthoughTheStorageFails(t *testing.T) {
+	memory := storagetest.NewMemory(nil)
+	told := 0
+	c := begin(t, memory, func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
+	memory.Fail(errors.New("disk full"))
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	assert.Equal(t, 1, told)
+	memory.Fail(nil)
+	require.NoError(t, c.Shutdown(t.Context()))
 }
 
 func TestTheStateIsStoredBeforeRecordsLeave(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -26,6 +28,7 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 		e := &found[i]
 		rl := out.ResourceLogs().AppendEmpty()
 		h := e.Holder
+		_ = rl.Resource().Attributes().FromRaw(e.Resource) // made of attributes
 		putAll(rl.Resource().Attributes(), [][2]string{
 			{signal.HostName, e.Host}, {signal.K8sNodeName, e.Place.Node}, {signal.K8sClusterName, e.Place.Cluster},
 			{signal.K8sNamespaceName, h.Namespace}, {signal.K8sPodName, h.Pod}, {signal.K8sPodUID, h.UID},
@@ -38,14 +41,14 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 		r.SetSeverityNumber(severities[e.Severity].number)
 		r.SetSeverityText(severities[e.Severity].text)
 		r.Body().SetStr(e.Body)
-		a, d := r.Attributes(), &e.Description
+		a := r.Attributes()
 		if e.Device != "" {
-			putAll(a, [][2]string{
-				{signal.HardwareID, e.Device}, {signal.HardwareType, signal.TypeGPU}, {signal.HardwareParent, d.Parent},
-				{signal.HardwareName, d.Name}, {signal.HardwareModel, d.Model}, {signal.HardwareVendor, d.Vendor},
-				{signal.HardwareSerialNumber, d.Serial}, {signal.HardwareDriverVersion, d.Driver},
-				{signal.MIGProfile, d.Profile}, {signal.MIGInstanceID, d.Instance}, {signal.MIGUUID, d.MIGUUID},
-			})
+			d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(e.Place, e.Device), Description: e.Description}
+			var one *gpudata.User
+			if !h.IsZero() {
+				one = &gpudata.User{Holder: h, Holds: true, Strategy: e.Strategy, Allocation: e.Allocation}
+			}
+			pdatagpu.PutDevice(a, d, one)
 		}
 		if e.Own[0] != "" {
 			a.PutStr(e.Own[0], e.Own[1])

@@ -61,7 +61,12 @@ type Event struct {
 	Device      string `json:",omitempty"`
 	Description gpudata.Description
 	// Holder is the one known holder of the device, zero where it is not exactly one.
-	Holder   gpudata.Holder
+	Holder gpudata.Holder
+	// Strategy and Allocation are how that one has the device.
+	Strategy   string `json:",omitempty"`
+	Allocation gpudata.Allocation
+	// Resource are all attributes of the Resource, where the batch was there to tell.
+	Resource map[string]any `json:",omitempty"`
 	Severity Severity
 	Body     string
 	// Own is the attribute by which events of one name on one device differ: its key and value.

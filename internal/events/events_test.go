@@ -263,6 +263,35 @@ func TestWhatIsSuppressedIsCountedAndSaid(t *testing.T) {
 	assert.EqualValues(t, 3, said[0].Count)
 }
 
+func TestWhatIsSuppressedIsSaidAtTheEndToo(t *testing.T) {
+	set := DefaultSettings()
+	set.MaxPerMinute = 1
+	tr := New(set)
+	tr.Frame(errorsAt(0, 0, 3), at(0))
+	require.Len(t, tr.Frame(errorsAt(10, 1, 3), at(10)), 1)
+	said := tr.Suppressed(at(11))
+	require.Len(t, said, 1)
+	assert.EqualValues(t, 2, said[0].Count)
+	assert.Empty(t, tr.Suppressed(at(12)))
+}
+
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	tr := New(DefaultSettings())
+	for i := range maxPlaces + 5 {
+		f := errorsAt(0, 0, 1)
+		f.Place.Node = fmt.Sprint("n", i)
+		tr.Frame(f, at(0))
+	}
+	assert.Len(t, tr.Places(), maxPlaces)
+	assert.EqualValues(t, 5, tr.Refused)
+	for i := range maxExporters + 5 {
+		tr.Exporter(gpudata.Place{Node: "n0"}, "", fmt.Sprint("http://e", i), true, at(0).UnixNano(), at(0))
+	}
+	assert.Len(t, tr.places[gpudata.Place{Node: "n0"}].Exporters, maxExporters)
+	assert.Len(t, tr.Forget(at(86_401)), maxPlaces, "they were silent for a day")
+	assert.Empty(t, tr.Places())
+}
+
 func BenchmarkFrame(b *testing.B) {
 	tr := New(DefaultSettings())
 	f := &gpudata.Frame{Place: node}

@@ -60,7 +60,7 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 
 // tick appends to out what has waited for an interval, and all that waits when all is true.
 func (o *outlet) tick(out []Event, now int64, all bool) []Event {
-	out = o.tell(out, now)
+	out = o.tell(out, now, false)
 	var due []Event
 	for k, f := range o.folds {
 		if now >= f.Since && now-f.Since < int64(o.set.Interval) && !all {
@@ -99,9 +99,9 @@ func (o *outlet) allows(now int64) bool {
 	return true
 }
 
-// tell appends to out how many events were suppressed, once the minute is over.
-func (o *outlet) tell(out []Event, now int64) []Event {
-	if o.suppressed == 0 || now >= o.minute && now-o.minute < int64(time.Minute) {
+// tell appends to out how many events were suppressed, once the minute is over, or at once.
+func (o *outlet) tell(out []Event, now int64, atOnce bool) []Event {
+	if o.suppressed == 0 || !atOnce && now >= o.minute && now-o.minute < int64(time.Minute) {
 		return out
 	}
 	n := o.suppressed

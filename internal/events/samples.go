@@ -76,6 +76,9 @@ func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
 	t := k.Errors[s.Own]
 	increase := 0.0
 	switch {
+	case t == nil && len(k.Errors) >= maxKinds:
+		c.Refused++
+		return
 	case t == nil:
 		t = &total{}
 		k.Errors[s.Own] = t
@@ -118,8 +121,7 @@ func describeXID(e *Event, id, code string) {
 	}
 	e.Texts[AttrMeaning], e.Texts[AttrAction], e.Texts[AttrCatalogueDate] = x.Meaning, x.Action.String(), dcgm.XIDCatalogueDate
 	e.Body = fmt.Sprintf("GPU %s: XID %s, %s. Action: %s.", id, code, x.Meaning, x.Advice())
-	switch x.Action {
-	case dcgm.ActionResetGPU, dcgm.ActionRebootNode, dcgm.ActionContactSupport:
+	if x.Fatal { // as hw.status has it
 		e.Severity = Err
 	}
 }

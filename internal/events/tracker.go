@@ -10,11 +10,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// forgetAfter is how long a device that is gone is remembered.
-const forgetAfter = 24 * time.Hour
+const (
+	// forgetAfter is how long a device, or a place, that is gone is remembered.
+	forgetAfter = 24 * time.Hour
+	// maxPlaces, maxDevices of a place, maxExporters of a place and maxKinds of errors of a
+	// device bound the memory. What comes beyond them makes no events.
+	maxPlaces    = 20_000
+	maxDevices   = 2_000
+	maxExporters = 100
+	maxKinds     = 1_100
+)
 
 // Tracker finds the events of all places. It is used by one goroutine at a time.
 type Tracker struct {
+	// Describe tells the attributes of the Resource of a holder, or of the place for nobody; nil
+	// where nobody knows.
+	Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
+	// Refused counts what was left out because too much of its kind was known already.
+	Refused int64
+
 	set    Settings
 	places map[gpudata.Place]*place
 	outlet outlet
@@ -23,6 +37,7 @@ type Tracker struct {
 // place is what is remembered of one place.
 type place struct {
 	Host      string
+	Seen      int64 // newest sample time
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
 }
@@ -38,6 +53,8 @@ type exporter struct {
 type device struct {
 	Description gpudata.Description
 	Holder      gpudata.Holder
+	Strategy    string `json:",omitempty"`
+	Allocation  gpudata.Allocation
 	Seen        int64
 	Lost        bool               `json:",omitempty"`
 	Errors      map[string]*total  `json:",omitempty"` // by error.type
@@ -90,24 +107,33 @@ type frame struct {
 
 // Frame returns the events of a frame that leave now.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
-	p := t.places[f.Place]
-	first := p == nil || p.Devices == nil
-	p = t.place(f.Place)
+	p := t.place(f.Place, f.Time)
+	if p == nil {
+		return nil
+	}
+	first := p.Devices == nil
 	if p.Devices == nil {
 		p.Devices = map[string]*device{}
 	}
 	p.Host = f.Host
 	c := frame{Tracker: t, f: f, place: p, before: map[string]int64{}, now: now.UnixNano()}
 	boards := map[string]bool{}
+	room := func(id string) bool {
+		known := p.Devices[id] != nil || len(p.Devices) < maxDevices
+		if !known {
+			t.Refused++
+		}
+		return known
+	}
 	fresh := map[string]bool{} // boards of which this frame is the first
 	for _, d := range f.Devices {
-		if id := boardOf(d); d.Observed && !boards[id] {
+		if id := boardOf(d); d.Observed && !boards[id] && room(id) {
 			boards[id] = true
 			fresh[id] = c.board(id, d, first)
 		}
 	}
 	for _, d := range f.Devices {
-		if d.Observed {
+		if d.Observed && boards[boardOf(d)] && room(d.Device.ID()) {
 			c.device(d, fresh[boardOf(d)])
 		}
 	}
@@ -118,13 +144,31 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	return c.out
 }
 
-func (t *Tracker) place(at gpudata.Place) *place {
+// place returns what is remembered of a place, nil where too many are known.
+func (t *Tracker) place(at gpudata.Place, sample int64) *place {
 	p := t.places[at]
-	if p == nil {
+	switch {
+	case p != nil:
+	case len(t.places) >= maxPlaces:
+		t.Refused++
+		return nil
+	default:
 		p = &place{}
-		t.places[at] = p
+		t.places[at.Clone()] = p
 	}
+	p.Seen = max(p.Seen, sample)
 	return p
+}
+
+// Forget forgets places of which nothing was heard for long, and returns them.
+func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
+	for at, p := range t.places {
+		if now.UnixNano()-p.Seen > int64(forgetAfter) {
+			delete(t.places, at)
+			gone = append(gone, at)
+		}
+	}
+	return gone
 }
 
 func boardOf(d *gpudata.DeviceFrame) string {
@@ -192,15 +236,17 @@ func (c *frame) device(d *gpudata.DeviceFrame, baseline bool) {
 		b.Profiles[id] = profile{c.f.Time, name}
 	}
 	k.Description = d.Description
-	k.Holder = c.holder(d)
+	k.Holder, k.Strategy, k.Allocation = gpudata.Holder{}, "", gpudata.Allocation{}
+	if one := c.holder(d); one != nil {
+		k.Holder, k.Strategy, k.Allocation = one.Holder.Clone(), one.Strategy, one.Allocation
+	}
 	c.samples(k, id, d, before)
 	k.Seen = max(k.Seen, c.f.Time)
 }
 
-// holder returns the one known holder of a device, zero where there is not exactly one. Those
+// holder returns how the one known holder has a device, nil where there is not exactly one. Those
 // of a board are also those of its instances.
-func (c *frame) holder(d *gpudata.DeviceFrame) gpudata.Holder {
-	var one gpudata.Holder
+func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	for _, o := range c.f.Devices {
 		if o != d && o.Parent != d.Device.ID() {
 			continue
@@ -208,14 +254,16 @@ func (c *frame) holder(d *gpudata.DeviceFrame) gpudata.Holder {
 		for _, u := range o.Users {
 			switch {
 			case !u.Holds:
-			case one.IsZero():
-				one = u.Holder
-			case !one.Same(u.Holder):
-				return gpudata.Holder{}
+			case one == nil && o != d: // of an instance, whose allocation is not the board's
+				one = &gpudata.User{Holder: u.Holder, Strategy: signal.SharingMIG}
+			case one == nil:
+				one = u
+			case !one.Holder.Same(u.Holder):
+				return nil
 			}
 		}
 	}
-	return one.Clone()
+	return one
 }
 
 // partition notes instances of a present board that are gone for long enough.
@@ -296,9 +344,16 @@ func (c *frame) lose(b *device, id string) {
 // Exporter takes note of whether the last scrape of an exporter succeeded, and returns the
 // events that leave now.
 func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) []Event {
-	p := t.place(at)
+	p := t.place(at, sample)
+	if p == nil {
+		return nil
+	}
 	e := p.Exporters[url]
 	if e == nil {
+		if len(p.Exporters) >= maxExporters {
+			t.Refused++
+			return nil
+		}
 		e = &exporter{}
 		if p.Exporters == nil {
 			p.Exporters = map[string]*exporter{}
@@ -329,12 +384,23 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 // Tick returns the events that have waited for their equals long enough.
 func (t *Tracker) Tick(now time.Time) []Event { return t.outlet.tick(nil, now.UnixNano(), false) }
 
-// Flush returns all events that wait.
-func (t *Tracker) Flush(now time.Time) []Event { return t.outlet.tick(nil, now.UnixNano(), true) }
+// Flush returns all events that wait, and says what was suppressed.
+func (t *Tracker) Flush(now time.Time) []Event {
+	return t.outlet.tell(t.outlet.tick(nil, now.UnixNano(), true), now.UnixNano(), true)
+}
+
+// Suppressed says what was suppressed, though the minute is not over.
+func (t *Tracker) Suppressed(now time.Time) []Event {
+	return t.outlet.tell(nil, now.UnixNano(), true)
+}
 
 // emit completes an event about a device and puts it out.
 func (c *frame) emit(k *device, id string, e Event) {
 	e.Time, e.Place, e.Host = c.f.Time, c.f.Place, c.f.Host
-	e.Device, e.Description, e.Holder = id, k.Description, k.Holder
+	e.Device, e.Description = id, k.Description
+	e.Holder, e.Strategy, e.Allocation = k.Holder, k.Strategy, k.Allocation
+	if c.Describe != nil {
+		e.Resource = c.Describe(c.f, k.Holder)
+	}
 	c.out = c.outlet.put(c.out, e, c.now)
 }
