@@ -98,6 +98,22 @@ func TestARecordNamesTheOneHolder(t *testing.T) {
 	})
 }
 
+// A process that was killed wrote nothing at its end.
+func TestACrashRepeatsNoRecord(t *testing.T) {
+	memory := storagetest.NewMemory(nil)
+	told := 0
+	count := func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil }
+	killed := begin(t, memory, count)
+	require.NoError(t, killed.ConsumeMetrics(t.Context(), batch(t, before)))
+	require.NoError(t, killed.ConsumeMetrics(t.Context(), batch(t, after)))
+	require.Equal(t, 1, told)
+	c := begin(t, storagetest.NewMemory(memory.Values()), count)
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Equal(t, 1, told)
+	require.NoError(t, killed.Shutdown(t.Context()))
+}
+
 // What happened is worth more than that a crash may repeat it.
 func TestRecordsLeaveAlthoughTheStorageFails(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
