@@ -101,7 +101,7 @@ func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 	c.run(ctx, func() (out []events.Event) {
 		for _, rm := range md.ResourceMetrics().All() {
 			attrs := rm.Resource().Attributes()
-			text := func(key string) string { v, _ := attrs.Get(key); return v.AsString() }
+			text := func(key string) string { return pdatagpu.Text(attrs, key) }
 			for _, sm := range rm.ScopeMetrics().All() {
 				for _, m := range sm.Metrics().All() {
 					if m.Name() != signal.GPUExporterUp.Name {

@@ -98,6 +98,18 @@ func TestARecordNamesTheOneHolder(t *testing.T) {
 	})
 }
 
+// The Resource of gpu.exporter.up need not name a cluster, a node or a host.
+func TestAnExporterInAnUnknownPlaceIsOneToo(t *testing.T) {
+	var got plog.Logs
+	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	for _, at := range []string{"10s", "100s"} {
+		require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, at+" {} gpu.exporter.up {url.full=http://e} = 0\n")))
+	}
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Equal(t, 1, got.LogRecordCount())
+	assert.Equal(t, "gpu.exporter.down", got.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).EventName())
+}
+
 // A process that was killed wrote nothing at its end.
 func TestACrashRepeatsNoRecord(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
