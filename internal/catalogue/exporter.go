@@ -45,8 +45,14 @@ type Exporter struct {
 	// Model returns what is known of a board by its model name.
 	Model func(name string) Model
 
-	// What New finds out. Code is the field with the last code of an event, 0 where there is none.
-	Code ID
+	// Fatal reports codes of events after which a board fails until it is reset.
+	Fatal func(code int) bool
+
+	// What New finds out. Healths are the fields that speak of the board's health, Energy
+	// is the one that counts its energy. Code is the field with the last code of an event, 0 where there is none.
+	Code    ID
+	Energy  ID
+	Healths []*Field
 	// Rates are the counters of which signals take the rate.
 	Rates []ID
 	// First is the ID of the first field; the others follow.
@@ -133,6 +139,9 @@ func New(x Exporter) *Exporter {
 	for _, f := range x.fields {
 		for i := range f.Gives {
 			s := &f.Gives[i]
+			if s.Metric == signal.HwEnergy {
+				x.Energy = f.ID
+			}
 			if s.From == nil {
 				s.From = [][]string{{f.Name}}
 			}
@@ -153,6 +162,9 @@ func (x *Exporter) add(f *Field) {
 	fields = append(fields, f)
 	if f.Kind == Code {
 		x.Code = f.ID
+	}
+	if f.Health != nil {
+		x.Healths = append(x.Healths, f)
 	}
 	x.fields = append(x.fields, f)
 	x.Renumbers = x.Renumbers || f.Renumbered

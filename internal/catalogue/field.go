@@ -93,6 +93,8 @@ type Field struct {
 	Rescaled []Rescaled
 	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.
 	ZeroIsNone bool
+	// Health is what a value says of the board's health, nil where it says nothing.
+	Health func(v float64) Health
 	// Gives are signals that are made of this field alone, where they do not say otherwise.
 	Gives []Signal
 
@@ -179,6 +181,8 @@ type By uint8
 const (
 	// ByFields signals are made of the values of fields.
 	ByFields By = iota
+	// ByHealth signals are the worst of what is known of the board's health.
+	ByHealth
 	// ByEvents signals count events, one series for each code.
 	ByEvents
 	// ByHolders signals are made of the labels that name holders.
@@ -189,6 +193,22 @@ const (
 	// ByProcesses signals are made of rows of holders beside the device's own row.
 	ByProcesses
 )
+
+// Health is a state of hw.status, the better ones first.
+type Health uint8
+
+// The states of hw.status.
+const (
+	HealthOK Health = iota
+	HealthPredictedFailure
+	HealthDegraded
+	HealthFailed
+)
+
+// String returns the state as hw.state has it.
+func (h Health) String() string {
+	return [...]string{signal.StatusOK, signal.StatusPredictedFailure, signal.StatusDegraded, signal.StatusFailed}[h]
+}
 
 // Bit is one bit of a mask and the value of the own attribute that it stands for.
 type Bit struct {
@@ -214,6 +234,8 @@ type Signal struct {
 	Lasting bool
 	// Bits make one sample for each of them of a mask.
 	Bits []Bit
+	// States make one sample for each of them, 1 for the one of which the value is the number.
+	States []string
 	// Capacity makes the signal a share of what it returns for the model and for the
 	// values of With, NaN where there is none; 0 is unknown.
 	Capacity func(m *Model, with []float64) float64
@@ -239,7 +261,7 @@ func (s *Signal) Name() string {
 func (s *Signal) Feeds() []*signal.Metric {
 	var out []*signal.Metric
 	for i := range s.Metric.Windows {
-		if w := &s.Metric.Windows[i]; w.Reads(s.Part) {
+		if w := &s.Metric.Windows[i]; w.Reads(s.Part) && !w.Off {
 			out = append(out, w.Metric)
 		}
 	}

@@ -41,6 +41,9 @@ const (
 	remapUncorrectable
 	remapCorrectable
 	remapFailed
+	remapPending
+	recoveryAction
+	fabricHealth
 	linkCRCErrors
 	linkReplays
 	linkRecoveries
@@ -175,6 +178,7 @@ var csv = []csvRow{
 		always, 0,
 		field{id: 164, name: "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"},
 	},
+	{field{id: 174, quantity: fabricHealth, name: "DCGM_FI_DEV_FABRIC_HEALTH_MASK", typ: gauge, help: "Health of the NVLink fabric."}, since483, 0, field{}},
 	{field{id: 200, quantity: pcieTxKB, name: "DCGM_FI_DEV_PCIE_TX_THROUGHPUT", typ: counter, help: "Total number of bytes transmitted through PCIe TX (in KB) via NVML."}, until3, until3, field{}},
 	{field{id: 201, quantity: pcieRxKB, name: "DCGM_FI_DEV_PCIE_RX_THROUGHPUT", typ: counter, help: "Total number of bytes received through PCIe RX (in KB) via NVML."}, until3, until3, field{}},
 	{
@@ -254,6 +258,7 @@ var csv = []csvRow{
 		always, always,
 		field{id: 395, name: "DCGM_FI_DEV_ROW_REMAP_FAILED"},
 	},
+	{field{id: 396, quantity: remapPending, name: "DCGM_FI_DEV_ROW_REMAP_PENDING", typ: gauge, help: "Whether a row is remapped at the next reset."}, always, 0, field{}},
 	{
 		field{id: 419, quantity: linkCRCErrors, name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", typ: counter, help: "Total number of NVLink data CRC errors."},
 		always, 0,
@@ -324,6 +329,11 @@ var csv = []csvRow{
 	{field{id: 1422, quantity: swThermalTime, name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", typ: counter, help: "Throttling duration due to the software thermal slowdown (in ns)."}, since45, 0, field{}},
 	{field{id: 1423, quantity: hwThermalTime, name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", typ: counter, help: "Throttling duration due to the hardware thermal slowdown (in ns)."}, since45, 0, field{}},
 	{field{id: 1424, quantity: hwPowerBrakeTime, name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", typ: counter, help: "Throttling duration due to the hardware power brake (in ns)."}, since45, 0, field{}},
+	{
+		field{id: 1523, quantity: recoveryAction, name: "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", typ: gauge, help: "What the driver wants to be done."},
+		since45, 0,
+		field{id: 1523, name: "DCGM_FI_DEV_GPU_RECOVERY_ACTION"},
+	},
 	{field{id: 9001, quantity: xidWindow, name: "DCGM_EXP_XID_ERRORS_COUNT", typ: gauge, help: "XID errors observed during the configured time window."}, since45, 0, field{}},
 	{field{id: 9002, quantity: clockEventsWindow, name: "DCGM_EXP_CLOCK_EVENTS_COUNT", typ: gauge, help: "Clock events observed during the configured time window."}, since45, 0, field{}},
 	{field{id: 9005, quantity: xidTotal, name: "DCGM_EXP_XID_ERRORS_TOTAL", typ: counter, help: "Total XID errors observed since exporter start."}, since483, 0, field{}},

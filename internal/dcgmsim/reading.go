@@ -89,8 +89,13 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[eccSBE] = integer(occurred(st.sbe))
 	r[eccDBE] = integer(occurred(st.xidEvents[48]))
 	r[remapUncorrectable], r[remapCorrectable], r[remapFailed] = integer(occurred(st.xidEvents[63])), integer(0), integer(0)
+	r[remapPending], r[recoveryAction] = integer(0), integer(0)
+	if st.resetWanted.at(g.phase + t) {
+		r[remapPending], r[recoveryAction] = integer(1), integer(1)
+	}
+	r[fabricHealth] = integer(0x1aa) // all four conditions are false, the configuration is right
 	if !hw.rowRemapping {
-		for _, q := range []quantity{remapUncorrectable, remapCorrectable, remapFailed} {
+		for _, q := range []quantity{remapUncorrectable, remapCorrectable, remapFailed, remapPending} {
 			r[q] = integer(notSupported)
 		}
 	}

@@ -76,6 +76,8 @@ type story struct {
 	xids    []xidAt
 	// sbe are the single bit ECC errors.
 	sbe events
+	// resetWanted is when the driver wants the GPU to be reset.
+	resetWanted gate
 
 	// Derived by finish.
 	violations [violations]gate
@@ -243,7 +245,8 @@ func (s script) xidBurst() *story {
 			{at: s.time(38), code: 94, board: true},
 			{at: s.time(52), code: 31},
 		},
-		sbe: events{s.time(60), []time.Duration{s.time(18), s.time(33), s.time(34)}},
+		sbe:         events{s.time(60), []time.Duration{s.time(18), s.time(33), s.time(34)}},
+		resetWanted: s.gate(s.on(35, 42)),
 	}).finish()
 }
 

@@ -85,12 +85,13 @@ func TestAdviceGoesByTheExporter(t *testing.T) {
 func TestAnOldExporterIsToldTheLinesOfANewerOne(t *testing.T) {
 	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
 	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not know the field")
-	require.Len(t, r.TurnOn.Newer, 1)
+	require.Len(t, r.TurnOn.Newer, 2)
 	newer := r.TurnOn.Newer[0]
 	assert.Equal(t, "gpu.clock.event.time", newer.For)
 	assert.Equal(t, []string{"gpu.saturation.throttle.time.ratio"}, newer.Feeds)
 	assert.Len(t, newer.Lines, 5)
 	assert.Contains(t, newer.Lines[0], "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, counter, ")
+	assert.Equal(t, "gpu.recovery.action", r.TurnOn.Newer[1].For)
 
 	assert.Empty(t, expose(t, "GPU_TEMP 30 "+h100).Report().TurnOn.Newer, "one that may be a 4.x gets them as its own")
 }

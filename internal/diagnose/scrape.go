@@ -174,6 +174,17 @@ func (d *Device) shows(id catalogue.ID) bool {
 	return d.state(id) >= Zero
 }
 
+// showsAny reports whether the device shows all that one of the sets needs of which a signal
+// can be made.
+func (d *Device) showsAny(s *Signal) bool {
+	for i, set := range s.Sets {
+		if d.showsAll(s, i, set) {
+			return true
+		}
+	}
+	return false
+}
+
 // showsAll reports whether the device shows a set of fields that a signal can be made of,
 // as values of which only is known whether they are 0.
 func (d *Device) showsAll(s *Signal, position int, set []catalogue.ID) bool {
@@ -241,12 +252,14 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true // its rows repeat the board's value
 		return v
 	}
-	for i, set := range s.Sets {
-		if d.showsAll(s, i, set) {
-			v.Available = true
-			d.judgeCapacity(&v)
-			return v
-		}
+	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool { return in.showsAny(s) }) {
+		v.Available = true // an error of an instance is one of the board
+		return v
+	}
+	if d.showsAny(s) {
+		v.Available = true
+		d.judgeCapacity(&v)
+		return v
 	}
 	if d.Kind() == Board && s.scope() == catalogue.Instance {
 		v.Elsewhere = true

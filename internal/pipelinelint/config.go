@@ -82,6 +82,19 @@ func pathsOf(conf section) ([]path, error) {
 	return w.paths, nil
 }
 
+// takesLogs reports whether a component is a receiver of a pipeline of logs.
+func takesLogs(conf section, id string) bool {
+	service, _ := conf["service"].(section)
+	pipelines, _ := service["pipelines"].(section)
+	for name, p := range pipelines {
+		p, _ := p.(section)
+		if kind(name) == "logs" && slices.Contains(texts(p["receivers"]), id) {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *wiring) connects(id string) bool {
 	connectors, _ := w.conf["connectors"].(section)
 	_, ok := connectors[id]
@@ -100,8 +113,12 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 	p = slices.Clip(p)
 	for _, id := range w.pipelines[name].exporters {
-		if !w.connects(id) {
-			w.paths = append(w.paths, append(p, w.stage("exporters", id, name)))
+		of := "exporters"
+		if w.connects(id) {
+			of = "connectors"
+		}
+		if of == "exporters" || kind(id) == "gpu_events" { // metrics end there
+			w.paths = append(w.paths, append(p, w.stage(of, id, name)))
 			continue
 		}
 		for _, next := range slices.Sorted(maps.Keys(w.pipelines)) {

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
@@ -29,6 +30,7 @@ func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
 		dcgmreceiver.NewFactory(), nvmlreceiver.NewFactory(), gpuclusterreceiver.NewFactory(),
 		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpupowerprocessor.NewFactory(),
 		gpubudgetprocessor.NewFactory(), gpuusageprocessor.NewFactory(), gpuwindowprocessor.NewFactory(), gpuviewexporter.NewFactory(), gpuwatchdogexporter.NewFactory(),
+		gpueventsconnector.NewFactory(),
 	} {
 		conf := confmap.New()
 		require.NoError(t, conf.Marshal(f.CreateDefaultConfig()))

@@ -44,6 +44,11 @@ func Lint(conf map[string]any) ([]Finding, error) {
 		}
 	}
 	l.ends(paths)
+	for _, p := range paths {
+		if end := p.end(); end.kind == "gpu_events" && !takesLogs(conf, end.id) {
+			l.say(end, "%s is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [%[1]s].", end.id)
+		}
+	}
 	l.handOver(paths)
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return l.findings, nil
@@ -79,6 +84,7 @@ var orders = []struct{ first, second, why string }{
 	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_budget", "gpu_budget judges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_usage", "gpu_usage charges the holders that gpu_k8s finds"},
+	{"gpu_events", "gpu_window", "gpu_events reads samples, of which windows leave one a minute"},
 	{"gpu_k8s", "gpu_window", "the series of containers that gpu_k8s makes have no windows otherwise"},
 	{"gpu_power", "gpu_window", "gpu_power reads samples, of which windows leave one a minute"},
 	{"gpu_budget", "gpu_window", "gpu_budget reads samples, of which windows leave one a minute"},
@@ -117,7 +123,7 @@ func (l *linter) complete(p path, in input) {
 	if in.what != exposed || p.index("gpu_synthesizer") >= 0 {
 		return
 	}
-	for _, reader := range []string{"gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage", "gpu_window", "gpu_watchdog", "gpu_view"} {
+	for _, reader := range []string{"gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage", "gpu_window", "gpu_watchdog", "gpu_view", "gpu_events"} {
 		if at := p.index(reader); at >= 0 {
 			l.say(&p[at], "gpu_synthesizer is missing: %s reads nothing of what %s exposes. Put gpu_synthesizer right behind the receiver.",
 				reader, p.source().id)
@@ -136,6 +142,7 @@ var spans = []struct {
 	{"gpu_window", "max_gap", 90 * time.Second, "no time counts as observed, and gpu.window.coverage is 0"},
 	{"gpu_power", "max_gap", 90 * time.Second, "no energy is counted"},
 	{"gpu_usage", "max_gap", 90 * time.Second, "all time is unobserved"},
+	{"gpu_events", "max_gap", 90 * time.Second, "throttling and memory pressure are never said"},
 	{"gpu_watchdog", "max_data_age", 90 * time.Second, "nothing is fresh enough to act on"},
 }
 

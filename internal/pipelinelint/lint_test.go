@@ -107,6 +107,15 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_power, gpu_s
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_usage, gpu_usage/2], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_usage/2: gpu_usage/2 stands behind gpu_usage, which has counted the time of all GPUs already: it counts nothing. Take one of the two out.",
 		}},
+		"events on windows, and into nothing": {`
+connectors: {gpu_events: {}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [gpu_events]}}}`, []string{
+			"pipeline metrics: gpu_events: gpu_events stands behind gpu_window: gpu_events reads samples, of which windows leave one a minute. Give gpu_events a pipeline without gpu_window; the forward connector parts them.",
+			"pipeline metrics: gpu_events: gpu_events is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [gpu_events].",
+		}},
+		"events on samples": {`
+connectors: {gpu_events: {}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_events]}, logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
 		"deltas before the synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulativetodelta, gpu_synthesizer], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind cumulativetodelta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulativetodelta.",

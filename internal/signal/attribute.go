@@ -24,6 +24,13 @@ const (
 	GPUTask = "hw.gpu.task"
 	// SensorLocation tells which temperature sensor was read.
 	SensorLocation = "hw.sensor_location"
+	// HardwareState is the state that hw.status speaks of.
+	HardwareState = "hw.state"
+	// RecoveryAction is the action that gpu.recovery.action speaks of.
+	RecoveryAction = "gpu.recovery.action"
+	// EventSource tells what events were counted from: the exporter's counter, or the
+	// changes of the last code, which give a lower bound.
+	EventSource = "gpu.event.source"
 	// ErrorType is the kind of an error counted by hw.errors.
 	ErrorType = "error.type"
 	// IODirection is the direction of a transfer, seen from the GPU.
@@ -167,6 +174,14 @@ const (
 	SharingDRA         = "dra_shared"
 	SharingUnknown     = "unknown"
 
+	EventSourceCounter  = "counter"
+	EventSourceLastCode = "last_code"
+
+	StatusOK               = "ok"
+	StatusDegraded         = "degraded"
+	StatusPredictedFailure = "predicted_failure"
+	StatusFailed           = "failed"
+
 	// ErrorTypeXIDPrefix precedes the XID code in error.type.
 	ErrorTypeXIDPrefix = "xid_"
 )
@@ -214,9 +229,12 @@ func PointAttributes() []Attribute {
 		{SensorLocation, "temperature sensor", []string{LocationGPU, LocationMemory, LocationEdge, LocationJunction}},
 		{ErrorType, "kind of error; absent while XID errors are watched and none has come", []string{
 			ErrorTypeXIDPrefix + "<code>", "ecc_sbe", "ecc_dbe", "row_remap_uncorrectable", "row_remap_correctable",
-			"pcie_replay", "nvlink_crc", "nvlink_replay", "nvlink_recovery",
+			"row_remap_failure", "pcie_replay", "nvlink_crc", "nvlink_replay", "nvlink_recovery",
 			"ecc_correctable", "ecc_uncorrectable", "ecc_deferred",
 		}},
+		{EventSource, "what XID errors were counted from; last_code is a lower bound", []string{EventSourceCounter, EventSourceLastCode}},
+		{HardwareState, "state of the board, the worst of what is observed", []string{StatusOK, StatusDegraded, StatusPredictedFailure, StatusFailed}},
+		{RecoveryAction, "what ends the error", []string{"none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset"}},
 		{IODirection, "direction, seen from the GPU", []string{DirectionTransmit, DirectionReceive}},
 		{ClockEventReason, "why the clocks are lowered", []string{
 			"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake",
@@ -271,6 +289,6 @@ func DescriptiveAttributes() []string {
 		MIGProfile, MIGInstanceID, MIGUUID, SharingStrategy, HolderSource,
 		ResourceClaimName, ResourceClaimUID, DeviceClassName,
 		DRADriver, DRAPool, DRADevice, DRARequest, DRAShareID,
-		PowerSource, PowerEstimated, BudgetSource,
+		PowerSource, PowerEstimated, BudgetSource, EventSource,
 	}
 }

@@ -6,7 +6,7 @@ const Signal = "signal"
 
 // GPUSignalAvailable says which signals a device's exporter can give.
 var GPUSignalAvailable = add(Metric{
-	Name: "gpu.signal.available", Unit: "{state}", Int: true,
+	Name: "gpu.signal.available", Unit: "{state}", Int: true, Off: true,
 	Description: "1 when the exporter shows what the signal is made of, else 0 with the reason; made only when it is enabled.",
 	Source:      "which fields and labels one scrape shows",
 	Attributes:  []string{Signal, Reason},

@@ -69,11 +69,26 @@ var (
 	HwErrors = add(Metric{
 		Name: "hw.errors", Unit: "{error}", Kind: Counter, Int: true,
 		Description: "Errors of the device; one point 0 without error.type says that XID errors are watched and none has come.",
-		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
+		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, row_remap_failure, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
 		Attributes:  []string{ErrorType},
 		Windows: []Window{
 			{Metric: made("gpu.saturation.xid.errors", "xidErrorCount", "XID error events in the window, all codes summed; 0 when observed and none came."), Function: Increase, Only: ErrorTypeXIDPrefix + "*", Absent: true, Label: "XID errors"},
+			{Metric: off(made("gpu.saturation.errors", "", "Errors of the kind named by error.type in the window; 0 when observed and none came. Off by default.")), Function: Increase},
 		},
+	})
+	// HwStatus is the health of the board.
+	HwStatus = add(Metric{
+		Name: "hw.status", Unit: "1", Kind: UpDownCounter, Int: true,
+		Description: "1 for the state of the board that hw.state names, 0 for the others; the worst of what is observed.",
+		Source:      "GPU_RECOVERY_ACTION (reset and reboot: failed, drains: degraded), ROW_REMAP_FAILURE (failed), ROW_REMAP_PENDING and problems in FABRIC_HEALTH_MASK (degraded); without GPU_RECOVERY_ACTION an XID that wants a reset or reboot (failed, until energy falls, the last code is 0, or the device was lost and found)",
+		Attributes:  []string{HardwareState},
+	})
+	// GPURecoveryAction says what the driver wants to be done.
+	GPURecoveryAction = add(Metric{
+		Name: "gpu.recovery.action", Unit: "{state}", Int: true,
+		Description: "1 for the action by which the driver says that the device recovers, 0 for the others.",
+		Source:      "GPU_RECOVERY_ACTION",
+		Attributes:  []string{RecoveryAction},
 	})
 	// GPUDRAMActive is the fraction of cycles the memory interface was active.
 	GPUDRAMActive = add(Metric{
@@ -172,6 +187,12 @@ var (
 		Name: "hw.power", Unit: "W",
 		Description: "Power drawn by the board.",
 		Source:      "POWER_USAGE",
+	})
+	// GPUPowerLimit is the power that the board may draw.
+	GPUPowerLimit = add(Metric{
+		Name: "gpu.power.limit", Unit: "W",
+		Description: "Power limit that the driver enforces on the board.",
+		Source:      "ENFORCED_POWER_LIMIT",
 	})
 	// HwEnergy is the energy used by the board.
 	HwEnergy = add(Metric{

@@ -60,6 +60,8 @@ type Metric struct {
 	// Attributes are the metric's own attribute keys: those that tell its
 	// series on one device apart.
 	Attributes []string
+	// Off says that the metric is made only where it is switched on.
+	Off bool
 	// Windows are the metrics that gpu_window makes of it.
 	Windows []Window
 }
@@ -68,6 +70,12 @@ type Metric struct {
 func Lookup(name string) (*Metric, bool) {
 	m, ok := byName[name]
 	return m, ok
+}
+
+// IsOff reports whether the metric of that name is made only where it is switched on.
+func IsOff(name string) bool {
+	m, ok := Lookup(name)
+	return ok && m.Off
 }
 
 // All returns every metric in the order of the documentation. The slice is the

@@ -40,6 +40,12 @@ func made(name, openCost, description string) *Metric {
 	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
 
+// off marks a metric that is made only where it is switched on.
+func off(m *Metric) *Metric {
+	m.Off = true
+	return m
+}
+
 // readFrom completes the window by what its samples have: the unit, the own attribute, and
 // what it says that it is made of.
 func (w *Window) readFrom(samples *Metric) {

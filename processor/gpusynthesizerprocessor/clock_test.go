@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
-const oneXID = "{error.type=xid_31, hw.id=GPU-1} = %d {error}"
+const oneXID = "{error.type=xid_31, gpu.event.source=counter, hw.id=GPU-1} = %d {error}"
 
 func xidTotal(n int) string {
 	return fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="31"} %d`, n)

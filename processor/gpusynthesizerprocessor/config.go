@@ -91,7 +91,7 @@ func emitted() []*signal.Metric {
 // enabled reports whether a metric is made. gpu.signal.available has as many
 // points as everything else together, and few want it in a backend.
 func (c *Config) enabled(m *signal.Metric) bool {
-	return c.Metrics.Enabled(m.Name, m != signal.GPUSignalAvailable)
+	return c.Metrics.Enabled(m.Name, !m.Off)
 }
 
 // disabled returns the metrics that are switched off.

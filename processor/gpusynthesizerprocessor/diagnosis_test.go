@@ -138,8 +138,9 @@ func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 
 // nameOf returns the name of the signal that a point is part of.
 func nameOf(m *signal.Metric, dp pmetric.NumberDataPoint) string {
-	if len(m.Attributes) == 0 || m == signal.GPUClockEventActive {
-		return m.Name
+	switch {
+	case len(m.Attributes) == 0, m == signal.GPUClockEventActive, m == signal.HwStatus, m == signal.GPURecoveryAction:
+		return m.Name // one signal makes all their points
 	}
 	part := text(dp.Attributes(), m.Attributes[0])
 	if m == signal.HwErrors && (part == "" || strings.HasPrefix(part, signal.ErrorTypeXIDPrefix)) {

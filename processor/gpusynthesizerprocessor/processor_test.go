@@ -94,7 +94,7 @@ DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)}).ResourceMetrics().MoveAndAppendTo(md.
 	got := render(sink.AllMetrics()[0])
 	assert.Contains(t, got, "  10s {} gauge hw.gpu.memory.utilization {hw.id=GPU-1} = 0.25f 1")
 	assert.Contains(t, got, "  20s {} gauge hw.gpu.memory.utilization {hw.id=GPU-1} = 0.75f 1")
-	assert.Contains(t, got, "  20s {} counter hw.errors {error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s")
+	assert.Contains(t, got, "  20s {} counter hw.errors {error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s")
 }
 
 func TestTheScrapeTargetIsNeitherPlaceNorHolder(t *testing.T) {

@@ -256,7 +256,7 @@ func TestOfTwoExportersOfOneGPUOneIsKept(t *testing.T) {
 			both.neverFalls(signal.GPUClockThrottleTime.Name)
 			xid := both.lines("hw.errors", 880)
 			require.Len(t, xid, 1)
-			assert.Contains(t, xid[0], "{error.type=xid_31, hw.id=GPU-1} = 1 {error}", "an XID is one XID")
+			assert.Contains(t, xid[0], "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error}", "an XID is one XID")
 			assert.Greater(t, both.dropped(), int64(4*50))
 			require.Equal(t, 1, both.logs.Len(), "it is said once")
 			said := both.logs.All()[0]
@@ -397,7 +397,7 @@ func TestARollingUpdateOfTheExporterLeavesNoGap(t *testing.T) {
 	}
 	p := rolled(urlB)
 	assert.Equal(t, rolled(urlA).lines("", 0), p.lines("", 0), "as if it were at the address of the old one")
-	assert.Contains(t, strings.Join(p.lines("hw.errors", 147), ""), "xid_13, hw.id=GPU-1} = 1 ")
+	assert.Contains(t, strings.Join(p.lines("hw.errors", 147), ""), "xid_13, gpu.event.source=counter, hw.id=GPU-1} = 1 ")
 	assert.Zero(t, p.dropped())
 	assert.Zero(t, p.logs.Len())
 }

@@ -3,6 +3,7 @@ package gpusynthesizerprocessor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -66,9 +67,9 @@ DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
 	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 	got := rendered(sink)
-	assert.Contains(t, got, "{error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s", "counted before, and not again")
-	assert.Contains(t, got, "{error.type=xid_79, hw.id=GPU-1} = 1 {error} since ")
-	assert.Contains(t, got, "{error.type=xid_31, gpu.mig.gpu_instance.id=7, hw.id=GPU-2/gi7, hw.parent=GPU-2} = 3 {error} since 10s")
+	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s", "counted before, and not again")
+	assert.Contains(t, got, "{error.type=xid_79, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since ")
+	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=counter, gpu.mig.gpu_instance.id=7, hw.id=GPU-2/gi7, hw.parent=GPU-2} = 3 {error} since 10s")
 }
 
 func TestARestartOfTheExporterBeforeThatOfTheCollectorIsRemembered(t *testing.T) {
@@ -86,7 +87,7 @@ func TestARestartOfTheExporterBeforeThatOfTheCollectorIsRemembered(t *testing.T)
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, farFuture, `DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 5`)
-	assert.Contains(t, rendered(sink), "{error.type=xid_13, hw.id=GPU-1} = 6 {error} since 10s", "1 before the exporter's restart and 5 after it")
+	assert.Contains(t, rendered(sink), "{error.type=xid_13, gpu.event.source=counter, hw.id=GPU-1} = 6 {error} since 10s", "1 before the exporter's restart and 5 after it")
 }
 
 func TestStateIsWrittenOnlyWhenItChanged(t *testing.T) {
@@ -133,7 +134,7 @@ func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
 		`"codes":[{"code":31,"start":10000000000,"count":1}]}]}`+"s_\"\x1c")
 	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, p, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31`)
-	assert.Contains(t, rendered(sink), "{error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s")
+	assert.Contains(t, rendered(sink), "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s")
 }
 
 func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
@@ -172,7 +173,7 @@ func TestAFailedWriteIsMadeUpForWithoutAnotherChange(t *testing.T) {
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
-	assert.Contains(t, rendered(sink), "{error.type=xid_31, hw.id=GPU-1} = 1 {error} since 10s")
+	assert.Contains(t, rendered(sink), "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s")
 }
 
 func TestAStorageThatIsNoneFailsTheStart(t *testing.T) {
@@ -190,4 +191,21 @@ func TestTheStorageIsClosedOnce(t *testing.T) {
 	require.NoError(t, p.Shutdown(context.Background()))
 	assert.True(t, m.Closed())
 	require.NoError(t, p.Shutdown(context.Background()))
+}
+
+func TestABoardThatFailedIsFailedAfterARestart(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	last := func(code int) string {
+		return fmt.Sprintf(`DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} %d`, code)
+	}
+	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, 10, last(0))
+	feed(t, p, 20, last(95))
+	require.NoError(t, p.Shutdown(t.Context()))
+	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, 30, last(95))
+	assert.Contains(t, rendered(sink), "hw.state=failed} = 1")
+	sink.Reset()
+	feed(t, p, 40, last(0))
+	assert.Contains(t, rendered(sink), "hw.state=ok} = 1")
 }

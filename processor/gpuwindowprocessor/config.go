@@ -226,6 +226,11 @@ func (c *Config) rules() []window.Rule {
 	return defaultRules(c.MemoryPressureThreshold)
 }
 
+// made leaves out the rules of metrics that are made only where they are switched on.
+func (c *Config) made() []window.Rule {
+	return slices.DeleteFunc(slices.Clone(c.rules()), func(r window.Rule) bool { return signal.IsOff(r.Metric) && !c.Metrics.Enabled(r.Metric, false) })
+}
+
 // metricNames returns the names of all metrics of the windows.
 func (c *Config) metricNames() []string {
 	var names []string
@@ -245,7 +250,7 @@ func (c *Config) settings() window.Settings {
 		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd,
 		KeepLast: c.Passthrough == passthroughLast,
 		ByDevice: c.DeviceAttributes == onResources,
-		Identity: c.Identity, Annotations: annotations, Rules: c.rules(),
+		Identity: c.Identity, Annotations: annotations, Rules: c.made(),
 		Coverage: about(signal.WindowCoverage), Samples: about(signal.WindowSamples),
 		Disabled: slices.DeleteFunc(c.metricNames(), func(name string) bool { return c.Metrics.Enabled(name, true) }),
 	}

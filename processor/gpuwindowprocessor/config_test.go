@@ -124,6 +124,17 @@ func TestAMetricIsOnUnlessItIsSwitchedOff(t *testing.T) {
 	assert.False(t, disabled(signal.XIDErrors.Name))
 }
 
+// What is off by default has no rule in force, which would cost series.
+func TestErrorsOfAllKindsAreCountedOnRequest(t *testing.T) {
+	counts := func(settings map[string]any) bool {
+		cfg := createDefaultConfig().(*Config)
+		require.NoError(t, confmap.NewFromStringMap(settings).Unmarshal(cfg))
+		return slices.ContainsFunc(cfg.settings().Rules, func(r window.Rule) bool { return r.Metric == "gpu.saturation.errors" })
+	}
+	assert.False(t, counts(nil))
+	assert.True(t, counts(map[string]any{"metrics": map[string]any{"gpu.saturation.errors": map[string]any{"enabled": true}}}))
+}
+
 // The default rules make what the contract promises, all of it and nothing else.
 func TestTheDefaultRulesMakeEveryWindowMetricOfTheContract(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)

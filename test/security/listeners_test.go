@@ -33,6 +33,7 @@ func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 		"prometheus-remote-write.yaml": nil,
 		"quickstart.yaml":              {"127.0.0.1:9411"},
 		"usage.yaml":                   nil,
+		"events.yaml":                  nil,
 		defaults: {
 			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:55679", "127.0.0.1:8888", "127.0.0.1:9411",
 		},

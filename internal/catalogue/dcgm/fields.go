@@ -2,6 +2,7 @@ package dcgm
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -21,6 +22,10 @@ var Exporter = cat.New(cat.Exporter{
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
 	Model:          LookupModel,
+	Fatal: func(code int) bool {
+		x, _ := XIDByCode(code)
+		return x.Fatal
+	},
 })
 
 // Names that several lines speak of.
@@ -31,6 +36,11 @@ const (
 	fbFree   = "DCGM_FI_DEV_FB_FREE"
 	fbTotal  = "DCGM_FI_DEV_FB_TOTAL"
 	fbRes    = "DCGM_FI_DEV_FB_RESERVED"
+
+	recoveryAction = "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION"
+	remapFailure   = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
+	remapPending   = "DCGM_FI_DEV_ROW_REMAP_PENDING"
+	fabricHealth   = "DCGM_FI_DEV_FABRIC_HEALTH_MASK"
 )
 
 // groups is the table. Canonical names are those of DCGM up to 4.5. The
@@ -83,6 +93,10 @@ var groups = []cat.Group{
 		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_ecc_dbe_volatile_total"), Gives: gives(signal.HwErrors, "ecc_dbe"), Help: "Total number of double-bit volatile ECC errors."},
 		{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "row_remap_uncorrectable"), Help: "Number of remapped rows for uncorrectable errors."},
 		{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "row_remap_correctable"), Help: "Number of remapped rows for correctable errors."},
+		{Name: remapFailure, Unit: cat.None, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Absent: cat.InGuests, Health: flag(cat.HealthFailed), Gives: slices.Concat(gives(signal.HwErrors, "row_remap_failure"), status), Help: "Whether remapping of rows has failed."},
+		{Name: remapPending, Unit: cat.None, Scope: cat.Board, Absent: cat.InGuests, Health: flag(cat.HealthDegraded), Help: "Whether a row is remapped at the next reset."},
+		{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Absent: cat.InGuests | cat.OldExporters, Health: recovery, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}, Help: "What the driver wants to be done.", Offered: true, Note: "With DCGM 4.1 to 4.5 (from 4.6 on it is DCGM_FI_DEV_GPU_RECOVERY_ACTION) uncomment:"},
+		{Name: fabricHealth, Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Absent: cat.InGuests | cat.OldExporters, Health: fabric, Help: "Health of the NVLink fabric.", Offered: true, Note: "With exporter 4.8.4 and later, on boards with an NVLink fabric, uncomment:"},
 		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "pcie_replay"), Help: "Total number of PCIe retries."},
 		{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkCRC, Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"},
 		{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"), NVLinkGeneration: 3, Help: "Total number of NVLink data CRC errors."},
@@ -125,6 +139,7 @@ var groups = []cat.Group{
 	}},
 	{Title: "Power and temperature", Fields: []cat.Field{
 		{Name: "DCGM_FI_DEV_POWER_USAGE", Unit: cat.Watt, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: gives(signal.HwPower), Help: "Power draw (in W)."},
+		{Name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Unit: cat.Watt, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"), Absent: cat.InGuests, Gives: gives(signal.GPUPowerLimit), Help: "Effective power limit that the driver enforces (in W)."},
 		{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: cat.Millijoule, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_total_energy_consumption"), Rescaled: in(cat.Joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwEnergy), Help: "Total energy consumption since boot (in mJ)."},
 		{Name: "DCGM_FI_DEV_GPU_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
 		{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationMemory), Help: "Memory temperature (in C)."},
@@ -144,6 +159,11 @@ var (
 	xidEvents    = []cat.Signal{{
 		Metric: signal.HwErrors, Part: cat.PartXID, By: cat.ByEvents, Usual: 2,
 		From: first("DCGM_EXP_XID_ERRORS_TOTAL").or("DCGM_EXP_XID_ERRORS_COUNT").or("DCGM_FI_DEV_XID_ERRORS"),
+	}}
+	status = []cat.Signal{{
+		Metric: signal.HwStatus, By: cat.ByHealth,
+		From: first(remapFailure).or(recoveryAction).or(remapPending).or(fabricHealth).or("DCGM_FI_DEV_XID_ERRORS").
+			or("DCGM_EXP_XID_ERRORS_COUNT").or("DCGM_EXP_XID_ERRORS_TOTAL"),
 	}}
 	nvlinkCRC = errors("nvlink_crc", 2, first("DCGM_FI_DEV_NVLINK_ERROR_DL_CRC").
 			or("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL").
@@ -179,6 +199,43 @@ var (
 		{Metric: signal.K8sContainerGPUUtilization, By: cat.ByProcesses, From: first(gpuUtil), Optional: true},
 	}
 )
+
+// flag is the health of a field that is not 0.
+func flag(h cat.Health) func(float64) cat.Health {
+	return func(v float64) cat.Health {
+		if v == 0 {
+			return cat.HealthOK
+		}
+		return h
+	}
+}
+
+// recovery is the health that a recovery action tells of. Unknown actions say nothing bad.
+func recovery(action float64) cat.Health {
+	switch action {
+	case 1, 2: // reset the GPU, reboot the node
+		return cat.HealthFailed
+	case 3, 4: // drain peers, drain and reset
+		return cat.HealthDegraded
+	}
+	return cat.HealthOK
+}
+
+// fabric is the health that a mask of NVML_GPU_FABRIC_HEALTH_MASK_* tells of: four conditions of
+// two bits, 1 where they hold, and from bit 8 on what is wrong with the configuration, from
+// 2 on.
+func fabric(mask float64) cat.Health {
+	m := uint64(mask)
+	for shift := range 4 {
+		if m>>(2*shift)&3 == 1 {
+			return cat.HealthDegraded
+		}
+	}
+	if m>>8&15 > 1 {
+		return cat.HealthDegraded
+	}
+	return cat.HealthOK
+}
 
 // occupancy is used / (used + free). A memory without any size is none.
 func occupancy(_ int, v []float64) (float64, bool) { return v[0] / (v[0] + v[1]), v[0]+v[1] > 0 }

@@ -293,6 +293,9 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	}
 	switch r {
 	case ofDevice:
+		if s == signal.HwErrors {
+			sample.More = eventSources[Text(attrs, signal.EventSource)]
+		}
 		d.Samples.Add(sample)
 	case ofUser:
 		u := d.User(in.holder)
@@ -367,6 +370,12 @@ func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 		u.Strategy = strategy
 	}
 	u.Source, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), true, true
+}
+
+// eventSources are the attributes that say what errors were counted from.
+var eventSources = map[string][]gpudata.Attr{
+	signal.EventSourceCounter:  {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
+	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
 }
 
 // more returns the attributes of a user's point that no part of the model has.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -97,6 +98,7 @@ func document() (string, error) {
 		}
 	}
 	attributes(&b)
+	transitions(&b)
 	xids(&b)
 	fields(&b)
 	return b.String(), nil
@@ -120,6 +122,15 @@ func attributes(b *strings.Builder) {
 	b.WriteString("\n## Attributes of data points\n| attribute | meaning | values |\n|---|---|---|\n")
 	for _, a := range signal.PointAttributes() {
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", a.Key, a.Meaning, code(a.Values))
+	}
+}
+
+// transitions renders the log records of gpu_events.
+func transitions(b *strings.Builder) {
+	b.WriteString("\n## Events\nLog records that the connector `gpu_events` makes of samples, by event name. Several equal ones have `" + events.AttrCount + "`, ends have `" + events.AttrDuration + "` in seconds.\n\n")
+	b.WriteString("| event name | when | attributes | severity |\n|---|---|---|---|\n")
+	for _, k := range events.Table() {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", code(k.Names), k.When, code(k.Attributes), k.Severity)
 	}
 }
 

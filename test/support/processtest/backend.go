@@ -6,11 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
@@ -21,6 +24,7 @@ type Backend struct {
 
 	mu       sync.Mutex
 	requests []pmetric.Metrics
+	records  []plog.Logs
 }
 
 // StartBackend starts a backend, which ends with the test. Every request also goes
@@ -29,6 +33,10 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 	t.Helper()
 	b := &Backend{}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/v1/logs") {
+			b.takeLogs(t, w, r)
+			return
+		}
 		if !strings.HasSuffix(r.URL.Path, "/v1/metrics") {
 			http.NotFound(w, r)
 			return
@@ -53,6 +61,29 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 	}))
 	t.Cleanup(b.Close)
 	return b
+}
+
+// takeLogs keeps the records of a request.
+func (b *Backend) takeLogs(t testing.TB, w http.ResponseWriter, r *http.Request) {
+	body, err := readBody(r)
+	request := plogotlp.NewExportRequest()
+	if err == nil {
+		err = request.UnmarshalProto(body)
+	}
+	if !assert.NoError(t, err) {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.records = append(b.records, request.Logs())
+}
+
+// Logs returns all records that came.
+func (b *Backend) Logs() []plog.Logs {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.records)
 }
 
 func readBody(r *http.Request) ([]byte, error) {

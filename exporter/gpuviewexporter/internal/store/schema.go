@@ -37,6 +37,9 @@ var fields = func() []source {
 	out := []source{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
 	for _, samples := range signal.All() {
 		for _, w := range samples.Windows {
+			if w.Off {
+				continue
+			}
 			how := mean
 			switch w.Function {
 			case signal.Max:

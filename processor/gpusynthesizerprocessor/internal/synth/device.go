@@ -66,8 +66,9 @@ type Device struct {
 	// arrived is when last came, by the Synthesizer's own clock.
 	arrived time.Duration
 
-	xid   xidState
-	bytes []byteCounter // of the exporter's Rates, nil before the first
+	xid    xidState
+	health health
+	bytes  []byteCounter // of the exporter's Rates, nil before the first
 	// sums, residencies and sets are of the exporter's that need one, each nil before the first.
 	sums        map[catalogue.ID]*sum
 	residencies map[*catalogue.Signal]*residency

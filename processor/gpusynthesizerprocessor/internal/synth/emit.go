@@ -39,7 +39,7 @@ type emitter struct {
 	time int64
 }
 
-func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
+func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, more ...gpudata.Attr) {
 	if e.s.disabled[m] {
 		return
 	}
@@ -50,7 +50,23 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64) {
 		e.s.stats.Dropped[DropSecondSource]++
 		return
 	}
-	e.to.Samples.Add(gpudata.Sample{Metric: m, Own: own, Start: start, Value: v})
+	e.to.Samples.Add(gpudata.Sample{Metric: m, Own: own, Start: start, Value: v, More: more})
+}
+
+// states writes a point for each state, 1 for the one with that number. A number that no state
+// has is counted.
+func (e *emitter) states(m *signal.Metric, states []string, number float64) {
+	known := false
+	for i, state := range states {
+		is := 0.0
+		if number == float64(i) {
+			is, known = 1, true
+		}
+		e.point(m, state, 0, is)
+	}
+	if !known {
+		e.s.stats.Dropped[DropAbsurd]++
+	}
 }
 
 func (e *emitter) ratio(m *signal.Metric, own string, v float64) {
@@ -70,6 +86,8 @@ func (e *emitter) device() {
 			e.signal(s)
 		case catalogue.ByResidency:
 			e.residency(s)
+		case catalogue.ByHealth:
+			e.health(s)
 		case catalogue.ByEvents:
 			e.xid()
 		case catalogue.ByHolders:
@@ -101,6 +119,8 @@ func (e *emitter) signal(s *catalogue.Signal) {
 			}
 			e.point(s.Metric, b.Part, 0, active)
 		}
+	case s.States != nil:
+		e.states(s.Metric, s.States, v)
 	case s.Metric.Unit == "1":
 		e.ratio(s.Metric, s.Part, v)
 	default:
@@ -130,9 +150,20 @@ func (e *emitter) xid() {
 	if len(s.codes) == 0 {
 		e.point(signal.HwErrors, "", s.since, 0)
 	}
-	for _, c := range s.codes {
-		e.point(signal.HwErrors, xidErrorType(c.code), c.start, float64(c.count))
+	source := s.source
+	if source == xidNone && len(e.a.instances) > 0 {
+		source = e.a.instances[0].device.xid.source // lifted
 	}
+	for _, c := range s.codes {
+		e.point(signal.HwErrors, xidErrorType(c.code), c.start, float64(c.count), eventSources[source]...)
+	}
+}
+
+// eventSources say on the points of XID errors what these were counted from.
+var eventSources = [...][]gpudata.Attr{
+	xidNone: nil, xidLast: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
+	xidCount: {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
+	xidTotal: {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 }
 
 // xidErrorTypes spares an allocation a point.

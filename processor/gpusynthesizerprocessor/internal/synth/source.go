@@ -388,7 +388,7 @@ func (a *accumulator) followSource() (changed bool) {
 	d.era = d.claims.era
 	a.prev = 0
 	d.xid.source, d.xid.last, d.xid.counts, d.xid.totals = xidNone, 0, nil, nil
-	d.counters = nil
+	d.counters, d.health.energy = nil, 0
 	d.forgetBases()
 	return true
 }

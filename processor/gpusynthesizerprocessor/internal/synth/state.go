@@ -29,7 +29,12 @@ type storedDevice struct {
 	Counts   map[int]float64 `json:"counts,omitempty"`
 	Totals   map[int]float64 `json:"totals,omitempty"`
 	Codes    []storedCode    `json:"codes,omitempty"`
+	Failed   bool            `json:"failed,omitempty"`
+	Energy   float64         `json:"energy,omitempty"`
 }
+
+// keeps reports whether something of the device has to survive a restart.
+func (d *Device) keeps() bool { return d.xid.since != 0 || d.health.failed }
 
 type storedCode struct {
 	Code  int   `json:"code"`
@@ -50,12 +55,13 @@ func (s *Synthesizer) State() *State {
 	out := &State{Version: StateVersion}
 	for k, d := range s.devices {
 		x := &d.xid
-		if x.since == 0 {
+		if !d.keeps() {
 			continue
 		}
 		stored := storedDevice{
 			Host: k.place.Host, Node: k.place.Node, Board: k.board, Instance: k.instance,
 			Source: x.source, Last: x.last, Since: x.since, Counts: x.counts, Totals: x.totals,
+			Failed: d.health.failed, Energy: d.health.energy,
 		}
 		for _, c := range x.codes {
 			stored.Codes = append(stored.Codes, storedCode{c.code, c.start, c.count})
@@ -91,6 +97,7 @@ func (s *Synthesizer) Restore(in *State, now int64) error {
 			source: stored.Source, last: stored.Last, since: stored.Since,
 			counts: maps.Clone(stored.Counts), totals: maps.Clone(stored.Totals),
 		}
+		d.health = health{stored.Failed, stored.Energy}
 		for _, c := range stored.Codes {
 			d.xid.codes = append(d.xid.codes, xidCounter{code: c.Code, start: c.Start, count: c.Count})
 		}
@@ -112,5 +119,5 @@ func (d *storedDevice) valid() bool {
 			}
 		}
 	}
-	return inOrder && d.Board != "" && d.Source <= xidTotal && d.Last >= 0 && d.Last <= catalogue.MaxCode && d.Since > 0
+	return inOrder && d.Board != "" && d.Source <= xidTotal && d.Last >= 0 && d.Last <= catalogue.MaxCode && (d.Since > 0 || d.Since == 0 && d.Failed) && d.Energy >= 0
 }

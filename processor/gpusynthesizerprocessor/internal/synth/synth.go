@@ -2,6 +2,7 @@ package synth
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -91,6 +92,7 @@ type Synthesizer struct {
 	claims  map[boardKey]*claims
 	sources map[string]*Source
 	targets map[Place]catalogue.Holder // scraped last by a relaying Prometheus
+	places  map[Place]int64            // when they were scraped last
 	epoch   uint64
 	swept   int64         // newest sample time at the last sweep
 	arrived time.Duration // when the batch at hand came
@@ -135,6 +137,7 @@ func New(o Options) *Synthesizer {
 		claims:       map[boardKey]*claims{},
 		sources:      map[string]*Source{},
 		targets:      map[Place]catalogue.Holder{},
+		places:       map[Place]int64{},
 	}
 	for _, m := range o.Disabled {
 		s.disabled[m] = true
@@ -283,6 +286,12 @@ func (s *Synthesizer) scrape(rows []observation) {
 		}
 	}
 	for _, a := range s.active {
+		if d := a.device; d.Parent == nil && at == d.last && d.of.Fatal != nil && a.readHealth(s.places[d.Place]) {
+			s.dirty = true
+		}
+	}
+	for _, a := range s.active {
+		s.places[a.device.Place] = max(s.places[a.device.Place], at)
 		if len(a.instances) > 0 && a.liftXID() {
 			s.dirty = true
 		}
@@ -489,11 +498,12 @@ func (s *Synthesizer) sweep(at int64) {
 		return
 	}
 	s.swept = at
+	maps.DeleteFunc(s.places, func(_ Place, last int64) bool { return at-last > idleLimit })
 	before := len(s.devices)
 	for k, d := range s.devices {
 		if at-d.last > idleLimit {
 			delete(s.devices, k)
-			s.dirty = s.dirty || d.xid.since != 0
+			s.dirty = s.dirty || d.keeps()
 		}
 	}
 	if len(s.devices) != before {

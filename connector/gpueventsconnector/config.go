@@ -1,0 +1,60 @@
+package gpueventsconnector
+
+import (
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+)
+
+// Config configures the gpu_events connector.
+type Config struct {
+	// For is the time over which shares of throttling and memory pressure are judged.
+	For time.Duration `mapstructure:"for"`
+	// LostAfter is how long a device is missing, or an exporter down, before that is an event.
+	LostAfter time.Duration `mapstructure:"lost_after"`
+	// Interval is the time during which equal events are folded into one record.
+	Interval time.Duration `mapstructure:"interval"`
+	// MaxPerMinute is the most records in a minute.
+	MaxPerMinute int `mapstructure:"max_per_minute"`
+	// MaxGap is the longest time between two samples over which a share is continued.
+	MaxGap time.Duration `mapstructure:"max_gap"`
+	// Storage is the storage extension in which the state survives a restart.
+	Storage *component.ID `mapstructure:"storage"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+var (
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
+
+func createDefaultConfig() component.Config {
+	s := events.DefaultSettings()
+	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap}
+}
+
+// Unmarshal implements confmap.Unmarshaler. An unknown or inexact setting is an error.
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+
+// Validate implements confmap.Validator.
+func (cfg *Config) Validate() error {
+	var p base.Problems
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"for", cfg.For}, {"lost_after", cfg.LostAfter}, {"interval", cfg.Interval}, {"max_gap", cfg.MaxGap}} {
+		p.Check(d.value >= time.Second && d.value <= time.Hour, "%s is %s: must be 1s to 1h; write the unit, as in 60s", d.field, d.value)
+	}
+	p.Check(cfg.MaxPerMinute >= 1 && cfg.MaxPerMinute <= 100_000, "max_per_minute is %d: must be 1 to 100000", cfg.MaxPerMinute)
+	return p.Err()
+}
+
+func (cfg *Config) settings() events.Settings {
+	return events.Settings{For: cfg.For, LostAfter: cfg.LostAfter, Interval: cfg.Interval, MaxGap: cfg.MaxGap, MaxPerMinute: cfg.MaxPerMinute}
+}

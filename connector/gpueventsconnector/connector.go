@@ -1,0 +1,194 @@
+package gpueventsconnector
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/connector"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// tick is how often events that wait for their equals are looked at.
+const tick = time.Second
+
+type gpuEvents struct {
+	cfg       *Config
+	id        component.ID
+	logger    *zap.Logger
+	telemetry *metadata.TelemetryBuilder
+	next      consumer.Logs
+	order     *misplaced.Check
+	fails     base.Failure // of the logs pipeline
+
+	mu      sync.Mutex // of what follows; not held while the next consumer runs
+	tracker *events.Tracker
+	state   *base.State
+	places  map[string]gpudata.Place // by key, of those that are to be stored
+	refused bool                     // that too much is known was said
+
+	stop    context.CancelFunc
+	ticking sync.WaitGroup
+}
+
+func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpuEvents, error) {
+	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	return &gpuEvents{
+		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: telemetry, next: next,
+		order:   misplaced.New("gpu_events", misplaced.BeforeWindows, set.Logger),
+		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline takes no events. They are dropped.", Works: "The logs pipeline takes events again."},
+		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
+	}, nil
+}
+
+// Capabilities implements consumer.Metrics.
+func (c *gpuEvents) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
+
+// Start takes over what the storage holds, if there is one.
+func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
+	var err error
+	c.state, err = base.OpenState(ctx, host, c.cfg.Storage, component.KindConnector, c.id, base.StateOptions{
+		Version:  events.StoredVersion,
+		Unusable: "Some of the stored state cannot be used. What it knew is a baseline again.",
+		Failure:  base.Failure{Logger: c.logger, Fails: "The state cannot be stored. A restart may repeat events.", Works: "The state can be stored again."},
+		Count:    func(ctx context.Context, _ string) { c.telemetry.ConnectorGpuEventsStorageErrors.Add(ctx, 1) },
+	})
+	if err != nil {
+		return err
+	}
+	base.Restore(ctx, c.state, func(_ string, stored *events.Stored) error { return c.tracker.Restore(stored) })
+	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	c.ticking.Go(func() {
+		t := time.NewTicker(tick)
+		defer t.Stop()
+		for {
+			select {
+			case now := <-t.C:
+				c.run(ctx, func() []events.Event {
+					for _, p := range c.tracker.Forget(now) {
+						c.changed(p)
+					}
+					return c.tracker.Tick(now)
+				})
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// ConsumeMetrics implements consumer.Metrics. It never fails: the metrics pipeline would send
+// the samples again.
+func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
+	now := time.Now()
+	c.order.Batch(md, now)
+	c.run(ctx, func() (out []events.Event) {
+		for _, rm := range md.ResourceMetrics().All() {
+			attrs := rm.Resource().Attributes()
+			text := func(key string) string { return pdatagpu.Text(attrs, key) }
+			for _, sm := range rm.ScopeMetrics().All() {
+				for _, m := range sm.Metrics().All() {
+					if m.Name() != signal.GPUExporterUp.Name {
+						continue
+					}
+					for _, dp := range points.Of(m).All() {
+						v, _, ok := pdatagpu.Observation(dp)
+						if url, has := dp.Attributes().Get(signal.URLFull); ok && has {
+							at := gpudata.Place{Cluster: text(signal.K8sClusterName), Node: text(signal.K8sNodeName)}
+							out = append(out, c.tracker.Exporter(at, text(signal.HostName), url.AsString(), v != 0, int64(dp.Timestamp()), now)...)
+						}
+					}
+				}
+			}
+		}
+		batch := pdatagpu.Read(md, events.Wants)
+		c.tracker.Describe = batch.Resource
+		defer func() { c.tracker.Describe = nil }()
+		for _, f := range batch.Frames {
+			out = append(out, c.tracker.Frame(f, now)...)
+		}
+		return out
+	})
+	return nil
+}
+
+// run finds events, stores what follows from them, and then lets them leave.
+func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
+	c.mu.Lock()
+	found := find()
+	for _, e := range found {
+		if e.Name != events.Suppressed {
+			c.changed(e.Place)
+		}
+	}
+	if refused := c.tracker.Refused; refused > 0 && !c.refused {
+		c.refused = true
+		c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones make no events.")
+	}
+	c.save(ctx)
+	c.mu.Unlock()
+	if len(found) == 0 {
+		return
+	}
+	err := c.next.ConsumeLogs(ctx, logs(found, time.Now()))
+	if err != nil {
+		c.telemetry.ConnectorGpuEventsDropped.Add(ctx, int64(len(found)))
+	}
+	c.fails.Result(err)
+}
+
+func key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
+
+func (c *gpuEvents) changed(p gpudata.Place) {
+	if c.state != nil {
+		c.places[key(p)] = p
+		c.state.Changed(key(p))
+	}
+}
+
+func (c *gpuEvents) save(ctx context.Context) {
+	_ = c.state.Save(ctx, func(name string) any { // the state says what fails
+		if stored := c.tracker.Store(c.places[name]); stored != nil {
+			return stored
+		}
+		return nil
+	})
+}
+
+// Shutdown stores what is known. Without a storage, what waits leaves now.
+func (c *gpuEvents) Shutdown(ctx context.Context) error {
+	defer c.telemetry.Shutdown()
+	if c.stop == nil {
+		return nil
+	}
+	c.stop()
+	c.ticking.Wait()
+	if c.state == nil {
+		c.run(ctx, func() []events.Event { return c.tracker.Flush(time.Now()) })
+		return nil
+	}
+	c.run(ctx, func() []events.Event { return c.tracker.Suppressed(time.Now()) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.tracker.Places() {
+		c.changed(p)
+	}
+	c.save(ctx)
+	return c.state.Close(ctx)
+}

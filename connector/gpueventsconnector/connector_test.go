@@ -1,0 +1,164 @@
+package gpueventsconnector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/connector/connectortest"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+)
+
+const (
+	before = "10s {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = 1\n"
+	after  = "20s {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = 3\n"
+)
+
+// begin starts a connector that stores in ext and gives its logs to take.
+func begin(t *testing.T, memory *storagetest.Memory, take func(plog.Logs) error) *gpuEvents {
+	t.Helper()
+	cfg := createDefaultConfig().(*Config)
+	host := componenttest.NewNopHost()
+	if memory != nil {
+		for id := range memory.GetExtensions() {
+			cfg.Storage = &id
+		}
+		host = memory
+	}
+	next, err := consumer.NewLogs(func(_ context.Context, ld plog.Logs) error { return take(ld) })
+	require.NoError(t, err)
+	c, err := newConnector(connectortest.NewNopSettings(metadata.Type), cfg, next)
+	require.NoError(t, err)
+	require.NoError(t, c.Start(t.Context(), host))
+	return c
+}
+
+func batch(t *testing.T, text string) pmetric.Metrics { return goldentest.Points(t, text, false) }
+
+func TestAnErrorOfTheLogsPipelineNeverReachesTheMetricsPipeline(t *testing.T) {
+	asked := 0
+	c := begin(t, nil, func(plog.Logs) error { asked++; return errors.New("full") })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	assert.Equal(t, 1, asked)
+	require.NoError(t, c.Shutdown(t.Context()))
+}
+
+func TestARecordSaysWhatWhereAndHowBad(t *testing.T) {
+	var got plog.Logs
+	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Equal(t, 1, got.LogRecordCount())
+	rl := got.ResourceLogs().At(0)
+	assert.Equal(t, map[string]any{"k8s.node.name": "n1"}, rl.Resource().Attributes().AsRaw())
+	r := rl.ScopeLogs().At(0).LogRecords().At(0)
+	assert.Equal(t, "gpu.xid", r.EventName())
+	assert.Equal(t, plog.SeverityNumberWarn, r.SeverityNumber())
+	assert.Equal(t, map[string]any{
+		"hw.id": "GPU-1", "hw.type": "gpu", "error.type": "xid_31", "gpu.event.count": int64(2),
+		"gpu.xid.meaning": "GPU memory page fault", "gpu.xid.action": "restart_app", "gpu.catalogue.date": "2025-09-30",
+	}, r.Attributes().AsRaw())
+}
+
+// The Resource is the holder's with all that is known of it, and the record says how it has the device.
+func TestARecordNamesTheOneHolder(t *testing.T) {
+	var got plog.Logs
+	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	node, pod := "{k8s.node.name=n1, host.type=a3}", "{k8s.node.name=n1, host.type=a3, k8s.namespace.name=ns, k8s.pod.name=p, k8s.container.name=c, k8s.job.name=j}"
+	for s := range 2 {
+		require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, fmt.Sprintf(
+			"%[1]ds %[2]s hw.errors {hw.id=GPU-1, error.type=xid_95, gpu.event.source=last_code} = %[3]d\n"+
+				"%[1]ds %[4]s gpu.device.holder {hw.id=GPU-1, gpu.holder.source=labels, gpu.sharing.strategy=time_slicing, k8s.resourceclaim.name=rc} = 1\n",
+			10*(s+1), node, s, pod))))
+	}
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Equal(t, 1, got.LogRecordCount())
+	rl := got.ResourceLogs().At(0)
+	assert.Equal(t, map[string]any{
+		"k8s.node.name": "n1", "host.type": "a3", "k8s.namespace.name": "ns", "k8s.pod.name": "p", "k8s.container.name": "c", "k8s.job.name": "j",
+	}, rl.Resource().Attributes().AsRaw())
+	r := rl.ScopeLogs().At(0).LogRecords().At(0)
+	assert.Equal(t, plog.SeverityNumberError, r.SeverityNumber())
+	assert.Subset(t, r.Attributes().AsRaw(), map[string]any{
+		"hw.id": "GPU-1", "gpu.event.source": "last_code", "k8s.resourceclaim.name": "rc", "gpu.xid.action": "reset_gpu",
+	})
+}
+
+// The Resource of gpu.exporter.up need not name a cluster, a node or a host.
+func TestAnExporterInAnUnknownPlaceIsOneToo(t *testing.T) {
+	var got plog.Logs
+	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	for _, at := range []string{"10s", "100s"} {
+		require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, at+" {} gpu.exporter.up {url.full=http://e} = 0\n")))
+	}
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Equal(t, 1, got.LogRecordCount())
+	assert.Equal(t, "gpu.exporter.down", got.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).EventName())
+}
+
+// A process that was killed wrote nothing at its end.
+func TestACrashRepeatsNoRecord(t *testing.T) {
+	memory := storagetest.NewMemory(nil)
+	told := 0
+	count := func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil }
+	killed := begin(t, memory, count)
+	require.NoError(t, killed.ConsumeMetrics(t.Context(), batch(t, before)))
+	require.NoError(t, killed.ConsumeMetrics(t.Context(), batch(t, after)))
+	require.Equal(t, 1, told)
+	c := begin(t, storagetest.NewMemory(memory.Values()), count)
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	require.NoError(t, c.Shutdown(t.Context()))
+	require.Equal(t, 1, told)
+	require.NoError(t, killed.Shutdown(t.Context()))
+}
+
+// What happened is worth more than that a crash may repeat it.
+func TestRecordsLeaveAlthoughTheStorageFails(t *testing.T) {
+	memory := storagetest.NewMemory(nil)
+	told := 0
+	c := begin(t, memory, func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
+	memory.Fail(errors.New("disk full"))
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	assert.Equal(t, 1, told)
+	memory.Fail(nil)
+	require.NoError(t, c.Shutdown(t.Context()))
+}
+
+func TestTheStateIsStoredBeforeRecordsLeave(t *testing.T) {
+	memory := storagetest.NewMemory(nil)
+	stored := 0
+	c := begin(t, memory, func(plog.Logs) error { stored = memory.Writes(); return nil })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
+	require.Zero(t, memory.Writes())
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	assert.Positive(t, stored)
+	require.NoError(t, c.Shutdown(t.Context()))
+
+	// Another process does not say it again.
+	c = begin(t, memory, func(plog.Logs) error { return errors.New("nothing happened") })
+	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
+	require.NoError(t, c.Shutdown(t.Context()))
+}
+
+func TestBadSettingsAreAClearError(t *testing.T) {
+	var cfg component.Config = createDefaultConfig()
+	require.NoError(t, cfg.(*Config).Validate())
+	require.ErrorContains(t, cfg.(*Config).Unmarshal(confmap.NewFromStringMap(map[string]any{"intervall": "1m"})), "interval")
+	cfg.(*Config).For = 60
+	require.ErrorContains(t, cfg.(*Config).Validate(), "for is 60ns")
+}

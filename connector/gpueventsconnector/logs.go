@@ -1,0 +1,76 @@
+package gpueventsconnector
+
+import (
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+var severities = [...]struct {
+	number plog.SeverityNumber
+	text   string
+}{
+	events.Info: {plog.SeverityNumberInfo, "INFO"},
+	events.Warn: {plog.SeverityNumberWarn, "WARN"},
+	events.Err:  {plog.SeverityNumberError, "ERROR"},
+}
+
+// logs writes one record for each event, each on a Resource of its own.
+func logs(found []events.Event, observed time.Time) plog.Logs {
+	out := plog.NewLogs()
+	for i := range found {
+		e := &found[i]
+		rl := out.ResourceLogs().AppendEmpty()
+		h := e.Holder
+		_ = rl.Resource().Attributes().FromRaw(e.Resource) // made of attributes
+		putAll(rl.Resource().Attributes(), [][2]string{
+			{signal.HostName, e.Host}, {signal.K8sNodeName, e.Place.Node}, {signal.K8sClusterName, e.Place.Cluster},
+			{signal.K8sNamespaceName, h.Namespace}, {signal.K8sPodName, h.Pod}, {signal.K8sPodUID, h.UID},
+			{signal.K8sContainerName, h.Container}, {signal.ContainerName, h.Name}, {signal.ContainerID, h.ID}, {signal.HPCJobID, h.Job},
+		})
+		r := rl.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty()
+		r.SetEventName(e.Name)
+		r.SetTimestamp(pcommon.Timestamp(e.Time))
+		r.SetObservedTimestamp(pcommon.NewTimestampFromTime(observed))
+		r.SetSeverityNumber(severities[e.Severity].number)
+		r.SetSeverityText(severities[e.Severity].text)
+		r.Body().SetStr(e.Body)
+		a := r.Attributes()
+		if e.Device != "" {
+			d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(e.Place, e.Device), Description: e.Description}
+			var one *gpudata.User
+			if !h.IsZero() {
+				one = &gpudata.User{Holder: h, Holds: true, Strategy: e.Strategy, Allocation: e.Allocation}
+			}
+			pdatagpu.PutDevice(a, d, one)
+		}
+		if e.Own[0] != "" {
+			a.PutStr(e.Own[0], e.Own[1])
+		}
+		for k, v := range e.Texts {
+			a.PutStr(k, v)
+		}
+		for k, v := range e.Numbers {
+			a.PutDouble(k, v)
+		}
+		if e.Count > 1 || e.Name == events.XID || e.Name == events.Error {
+			a.PutInt(events.AttrCount, e.Count)
+		}
+	}
+	return out
+}
+
+// putAll puts the texts that are known.
+func putAll(m pcommon.Map, texts [][2]string) {
+	for _, t := range texts {
+		if t[1] != "" {
+			m.PutStr(t[0], t[1])
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// epoch is the second that the tests call 0: a time of 0 is none.
+const epoch = 1000
+
+var node = gpudata.Place{Node: "n1"}
+
+// line writes an event as the tests read it.
+func line(e Event) string {
+	b := fmt.Sprintf("%ds %s %s", e.Time/1e9-epoch, e.Name, e.Device)
+	if e.Own[0] != "" {
+		b += " " + e.Own[0] + "=" + e.Own[1]
+	}
+	if from, ok := e.Texts[AttrFrom]; ok {
+		b += fmt.Sprintf(" [%s]->[%s]", from, e.Texts[AttrTo])
+	}
+	return fmt.Sprintf("%s x%d %s", b, e.Count, [...]string{"INFO", "WARN", "ERROR"}[e.Severity])
+}
+
+func at(s int64) time.Time { return time.Unix(epoch+s, 0) }
+
+// history runs a tracker on frames of one node, one sample in a line:
+//
+//	<seconds> <device>[@<board>:<profile>] [<metric> <own attribute or -> <value>]
+//
+// Lines of one time are one frame. The clock is the sample time; the tracker is asked for what
+// waited before each frame.
+func history(t *testing.T, text string) (got []string) {
+	t.Helper()
+	tr := New(DefaultSettings())
+	var f *gpudata.Frame
+	run := func() {
+		if f == nil {
+			return
+		}
+		for _, e := range append(tr.Tick(time.Unix(0, f.Time)), tr.Frame(f, time.Unix(0, f.Time))...) {
+			got = append(got, line(e))
+		}
+	}
+	for l := range strings.Lines(text) {
+		w := strings.Fields(l)
+		if len(w) == 0 {
+			continue
+		}
+		var s int64
+		_, err := fmt.Sscan(w[0], &s)
+		require.NoError(t, err)
+		s += epoch
+		if f == nil || f.Time != s*1e9 {
+			run()
+			f = &gpudata.Frame{Place: node, Time: s * 1e9}
+		}
+		id, of, instance := strings.Cut(w[1], "@")
+		d := f.Device(id)
+		d.Observed = true
+		if instance {
+			d.Parent, d.Profile, _ = strings.Cut(of, ":")
+		}
+		if len(w) > 2 {
+			v := gpudata.Sample{Metric: metric(w[2]), Own: strings.Trim(w[3], "-")}
+			_, err := fmt.Sscan(w[4], &v.Value)
+			require.NoError(t, err)
+			d.Samples.Add(v)
+		}
+	}
+	run()
+	return got
+}
+
+func metric(name string) *signal.Metric {
+	if m, ok := signal.Lookup(name); ok {
+		return m
+	}
+	return &signal.Metric{Name: name}
+}
+
+func TestEvents(t *testing.T) {
+	for name, c := range map[string]struct {
+		frames string
+		want   []string
+	}{
+		"what holds in the first frame is a baseline": {`
+			10 GPU-1 hw.errors xid_31 3
+			10 GPU-1 hw.status failed 1
+			10 GPU-1 hw.gpu.memory.utilization - 0.99`, nil},
+		"an XID that wants a reset is an error, others are a warning": {`
+			10 GPU-1 hw.errors xid_31 3
+			10 GPU-1 hw.errors xid_95 0
+			20 GPU-1 hw.errors xid_31 5
+			20 GPU-1 hw.errors xid_95 1`, []string{
+			"20s gpu.xid GPU-1 error.type=xid_31 x2 WARN", "20s gpu.xid GPU-1 error.type=xid_95 x1 ERROR"}},
+		"equal events of an interval are one record": {`
+			10 GPU-1 hw.errors ecc_sbe 0
+			20 GPU-1 hw.errors ecc_sbe 1
+			30 GPU-1 hw.errors ecc_sbe 3
+			40 GPU-1 hw.errors ecc_sbe 6
+			80 GPU-1 hw.errors ecc_sbe 6`, []string{
+			"20s gpu.error GPU-1 error.type=ecc_sbe x1 WARN", "40s gpu.error GPU-1 error.type=ecc_sbe x5 WARN"}},
+		"a counter that falls starts anew from zero": {`
+			10 GPU-1 hw.errors ecc_sbe 9
+			20 GPU-1 hw.errors ecc_sbe 2`, []string{"20s gpu.error GPU-1 error.type=ecc_sbe x2 WARN"}},
+		"health and recovery action change": {`
+			10 GPU-1 hw.status ok 1
+			10 GPU-1 gpu.recovery.action none 1
+			20 GPU-1 hw.status failed 1
+			20 GPU-1 hw.status ok 0
+			20 GPU-1 gpu.recovery.action gpu_reset 1`, []string{
+			"20s gpu.status.change GPU-1 gpu.event.metric=hw.status [ok]->[failed] x1 ERROR",
+			"20s gpu.status.change GPU-1 gpu.event.metric=gpu.recovery.action [none]->[gpu_reset] x1 WARN"}},
+		"throttling starts at a tenth and ends below a twentieth": {`
+			0 GPU-1 gpu.clock.throttle.time thermal 0
+			30 GPU-1 gpu.clock.throttle.time thermal 3
+			60 GPU-1 gpu.clock.throttle.time thermal 6
+			90 GPU-1 gpu.clock.throttle.time thermal 7
+			120 GPU-1 gpu.clock.throttle.time thermal 7`, []string{
+			"30s gpu.throttle.start GPU-1 gpu.clock.violation=thermal x1 WARN",
+			"120s gpu.throttle.end GPU-1 gpu.clock.violation=thermal x1 INFO"}},
+		"throttling between start and end is no event": {`
+			0 GPU-1 gpu.clock.throttle.time power 0
+			30 GPU-1 gpu.clock.throttle.time power 15
+			60 GPU-1 gpu.clock.throttle.time power 27
+			90 GPU-1 gpu.clock.throttle.time power 42
+			120 GPU-1 gpu.clock.throttle.time power 54`, []string{
+			"30s gpu.throttle.start GPU-1 gpu.clock.violation=power x1 WARN"}},
+		"sync boost is never throttling": {`
+			0 GPU-1 gpu.clock.throttle.time sync_boost 0
+			60 GPU-1 gpu.clock.throttle.time sync_boost 60`, nil},
+		"a lost board ends what is open, and is found": {`
+			0 GPU-1 gpu.clock.throttle.time thermal 0
+			0 GPU-2
+			30 GPU-1 gpu.clock.throttle.time thermal 30
+			30 GPU-2
+			90 GPU-2
+			120 GPU-2
+			150 GPU-1
+			150 GPU-2`, []string{
+			"30s gpu.throttle.start GPU-1 gpu.clock.violation=thermal x1 WARN",
+			"120s gpu.throttle.end GPU-1 gpu.clock.violation=thermal x1 INFO",
+			"120s gpu.device.lost GPU-1  x1 ERROR", "150s gpu.device.found GPU-1  x1 INFO"}},
+		"a new board in a known place is found": {`
+			0 GPU-1
+			10 GPU-1
+			10 GPU-2`, []string{"10s gpu.device.found GPU-2  x1 INFO"}},
+		"MIG that is cut anew is said for what came and what went": {`
+			0 GPU-1/gi1@GPU-1:7g.80gb
+			10 GPU-1/gi2@GPU-1:1g.10gb
+			100 GPU-1/gi2@GPU-1:1g.10gb`, []string{
+			"10s gpu.partition.change GPU-1 [7g.80gb]->[1g.10gb,7g.80gb] x1 INFO",
+			"100s gpu.partition.change GPU-1 [1g.10gb,7g.80gb]->[1g.10gb] x1 INFO"}},
+		"memory pressure": {`
+			0 GPU-1 hw.gpu.memory.utilization - 0.95
+			30 GPU-1 hw.gpu.memory.utilization - 0.95
+			60 GPU-1 hw.gpu.memory.utilization - 0.5
+			90 GPU-1 hw.gpu.memory.utilization - 0.5`, []string{
+			"30s gpu.memory.pressure.start GPU-1 x1 WARN", "90s gpu.memory.pressure.end GPU-1 x1 INFO"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			squeeze := func(lines []string) (out []string) {
+				for _, l := range lines {
+					out = append(out, strings.Join(strings.Fields(l), " "))
+				}
+				return out
+			}
+			assert.Equal(t, squeeze(c.want), squeeze(history(t, c.frames)))
+		})
+	}
+}
+
+func TestAnExporterThatStaysDownIsSaidAndLosesNoDevice(t *testing.T) {
+	tr := New(DefaultSettings())
+	up := func(s int64, up bool) []Event { return tr.Exporter(node, "", "http://e", up, at(s).UnixNano(), at(s)) }
+	assert.Empty(t, up(0, true))
+	assert.Empty(t, up(10, false))
+	down := up(100, false)
+	require.Len(t, down, 1)
+	assert.Equal(t, ExporterDown, down[0].Name)
+	assert.Empty(t, up(130, false))
+	back := up(200, true)
+	require.Len(t, back, 1)
+	assert.Equal(t, ExporterUp, back[0].Name)
+}
+
+// errorsAt is a frame in which GPU-1 has had n errors of each kind.
+func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
+	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+	d := f.Device("GPU-1")
+	d.Observed = true
+	for k := range kinds {
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: fmt.Sprintf("kind_%d", k), Value: n})
+	}
+	return f
+}
+
+func sum(events []Event) (n int64) {
+	for _, e := range events {
+		n += e.Count
+	}
+	return n
+}
+
+func TestNoErrorIsLostOrDoubledOverCleanRestarts(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		tr, total, told := New(DefaultSettings()), 0.0, int64(0)
+		for s := int64(0); s < 2000; s += 1 + r.Int64N(80) {
+			if s > 0 && r.IntN(3) == 0 {
+				total += float64(r.IntN(4))
+			}
+			told += sum(tr.Tick(at(s))) + sum(tr.Frame(errorsAt(s, total, 1), at(s)))
+			if r.IntN(4) == 0 {
+				text, err := json.Marshal(tr.Store(node))
+				require.NoError(t, err)
+				var stored Stored
+				require.NoError(t, json.Unmarshal(text, &stored))
+				tr = New(DefaultSettings())
+				require.NoError(t, tr.Restore(&stored))
+			}
+		}
+		told += sum(tr.Flush(at(3000)))
+		require.EqualValues(t, total, told, "seed %d", seed)
+	}
+}
+
+func TestAStormOfRepeatsStaysBoundedAndIsCounted(t *testing.T) {
+	const kinds, repeats = 29, 800_000 / 29
+	tr, records, told := New(DefaultSettings()), 0, int64(0)
+	note := func(events []Event) { records += len(events); told += sum(events) }
+	for i := range int64(repeats + 1) {
+		note(tr.Tick(at(i)))
+		note(tr.Frame(errorsAt(i, float64(i), kinds), at(i)))
+	}
+	note(tr.Flush(at(repeats + 1)))
+	assert.EqualValues(t, kinds*repeats, told)
+	assert.LessOrEqual(t, records, kinds*(repeats/60+3))
+	assert.Len(t, tr.outlet.folds, kinds)
+}
+
+func TestWhatIsSuppressedIsCountedAndSaid(t *testing.T) {
+	set := DefaultSettings()
+	set.MaxPerMinute = 2
+	tr := New(set)
+	tr.Frame(errorsAt(0, 0, 5), at(0))
+	assert.Len(t, tr.Frame(errorsAt(10, 1, 5), at(10)), 2)
+	assert.Empty(t, tr.Tick(at(60)))
+	said := tr.Tick(at(70))
+	require.Len(t, said, 1)
+	assert.Equal(t, Suppressed, said[0].Name)
+	assert.EqualValues(t, 3, said[0].Count)
+}
+
+func TestWhatIsSuppressedIsSaidAtTheEndToo(t *testing.T) {
+	set := DefaultSettings()
+	set.MaxPerMinute = 1
+	tr := New(set)
+	tr.Frame(errorsAt(0, 0, 3), at(0))
+	require.Len(t, tr.Frame(errorsAt(10, 1, 3), at(10)), 1)
+	said := tr.Suppressed(at(11))
+	require.Len(t, said, 1)
+	assert.EqualValues(t, 2, said[0].Count)
+	assert.Empty(t, tr.Suppressed(at(12)))
+}
+
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	tr := New(DefaultSettings())
+	for i := range maxPlaces + 5 {
+		f := errorsAt(0, 0, 1)
+		f.Place.Node = fmt.Sprint("n", i)
+		tr.Frame(f, at(0))
+	}
+	assert.Len(t, tr.Places(), maxPlaces)
+	assert.EqualValues(t, 5, tr.Refused)
+	for i := range maxExporters + 5 {
+		tr.Exporter(gpudata.Place{Node: "n0"}, "", fmt.Sprint("http://e", i), true, at(0).UnixNano(), at(0))
+	}
+	assert.Len(t, tr.places[gpudata.Place{Node: "n0"}].Exporters, maxExporters)
+	assert.Len(t, tr.Forget(at(86_401)), maxPlaces, "they were silent for a day")
+	assert.Empty(t, tr.Places())
+}
+
+func BenchmarkFrame(b *testing.B) {
+	tr := New(DefaultSettings())
+	f := &gpudata.Frame{Place: node}
+	for i := range 8 {
+		d := f.Device(fmt.Sprintf("GPU-%d", i))
+		d.Observed = true
+		for _, own := range []string{"power", "thermal", "sync_boost", "board_limit"} {
+			d.Samples.Add(gpudata.Sample{Metric: metric(throttleTime), Own: own})
+		}
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31"})
+		d.Samples.Add(gpudata.Sample{Metric: metric("hw.gpu.memory.utilization"), Value: 0.5})
+	}
+	for b.Loop() {
+		f.Time += 10e9
+		tr.Frame(f, time.Unix(0, f.Time))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/8, "ns/device")
+}

@@ -1,0 +1,113 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// equal says which events are folded into one.
+type equal struct {
+	name   string
+	place  gpudata.Place
+	device string
+	own    [2]string
+}
+
+// fold holds back what comes within an interval of an event that left.
+type fold struct {
+	Since   int64  // when the last event of this kind left
+	Waiting *Event `json:",omitempty"` // nil: none came since
+}
+
+// outlet folds equal events and bounds how many leave.
+type outlet struct {
+	set        Settings
+	folds      map[equal]*fold
+	minute     int64 // when the present minute began
+	left       int   // events that left in it
+	suppressed int64
+}
+
+func newOutlet(set Settings) outlet { return outlet{set: set, folds: map[equal]*fold{}} }
+
+// put appends to out the event if it may leave now. Otherwise it waits for its equals.
+func (o *outlet) put(out []Event, e Event, now int64) []Event {
+	e.Count = max(e.Count, 1)
+	k := equal{e.Name, e.Place, e.Device, e.Own}
+	if f := o.folds[k]; f != nil {
+		if w := f.Waiting; w != nil {
+			e.Count += w.Count
+			if from, ok := w.Texts[AttrFrom]; ok {
+				e.Texts = maps.Clone(e.Texts)
+				e.Texts[AttrFrom] = from
+			}
+		}
+		f.Waiting = &e
+		return out
+	}
+	if !o.allows(now) {
+		o.suppressed += e.Count
+		return out
+	}
+	o.folds[k] = &fold{Since: now}
+	return append(out, e)
+}
+
+// tick appends to out what has waited for an interval, and all that waits when all is true.
+func (o *outlet) tick(out []Event, now int64, all bool) []Event {
+	out = o.tell(out, now, false)
+	var due []Event
+	for k, f := range o.folds {
+		if now >= f.Since && now-f.Since < int64(o.set.Interval) && !all {
+			continue
+		}
+		if f.Waiting == nil {
+			delete(o.folds, k)
+			continue
+		}
+		due = append(due, *f.Waiting)
+		f.Since, f.Waiting = now, nil
+	}
+	slices.SortFunc(due, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), a.Place.Compare(b.Place), cmp.Compare(a.Device, b.Device),
+			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Own[1], b.Own[1]))
+	})
+	for _, e := range due {
+		if o.allows(now) {
+			out = append(out, e)
+		} else {
+			o.suppressed += e.Count
+		}
+	}
+	return out
+}
+
+// allows reports whether one more event may leave in this minute.
+func (o *outlet) allows(now int64) bool {
+	if now < o.minute || now-o.minute >= int64(time.Minute) {
+		o.minute, o.left = now, 0
+	}
+	if o.left >= o.set.MaxPerMinute {
+		return false
+	}
+	o.left++
+	return true
+}
+
+// tell appends to out how many events were suppressed, once the minute is over, or at once.
+func (o *outlet) tell(out []Event, now int64, atOnce bool) []Event {
+	if o.suppressed == 0 || !atOnce && now >= o.minute && now-o.minute < int64(time.Minute) {
+		return out
+	}
+	n := o.suppressed
+	o.suppressed = 0
+	return append(out, Event{
+		Name: Suppressed, Time: now, Severity: Warn, Count: n,
+		Body: fmt.Sprintf("%d GPU events were suppressed: more than %d in a minute.", n, o.set.MaxPerMinute),
+	})
+}

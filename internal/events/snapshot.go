@@ -1,0 +1,75 @@
+package events
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// StoredVersion is that of [Stored].
+const StoredVersion = 1
+
+// Stored is what is kept of a place over a restart. It is written before the events leave
+// from which it follows.
+type Stored struct {
+	Version int           `json:"version"`
+	Place   gpudata.Place `json:"place"`
+	Known   *place        `json:"known"`
+	Folds   []storedFold  `json:"folds,omitempty"`
+}
+
+type storedFold struct {
+	Name   string    `json:"name"`
+	Device string    `json:"device,omitempty"`
+	Own    [2]string `json:"own"`
+	fold
+}
+
+// Store returns what is to be kept of a place, nil when nothing is known of it. It shares
+// memory with the tracker: it is to be encoded before the tracker is used again.
+func (t *Tracker) Store(at gpudata.Place) *Stored {
+	p := t.places[at]
+	if p == nil {
+		return nil
+	}
+	s := &Stored{Version: StoredVersion, Place: at, Known: p}
+	for k, f := range t.outlet.folds {
+		if k.place == at {
+			s.Folds = append(s.Folds, storedFold{k.name, k.device, k.own, *f})
+		}
+	}
+	slices.SortFunc(s.Folds, func(a, b storedFold) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Own[1], b.Own[1]))
+	})
+	return s
+}
+
+// Restore goes on where a place was stored.
+func (t *Tracker) Restore(s *Stored) error {
+	if s.Known == nil {
+		return errors.New("known is missing")
+	}
+	for _, k := range s.Known.Devices {
+		if k == nil {
+			return errors.New("known has an empty device")
+		}
+	}
+	for _, e := range s.Known.Exporters {
+		if e == nil {
+			return errors.New("known has an empty exporter")
+		}
+	}
+	t.places[s.Place] = s.Known
+	for _, f := range s.Folds {
+		t.outlet.folds[equal{f.Name, s.Place, f.Device, f.Own}] = &f.fold
+	}
+	return nil
+}
+
+// Places returns the places of which something is known.
+func (t *Tracker) Places() []gpudata.Place {
+	return slices.SortedFunc(maps.Keys(t.places), gpudata.Place.Compare)
+}

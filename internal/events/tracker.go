@@ -1,0 +1,406 @@
+package events
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+const (
+	// forgetAfter is how long a device, or a place, that is gone is remembered.
+	forgetAfter = 24 * time.Hour
+	// maxPlaces, maxDevices of a place, maxExporters of a place and maxKinds of errors of a
+	// device bound the memory. What comes beyond them makes no events.
+	maxPlaces    = 20_000
+	maxDevices   = 2_000
+	maxExporters = 100
+	maxKinds     = 1_100
+)
+
+// Tracker finds the events of all places. It is used by one goroutine at a time.
+type Tracker struct {
+	// Describe tells the attributes of the Resource of a holder, or of the place for nobody; nil
+	// where nobody knows.
+	Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
+	// Refused counts what was left out because too much of its kind was known already.
+	Refused int64
+
+	set    Settings
+	places map[gpudata.Place]*place
+	outlet outlet
+}
+
+// place is what is remembered of one place.
+type place struct {
+	Host      string
+	Seen      int64 // newest sample time
+	Devices   map[string]*device
+	Exporters map[string]*exporter `json:",omitempty"`
+}
+
+// exporter is what is remembered of a scraped exporter.
+type exporter struct {
+	Down int64 `json:",omitempty"` // since when it is down, 0: it is up
+	Up   int64 `json:",omitempty"` // when it came up again
+	Said bool  `json:",omitempty"` // that it is down
+}
+
+// device is what is remembered of a board or an instance.
+type device struct {
+	Description gpudata.Description
+	Holder      gpudata.Holder
+	Strategy    string `json:",omitempty"`
+	Allocation  gpudata.Allocation
+	Seen        int64
+	Lost        bool               `json:",omitempty"`
+	Errors      map[string]*total  `json:",omitempty"` // by error.type
+	States      map[string]*state  `json:",omitempty"` // by metric
+	Throttles   map[string]*share  `json:",omitempty"` // by reason or violation
+	Throttle    string             `json:",omitempty"` // the metric that tells of throttling
+	Pressure    *share             `json:",omitempty"`
+	Profiles    map[string]profile `json:",omitempty"` // of a board's instances, by hw.id
+}
+
+type total struct {
+	Time  int64
+	Value float64
+}
+
+type state struct {
+	Time  int64
+	Value string
+}
+
+type profile struct {
+	Seen int64
+	Name string
+}
+
+// New returns a tracker that knows nothing.
+func New(set Settings) *Tracker {
+	return &Tracker{set: set, places: map[gpudata.Place]*place{}, outlet: newOutlet(set)}
+}
+
+// Wants reports whether events are made of a metric.
+func Wants(m *signal.Metric) bool {
+	switch m.Name {
+	case "hw.errors", statusMetric, actionMetric, throttleTime, eventTime, eventActive, "hw.gpu.memory.utilization", "gpu.device.holder":
+		return true
+	}
+	return false
+}
+
+// frame is one call of Frame.
+type frame struct {
+	*Tracker
+	f     *gpudata.Frame
+	place *place
+	// before has when the boards were seen before this frame, 0 for never.
+	before map[string]int64
+	now    int64
+	out    []Event
+}
+
+// Frame returns the events of a frame that leave now.
+func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
+	p := t.place(f.Place, f.Time)
+	if p == nil {
+		return nil
+	}
+	first := p.Devices == nil
+	if p.Devices == nil {
+		p.Devices = map[string]*device{}
+	}
+	p.Host = f.Host
+	c := frame{Tracker: t, f: f, place: p, before: map[string]int64{}, now: now.UnixNano()}
+	boards := map[string]bool{}
+	room := func(id string) bool {
+		known := p.Devices[id] != nil || len(p.Devices) < maxDevices
+		if !known {
+			t.Refused++
+		}
+		return known
+	}
+	fresh := map[string]bool{} // boards of which this frame is the first
+	for _, d := range f.Devices {
+		if id := boardOf(d); d.Observed && !boards[id] && room(id) {
+			boards[id] = true
+			fresh[id] = c.board(id, d, first)
+		}
+	}
+	for _, d := range f.Devices {
+		if d.Observed && boards[boardOf(d)] && room(d.Device.ID()) {
+			c.device(d, fresh[boardOf(d)])
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(boards)) {
+		c.partition(id, fresh[id])
+	}
+	c.missing(boards)
+	return c.out
+}
+
+// place returns what is remembered of a place, nil where too many are known.
+func (t *Tracker) place(at gpudata.Place, sample int64) *place {
+	p := t.places[at]
+	switch {
+	case p != nil:
+	case len(t.places) >= maxPlaces:
+		t.Refused++
+		return nil
+	default:
+		p = &place{}
+		t.places[at.Clone()] = p
+	}
+	p.Seen = max(p.Seen, sample)
+	return p
+}
+
+// Forget forgets places of which nothing was heard for long, and returns them.
+func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
+	for at, p := range t.places {
+		if now.UnixNano()-p.Seen > int64(forgetAfter) {
+			delete(t.places, at)
+			gone = append(gone, at)
+		}
+	}
+	return gone
+}
+
+func boardOf(d *gpudata.DeviceFrame) string {
+	if d.Parent != "" {
+		return d.Parent
+	}
+	return d.Device.ID()
+}
+
+// board notes that there is a row of a board. It returns true when the board is not known
+// from before.
+func (c *frame) board(id string, d *gpudata.DeviceFrame, first bool) (fresh bool) {
+	b := c.place.Devices[id]
+	fresh = b == nil || b.Lost
+	if b == nil {
+		b = &device{}
+		c.place.Devices[id] = b
+	}
+	c.before[id] = b.Seen
+	if fresh {
+		b.Lost, b.Description = false, described(d, id)
+		if !first {
+			c.emit(b, id, Event{Name: DeviceFound, Severity: Info, Body: "GPU " + id + " was found."})
+		}
+	}
+	b.Seen = max(b.Seen, c.f.Time)
+	return fresh
+}
+
+// described returns what a row says of the board id.
+func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
+	if d.Device.ID() == id {
+		return d.Description
+	}
+	return gpudata.Description{Name: d.Name, Model: d.Model, Vendor: d.Vendor, Driver: d.Driver}
+}
+
+// device looks at the samples of a device. baseline says that its board was not known.
+func (c *frame) device(d *gpudata.DeviceFrame, baseline bool) {
+	id := d.Device.ID()
+	k := c.place.Devices[id]
+	if k == nil {
+		k = &device{}
+		c.place.Devices[id] = k
+	}
+	before := k.Seen
+	if d.Parent == "" {
+		before = c.before[id]
+	}
+	if d.Parent != "" {
+		b := c.place.Devices[d.Parent]
+		if b.Profiles == nil {
+			b.Profiles = map[string]profile{}
+		}
+		name := d.Profile
+		if name == "" {
+			name = "unknown"
+		}
+		_, known := b.Profiles[id]
+		if !known && !baseline {
+			from := b.profiles()
+			b.Profiles[id] = profile{c.f.Time, name}
+			c.repartitioned(b, d.Parent, from)
+		}
+		b.Profiles[id] = profile{c.f.Time, name}
+	}
+	k.Description = d.Description
+	k.Holder, k.Strategy, k.Allocation = gpudata.Holder{}, "", gpudata.Allocation{}
+	if one := c.holder(d); one != nil {
+		k.Holder, k.Strategy, k.Allocation = one.Holder.Clone(), one.Strategy, one.Allocation
+	}
+	c.samples(k, id, d, before)
+	k.Seen = max(k.Seen, c.f.Time)
+}
+
+// holder returns how the one known holder has a device, nil where there is not exactly one. Those
+// of a board are also those of its instances.
+func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
+	for _, o := range c.f.Devices {
+		if o != d && o.Parent != d.Device.ID() {
+			continue
+		}
+		for _, u := range o.Users {
+			switch {
+			case !u.Holds:
+			case one == nil && o != d: // of an instance, whose allocation is not the board's
+				one = &gpudata.User{Holder: u.Holder, Strategy: signal.SharingMIG}
+			case one == nil:
+				one = u
+			case !one.Holder.Same(u.Holder):
+				return nil
+			}
+		}
+	}
+	return one
+}
+
+// partition notes instances of a present board that are gone for long enough.
+func (c *frame) partition(id string, baseline bool) {
+	b := c.place.Devices[id]
+	from := b.profiles()
+	gone := false
+	for inst, p := range b.Profiles {
+		if c.f.Time-p.Seen >= int64(c.set.LostAfter) {
+			if k := c.place.Devices[inst]; k != nil {
+				c.end(k, inst)
+			}
+			delete(b.Profiles, inst)
+			delete(c.place.Devices, inst)
+			gone = true
+		}
+	}
+	if gone && !baseline {
+		c.repartitioned(b, id, from)
+	}
+}
+
+func (c *frame) repartitioned(b *device, id, from string) {
+	to := b.profiles()
+	c.emit(b, id, Event{
+		Name: PartitionChange, Severity: Info, Texts: map[string]string{AttrFrom: from, AttrTo: to},
+		Body: "GPU " + id + " was partitioned anew, from [" + from + "] to [" + to + "].",
+	})
+}
+
+// profiles returns the profiles of a board's instances, sorted and joined by commas.
+func (b *device) profiles() string {
+	var names []string
+	for _, p := range b.Profiles {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}
+
+// missing notes boards without a row for long enough while no exporter of the place is down.
+func (c *frame) missing(present map[string]bool) {
+	up := int64(0)
+	for _, e := range c.place.Exporters {
+		if e.Down != 0 {
+			return
+		}
+		up = max(up, e.Up)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.place.Devices)) {
+		k := c.place.Devices[id]
+		if k == nil || k.Description.Parent != "" || present[id] {
+			continue
+		}
+		switch {
+		case c.f.Time-k.Seen >= int64(forgetAfter):
+			delete(c.place.Devices, id)
+		case !k.Lost && c.f.Time-max(k.Seen, up) >= int64(c.set.LostAfter):
+			c.lose(k, id)
+		}
+	}
+}
+
+// lose ends what is open on a board and its instances. The instances are forgotten.
+func (c *frame) lose(b *device, id string) {
+	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
+		if k := c.place.Devices[inst]; k != nil {
+			c.end(k, inst)
+			delete(c.place.Devices, inst)
+		}
+	}
+	c.end(b, id)
+	c.emit(b, id, Event{Name: DeviceLost, Severity: Err, Body: "GPU " + id + " was lost."})
+	// Errors and states are compared again when the board is back.
+	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
+}
+
+// Exporter takes note of whether the last scrape of an exporter succeeded, and returns the
+// events that leave now.
+func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) []Event {
+	p := t.place(at, sample)
+	if p == nil {
+		return nil
+	}
+	e := p.Exporters[url]
+	if e == nil {
+		if len(p.Exporters) >= maxExporters {
+			t.Refused++
+			return nil
+		}
+		e = &exporter{}
+		if p.Exporters == nil {
+			p.Exporters = map[string]*exporter{}
+		}
+		p.Exporters[url] = e
+	}
+	event := Event{Time: sample, Place: at, Host: host, Own: [2]string{signal.URLFull, url}}
+	switch {
+	case up && e.Down != 0:
+		said := e.Said
+		*e = exporter{Up: sample}
+		if !said {
+			return nil
+		}
+		event.Name, event.Body = ExporterUp, "The exporter at "+url+" answers again."
+	case !up && e.Down == 0:
+		e.Down = sample
+		return nil
+	case !up && !e.Said && sample-e.Down >= int64(t.set.LostAfter):
+		e.Said = true
+		event.Name, event.Severity, event.Body = ExporterDown, Warn, "The exporter at "+url+" does not answer."
+	default:
+		return nil
+	}
+	return t.outlet.put(nil, event, now.UnixNano())
+}
+
+// Tick returns the events that have waited for their equals long enough.
+func (t *Tracker) Tick(now time.Time) []Event { return t.outlet.tick(nil, now.UnixNano(), false) }
+
+// Flush returns all events that wait, and says what was suppressed.
+func (t *Tracker) Flush(now time.Time) []Event {
+	return t.outlet.tell(t.outlet.tick(nil, now.UnixNano(), true), now.UnixNano(), true)
+}
+
+// Suppressed says what was suppressed, though the minute is not over.
+func (t *Tracker) Suppressed(now time.Time) []Event {
+	return t.outlet.tell(nil, now.UnixNano(), true)
+}
+
+// emit completes an event about a device and puts it out.
+func (c *frame) emit(k *device, id string, e Event) {
+	e.Time, e.Place, e.Host = c.f.Time, c.f.Place, c.f.Host
+	e.Device, e.Description = id, k.Description
+	e.Holder, e.Strategy, e.Allocation = k.Holder, k.Strategy, k.Allocation
+	if c.Describe != nil {
+		e.Resource = c.Describe(c.f, k.Holder)
+	}
+	c.out = c.outlet.put(c.out, e, c.now)
+}

@@ -1,0 +1,32 @@
+package pdatagpu
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Resource returns the attributes of a holder's Resource, or of the place's for nobody, with
+// what the batch says beside the identity: owners, instance type, labels.
+func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
+	attrs := pcommon.NewMap()
+	put(attrs, signal.HostName, f.Host)
+	put(attrs, signal.K8sNodeName, f.Place.Node)
+	put(attrs, signal.K8sClusterName, f.Place.Cluster)
+	b.describe(f.Place, attrs)
+	b.complete(f.Place, h, attrs)
+	putHolder(attrs, &h)
+	return attrs.AsRaw()
+}
+
+// PutDevice writes on a record which device it is about and, where one user is known, how it
+// has the device.
+func PutDevice(attrs pcommon.Map, d *gpudata.DeviceFrame, one *gpudata.User) {
+	putDevice(attrs, d)
+	attrs.PutStr(signal.HardwareType, signal.TypeGPU)
+	putAllocation(attrs, &d.Allocation)
+	if one != nil {
+		putHolding(attrs, d, one)
+	}
+}

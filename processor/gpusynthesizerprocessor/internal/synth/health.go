@@ -1,0 +1,81 @@
+package synth
+
+import (
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// lostAfter is how long a device is missing in the scrapes of its place until it counts as lost.
+const lostAfter = int64(90 * time.Second)
+
+// health is what XID errors left on a board.
+type health struct {
+	// failed says that an error came which only a reset ends.
+	failed bool
+	// energy is the last value of the board's energy counter, which starts anew with the driver.
+	energy float64
+}
+
+// readHealth notes XID errors of a board and its instances that only a reset ends, and forgets
+// them after one. It reports whether that changed. before is when the place
+// was scraped last. Events are still where they came.
+func (a *accumulator) readHealth(before int64) (changed bool) {
+	h, x := &a.device.health, a.device.of
+	was := h.failed
+	// The board was lost when its place was scraped without it for long enough.
+	reset := a.prev != 0 && before-a.prev >= lostAfter
+	if energy, ok := a.get(x.Energy); ok {
+		reset = reset || energy < h.energy
+		h.energy = energy
+	}
+	fatal, codes, last := false, false, 0.0
+	a.eachPart(func(part *accumulator) {
+		fatal = fatal || slices.ContainsFunc(part.events, func(e event) bool { return x.Fatal(e.code) })
+		if code, ok := part.get(x.Code); ok {
+			codes, last = true, max(last, code)
+		}
+	})
+	h.failed = fatal || h.failed && !reset && (!codes || last != 0)
+	return h.failed != was
+}
+
+// eachPart visits a board and its instances.
+func (a *accumulator) eachPart(visit func(*accumulator)) {
+	visit(a)
+	for _, in := range a.instances {
+		visit(in)
+	}
+}
+
+// health writes the state of the board: the worst of what its fields tell and, where none of
+// them is the recovery action, of its XID errors.
+func (e *emitter) health(s *catalogue.Signal) {
+	a := e.a
+	if a.device.Parent != nil {
+		return
+	}
+	worst, known, told := catalogue.HealthOK, false, false
+	a.eachPart(func(part *accumulator) { known = known || part.xidSeen })
+	for _, f := range a.device.of.Healths {
+		if v, ok := a.get(f.ID); ok {
+			worst, known = max(worst, f.Health(v)), true
+			told = told || f.Gives != nil && f.Gives[0].Metric == signal.GPURecoveryAction
+		}
+	}
+	if a.device.health.failed && !told {
+		worst = catalogue.HealthFailed
+	}
+	if !known {
+		return
+	}
+	for _, state := range signal.Values(signal.HardwareState) {
+		is := 0.0
+		if state == worst.String() {
+			is = 1
+		}
+		e.point(s.Metric, state, 0, is)
+	}
+}

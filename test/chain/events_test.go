@@ -1,0 +1,174 @@
+package chain
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/connector/connectortest"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+)
+
+// watching is a synthesizer and gpu_events behind it, with storages that survive a restart.
+type watching struct {
+	t       *testing.T
+	sim     *dcgmsim.Simulation
+	begin   time.Time
+	storage [2]*storagetest.Memory
+	logs    consumertest.LogsSink
+
+	synthesizer consumer.Metrics
+	stop        func()
+}
+
+func watch(t *testing.T, scenario string) *watching {
+	t.Helper()
+	cfg := dcgmsim.NewDefaultConfig()
+	cfg.Scenario, cfg.GPUs, cfg.Fields = scenario, 1, dcgmsim.FieldsAll
+	sim, err := dcgmsim.New(cfg)
+	require.NoError(t, err)
+	w := &watching{t: t, sim: sim, begin: time.Now(), storage: [2]*storagetest.Memory{storagetest.NewMemory(nil), storagetest.NewMemory(nil)}}
+	w.start()
+	return w
+}
+
+func (w *watching) start() {
+	f := gpueventsconnector.NewFactory()
+	cfg := f.CreateDefaultConfig().(*gpueventsconnector.Config)
+	for id := range w.storage[0].GetExtensions() {
+		cfg.Storage = &id
+	}
+	events, err := f.CreateMetricsToLogs(w.t.Context(), connectortest.NewNopSettings(f.Type()), cfg, &w.logs)
+	require.NoError(w.t, err)
+	p := gpusynthesizerprocessor.NewFactory()
+	of := p.CreateDefaultConfig().(*gpusynthesizerprocessor.Config)
+	for id := range w.storage[1].GetExtensions() {
+		of.Storage = &id
+	}
+	synthesizer, err := p.CreateMetrics(w.t.Context(), processortest.NewNopSettings(p.Type()), of, events)
+	require.NoError(w.t, err)
+	parts := []component.Component{events, synthesizer}
+	for i, part := range parts {
+		require.NoError(w.t, part.Start(w.t.Context(), w.storage[i]))
+	}
+	w.synthesizer = synthesizer
+	w.stop = func() {
+		for i := range parts {
+			require.NoError(w.t, parts[len(parts)-1-i].Shutdown(w.t.Context()))
+		}
+	}
+}
+
+// interval is that between two scrapes.
+const interval = 5 * time.Second
+
+// run scrapes for some time.
+func (w *watching) run(length time.Duration) {
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		time.Sleep(interval)
+		at := time.Since(w.begin)
+		require.NoError(w.t, w.synthesizer.ConsumeMetrics(w.t.Context(), scraped(w.t, w.sim.AppendBody(nil, 0, at), time.Now())))
+	}
+}
+
+// told returns how often each event was told, by name and the metric's own attribute.
+func (w *watching) told() map[string]int64 {
+	out := map[string]int64{}
+	for _, ld := range w.logs.AllLogs() {
+		eachRecord(ld, func(r plog.LogRecord) {
+			n := int64(1)
+			if count, ok := r.Attributes().Get("gpu.event.count"); ok {
+				n = count.Int()
+			}
+			name := r.EventName()
+			for _, own := range []string{signal.ErrorType, signal.ClockViolation} {
+				if v := pdatagpu.Text(r.Attributes(), own); v != "" {
+					name += " " + v
+				}
+			}
+			out[name] += n
+		})
+	}
+	return out
+}
+
+func eachRecord(ld plog.Logs, visit func(plog.LogRecord)) {
+	for _, rl := range ld.ResourceLogs().All() {
+		for _, sl := range rl.ScopeLogs().All() {
+			for _, r := range sl.LogRecords().All() {
+				visit(r)
+			}
+		}
+	}
+}
+
+// Every XID of the simulator is told once, over clean restarts in between.
+func TestEveryXIDOfABurstIsToldOnceOverRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t, dcgmsim.ScenarioXIDBurst)
+		w.run(interval)
+		first := time.Since(w.begin)
+		for range 10 {
+			w.run(30 * time.Second)
+			w.stop()
+			w.start()
+		}
+		w.run(3 * time.Minute)
+		end := time.Since(w.begin)
+		time.Sleep(2 * time.Minute) // for what waits for its equals
+		w.stop()
+		want := map[string]int64{}
+		d := w.sim.Devices(0)[0]
+		for _, x := range w.sim.XIDs(d, w.sim.Sampled(first), w.sim.Sampled(end)) {
+			want[fmt.Sprintf("gpu.xid xid_%d", x.Code)]++
+		}
+		require.Len(t, want, 6)
+		got := w.told()
+		for name, n := range want {
+			assert.Equal(t, n, got[name], name)
+		}
+		assert.Positive(t, got["gpu.status.change"], "a double-bit error wants a reset, until there was one")
+	})
+}
+
+// Power capping that comes and goes around the threshold is no storm: starts and ends take
+// turns, at most one of each in an interval.
+func TestThrottlingAroundAThresholdIsNoStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t, dcgmsim.ScenarioPowerCapped)
+		const minutes = 30
+		w.run(minutes * time.Minute)
+		w.stop()
+		got := w.told()
+		starts, ends := got["gpu.throttle.start power"], got["gpu.throttle.end power"]
+		require.Positive(t, starts, "%v", got)
+		assert.LessOrEqual(t, starts, int64(minutes))
+		assert.Contains(t, []int64{starts, starts - 1}, ends)
+	})
+}
+
+// An exporter that begins anew counts from zero: that is neither an error nor a lost device.
+func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t, dcgmsim.ScenarioRestart)
+		w.run(10 * time.Minute)
+		w.stop()
+		for name := range w.told() {
+			assert.Contains(t, name, "gpu.throttle.", "the story has nothing but power capping")
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package examples
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// The exporters of files and of OTLP get the same records of the simulator's errors.
+func runEvents(t *testing.T, file string, set []string) {
+	t.Helper()
+	backend := processtest.StartBackend(t, nil)
+	path := filepath.Join(t.TempDir(), "events.json")
+	c := startCollector(t, file, set, map[string]string{"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "EVENTS_FILE": path})
+	processtest.Until(t, "a record of an XID", func() bool {
+		for _, r := range records(backend.Logs()) {
+			if r["event"] == "gpu.xid" {
+				return true
+			}
+		}
+		return false
+	}, c.Process)
+	c.stop(t)
+	got := records(backend.Logs())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var written []plog.Logs
+	for line := range bytes.Lines(content) {
+		ld, err := (&plog.JSONUnmarshaler{}).UnmarshalLogs(line)
+		require.NoError(t, err)
+		written = append(written, ld)
+	}
+	assert.ElementsMatch(t, got, records(written))
+	for _, r := range got {
+		assert.NotEmpty(t, r["body"])
+		assert.NotEmpty(t, r["hw.id"])
+		assert.NotEmpty(t, r["k8s.node.name"])
+	}
+}
+
+// records returns the attributes of records and their Resources, the names and bodies.
+func records(all []plog.Logs) (out []map[string]any) {
+	for _, ld := range all {
+		for _, rl := range ld.ResourceLogs().All() {
+			for _, sl := range rl.ScopeLogs().All() {
+				for _, r := range sl.LogRecords().All() {
+					m := pcommon.NewMap()
+					rl.Resource().Attributes().CopyTo(m)
+					raw := m.AsRaw()
+					for k, v := range r.Attributes().All() {
+						raw[k] = v.AsRaw()
+					}
+					raw["event"], raw["body"], raw["time"] = r.EventName(), r.Body().AsString(), r.Timestamp()
+					out = append(out, raw)
+				}
+			}
+		}
+	}
+	return out
+}
