@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/connector/connectortest"
@@ -45,7 +44,10 @@ func begin(t *testing.T, memory *storagetest.Memory, take func(plog.Logs) error)
 	return c
 }
 
-func batch(t *testing.T, text string) pmetric.Metrics { return goldentest.Points(t, text, false) }
+func batch(t *testing.T, text string) pmetric.Metrics {
+	t.Helper()
+	return goldentest.Points(t, text, false)
+}
 
 func TestAnErrorOfTheLogsPipelineNeverReachesTheMetricsPipeline(t *testing.T) {
 	asked := 0
@@ -156,7 +158,7 @@ func TestTheStateIsStoredBeforeRecordsLeave(t *testing.T) {
 }
 
 func TestBadSettingsAreAClearError(t *testing.T) {
-	var cfg component.Config = createDefaultConfig()
+	cfg := createDefaultConfig()
 	require.NoError(t, cfg.(*Config).Validate())
 	require.ErrorContains(t, cfg.(*Config).Unmarshal(confmap.NewFromStringMap(map[string]any{"intervall": "1m"})), "interval")
 	cfg.(*Config).For = 60

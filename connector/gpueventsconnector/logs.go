@@ -30,9 +30,16 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 		h := e.Holder
 		_ = rl.Resource().Attributes().FromRaw(e.Resource) // made of attributes
 		putAll(rl.Resource().Attributes(), [][2]string{
-			{signal.HostName, e.Host}, {signal.K8sNodeName, e.Place.Node}, {signal.K8sClusterName, e.Place.Cluster},
-			{signal.K8sNamespaceName, h.Namespace}, {signal.K8sPodName, h.Pod}, {signal.K8sPodUID, h.UID},
-			{signal.K8sContainerName, h.Container}, {signal.ContainerName, h.Name}, {signal.ContainerID, h.ID}, {signal.HPCJobID, h.Job},
+			{signal.HostName, e.Host},
+			{signal.K8sNodeName, e.Place.Node},
+			{signal.K8sClusterName, e.Place.Cluster},
+			{signal.K8sNamespaceName, h.Namespace},
+			{signal.K8sPodName, h.Pod},
+			{signal.K8sPodUID, h.UID},
+			{signal.K8sContainerName, h.Container},
+			{signal.ContainerName, h.Name},
+			{signal.ContainerID, h.ID},
+			{signal.HPCJobID, h.Job},
 		})
 		r := rl.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty()
 		r.SetEventName(e.Name)

@@ -103,14 +103,16 @@ func TestEvents(t *testing.T) {
 			10 GPU-1 hw.errors xid_95 0
 			20 GPU-1 hw.errors xid_31 5
 			20 GPU-1 hw.errors xid_95 1`, []string{
-			"20s gpu.xid GPU-1 error.type=xid_31 x2 WARN", "20s gpu.xid GPU-1 error.type=xid_95 x1 ERROR"}},
+			"20s gpu.xid GPU-1 error.type=xid_31 x2 WARN", "20s gpu.xid GPU-1 error.type=xid_95 x1 ERROR",
+		}},
 		"equal events of an interval are one record": {`
 			10 GPU-1 hw.errors ecc_sbe 0
 			20 GPU-1 hw.errors ecc_sbe 1
 			30 GPU-1 hw.errors ecc_sbe 3
 			40 GPU-1 hw.errors ecc_sbe 6
 			80 GPU-1 hw.errors ecc_sbe 6`, []string{
-			"20s gpu.error GPU-1 error.type=ecc_sbe x1 WARN", "40s gpu.error GPU-1 error.type=ecc_sbe x5 WARN"}},
+			"20s gpu.error GPU-1 error.type=ecc_sbe x1 WARN", "40s gpu.error GPU-1 error.type=ecc_sbe x5 WARN",
+		}},
 		"a counter that falls starts anew from zero": {`
 			10 GPU-1 hw.errors ecc_sbe 9
 			20 GPU-1 hw.errors ecc_sbe 2`, []string{"20s gpu.error GPU-1 error.type=ecc_sbe x2 WARN"}},
@@ -121,7 +123,8 @@ func TestEvents(t *testing.T) {
 			20 GPU-1 hw.status ok 0
 			20 GPU-1 gpu.recovery.action gpu_reset 1`, []string{
 			"20s gpu.status.change GPU-1 gpu.event.metric=hw.status [ok]->[failed] x1 ERROR",
-			"20s gpu.status.change GPU-1 gpu.event.metric=gpu.recovery.action [none]->[gpu_reset] x1 WARN"}},
+			"20s gpu.status.change GPU-1 gpu.event.metric=gpu.recovery.action [none]->[gpu_reset] x1 WARN",
+		}},
 		"throttling starts at a tenth and ends below a twentieth": {`
 			0 GPU-1 gpu.clock.throttle.time thermal 0
 			30 GPU-1 gpu.clock.throttle.time thermal 3
@@ -129,14 +132,16 @@ func TestEvents(t *testing.T) {
 			90 GPU-1 gpu.clock.throttle.time thermal 7
 			120 GPU-1 gpu.clock.throttle.time thermal 7`, []string{
 			"30s gpu.throttle.start GPU-1 gpu.clock.violation=thermal x1 WARN",
-			"120s gpu.throttle.end GPU-1 gpu.clock.violation=thermal x1 INFO"}},
+			"120s gpu.throttle.end GPU-1 gpu.clock.violation=thermal x1 INFO",
+		}},
 		"throttling between start and end is no event": {`
 			0 GPU-1 gpu.clock.throttle.time power 0
 			30 GPU-1 gpu.clock.throttle.time power 15
 			60 GPU-1 gpu.clock.throttle.time power 27
 			90 GPU-1 gpu.clock.throttle.time power 42
 			120 GPU-1 gpu.clock.throttle.time power 54`, []string{
-			"30s gpu.throttle.start GPU-1 gpu.clock.violation=power x1 WARN"}},
+			"30s gpu.throttle.start GPU-1 gpu.clock.violation=power x1 WARN",
+		}},
 		"sync boost is never throttling": {`
 			0 GPU-1 gpu.clock.throttle.time sync_boost 0
 			60 GPU-1 gpu.clock.throttle.time sync_boost 60`, nil},
@@ -151,7 +156,8 @@ func TestEvents(t *testing.T) {
 			150 GPU-2`, []string{
 			"30s gpu.throttle.start GPU-1 gpu.clock.violation=thermal x1 WARN",
 			"120s gpu.throttle.end GPU-1 gpu.clock.violation=thermal x1 INFO",
-			"120s gpu.device.lost GPU-1  x1 ERROR", "150s gpu.device.found GPU-1  x1 INFO"}},
+			"120s gpu.device.lost GPU-1  x1 ERROR", "150s gpu.device.found GPU-1  x1 INFO",
+		}},
 		"a new board in a known place is found": {`
 			0 GPU-1
 			10 GPU-1
@@ -161,13 +167,15 @@ func TestEvents(t *testing.T) {
 			10 GPU-1/gi2@GPU-1:1g.10gb
 			100 GPU-1/gi2@GPU-1:1g.10gb`, []string{
 			"10s gpu.partition.change GPU-1 [7g.80gb]->[1g.10gb,7g.80gb] x1 INFO",
-			"100s gpu.partition.change GPU-1 [1g.10gb,7g.80gb]->[1g.10gb] x1 INFO"}},
+			"100s gpu.partition.change GPU-1 [1g.10gb,7g.80gb]->[1g.10gb] x1 INFO",
+		}},
 		"memory pressure": {`
 			0 GPU-1 hw.gpu.memory.utilization - 0.95
 			30 GPU-1 hw.gpu.memory.utilization - 0.95
 			60 GPU-1 hw.gpu.memory.utilization - 0.5
 			90 GPU-1 hw.gpu.memory.utilization - 0.5`, []string{
-			"30s gpu.memory.pressure.start GPU-1 x1 WARN", "90s gpu.memory.pressure.end GPU-1 x1 INFO"}},
+			"30s gpu.memory.pressure.start GPU-1 x1 WARN", "90s gpu.memory.pressure.end GPU-1 x1 INFO",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			squeeze := func(lines []string) (out []string) {

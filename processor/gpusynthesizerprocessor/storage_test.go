@@ -203,9 +203,9 @@ func TestABoardThatFailedIsFailedAfterARestart(t *testing.T) {
 	feed(t, p, 20, last(95))
 	require.NoError(t, p.Shutdown(t.Context()))
 	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
-	feed(t, p, 30, last(95))
+	feed(t, p, farFuture, last(95))
 	assert.Contains(t, rendered(sink), "hw.state=failed} = 1")
 	sink.Reset()
-	feed(t, p, 40, last(0))
+	feed(t, p, farFuture+10, last(0))
 	assert.Contains(t, rendered(sink), "hw.state=ok} = 1")
 }

@@ -65,6 +65,7 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 
 // takeLogs keeps the records of a request.
 func (b *Backend) takeLogs(t testing.TB, w http.ResponseWriter, r *http.Request) {
+	t.Helper()
 	body, err := readBody(r)
 	request := plogotlp.NewExportRequest()
 	if err == nil {

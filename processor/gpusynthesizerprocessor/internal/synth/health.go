@@ -62,7 +62,7 @@ func (e *emitter) health(s *catalogue.Signal) {
 	for _, f := range a.device.of.Healths {
 		if v, ok := a.get(f.ID); ok {
 			worst, known = max(worst, f.Health(v)), true
-			told = told || f.Gives != nil && f.Gives[0].Metric == signal.GPURecoveryAction
+			told = told || len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPURecoveryAction
 		}
 	}
 	if a.device.health.failed && !told {
