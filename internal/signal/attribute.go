@@ -126,6 +126,17 @@ const (
 	K8sPodName         = "k8s.pod.name"
 	K8sPodUID          = "k8s.pod.uid"
 	K8sContainerName   = "k8s.container.name"
+	K8sDeploymentName  = "k8s.deployment.name"
+	K8sStatefulSetName = "k8s.statefulset.name"
+	K8sDaemonSetName   = "k8s.daemonset.name"
+	K8sJobName         = "k8s.job.name"
+	K8sCronJobName     = "k8s.cronjob.name"
+	// K8sWorkloadKind and K8sWorkloadName are the top of a pod's owner chain: Deployment,
+	// JobSet, RayCluster. They are absent until the chain was followed to its end.
+	K8sWorkloadKind = "k8s.workload.kind"
+	K8sWorkloadName = "k8s.workload.name"
+	// KueueWorkloadName is the Workload by which Kueue admitted a pod.
+	KueueWorkloadName = "kueue.workload.name"
 	// ContainerName is the name of a container that is in no pod.
 	ContainerName = "container.name"
 	// HPCJobID is the number of a batch job.
