@@ -259,6 +259,9 @@ type User struct {
 	// Strategy is gpu.sharing.strategy, empty where nothing is known of it.
 	Strategy   string
 	Allocation Allocation
+	// Replicas is how many of a device plugin's replicas of the device the user holds, 0 and 1
+	// for one share.
+	Replicas int
 	// Samples are the user's own series on this device: use, budget, power.
 	Samples Samples
 }

@@ -41,6 +41,9 @@ const (
 	MIGUUID = "gpu.mig.uuid"
 	// SharingStrategy tells how a device is shared between containers.
 	SharingStrategy = "gpu.sharing.strategy"
+	// SharingReplicas is how many replicas of a shared device a container holds, where it holds
+	// several.
+	SharingReplicas = "gpu.sharing.replicas"
 	// HolderSource tells who said that a container holds a device.
 	HolderSource = "gpu.holder.source"
 	// PowerSource names the activity by which a board's active power is shared out.
@@ -206,6 +209,7 @@ func PointAttributes() []Attribute {
 		{SharingStrategy, "how the device is shared, on a container's points", []string{
 			SharingNone, SharingMIG, SharingTimeSlicing, SharingMPS, SharingDRA, SharingUnknown,
 		}},
+		{SharingReplicas, "replicas of a shared device that the container holds, where there are several", nil},
 		{HolderSource, "who named the holder", []string{
 			HolderSourcePodResources, HolderSourceDRA, HolderSourceLabels, HolderSourceProcesses,
 		}},
@@ -274,7 +278,7 @@ func DescriptiveAttributes() []string {
 	return []string{
 		HardwareParent, HardwareName, HardwareModel, HardwareVendor, HardwareType,
 		HardwareSerialNumber, HardwareDriverVersion,
-		MIGProfile, MIGInstanceID, MIGUUID, SharingStrategy, HolderSource,
+		MIGProfile, MIGInstanceID, MIGUUID, SharingStrategy, SharingReplicas, HolderSource,
 		ResourceClaimName, ResourceClaimUID, DeviceClassName,
 		DRADriver, DRAPool, DRADevice, DRARequest, DRAShareID,
 		PowerSource, PowerEstimated, BudgetSource,

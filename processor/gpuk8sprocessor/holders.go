@@ -132,7 +132,7 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 		if u.Holds {
 			observed = true
 			if !gone {
-				labels = append(labels, attribution.Holding{Holder: h, Allocation: u.Allocation})
+				labels = append(labels, attribution.Holding{Holder: h, Allocation: u.Allocation, Replicas: u.Replicas})
 				replicas = replicas || u.Strategy == signal.SharingTimeSlicing
 			}
 		}
@@ -151,6 +151,7 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 		h := &decision.Holders[i]
 		u := d.User(h.Holder)
 		u.Holds, u.Source, u.Strategy, u.Allocation = true, string(decision.Source), decision.Strategy, h.Allocation
+		u.Replicas = h.Replicas
 	}
 }
 

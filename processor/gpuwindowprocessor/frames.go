@@ -61,6 +61,7 @@ type said struct {
 	device           gpudata.Description
 	allocation       gpudata.Allocation
 	strategy, source string
+	replicas         int
 	containerID      string
 }
 
@@ -121,7 +122,7 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 	says := said{host: f.Host, node: r.node, device: s.Device.Description}
 	if u := s.User; u != nil {
 		key.holder, says.owner = u.Holder, u.Owner
-		says.allocation, says.strategy, says.source = u.Allocation, u.Strategy, u.Source
+		says.allocation, says.strategy, says.source, says.replicas = u.Allocation, u.Strategy, u.Source, u.Replicas
 	}
 	if p := s.Process; p != nil {
 		key.holder, key.pid, says.owner = p.Holder, p.PID, p.Owner

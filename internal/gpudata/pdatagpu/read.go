@@ -5,6 +5,7 @@ package pdatagpu
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -360,6 +361,9 @@ func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	}
 	if !u.Holds || strategy != "" {
 		u.Strategy = strategy
+	}
+	if n, err := strconv.ParseInt(Text(attrs, signal.SharingReplicas), 10, 32); err == nil {
+		u.Replicas = max(u.Replicas, int(n))
 	}
 	u.Source, u.Owner, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), in.owner, true, true
 }

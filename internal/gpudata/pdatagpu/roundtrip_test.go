@@ -67,7 +67,7 @@ func device(t *rapid.T, f *gpudata.Frame, id string) {
 			{Namespace: "ml", Pod: fmt.Sprint("train-", n), UID: "u", Container: "main"}, {Name: fmt.Sprint("box-", n)}, {Job: fmt.Sprint(n)},
 		}).Draw(t, "holder"))
 		if u.Holds = rapid.Bool().Draw(t, "holds"); u.Holds {
-			u.Source, u.Strategy, u.Allocation.Claim = signal.HolderSourceDRA, signal.SharingDRA, "claim"
+			u.Source, u.Strategy, u.Allocation.Claim, u.Replicas = signal.HolderSourceDRA, signal.SharingDRA, "claim", 2
 			d.HoldersKnown = true
 		}
 		if !u.Holds || rapid.Bool().Draw(t, "uses") {
@@ -98,7 +98,7 @@ func described(all []*gpudata.Frame) (out []string) {
 			}
 			say("", d.Samples)
 			for _, u := range d.Users {
-				who := fmt.Sprint(u.Holder, u.Owner.Known(), u.Holds, u.Source, u.Strategy)
+				who := fmt.Sprint(u.Holder, u.Owner.Known(), u.Holds, u.Source, u.Strategy, u.Replicas)
 				if u.Holds { // of one that only uses the device nobody knows by what claim
 					who += fmt.Sprint(u.Allocation)
 				}

@@ -152,6 +152,9 @@ func (w *Writer) user(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User,
 			putSample(dp.Attributes(), &samples[i])
 			if samples[i].Metric == signal.GPUDeviceHolder {
 				put(dp.Attributes(), signal.HolderSource, u.Source)
+				if u.Replicas > 1 {
+					dp.Attributes().PutInt(signal.SharingReplicas, int64(u.Replicas))
+				}
 			}
 		}
 	}

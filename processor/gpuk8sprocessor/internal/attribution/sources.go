@@ -202,6 +202,8 @@ type Holding struct {
 	Allocation gpudata.Allocation
 	// Replica says that the container has one of several shares of the device.
 	Replica bool
+	// Replicas is how many of these, each with another id.
+	Replicas int
 
 	// several says that the container has the device by more than one allocation.
 	several bool
