@@ -250,6 +250,8 @@ func (x *userIndex) added(users []*User) {
 // User is a container or a job on a device.
 type User struct {
 	Holder Holder
+	// Owner describes the holder's pod.
+	Owner Owner
 	// Holds says that the user holds the device, and Source who said so: a value of
 	// gpu.holder.source.
 	Holds  bool
@@ -257,6 +259,9 @@ type User struct {
 	// Strategy is gpu.sharing.strategy, empty where nothing is known of it.
 	Strategy   string
 	Allocation Allocation
+	// Replicas is how many of a device plugin's replicas of the device the user holds, 0 and 1
+	// for one share.
+	Replicas int
 	// Samples are the user's own series on this device: use, budget, power.
 	Samples Samples
 }
@@ -266,8 +271,10 @@ type Process struct {
 	PID string
 	// ContainerID is container.id as control groups spell it, empty where it is not known.
 	ContainerID string
-	// Holder is the container of the process as far as it is known, zero for none.
+	// Holder is the container of the process as far as it is known, zero for none. Owner
+	// describes its pod.
 	Holder  Holder
+	Owner   Owner
 	Samples Samples
 }
 

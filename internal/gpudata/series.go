@@ -50,7 +50,7 @@ func (f *Frame) Share(a *Attribution) {
 		for _, u := range d.Users {
 			known := board.sharers.find(board.Sharers, u.Holder, Holder.Same) != nil
 			if u.Holds && u.Holder.Pod != "" && !known {
-				board.Sharers = append(board.Sharers, &User{Holder: u.Holder, Strategy: signal.SharingMIG})
+				board.Sharers = append(board.Sharers, &User{Holder: u.Holder, Owner: u.Owner, Strategy: signal.SharingMIG})
 				board.sharers.added(board.Sharers)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.uber.org/zap"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
@@ -23,10 +24,11 @@ type Options struct {
 
 	// NodeName restricts pods to those bound to the node, resource slices to
 	// those of the node and nodes to the node itself; empty: the whole cluster.
-	// The containers' statuses of pods are kept only when it is set.
+	// The containers' statuses and the owners of pods, and all labels of the node, are kept only
+	// when it is set.
 	NodeName string
 
-	// Namespace restricts pods, claims and claim templates; empty: all.
+	// Namespace restricts pods, jobs, claims and claim templates; empty: all.
 	Namespace string
 
 	// LabelSelector restricts pods; empty: all. Other kinds ignore it.
@@ -241,6 +243,11 @@ func (c *Cache) DeviceClasses() []*resourcev1.DeviceClass {
 // ResourceClaimTemplates returns all claim templates in the cache.
 func (c *Cache) ResourceClaimTemplates() []*resourcev1.ResourceClaimTemplate {
 	return list[*resourcev1.ResourceClaimTemplate](c, ResourceClaimTemplates)
+}
+
+// Job returns one job.
+func (c *Cache) Job(namespace, name string) (*batchv1.Job, bool) {
+	return get[*batchv1.Job](c, Jobs, namespace+"/"+name)
 }
 
 // Client returns the client of the API server, for leader election and events;

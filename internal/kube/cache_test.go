@@ -30,7 +30,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 )
 
-var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates}
+var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs}
 
 // observed are telemetry settings whose log lines can be read.
 func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
@@ -97,8 +97,8 @@ func TestObjectsOfAllKindsAreThereOnceSynced(t *testing.T) {
 		assert.Same(t, c.ResourceClaims()[0], claim)
 		require.Len(t, c.DeviceClasses(), 1)
 		require.Len(t, c.ResourceClaimTemplates(), 1)
-		assert.Equal(t, 6, logs.FilterMessage("Kubernetes objects are current").Len())
-		assert.Equal(t, 6, logs.Len(), "one line a kind")
+		assert.Equal(t, 7, logs.FilterMessage("Kubernetes objects are current").Len())
+		assert.Equal(t, 7, logs.Len(), "one line a kind")
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
@@ -93,6 +94,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 			in(gv1beta2, v1beta2.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
 			in(gv1beta1, v1beta1.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
 		}
+	case Jobs:
+		s.versions = []version{in("", client.BatchV1().Jobs(o.Namespace), nil)}
 	case ResourceClaimTemplates:
 		s.versions = []version{
 			in(gv1, v1.ResourceClaimTemplates(o.Namespace), nil),
@@ -122,6 +125,8 @@ func example(k Kind) runtime.Object {
 		return &resourcev1.ResourceClaim{}
 	case DeviceClasses:
 		return &resourcev1.DeviceClass{}
+	case Jobs:
+		return &batchv1.Job{}
 	default:
 		return &resourcev1.ResourceClaimTemplate{}
 	}

@@ -13,6 +13,7 @@ const (
 	ResourceClaims
 	DeviceClasses
 	ResourceClaimTemplates
+	Jobs
 	kinds // how many there are
 )
 
@@ -20,7 +21,7 @@ const (
 // resourceslices.
 func (k Kind) String() string { return kindNames[k] }
 
-var kindNames = [kinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates"}
+var kindNames = [kinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs"}
 
 // Phase says what is known of a source: of a kind of API objects, or of the
 // kubelet.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,18 +20,19 @@ import (
 //     containers name, restart policy, claims, requests of extended resources and
 //     limits of those without a request; overhead, scheduling gates, claims;
 //     phase, start time, the PodScheduled condition, claim statuses. With a node
-//     filter also the containers' name and id in the status and, of a static
-//     pod's mirror, the kubelet's UID. With a node filter or a label selector also
+//     filter also the containers' name and id in the status, owners, labels and
+//     annotations of [OwnerKey] and, of a static pod's mirror, the kubelet's UID. With a node filter or a label selector also
 //     IP and ports; else, in a cache of the whole cluster, a pod that has nothing
 //     to do with extended resources or claims loses its containers, and one that
 //     asks for extended resources alone those behind the last that does.
 //   - node: labels and annotations of GPU vendors and sharing systems, the host
-//     name label; unschedulable; capacity and allocatable of extended resources,
+//     name label, with a node filter all labels; unschedulable; capacity and allocatable of extended resources,
 //     the Ready condition.
 //   - resource slice: the whole spec.
 //   - claim, claim template: of requests all but the selectors; of a claim also
 //     annotations of resource.kubernetes.io, owners, allocation results and
 //     reservations.
+//   - job: owners.
 //   - device class: selectors and the extended resource name.
 func transform(o Options) cache.TransformFunc {
 	wholeCluster := o.NodeName == "" && o.LabelSelector == ""
@@ -39,11 +41,16 @@ func transform(o Options) cache.TransformFunc {
 		case *corev1.Pod:
 			cutPod(object, o.NodeName != "", wholeCluster)
 		case *corev1.Node:
-			cutNode(object)
+			cutNode(object, o.NodeName != "")
 		case *resourcev1.ResourceSlice:
 			cutMeta(&object.ObjectMeta)
 		case *resourcev1.ResourceClaim:
 			cutClaim(object)
+		case *batchv1.Job:
+			owners := object.OwnerReferences
+			cutMeta(&object.ObjectMeta)
+			object.OwnerReferences = owners
+			object.Spec, object.Status = batchv1.JobSpec{}, batchv1.JobStatus{}
 		case *resourcev1.DeviceClass:
 			cutMeta(&object.ObjectMeta)
 			object.Spec = resourcev1.DeviceClassSpec{
@@ -75,6 +82,27 @@ func cutMeta(m *metav1.ObjectMeta) {
 // every other one that has gpu in its key.
 func PodAnnotation(key string) bool {
 	return strings.HasPrefix(key, "scheduling.koordinator.sh/") || strings.HasPrefix(key, "hami.io/") || strings.Contains(key, "gpu")
+}
+
+// The labels and annotations by which pods say what made them, beside their owners.
+const (
+	DeploymentHash    = "pod-template-hash"          // of a Deployment's ReplicaSets
+	RolloutHash       = "rollouts-pod-template-hash" // of those of an Argo Rollout
+	JobSetName        = "jobset.sigs.k8s.io/jobset-name"
+	LeaderWorkerSet   = "leaderworkerset.sigs.k8s.io/name"
+	RayOriginKind     = "ray.io/originated-from-crd"
+	RayOriginName     = "ray.io/originated-from-cr-name"
+	KueueWorkload     = "kueue.x-k8s.io/workload"
+	KueuePodGroupName = "kueue.x-k8s.io/pod-group-name"
+)
+
+// OwnerKey reports whether a label or annotation of pods says what made them.
+func OwnerKey(key string) bool {
+	switch key {
+	case DeploymentHash, RolloutHash, JobSetName, LeaderWorkerSet, RayOriginKind, RayOriginName, KueueWorkload, KueuePodGroupName:
+		return true
+	}
+	return false
 }
 
 // nodeKeys are the beginnings of labels and annotations that say what GPUs a
@@ -126,15 +154,15 @@ func extended(resources corev1.ResourceList) corev1.ResourceList {
 }
 
 func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
-	annotations := only(p.Annotations, PodAnnotation)
-	if mirrored, ok := p.Annotations[corev1.MirrorPodAnnotationKey]; ok && ofNode {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[corev1.MirrorPodAnnotationKey] = mirrored
-	}
+	annotations := only(p.Annotations, func(key string) bool {
+		return PodAnnotation(key) || ofNode && (key == corev1.MirrorPodAnnotationKey || OwnerKey(key))
+	})
+	labels, owners := only(p.Labels, OwnerKey), p.OwnerReferences
 	cutMeta(&p.ObjectMeta)
 	p.Annotations = annotations
+	if ofNode {
+		p.Labels, p.OwnerReferences = labels, owners
+	}
 	spec, status := p.Spec, p.Status
 
 	initContainers, uses := cutContainers(spec.InitContainers, !wholeCluster)
@@ -224,8 +252,11 @@ func cutContainerStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerS
 	return kept
 }
 
-func cutNode(n *corev1.Node) {
-	labels, annotations := only(n.Labels, nodeKeys), only(n.Annotations, nodeKeys)
+func cutNode(n *corev1.Node, ofNode bool) {
+	labels, annotations := n.Labels, only(n.Annotations, nodeKeys)
+	if !ofNode {
+		labels = only(labels, nodeKeys)
+	}
 	cutMeta(&n.ObjectMeta)
 	n.Labels, n.Annotations = labels, annotations
 	status := n.Status

@@ -48,6 +48,9 @@ const (
 	MIGUUID = "gpu.mig.uuid"
 	// SharingStrategy tells how a device is shared between containers.
 	SharingStrategy = "gpu.sharing.strategy"
+	// SharingReplicas is how many replicas of a shared device a container holds, where it holds
+	// several.
+	SharingReplicas = "gpu.sharing.replicas"
 	// HolderSource tells who said that a container holds a device.
 	HolderSource = "gpu.holder.source"
 	// PowerSource names the activity by which a board's active power is shared out.
@@ -133,6 +136,17 @@ const (
 	K8sPodName         = "k8s.pod.name"
 	K8sPodUID          = "k8s.pod.uid"
 	K8sContainerName   = "k8s.container.name"
+	K8sDeploymentName  = "k8s.deployment.name"
+	K8sStatefulSetName = "k8s.statefulset.name"
+	K8sDaemonSetName   = "k8s.daemonset.name"
+	K8sJobName         = "k8s.job.name"
+	K8sCronJobName     = "k8s.cronjob.name"
+	// K8sWorkloadKind and K8sWorkloadName are the top of a pod's owner chain: Deployment,
+	// JobSet, RayCluster. They are absent until the chain was followed to its end.
+	K8sWorkloadKind = "k8s.workload.kind"
+	K8sWorkloadName = "k8s.workload.name"
+	// KueueWorkloadName is the Workload by which Kueue admitted a pod.
+	KueueWorkloadName = "kueue.workload.name"
 	// ContainerName is the name of a container that is in no pod.
 	ContainerName = "container.name"
 	// HPCJobID is the number of a batch job.
@@ -214,6 +228,7 @@ func PointAttributes() []Attribute {
 		{SharingStrategy, "how the device is shared, on a container's points", []string{
 			SharingNone, SharingMIG, SharingTimeSlicing, SharingMPS, SharingDRA, SharingUnknown,
 		}},
+		{SharingReplicas, "replicas of a shared device that the container holds, where there are several", nil},
 		{HolderSource, "who named the holder", []string{
 			HolderSourcePodResources, HolderSourceDRA, HolderSourceLabels, HolderSourceProcesses,
 		}},
@@ -286,7 +301,7 @@ func DescriptiveAttributes() []string {
 	return []string{
 		HardwareParent, HardwareName, HardwareModel, HardwareVendor, HardwareType,
 		HardwareSerialNumber, HardwareDriverVersion,
-		MIGProfile, MIGInstanceID, MIGUUID, SharingStrategy, HolderSource,
+		MIGProfile, MIGInstanceID, MIGUUID, SharingStrategy, SharingReplicas, HolderSource,
 		ResourceClaimName, ResourceClaimUID, DeviceClassName,
 		DRADriver, DRAPool, DRADevice, DRARequest, DRAShareID,
 		PowerSource, PowerEstimated, BudgetSource, EventSource,

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
@@ -32,12 +33,17 @@ type Config struct {
 	// * stands for any ending.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
 	// Kubernetes says how the API server is reached: for the UIDs of pods,
-	// ResourceSlices, the node's label and, with Claims, ResourceClaims.
+	// ResourceSlices, what the node is, with Claims ResourceClaims and with Jobs Jobs.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 	// Claims says that ResourceClaims may be read, which needs a permission of its
 	// own: for the claim's UID, class and request, and for holders where the
 	// kubelet does not tell.
 	Claims bool `mapstructure:"claims"`
+	// Jobs says that Jobs may be read, which needs a permission of its own: for the CronJob or
+	// other object that made a pod's Job.
+	Jobs bool `mapstructure:"jobs"`
+	// NodeLabels are the keys of the node's labels that the place's Resource gets.
+	NodeLabels []string `mapstructure:"node_labels"`
 	// Metrics switches the container series of single metrics, gpu.device.holder,
 	// gpu.sharing.clients and container.accelerator.* by name; all but the last are
 	// enabled by default.
@@ -103,6 +109,12 @@ func (c *Config) Validate() error {
 	}
 	p.Check(!c.Claims || s.DRA.Enabled, "claims is true: must be false while sources::dra is disabled")
 	p.Check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims is true: must be false while kubernetes::auth_type is none")
+	p.Check(!c.Jobs || c.Kubernetes.AuthType != kube.AuthNone, "jobs is true: must be false while kubernetes::auth_type is none")
+	p.Check(len(c.NodeLabels) == 0 || c.Kubernetes.AuthType != kube.AuthNone,
+		"node_labels is %q: must be empty while kubernetes::auth_type is none", c.NodeLabels)
+	for i, key := range c.NodeLabels {
+		p.Check(len(validation.IsQualifiedName(key)) == 0, "node_labels[%d] is %q: must be the key of a label", i, key)
+	}
 	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
 	return p.Err()
 }

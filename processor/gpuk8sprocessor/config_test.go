@@ -32,6 +32,8 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 		"resource_names": []any{"example.com/gpu"},
 		"kubernetes":     map[string]any{"auth_type": "kubeConfig", "kubeconfig": "/agent.conf"},
 		"claims":         true,
+		"jobs":           true,
+		"node_labels":    []any{"topology.kubernetes.io/zone", "pool"},
 		"metrics":        map[string]any{"hw.power": map[string]any{}},
 	}).Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
@@ -40,6 +42,7 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 	assert.True(t, cfg.Sources.PodResources.Enabled)
 	assert.Equal(t, []string{"gpu.example.com"}, cfg.Sources.DRA.Drivers)
 	assert.Equal(t, "kubeConfig", cfg.Kubernetes.AuthType)
+	assert.Equal(t, []string{"topology.kubernetes.io/zone", "pool"}, cfg.NodeLabels)
 	assert.True(t, cfg.enabled(signal.HwPower), "a metric without enabled is on")
 }
 
@@ -62,6 +65,15 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 			"claims without an API server", func(c *Config) { c.Claims, c.Kubernetes.AuthType = true, "none" },
 			"claims is true: must be false while kubernetes::auth_type is none",
 		},
+		{
+			"jobs without an API server", func(c *Config) { c.Jobs, c.Kubernetes.AuthType = true, "none" },
+			"jobs is true: must be false while kubernetes::auth_type is none",
+		},
+		{
+			"labels without an API server", func(c *Config) { c.NodeLabels, c.Kubernetes.AuthType = []string{"pool"}, "none" },
+			`node_labels is ["pool"]: must be empty while kubernetes::auth_type is none`,
+		},
+		{"a label of no such key", func(c *Config) { c.NodeLabels = []string{"pool", "a b"} }, `node_labels[1] is "a b": must be the key of a label`},
 		{"a node of no such name", func(c *Config) { c.NodeName = "Node_1" }, `node_name is "Node_1": must be empty or a DNS subdomain name`},
 		{"a node name that nobody filled in", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `node_name is "$(NODE_NAME)": must be`},
 		{"unknown metric", func(c *Config) { c.Metrics = base.Metrics{"hw.pwoer": {}} }, `metrics has the key "hw.pwoer": must be one of container.accelerator.memory_total, `},

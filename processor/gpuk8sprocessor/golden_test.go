@@ -26,6 +26,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -76,6 +77,7 @@ type step struct {
 		Static             string   // the kubelet's UID of a static pod
 		Claims             []string // container=claim[/request]
 		Containers         []string // container=id
+		Owner              struct{ Deployment, Job, Kind, Workload, Kueue string }
 	}
 	// Slices are "driver/pool generation/count device key=value…", one a device.
 	Slices *[]string
@@ -92,6 +94,9 @@ type step struct {
 	// Instances are "MIG-uuid GPU-uuid gi".
 	Instances *[]string
 	Sharing   string
+	// HostType and NodeLabels are the node's.
+	HostType   string            `yaml:"host_type"`
+	NodeLabels map[string]string `yaml:"node_labels"`
 	// Scrape has a point a line: [node=] [host=] [pod=namespace/pod/container[/uid]]
 	// hw.id metric=value attribute=value… The node is n1 when it is not said, the
 	// host is named as the node, the time is the step's unless time= says another;
@@ -188,9 +193,12 @@ var states = map[string]attribution.State{"": attribution.Current, "current": at
 // apply changes what the sources say and reports whether they say anything new.
 func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) bool {
 	t.Helper()
-	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil
+	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil || s.HostType != ""
 	if s.SlicesHidden != nil {
 		says.SlicesHidden = *s.SlicesHidden
+	}
+	if s.HostType != "" {
+		says.HostType, says.NodeLabels = s.HostType, s.NodeLabels
 	}
 	if s.Sharing != "" {
 		says.Sharing = s.Sharing
@@ -224,6 +232,10 @@ func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) boo
 			namespace, name, _ := strings.Cut(p.Name, "/")
 			pod := attribution.Pod{Namespace: namespace, Name: name, UID: p.UID, Created: int64(created), Ended: p.Ended}
 			pod.StaticUID = p.Static
+			pod.Owner = gpudata.NewOwner(gpudata.Ownership{
+				Deployment: p.Owner.Deployment, Job: p.Owner.Job,
+				WorkloadKind: p.Owner.Kind, Workload: p.Owner.Workload, KueueWorkload: p.Owner.Kueue,
+			})
 			for _, c := range p.Containers {
 				container, id, _ := strings.Cut(c, "=")
 				pod.Containers = append(pod.Containers, attribution.PodContainer{Name: container, ID: id})

@@ -1,6 +1,7 @@
 package gpuk8sprocessor
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -36,9 +37,17 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 	if len(shown) > 0 {
 		p.tracker.See(now, shown)
 	}
+	hostType, labels := p.tracker.Node()
 	for _, f := range frames {
 		for _, d := range f.Devices {
 			p.decide(f, d, &c)
+		}
+		if p.isOwn(f) {
+			f.HostType = cmp.Or(hostType, f.HostType)
+			if labels != nil {
+				f.NodeLabels = labels
+			}
+			p.nameOwners(f)
 		}
 		f.Share(&p.attribution)
 		for _, d := range f.Devices {
@@ -46,6 +55,18 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 		}
 	}
 	return c
+}
+
+// nameOwners says of the pods on the devices of a frame who made them.
+func (p *gpuK8s) nameOwners(f *gpudata.Frame) {
+	for _, d := range f.Devices {
+		for _, u := range d.Users {
+			u.Owner = cmp.Or(p.tracker.Owner(u.Holder.UID), u.Owner)
+		}
+		for _, process := range d.Processes {
+			process.Owner = cmp.Or(p.tracker.Owner(process.Holder.UID), process.Owner)
+		}
+	}
 }
 
 // isOwn reports whether a frame is of the node whose kubelet is asked.
@@ -111,7 +132,7 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 		if u.Holds {
 			observed = true
 			if !gone {
-				labels = append(labels, attribution.Holding{Holder: h, Allocation: u.Allocation})
+				labels = append(labels, attribution.Holding{Holder: h, Allocation: u.Allocation, Replicas: u.Replicas})
 				replicas = replicas || u.Strategy == signal.SharingTimeSlicing
 			}
 		}
@@ -130,6 +151,7 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 		h := &decision.Holders[i]
 		u := d.User(h.Holder)
 		u.Holds, u.Source, u.Strategy, u.Allocation = true, string(decision.Source), decision.Strategy, h.Allocation
+		u.Replicas = h.Replicas
 	}
 }
 

@@ -22,6 +22,20 @@ func isOfNode(c *resourcev1.ResourceClaim, a *attribution.Sources, uids map[type
 		func(r resourcev1.ResourceClaimConsumerReference) bool { return uids[r.UID] })
 }
 
+// readNode keeps the node's instance type and those of its labels that are wanted.
+func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
+	a.Sharing = sharing(n.Labels[sharingStrategyLabel])
+	a.HostType = n.Labels[corev1.LabelInstanceTypeStable]
+	for _, key := range wanted {
+		if value := n.Labels[key]; value != "" {
+			if a.NodeLabels == nil {
+				a.NodeLabels = map[string]string{}
+			}
+			a.NodeLabels[key] = value
+		}
+	}
+}
+
 // sharingStrategyLabel is what gpu-feature-discovery tells of a node: none, mps
 // or time-slicing.
 const sharingStrategyLabel = "nvidia.com/gpu.sharing-strategy"
@@ -76,13 +90,14 @@ func readDevice(d kube.DeviceRef) attribution.DeviceRef {
 	return out
 }
 
-func readPod(p *corev1.Pod) attribution.Pod {
+func readPod(p *corev1.Pod, job findJob) attribution.Pod {
 	out := attribution.Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Created: p.CreationTimestamp.UnixNano(),
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 		// The kubelet's name for a static pod is what it hashed the pod's file to.
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
+		Owner:     readOwner(p, job),
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range statuses {

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
@@ -65,6 +66,9 @@ func (s *sources) open() error {
 		}
 		if s.cfg.Claims {
 			s.kinds = append(s.kinds, kube.ResourceClaims)
+		}
+		if s.cfg.Jobs {
+			s.kinds = append(s.kinds, kube.Jobs)
 		}
 	}
 	if s.cfg.Sources.PodResources.Enabled {
@@ -215,7 +219,7 @@ func (s *sources) readCache(a *attribution.Sources) {
 	if a.PodsState = believe(s.cache.State(kube.Pods)); a.PodsState != attribution.Off {
 		for _, pod := range s.cache.Pods() {
 			uids[pod.UID] = true
-			read := readPod(pod)
+			read := readPod(pod, s.job)
 			a.Pods = append(a.Pods, read)
 			if !read.Ended {
 				a.Instances = append(a.Instances, readInstances(pod)...)
@@ -223,7 +227,7 @@ func (s *sources) readCache(a *attribution.Sources) {
 		}
 	}
 	if node, ok := s.cache.Node(s.cfg.NodeName); ok {
-		a.Sharing = sharing(node.Labels[sharingStrategyLabel])
+		readNode(node, s.cfg.NodeLabels, a)
 	}
 	if s.cfg.Sources.DRA.Enabled {
 		for _, slice := range s.cache.ResourceSlices() {
@@ -240,6 +244,15 @@ func (s *sources) readCache(a *attribution.Sources) {
 			}
 		}
 	}
+}
+
+// job returns the controller of a Job, as far as Jobs are read.
+func (s *sources) job(namespace, name string) (*metav1.OwnerReference, bool) {
+	job, known := s.cache.Job(namespace, name)
+	if !known {
+		return nil, false
+	}
+	return metav1.GetControllerOfNoCopy(job), true
 }
 
 // each calls f with the state of every source that is asked, and when it was

@@ -161,7 +161,7 @@ func (p *gpuUsage) divide(f *gpudata.Frame, b *present) *usage.Board {
 		of.Utilization = p.utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
 		of.Holders = make([]usage.Holder, len(d.users))
 		for k, u := range d.users {
-			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Utilization: usage.Unknown()}
+			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
 		}
 		if l := p.lists[d.Device]; l != nil && abs(f.Time-l.time) <= int64(p.cfg.MaxGap) {
 			l.attach(of.Holders)

@@ -1,6 +1,7 @@
 package gpuwindowprocessor
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type frameReader struct {
 	last   *group // that was read last
 	// resource is the engine's current Resource, nil for none.
 	resource []window.Attr
+	node     string // what describes the node of the current frame
 }
 
 func newFrameReader(r *reader, maxSeries int) frameReader {
@@ -54,10 +56,12 @@ type group struct {
 
 // said is what the points of a group say beside its key and their own attributes.
 type said struct {
-	host             string
+	host, node       string
+	owner            gpudata.Owner
 	device           gpudata.Description
 	allocation       gpudata.Allocation
 	strategy, source string
+	replicas         int
 	containerID      string
 }
 
@@ -74,6 +78,7 @@ func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.
 	r.groups.Age(now)
 	r.last, r.resource = nil, nil
 	for _, f := range frames {
+		r.node = describeNode(f)
 		f.Each(func(s *gpudata.Series) { r.series(in, f, s, now) })
 	}
 }
@@ -99,16 +104,28 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 	}
 }
 
+// describeNode returns what describes the node of a frame as one text.
+func describeNode(f *gpudata.Frame) string {
+	if len(f.NodeLabels) == 0 {
+		return f.HostType
+	}
+	text := []string{f.HostType}
+	for _, key := range slices.Sorted(maps.Keys(f.NodeLabels)) {
+		text = append(text, key, f.NodeLabels[key])
+	}
+	return strings.Join(text, "\x00")
+}
+
 // group returns the group of samples. One of which something else is said now begins anew.
 func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
 	key := groupKey{device: s.Device.Device, scope: s.Scope, repeated: s.Repeated}
-	says := said{host: f.Host, device: s.Device.Description}
+	says := said{host: f.Host, node: r.node, device: s.Device.Description}
 	if u := s.User; u != nil {
-		key.holder = u.Holder
-		says.allocation, says.strategy, says.source = u.Allocation, u.Strategy, u.Source
+		key.holder, says.owner = u.Holder, u.Owner
+		says.allocation, says.strategy, says.source, says.replicas = u.Allocation, u.Strategy, u.Source, u.Replicas
 	}
 	if p := s.Process; p != nil {
-		key.holder, key.pid = p.Holder, p.PID
+		key.holder, key.pid, says.owner = p.Holder, p.PID, p.Owner
 		says.containerID = p.ContainerID
 	}
 	var g *group

@@ -30,6 +30,8 @@ func randomFrame(r *rand.Rand, energy map[string]float64) *gpudata.Frame {
 	if r.IntN(4) > 0 {
 		f.Host = fmt.Sprint("h", r.IntN(20)/19)
 	}
+	f.HostType, f.NodeLabels = "p5", map[string]string{"pool": fmt.Sprint(r.IntN(20) / 19)}
+	owner := gpudata.NewOwner(gpudata.Ownership{Job: "train", Workload: []string{"", "train"}[r.IntN(20)/19]})
 	for _, id := range []string{"GPU-1", "GPU-1/gi7", "GPU-1/gi8", "GPU-2"} {
 		if r.IntN(10) == 0 {
 			continue
@@ -59,6 +61,7 @@ func randomFrame(r *rand.Rand, energy map[string]float64) *gpudata.Frame {
 			}
 			u := d.User(gpudata.Holder{Namespace: "ns", Pod: pod, UID: "uid-" + pod, Container: "c"})
 			u.Holds, d.HoldersKnown, u.Source, u.Strategy = r.IntN(4) > 0, true, signal.HolderSourcePodResources, signal.SharingTimeSlicing
+			u.Owner = owner
 			u.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUMemoryUsage, Value: float64(r.IntN(1 << 30))})
 		}
 		if r.IntN(3) == 0 {

@@ -28,7 +28,9 @@ func defaultRules(threshold float64) []window.Rule {
 }
 
 // annotations are point attributes that describe the samples of one series alone.
-var annotations = []string{signal.HolderSource, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource, signal.EventSource}
+var annotations = []string{
+	signal.HolderSource, signal.SharingReplicas, signal.PowerSource, signal.PowerEstimated, signal.BudgetSource, signal.EventSource,
+}
 
 // defaultIdentity tells GPU series apart as the output contract does.
 func defaultIdentity() window.Identity {

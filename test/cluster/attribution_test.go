@@ -73,6 +73,22 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: NAMESPACE}]
 `
 )
 
+// jobs is the permission to read Jobs beside what an agent may read.
+const jobs = `
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: jobs}
+rules:
+- {apiGroups: [batch], resources: [jobs], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: jobs}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: jobs}
+subjects: [{kind: ServiceAccount, name: agent, namespace: NAMESPACE}]
+`
+
 func boundPod(namespace, name, claim string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "vision"}},

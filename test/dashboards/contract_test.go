@@ -315,7 +315,7 @@ func TestEveryAlertIsThereAndSaysWhatToDo(t *testing.T) {
 func alerts() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`
-		GPUVRAMLow GPUVRAMTelemetryDown GPUVRAMWatchdogDown GPUPodPendingOnBudget GPUPodOverBudget
+		GPUVRAMLow GPUVRAMTelemetryDown GPUVRAMWatchdogDown GPUPodPendingOnBudget GPUPodOverBudget GPUIdleHeld
 		GPUThrottledByPower GPUThrottledThermally GPUMemoryPressure GPUFatalXID GPUUndecidedXID GPUSchedulerSaturated`) {
 		names[name] = true
 	}

@@ -30,6 +30,7 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 		repeats: map[*gpudata.DeviceFrame]bool{}, copies: map[*output]pmetric.NumberDataPointSlice{},
 	}
 	w.begin(out, map[resourceKey]pmetric.ResourceMetrics{})
+	b.describeNodes()
 	for _, f := range b.handed {
 		f.Settle(a.Scope, a.Disabled)
 	}
@@ -45,6 +46,37 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	b.walk(w.writes, w.write)
 	b.walk(w.mayReplace, w.replaces)
 	out.ResourceMetrics().MoveAndAppendTo(b.Metrics.ResourceMetrics())
+}
+
+// describeNodes writes what describes the nodes of the frames on the Resources that came in
+// with series of their devices.
+func (b *Batch) describeNodes() {
+	of := map[gpudata.Place]*gpudata.Frame{}
+	for _, f := range b.read {
+		if f.HostType != "" || len(f.NodeLabels) > 0 {
+			of[f.Place] = f
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	for _, rm := range b.Metrics.ResourceMetrics().All() {
+		if f := of[PlaceOf(rm.Resource().Attributes())]; f != nil && ofDevices(rm) {
+			putNode(rm.Resource().Attributes(), f)
+		}
+	}
+}
+
+// ofDevices reports whether a Resource has metrics that frames have samples of.
+func ofDevices(rm pmetric.ResourceMetrics) bool {
+	for _, sm := range rm.ScopeMetrics().All() {
+		for _, m := range sm.Metrics().All() {
+			if s, ok := lookup(m); ok && roles[s] != ofNothing {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 type holdingsWriter struct {
@@ -126,7 +158,7 @@ func (w *holdingsWriter) write(p *seen) bool {
 			w.repeat(p)
 		}
 	} else if to, moves := p.moves(); moves {
-		p.CopyTo(w.points(w.output(p.frame, to, w.Scope), p.signal).AppendEmpty())
+		p.CopyTo(w.points(w.output(p.frame, who{to.Holder, to.Owner}, w.Scope), p.signal).AppendEmpty())
 	}
 	return false
 }
@@ -166,17 +198,17 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves reports whether the point of a process has another holder now than it came with, and
-// which.
-func (p *seen) moves() (to gpudata.Holder, moves bool) {
+// moves reports whether the point of a process has another holder now than it came with. It
+// returns the process.
+func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	pid := Text(p.Attributes(), signal.ProcessPID)
 	_, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
 	for _, process := range p.device.Processes {
 		if process.PID == pid {
-			return process.Holder, read && process.Holder != p.in.holder
+			return process, read && process.Holder != p.in.holder
 		}
 	}
-	return gpudata.Holder{}, false
+	return nil, false
 }
 
 // completeDevice adds to a point what is known of its device otherwise.
@@ -201,7 +233,7 @@ func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 func (w *holdingsWriter) repeat(p *seen) {
 	for _, u := range p.device.Sharers {
 		w.repeats[p.device] = true
-		c := w.copied(w.output(p.frame, u.Holder, w.Scope), p.metric).AppendEmpty()
+		c := w.copied(w.output(p.frame, who{u.Holder, u.Owner}, w.Scope), p.metric).AppendEmpty()
 		attrs := c.Attributes()
 		attrs.EnsureCapacity(p.Attributes().Len() + len(allocationFields(&u.Allocation)) + 1)
 		p.CopyTo(c)

@@ -37,7 +37,7 @@ func newTestBatch() testBatch {
 
 // add adds a point with value 1, whose attributes are those of the device and further ones.
 func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.Metric, id string, attrs map[string]any) pmetric.NumberDataPoint {
-	dp := b.writer.points(b.writer.output(&gpudata.Frame{Place: p, Time: time}, h, b.writer.Scope), m).AppendEmpty()
+	dp := b.writer.points(b.writer.output(&gpudata.Frame{Place: p, Time: time}, who{Holder: h}, b.writer.Scope), m).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(time))
 	dp.SetDoubleValue(1)
 	dp.Attributes().PutStr(signal.HardwareID, id)
@@ -190,8 +190,8 @@ func TestAContainerKeepsWhatItsOtherResourcesSay(t *testing.T) {
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
 	less := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	batch.add(node, less, 1, signal.K8sContainerGPUMemoryUsage, "GPU-1", nil)
-	batch.writer.resource(nil, resourceKey{place: node, holder: less}).Resource().Attributes().PutStr("k8s.workload.name", "train")
-	batch.writer.resource(nil, resourceKey{place: node}).Resource().Attributes().PutStr(signal.HostName, "h1")
+	batch.writer.resource(&gpudata.Frame{}, resourceKey{place: node, holder: less}, gpudata.Owner{}).Resource().Attributes().PutStr("k8s.workload.name", "train")
+	batch.writer.resource(&gpudata.Frame{}, resourceKey{place: node}, gpudata.Owner{}).Resource().Attributes().PutStr(signal.HostName, "h1")
 	b := Read(batch.Metrics, everything)
 	full := less
 	full.UID = "uid-a"

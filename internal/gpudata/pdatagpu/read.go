@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -176,12 +177,13 @@ type input struct {
 	place  gpudata.Place
 	host   string
 	holder gpudata.Holder
+	owner  gpudata.Owner
 	known  bool // as one that has series of GPUs
 }
 
 func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	attrs := rm.Resource().Attributes()
-	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs)}
+	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs), owner: ownerOf(attrs)}
 }
 
 // know makes the Resource, which has series of GPUs, the one to which points of its place and
@@ -299,6 +301,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		d.Samples.Add(sample)
 	case ofUser:
 		u := d.User(in.holder)
+		u.Owner = in.owner
 		if !u.Holds {
 			u.Strategy, u.Allocation = Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 		}
@@ -306,7 +309,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		u.Samples.Add(sample)
 	case ofProcess:
 		p := d.Process(Text(attrs, signal.ProcessPID))
-		p.ContainerID, p.Holder = Text(attrs, signal.ContainerID), in.holder
+		p.ContainerID, p.Holder, p.Owner = Text(attrs, signal.ContainerID), in.holder, in.owner
 		p.Samples.Add(sample)
 	case ofHolding:
 		in.holds(d, attrs)
@@ -369,7 +372,10 @@ func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	if !u.Holds || strategy != "" {
 		u.Strategy = strategy
 	}
-	u.Source, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), true, true
+	if n, err := strconv.ParseInt(Text(attrs, signal.SharingReplicas), 10, 32); err == nil {
+		u.Replicas = max(u.Replicas, int(n))
+	}
+	u.Source, u.Owner, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), in.owner, true, true
 }
 
 // eventSources are the attributes that say what errors were counted from.
@@ -457,58 +463,5 @@ func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	d.Complete(&said)
 	if d.Parent == "" {
 		d.Parent = dcgm.BoardOf(d.Device.ID())
-	}
-}
-
-// field is a text of the model and the attribute that has it.
-type field struct {
-	key  string
-	text *string
-}
-
-func descriptionFields(d *gpudata.Description) [9]field {
-	return [...]field{
-		{signal.HardwareParent, &d.Parent},
-		{signal.HardwareName, &d.Name},
-		{signal.HardwareModel, &d.Model},
-		{signal.HardwareVendor, &d.Vendor},
-		{signal.HardwareSerialNumber, &d.Serial},
-		{signal.HardwareDriverVersion, &d.Driver},
-		{signal.MIGProfile, &d.Profile},
-		{signal.MIGInstanceID, &d.Instance},
-		{signal.MIGUUID, &d.MIGUUID},
-	}
-}
-
-func allocationFields(a *gpudata.Allocation) [8]field {
-	return [...]field{
-		{signal.DRADriver, &a.Driver},
-		{signal.DRAPool, &a.Pool},
-		{signal.DRADevice, &a.Device},
-		{signal.ResourceClaimName, &a.Claim},
-		{signal.ResourceClaimUID, &a.ClaimUID},
-		{signal.DeviceClassName, &a.Class},
-		{signal.DRARequest, &a.Request},
-		{signal.DRAShareID, &a.ShareID},
-	}
-}
-
-func descriptionOf(attrs pcommon.Map) (d gpudata.Description) {
-	fields := descriptionFields(&d)
-	take(attrs, fields[:])
-	d.Allocation = allocationOf(attrs)
-	return d
-}
-
-func allocationOf(attrs pcommon.Map) (a gpudata.Allocation) {
-	fields := allocationFields(&a)
-	take(attrs, fields[:])
-	return a
-}
-
-// take reads the attributes that fields have.
-func take(attrs pcommon.Map, fields []field) {
-	for i := range fields {
-		*fields[i].text = Text(attrs, fields[i].key)
 	}
 }

@@ -24,12 +24,17 @@ var sampled = []gpudata.Sample{
 	{Metric: signal.HwTemperature, Own: signal.LocationMemory},
 }
 
+var trainer = gpudata.NewOwner(gpudata.Ownership{Job: "train-0", WorkloadKind: "JobSet", Workload: "train", KueueWorkload: "jobset-train"})
+
 // frames draws a batch of frames.
 func frames(t *rapid.T) []*gpudata.Frame {
 	var out []*gpudata.Frame
 	for n := range rapid.IntRange(1, 3).Draw(t, "frames") {
 		node := rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node")
 		f := &gpudata.Frame{Place: gpudata.Place{Cluster: "c", Node: node}, Host: "h-" + node, Time: int64(1000 + n)}
+		if node == "n1" { // whose frames share a Resource
+			f.HostType, f.NodeLabels = "p5.48xlarge", map[string]string{"pool": "train", "zone": "a"}
+		}
 		for d := range rapid.IntRange(1, 3).Draw(t, "devices") {
 			device(t, f, fmt.Sprintf("GPU-%d", d))
 		}
@@ -62,11 +67,14 @@ func device(t *rapid.T, f *gpudata.Frame, id string) {
 			{Namespace: "ml", Pod: fmt.Sprint("train-", n), UID: "u", Container: "main"}, {Name: fmt.Sprint("box-", n)}, {Job: fmt.Sprint(n)},
 		}).Draw(t, "holder"))
 		if u.Holds = rapid.Bool().Draw(t, "holds"); u.Holds {
-			u.Source, u.Strategy, u.Allocation.Claim = signal.HolderSourceDRA, signal.SharingDRA, "claim"
+			u.Source, u.Strategy, u.Allocation.Claim, u.Replicas = signal.HolderSourceDRA, signal.SharingDRA, "claim", 2
 			d.HoldersKnown = true
 		}
 		if !u.Holds || rapid.Bool().Draw(t, "uses") {
 			add(&u.Samples, gpudata.Sample{Metric: signal.K8sContainerGPUMemoryUsage})
+		}
+		if u.Holder.InPod() {
+			u.Owner = trainer
 		}
 	}
 	for n := range rapid.IntRange(0, 2).Draw(t, "processes") {
@@ -84,13 +92,13 @@ func described(all []*gpudata.Frame) (out []string) {
 		for _, d := range f.Devices {
 			say := func(who string, samples gpudata.Samples) {
 				for _, s := range samples.All() {
-					out = append(out, fmt.Sprint(f.Time, f.Place, f.Host, d.Device.ID(), d.Description, d.HoldersKnown, d.Listed, d.Count,
+					out = append(out, fmt.Sprint(f.Time, f.Place, f.Host, f.HostType, f.NodeLabels, d.Device.ID(), d.Description, d.HoldersKnown, d.Listed, d.Count,
 						who, s.Metric.Name, s.Own, s.Start, s.Value))
 				}
 			}
 			say("", d.Samples)
 			for _, u := range d.Users {
-				who := fmt.Sprint(u.Holder, u.Holds, u.Source, u.Strategy)
+				who := fmt.Sprint(u.Holder, u.Owner.Known(), u.Holds, u.Source, u.Strategy, u.Replicas)
 				if u.Holds { // of one that only uses the device nobody knows by what claim
 					who += fmt.Sprint(u.Allocation)
 				}

@@ -133,7 +133,7 @@ func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 // device writes samples of a device itself.
 func (w *Writer) device(f *gpudata.Frame, d *gpudata.DeviceFrame, by gpudata.Scope, samples []gpudata.Sample) {
 	for i := range samples {
-		if dp, ok := w.point(f, d, gpudata.Holder{}, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
+		if dp, ok := w.point(f, d, who{}, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
 			if samples[i].Metric == signal.GPUSharingClients { // who may hold it by several claims
 				putAllocation(dp.Attributes(), &gpudata.Allocation{Driver: d.Allocation.Driver, Pool: d.Allocation.Pool, Device: d.Allocation.Device})
 			} else {
@@ -147,11 +147,14 @@ func (w *Writer) device(f *gpudata.Frame, d *gpudata.DeviceFrame, by gpudata.Sco
 // user writes samples of a user, who has the device in some way.
 func (w *Writer) user(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, by gpudata.Scope, samples []gpudata.Sample) {
 	for i := range samples {
-		if dp, ok := w.point(f, d, u.Holder, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
+		if dp, ok := w.point(f, d, who{u.Holder, u.Owner}, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
 			putUser(dp.Attributes(), u)
 			putSample(dp.Attributes(), &samples[i])
 			if samples[i].Metric == signal.GPUDeviceHolder {
 				put(dp.Attributes(), signal.HolderSource, u.Source)
+				if u.Replicas > 1 {
+					dp.Attributes().PutInt(signal.SharingReplicas, int64(u.Replicas))
+				}
 			}
 		}
 	}
@@ -160,7 +163,7 @@ func (w *Writer) user(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User,
 // repeated writes samples of a device under a user who shares it.
 func (w *Writer) repeated(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, by gpudata.Scope, samples []gpudata.Sample) {
 	for i := range samples {
-		dp, ok := w.point(f, d, u.Holder, by, &samples[i])
+		dp, ok := w.point(f, d, who{u.Holder, u.Owner}, by, &samples[i])
 		if !ok {
 			continue
 		}
@@ -177,16 +180,22 @@ func (w *Writer) repeated(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.U
 // process writes samples of a process.
 func (w *Writer) process(f *gpudata.Frame, d *gpudata.DeviceFrame, p *gpudata.Process, by gpudata.Scope, samples []gpudata.Sample) {
 	for i := range samples {
-		if dp, ok := w.point(f, d, p.Holder, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
+		if dp, ok := w.point(f, d, who{p.Holder, p.Owner}, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
 			putProcess(dp.Attributes(), p)
 			putSample(dp.Attributes(), &samples[i])
 		}
 	}
 }
 
+// who is a holder with what describes its pod, zero for nobody.
+type who struct {
+	gpudata.Holder
+	owner gpudata.Owner
+}
+
 // point begins a point about a device, of a holder, or of the place for nobody. It returns
 // false for a metric that is disabled.
-func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h gpudata.Holder, scope gpudata.Scope, s *gpudata.Sample) (pmetric.NumberDataPoint, bool) {
+func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h who, scope gpudata.Scope, s *gpudata.Sample) (pmetric.NumberDataPoint, bool) {
 	if w.Disabled[s.Metric] {
 		return pmetric.NumberDataPoint{}, false
 	}
@@ -239,8 +248,8 @@ func (w *Writer) points(o *output, m *signal.Metric) pmetric.NumberDataPointSlic
 }
 
 // output returns what is written under the Resource of a holder, or of the place.
-func (w *Writer) output(f *gpudata.Frame, h gpudata.Holder, scope gpudata.Scope) *output {
-	key := outputKey{resourceKey{f.Place, f.Host, h}, scope}
+func (w *Writer) output(f *gpudata.Frame, h who, scope gpudata.Scope) *output {
+	key := outputKey{resourceKey{f.Place, f.Host, h.Holder}, scope}
 	if w.batch != nil {
 		key.resource.host = ""
 	}
@@ -249,7 +258,7 @@ func (w *Writer) output(f *gpudata.Frame, h gpudata.Holder, scope gpudata.Scope)
 	}
 	o, ok := w.outputs[key]
 	if !ok {
-		sm := w.resource(f, key.resource).ScopeMetrics().AppendEmpty()
+		sm := w.resource(f, key.resource, h.owner).ScopeMetrics().AppendEmpty()
 		putScope(sm.Scope(), scope)
 		o = &output{metrics: sm.Metrics(), points: map[*signal.Metric]pmetric.NumberDataPointSlice{}}
 		if h.IsZero() {
@@ -270,7 +279,7 @@ func putScope(to pcommon.InstrumentationScope, s gpudata.Scope) {
 // resource returns the Resource of a holder, or of the place for nobody. A new Resource of a
 // holder gets all attributes of the place's Resource, and of those that came in and say less of
 // the same holder.
-func (w *Writer) resource(f *gpudata.Frame, key resourceKey) pmetric.ResourceMetrics {
+func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {
 		return rm
@@ -285,15 +294,13 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey) pmetric.ResourceMet
 		put(attrs, signal.HostName, key.host)
 		put(attrs, signal.K8sNodeName, key.place.Node)
 		put(attrs, signal.K8sClusterName, key.place.Cluster)
-		put(attrs, signal.HostType, f.HostType)
-		for _, key := range slices.Sorted(maps.Keys(f.NodeLabels)) {
-			put(attrs, signal.K8sNodeLabelPrefix+key, f.NodeLabels[key])
-		}
 	}
+	putNode(attrs, f)
 	if w.batch != nil {
 		w.batch.complete(key.place, key.holder, attrs)
 	}
 	putHolder(attrs, &key.holder)
+	putOwner(attrs, owner)
 	w.resources[key] = rm
 	return rm
 }
@@ -344,6 +351,21 @@ func putHolder(attrs pcommon.Map, h *gpudata.Holder) {
 	put(attrs, signal.ContainerName, h.Name)
 	put(attrs, signal.ContainerID, h.ID)
 	put(attrs, signal.HPCJobID, h.Job)
+}
+
+// putNode writes what describes the node of a frame.
+func putNode(attrs pcommon.Map, f *gpudata.Frame) {
+	put(attrs, signal.HostType, f.HostType)
+	for _, key := range slices.Sorted(maps.Keys(f.NodeLabels)) {
+		put(attrs, signal.K8sNodeLabelPrefix+key, f.NodeLabels[key])
+	}
+}
+
+func putOwner(attrs pcommon.Map, o gpudata.Owner) {
+	known := o.Known()
+	for _, f := range ownerFields(&known) {
+		put(attrs, f.key, *f.text)
+	}
 }
 
 // putDevice writes the identity and description of a device, without an allocation.

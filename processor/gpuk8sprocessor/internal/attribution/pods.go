@@ -21,6 +21,7 @@ type life struct {
 	claims             []PodClaim
 	staticUID          string
 	containers         []PodContainer
+	owner              gpudata.Owner
 }
 
 // holding returns the first moment at which the pod holds nothing any more.
@@ -41,7 +42,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 		k := podKey{p.Namespace, p.Name}
 		a := life{
 			uid: p.UID, from: min(p.Created, now), until: forever, ended: forever,
-			claims: p.Claims, staticUID: p.StaticUID, containers: p.Containers,
+			claims: p.Claims, staticUID: p.StaticUID, containers: p.Containers, owner: p.Owner,
 		}
 		for _, known := range l[k] {
 			if known.uid == p.UID {
@@ -107,6 +108,7 @@ func (l podLog) find(namespace, name, uid string) *life {
 // user is who a process belongs to.
 type user struct {
 	gpudata.Holder
+	owner gpudata.Owner
 	until int64 // when the pod ceased to hold anything
 }
 
@@ -122,7 +124,7 @@ func (l podLog) users() userIndex {
 	for k, lives := range l {
 		for i := range lives {
 			a := &lives[i]
-			u := user{gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.uid}, a.holding()}
+			u := user{gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.uid}, a.owner, a.holding()}
 			index.byPod[a.uid] = u
 			if a.staticUID != "" {
 				index.byPod[a.staticUID] = u

@@ -52,6 +52,10 @@ type Sources struct {
 	// Sharing is gpu.sharing.strategy as the node's label tells it: time_slicing,
 	// mps or empty.
 	Sharing string
+	// HostType is the node's instance type, and NodeLabels are those of its labels that are
+	// wanted.
+	HostType   string
+	NodeLabels map[string]string
 	// Instances tells which MIG devices are which GPU instances, where
 	// somebody wrote it down.
 	Instances []Instance
@@ -166,6 +170,8 @@ type Pod struct {
 	// StaticUID is the UID by which the kubelet calls a static pod, whose mirror at
 	// the API server has another; empty for all other pods.
 	StaticUID string
+	// Owner is what is known of who made the pod.
+	Owner gpudata.Owner
 	// Containers are those that were started.
 	Containers []PodContainer
 }
@@ -196,6 +202,8 @@ type Holding struct {
 	Allocation gpudata.Allocation
 	// Replica says that the container has one of several shares of the device.
 	Replica bool
+	// Replicas is how many of these, each with another id.
+	Replicas int
 
 	// several says that the container has the device by more than one allocation.
 	several bool

@@ -171,6 +171,9 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 			}
 			held := h
 			held.Replica, held.raw = d.Replica, d.Raw
+			if d.Replica {
+				held.Replicas = 1
+			}
 			b.hold(id, PodResources, held, ended)
 		}
 		for j := range c.Claimed {
@@ -355,16 +358,24 @@ func (b *builder) finish(e *Entry) {
 // merge makes one holder of all of a container. Sorted holders stay sorted.
 func merge(sorted []Holding) []Holding {
 	out := sorted[:0]
+	raw := "" // of the one before
 	for _, h := range sorted {
 		if n := len(out); n > 0 && out[n-1].Same(h.Holder) {
 			last := &out[n-1]
 			last.Replica = last.Replica || h.Replica
+			if h.raw != raw {
+				last.Replicas += h.Replicas
+			} else {
+				last.Replicas = max(last.Replicas, h.Replicas)
+			}
+			raw = h.raw
 			last.several = last.several || h.several || last.Allocation != h.Allocation
 			if last.UID == "" { // sorts before a UID
 				last.UID, last.from, last.until = h.UID, h.from, h.until
 			}
 			continue
 		}
+		raw = h.raw
 		out = append(out, h)
 	}
 	return out

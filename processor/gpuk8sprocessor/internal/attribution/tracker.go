@@ -53,6 +53,9 @@ type view struct {
 	tables []*Table // oldest first
 	pods   podLog
 	users  userIndex
+	// hostType and labels are the node's now.
+	hostType string
+	labels   map[string]string
 }
 
 // New returns a Tracker that knows nothing.
@@ -138,6 +141,7 @@ func (t *Tracker) rebuild() {
 	v := &view{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
 	for i := range t.observations {
 		o := &t.observations[i]
+		v.hostType, v.labels = o.sources.HostType, o.sources.NodeLabels
 		v.tables[i] = build(o.from, &o.sources, t.pods, t.devices, t.drivers, t.grace)
 	}
 	t.view.Store(v)
@@ -189,6 +193,15 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 func (t *Tracker) Gone(podUID string, at int64) bool {
 	u, ok := t.view.Load().users.byPod[podUID]
 	return ok && u.until <= at
+}
+
+// Owner returns what is known of who made a pod.
+func (t *Tracker) Owner(podUID string) gpudata.Owner { return t.view.Load().users.byPod[podUID].owner }
+
+// Node returns the node's instance type and labels as they are now.
+func (t *Tracker) Node() (hostType string, labels map[string]string) {
+	v := t.view.Load()
+	return v.hostType, v.labels
 }
 
 // Stats counts what the sources' newest state cannot be used for.

@@ -176,8 +176,8 @@ type usage struct {
 // holder is a container or a job named by labels.
 type holder struct {
 	catalogue.Holder
-	dra       DRA
-	timeSlice bool
+	dra   DRA
+	vgpus []string // the replicas of a time-sliced device, each once
 }
 
 // take notes what a row's labels say, held whether they name a holder.
@@ -205,10 +205,16 @@ func (a *accumulator) addHolder(r *Row) int {
 		if h.dra == (DRA{}) {
 			h.dra = r.dra
 		}
-		h.timeSlice = h.timeSlice || r.timeSlice
+		if r.vgpu != "" && !slices.Contains(h.vgpus, r.vgpu) {
+			h.vgpus = append(h.vgpus, r.vgpu)
+		}
 		return i
 	}
-	a.holders = append(a.holders, holder{Holder: r.holder, dra: r.dra, timeSlice: r.timeSlice})
+	h := holder{Holder: r.holder, dra: r.dra}
+	if r.vgpu != "" {
+		h.vgpus = []string{r.vgpu}
+	}
+	a.holders = append(a.holders, h)
 	return len(a.holders) - 1
 }
 

@@ -217,8 +217,8 @@ type Row struct {
 	doubtful bool
 	// federated says that the labels are those of a Prometheus between.
 	federated bool
-	timeSlice bool // a vgpu label shows time slicing
-	xid       int  // code of DCGM_EXP_XID_ERRORS rows, -1 for none
+	vgpu      string // the replica of a time-sliced device
+	xid       int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
 	// foreign says that the labels are not the exporter's, though the name may be.
@@ -258,7 +258,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	if code, err := strconv.Atoi(labels.Get(catalogue.RoleXID)); err == nil && code >= 0 {
 		r.xid = code
 	}
-	r.timeSlice = labels.Get(catalogue.RoleVGPU) != ""
+	r.vgpu = labels.Get(catalogue.RoleVGPU)
 	r.relayed = labels.Relayed()
 	if r.relayed {
 		r.target, _ = labels.Plain()

@@ -185,7 +185,7 @@ func (e *emitter) holders() {
 		h := &a.holders[i]
 		u := e.to.User(holderOf(&h.Holder))
 		u.Holds, u.Source, u.Allocation = !e.s.disabled[signal.GPUDeviceHolder], signal.HolderSourceLabels, h.dra.allocation()
-		if h.timeSlice {
+		if u.Replicas = len(h.vgpus); u.Replicas > 0 {
 			u.Strategy = signal.SharingTimeSlicing
 		}
 		users[i] = u
@@ -224,7 +224,7 @@ func holderOf(h *catalogue.Holder) gpudata.Holder {
 func (a *accumulator) sharing() string {
 	replica, claimed := false, true
 	for i := range a.holders {
-		replica = replica || a.holders[i].timeSlice
+		replica = replica || len(a.holders[i].vgpus) > 0
 		claimed = claimed && a.holders[i].dra.Claim != ""
 	}
 	switch {

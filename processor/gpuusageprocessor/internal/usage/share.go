@@ -29,6 +29,8 @@ type Holder struct {
 	gpudata.Holder
 	// Declared is the part of the device's compute that was declared for the holder, 0 for none.
 	Declared float64
+	// Weight is how many parts the holder gets of what is divided, at least 1: its replicas.
+	Weight int
 	// Utilization of the device by the holder's own processes, or Unknown.
 	Utilization float64
 
@@ -82,12 +84,12 @@ func (b *Board) Divide() {
 
 // divide divides a device of that size among its holders and returns what is left.
 func (d *Device) divide(size float64) (left float64) {
-	declared, without := 0.0, 0
+	declared, without := 0.0, 0 // parts
 	for i := range d.Holders {
 		if c := d.Holders[i].Declared; c > 0 {
 			declared += c
 		} else {
-			without++
+			without += max(1, d.Holders[i].Weight)
 		}
 	}
 	scale := 1 / max(declared, 1)
@@ -97,7 +99,7 @@ func (d *Device) divide(size float64) (left float64) {
 		part := h.Declared * scale
 		h.Estimated = declared > 1
 		if !(h.Declared > 0) {
-			part = rest / float64(without)
+			part = rest * float64(max(1, h.Weight)) / float64(without)
 			h.Estimated = len(d.Holders) > 1
 		}
 		h.Share = part * size

@@ -49,6 +49,16 @@ func TestADeviceIsDividedAmongItsHolders(t *testing.T) {
 	}
 }
 
+func TestReplicasAreParts(t *testing.T) {
+	b := Board{Devices: []Device{{Size: 1, HoldersKnown: true, Utilization: 1, Holders: []Holder{
+		{Declared: 0.25, Weight: 5}, {Weight: 2}, {Weight: 0},
+	}}}}
+	b.Divide()
+	for i, want := range []float64{0.25, 0.5, 0.25} {
+		assert.InDelta(t, want, b.Devices[0].Holders[i].Share, 1e-15)
+	}
+}
+
 func TestAHolderUsesNoMoreThanItHas(t *testing.T) {
 	b := Board{Devices: []Device{{Size: 0.5, HoldersKnown: true, Utilization: 1, Holders: []Holder{
 		{Utilization: 0.9}, {Utilization: 0.1},
@@ -67,7 +77,7 @@ func TestThePartsOfABoardAreOne(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "devices") {
 			d := Device{Size: orUnknown.Draw(t, "size"), HoldersKnown: rapid.Bool().Draw(t, "known"), Utilization: orUnknown.Draw(t, "utilization")}
 			for range rapid.IntRange(0, 5).Draw(t, "holders") {
-				d.Holders = append(d.Holders, Holder{Declared: ratio.Draw(t, "declared"), Utilization: orUnknown.Draw(t, "own")})
+				d.Holders = append(d.Holders, Holder{Declared: ratio.Draw(t, "declared"), Weight: rapid.IntRange(0, 3).Draw(t, "weight"), Utilization: orUnknown.Draw(t, "own")})
 			}
 			b.Devices = append(b.Devices, d)
 		}

@@ -1,0 +1,82 @@
+package pdatagpu
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// field is a text of the model and the attribute that has it.
+type field struct {
+	key  string
+	text *string
+}
+
+func descriptionFields(d *gpudata.Description) [9]field {
+	return [...]field{
+		{signal.HardwareParent, &d.Parent},
+		{signal.HardwareName, &d.Name},
+		{signal.HardwareModel, &d.Model},
+		{signal.HardwareVendor, &d.Vendor},
+		{signal.HardwareSerialNumber, &d.Serial},
+		{signal.HardwareDriverVersion, &d.Driver},
+		{signal.MIGProfile, &d.Profile},
+		{signal.MIGInstanceID, &d.Instance},
+		{signal.MIGUUID, &d.MIGUUID},
+	}
+}
+
+func allocationFields(a *gpudata.Allocation) [8]field {
+	return [...]field{
+		{signal.DRADriver, &a.Driver},
+		{signal.DRAPool, &a.Pool},
+		{signal.DRADevice, &a.Device},
+		{signal.ResourceClaimName, &a.Claim},
+		{signal.ResourceClaimUID, &a.ClaimUID},
+		{signal.DeviceClassName, &a.Class},
+		{signal.DRARequest, &a.Request},
+		{signal.DRAShareID, &a.ShareID},
+	}
+}
+
+func ownerFields(o *gpudata.Ownership) [8]field {
+	return [...]field{
+		{signal.K8sDeploymentName, &o.Deployment},
+		{signal.K8sStatefulSetName, &o.StatefulSet},
+		{signal.K8sDaemonSetName, &o.DaemonSet},
+		{signal.K8sJobName, &o.Job},
+		{signal.K8sCronJobName, &o.CronJob},
+		{signal.K8sWorkloadKind, &o.WorkloadKind},
+		{signal.K8sWorkloadName, &o.Workload},
+		{signal.KueueWorkloadName, &o.KueueWorkload},
+	}
+}
+
+// ownerOf returns the owner that a Resource names.
+func ownerOf(attrs pcommon.Map) gpudata.Owner {
+	var o gpudata.Ownership
+	fields := ownerFields(&o)
+	take(attrs, fields[:])
+	return gpudata.NewOwner(o)
+}
+
+func descriptionOf(attrs pcommon.Map) (d gpudata.Description) {
+	fields := descriptionFields(&d)
+	take(attrs, fields[:])
+	d.Allocation = allocationOf(attrs)
+	return d
+}
+
+func allocationOf(attrs pcommon.Map) (a gpudata.Allocation) {
+	fields := allocationFields(&a)
+	take(attrs, fields[:])
+	return a
+}
+
+// take reads the attributes that fields have.
+func take(attrs pcommon.Map, fields []field) {
+	for i := range fields {
+		*fields[i].text = Text(attrs, fields[i].key)
+	}
+}

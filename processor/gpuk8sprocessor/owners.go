@@ -1,0 +1,83 @@
+package gpuk8sprocessor
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// findJob returns the controller of a Job, nil for none; false when the Job is not known.
+type findJob func(namespace, name string) (*metav1.OwnerReference, bool)
+
+// readOwner returns what is known of who made a pod: by the pod's controller, by the labels that
+// controllers put on pods and, of a pod of a Job, by the Job's controller. No other object is read.
+func readOwner(p *corev1.Pod, job findJob) gpudata.Owner {
+	o := gpudata.Ownership{KueueWorkload: p.Annotations[kube.KueueWorkload]}
+	if o.KueueWorkload == "" {
+		o.KueueWorkload = p.Labels[kube.KueuePodGroupName] // a group's Workload has its name
+	}
+	controller := metav1.GetControllerOfNoCopy(p)
+	if controller == nil {
+		return gpudata.NewOwner(o)
+	}
+	name := controller.Name
+	switch group, _, _ := strings.Cut(controller.APIVersion, "/"); group + "/" + controller.Kind {
+	case "apps/ReplicaSet":
+		if deployment, ok := cutHash(name, p.Labels[kube.DeploymentHash]); ok {
+			o.Deployment = deployment
+			o.WorkloadKind, o.Workload = "Deployment", deployment
+		} else if rollout, ok := cutHash(name, p.Labels[kube.RolloutHash]); ok {
+			o.WorkloadKind, o.Workload = "Rollout", rollout
+		}
+	case "apps/StatefulSet":
+		o.StatefulSet = name
+		o.WorkloadKind, o.Workload = "StatefulSet", name
+		if set := p.Labels[kube.LeaderWorkerSet]; set != "" {
+			o.WorkloadKind, o.Workload = "LeaderWorkerSet", set
+		}
+	case "apps/DaemonSet":
+		o.DaemonSet = name
+		o.WorkloadKind, o.Workload = "DaemonSet", name
+	case "batch/Job":
+		o.Job = name
+		readJob(&o, p, job)
+	case "v1/Node": // of a static pod
+	default:
+		o.WorkloadKind, o.Workload = controller.Kind, name
+		if kind, origin := p.Labels[kube.RayOriginKind], p.Labels[kube.RayOriginName]; group == "ray.io" && kind != "" && origin != "" {
+			o.WorkloadKind, o.Workload = kind, origin
+		}
+	}
+	return gpudata.NewOwner(o)
+}
+
+// readJob follows the chain from a pod's Job: by the pod's labels, else by the Job.
+func readJob(o *gpudata.Ownership, p *corev1.Pod, job findJob) {
+	if set := p.Labels[kube.JobSetName]; set != "" {
+		o.WorkloadKind, o.Workload = "JobSet", set
+		return
+	}
+	switch controller, known := job(p.Namespace, o.Job); {
+	case !known:
+	case controller == nil:
+		o.WorkloadKind, o.Workload = "Job", o.Job
+	default:
+		o.WorkloadKind, o.Workload = controller.Kind, controller.Name
+		if controller.Kind == "CronJob" && strings.HasPrefix(controller.APIVersion, "batch/") {
+			o.CronJob = controller.Name
+		}
+	}
+}
+
+// cutHash returns the name of what a ReplicaSet was made for, which gave it the name
+// <name>-<hash> and its pods the hash as a label.
+func cutHash(name, hash string) (string, bool) {
+	if hash == "" {
+		return "", false
+	}
+	return strings.CutSuffix(name, "-"+hash)
+}
