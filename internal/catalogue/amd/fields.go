@@ -84,6 +84,7 @@ var groups = []cat.Group{
 		ofBlocks("gpu_ecc_uncorrect_"),
 		{Name: "gpu_ecc_deferred_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("ecc_deferred", "gpu_ecc_deferred_")},
 		ofBlocks("gpu_ecc_deferred_"),
+		{Name: "gpu_health", Unit: cat.None, Scope: cat.Board, Health: healthy, Gives: []cat.Signal{{Metric: signal.HwStatus, By: cat.ByHealth}}},
 		{Name: "pcie_replay_count", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: gives(signal.HwErrors, "pcie_replay")},
 	}},
 	{Title: "Activity (the gpu_prof_ fields are off by default)", Fields: []cat.Field{
@@ -109,6 +110,8 @@ var gaps = map[*signal.Metric]string{
 	signal.GPUClockEventActive:        "only the share of a tenth of a second is exposed",
 	signal.GPUClockEventTime:          "what the residencies tell is `gpu.clock.throttle.time`",
 	signal.GPUEngineActive:            "not exposed",
+	signal.GPURecoveryAction:          "not exposed",
+	signal.GPUPowerLimit:              "not exposed",
 	signal.GPUPCIeThroughput:          "exposed as both directions in one",
 	signal.GPUPCIeUtilization:         "exposed as both directions in one",
 	signal.GPUNVLinkThroughput:        "there is no NVLink; xGMI is not read",
@@ -139,6 +142,14 @@ func size(_ int, v []float64) (all float64, ok bool) {
 		all += part
 	}
 	return all, all > 0
+}
+
+// healthy is what the exporter says of a GPU: 1 is well.
+func healthy(v float64) cat.Health {
+	if v == 1 {
+		return cat.HealthOK
+	}
+	return cat.HealthFailed
 }
 
 // residency is time of which a field tells the share.

@@ -137,7 +137,10 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 				if d.Observed && rapid.Bool().Draw(rt, "known") {
 					d.HoldersKnown = true
 					for range rapid.IntRange(0, 2).Draw(rt, "holders") {
-						if h := holders.Draw(rt, "holds"); h.Pod != "" {
+						h := holders.Draw(rt, "holds")
+						// Nobody holds a device once with the pod's UID and once without.
+						twice := slices.ContainsFunc(d.Users, func(u *gpudata.User) bool { return u.Holds && u.Holder != h && u.Holder.Same(h) })
+						if h.Pod != "" && !twice {
 							hold(d, h, strategies.Draw(rt, "strategy"), allocations.Draw(rt, "allocation"))
 						}
 					}
