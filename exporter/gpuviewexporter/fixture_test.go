@@ -19,10 +19,18 @@ type batch struct {
 	rm         pmetric.ResourceMetrics
 	start, end time.Time
 	point      map[string]string
+	// kind and workload are those that made the pods of further Resources.
+	kind, workload string
 }
 
 func newBatch(end time.Time, length time.Duration) *batch {
 	return &batch{md: pmetric.NewMetrics(), start: end.Add(-length), end: end}
+}
+
+// made says what made the pods of further Resources.
+func (b *batch) made(kind, workload string) *batch {
+	b.kind, b.workload = kind, workload
+	return b
 }
 
 // on begins a Resource; workload is namespace, pod, container or nothing.
@@ -35,6 +43,10 @@ func (b *batch) on(node string, workload ...string) *batch {
 		attributes.PutStr(signal.K8sPodName, workload[1])
 		attributes.PutStr(signal.K8sPodUID, "uid-"+workload[1])
 		attributes.PutStr(signal.K8sContainerName, workload[2])
+		if b.workload != "" {
+			attributes.PutStr(signal.K8sWorkloadKind, b.kind)
+			attributes.PutStr(signal.K8sWorkloadName, b.workload)
+		}
 	}
 	b.rm.ScopeMetrics().AppendEmpty()
 	return b

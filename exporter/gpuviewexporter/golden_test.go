@@ -109,6 +109,17 @@ func TestGolden(t *testing.T) {
 				minutesBefore(0).on("node-1").device(boardB, second...).load(0.25, 0.5, 0),
 			}, "device",
 		},
+		{
+			"a workload has the hours and the costs of its containers", []*batch{
+				minutesBefore(1).made("Deployment", "train").on("node-1", "ml", "train-0", "main").device(boardA, h100...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1000, "false").put(signal.K8sContainerGPUIdleTime, 100, "false").put(signal.K8sContainerGPUCost, 5, "false", "USD"),
+				minutesBefore(0).made("Deployment", "train").on("node-1", "ml", "train-0", "main").device(boardA, h100...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 1060, "false").put(signal.K8sContainerGPUIdleTime, 130, "false").put(signal.K8sContainerGPUCost, 5.5, "false", "USD").
+					on("node-2", "ml", "train-1", "main").device(boardB, second...).load(0.5, 0.5, 0).
+					put(signal.K8sContainerGPUAllocatedTime, 60, "false").put(signal.K8sContainerGPUIdleTime, 0, "false").
+					made("", "").on("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
+			}, "workload",
+		},
 		{"nothing is an empty set", nil, "container"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -111,6 +111,10 @@ func (d *device) take(attributes pcommon.Map) {
 			d.hold.Claim = v.AsString()
 		case signal.DeviceClassName:
 			d.hold.Class = v.AsString()
+		case signal.K8sWorkloadKind:
+			d.hold.WorkloadKind = v.AsString()
+		case signal.K8sWorkloadName:
+			d.hold.Workload = v.AsString()
 		}
 	}
 }

@@ -21,7 +21,7 @@ type Response struct {
 }
 
 // Allocation is what a container, a pod, a namespace, a node or a device did in
-// a window of time. Costs are not ours and absent.
+// a window of time.
 type Allocation struct {
 	Name       string     `json:"name"`
 	Properties Properties `json:"properties"`
@@ -34,6 +34,13 @@ type Allocation struct {
 	// GPUAllocation is all devices as one, GPUDevices each of them.
 	GPUAllocation GPU   `json:"gpuAllocation"`
 	GPUDevices    []GPU `json:"gpuDevices"`
+	// GPUHours are the hours of boards that containers held, GPUIdleHours those of them that
+	// were idle, GPUCost and GPUCostIdle what they cost in the currency of the price list. They
+	// are absent where nobody counted them.
+	GPUHours     *float64 `json:"gpuHours,omitempty"`
+	GPUIdleHours *float64 `json:"gpuIdleHours,omitempty"`
+	GPUCost      *float64 `json:"gpuCost,omitempty"`
+	GPUCostIdle  *float64 `json:"gpuCostIdle,omitempty"`
 }
 
 // Properties are what everything in an allocation has in common.
@@ -43,6 +50,9 @@ type Properties struct {
 	Container string `json:"container,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
+	// ControllerKind and Controller are the pods' workload.
+	ControllerKind string `json:"controllerKind,omitempty"`
+	Controller     string `json:"controller,omitempty"`
 }
 
 // Window is a time span, RFC 3339 in UTC.
@@ -105,11 +115,13 @@ func (s Saturation) MarshalJSON() ([]byte, error) {
 
 // Aggregates are what allocations can be made of.
 func Aggregates() []string {
-	return []string{byContainer, "pod", "namespace", byNode, byDevice}
+	return []string{byContainer, byPod, byWorkload, "namespace", byNode, byDevice}
 }
 
 const (
 	byContainer = "container"
+	byPod       = "pod"
+	byWorkload  = "workload"
 	byNode      = "node"
 	byDevice    = "device"
 )
@@ -119,8 +131,9 @@ type member struct {
 	place  store.Place
 	device *store.Device
 	series *store.Series
-	// sharing is the strategy on container series.
-	sharing string
+	// hold is the container's on container series, holders are those whose spending counts.
+	hold    store.Hold
+	holders []*store.Holder
 }
 
 // Compute answers a query: the windows that end within the last span before the
@@ -165,20 +178,26 @@ func group(v *store.View, aggregate string) map[string][]member {
 	for _, d := range devices {
 		switch aggregate {
 		case byDevice:
-			add(member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series}, d.ID)
+			add(member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series, holders: d.Holders()}, d.ID)
 			continue
 		case byNode:
-			add(member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series}, d.Node)
+			add(member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series, holders: d.Holders()}, d.Node)
 			continue
 		}
 		for _, h := range d.Holders() {
-			m := member{place: h.Place, device: d, series: &h.Series, sharing: h.Sharing}
+			m := member{place: h.Place, device: d, series: &h.Series, hold: h.Hold, holders: []*store.Holder{h}}
 			switch aggregate {
 			case byContainer:
 				add(m, h.Namespace, h.Pod, h.Container)
-			case "pod":
+			case byPod:
 				m.place.Container = ""
 				add(m, h.Namespace, h.Pod)
+			case byWorkload:
+				m.place.Container, m.place.Pod = "", ""
+				if h.Workload == "" { // a pod that nobody made, or of whose maker nothing is known
+					m.hold.WorkloadKind, m.hold.Workload = "Pod", h.Pod
+				}
+				add(m, h.Namespace, m.hold.WorkloadKind, m.hold.Workload)
 			default:
 				m.place.Container, m.place.Pod = "", ""
 				add(m, h.Namespace)
@@ -197,6 +216,8 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		return cmp.Or(cmp.Compare(x.device.ID, y.device.ID), cmp.Compare(x.device.Number, y.device.Number))
 	})
 	var places []store.Place
+	var holds []store.Hold
+	var spent store.Spent
 	for len(members) > 0 {
 		d := members[0].device
 		n := slices.IndexFunc(members, func(m member) bool { return m.device != d })
@@ -214,7 +235,10 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 			continue
 		}
 		for _, m := range same {
-			places = append(places, m.place)
+			places, holds = append(places, m.place), append(holds, m.hold)
+			for _, h := range m.holders {
+				spent.Add(h.Spent(from, to))
+			}
 		}
 		total.Merge(sum)
 		g := describe(sum)
@@ -246,10 +270,26 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		Namespace: common(places, func(p store.Place) string { return p.Namespace }),
 		Pod:       common(places, func(p store.Place) string { return p.Pod }),
 		Container: common(places, func(p store.Place) string { return p.Container }),
+
+		ControllerKind: common(holds, func(h store.Hold) string { return h.WorkloadKind }),
+		Controller:     common(holds, func(h store.Hold) string { return h.Workload }),
 	}
+	const hour = 3600
+	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
+	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
 	a.Start, a.End = stamp(total.Start), stamp(total.End)
 	a.Minutes = round(float64(total.End-total.Start) / float64(time.Minute))
 	return a
+}
+
+// amount returns what was spent, in units of so many of the counter's; nil where nobody counted.
+// It is not rounded, so that the parts of an aggregate add up to it.
+func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
+	if !s.Known[what] {
+		return nil
+	}
+	v := s.Amounts[what] / unit
+	return &v
 }
 
 // common returns what all have in common, "" where they differ.
@@ -270,14 +310,14 @@ func shared(v *store.View, members []member) *bool {
 	answer := func(b bool) *bool { return &b }
 	var known *bool
 	for _, m := range members {
-		switch m.sharing {
+		switch m.hold.Sharing {
 		case signal.SharingTimeSlicing, signal.SharingMPS, signal.SharingDRA:
 			return answer(true)
 		case signal.SharingNone:
 			known = answer(false)
 		}
 	}
-	if known == nil && members[0].sharing == "" {
+	if known == nil && members[0].hold.Sharing == "" {
 		if n, ok := v.Gauge(members[0].device, store.SharingClients); ok {
 			return answer(n > 1)
 		}

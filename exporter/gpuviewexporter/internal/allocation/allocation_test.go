@@ -2,6 +2,8 @@ package allocation
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -79,7 +81,7 @@ func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
 		{"window=3h", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "3h"`},
 		{"window=", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got ""`},
 		{"window=-10m", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "-10m"`},
-		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, namespace, node, device, got "cost"`},
+		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, workload, namespace, node, device, got "cost"`},
 		{"window=1m&window=2m", Query{}, `window must be given once, got "1m, 2m"`},
 		{"aggregate=node;window=1h", Query{}, `query must be name=value pairs with & between them, got "aggregate=node;window=1h"`},
 		{"aggregate=%zz", Query{}, `query must be name=value pairs with & between them, got "aggregate=%zz"`},
@@ -178,4 +180,53 @@ func TestTheSummaryIsOfOneNode(t *testing.T) {
 	empty, bad := Summarize(filled(t), epoch, "")
 	require.Nil(t, bad)
 	assert.Empty(t, empty.Pods)
+}
+
+// Whatever allocations are made of, they add up to what all containers spent.
+func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	s := store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 100, MaxHolders: 1000})
+	s.Begin(epoch.Add(-time.Hour)).End()
+	total := map[*signal.Metric]float64{}
+	b := s.Begin(epoch)
+	for device := range 20 {
+		for pod := range 3 {
+			place := store.Place{
+				Node: fmt.Sprint("node-", device/8), Namespace: fmt.Sprint("ns-", pod), Pod: fmt.Sprint("pod-", device%5), PodUID: "uid", Container: "main",
+			}
+			hold := store.Hold{}
+			if pod > 0 {
+				hold.WorkloadKind, hold.Workload = "Job", fmt.Sprint("job-", device%2)
+			}
+			for _, metric := range []*signal.Metric{signal.K8sContainerGPUAllocatedTime, signal.K8sContainerGPUIdleTime, signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle} {
+				m, _ := store.Lookup(metric.Name)
+				for _, estimated := range []string{"true", "false"} {
+					v := r.Float64()
+					total[metric] += v
+					b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{
+						Metric: m, Attribute: estimated, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: v,
+					})
+				}
+			}
+			m, _ := store.Lookup(signal.UtilizationAvg.Name)
+			b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: 1})
+			place = store.Place{Node: place.Node}
+			b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: 1})
+		}
+	}
+	b.End()
+	for _, aggregate := range Aggregates() {
+		var hours, idle, cost, costIdle float64
+		for name, a := range Compute(s, epoch, 10*time.Minute, aggregate).Data[0] {
+			require.NotNil(t, a.GPUHours, name)
+			hours += *a.GPUHours
+			idle += *a.GPUIdleHours
+			cost += *a.GPUCost
+			costIdle += *a.GPUCostIdle
+		}
+		assert.InDelta(t, total[signal.K8sContainerGPUAllocatedTime]/3600, hours, 1e-12, aggregate)
+		assert.InDelta(t, total[signal.K8sContainerGPUIdleTime]/3600, idle, 1e-12, aggregate)
+		assert.InDelta(t, total[signal.K8sContainerGPUCost], cost, 1e-9, aggregate)
+		assert.InDelta(t, total[signal.K8sContainerGPUCostIdle], costIdle, 1e-9, aggregate)
+	}
 }

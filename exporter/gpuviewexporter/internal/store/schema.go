@@ -207,6 +207,8 @@ const (
 	reported
 	// erred counts errors of a device by their type.
 	erred
+	// counted is what a container spends.
+	counted
 )
 
 // Lookup returns what the points of a metric are to the store; false when it
@@ -236,6 +238,10 @@ func makeMetrics() map[string]*Metric {
 	}
 	for g, s := range &gauges {
 		add(s, gauged, uint8(g))
+	}
+	for i, m := range spendings {
+		add(source{m, "true", sum}, counted, uint8(i))
+		add(source{m, "false", sum}, counted, uint8(i))
 	}
 	judge := &Metric{Attribute: signal.Signal, kind: judged, byValue: map[string]uint8{}}
 	for i, d := range diagnosed {

@@ -80,8 +80,8 @@ type Description struct {
 }
 
 // Hold is what is known of a container's hold on a device: the sharing strategy,
-// the ResourceClaim and the DeviceClass.
-type Hold struct{ Sharing, Claim, Class string }
+// the ResourceClaim and the DeviceClass, and of its pod's workload.
+type Hold struct{ Sharing, Claim, Class, WorkloadKind, Workload string }
 
 func (d *Description) update(n *Description) {
 	known(&d.Parent, n.Parent)
@@ -96,6 +96,8 @@ func (h *Hold) update(n *Hold) {
 	known(&h.Sharing, n.Sharing)
 	known(&h.Claim, n.Claim)
 	known(&h.Class, n.Class)
+	known(&h.WorkloadKind, n.WorkloadKind)
+	known(&h.Workload, n.Workload)
 }
 
 // known replaces a text by a newer one that says something.
@@ -152,6 +154,7 @@ type Holder struct {
 	Hold
 	Series
 	gauges [NumGauges]Reading
+	spent  spent
 	seen   int64
 }
 
@@ -176,6 +179,7 @@ type Store struct {
 	newest int64
 	step   time.Duration
 	swept  int64
+	began  int64 // the first batch, by the wall clock
 	stats  Stats
 	// refused is when each limit last refused a point.
 	refused [NumLimits]int64
@@ -221,6 +225,9 @@ type Batch struct {
 func (s *Store) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	s.batch++
+	if s.began == 0 {
+		s.began = now.UnixNano()
+	}
 	return &Batch{s: s, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
 }
 
@@ -266,7 +273,7 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		return b.addDemand(place.Cluster, p)
 	case p.Metric.kind == reported:
 		return b.report(place, p)
-	case id == "" || !ok && p.Metric.byValue != nil || p.Metric.kind == held && place.Container == "",
+	case id == "" || !ok && p.Metric.byValue != nil || (p.Metric.kind == held || p.Metric.kind == counted) && place.Container == "",
 		(p.Metric.kind == judged || p.Metric.kind == erred) && place.Container != "":
 		return Ignored
 	}
@@ -283,10 +290,11 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	if isXID && dev.xids.full(code) {
 		return b.refuse(CodeLimit)
 	}
+	var h *Holder
 	series, readings := &dev.Series, &dev.gauges
 	dev.update(d)
 	if place.Container != "" {
-		h := b.holder(dev, place)
+		h = b.holder(dev, place)
 		if h == nil {
 			return b.refuse(HolderLimit)
 		}
@@ -312,6 +320,8 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		if p.End >= readings[index].at {
 			readings[index] = Reading{p.End, p.Value}
 		}
+	case counted:
+		h.spent.take(Spending(index), p, b.s.began, b.oldest)
 	case judged:
 		dev.judge(index, p)
 	case erred:
@@ -397,6 +407,7 @@ func (b *Batch) addDemand(cluster string, p *Point) Outcome {
 func (s *Store) sweep(oldest int64) {
 	for key, d := range s.devices {
 		for place, h := range d.holders {
+			h.spent.expire(oldest)
 			if h.expire(oldest); h.seen <= oldest {
 				delete(d.holders, place)
 				s.holders--

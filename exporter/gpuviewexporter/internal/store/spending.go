@@ -1,0 +1,120 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Spending is what a container took of a device, of which gpu_usage keeps counters.
+type Spending uint8
+
+// Seconds of a board, and what they cost in the currency of the price list.
+const (
+	AllocatedTime Spending = iota
+	IdleTime
+	Cost
+	CostIdle
+	// NumSpendings is the number of them.
+	NumSpendings
+)
+
+var spendings = [NumSpendings]*signal.Metric{
+	AllocatedTime: signal.K8sContainerGPUAllocatedTime,
+	IdleTime:      signal.K8sContainerGPUIdleTime,
+	Cost:          signal.K8sContainerGPUCost,
+	CostIdle:      signal.K8sContainerGPUCostIdle,
+}
+
+// Spent are amounts of each spending. What nobody counts is not known.
+type Spent struct {
+	Amounts [NumSpendings]float64
+	Known   [NumSpendings]bool
+}
+
+// Add adds what others spent.
+func (s *Spent) Add(o Spent) {
+	for i := range o.Amounts {
+		s.Amounts[i] += o.Amounts[i]
+		s.Known[i] = s.Known[i] || o.Known[i]
+	}
+}
+
+// spent is what a container took of a device over the retention: what its counters gained, by
+// the times of their points, the oldest first.
+type spent struct {
+	counters map[spentKey]counter
+	gains    []gain
+}
+
+// spentKey is a counter: estimated time has one of its own.
+type spentKey struct {
+	what      Spending
+	estimated bool
+}
+
+// counter is the last point of a counter.
+type counter struct {
+	start, at int64
+	value     float64
+}
+
+type gain struct {
+	at    int64
+	spent Spent
+}
+
+// take takes the next point of a counter. What it counted before the store began is not known
+// by time, so it is no gain.
+func (s *spent) take(what Spending, p *Point, began, oldest int64) {
+	key := spentKey{what, p.Attribute == "true"}
+	last, known := s.counters[key]
+	if p.End <= last.at {
+		return
+	}
+	gained := 0.0
+	switch {
+	case known && p.Start == last.start:
+		gained = max(0, p.Value-last.value)
+	case p.Start >= max(began, last.at), known && p.Start > last.start:
+		gained = p.Value // it counts anew
+	}
+	if s.counters == nil {
+		s.counters = map[spentKey]counter{}
+	}
+	s.counters[key] = counter{p.Start, p.End, p.Value}
+	i, found := slices.BinarySearchFunc(s.gains, p.End, gain.compare)
+	if !found {
+		s.expire(oldest)
+		i, _ = slices.BinarySearchFunc(s.gains, p.End, gain.compare)
+		s.gains = slices.Insert(s.gains, i, gain{at: p.End})
+	}
+	s.gains[i].spent.Amounts[what] += gained
+	s.gains[i].spent.Known[what] = true
+}
+
+func (g gain) compare(at int64) int {
+	switch {
+	case g.at < at:
+		return -1
+	case g.at > at:
+		return 1
+	}
+	return 0
+}
+
+// expire forgets what was spent at oldest or before.
+func (s *spent) expire(oldest int64) {
+	n, _ := slices.BinarySearchFunc(s.gains, oldest+1, gain.compare)
+	s.gains = slices.Delete(s.gains, 0, n)
+}
+
+// Spent returns what the container spent on the device after from and not after to.
+func (h *Holder) Spent(from, to int64) (sum Spent) {
+	for _, g := range h.spent.gains {
+		if from < g.at && g.at <= to {
+			sum.Add(g.spent)
+		}
+	}
+	return sum
+}
