@@ -129,10 +129,10 @@ otlp:
 {{/* Whether the backend flattens Resources, as Prometheus' OTLP intake does: a device's series and
 those of its containers would be one. */}}
 {{- define "otelcol-gpu.promotes" -}}
-{{- with .Values.backend }}
-{{- if and .endpoint (or (eq .promoteResourceAttributes "always")
-  (and (eq .promoteResourceAttributes "auto") (regexMatch "/otlp(/v1/metrics)?/?$" .endpoint))) }}true{{ end }}
-{{- end }}
+{{- $backend := .Values.backend }}
+{{- $when := $backend.promoteResourceAttributes | default "auto" }}
+{{- if and $backend.endpoint (or (eq $when "always")
+  (and (eq $when "auto") (regexMatch "/otlp(/v1/metrics)?/?$" $backend.endpoint))) }}true{{ end }}
 {{- end }}
 
 {{- define "otelcol-gpu.promoters" -}}
