@@ -39,6 +39,7 @@ var foreign = []string{
 	"gpu.nvidia.com",                 // a DRA driver
 	"otelcol_gpu_no_nvml",            // a build tag
 	"k8s_attributes", "k8s_observer", // components of OpenTelemetry
+	"k8s.amazonaws.com", // a label of nodes
 }
 
 var (

@@ -40,7 +40,8 @@ func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstru
 func createKinds(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
 	for kind, group := range map[string]string{
-		"PodMonitor": "monitoring.coreos.com", "ServiceMonitor": "monitoring.coreos.com", "Certificate": "cert-manager.io",
+		"PodMonitor": "monitoring.coreos.com", "ServiceMonitor": "monitoring.coreos.com", "PrometheusRule": "monitoring.coreos.com",
+		"Certificate": "cert-manager.io",
 	} {
 		plural := strings.ToLower(kind) + "s"
 		plane.Apply(t, fmt.Sprintf(`
@@ -147,6 +148,8 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		"discovery alone":           {[]string{"attribution.enabled=false"}, []string{pods}},
 		"a known exporter alone":    {[]string{"attribution.enabled=false", `dcgm.settings.endpoints=["http://localhost:9400"]`}, nil},
 		"budgets and no discovery":  {[]string{"attribution.enabled=false", "dcgm.enabled=false", "nvml.enabled=true", "budget.enabled=true"}, []string{pods}},
+		"usage and no discovery":    {[]string{"attribution.enabled=false", `dcgm.settings.endpoints=["http://localhost:9400"]`, "usage.enabled=true"}, []string{pods}},
+		"on OpenShift":              {[]string{"openshift.enabled=true"}, []string{pods, nodes, resources, "use security.openshift.io/securitycontextconstraints named otelcol-gpu-agent in " + namespace}},
 		"roles made by others":      {[]string{"rbac.create=false"}, nil},
 		"a watchdog that only says": {watchdog, []string{pods, nodes, resources, leases, "get pods in training", "create events in training"}},
 		"an armed watchdog": {

@@ -57,8 +57,13 @@ func helm(t *testing.T, args ...string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	home := t.TempDir()
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
-	output, err := cmd.CombinedOutput()
-	return string(output), err
+	var output, problems strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &problems
+	if err := cmd.Run(); err != nil {
+		return output.String() + problems.String(), err
+	}
+	// Of what is right helm says on standard error only that the chart has links.
+	return output.String(), nil
 }
 
 // render returns the manifests of the chart, of a file of values or of single ones.
@@ -111,12 +116,13 @@ func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string
 	return found
 }
 
-// configMaps returns the collector configurations of manifests, by component.
+// configMaps returns the collector configurations of manifests, by component. ConfigMaps of other
+// components are no configurations.
 func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, obj := range objects {
-		if obj.GetKind() == "ConfigMap" {
+		if component := obj.GetLabels()["app.kubernetes.io/component"]; obj.GetKind() == "ConfigMap" && component != "dashboards" && component != "prices" {
 			data, _, err := unstructured.NestedStringMap(obj.Object, "data")
 			require.NoError(t, err)
 			require.Len(t, data, 1)
@@ -173,6 +179,12 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 	}{
 		"nowhere to send":                    {nil, "set backend.endpoint to an OTLP URL"},
 		"nothing to read":                    {[]string{backend, "dcgm.enabled=false"}, "dcgm.enabled and nvml.enabled are false"},
+		"prices and no usage":                {[]string{backend, `usage.prices.configMap="prices"`}, "set usage.enabled to true"},
+		"a setting with a typo":              {[]string{backend, `window.settings.windw="60s"`}, "at '/window/settings': additional properties 'windw' not allowed"},
+		"a deep setting with a typo":         {[]string{backend, `attribution.settings.sources={"pod_resources":{"enabld":true}}`}, "additional properties 'enabld' not allowed"},
+		"an exporter's setting with a typo":  {[]string{backend, `backend.settings.tls.cafile="/ca.crt"`}, "additional properties 'cafile' not allowed"},
+		"a file of TLS that is not there":    {[]string{backend, `backend.settings.tls.ca_file="/etc/backend/ca.crt"`}, `backend.settings.tls.ca_file is "/etc/backend/ca.crt" and nothing is mounted there`},
+		"a short digest":                     {[]string{backend, `image.digest="sha256:0a1b2"`}, "does not match pattern"},
 		"a watchdog alone":                   {[]string{backend, "watchdog.enabled=true"}, "set budget.enabled to true"},
 		"claims without slices":              {[]string{backend, "attribution.dra=false", "attribution.claims=true"}, "set attribution.dra to true"},
 		"a value with a typo":                {[]string{backend, "agent.nodeselector={}"}, "additional properties 'nodeselector' not allowed"},
@@ -232,6 +244,12 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 func TestWhatComesCloseToARefusalIsRendered(t *testing.T) {
 	const backend = `backend.endpoint="http://backend"`
 	for name, set := range map[string][]string{
+		"a file of TLS that is mounted": {
+			backend, `backend.settings.tls.ca_file="/etc/backend/ca.crt"`,
+			`extraVolumes=[{"name":"ca","configMap":{"name":"ca"}}]`, `extraVolumeMounts=[{"name":"ca","mountPath":"/etc/backend","readOnly":true}]`,
+		},
+		"a file of TLS in the image":    {backend, `backend.settings.tls.ca_file="/etc/ssl/certs/ca-certificates.crt"`},
+		"a file of TLS by a variable":   {backend, `backend.settings.tls.ca_file="${env:CA_FILE}"`},
 		"no memory limit":               {backend, "agent.resources.limits.memory=null"},
 		"a page without settings":       {"view.enabled=true", "tls.insecure=true", "view.settings=null"},
 		"no resources":                  {backend, "agent.resources=null"},
@@ -272,13 +290,17 @@ func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
 }
 
 // A digest names one image, so no form of it can be derived.
-func TestATagWithADigestIsTakenAsItIs(t *testing.T) {
-	for tag, want := range map[string]string{
-		"":                 "otelcol-gpu:0.1.0-nvml",
-		"1.2":              "otelcol-gpu:1.2-nvml",
-		"1.2@sha256:0a1b2": "otelcol-gpu:1.2@sha256:0a1b2",
+func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	for set, want := range map[string]string{
+		`{}`:                          "otelcol-gpu:0.1.0-nvml",
+		`{"tag":"1.2"}`:               "otelcol-gpu:1.2-nvml",
+		`{"tag":"1.2@sha256:0a1b2"}`:  "otelcol-gpu:1.2@sha256:0a1b2",
+		`{"registry":"ghcr.io"}`:      "ghcr.io/otelcol-gpu:0.1.0-nvml",
+		`{"digest":"` + digest + `"}`: "otelcol-gpu@" + digest,
+		`{"registry":"ghcr.io","repository":"gpu/otelcol-gpu","tag":"1.2","digest":"` + digest + `"}`: "ghcr.io/gpu/otelcol-gpu@" + digest,
 	} {
-		objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "nvml.enabled=true", `image.tag="`+tag+`"`))
+		objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "nvml.enabled=true", "image="+set))
 		assert.Equal(t, want, podTemplates(t, objects)["agent"].Spec.Containers[0].Image)
 	}
 }

@@ -5,7 +5,8 @@
 // directories under testdata have a values.yaml and the manifests that come of it
 // (-update rewrites them). What is rendered is applied to a real API server (see
 // test/support/controlplane), its collector configurations are validated by the built
-// collector in OTELCOL_GPU_BIN, and the image's program, the static form that
+// collector in OTELCOL_GPU_BIN, which also runs the agent's, the schema's settings are
+// those of the components, and the image's program, the static form that
 // OTELCOL_GPU_STATIC names, runs in an empty root as the image's user. `make check` sets
 // these; without them the parts are skipped, and make says so.
 package charts

@@ -77,6 +77,11 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 		{"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "cluster.yaml"}, agent},
 		{"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "gateway.yaml"}, receiving},
 		{"test/charts/testdata/an_armed_watchdog_may_evict_in_its_namespaces/manifests.yaml", []string{"data", "agent.yaml"}, agent},
+		{
+			"test/charts/testdata/prometheus_scrapes_and_grafana_has_the_dashboards/manifests.yaml",
+			[]string{"data", "cluster.yaml"},
+			append([]string{podIP + ":9464"}, agent...),
+		},
 		// The one exception: these values have view.expose.
 		{
 			"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml",

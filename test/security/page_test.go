@@ -63,6 +63,7 @@ func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 		"examples/operator/rbac.yaml":                            "agent",
 		"examples/helm/opentelemetry-collector.yaml":             "agent",
 		"charts/otelcol-gpu/templates/agent-rbac.yaml":           "agent",
+		"charts/otelcol-gpu/templates/openshift.yaml":            "agent",
 		"examples/kubernetes/20-cluster-rbac.yaml":               "cluster",
 		"charts/otelcol-gpu/templates/cluster-rbac.yaml":         "cluster",
 		"charts/otelcol-gpu/templates/watchdog-rbac.yaml":        "watchdog",
@@ -134,7 +135,7 @@ func filesBelow(t *testing.T, dir string) []string {
 	t.Helper()
 	var files []string
 	require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
+		if err == nil && entry.Type().IsRegular() {
 			relative, _ := filepath.Rel(root, path)
 			files = append(files, filepath.ToSlash(relative))
 		}

@@ -27,101 +27,6 @@ null removes a key, anything else replaces. (mergeOverwrite knows no null.)
 {{- toYaml $lower }}
 {{- end }}
 
-{{/* What does not fit together, said before anything is made of it. */}}
-{{- define "otelcol-gpu.check" -}}
-{{- $v := .Values }}
-{{- if not (or $v.backend.endpoint $v.view.enabled) }}
-{{- fail "backend.endpoint is empty and view.enabled is false: nothing would be seen; set backend.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or view.enabled to true" }}
-{{- end }}
-{{- if not (or $v.dcgm.enabled $v.nvml.enabled) }}
-{{- fail "dcgm.enabled and nvml.enabled are false: nothing would be read; set one of them to true" }}
-{{- end }}
-{{- if and $v.watchdog.enabled (not $v.budget.enabled) }}
-{{- fail "watchdog.enabled is true and budget.enabled is false: the watchdog acts on what the budget says; set budget.enabled to true" }}
-{{- end }}
-{{- if and $v.watchdog.enabled (not $v.watchdog.dryRun) (not $v.watchdog.namespaces) }}
-{{- fail "watchdog.dryRun is false and watchdog.namespaces is empty: no pod could be evicted; list the namespaces whose pods may be" }}
-{{- end }}
-{{- if and $v.memoryResource.enabled (not $v.cluster.enabled) }}
-{{- fail "memoryResource.enabled is true and cluster.enabled is false: the cluster collector advertises the resource; set cluster.enabled to true" }}
-{{- end }}
-{{- if and $v.memoryResource.enabled (not $v.memoryResource.settings.resource) }}
-{{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem" }}
-{{- end }}
-{{- include "otelcol-gpu.checkTLS" . }}
-{{- include "otelcol-gpu.checkMemory" . }}
-{{- include "otelcol-gpu.checkGateway" . }}
-{{- $account := include "otelcol-gpu.serviceAccount" (list . "agent") }}
-{{- if and $v.cluster.enabled (eq $account (include "otelcol-gpu.serviceAccount" (list . "cluster"))) }}
-{{- fail (printf "agent.serviceAccount and cluster.serviceAccount are both the account %q: each would have the permissions of the other; set agent.serviceAccount.name and cluster.serviceAccount.name to two names" $account) }}
-{{- end }}
-{{- if and $v.backend.endpoint (eq $v.backend.protocol "http") (not (regexMatch "^(https?://|\\$\\{)" $v.backend.endpoint)) }}
-{{- fail (printf "backend.endpoint is %q and backend.protocol is http: it must be a URL such as http://otel-gateway.monitoring:4318; for host:port set backend.protocol to grpc" $v.backend.endpoint) }}
-{{- end }}
-{{- if and $v.agent.stateHostPath (not (has (toString (dig "rollingUpdate" "maxSurge" 0 $v.agent.updateStrategy)) (list "0" "0%"))) }}
-{{- fail "agent.updateStrategy has a maxSurge and agent.stateHostPath is set: two agents of a node cannot open the same state, and the new one would never be ready; use maxUnavailable" }}
-{{- end }}
-{{- if and $v.attribution.claims (not $v.attribution.dra) }}
-{{- fail "attribution.claims is true and attribution.dra is false: claims name devices of ResourceSlices; set attribution.dra to true" }}
-{{- end }}
-{{- end }}
-
-{{/* No listener that the network reaches is open without being told so. */}}
-{{- define "otelcol-gpu.checkTLS" -}}
-{{- $v := .Values }}
-{{- $secured := include "otelcol-gpu.tlsSecret" . }}
-{{- if and $v.tls.certManager.enabled (not $v.tls.certManager.issuerRef.name) }}
-{{- fail "tls.certManager.enabled is true and tls.certManager.issuerRef has no name: name the Issuer or ClusterIssuer" }}
-{{- end }}
-{{- if and $v.tls.insecure $secured }}
-{{- fail "tls.insecure is true and a certificate is given: leave out one of them" }}
-{{- end }}
-{{- if not (or $secured $v.tls.insecure) }}
-{{- if $v.gateway.enabled }}
-{{- fail "gateway.enabled is true and nothing says how agents reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
-{{- end }}
-{{- if $v.view.enabled }}
-{{- fail "view.enabled is true and nothing says how collectors reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
-{{- end }}
-{{- end }}
-{{- range list "endpoint" "transport" "tls" }}
-{{- if and $v.view.enabled (hasKey ($v.view.settings | default dict) .) }}
-{{- fail (printf "view.settings.%s is %s: must not be set, the chart says where the page listens and with which certificate; use view.expose, tls.secretName or tls.certManager, and view.settings.auth" . (toJson (get $v.view.settings .))) }}
-{{- end }}
-{{- end }}
-{{- if and $v.view.enabled $v.view.expose (not $v.view.settings.auth) (not $v.view.anonymous) }}
-{{- fail "view.expose is true and view.settings has no auth: whoever reaches the Service would read everything; set view.settings.auth, or view.anonymous to true" }}
-{{- end }}
-{{- end }}
-
-{{/* What GOMEMLIMIT follows has to be read here. */}}
-{{- define "otelcol-gpu.checkMemory" -}}
-{{- range list "agent" "cluster" "gateway" "view" }}
-{{- $limit := dig "limits" "memory" nil ((index $.Values .).resources | default dict) }}
-{{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
-{{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" . (toJson $limit)) }}
-{{- end }}
-{{- end }}
-{{- end }}
-
-{{/* What would leave agents without a gateway, or gateways without a configuration that starts. */}}
-{{- define "otelcol-gpu.checkGateway" -}}
-{{- $v := .Values }}
-{{- if $v.gateway.enabled }}
-{{- if not $v.gateway.replicas }}
-{{- fail "gateway.replicas is null: must be a whole number, at least 1; agents know the gateways by their numbers" }}
-{{- end }}
-{{- $grace := include "otelcol-gpu.seconds" $v.gateway.grace }}
-{{- if or (not $grace) (lt (float64 $grace) 45.0) }}
-{{- fail (printf "gateway.grace is %s: must be at least 45s, for an agent looks a changed address up 30 s after it lost the old one" (toJson $v.gateway.grace)) }}
-{{- end }}
-{{- $window := include "otelcol-gpu.seconds" $v.window.settings.window }}
-{{- if and $window (gt (float64 $grace) (mulf 10 $window)) }}
-{{- fail (printf "gateway.grace is %q and window.settings.window is %q: must be at most ten times the window" $v.gateway.grace $v.window.settings.window) }}
-{{- end }}
-{{- end }}
-{{- end }}
-
 {{/* A duration in seconds; empty where it is none that can be read here, such as ${env:WINDOW}. */}}
 {{- define "otelcol-gpu.seconds" -}}
 {{- if regexMatch "^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$" (toString .) }}
@@ -221,28 +126,79 @@ otlp:
 {{- ternary "otlp_grpc" "otlp_http" (eq .Values.backend.protocol "grpc") }}
 {{- end }}
 
-{{/* The exporters of a collector: a list of root, for how many points there is room on disk (0: the
-queue is in memory), and for how long a batch is worth sending. */}}
+{{/* Whether the backend flattens Resources, as Prometheus' OTLP intake does: a device's series and
+those of its containers would be one. */}}
+{{- define "otelcol-gpu.promotes" -}}
+{{- $backend := .Values.backend }}
+{{- $when := $backend.promoteResourceAttributes | default "auto" }}
+{{- if and $backend.endpoint (or (eq $when "always")
+  (and (eq $when "auto") (regexMatch "/otlp(/v1/metrics)?/?$" $backend.endpoint))) }}true{{ end }}
+{{- end }}
+
+{{- define "otelcol-gpu.promoters" -}}
+{{- ternary (list "transform/promote") (list) (eq (include "otelcol-gpu.promotes" .) "true") | toYaml }}
+{{- end }}
+
+{{- define "otelcol-gpu.config.promote" -}}
+{{- if include "otelcol-gpu.promotes" . }}
+# Place and workload as labels: the backend keeps of a Resource only job and instance.
+transform/promote:
+  error_mode: propagate
+  metric_statements:
+    - context: datapoint
+      statements: ['merge_maps(datapoint.attributes, resource.attributes, "insert")']
+{{- end }}
+{{- end }}
+
+{{/* Whether something behind the windows changes data, which keeps hand_over from working. */}}
+{{- define "otelcol-gpu.changesWindows" -}}
+{{- if and (not .Values.gateway.enabled) (or .Values.prometheus.enabled (include "otelcol-gpu.promotes" .)) }}true{{ end }}
+{{- end }}
+
+{{/* What windows are like because of where they go. */}}
+{{- define "otelcol-gpu.config.windowForBackend" -}}
+{{- /* A point has some 320 bytes, with a claim and long names twice that: 4096 of them stay below
+the 4 MiB that a gRPC server takes. */}}
+max_batch_points: 4096
+{{- if include "otelcol-gpu.promotes" . }}
+# Prometheus may turn a start time into a sample of 0 at that time.
+start_timestamp: false
+{{- end }}
+{{- end }}
+
+{{/* The exporters of a collector: a list of root, component, for how many points there is room on
+disk (0: the queue is in memory), and for how long a batch is worth sending. */}}
 {{- define "otelcol-gpu.config.exporters" -}}
 {{- $root := index . 0 }}
-{{- $room := index . 1 }}
+{{- $component := index . 1 }}
+{{- $room := index . 2 }}
 {{- with $root.Values.backend }}
 {{- if .endpoint }}
-{{- $base := dict "endpoint" .endpoint "compression" "gzip" "retry_on_failure" (dict "max_elapsed_time" (index $ 2)) }}
+{{- $base := dict "endpoint" .endpoint "compression" "gzip" "retry_on_failure" (dict "max_elapsed_time" (index $ 3)) }}
 {{- if .headers }}
 {{- $_ := set $base "headers" .headers }}
 {{- end }}
-{{- /* Batches are made where what waits is not lost, so no batch processor is needed. A point has
-some 320 bytes, with a claim and long names twice that: 4096 of them stay below the 4 MiB that a
-gRPC server takes. */}}
-{{- $queue := dict "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 4096) }}
+{{- $queue := dict }}
+{{- if eq $component "cluster" }}
+{{- /* An emission may have any size. Windows leave gpu_window in batches, and a queue that batches
+would keep hand_over from working. */}}
+{{- $queue = dict "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 4096) }}
+{{- end }}
 {{- if $room }}
 {{- $queue = merge $queue (dict "storage" "file_storage" "sizer" "items" "queue_size" $room) }}
+{{- end }}
+{{- if include "otelcol-gpu.promotes" $root }}
+{{- /* One sender keeps the samples of a series in order. */}}
+{{- $queue = merge $queue (dict "num_consumers" 1) }}
 {{- end }}
 {{- $_ := set $base "sending_queue" $queue }}
 {{ include "otelcol-gpu.backendType" $root }}:
   {{- include "otelcol-gpu.merged" (list (toYaml $base) .settings) | nindent 2 }}
 {{- end }}
+{{- end }}
+{{- if $root.Values.prometheus.enabled }}
+prometheus:
+  {{- include "otelcol-gpu.config.prometheus" (list $root $component) | nindent 2 }}
 {{- end }}
 {{- if $root.Values.view.enabled }}
 otlp_grpc/view:
@@ -254,10 +210,26 @@ otlp_grpc/view:
 {{- end }}
 {{- end }}
 
+{{/* The page that Prometheus scrapes: a list of root and component. */}}
+{{- define "otelcol-gpu.config.prometheus" -}}
+{{- $v := (index . 0).Values }}
+{{- $interval := ternary $v.cluster.settings.collection_interval $v.window.settings.window (eq (index . 1) "cluster") }}
+{{- $seconds := include "otelcol-gpu.seconds" $interval | default 60 }}
+{{- /* Place and workload become labels, or a device's series and that of a container on it would be
+one. Two windows and a half: a device that is gone leaves the page, a late window does not. */}}
+{{- $base := dict "endpoint" (printf "[${env:POD_IP}]:%d" (int $v.prometheus.port))
+  "resource_constant_labels" (dict "included" (list "k8s.*" "host.*" "container.*" "hpc.*"))
+  "metric_expiration" (printf "%.0fs" (mulf 2.5 $seconds)) }}
+{{- include "otelcol-gpu.merged" (list (toYaml $base) $v.prometheus.settings) }}
+{{- end }}
+
 {{- define "otelcol-gpu.exporterNames" -}}
 {{- $names := list }}
 {{- if .Values.backend.endpoint }}
 {{- $names = append $names (include "otelcol-gpu.backendType" .) }}
+{{- end }}
+{{- if .Values.prometheus.enabled }}
+{{- $names = append $names "prometheus" }}
 {{- end }}
 {{- if .Values.view.enabled }}
 {{- $names = append $names "otlp_grpc/view" }}
@@ -280,7 +252,10 @@ receivers:
   {{- if $v.dcgm.enabled }}
   {{- $receivers = append $receivers "dcgm" }}
   dcgm:
-    {{- toYaml $v.dcgm.settings | nindent 4 }}
+    {{- /* Rows reach gpu_synthesizer without becoming metrics in between, unless something in the
+    pipeline changes what all branches share. */}}
+    {{- $base := dict "hand_over" (not (include "otelcol-gpu.changesWindows" .)) }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.dcgm.settings) | nindent 4 }}
   {{- end }}
   {{- if $v.nvml.enabled }}
   {{- $receivers = append $receivers "nvml" }}
@@ -317,9 +292,20 @@ processors:
     {{- $base := dict "storage" "file_storage" "sources" (dict "dra" (dict "enabled" $v.attribution.claims)) }}
     {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.budget.settings) | nindent 4 }}
   {{- end }}
+  {{- if $v.usage.enabled }}
+  {{- $processors = append $processors "gpu_usage" }}
+  gpu_usage:
+    {{- $base := dict "storage" "file_storage" }}
+    {{- if $v.usage.prices.configMap }}
+    {{- $_ := set $base "prices" (dict "file" (printf "/etc/otelcol-gpu-prices/%s" $v.usage.prices.key)) }}
+    {{- end }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.usage.settings) | nindent 4 }}
+  {{- end }}
   {{- if not $v.gateway.enabled }}
   gpu_window:
-    {{- include "otelcol-gpu.merged" (list $storage $v.window.settings) | nindent 4 }}
+    {{- $base := merge (dict "storage" "file_storage") (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
+    {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.window.settings) | nindent 4 }}
+  {{- include "otelcol-gpu.config.promote" . | nindent 2 }}
   {{- end }}
 exporters:
   {{- if $v.gateway.enabled }}
@@ -342,7 +328,7 @@ exporters:
         # What comes after the window's grace is late and counted there.
         retry_on_failure: {initial_interval: 1s, max_interval: 1s, max_elapsed_time: {{ $v.gateway.grace }}}
   {{- else }}
-  {{- include "otelcol-gpu.config.exporters" (list . 500000 "1h") | nindent 2 }}
+  {{- include "otelcol-gpu.config.exporters" (list . "agent" 500000 "1h") | nindent 2 }}
   {{- end }}
   {{- if $v.watchdog.enabled }}
   gpu_watchdog:
@@ -360,7 +346,7 @@ connectors:
 service:
   extensions: [health_check, file_storage]
   pipelines:
-    {{- $tail := ternary (list) (list "gpu_window") $v.gateway.enabled }}
+    {{- $tail := ternary (list) (concat (list "gpu_window") (include "otelcol-gpu.promoters" . | fromYamlArray)) $v.gateway.enabled }}
     {{- if $v.watchdog.enabled }}
     metrics/samples:
       receivers: [{{ join ", " $receivers }}]
@@ -396,15 +382,16 @@ receivers:
     {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.cluster.settings) | nindent 4 }}
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
+  {{- include "otelcol-gpu.config.promote" . | nindent 2 }}
 exporters:
   # These are the states of a moment: what is minutes old is not sent any more.
-  {{- include "otelcol-gpu.config.exporters" (list . 0 "5m") | nindent 2 }}
+  {{- include "otelcol-gpu.config.exporters" (list . "cluster" 0 "5m") | nindent 2 }}
 service:
   extensions: [health_check{{ if .Values.memoryResource.enabled }}, gpu_memory_resource{{ end }}]
   pipelines:
     metrics:
       receivers: [gpu_cluster]
-      processors: [memory_limiter]
+      processors: [{{ join ", " (concat (list "memory_limiter") (include "otelcol-gpu.promoters" . | fromYamlArray)) }}]
       exporters: [{{ include "otelcol-gpu.exporterNames" . }}]
   telemetry:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
@@ -422,17 +409,18 @@ processors:
   gpu_window:
     {{- /* A node that moves to another gateway goes on there: nothing has ended. */}}
     {{- $base := merge (dict "storage" "file_storage" "grace" .Values.gateway.grace "mark_end" false) .Values.window.settings
-      (dict "max_series" 1000000) }}
+      (dict "max_series" 1000000) (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
     {{- toYaml $base | nindent 4 }}
+  {{- include "otelcol-gpu.config.promote" . | nindent 2 }}
 exporters:
   # Half an hour of 80 nodes with whole GPUs, in 1.2 GB of the volume.
-  {{- include "otelcol-gpu.config.exporters" (list . 4000000 "1h") | nindent 2 }}
+  {{- include "otelcol-gpu.config.exporters" (list . "gateway" 4000000 "1h") | nindent 2 }}
 service:
   extensions: [health_check, file_storage]
   pipelines:
     metrics:
       receivers: [otlp]
-      processors: [memory_limiter, gpu_window]
+      processors: [{{ join ", " (concat (list "memory_limiter" "gpu_window") (include "otelcol-gpu.promoters" . | fromYamlArray)) }}]
       exporters: [{{ include "otelcol-gpu.exporterNames" . }}]
   telemetry:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}

@@ -33,6 +33,18 @@ app.kubernetes.io/component: {{ index . 1 }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with $root.Values.additionalLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Annotations of an object: a list of root, how far they are indented, and where there are some its own. */}}
+{{- define "otelcol-gpu.annotations" -}}
+{{- $own := dict }}
+{{- if gt (len .) 2 }}{{ $own = index . 2 | default dict }}{{ end }}
+{{- with merge (dict) $own (index . 0).Values.additionalAnnotations }}
+{{- dict "annotations" . | toYaml | nindent (int (index $ 1)) }}
+{{- end }}
 {{- end }}
 
 {{- define "otelcol-gpu.metadata" -}}
@@ -41,6 +53,7 @@ name: {{ include "otelcol-gpu.fullname" $root }}-{{ index . 1 }}
 namespace: {{ $root.Release.Namespace }}
 labels:
   {{- include "otelcol-gpu.labels" . | nindent 2 }}
+{{- include "otelcol-gpu.annotations" (list $root 0) }}
 {{- end }}
 
 {{/* The service account of the agent or the cluster collector. */}}

@@ -15,6 +15,13 @@ limit is none. Of a component's values. */}}
 {{- if and .Values.attribution.enabled .Values.attribution.podResources }}true{{ end }}
 {{- end }}
 
+{{/* Whether a collector has the page for Prometheus: a list of root and component. */}}
+{{- define "otelcol-gpu.hasMetricsPort" -}}
+{{- $v := (index . 0).Values }}
+{{- $windows := ternary "gateway" "agent" $v.gateway.enabled }}
+{{- if and $v.prometheus.enabled (has (index . 1) (list $windows "cluster")) }}true{{ end }}
+{{- end }}
+
 {{/* Whether the agent is root: the kubelet's socket is root's and nobody else can open it, and so
 is a new directory of the host. */}}
 {{- define "otelcol-gpu.agentIsRoot" -}}
@@ -24,6 +31,72 @@ is a new directory of the host. */}}
 {{/* Whether the agent needs what Pod Security admits at its level privileged only. */}}
 {{- define "otelcol-gpu.agentNeedsHost" -}}
 {{- if or (include "otelcol-gpu.agentIsRoot" .) .Values.nvml.enabled }}true{{ end }}
+{{- end }}
+
+{{/* The image of a collector: a list of root and component. A digest names one image, so the form with
+NVML cannot be derived from it. */}}
+{{- define "otelcol-gpu.image" -}}
+{{- $root := index . 0 }}
+{{- $image := $root.Values.image }}
+{{- with $image.registry }}{{ . }}/{{ end }}
+{{- $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}
+{{- else }}
+{{- $tag := $image.tag | default $root.Chart.AppVersion }}
+{{- printf ":%s" $tag }}
+{{- if and (eq (index . 1) "agent") $root.Values.nvml.enabled (not (contains "@" $tag)) }}-nvml{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The security context of a pod that is not root. OpenShift assigns the users. */}}
+{{- define "otelcol-gpu.unprivileged" -}}
+runAsNonRoot: true
+{{- if not .Values.openshift.enabled }}
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+{{- end }}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* The security context of a container. */}}
+{{- define "otelcol-gpu.closed" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Whether the agent runs on a node: a list of nodeSelector, gpuNodeLabels and the node's labels. */}}
+{{- define "otelcol-gpu.isGPUNode" -}}
+{{- $labels := index . 2 }}
+{{- $selected := true }}
+{{- range $key, $value := index . 0 }}
+{{- if ne (get $labels $key) $value }}{{ $selected = false }}{{ end }}
+{{- end }}
+{{- $found := not (index . 1) }}
+{{- range index . 1 }}
+{{- if and (hasKey $labels .key) (or (eq .operator "Exists") (has (get $labels .key) .values)) }}{{ $found = true }}{{ end }}
+{{- end }}
+{{- if and $selected $found }}true{{ end }}
+{{- end }}
+
+{{/* One term for each label of nodes with a GPU: a node needs one of them. The user's affinity is laid
+over it. */}}
+{{- define "otelcol-gpu.affinity" -}}
+{{- $root := index . 0 }}
+{{- $v := index $root.Values (index . 1) }}
+{{- $affinity := dict }}
+{{- if eq (index . 1) "agent" }}
+{{- $terms := list }}
+{{- range $v.gpuNodeLabels }}
+{{- $terms = append $terms (dict "matchExpressions" (list .)) }}
+{{- end }}
+{{- if $terms }}
+{{- $affinity = dict "nodeAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms)) }}
+{{- end }}
+{{- end }}
+{{- include "otelcol-gpu.overlay" (list $affinity ($v.affinity | default dict)) }}
+{{- with $affinity }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{/*
@@ -36,13 +109,13 @@ YAML texts env, ports, mounts, volumes and spec, which is put into the pod's spe
 metadata:
   labels:
     {{- include "otelcol-gpu.selectorLabels" (list $root .name) | nindent 4 }}
-    {{- with $v.podLabels }}
+    {{- with merge (dict) ($v.podLabels | default dict) $root.Values.additionalLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
     # A changed configuration counts from the next start on, so it makes one.
     checksum/config: {{ include "otelcol-gpu.config" (list $root .name) | sha256sum }}
-    {{- with $v.podAnnotations }}
+    {{- with merge (dict) ($v.podAnnotations | default dict) $root.Values.additionalAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
@@ -68,20 +141,17 @@ spec:
   tolerations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- with $v.affinity }}
+  {{- with include "otelcol-gpu.affinity" (list $root .name) }}
   affinity:
-    {{- toYaml . | nindent 4 }}
+    {{- . | nindent 4 }}
   {{- end }}
   securityContext:
-    {{- $user := ternary (dict "runAsUser" 0)
-      (dict "runAsNonRoot" true "runAsUser" 10001 "runAsGroup" 10001 "fsGroup" 10001) (.rootUser | default false) }}
-    {{- $user = set $user "seccompProfile" (dict "type" "RuntimeDefault") }}
-    {{- include "otelcol-gpu.merged" (list (toYaml $user) $v.podSecurityContext) | nindent 4 }}
+    {{- $asRoot := "runAsUser: 0\nseccompProfile: {type: RuntimeDefault}" }}
+    {{- $user := ternary $asRoot (include "otelcol-gpu.unprivileged" $root) (.rootUser | default false) }}
+    {{- include "otelcol-gpu.merged" (list $user $v.podSecurityContext) | nindent 4 }}
   containers:
     - name: otelcol-gpu
-      {{- $tag := $root.Values.image.tag | default $root.Chart.AppVersion }}
-      image: {{ $root.Values.image.repository }}:{{ $tag }}
-      {{- if and (eq .name "agent") $root.Values.nvml.enabled (not (contains "@" $tag)) }}-nvml{{ end }}
+      image: {{ include "otelcol-gpu.image" (list $root .name) }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       args: [--config=/etc/otelcol-gpu/{{ .name }}.yaml]
       env:
@@ -103,6 +173,12 @@ spec:
       ports:
         - {name: health, containerPort: 13133}
         - {name: telemetry, containerPort: 8888}
+        {{- if include "otelcol-gpu.hasMetricsPort" (list $root .name) }}
+        - {name: metrics, containerPort: {{ $root.Values.prometheus.port }}}
+        {{- end }}
+        {{- with $v.extraPorts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
         {{- with .ports }}
         {{- . | nindent 8 }}
         {{- end }}
@@ -116,12 +192,19 @@ spec:
       resources:
         {{- toYaml $v.resources | nindent 8 }}
       securityContext:
-        {{- $closed := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
+        {{- $closed := fromYaml (include "otelcol-gpu.closed" $root) }}
+        {{- if and $root.Values.openshift.enabled .rootUser }}
+        {{- /* Other types may not open directories of the host. */}}
+        {{- $_ := set $closed "seLinuxOptions" (dict "type" "spc_t") }}
+        {{- end }}
         {{- include "otelcol-gpu.merged" (list (toYaml $closed) $v.securityContext) | nindent 8 }}
       volumeMounts:
         - {name: config, mountPath: /etc/otelcol-gpu, readOnly: true}
         {{- if include "otelcol-gpu.usesTLS" (list $root .name) }}
         - {name: tls, mountPath: /etc/otelcol-gpu-tls, readOnly: true}
+        {{- end }}
+        {{- with $root.Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
         {{- with .mounts }}
         {{- . | nindent 8 }}
@@ -132,6 +215,9 @@ spec:
     {{- if include "otelcol-gpu.usesTLS" (list $root .name) }}
     - name: tls
       secret: {secretName: {{ include "otelcol-gpu.tlsSecret" $root }}}
+    {{- end }}
+    {{- with $root.Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
     {{- with .volumes }}
     {{- . | nindent 4 }}

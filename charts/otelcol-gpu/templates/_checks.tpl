@@ -1,0 +1,128 @@
+{{/* What is refused, with one line that says what to change. */}}
+
+{{/* What does not fit together, said before anything is made of it. */}}
+{{- define "otelcol-gpu.check" -}}
+{{- $v := .Values }}
+{{- if not (or $v.backend.endpoint $v.prometheus.enabled $v.view.enabled) }}
+{{- fail "backend.endpoint is empty, prometheus.enabled and view.enabled are false: nothing would be seen; set backend.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or one of the others to true" }}
+{{- end }}
+{{- if not (or $v.dcgm.enabled $v.nvml.enabled) }}
+{{- fail "dcgm.enabled and nvml.enabled are false: nothing would be read; set one of them to true" }}
+{{- end }}
+{{- if and $v.usage.prices.configMap (not $v.usage.enabled) }}
+{{- fail (printf "usage.prices.configMap is %q and usage.enabled is false: nothing would have a price; set usage.enabled to true" $v.usage.prices.configMap) }}
+{{- end }}
+{{- if and $v.watchdog.enabled (not $v.budget.enabled) }}
+{{- fail "watchdog.enabled is true and budget.enabled is false: the watchdog acts on what the budget says; set budget.enabled to true" }}
+{{- end }}
+{{- if and $v.watchdog.enabled (not $v.watchdog.dryRun) (not $v.watchdog.namespaces) }}
+{{- fail "watchdog.dryRun is false and watchdog.namespaces is empty: no pod could be evicted; list the namespaces whose pods may be" }}
+{{- end }}
+{{- if and $v.memoryResource.enabled (not $v.cluster.enabled) }}
+{{- fail "memoryResource.enabled is true and cluster.enabled is false: the cluster collector advertises the resource; set cluster.enabled to true" }}
+{{- end }}
+{{- if and $v.memoryResource.enabled (not $v.memoryResource.settings.resource) }}
+{{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem" }}
+{{- end }}
+{{- include "otelcol-gpu.checkTLS" . }}
+{{- include "otelcol-gpu.checkFiles" . }}
+{{- include "otelcol-gpu.checkMemory" . }}
+{{- include "otelcol-gpu.checkGateway" . }}
+{{- $account := include "otelcol-gpu.serviceAccount" (list . "agent") }}
+{{- if and $v.cluster.enabled (eq $account (include "otelcol-gpu.serviceAccount" (list . "cluster"))) }}
+{{- fail (printf "agent.serviceAccount and cluster.serviceAccount are both the account %q: each would have the permissions of the other; set agent.serviceAccount.name and cluster.serviceAccount.name to two names" $account) }}
+{{- end }}
+{{- if and $v.backend.endpoint (eq $v.backend.protocol "http") (not (regexMatch "^(https?://|\\$\\{)" $v.backend.endpoint)) }}
+{{- fail (printf "backend.endpoint is %q and backend.protocol is http: it must be a URL such as http://otel-gateway.monitoring:4318; for host:port set backend.protocol to grpc" $v.backend.endpoint) }}
+{{- end }}
+{{- if and $v.agent.stateHostPath (not (has (toString (dig "rollingUpdate" "maxSurge" 0 $v.agent.updateStrategy)) (list "0" "0%"))) }}
+{{- fail "agent.updateStrategy has a maxSurge and agent.stateHostPath is set: two agents of a node cannot open the same state, and the new one would never be ready; use maxUnavailable" }}
+{{- end }}
+{{- if and $v.attribution.claims (not $v.attribution.dra) }}
+{{- fail "attribution.claims is true and attribution.dra is false: claims name devices of ResourceSlices; set attribution.dra to true" }}
+{{- end }}
+{{- end }}
+
+{{/* No listener that the network reaches is open without being told so. */}}
+{{- define "otelcol-gpu.checkTLS" -}}
+{{- $v := .Values }}
+{{- $secured := include "otelcol-gpu.tlsSecret" . }}
+{{- if and $v.tls.certManager.enabled (not $v.tls.certManager.issuerRef.name) }}
+{{- fail "tls.certManager.enabled is true and tls.certManager.issuerRef has no name: name the Issuer or ClusterIssuer" }}
+{{- end }}
+{{- if and $v.tls.insecure $secured }}
+{{- fail "tls.insecure is true and a certificate is given: leave out one of them" }}
+{{- end }}
+{{- if not (or $secured $v.tls.insecure) }}
+{{- if $v.gateway.enabled }}
+{{- fail "gateway.enabled is true and nothing says how agents reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
+{{- end }}
+{{- if $v.view.enabled }}
+{{- fail "view.enabled is true and nothing says how collectors reach it: set tls.secretName or tls.certManager.enabled, or tls.insecure to true" }}
+{{- end }}
+{{- end }}
+{{- range list "endpoint" "transport" "tls" }}
+{{- if and $v.view.enabled (hasKey ($v.view.settings | default dict) .) }}
+{{- fail (printf "view.settings.%s is %s: must not be set, the chart says where the page listens and with which certificate; use view.expose, tls.secretName or tls.certManager, and view.settings.auth" . (toJson (get $v.view.settings .))) }}
+{{- end }}
+{{- end }}
+{{- if and $v.view.enabled $v.view.expose (not $v.view.settings.auth) (not $v.view.anonymous) }}
+{{- fail "view.expose is true and view.settings has no auth: whoever reaches the Service would read everything; set view.settings.auth, or view.anonymous to true" }}
+{{- end }}
+{{- end }}
+
+{{/* The files that the exporter to the backend reads are where something is mounted, or in the image;
+a Secret that is there already has what is read of it. */}}
+{{- define "otelcol-gpu.checkFiles" -}}
+{{- $v := .Values }}
+{{- $mounts := concat $v.extraVolumeMounts (ternary (list) $v.agent.extraVolumeMounts $v.gateway.enabled) }}
+{{- range $key, $file := dig "tls" dict ($v.backend.settings | default dict) | default dict }}
+{{- if and (has $key (list "ca_file" "cert_file" "key_file")) $file (not (regexMatch "^(/etc/ssl/|/etc/otelcol-gpu-tls/|\\$\\{)" $file)) }}
+{{- $found := dict }}
+{{- range $mounts }}
+{{- if or (eq $file .mountPath) (hasPrefix (printf "%s/" (trimSuffix "/" .mountPath)) $file) }}{{ $_ := set $found "here" true }}{{ end }}
+{{- end }}
+{{- if not $found.here }}
+{{- fail (printf "backend.settings.tls.%s is %q and nothing is mounted there: add its Secret or ConfigMap to extraVolumes, and where it is mounted to extraVolumeMounts" $key $file) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and $v.tls.secretName (or $v.gateway.enabled $v.view.enabled) }}
+{{- with lookup "v1" "Secret" .Release.Namespace $v.tls.secretName }}
+{{- $data := .data | default dict }}
+{{- range list "tls.crt" "tls.key" "ca.crt" }}
+{{- if not (hasKey $data .) }}
+{{- fail (printf "tls.secretName is %q, a Secret without %s: it must have tls.crt, tls.key and ca.crt" $v.tls.secretName .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What GOMEMLIMIT follows has to be read here. */}}
+{{- define "otelcol-gpu.checkMemory" -}}
+{{- range list "agent" "cluster" "gateway" "view" }}
+{{- $limit := dig "limits" "memory" nil ((index $.Values .).resources | default dict) }}
+{{- if and (not (kindIs "invalid" $limit)) (not (regexMatch "^[1-9][0-9]*[MG]i$" (toString $limit))) }}
+{{- fail (printf "%s.resources.limits.memory is %s: must be none, or a whole number of Mi or Gi such as 512Mi, which GOMEMLIMIT follows" . (toJson $limit)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What would leave agents without a gateway, or gateways without a configuration that starts. */}}
+{{- define "otelcol-gpu.checkGateway" -}}
+{{- $v := .Values }}
+{{- if $v.gateway.enabled }}
+{{- if not $v.gateway.replicas }}
+{{- fail "gateway.replicas is null: must be a whole number, at least 1; agents know the gateways by their numbers" }}
+{{- end }}
+{{- $grace := include "otelcol-gpu.seconds" $v.gateway.grace }}
+{{- if or (not $grace) (lt (float64 $grace) 45.0) }}
+{{- fail (printf "gateway.grace is %s: must be at least 45s, for an agent looks a changed address up 30 s after it lost the old one" (toJson $v.gateway.grace)) }}
+{{- end }}
+{{- $window := include "otelcol-gpu.seconds" $v.window.settings.window }}
+{{- if and $window (gt (float64 $grace) (mulf 10 $window)) }}
+{{- fail (printf "gateway.grace is %q and window.settings.window is %q: must be at most ten times the window" $v.gateway.grace $v.window.settings.window) }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,154 @@
+package charts
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// sharedGPU is a GPU that two pods share.
+const sharedGPU = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1"} 50
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1",namespace="ml",pod="a",container="main"} 50
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1",namespace="ml",pod="b",container="main"} 50
+`
+
+// startAgent runs the agent that the chart renders, on this machine and with windows of a second.
+func startAgent(t *testing.T, set ...string) *processtest.Process {
+	t.Helper()
+	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, sharedGPU)
+	}))
+	t.Cleanup(exporter.Close)
+	set = append(set,
+		`dcgm.settings={"endpoints":["`+exporter.URL+`/metrics"],"collection_interval":"250ms","timeout":"250ms"}`,
+		`attribution.settings.sources={"pod_resources":{"enabled":false},"dra":{"enabled":false}}`,
+		`attribution.settings.kubernetes.auth_type="none"`,
+		`window.settings={"window":"1s","grace":"1s"}`)
+	config := configMaps(t, decode(t, render(t, "", set...)))["agent"]
+	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
+	for _, port := range []string{"13133", "8888"} {
+		config = strings.ReplaceAll(config, port, processtest.Port(t, processtest.FreeAddress(t)))
+	}
+	file := filepath.Join(t.TempDir(), "agent.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), "--config", file)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "POD_IP=127.0.0.1", "NODE_NAME=n1"}
+	return processtest.Start(t, cmd)
+}
+
+// Each holder of a shared GPU has its series beside the device's own: three in all.
+func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
+	address := processtest.FreeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	agent := startAgent(t, "prometheus.enabled=true", "prometheus.port="+port)
+	var found []string
+	processtest.Until(t, "the windows", func() bool {
+		found = nil
+		for line := range strings.Lines(processtest.Get(t, "http://"+address+"/metrics")) {
+			if strings.HasPrefix(line, "gpu_utilization_avg_ratio{") {
+				found = append(found, line)
+			}
+		}
+		return len(found) > 0
+	}, agent)
+	agent.Stop(t)
+	holders := map[string]int{}
+	for _, line := range found {
+		assert.Contains(t, line, `k8s_node_name="n1"`)
+		_, pod, _ := strings.Cut(line, `k8s_pod_name="`)
+		pod, _, _ = strings.Cut(pod, `"`)
+		holders[pod]++
+	}
+	assert.Equal(t, map[string]int{"": 1, "a": 1, "b": 1}, holders)
+}
+
+// What is sent to an intake that flattens Resources names place and holder on each point.
+func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path string
+		set  []string
+		want map[string]bool
+	}{
+		"Prometheus' own intake": {"/api/v1/otlp", nil, map[string]bool{"n1/<nil>": true, "n1/a": true, "n1/b": true}},
+		"any other intake":       {"", nil, map[string]bool{"<nil>/<nil>": true}},
+		"what writes to one":     {"", []string{`backend.promoteResourceAttributes="always"`}, map[string]bool{"n1/<nil>": true, "n1/a": true, "n1/b": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backend := processtest.StartBackend(t, nil)
+			agent := startAgent(t, append(tc.set, `backend.endpoint="`+backend.URL+tc.path+`"`)...)
+			got := map[string]bool{}
+			backend.Until(t, agent, "windows", func(md pmetric.Metrics) bool {
+				for _, rm := range md.ResourceMetrics().All() {
+					for _, sm := range rm.ScopeMetrics().All() {
+						for _, m := range sm.Metrics().All() {
+							if m.Name() != "gpu.utilization.avg" {
+								continue
+							}
+							for _, point := range m.Gauge().DataPoints().All() {
+								labels := point.Attributes().AsRaw()
+								got[fmt.Sprint(labels["k8s.node.name"], "/", labels["k8s.pod.name"])] = true
+								assert.Equal(t, len(tc.want) == 1, point.StartTimestamp() != 0, "a start time becomes a sample")
+							}
+						}
+					}
+				}
+				return len(got) >= len(tc.want)
+			})
+			agent.Stop(t)
+			assert.Equal(t, tc.want, got)
+		})
+	}
+}
+
+// The rules and the dashboards that the chart installs are those that its tests are about.
+func TestRulesAndDashboardsAreThoseOfTheExamples(t *testing.T) {
+	objects := decode(t, render(t, "", "prometheus.enabled=true",
+		`monitoring.prometheusRule={"enabled":true,"labels":{"release":"prometheus"}}`,
+		`monitoring.dashboards={"enabled":true}`))
+	rules, dashboards := map[string]any{}, map[string]string{}
+	for _, obj := range objects {
+		switch obj.GetKind() {
+		case "PrometheusRule":
+			assert.Equal(t, "prometheus", obj.GetLabels()["release"])
+			spec, _, err := unstructured.NestedMap(obj.Object, "spec")
+			require.NoError(t, err)
+			rules[strings.TrimPrefix(obj.GetName(), release+"-")] = spec
+		case "ConfigMap":
+			if obj.GetLabels()["grafana_dashboard"] == "1" {
+				data, _, err := unstructured.NestedStringMap(obj.Object, "data")
+				require.NoError(t, err)
+				maps.Copy(dashboards, data)
+			}
+		}
+	}
+	for _, name := range []string{"alerts", "collector-alerts"} {
+		content, err := os.ReadFile(filepath.Join(root, "examples", "prometheus", name+".yaml"))
+		require.NoError(t, err)
+		assert.Equal(t, at(t, string(content), "groups"), rules[name].(map[string]any)["groups"], name)
+	}
+	files, err := filepath.Glob(filepath.Join(root, "examples", "grafana", "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	assert.Len(t, dashboards, len(files))
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.JSONEq(t, string(content), dashboards[filepath.Base(file)])
+	}
+}
