@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/exporter/otlpexporter"
 	"go.opentelemetry.io/collector/exporter/otlphttpexporter"
 
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
@@ -89,6 +90,7 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 		"gpu_power":           gpupowerprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_budget":          gpubudgetprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_usage":           gpuusageprocessor.NewFactory().CreateDefaultConfig(),
+		"gpu_events":          gpueventsconnector.NewFactory().CreateDefaultConfig(),
 		"gpu_window":          gpuwindowprocessor.NewFactory().CreateDefaultConfig(),
 		"gpu_view":            gpuviewexporter.NewFactory().CreateDefaultConfig(),
 		"gpu_watchdog":        gpuwatchdogexporter.NewFactory().CreateDefaultConfig(),

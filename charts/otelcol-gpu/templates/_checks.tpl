@@ -12,6 +12,14 @@
 {{- if and $v.usage.prices.configMap (not $v.usage.enabled) }}
 {{- fail (printf "usage.prices.configMap is %q and usage.enabled is false: nothing would have a price; set usage.enabled to true" $v.usage.prices.configMap) }}
 {{- end }}
+{{- if and $v.events.enabled (not $v.events.endpoint) }}
+{{- if not $v.backend.endpoint }}
+{{- fail "events.enabled is true and events.endpoint and backend.endpoint are empty: log records would go nowhere; set events.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318" }}
+{{- end }}
+{{- if regexMatch "/otlp(/v1/metrics)?/?$" $v.backend.endpoint }}
+{{- fail (printf "events.enabled is true, events.endpoint is empty and backend.endpoint is %q, where Prometheus takes no log records: set events.endpoint to the OTLP URL of a log store" $v.backend.endpoint) }}
+{{- end }}
+{{- end }}
 {{- if and $v.watchdog.enabled (not $v.budget.enabled) }}
 {{- fail "watchdog.enabled is true and budget.enabled is false: the watchdog acts on what the budget says; set budget.enabled to true" }}
 {{- end }}

@@ -237,6 +237,17 @@ one. Two windows and a half: a device that is gone leaves the page, a late windo
 {{- join ", " $names }}
 {{- end }}
 
+{{/* The exporter of log records. */}}
+{{- define "otelcol-gpu.config.eventsExporter" -}}
+{{- $endpoint := .Values.events.endpoint | default .Values.backend.endpoint }}
+{{- $base := dict "endpoint" $endpoint "compression" "gzip" "sending_queue" (dict "storage" "file_storage") }}
+{{- with .Values.backend.headers }}
+{{- $_ := set $base "headers" . }}
+{{- end }}
+{{ include "otelcol-gpu.backendType" . }}/events:
+  {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.backend.settings) | nindent 2 }}
+{{- end }}
+
 {{/* The exporter on this node in; windows, or samples for the gateway, out. */}}
 {{- define "otelcol-gpu.config.agent" -}}
 {{- $v := .Values }}
@@ -330,7 +341,12 @@ exporters:
   {{- else }}
   {{- include "otelcol-gpu.config.exporters" (list . "agent" 500000 "1h") | nindent 2 }}
   {{- end }}
+  {{- if $v.events.enabled }}
+  {{- include "otelcol-gpu.config.eventsExporter" . | nindent 2 }}
+  {{- end }}
+  {{- $sinks := list }}
   {{- if $v.watchdog.enabled }}
+  {{- $sinks = append $sinks "gpu_watchdog" }}
   gpu_watchdog:
     {{- /* A lease for each node, as each agent watches the devices of its own. */}}
     {{- $lease := printf "%s-watchdog-${env:NODE_NAME}" (include "otelcol-gpu.fullname" .) }}
@@ -338,20 +354,27 @@ exporters:
       "leader_election" (dict "name" $lease) }}
     {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.watchdog.settings) | nindent 4 }}
   {{- end }}
-{{- if $v.watchdog.enabled }}
+{{- if $v.events.enabled }}
+{{- $sinks = append $sinks "gpu_events" }}
+{{- end }}
+{{- if $sinks }}
 connectors:
-  # The watchdog acts on samples, backends get windows.
+  # What acts on samples gets them; backends get windows.
   forward: {}
+  {{- if $v.events.enabled }}
+  gpu_events:
+    {{- include "otelcol-gpu.merged" (list $storage $v.events.settings) | nindent 4 }}
+  {{- end }}
 {{- end }}
 service:
   extensions: [health_check, file_storage]
   pipelines:
     {{- $tail := ternary (list) (concat (list "gpu_window") (include "otelcol-gpu.promoters" . | fromYamlArray)) $v.gateway.enabled }}
-    {{- if $v.watchdog.enabled }}
+    {{- if $sinks }}
     metrics/samples:
       receivers: [{{ join ", " $receivers }}]
       processors: [{{ join ", " $processors }}]
-      exporters: [gpu_watchdog, forward]
+      exporters: [{{ join ", " (append $sinks "forward") }}]
     metrics:
       receivers: [forward]
       processors: [{{ join ", " $tail }}]
@@ -361,6 +384,11 @@ service:
       receivers: [{{ join ", " $receivers }}]
       processors: [{{ join ", " (concat $processors $tail) }}]
       exporters: [{{ $exporters }}]
+    {{- end }}
+    {{- if $v.events.enabled }}
+    logs:
+      receivers: [gpu_events]
+      exporters: [{{ include "otelcol-gpu.backendType" . }}/events]
     {{- end }}
   telemetry:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}
