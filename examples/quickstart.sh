@@ -27,6 +27,7 @@ fi
 port=${DCGMSIM_PORT:-9400}
 export VIEW_PORT=${VIEW_PORT:-9411}
 log=bin/quickstart.log
+programs=${OTELCOL_GPU_BIN:-bin} # where the built programs are
 scratch=$(mktemp -d)
 sim='' collector='' view=''
 
@@ -84,7 +85,7 @@ else
 		fail "port $port is in use; stop what listens there, or choose another with DCGMSIM_PORT"
 	fi
 	# shellcheck disable=SC2086 # DCGMSIM_FLAGS is a list of flags.
-	bin/dcgmsim --listen "127.0.0.1:$port" ${DCGMSIM_FLAGS:---scenario mixed --gpus 8} >"$scratch/dcgmsim.log" 2>&1 &
+	"$programs/dcgmsim" --listen "127.0.0.1:$port" ${DCGMSIM_FLAGS:---scenario mixed --gpus 8} >"$scratch/dcgmsim.log" 2>&1 &
 	sim=$!
 	until reachable "$port"; do
 		running "$sim" || fail "dcgmsim did not start: $(cat "$scratch/dcgmsim.log")"
@@ -95,9 +96,9 @@ else
 fi
 
 mkfifo "$scratch/windows"
-bin/gpuwindows <"$scratch/windows" &
+"$programs/gpuwindows" <"$scratch/windows" &
 view=$!
-WINDOWS_FILE=$scratch/windows bin/otelcol-gpu-agent --config examples/quickstart.yaml 2>"$log" &
+WINDOWS_FILE=$scratch/windows "$programs/otelcol-gpu-agent" --config examples/quickstart.yaml 2>"$log" &
 collector=$!
 echo "Live page: http://localhost:$VIEW_PORT"
 echo "The first window comes within $WINDOW and 2s. Why a scrape fails is in $log. Ctrl-C ends it."

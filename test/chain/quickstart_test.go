@@ -31,7 +31,9 @@ func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	script, err := filepath.Abs(filepath.Join("..", "..", "examples", "quickstart.sh"))
 	require.NoError(t, err)
 	cmd = exec.Command(script)
-	cmd.Env = processtest.Environment(map[string]string{"DCGMSIM_PORT": processtest.Port(t, listen), "VIEW_PORT": processtest.Port(t, page)})
+	cmd.Env = processtest.Environment(map[string]string{
+		"DCGMSIM_PORT": processtest.Port(t, listen), "VIEW_PORT": processtest.Port(t, page), "OTELCOL_GPU_BIN": processtest.Tool(t, "OTELCOL_GPU_BIN"),
+	})
 	// A group of its own stands for the terminal's foreground group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, listen, page
@@ -79,7 +81,10 @@ func (s *screen) waitFor(t *testing.T, text string) {
 	for {
 		select {
 		case line, open := <-s.lines:
-			require.True(t, open, "ended early\n%s\n%s", strings.Join(s.seen, "\n"), &s.stderr)
+			if !open {
+				_ = s.cmd.Wait() // the buffer of standard error belongs to the process until then
+				require.Fail(t, "ended early", "%s\n%s", strings.Join(s.seen, "\n"), &s.stderr)
+			}
 			s.seen = append(s.seen, line)
 			if strings.Contains(line, text) {
 				return
