@@ -38,26 +38,47 @@ func (d *device) row(m *metric, seq uint64, own []Attr) Row {
 	return r
 }
 
-// sortRows puts rows in the order in which they leave: by Resource, then by metric, of
-// which those that windows make come first, then by device; or by device before the metric.
+// rowKey is where a row stands in the order in which rows leave: by Resource, then by metric,
+// of which those that windows make come first, then by device; or by device before the metric.
+type rowKey struct {
+	place, first, scope, metric, device, seq uint64
+	at                                       int // of the row before it is moved
+}
+
+func (k *rowKey) compare(o *rowKey) int {
+	return cmp.Or(
+		cmp.Compare(k.place, o.place), cmp.Compare(k.first, o.first), cmp.Compare(k.scope, o.scope),
+		cmp.Compare(k.metric, o.metric), cmp.Compare(k.device, o.device), cmp.Compare(k.seq, o.seq),
+	)
+}
+
+// sortRows puts rows in the order in which they leave. It sorts their keys, which are smaller,
+// and moves each row once.
 func (e *Engine) sortRows(rows []Row) {
-	scope := func(r *Row) uint64 {
-		if r.metric.scope == nil {
-			return 0
-		}
-		return r.metric.scope.seq
-	}
-	slices.SortFunc(rows, func(a, b Row) int {
-		byDevice := cmp.Compare(a.device.seq, b.device.seq)
-		first := 0
+	keys := e.keys[:0]
+	for i := range rows {
+		r := &rows[i]
+		k := rowKey{place: r.device.place.seq, metric: r.metric.seq, device: r.device.seq, seq: r.seq, at: i}
 		if e.set.ByDevice {
-			first = byDevice
+			k.first = k.device
 		}
-		return cmp.Or(
-			cmp.Compare(a.device.place.seq, b.device.place.seq), first, cmp.Compare(scope(&a), scope(&b)),
-			cmp.Compare(a.metric.seq, b.metric.seq), byDevice, cmp.Compare(a.seq, b.seq),
-		)
-	})
+		if r.metric.scope != nil {
+			k.scope = r.metric.scope.seq
+		}
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b rowKey) int { return a.compare(&b) })
+	for i := range keys {
+		first, to := rows[i], i
+		for from := keys[to].at; from != i; from = keys[to].at {
+			rows[to] = rows[from]
+			keys[to].at = to
+			to = from
+		}
+		rows[to] = first
+		keys[to].at = to
+	}
+	e.keys = keys
 }
 
 // Emission is a window whose rows are being read.

@@ -81,6 +81,7 @@ type Engine struct {
 
 	snapshotSize int // that the next snapshot may take
 
+	keys   []rowKey // of the rows that were sorted last
 	ingest Ingest
 	stats  Stats
 }

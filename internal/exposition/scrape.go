@@ -1,0 +1,91 @@
+package exposition
+
+// Reason says why a line was skipped.
+type Reason uint8
+
+const (
+	// ReasonSyntax: neither the strict nor the tolerant reading fits the line.
+	ReasonSyntax Reason = iota
+	// ReasonValue: the series can be read, the value is not a number.
+	ReasonValue
+	// ReasonDuplicateLabel: a label name occurs twice.
+	ReasonDuplicateLabel
+	// ReasonDuplicateSeries: an earlier line of the body is of the same series.
+	ReasonDuplicateSeries
+	// ReasonLineTooLong: the line is longer than MaxLine.
+	ReasonLineTooLong
+	// ReasonTooManyLabels: the series has more than MaxLabels labels.
+	ReasonTooManyLabels
+
+	// NumReasons is the number of reasons.
+	NumReasons
+)
+
+var reasonNames = [NumReasons]string{
+	"syntax", "value", "duplicate_label", "duplicate_series", "line_too_long", "too_many_labels",
+}
+
+// String returns the reason as an attribute value.
+func (r Reason) String() string { return reasonNames[r] }
+
+// Label is one label as exposed, its value decoded and valid UTF-8.
+type Label struct {
+	Name, Value string
+}
+
+// Metric is a metric name and what the body says about it.
+type Metric struct {
+	// Name is the name as exposed.
+	Name string
+	// Counter is true when every TYPE line for the name says counter, and there
+	// is one.
+	Counter bool
+
+	typed uint64 // generation of the last TYPE line for the name
+	mark  uint64 // generation of the last sweep that found it in use
+}
+
+// Sample is one value of one metric.
+type Sample struct {
+	Metric *Metric
+	Value  float64
+}
+
+// LabelSet is a distinct set of labels with the samples that carry it.
+type LabelSet struct {
+	// Labels are in the order in which the set was first exposed. They do not
+	// change and may be kept.
+	Labels []Label
+	// Samples are those of the current body, in its order.
+	Samples []Sample
+
+	tail string // the braces with all between them, as first exposed
+	seen uint64 // generation of the last body that shows the set
+	mark uint64 // generation of the last sweep that found it in use
+}
+
+// Scrape is what one body holds. It belongs to the parser and is valid until
+// its next Parse.
+type Scrape struct {
+	// Sets are the label sets in the order of their first sample.
+	Sets []*LabelSet
+	// Samples is the number of samples in all sets.
+	Samples int
+	// Skipped counts the lines that were not taken over, by Reason. Comments and
+	// blank lines are none of these.
+	Skipped [NumReasons]int
+	// TooLarge says that the body holds more than MaxItems. Then nothing of it is
+	// handed on and the cache starts anew.
+	TooLarge bool
+
+	items int
+}
+
+// BadLines is the number of lines that were skipped for any reason.
+func (s *Scrape) BadLines() int {
+	n := 0
+	for _, c := range s.Skipped {
+		n += c
+	}
+	return n
+}
