@@ -89,7 +89,8 @@ func checkDiagnosis(t *testing.T, rows []row) {
 				id := text(dp.Attributes(), signal.HardwareID)
 				if contract == signal.GPUSignalAvailable {
 					key := deviceSignal{id, text(dp.Attributes(), signal.Signal)}
-					require.NotContains(t, available, key, "said twice")
+					_, twice := available[key]
+					require.False(t, twice, "%v is said twice", key)
 					available[key] = text(dp.Attributes(), signal.Reason)
 					assert.Equal(t, available[key] == "", dp.IntValue() == 1, "%v has a reason or is there", key)
 					continue
