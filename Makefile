@@ -209,7 +209,6 @@ release: $(BIN)/cyclonedx-gomod $(HELM) $(NFPM) ## Programs and packages for amd
 	done
 	$(HELM) package charts/otelcol-gpu --destination $(DIST)
 	packaging/source.sh $(VERSION) $(DIST)
-	packaging/notes.sh $(VERSION) >$(DIST)/NOTES.md
 	cd $(DIST) && sha256sum * >SHA256SUMS
 
 .PHONY: image
