@@ -205,11 +205,24 @@ func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
 		"go", "-C", source, "list", "-deps", "-tags", "remove_all_sd", "./cmd/otelcol-gpu", "./cmd/gpudoctor")
 }
 
-// The notes of a release are what CHANGELOG.md says of the version that is built.
-func TestTheChangelogHasTheVersionOfTheDistribution(t *testing.T) {
-	manifest, err := os.ReadFile(root + "/builder-config.yaml")
-	require.NoError(t, err)
-	version := regexp.MustCompile(`(?m)^  version: (\S+)$`).FindStringSubmatch(string(manifest))
+// builder-config.yaml is the one place for the version. `otelcol-gpu components` says it of each
+// of our components, and CHANGELOG.md has the notes of its release.
+func TestOneVersionHoldsForAllOfIt(t *testing.T) {
+	manifest := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		return string(content)
+	}
+	line := regexp.MustCompile(`(?m)^  version: (\S+)$`)
+	version := line.FindStringSubmatch(manifest("builder-config.yaml"))
 	require.NotNil(t, version)
+	for _, name := range []string{"builder-config.yaml", "builder-config-agent.yaml"} {
+		assert.Equal(t, version, line.FindStringSubmatch(manifest(name)), name)
+		modules := regexp.MustCompile(`gomod: github\.com/otelcol-gpu/otelcol-gpu (\S+)`).FindAllStringSubmatch(manifest(name), -1)
+		require.NotEmpty(t, modules)
+		for _, module := range modules {
+			assert.Equal(t, "v"+version[1], module[1], name)
+		}
+	}
 	assert.Contains(t, run(t, nil, "packaging/notes.sh", version[1]), "\n* [FEATURE] ")
 }
