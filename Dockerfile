@@ -5,14 +5,20 @@
 #
 # FORM is static, one program and nothing else in the image, or nvml, which can load the
 # driver's library and therefore needs glibc around it.
-ARG GO_VERSION=1.26
+#
+# The source archive of a release has all modules, in vendor/: with the two base images on the
+# machine it builds without a network, --network=none.
+#
+# The base images are named by tag, not by digest: their digests have not been verified by anybody
+# yet. Whoever has done so sets GO_IMAGE and BASE_IMAGE to NAME@sha256:…; the provenance of a
+# published image records which ones it was built from.
+ARG GO_IMAGE=golang:1.26
+ARG BASE_IMAGE=debian:trixie-slim
 ARG FORM=static
 
-FROM --platform=$BUILDPLATFORM golang:${GO_VERSION} AS build
+FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
 WORKDIR /src
 ENV GOCACHE=/go/build
-COPY go.mod go.sum ./
-RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 ARG TARGETOS TARGETARCH FORM
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
@@ -27,7 +33,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
     mkdir /out/state
 
 FROM scratch AS base-static
-FROM debian:trixie-slim AS base-nvml
+FROM ${BASE_IMAGE} AS base-nvml
 
 FROM base-${FORM}
 # For backends with TLS.

@@ -14,6 +14,8 @@ TOOL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelcol-gpu/tools
 GOLANGCI_LINT := $(TOOL_CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)-$(shell go env GOVERSION)/golangci-lint
 GOVULNCHECK_VERSION := v1.8.0
 GOVULNCHECK := $(TOOL_CACHE)/govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env GOVERSION)/govulncheck
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT := $(TOOL_CACHE)/actionlint-$(ACTIONLINT_VERSION)-$(shell go env GOVERSION)/actionlint
 # A real Prometheus for `make examples`, built once as well; the version is in its go.mod.
 PROMETHEUS_VERSION := $(shell sed -n 's/^.*prometheus\/prometheus \(v[^ ]*\).*/\1/p' internal/tools/prometheus/go.mod)
 PROMETHEUS := $(TOOL_CACHE)/prometheus-$(PROMETHEUS_VERSION)-$(shell go env GOVERSION)/prometheus
@@ -35,6 +37,9 @@ STATIC_TAGS := $(TAGS) otelcol_gpu_no_nvml
 # Renders and lints the chart in tests.
 HELM_VERSION := $(shell sed -n 's/^.*helm.sh\/helm\/v4 \(v[^ ]*\).*/\1/p' test/helm/go.mod)
 HELM := $(TOOL_CACHE)/helm-$(HELM_VERSION)-$(shell go env GOVERSION)/helm
+# Makes the Debian and RPM packages.
+NFPM_VERSION := $(shell sed -n 's/^.*goreleaser\/nfpm\/v2 \(v[^ ]*\).*/\1/p' internal/tools/nfpm/go.mod)
+NFPM := $(TOOL_CACHE)/nfpm-$(NFPM_VERSION)-$(shell go env GOVERSION)/nfpm
 # Reproducible: no paths, no VCS state; a VCS that git refuses to read cannot fail it. What a
 # debugger would need is not compiled, which saves a sixth of the time. All that compiles has
 # these flags: compilations are shared.
@@ -54,7 +59,7 @@ BENCH ?= .
 # What the tests of `make check` are told of the programs that they start.
 SERVERS := OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_STATIC="$(CURDIR)/$(BIN)/static/otelcol-gpu" \
 	OTELCOL_GPU_PROMETHEUS="$(PROMETHEUS)" OTELCOL_GPU_PROMTOOL="$(PROMTOOL)" \
-	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)"
+	OTELCOL_GPU_CONTROLPLANE="$(CONTROLPLANE)" OTELCOL_GPU_HELM="$(HELM)" OTELCOL_GPU_NFPM="$(NFPM)"
 
 .PHONY: help
 help: ## List the targets, and say what to run when
@@ -101,7 +106,7 @@ check-long: ## Run the properties and histories with all their cases
 	.ci/test long "$(TAGS)"
 
 .PHONY: check-servers
-check-servers: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) ## Run the tests that start servers, below test/
+check-servers: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) $(NFPM) ## Run the tests that start servers, below test/
 	$(SERVERS) .ci/test servers "$(TAGS)"
 
 # Scrapes and agents run by the clock, so they get a number of scrapes; the rest gets a second.
@@ -141,7 +146,8 @@ soak: build ## 100,000 scrapes with churn in some minutes: memory, goroutines an
 	OTELCOL_GPU_BIN="$(CURDIR)/$(BIN)" OTELCOL_GPU_SOAK=1 go test -count=1 -v -run Soak -timeout 30m -tags "$(TAGS)" ./test/faults
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Run golangci-lint; LINT_FLAGS=--fix repairs what it can
+lint: $(GOLANGCI_LINT) $(ACTIONLINT) ## Run golangci-lint, and actionlint over the workflows; LINT_FLAGS=--fix repairs what it can
+	$(ACTIONLINT)
 	CGO_ENABLED=0 GOFLAGS="$(GO_FLAGS)" $(GOLANGCI_LINT) run $(LINT_FLAGS) ./...
 
 .PHONY: fmt
@@ -166,6 +172,7 @@ check-tidy: ## Fail when any go.mod or go.sum of this repository is not tidy
 	go -C test/controlplane mod tidy -diff
 	go -C test/helm mod tidy -diff
 	go -C internal/tools/sbom mod tidy -diff
+	go -C internal/tools/nfpm mod tidy -diff
 
 .PHONY: vulncheck
 vulncheck: $(GOVULNCHECK) ## Fail on known vulnerabilities that the commands call; says so where the database cannot be reached
@@ -180,28 +187,38 @@ static: ## Build bin/static/otelcol-gpu, the collector without NVML, which needs
 	@mkdir -p $(BIN)/static
 	$(GO_BUILD) -tags "$(STATIC_TAGS)" -o $(BIN)/static/ ./cmd/otelcol-gpu
 
+# What is released has the time of its commit.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
+# RELEASE_ARCHS=amd64 does for a look.
+RELEASE_ARCHS ?= amd64 arm64
+RELEASE_BUILD = GOOS=linux GOARCH=$$arch $(GO_BUILD)
 .PHONY: release
-release: $(BIN)/cyclonedx-gomod $(HELM) ## Both forms for amd64 and arm64 into dist/, with SBOMs, the chart and checksums
+release: $(BIN)/cyclonedx-gomod $(HELM) $(NFPM) ## Programs and packages for amd64 and arm64, SBOMs, chart, source and checksums into dist/
 	rm -rf $(DIST)
 	@mkdir -p $(DIST)
-	@for arch in amd64 arm64; do for form in static nvml; do \
-		name=otelcol-gpu_$(VERSION)_linux_$$arch tags="$(STATIC_TAGS)"; \
-		if [[ $$form == nvml ]]; then name+=_nvml tags="$(TAGS)"; fi; \
-		echo "$(DIST)/$$name"; \
-		GOOS=linux GOARCH=$$arch $(GO_BUILD) -tags "$$tags" -o $(DIST)/$$name ./cmd/otelcol-gpu; \
-		$(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version v$(VERSION) \
-			-output $(DIST)/$$name.cdx.json $(DIST)/$$name; \
-	done; done
+	@for arch in $(RELEASE_ARCHS); do \
+		suffix=$(VERSION)_linux_$$arch; \
+		$(RELEASE_BUILD) -tags "$(STATIC_TAGS)" -o $(DIST)/otelcol-gpu_$$suffix ./cmd/otelcol-gpu; \
+		$(RELEASE_BUILD) -o $(DIST)/otelcol-gpu_$${suffix}_nvml ./cmd/otelcol-gpu; \
+		$(RELEASE_BUILD) -o $(DIST)/gpudoctor_$$suffix ./cmd/gpudoctor; \
+		for program in $(DIST)/*_$$suffix $(DIST)/*_$${suffix}_nvml; do \
+			echo "$$program"; \
+			$(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version v$(VERSION) -output $$program.cdx.json $$program; \
+		done; \
+		packaging/build.sh "$(NFPM)" $$arch $(VERSION) $(DIST)/otelcol-gpu_$${suffix}_nvml $(DIST)/gpudoctor_$$suffix $(DIST); \
+	done
 	$(HELM) package charts/otelcol-gpu --destination $(DIST)
+	packaging/source.sh $(VERSION) $(DIST)
 	cd $(DIST) && sha256sum * >SHA256SUMS
 
 .PHONY: image
 image: ## Build the image $(IMAGE) for amd64 and arm64, both forms; needs docker buildx, IMAGE_FLAGS=--push publishes
+	@mkdir -p $(DIST)
 	for form in static nvml; do \
 		tag=$(IMAGE):$(VERSION); if [[ $$form == nvml ]]; then tag+=-nvml; fi; \
 		docker buildx build --platform linux/amd64,linux/arm64 --tag "$$tag" --build-arg FORM=$$form \
 			--build-arg VERSION=$(VERSION) --build-arg REVISION="$$(git rev-parse HEAD)" \
-			--build-arg CREATED="$$(git log -1 --format=%cI)" $(IMAGE_FLAGS) .; \
+			--build-arg CREATED="$$(git log -1 --format=%cI)" --metadata-file $(DIST)/image-$$form.json $(IMAGE_FLAGS) .; \
 	done
 
 .PHONY: clean
@@ -233,8 +250,14 @@ $(CONTROLPLANE)/kube-%:
 $(CONTROLPLANE)/etcd:
 	CGO_ENABLED=0 go -C test/controlplane build $(GO_FLAGS) -ldflags "-s -w" -o $@ go.etcd.io/etcd/server/v3
 
+$(ACTIONLINT):
+	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w" github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+
 $(BIN)/cyclonedx-gomod: internal/tools/sbom/go.mod internal/tools/sbom/go.sum
 	CGO_ENABLED=0 go -C internal/tools/sbom build $(GO_FLAGS) -o $(CURDIR)/$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 $(HELM):
 	CGO_ENABLED=0 go -C test/helm build $(GO_FLAGS) -ldflags "-s -w" -o $@ helm.sh/helm/v4/cmd/helm
+
+$(NFPM):
+	CGO_ENABLED=0 go -C internal/tools/nfpm build $(GO_FLAGS) -ldflags "-s -w" -o $@ github.com/goreleaser/nfpm/v2/cmd/nfpm

@@ -71,8 +71,8 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ReceiverModules = makeModulesMap(factories.Receivers, map[component.Type]string{
-		dcgmreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		nvmlreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		dcgmreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		nvmlreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 	})
 
 	factories.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](
@@ -86,7 +86,7 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ExporterModules = makeModulesMap(factories.Exporters, map[component.Type]string{
-		gpuviewexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		gpuviewexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		debugexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/debugexporter v0.161.0",
 		otlpexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/otlpexporter v0.161.0",
 		otlphttpexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/otlphttpexporter v0.161.0",
@@ -106,12 +106,12 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ProcessorModules = makeModulesMap(factories.Processors, map[component.Type]string{
-		gpusynthesizerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpuk8sprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpupowerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpubudgetprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpuusageprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpuwindowprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		gpusynthesizerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuk8sprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpupowerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpubudgetprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuusageprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuwindowprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		memorylimiterprocessor.NewFactory().Type(): "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
 	})
 
@@ -123,7 +123,7 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ConnectorModules = makeModulesMap(factories.Connectors, map[component.Type]string{
-		gpueventsconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		gpueventsconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		forwardconnector.NewFactory().Type(): "go.opentelemetry.io/collector/connector/forwardconnector v0.159.0",
 	})
 

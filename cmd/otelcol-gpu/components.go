@@ -89,7 +89,7 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ExtensionModules = makeModulesMap(factories.Extensions, map[component.Type]string{
-		gpumemoryresourceextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		gpumemoryresourceextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		zpagesextension.NewFactory().Type(): "go.opentelemetry.io/collector/extension/zpagesextension v0.161.0",
 		basicauthextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension v0.158.0",
 		bearertokenauthextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension v0.160.0",
@@ -112,9 +112,9 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ReceiverModules = makeModulesMap(factories.Receivers, map[component.Type]string{
-		dcgmreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpuclusterreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		nvmlreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		dcgmreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuclusterreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		nvmlreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		otlpreceiver.NewFactory().Type(): "go.opentelemetry.io/collector/receiver/otlpreceiver v0.161.0",
 		prometheusreceiver.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/prometheusreceiver v0.161.0",
 		receivercreator.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/receivercreator v0.161.0",
@@ -135,8 +135,8 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ExporterModules = makeModulesMap(factories.Exporters, map[component.Type]string{
-		gpuviewexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpuwatchdogexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		gpuviewexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuwatchdogexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		debugexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/debugexporter v0.161.0",
 		otlpexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/otlpexporter v0.161.0",
 		otlphttpexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/otlphttpexporter v0.161.0",
@@ -167,12 +167,12 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ProcessorModules = makeModulesMap(factories.Processors, map[component.Type]string{
-		gpusynthesizerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpuk8sprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpupowerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpubudgetprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpuusageprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
-		gpuwindowprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		gpusynthesizerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuk8sprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpupowerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpubudgetprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuusageprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuwindowprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		batchprocessor.NewFactory().Type(): "go.opentelemetry.io/collector/processor/batchprocessor v0.161.0",
 		memorylimiterprocessor.NewFactory().Type(): "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
 		attributesprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/attributesprocessor v0.161.0",
@@ -192,7 +192,7 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ConnectorModules = makeModulesMap(factories.Connectors, map[component.Type]string{
-		gpueventsconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.0.0",
+		gpueventsconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		forwardconnector.NewFactory().Type(): "go.opentelemetry.io/collector/connector/forwardconnector v0.159.0",
 	})
 

@@ -34,12 +34,14 @@ func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 		"quickstart.yaml":              {"127.0.0.1:9411"},
 		"usage.yaml":                   nil,
 		"events.yaml":                  nil,
+		"slurm.yaml":                   {"127.0.0.1:13133", "127.0.0.1:8888"},
 		defaults: {
 			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:55679", "127.0.0.1:8888", "127.0.0.1:9411",
 		},
 	}
 	files, err := filepath.Glob(filepath.Join(root, "examples", "*.yaml"))
 	require.NoError(t, err)
+	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "docker-compose.yaml" }) // no pipeline
 	require.Len(t, files, len(want)-1, "a file under examples/ is not listed here")
 	for _, file := range append(files, defaults) {
 		name := file

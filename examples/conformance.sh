@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Shows, on any cluster, what the Kubernetes AI conformance programme asks of accelerator metrics
+# (requirement accelerator_metrics): each accelerator's utilization and memory and, where the hardware
+# has it, temperature, power and interconnect bandwidth, under OpenTelemetry's names, by an endpoint
+# that a machine can read. It only reads.
+#
+#   examples/conformance.sh >evidence.md                through kubectl, by the pods' prometheus port
+#   examples/conformance.sh -n NAMESPACE -l LABELS -p PORT
+#   examples/conformance.sh -f FILE                     what an endpoint said, - is standard input
+#
+# The chart's prometheus.enabled opens the port. Exit status: 0 met, 1 not met, 2 cannot be said.
+set -euo pipefail
+
+namespace=otelcol-gpu labels=app.kubernetes.io/name=otelcol-gpu,app.kubernetes.io/component=agent port=9464 file=''
+while getopts n:l:p:f: option; do
+	case $option in
+	n) namespace=$OPTARG ;;
+	l) labels=$OPTARG ;;
+	p) port=$OPTARG ;;
+	f) file=$OPTARG ;;
+	*) exit 2 ;;
+	esac
+done
+
+fail() {
+	echo "conformance: $*" >&2
+	exit 2
+}
+
+metrics=$(mktemp)
+trap 'rm -f "$metrics"' EXIT
+if [[ -n $file ]]; then
+	cat -- "$file" >"$metrics" || fail "cannot read $file"
+	from=$file
+else
+	command -v kubectl >/dev/null || fail "no kubectl on this machine"
+	pods=$(kubectl get pods -n "$namespace" -l "$labels" --field-selector=status.phase=Running -o name) ||
+		fail "kubectl cannot list pods in namespace $namespace"
+	[[ -n $pods ]] || fail "no running pod with labels $labels in namespace $namespace: -n and -l name others"
+	for pod in $pods; do
+		# Through the API server: nothing has to be reachable from here.
+		kubectl get --raw "/api/v1/namespaces/$namespace/pods/${pod#pod/}:$port/proxy/metrics" >>"$metrics" ||
+			fail "$pod does not answer on port $port: is prometheus.enabled set?"
+		echo >>"$metrics"
+	done
+	from="$(wc -w <<<"$pods") pods of namespace $namespace, $(kubectl get --raw /version | sed -n 's/.*"gitVersion": *"\([^"]*\)".*/Kubernetes \1/p')"
+fi
+
+awk -v from="$from" '
+	# requirement, level, metrics by OpenTelemetry name, and the pattern of their names in Prometheus
+	function ask(what, level, names, pattern) { n++; asked[n] = what; must[n] = level; named[n] = names; wanted[n] = pattern }
+	BEGIN {
+		ask("utilization", "MUST", "gpu.utilization.avg, hw.gpu.utilization", "^(gpu_utilization_avg_ratio|hw_gpu_utilization_ratio)$")
+		ask("memory usage", "MUST", "hw.gpu.memory.usage, gpu.saturation.memory.utilization.avg", "^(hw_gpu_memory_usage_bytes|gpu_saturation_memory_utilization_avg_ratio)$")
+		ask("temperature", "SHOULD", "hw.temperature", "^hw_temperature_celsius$")
+		ask("power draw", "SHOULD", "hw.power", "^hw_power_watts$")
+		ask("interconnect bandwidth", "SHOULD", "gpu.nvlink.throughput, gpu.pcie.throughput", "^gpu_(saturation_)?(nvlink|pcie)_throughput_.*$")
+	}
+	/^#/ || !match($0, /hw_id="[^"]*"/) { next }
+	{
+		device = substr($0, RSTART + 7, RLENGTH - 8)
+		name = $0; sub(/[{ ].*/, "", name)
+		# What a MIG instance has, its board has: some metrics are of instances, others of boards.
+		if (match($0, /[{,]hw_parent="[^"]*"/)) device = substr($0, RSTART + 12, RLENGTH - 13)
+		if (!(device in devices)) { devices[device]; count++ }
+		for (i = 1; i <= n; i++) if (name ~ wanted[i] && !((i, device) in seen)) { seen[i, device]; found[i]++; if (!(i in example)) example[i] = $0 }
+	}
+	END {
+		if (!count) { print "conformance: no accelerator in what the endpoint says" >"/dev/stderr"; exit 2 }
+		print "# Accelerator metrics"
+		print "From " from ": " count " accelerators, in the text format of Prometheus.\n"
+		print "| asked | level | OpenTelemetry metric | accelerators that have it | |"
+		print "|---|---|---|---|---|"
+		for (i = 1; i <= n; i++) {
+			ok = found[i] + 0 == count
+			if (!ok && must[i] == "MUST") unmet = 1
+			print "| " asked[i] " | " must[i] " | `" named[i] "` | " found[i] + 0 " of " count " | " (ok ? "met" : must[i] == "MUST" ? "NOT MET" : "where the hardware has it") " |"
+		}
+		print "\n```"
+		for (i = 1; i <= n; i++) if (i in example) print example[i]
+		print "```"
+		print "\naccelerator_metrics: " (unmet ? "Not Implemented" : "Implemented")
+		exit unmet
+	}' "$metrics"

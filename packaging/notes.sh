@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Prints what CHANGELOG.md says of a version, the notes of its release: packaging/notes.sh VERSION
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+awk -v heading="## v$1" '
+	/^## / { inside = $0 == heading || index($0, heading " ") == 1; next }
+	inside { print; found = 1 }
+	END { exit !found }' CHANGELOG.md

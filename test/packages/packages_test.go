@@ -1,0 +1,228 @@
+package packages
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+const (
+	// root is the repository's, seen from this package.
+	root = "../.."
+
+	config      = "/etc/otelcol-gpu/config.yaml"
+	environment = "/etc/otelcol-gpu/otelcol-gpu.env"
+	unit        = "/usr/lib/systemd/system/otelcol-gpu.service"
+	program     = "/usr/bin/otelcol-gpu"
+)
+
+// modes are those of the files that a package installs.
+var modes = map[string]fs.FileMode{
+	config: 0o644,
+	// Tokens stand in it.
+	environment:                            0o600,
+	unit:                                   0o644,
+	program:                                0o755,
+	"/usr/bin/gpudoctor":                   0o755,
+	"/usr/share/doc/otelcol-gpu/copyright": 0o644,
+}
+
+// run runs a command in the repository and returns what it says.
+func run(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), env...)
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s %s: %s", name, strings.Join(args, " "), output)
+	return string(output)
+}
+
+// needs skips the test where the machine does not have the command.
+func needs(t *testing.T, command, what string) {
+	t.Helper()
+	if _, err := exec.LookPath(command); err != nil {
+		notruntest.Skip(t, what+": no "+command+" on this machine")
+	}
+}
+
+// build makes the packages and returns the files by their format.
+func build(t *testing.T) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	run(t, []string{"SOURCE_DATE_EPOCH=1700000000"}, "packaging/build.sh", processtest.Tool(t, "OTELCOL_GPU_NFPM"),
+		"amd64", "1.2.3", processtest.Binary(t, "otelcol-gpu"), processtest.Binary(t, "gpudoctor"), dir)
+	return map[string]string{
+		"deb": filepath.Join(dir, "otelcol-gpu_1.2.3-1_amd64.deb"),
+		"rpm": filepath.Join(dir, "otelcol-gpu-1.2.3-1.x86_64.rpm"),
+	}
+}
+
+// checkInstalled checks that the files of the package are in the directory, and no others below
+// the directories that the package manager leaves alone.
+func checkInstalled(t *testing.T, dir string) {
+	t.Helper()
+	got := map[string]fs.FileMode{}
+	for _, top := range []string{"etc/otelcol-gpu", "usr/bin", "usr/lib/systemd", "usr/share/doc"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(dir, top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			got[strings.TrimPrefix(path, dir)] = info.Mode()
+			return err
+		}))
+	}
+	assert.Equal(t, modes, got)
+	want, err := os.ReadFile(root + "/examples/slurm.yaml")
+	require.NoError(t, err)
+	installed, err := os.ReadFile(dir + config)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(installed), "the configuration is the example")
+}
+
+func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
+	first, second := build(t), build(t)
+	for format, file := range first {
+		one, err := os.ReadFile(file)
+		require.NoError(t, err)
+		other, err := os.ReadFile(second[format])
+		require.NoError(t, err)
+		assert.True(t, string(one) == string(other), format)
+	}
+}
+
+// What an administrator changed survives a removal and goes with a purge.
+func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
+	needs(t, "dpkg", "the Debian package's installation")
+	file, dir := build(t)["deb"], t.TempDir()
+	for _, needed := range []string{"info", "updates"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "var/lib/dpkg", needed), 0o755))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "var/lib/dpkg/status"), nil, 0o644))
+	dpkg := func(args ...string) {
+		// The scripts run outside of the directory, are told of it, and leave this machine's systemd alone.
+		args = append([]string{"--root=" + dir, "--force-script-chrootless", "--force-depends"}, args...)
+		if os.Getuid() != 0 {
+			needs(t, "fakeroot", "the Debian package's installation without being root")
+			run(t, nil, "fakeroot", append([]string{"dpkg"}, args...)...)
+			return
+		}
+		run(t, nil, "dpkg", args...)
+	}
+
+	dpkg("--install", file)
+	checkInstalled(t, dir)
+	collector := exec.CommandContext(t.Context(), dir+program, "validate", "--config", dir+config)
+	collector.Env = processtest.Environment(map[string]string{"STORAGE_DIR": t.TempDir()})
+	output, err := collector.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+
+	state := filepath.Join(dir, "var/lib/otelcol-gpu")
+	require.NoError(t, os.Mkdir(state, 0o755))
+	require.NoError(t, os.WriteFile(dir+environment, []byte("OTLP_ENDPOINT=https://backend:4318\n"), 0o600))
+	dpkg("--remove", "otelcol-gpu")
+	assert.NoFileExists(t, dir+program)
+	assert.NoFileExists(t, dir+unit)
+	assert.FileExists(t, dir+environment)
+	assert.DirExists(t, state)
+
+	dpkg("--purge", "otelcol-gpu")
+	assert.NoDirExists(t, dir+"/etc/otelcol-gpu")
+	assert.NoDirExists(t, state)
+}
+
+func TestTheRPMPackageIsInstalledAndRemoved(t *testing.T) {
+	needs(t, "rpm", "the RPM package's installation")
+	if os.Getuid() != 0 {
+		notruntest.Skip(t, "the RPM package's installation: it takes root")
+	}
+	file, dir := build(t)["rpm"], t.TempDir()
+	rpm := func(args ...string) {
+		// There is no shell in the directory to run the scripts with.
+		run(t, nil, "rpm", append([]string{"--root=" + dir, "--nodeps", "--noscripts"}, args...)...)
+	}
+	rpm("--install", file)
+	checkInstalled(t, dir)
+	rpm("--erase", "otelcol-gpu")
+	assert.NoFileExists(t, dir+program)
+	assert.NoFileExists(t, dir+unit)
+}
+
+// The program and the files that the unit names are those of the package.
+func TestTheUnitIsValidAndHardened(t *testing.T) {
+	content, err := os.ReadFile(root + "/packaging/otelcol-gpu.service")
+	require.NoError(t, err)
+	for _, line := range []string{
+		"ExecStart=" + program + " --config=" + config, "EnvironmentFile=-" + environment, "StateDirectory=otelcol-gpu",
+		"DynamicUser=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "DevicePolicy=closed", "DeviceAllow=char-nvidia* rw",
+		"Restart=on-failure",
+	} {
+		assert.Contains(t, "\n"+string(content), "\n"+line+"\n")
+	}
+	example, err := os.ReadFile(root + "/examples/slurm.yaml")
+	require.NoError(t, err)
+	assert.Contains(t, string(example), "${env:STORAGE_DIR:-/var/lib/otelcol-gpu}", "the state directory is the unit's")
+
+	needs(t, "systemd-analyze", "the systemd unit")
+	installed := filepath.Join(t.TempDir(), "otelcol-gpu.service")
+	text := strings.ReplaceAll(string(content), program, processtest.Binary(t, "otelcol-gpu"))
+	require.NoError(t, os.WriteFile(installed, []byte(text), 0o600))
+	// It complains of units that this machine lacks, too: only what it says of this one counts.
+	for line := range strings.Lines(run(t, nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", installed)) {
+		assert.NotContains(t, line, installed)
+	}
+	said := run(t, nil, "systemd-analyze", "security", "--offline=true", installed)
+	exposure := regexp.MustCompile(`Overall exposure level for otelcol-gpu.service: (\S+)`).FindStringSubmatch(said)
+	require.NotNil(t, exposure, said)
+	var level float64
+	_, err = fmt.Sscan(exposure[1], &level)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, level, 2.0, "0 is no exposure, 10 all of it:\n%s", said)
+}
+
+// Nothing has to be downloaded to compile what the archive has in it.
+func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
+	if err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Run(); err != nil {
+		notruntest.Skip(t, "the source archive: this tree is no git checkout")
+	}
+	dir := t.TempDir()
+	run(t, nil, "packaging/source.sh", "1.2.3", dir)
+	run(t, nil, "tar", "-xzf", filepath.Join(dir, "otelcol-gpu_1.2.3_source.tar.gz"), "-C", dir)
+	source := filepath.Join(dir, "otelcol-gpu_1.2.3_source")
+	assert.FileExists(t, filepath.Join(source, "Dockerfile"))
+	run(t, []string{"GOPROXY=off", "GOFLAGS=", "GOMODCACHE=" + t.TempDir()},
+		"go", "-C", source, "list", "-deps", "-tags", "remove_all_sd", "./cmd/otelcol-gpu", "./cmd/gpudoctor")
+}
+
+// builder-config.yaml is the one place for the version. `otelcol-gpu components` says it of each
+// of our components, and CHANGELOG.md has the notes of its release.
+func TestOneVersionHoldsForAllOfIt(t *testing.T) {
+	manifest := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		return string(content)
+	}
+	line := regexp.MustCompile(`(?m)^  version: (\S+)$`)
+	version := line.FindStringSubmatch(manifest("builder-config.yaml"))
+	require.NotNil(t, version)
+	for _, name := range []string{"builder-config.yaml", "builder-config-agent.yaml"} {
+		assert.Equal(t, version, line.FindStringSubmatch(manifest(name)), name)
+		modules := regexp.MustCompile(`gomod: github\.com/otelcol-gpu/otelcol-gpu (\S+)`).FindAllStringSubmatch(manifest(name), -1)
+		require.NotEmpty(t, modules)
+		for _, module := range modules {
+			assert.Equal(t, "v"+version[1], module[1], name)
+		}
+	}
+	assert.Contains(t, run(t, nil, "packaging/notes.sh", version[1]), "\n* [FEATURE] ")
+}
