@@ -4,7 +4,7 @@
 //   init rc=9                     nvmlInit fails with that code
 //   driver version=580.95.05      the driver's version; without the line 590.48.01
 //   gpu key=value...              a board: uuid name serial minor migmode and, in NVML's units,
-//                                 total reserved free used util enc dec power energy temp
+//                                 total reserved free used util enc dec power limit energy temp
 //                                 sm mem reasons tx rx gen width violation ecc replays
 //   field id=82 type=1 value=40   a field value of the last board; rc= its result, of
 //                                 which -1 leaves everything as the caller had it; the
@@ -299,6 +299,7 @@ static int answer64(handle *h, const char *key, unsigned long long *out) {
 
 SCALAR(nvmlDeviceGetMinorNumber, "minor")
 SCALAR(nvmlDeviceGetPowerUsage, "power")
+SCALAR(nvmlDeviceGetEnforcedPowerLimit, "limit")
 SCALAR(nvmlDeviceGetMaxPcieLinkGeneration, "gen")
 SCALAR(nvmlDeviceGetMaxPcieLinkWidth, "width")
 SCALAR(nvmlDeviceGetPcieReplayCounter, "replays")

@@ -86,6 +86,7 @@ var queries = [NumQueries]struct {
 	EncoderUtilization: {names: []string{"nvmlDeviceGetEncoderUtilization"}},
 	DecoderUtilization: {names: []string{"nvmlDeviceGetDecoderUtilization"}},
 	PowerUsage:         {names: []string{"nvmlDeviceGetPowerUsage"}},
+	EnforcedPowerLimit: {names: []string{"nvmlDeviceGetEnforcedPowerLimit"}},
 	Temperature:        {names: []string{"nvmlDeviceGetTemperature"}, args: []uintptr{0}},
 	SMClock:            {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{1}},
 	MemoryClock:        {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{2}},

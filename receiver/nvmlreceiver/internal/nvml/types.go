@@ -79,6 +79,8 @@ const (
 	DecoderUtilization
 	// PowerUsage is in milliwatts.
 	PowerUsage
+	// EnforcedPowerLimit is in milliwatts.
+	EnforcedPowerLimit
 	// Temperature is the die's, in degrees Celsius.
 	Temperature
 	// SMClock is in MHz.
@@ -138,6 +140,9 @@ const (
 	FieldPCIeReplays          FieldID = 94
 	FieldRemappedCorrectable  FieldID = 142
 	FieldRemappedUncorrected  FieldID = 143
+	FieldRemapPending         FieldID = 144
+	FieldRemapFailure         FieldID = 145
+	FieldRecoveryAction       FieldID = 230
 )
 
 // The error counters of single NVLinks. There is no value where nothing says that the
