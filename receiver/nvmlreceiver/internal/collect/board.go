@@ -133,6 +133,7 @@ var asked = func() (values []nvml.FieldValue) {
 var ofSeveral = []*signal.Metric{
 	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
 	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwStatus, signal.GPURecoveryAction,
+	signal.GPUNVLinkUtilization,
 }
 
 // DeviceMetrics are the metrics of boards and instances, in the order of the signal table.
@@ -143,6 +144,11 @@ func DeviceMetrics() []*signal.Metric {
 	}
 	for i := range fields {
 		for _, o := range fields[i].outputs {
+			made = append(made, o.metric)
+		}
+	}
+	for i := range gpm {
+		for _, o := range gpm[i].outputs {
 			made = append(made, o.metric)
 		}
 	}
@@ -160,9 +166,10 @@ var directions = [...]struct {
 // boardSamples reads what a board measures as a whole, also in MIG mode.
 func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 	d := m.device
+	gpm := r.readGPM(handle, m, nvml.NoInstance, mig)
 	for i := range numbers {
 		n := &numbers[i]
-		if n.noMIG && mig || !r.wants(n.metric) {
+		if n.noMIG && mig || !r.wants(n.metric) || n.own == signal.TaskGeneral && gpm[n.metric] {
 			continue
 		}
 		if v, ok := r.query(handle, n.query); ok {
@@ -175,7 +182,9 @@ func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 		}
 	}
 	r.fieldSamples(handle, m)
-	r.pcieSamples(handle, m)
+	if !gpm[signal.GPUPCIeThroughput] {
+		r.pcieSamples(handle, m)
+	}
 }
 
 // eventReasons adds a sample for each reason that signals are made of.
@@ -319,6 +328,15 @@ func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 	if !r.wants(signal.GPUPCIeThroughput) && !r.wants(signal.GPUPCIeUtilization) {
 		return
 	}
+	for _, direction := range directions {
+		if kilobytes, ok := r.query(handle, direction.query); ok {
+			r.linkSample(handle, output{signal.GPUPCIeThroughput, direction.own}, m, kilobytes*1e3)
+		}
+	}
+}
+
+// pcieCapacity returns the capacity of the board's PCIe link in By/s; 0 is unknown.
+func (r *reader) pcieCapacity(handle nvml.Device, m *memo) float64 {
 	if m.capacity == 0 {
 		generation, _ := r.query(handle, nvml.MaxPCIeLinkGeneration)
 		lanes, _ := r.query(handle, nvml.MaxPCIeLinkWidth)
@@ -328,19 +346,5 @@ func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 			m.capacity = dcgm.LookupModel(m.device.Model).PCIe
 		}
 	}
-	for _, direction := range directions {
-		kilobytes, ok := r.query(handle, direction.query)
-		if !ok {
-			continue
-		}
-		rate, verdict := catalogue.BytePerSecond.Value(kilobytes * 1e3)
-		if verdict != catalogue.Valid {
-			r.stats.ValuesDropped++
-			continue
-		}
-		r.point(Point{Metric: signal.GPUPCIeThroughput, Device: m.device, Own: direction.own, Value: rate})
-		if m.capacity > 0 {
-			r.point(Point{Metric: signal.GPUPCIeUtilization, Device: m.device, Own: direction.own, Value: r.clamp(rate / m.capacity)})
-		}
-	}
+	return m.capacity
 }

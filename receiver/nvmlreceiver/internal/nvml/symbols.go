@@ -23,6 +23,12 @@ const (
 	symGraphicsProcesses
 	symMPSProcesses
 	symProcessUtilization
+	symGPMSupport
+	symGPMSampleAlloc
+	symGPMSampleFree
+	symGPMSample
+	symGPMInstanceSample
+	symGPMMetrics
 	numSymbols
 )
 
@@ -59,6 +65,12 @@ var symbolNames = [numSymbols][]string{
 		"nvmlDeviceGetMPSComputeRunningProcesses",
 	},
 	symProcessUtilization: {"nvmlDeviceGetProcessUtilization"},
+	symGPMSupport:         {"nvmlGpmQueryDeviceSupport"},
+	symGPMSampleAlloc:     {"nvmlGpmSampleAlloc"},
+	symGPMSampleFree:      {"nvmlGpmSampleFree"},
+	symGPMSample:          {"nvmlGpmSampleGet"},
+	symGPMInstanceSample:  {"nvmlGpmMigSampleGet"},
+	symGPMMetrics:         {"nvmlGpmMetricsGet"},
 }
 
 // result says where a query's function leaves the value.

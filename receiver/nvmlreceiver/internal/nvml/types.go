@@ -214,3 +214,14 @@ type ProcessSample struct {
 	Time uint64 // microseconds, by the driver's clock
 	SM   uint32 // percent
 }
+
+// GPMSample is a copy of a device's performance counters, in memory of the library.
+type GPMSample uintptr
+
+// GPMValue is a metric of GPM by its number in nvml.h (NVML_GPM_METRIC_…), and its
+// value, if there is one.
+type GPMValue struct {
+	ID    uint32
+	Value float64
+	OK    bool
+}
