@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -26,6 +27,16 @@ const (
 	minInterval = time.Second
 )
 
+// How long the library is held: until the driver is lost, until a call fails, or for one
+// collection.
+const (
+	HoldAlways          = "always"
+	HoldBetweenFailures = "between_failures"
+	HoldNever           = "never"
+)
+
+var holds = []string{HoldAlways, HoldBetweenFailures, HoldNever}
+
 // Config is the configuration of the nvml receiver.
 type Config struct {
 	// CollectionInterval is the time from one collection to the next.
@@ -44,6 +55,10 @@ type Config struct {
 
 	// SysRoot is the sys file system.
 	SysRoot string `mapstructure:"sys_root"`
+
+	// Hold is HoldAlways, HoldBetweenFailures or HoldNever. Default: HoldNever with
+	// ProcessesOnly, else HoldBetweenFailures.
+	Hold string `mapstructure:"hold"`
 
 	// NodeName is k8s.node.name and host.name. Default: the environment variable
 	// NODE_NAME, else the host's name.
@@ -91,8 +106,20 @@ func (cfg *Config) Validate() error {
 		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled")
 	p.Check(filepath.IsAbs(cfg.ProcRoot), "proc_root is %q: must be an absolute path", cfg.ProcRoot)
 	p.Check(filepath.IsAbs(cfg.SysRoot), "sys_root is %q: must be an absolute path", cfg.SysRoot)
+	p.Check(cfg.Hold == "" || slices.Contains(holds, cfg.Hold), "hold is %q: must be one of %s", cfg.Hold, strings.Join(holds, ", "))
 	p.Add(cfg.Metrics.Check(base.MetricNames(emitted))...)
 	return p.Err()
+}
+
+// hold returns how long the library is held.
+func (cfg *Config) hold() string {
+	switch {
+	case cfg.Hold != "":
+		return cfg.Hold
+	case cfg.ProcessesOnly:
+		return HoldNever
+	}
+	return HoldBetweenFailures
 }
 
 // processes reports whether a metric of processes is wanted; without any, processes are

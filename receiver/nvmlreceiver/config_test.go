@@ -39,6 +39,19 @@ func TestDefaults(t *testing.T) {
 	}, cfg)
 }
 
+func TestTheLibraryIsHeldForWhatIsReadOfDevices(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"{}":                                   HoldBetweenFailures,
+		"processes_only: true":                 HoldNever,
+		"{processes_only: true, hold: always}": HoldAlways,
+		"hold: never":                          HoldNever,
+	} {
+		cfg, err := load(t, yaml)
+		require.NoError(t, err)
+		assert.Equal(t, want, cfg.hold(), yaml)
+	}
+}
+
 func TestTheHostsNameIsTheNodesWhereNothingElseSaysIt(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	cfg, err := load(t, "{}")
@@ -72,10 +85,11 @@ func TestErrorsNameFieldValueAndWhatIsAllowed(t *testing.T) {
 		"library_path: libnvidia-ml.so.1": `library_path is "libnvidia-ml.so.1": must be an absolute path, or empty to search`,
 		"{processes_only: true, metrics: {gpu.process.count: {enabled: false}, process.gpu.memory.usage: {enabled: false}, process.gpu.utilization: {enabled: false}}}"://
 		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled",
-		"proc_root: proc": `proc_root is "proc": must be an absolute path`,
-		"sys_root: ''":    `sys_root is "": must be an absolute path`,
-		"metrics: {gpu.sm.active: {enabled: false}}": `metrics has the key "gpu.sm.active": must be one of gpu.clock.throttle.time, `,
-		"librarypath: /x": "librarypath",
+		"hold: forever":                       `hold is "forever": must be one of always, between_failures, never`,
+		"proc_root: proc":                     `proc_root is "proc": must be an absolute path`,
+		"sys_root: ''":                        `sys_root is "": must be an absolute path`,
+		"metrics: {hw.fan: {enabled: false}}": `metrics has the key "hw.fan": must be one of gpu.clock.throttle.time, `,
+		"librarypath: /x":                     "librarypath",
 	} {
 		t.Run(yaml, func(t *testing.T) {
 			_, err := load(t, yaml)

@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,9 +29,9 @@ import (
 
 // Each directory below testdata/golden is a sentence. script is what the stub
 // library answers from; proc holds the control groups of processes; config.yaml,
-// where it exists, is the configuration. output.txt is what must come out of one
-// collection, one line a point. Comments in a script name the compiler's flags
-// and the outcome, where it is not ok.
+// where it exists, is the configuration. output.txt is what must come out of the last
+// collection, one line a point. Comments in a script name the compiler's flags, the
+// outcome, where it is not ok, and how many collections there are, if more than one.
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -49,8 +52,15 @@ func TestGolden(t *testing.T) {
 				}
 			})
 			want := cmp.Or(comment(script, "outcome"), string(outcomeOK))
-			assert.Equal(t, want, string(f.collect(t.Context())))
-			goldentest.Compare(t, dir, render(f.sink.AllMetrics()[0]))
+			collections, _ := strconv.Atoi(cmp.Or(comment(script, "collections"), "1"))
+			synctest.Test(t, func(t *testing.T) {
+				for range collections {
+					time.Sleep(f.cfg.CollectionInterval)
+					assert.Equal(t, want, string(f.collect(t.Context())))
+				}
+			})
+			require.NoError(t, f.release())
+			goldentest.Compare(t, dir, render(f.sink.AllMetrics()[collections-1]))
 		})
 	}
 }

@@ -39,6 +39,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	cfg := createDefaultConfig().(*Config)
 	cfg.SysRoot = sysRoot(tb, "0x8086", nvidiaVendor)
 	cfg.ProcRoot = procRoot(tb)
+	cfg.Hold = HoldNever // tests of what is held say so
 	change(cfg)
 	require.NoError(tb, cfg.Validate())
 	set := receivertest.NewNopSettings(metadata.Type)

@@ -36,7 +36,7 @@ const (
 	nvidiaVendor = "0x10de"
 )
 
-// library is NVML, loaded and initialised for one collection.
+// library is NVML, loaded and initialised.
 type library interface {
 	collect.Library
 	Close() error
@@ -83,6 +83,7 @@ type nvmlReceiver struct {
 
 	allProcesses bool // NVML lists all of them
 
+	held  library // nil while none is open
 	found bool    // an NVIDIA device was seen
 	last  outcome // what was last logged
 
@@ -122,6 +123,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 			Processes:    cfg.processes(),
 			AllProcesses: allProcesses,
 			Disabled:     cfg.Metrics.Disabled(emitted),
+			Hold:         cfg.hold() != HoldNever,
 			Now:          time.Now,
 		}),
 		owners: cgroup.NewReader(cfg.ProcRoot),
@@ -151,6 +153,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	go func() {
 		defer close(r.done)
 		r.run(running, consuming)
+		_ = r.release() // There is nobody left to tell.
 	}()
 	return nil
 }
@@ -230,24 +233,30 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	return result
 }
 
-// read reads all devices with a library that is loaded for it alone: neither file
-// nor driver is held when it returns.
+// read reads all devices. Where the library is not held, neither file nor driver is in
+// use when it returns.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	if r.found = r.found || hasDevice(r.cfg.SysRoot); !r.found {
 		return nil, outcomeNoDevice, nil
 	}
-	lib, err := r.open(r.cfg.LibraryPath)
-	if err != nil {
-		r.collector.Forget()
+	if r.held == nil {
+		lib, err := r.open(r.cfg.LibraryPath)
+		switch {
+		case errors.Is(err, nvml.ErrNoLibrary):
+			r.collector.Forget()
+			return nil, outcomeNoLibrary, err
+		case err != nil:
+			r.collector.Forget()
+			return nil, outcomeInitFailed, err
+		}
+		r.held = lib
 	}
-	switch {
-	case errors.Is(err, nvml.ErrNoLibrary):
-		return nil, outcomeNoLibrary, err
-	case err != nil:
-		return nil, outcomeInitFailed, err
+	points, err := r.collector.Collect(r.held)
+	var closed error
+	hold := r.cfg.hold()
+	if err != nil || hold == HoldNever || hold == HoldBetweenFailures && r.collector.Problem() != nil {
+		closed = r.release()
 	}
-	points, err := r.collector.Collect(lib)
-	closed := lib.Close()
 	switch {
 	case err != nil:
 		return nil, outcomeDriverLost, err
@@ -257,6 +266,17 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 		return points, outcomePartial, fmt.Errorf("closing the library: %w", closed)
 	}
 	return points, outcomeOK, nil
+}
+
+// release closes the library, if it is open.
+func (r *nvmlReceiver) release() error {
+	if r.held == nil {
+		return nil
+	}
+	r.collector.Release(r.held)
+	err := r.held.Close()
+	r.held = nil
+	return err
 }
 
 // hasDevice reports whether the machine has a PCI device of NVIDIA's.

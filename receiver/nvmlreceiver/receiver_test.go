@@ -95,6 +95,16 @@ func (*fakeLibrary) ProcessUtilization(nvml.Device, uint64, []nvml.ProcessSample
 	return nil, nvml.ErrNotFound
 }
 
+func (*fakeLibrary) GPMSupported(nvml.Device) (bool, error) { return false, nil }
+
+func (*fakeLibrary) NewGPMSample() (nvml.GPMSample, error) { return 0, nvml.ErrNotSupported }
+
+func (*fakeLibrary) FreeGPMSample(nvml.GPMSample) error { return nil }
+
+func (*fakeLibrary) ReadGPMSample(nvml.Device, uint32, nvml.GPMSample) error { return nil }
+
+func (*fakeLibrary) GPMValues(_, _ nvml.GPMSample, _ []nvml.GPMValue) error { return nil }
+
 func (l *fakeLibrary) Close() error { return l.get().closing }
 
 // started starts a receiver that opens libraries by open, and shuts it down at

@@ -77,6 +77,57 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	assert.Len(t, f.sink.AllMetrics(), 3, "there is nothing to say while there is no driver")
 }
 
+// counted returns how often each function was called since Record.
+func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
+	t.Helper()
+	calls := map[string]int{}
+	for _, fn := range stub.Calls(t) {
+		calls[fn]++
+	}
+	return calls
+}
+
+func TestHowLongTheLibraryIsHeld(t *testing.T) {
+	const (
+		well  = "gpu uuid=GPU-1 power=1000\n"
+		fails = well + "rule fn=nvmlDeviceGetPowerUsage rc=4\n"
+		gone  = well + "rule fn=nvmlDeviceGetUUID rc=9\n"
+	)
+	stub := nvmltest.Build(t)
+	for hold, want := range map[string][]bool{
+		HoldAlways:          {true, true, true, false, true},
+		HoldBetweenFailures: {true, true, false, false, true},
+		HoldNever:           {false, false, false, false, false},
+	} {
+		t.Run(hold, func(t *testing.T) {
+			f := onStub(t, stub, well)
+			f.cfg.Hold = hold
+			for i, script := range []string{well, well, fails, gone, well} {
+				stub.Script(t, script)
+				outcome := f.collect(t.Context())
+				assert.Equal(t, []string{"ok", "ok", "partial", "driver_lost", "ok"}[i], string(outcome))
+				assert.Equal(t, want[i], f.held != nil, "collection %d", i)
+			}
+			require.NoError(t, f.release())
+		})
+	}
+}
+
+func TestShutdownClosesTheLibraryThatIsHeld(t *testing.T) {
+	stub := nvmltest.Build(t)
+	stub.Script(t, "gpu uuid=GPU-1 power=1000\ngpm id=2 value=50\n")
+	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.Hold = stub.Path, HoldAlways })
+	require.Equal(t, outcomeOK, f.collect(t.Context()))
+	require.NotNil(t, f.held)
+	fds := count(t, "/proc/self/fd")
+	stub.Record(t)
+	require.NoError(t, f.Start(t.Context(), f.host))
+	require.NoError(t, f.Shutdown(t.Context()))
+	assert.Nil(t, f.held)
+	assert.Equal(t, 1, counted(t, stub)["nvmlGpmSampleFree"], "what was read of the board")
+	assert.Less(t, count(t, "/proc/self/fd"), fds)
+}
+
 func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 	const script = "gpu uuid=GPU-1 name=X minor=0 power=1000 tx=1 rx=2 reasons=0\nproc pid=1 mem=2\n"
 	asked := func(t *testing.T, change func(*Config)) string {
@@ -285,4 +336,25 @@ func BenchmarkCollection(b *testing.B) {
 		f.sink.Reset()
 	}
 	cpu.Report(b, samples)
+}
+
+// BenchmarkHold is what a collection of 8 boards costs, by how long the library is held and
+// how long its initialisation takes: 20 ms with persistence mode, to 2 s without it.
+func BenchmarkHold(b *testing.B) {
+	script, proc := node(b, 8, 7, 200)
+	stub := nvmltest.Build(b)
+	for _, ms := range []int{0, 20, 200, 2000} {
+		for _, hold := range []string{HoldNever, HoldBetweenFailures} {
+			b.Run(fmt.Sprintf("init=%dms/hold=%s", ms, hold), func(b *testing.B) {
+				stub.Script(b, fmt.Sprintf("init ms=%d\n%s", ms, script))
+				f := newFixture(b, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot, cfg.Hold = stub.Path, proc, hold })
+				require.Equal(b, outcomeOK, f.collect(b.Context()))
+				for b.Loop() {
+					f.collect(b.Context())
+					f.sink.Reset()
+				}
+				require.NoError(b, f.release())
+			})
+		}
+	}
 }

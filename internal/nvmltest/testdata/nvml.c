@@ -1,20 +1,26 @@
 // A libnvidia-ml.so.1 that answers from a script. The script is the file "script"
-// in the folder of the library; nvmlInit reads it anew. Its lines:
+// in the folder of the library; nvmlInit reads it anew, and nvmlDeviceGetCount where it
+// is another file. Its lines:
 //
-//   init rc=9                     nvmlInit fails with that code
+//   init rc=9 ms=20               nvmlInit fails with that code, takes so long
 //   driver version=580.95.05      the driver's version; without the line 590.48.01
 //   gpu key=value...              a board: uuid name serial minor migmode and, in NVML's units,
-//                                 total reserved free used util enc dec power energy temp
+//                                 total reserved free used util enc dec power limit energy temp
 //                                 sm mem reasons tx rx gen width violation ecc replays
 //   field id=82 type=1 value=40   a field value of the last board; rc= its result, of
 //                                 which -1 leaves everything as the caller had it; the
 //                                 value none is all ones; link=3 answers to this scope
 //   mig key=value...              a MIG device of the last board: uuid name index gi
 //                                 total reserved free used
+//   gpm id=1 value=40             the last board has GPM, which gives that value; gi=7 for
+//                                 that GPU instance; rc= its result, none is not a number
 //   proc key=value...             a process of the last board: pid mem gi kind=c|g|m sm
 //   rule fn=nvmlX key=value...    calls of a function (* is every one): rc=N fails,
 //                                 ms=N takes so long; only on mig=0|1, on the board
 //                                 gpu=N, from the after-th call on
+//
+// GPM gives values for two samples of one device that were read one after the other.
+// nvmlShutdown fails while there are samples.
 //
 // Blanks in names are written as underscores. A value that a line lacks is not
 // supported. Every call is appended to the file "calls" when that file exists.
@@ -26,14 +32,16 @@
 #include "nvml_abi.h"
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4,
-    NOT_FOUND = 6, INSUFFICIENT_SIZE = 7
+    NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, VERSION_MISMATCH = 25, UNKNOWN = 999
 };
 enum { MAX_GPUS = 16, MAX_MIGS = 8, MAX_PROCS = 512, MAX_FIELDS = 128, MAX_RULES = 32, MAX_LINE = 1024 };
 #define NONE 0xffffffffu
@@ -56,6 +64,8 @@ typedef struct {
 
 typedef struct { unsigned int pid, gi, sm; char kind; unsigned long long memory; } process;
 typedef struct { unsigned int id, link, type; int rc; double value; } field;
+typedef struct { unsigned int id, gi; int rc; double value; } gpm;
+typedef struct { char uuid[96]; unsigned int gi; long read; } gpm_sample;
 
 typedef struct {
     handle h;
@@ -65,7 +75,8 @@ typedef struct {
     mig migs[MAX_MIGS];
     process procs[MAX_PROCS];
     field fields[MAX_FIELDS];
-    int nmigs, nprocs, nfields;
+    gpm gpms[MAX_FIELDS];
+    int nmigs, nprocs, nfields, ngpms;
 } gpu;
 
 typedef struct { char fn[96]; long rc, ms, mig, gpu, after; } rule;
@@ -76,6 +87,9 @@ static rule rules[MAX_RULES];
 static int nrules;
 static long calls;
 static char folder[400], version[80];
+static ino_t script;
+static int samples;
+static long init_ms;
 
 // get copies the value of a key and reports whether the line has it.
 static int get(const char *line, const char *key, char *out, size_t size) {
@@ -122,15 +136,18 @@ static int read_script(void) {
     snprintf(path, sizeof path, "%s/script", folder);
     FILE *f = fopen(path, "r");
     if (!f) return 9;
+    struct stat info;
+    if (!fstat(fileno(f), &info)) script = info.st_ino;
     free(gpus);
     gpus = calloc(MAX_GPUS, sizeof *gpus);
     ngpus = nrules = 0;
-    calls = 0;
+    calls = init_ms = 0;
     strcpy(version, "590.48.01");
     while (fgets(line, sizeof line, f)) {
         gpu *g = ngpus ? &gpus[ngpus - 1] : NULL;
         if (!strncmp(line, "init ", 5)) {
             rc = (int)number(line, "rc", 0);
+            init_ms = (long)number(line, "ms", 0);
         } else if (!strncmp(line, "driver ", 7)) {
             get(line, "version", version, sizeof version);
         } else if (!strncmp(line, "gpu ", 4)) {
@@ -164,6 +181,12 @@ static int read_script(void) {
             v->type = (unsigned)number(line, "type", 3);
             v->rc = (int)number(line, "rc", 0);
             if (get(line, "value", text, sizeof text)) v->value = strcmp(text, "none") ? strtod(text, NULL) : NO_VALUE;
+        } else if (!strncmp(line, "gpm ", 4)) {
+            gpm *v = &g->gpms[g->ngpms++];
+            v->id = (unsigned)number(line, "id", 0);
+            v->gi = (unsigned)number(line, "gi", NONE);
+            v->rc = (int)number(line, "rc", 0);
+            if (get(line, "value", text, sizeof text)) v->value = strcmp(text, "none") ? strtod(text, NULL) : NAN;
         } else if (!strncmp(line, "rule ", 5)) {
             rule *r = &rules[nrules++];
             get(line, "fn", r->fn, sizeof r->fn);
@@ -217,6 +240,7 @@ static int enter(const char *fn, const handle *h) {
 
 API nvmlInit_v2(void) {
     int rc = read_script();
+    usleep((useconds_t)init_ms * 1000);
     if (rc) {
         free(gpus);
         gpus = NULL;
@@ -234,7 +258,7 @@ API nvmlShutdown(void) {
         free(gpus);
         gpus = NULL;
     }
-    return SUCCESS;
+    return samples ? UNKNOWN : SUCCESS;
 }
 
 API nvmlSystemGetDriverVersion(char *out, unsigned int size) {
@@ -244,6 +268,13 @@ API nvmlSystemGetDriverVersion(char *out, unsigned int size) {
 }
 
 API nvmlDeviceGetCount_v2(unsigned int *n) {
+    char path[512];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/script", folder);
+    if (!stat(path, &info) && info.st_ino != script) {
+        int rc = read_script();
+        if (rc) return rc;
+    }
     ENTER(NULL);
     *n = (unsigned)ngpus;
     return SUCCESS;
@@ -299,6 +330,7 @@ static int answer64(handle *h, const char *key, unsigned long long *out) {
 
 SCALAR(nvmlDeviceGetMinorNumber, "minor")
 SCALAR(nvmlDeviceGetPowerUsage, "power")
+SCALAR(nvmlDeviceGetEnforcedPowerLimit, "limit")
 SCALAR(nvmlDeviceGetMaxPcieLinkGeneration, "gen")
 SCALAR(nvmlDeviceGetMaxPcieLinkWidth, "width")
 SCALAR(nvmlDeviceGetPcieReplayCounter, "replays")
@@ -494,6 +526,68 @@ API nvmlDeviceGetFieldValues(handle *h, int n, field_value *values) {
             case 4: v->value.sll = (long long)f->value; break;
             case 5: v->value.si = (int)f->value; break;
             case 6: v->value.us = (unsigned short)f->value; break;
+            }
+        }
+    }
+    return SUCCESS;
+}
+
+API nvmlGpmQueryDeviceSupport(handle *h, gpm_support *out) {
+    ENTER(h);
+    if (out->version != 1) return VERSION_MISMATCH;
+    out->supported = gpus[h->gpu].ngpms > 0;
+    return SUCCESS;
+}
+
+API nvmlGpmSampleAlloc(gpm_sample **out) {
+    ENTER(NULL);
+    *out = calloc(1, sizeof **out);
+    samples++;
+    return SUCCESS;
+}
+
+API nvmlGpmSampleFree(gpm_sample *s) {
+    samples--;
+    free(s);
+    ENTER(NULL);
+    return SUCCESS;
+}
+
+static long samples_read;
+
+static int read_sample(handle *h, unsigned int gi, gpm_sample *s) {
+    if (!gpus[h->gpu].ngpms) return NOT_SUPPORTED;
+    strcpy(s->uuid, gpus[h->gpu].uuid);
+    s->gi = gi;
+    s->read = ++samples_read;
+    return SUCCESS;
+}
+
+API nvmlGpmSampleGet(handle *h, gpm_sample *s) {
+    ENTER(h);
+    return read_sample(h, NONE, s);
+}
+
+API nvmlGpmMigSampleGet(handle *h, unsigned int gi, gpm_sample *s) {
+    ENTER(h);
+    return read_sample(h, gi, s);
+}
+
+API nvmlGpmMetricsGet(gpm_metrics *m) {
+    ENTER(NULL);
+    const gpm_sample *a = m->first, *b = m->second;
+    if (m->version != 1) return VERSION_MISMATCH;
+    if (!a->read || a->read >= b->read || strcmp(a->uuid, b->uuid) || a->gi != b->gi) return INVALID_ARGUMENT;
+    for (int i = 0; i < ngpus; i++) {
+        if (strcmp(gpus[i].uuid, b->uuid)) continue;
+        for (unsigned int j = 0; j < m->count; j++) {
+            gpm_metric *out = &m->metrics[j];
+            out->result = NOT_SUPPORTED;
+            for (int k = 0; k < gpus[i].ngpms; k++) {
+                const gpm *v = &gpus[i].gpms[k];
+                if (v->id != out->id || v->gi != b->gi) continue;
+                out->result = v->rc;
+                out->value = v->value;
             }
         }
     }

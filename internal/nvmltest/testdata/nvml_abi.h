@@ -60,4 +60,21 @@ typedef struct {
     unsigned int sm, memory, encoder, decoder;
 } process_sample;
 
+typedef struct {
+    unsigned int version, supported;
+} gpm_support;
+
+typedef struct {
+    unsigned int id;
+    int result; // enum
+    double value;
+    char *short_name, *long_name, *unit;
+} gpm_metric;
+
+typedef struct {
+    unsigned int version, count;
+    void *first, *second;
+    gpm_metric metrics[333];
+} gpm_metrics;
+
 #endif

@@ -23,6 +23,7 @@ var numbers = [...]struct {
 	{nvml.EncoderUtilization, signal.HwGPUUtilization, signal.TaskEncoder, catalogue.Percent, 1, true},
 	{nvml.DecoderUtilization, signal.HwGPUUtilization, signal.TaskDecoder, catalogue.Percent, 1, true},
 	{nvml.PowerUsage, signal.HwPower, "", catalogue.Watt, 1e-3, false},
+	{nvml.EnforcedPowerLimit, signal.GPUPowerLimit, "", catalogue.Watt, 1e-3, false},
 	{nvml.Temperature, signal.HwTemperature, signal.LocationGPU, catalogue.Celsius, 1, false},
 	{nvml.SMClock, signal.GPUClockFrequency, signal.DomainSM, catalogue.MHz, 1, false},
 	{nvml.MemoryClock, signal.GPUClockFrequency, signal.DomainMemory, catalogue.MHz, 1, false},
@@ -66,6 +67,26 @@ var fields = [...]struct {
 	{nvml.FieldRemappedCorrectable, catalogue.None, noQuery, []output{{signal.HwErrors, "row_remap_correctable"}}},
 	{nvml.FieldRemappedUncorrected, catalogue.None, noQuery, []output{{signal.HwErrors, "row_remap_uncorrectable"}}},
 	{nvml.FieldPCIeReplays, catalogue.None, nvml.PCIeReplays, []output{{signal.HwErrors, "pcie_replay"}}},
+	{nvml.FieldRemapFailure, catalogue.None, noQuery, []output{{signal.HwErrors, "row_remap_failure"}}},
+	{nvml.FieldRemapPending, catalogue.None, noQuery, nil},
+	{nvml.FieldRecoveryAction, catalogue.None, noQuery, nil},
+}
+
+// healths say what a field's value tells of the board's health.
+var healths = map[nvml.FieldID]func(v float64) catalogue.Health{
+	nvml.FieldRemapFailure:   flag(catalogue.HealthFailed),
+	nvml.FieldRemapPending:   flag(catalogue.HealthDegraded),
+	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
+}
+
+// flag is the health of a board of which a flag is set.
+func flag(h catalogue.Health) func(v float64) catalogue.Health {
+	return func(v float64) catalogue.Health {
+		if v != 0 {
+			return h
+		}
+		return catalogue.HealthOK
+	}
 }
 
 // linkErrors are the errors of a board's NVLinks.
@@ -111,7 +132,8 @@ var asked = func() (values []nvml.FieldValue) {
 // ofSeveral are the metrics that are not made of one query or field.
 var ofSeveral = []*signal.Metric{
 	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
-	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
+	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwStatus, signal.GPURecoveryAction,
+	signal.GPUNVLinkUtilization,
 }
 
 // DeviceMetrics are the metrics of boards and instances, in the order of the signal table.
@@ -122,6 +144,11 @@ func DeviceMetrics() []*signal.Metric {
 	}
 	for i := range fields {
 		for _, o := range fields[i].outputs {
+			made = append(made, o.metric)
+		}
+	}
+	for i := range gpm {
+		for _, o := range gpm[i].outputs {
 			made = append(made, o.metric)
 		}
 	}
@@ -139,9 +166,10 @@ var directions = [...]struct {
 // boardSamples reads what a board measures as a whole, also in MIG mode.
 func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 	d := m.device
+	gpm := r.readGPM(handle, m, nvml.NoInstance, mig)
 	for i := range numbers {
 		n := &numbers[i]
-		if n.noMIG && mig || !r.wants(n.metric) {
+		if n.noMIG && mig || !r.wants(n.metric) || n.own == signal.TaskGeneral && gpm[n.metric] {
 			continue
 		}
 		if v, ok := r.query(handle, n.query); ok {
@@ -154,7 +182,9 @@ func (r *reader) boardSamples(handle nvml.Device, m *memo, mig bool) {
 		}
 	}
 	r.fieldSamples(handle, m)
-	r.pcieSamples(handle, m)
+	if !gpm[signal.GPUPCIeThroughput] {
+		r.pcieSamples(handle, m)
+	}
 }
 
 // eventReasons adds a sample for each reason that signals are made of.
@@ -183,6 +213,7 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 			r.values[i].OK = false
 		}
 	}
+	worst, known := catalogue.HealthOK, false
 	for i := range fields {
 		f, v := &fields[i], r.values[i]
 		if !v.OK && f.fallback != noQuery {
@@ -196,9 +227,41 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 			for _, o := range f.outputs {
 				r.sample(o.metric, m.device, o.own, f.unit, v.Value)
 			}
+			if health := healths[f.id]; health != nil {
+				worst, known = max(worst, health(v.Value)), true
+			}
+			if f.id == nvml.FieldRecoveryAction {
+				r.recoveryAction(m.device, v.Value)
+			}
 		}
 	}
+	if known {
+		r.states(signal.HwStatus, m.device, signal.HardwareState, worst.String())
+	}
 	r.linkErrorSamples(handle, m, r.values[len(fields):])
+}
+
+// recoveryAction adds the samples of the action that the driver wants. An action that is
+// not known is none of the known ones.
+func (r *reader) recoveryAction(d *Device, number float64) {
+	actions, action := signal.Values(signal.RecoveryAction), ""
+	if number >= 0 && number < float64(len(actions)) {
+		action = actions[int(number)]
+	} else {
+		r.stats.ValuesDropped++
+	}
+	r.states(signal.GPURecoveryAction, d, signal.RecoveryAction, action)
+}
+
+// states adds a sample for each value of a metric's own attribute: 1 for that of now.
+func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
+	for _, state := range signal.Values(attribute) {
+		is := 0.0
+		if state == now {
+			is = 1
+		}
+		r.point(Point{Metric: m, Device: d, Own: state, Value: is})
+	}
 }
 
 // linkErrorSamples adds a sample for each kind of errors that the board's NVLinks count.
@@ -265,6 +328,15 @@ func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 	if !r.wants(signal.GPUPCIeThroughput) && !r.wants(signal.GPUPCIeUtilization) {
 		return
 	}
+	for _, direction := range directions {
+		if kilobytes, ok := r.query(handle, direction.query); ok {
+			r.linkSample(handle, output{signal.GPUPCIeThroughput, direction.own}, m, kilobytes*1e3)
+		}
+	}
+}
+
+// pcieCapacity returns the capacity of the board's PCIe link in By/s; 0 is unknown.
+func (r *reader) pcieCapacity(handle nvml.Device, m *memo) float64 {
 	if m.capacity == 0 {
 		generation, _ := r.query(handle, nvml.MaxPCIeLinkGeneration)
 		lanes, _ := r.query(handle, nvml.MaxPCIeLinkWidth)
@@ -274,19 +346,5 @@ func (r *reader) pcieSamples(handle nvml.Device, m *memo) {
 			m.capacity = dcgm.LookupModel(m.device.Model).PCIe
 		}
 	}
-	for _, direction := range directions {
-		kilobytes, ok := r.query(handle, direction.query)
-		if !ok {
-			continue
-		}
-		rate, verdict := catalogue.BytePerSecond.Value(kilobytes * 1e3)
-		if verdict != catalogue.Valid {
-			r.stats.ValuesDropped++
-			continue
-		}
-		r.point(Point{Metric: signal.GPUPCIeThroughput, Device: m.device, Own: direction.own, Value: rate})
-		if m.capacity > 0 {
-			r.point(Point{Metric: signal.GPUPCIeUtilization, Device: m.device, Own: direction.own, Value: r.clamp(rate / m.capacity)})
-		}
-	}
+	return m.capacity
 }

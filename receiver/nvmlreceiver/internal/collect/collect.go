@@ -28,6 +28,11 @@ type Library interface {
 	FieldValues(d nvml.Device, values []nvml.FieldValue) error
 	Processes(d nvml.Device, kind nvml.ProcessKind, list []nvml.Process) ([]nvml.Process, error)
 	ProcessUtilization(d nvml.Device, after uint64, list []nvml.ProcessSample) ([]nvml.ProcessSample, error)
+	GPMSupported(board nvml.Device) (bool, error)
+	NewGPMSample() (nvml.GPMSample, error)
+	FreeGPMSample(s nvml.GPMSample) error
+	ReadGPMSample(board nvml.Device, instance uint32, s nvml.GPMSample) error
+	GPMValues(first, second nvml.GPMSample, values []nvml.GPMValue) error
 }
 
 // Device is the identity and description of a board or of a GPU instance. It is
@@ -85,6 +90,9 @@ type Options struct {
 	// AllProcesses says that NVML lists every process, which it does for callers in
 	// the host's PID namespace. For others a list says nothing of who is not in it.
 	AllProcesses bool
+	// Hold says that the library lasts from one collection to the next, without which
+	// nothing can be read of the time between.
+	Hold bool
 	// Disabled are metrics that nobody wants; calls made for them alone are spared.
 	Disabled []*signal.Metric
 	// Now is the clock by which calls are found slow.
@@ -96,6 +104,7 @@ type Options struct {
 type Collector struct {
 	options  Options
 	disabled map[*signal.Metric]bool
+	monitors bool // performance counters are read where a board has them
 
 	points  []Point
 	stats   Stats
@@ -108,6 +117,7 @@ type Collector struct {
 
 	// Reused memory.
 	values    []nvml.FieldValue
+	gpmValues []nvml.GPMValue
 	links     []nvml.FieldValue
 	processes []nvml.Process
 	samples   []nvml.ProcessSample
@@ -124,6 +134,10 @@ type memo struct {
 	sampled uint64
 	// capacity is that of the board's PCIe link in By/s; 0 is unknown.
 	capacity float64
+	// mig says that the board was in MIG mode.
+	mig bool
+	// gpm are the performance counters of a board or an instance.
+	gpm monitor
 	// links are the last values of fields of single NVLinks, by link.
 	links map[nvml.FieldID][maxLinks]float64
 
@@ -149,6 +163,12 @@ func New(options Options) *Collector {
 	for _, m := range options.Disabled {
 		c.disabled[m] = true
 	}
+	for i := range gpm {
+		c.gpmValues = append(c.gpmValues, nvml.GPMValue{ID: gpm[i].id})
+		for _, o := range gpm[i].outputs {
+			c.monitors = c.monitors || options.Hold && options.Devices && c.wants(o.metric)
+		}
+	}
 	return c
 }
 
@@ -161,6 +181,7 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.collections++
 	count, err := lib.DeviceCount()
 	if err != nil {
+		c.Release(lib)
 		c.Forget()
 		return nil, fmt.Errorf("number of devices: %w", err)
 	}
@@ -168,10 +189,12 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 		r := reader{Collector: c, lib: lib, subject: "device " + strconv.Itoa(i)}
 		r.board(i)
 		if r.fatal != nil {
+			c.Release(lib)
 			c.Forget()
 			return nil, r.fatal
 		}
 	}
+	c.freeUnmet(lib)
 	return c.points, nil
 }
 
@@ -202,7 +225,7 @@ func (c *Collector) remember(key string) *memo {
 // another one, or another driver's, counts no more.
 func (m *memo) describe(d Device) {
 	if *m.device != d {
-		m.device, m.checked, m.limit, m.links = &d, 0, 0, nil
+		m.device, m.checked, m.limit, m.links, m.gpm.at = &d, 0, 0, nil, time.Time{}
 	}
 }
 
@@ -211,6 +234,7 @@ type reader struct {
 	*Collector
 	lib     Library
 	subject string
+	gpm     bool  // the board has performance counters
 	lost    bool  // the board is gone: what is left to ask is not asked
 	fatal   error // the driver is gone
 	// found says that all MIG devices of the board were found, and recalled that
@@ -293,8 +317,15 @@ func (r *reader) board(index int) {
 		return
 	}
 	mig := mode == 1
+	if mig != m.mig {
+		m.mig, m.gpm.at = mig, time.Time{}
+	}
+	if r.monitors {
+		supported, err := r.lib.GPMSupported(handle)
+		r.gpm = !r.failed(err) && supported
+	}
 	r.readLayout(handle, m, mig)
-	r.readInstances(m)
+	r.readInstances(handle, m)
 	if r.options.Devices {
 		r.boardSamples(handle, m, mig)
 		if !mig || r.found && len(r.instances) == 0 {
@@ -306,6 +337,12 @@ func (r *reader) board(index int) {
 	}
 	if r.lost || !r.found {
 		m.migs = nil
+	}
+	if r.lost {
+		m.gpm.free(r.lib)
+		for i := range r.instances {
+			r.instances[i].gpm.free(r.lib)
+		}
 	}
 }
 

@@ -22,6 +22,17 @@ type machine struct {
 	clock   time.Time
 	countRC error
 	driver  string
+	// counters are the GPM samples that were not freed.
+	counters map[nvml.GPMSample]*counters
+	// made counts samples and readings of them.
+	made int
+}
+
+// counters is what a GPM sample was read of, and when.
+type counters struct {
+	device   string
+	instance uint32
+	read     int
 }
 
 // device is a board or a MIG device of a machine.
@@ -35,13 +46,14 @@ type device struct {
 	migs       map[int]int // by index
 	processes  [nvml.NumProcessKinds][]nvml.Process
 	samples    []nvml.ProcessSample
-	fails      error         // every call
-	failsIn    map[any]error // calls of a Query or a ProcessKind
-	slow       time.Duration // each call for identity or memory
-	asked      int           // calls for memory
-	identified int           // calls for the GPU instance
-	board      int           // calls for what only boards have
-	after      []uint64      // times of ProcessUtilization
+	fails      error                         // every call
+	failsIn    map[any]error                 // calls of a Query or a ProcessKind
+	slow       time.Duration                 // each call for identity or memory
+	asked      int                           // calls for memory
+	identified int                           // calls for the GPU instance
+	board      int                           // calls for what only boards have
+	after      []uint64                      // times of ProcessUtilization
+	gpm        map[uint32]map[uint32]float64 // by instance; nil where the board has none
 }
 
 func (m *machine) add(d *device) int {
@@ -182,6 +194,54 @@ func (m *machine) ProcessUtilization(h nvml.Device, after uint64, list []nvml.Pr
 		return list, nvml.ErrNotFound
 	}
 	return list, d.fails
+}
+
+func (m *machine) GPMSupported(h nvml.Device) (bool, error) {
+	d := m.devices[h]
+	return d.gpm != nil, d.fails
+}
+
+func (m *machine) NewGPMSample() (nvml.GPMSample, error) {
+	if m.counters == nil {
+		m.counters = map[nvml.GPMSample]*counters{}
+	}
+	m.made++
+	s := nvml.GPMSample(m.made)
+	m.counters[s] = &counters{}
+	return s, nil
+}
+
+func (m *machine) FreeGPMSample(s nvml.GPMSample) error {
+	if m.counters[s] == nil {
+		panic("a sample is freed twice")
+	}
+	delete(m.counters, s)
+	return nil
+}
+
+func (m *machine) ReadGPMSample(h nvml.Device, instance uint32, s nvml.GPMSample) error {
+	d := m.devices[h]
+	if d.fails != nil {
+		return d.fails
+	}
+	m.made++
+	*m.counters[s] = counters{d.uuid, instance, m.made}
+	return nil
+}
+
+func (m *machine) GPMValues(first, second nvml.GPMSample, values []nvml.GPMValue) error {
+	a, b := m.counters[first], m.counters[second]
+	if a.read == 0 || a.read >= b.read || a.device != b.device || a.instance != b.instance {
+		return nvml.ErrInvalidArgument
+	}
+	for _, d := range m.devices {
+		for i := range values {
+			if d.uuid == b.device {
+				values[i].Value, values[i].OK = d.gpm[b.instance][values[i].ID]
+			}
+		}
+	}
+	return nil
 }
 
 func collector(m *machine) *Collector {

@@ -67,6 +67,9 @@ func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
 			return
 		}
 		m.migs = nil // the board was cut anew
+		for i := range r.instances {
+			r.instances[i].gpm.at = time.Time{}
+		}
 	}
 }
 
@@ -201,7 +204,7 @@ func instanceOf(board *Device, id uint32) Device {
 }
 
 // readInstances reads the instances of a board.
-func (r *reader) readInstances(m *memo) {
+func (r *reader) readInstances(board nvml.Device, m *memo) {
 	var idle, slow bool
 	for i := range r.instances {
 		in := &r.instances[i]
@@ -220,6 +223,7 @@ func (r *reader) readInstances(m *memo) {
 		if r.options.Devices {
 			done := r.clock(&in.took)
 			r.memory(in.handle, in.memo)
+			r.readGPM(board, in.memo, in.id, true)
 			done()
 		}
 		in.checked = r.collections

@@ -11,6 +11,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
+// health are the samples of a board in a state, with others, sorted.
+func health(state string, others ...string) []string {
+	return slices.Sorted(slices.Values(append(others, states("hw.status", "1", state, "ok", "degraded", "predicted_failure", "failed")...)))
+}
+
+// recovery are the samples of a recovery action.
+func recovery(action string) []string {
+	return states("gpu.recovery.action", "{state}", action, "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset")
+}
+
+func states(metric, unit, now string, all ...string) (samples []string) {
+	for _, state := range all {
+		is := 0
+		if state == now {
+			is = 1
+		}
+		samples = append(samples, fmt.Sprintf("%s %s = %d %s", metric, state, is, unit))
+	}
+	return samples
+}
+
 // One row for each number that NVML gives of a board: in NVML's unit, and as samples.
 // The units are those of nvml.h.
 func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
@@ -19,11 +40,14 @@ func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 		field nvml.FieldID
 		value uint64
 		want  []string
+		// dropped are values that are not known.
+		dropped int64
 	}{
 		"utilization in percent":         {query: nvml.GPUUtilization, value: 41, want: []string{"hw.gpu.utilization general = 0.41 1"}},
 		"encoder in percent":             {query: nvml.EncoderUtilization, value: 2, want: []string{"hw.gpu.utilization encoder = 0.02 1"}},
 		"decoder in percent":             {query: nvml.DecoderUtilization, value: 100, want: []string{"hw.gpu.utilization decoder = 1 1"}},
 		"power in mW":                    {query: nvml.PowerUsage, value: 350500, want: []string{"hw.power  = 350.5 W"}},
+		"power limit in mW":              {query: nvml.EnforcedPowerLimit, value: 700000, want: []string{"gpu.power.limit  = 700 W"}},
 		"temperature in °C":              {query: nvml.Temperature, value: 51, want: []string{"hw.temperature gpu = 51 Cel"}},
 		"SM clock in MHz":                {query: nvml.SMClock, value: 1980, want: []string{"gpu.clock.frequency sm = 1980000000 Hz"}},
 		"memory clock in MHz":            {query: nvml.MemoryClock, value: 2619, want: []string{"gpu.clock.frequency memory = 2619000000 Hz"}},
@@ -52,6 +76,16 @@ func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 		"remapped rows, uncorrected":     {field: nvml.FieldRemappedUncorrected, value: 3, want: []string{"hw.errors row_remap_uncorrectable = 3 {error}"}},
 		"PCIe replays":                   {field: nvml.FieldPCIeReplays, value: 4, want: []string{"hw.errors pcie_replay = 4 {error}"}},
 		"PCIe replays, by function":      {query: nvml.PCIeReplays, value: 4, want: []string{"hw.errors pcie_replay = 4 {error}"}},
+		"no failed remapping":            {field: nvml.FieldRemapFailure, value: 0, want: health("ok", "hw.errors row_remap_failure = 0 {error}")},
+		"a failed remapping":             {field: nvml.FieldRemapFailure, value: 1, want: health("failed", "hw.errors row_remap_failure = 1 {error}")},
+		"no pending remapping":           {field: nvml.FieldRemapPending, value: 0, want: health("ok")},
+		"a pending remapping":            {field: nvml.FieldRemapPending, value: 1, want: health("degraded")},
+		"no recovery action":             {field: nvml.FieldRecoveryAction, value: 0, want: health("ok", recovery("none")...)},
+		"recovery by a reset":            {field: nvml.FieldRecoveryAction, value: 1, want: health("failed", recovery("gpu_reset")...)},
+		"recovery by a reboot":           {field: nvml.FieldRecoveryAction, value: 2, want: health("failed", recovery("node_reboot")...)},
+		"recovery by a drain":            {field: nvml.FieldRecoveryAction, value: 3, want: health("degraded", recovery("drain_p2p")...)},
+		"recovery by drain and reset":    {field: nvml.FieldRecoveryAction, value: 4, want: health("degraded", recovery("drain_and_reset")...)},
+		"recovery by what is not known":  {field: nvml.FieldRecoveryAction, value: 5, want: health("ok", recovery("")...), dropped: 1},
 		"NVLink replays":                 {field: nvml.FieldNVLinkReplay, value: 5, want: []string{"hw.errors nvlink_replay = 5 {error}"}},
 		"NVLink recoveries":              {field: nvml.FieldNVLinkRecovery, value: 6, want: []string{"hw.errors nvlink_recovery = 6 {error}"}},
 		"one of two NVLink CRC counters": {field: nvml.FieldNVLinkCRCFlit, value: 7},
@@ -75,7 +109,7 @@ func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 			}
 			slices.Sort(got)
 			assert.Equal(t, tt.want, got)
-			assert.Zero(t, c.Stats().ValuesDropped)
+			assert.Equal(t, tt.dropped, c.Stats().ValuesDropped)
 		})
 	}
 }

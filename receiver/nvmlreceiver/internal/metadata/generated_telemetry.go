@@ -73,7 +73,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlCollectionDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_nvml_collection_duration",
-		metric.WithDescription("Time that a collection took, from loading the library until it was unloaded. [Alpha]"),
+		metric.WithDescription("Time that a collection took, with loading and unloading the library where it is not held. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}...),
 	)

@@ -40,7 +40,7 @@ func AssertEqualReceiverNvmlCallsFailed(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualReceiverNvmlCollectionDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_collection_duration",
-		Description: "Time that a collection took, from loading the library until it was unloaded. [Alpha]",
+		Description: "Time that a collection took, with loading and unloading the library where it is not held. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -68,6 +68,8 @@ type Library struct {
 	fields  []fieldValue
 	list    []byte
 	samples []processSample
+	support gpmSupport
+	gpm     gpmMetrics
 }
 
 // Open loads the library and initialises it. An empty path means the loader's
@@ -106,7 +108,7 @@ func load(path string) (*Library, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNoLibrary, err)
 	}
 	l := &Library{handle: handle}
-	for s, names := range symbolNames {
+	for s, names := range &symbolNames {
 		l.symbols[s] = l.lookup(names)
 	}
 	for q := range queries {

@@ -43,6 +43,9 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 		field   fieldValue
 		degrees temperatureV1
 		sample  processSample
+		support gpmSupport
+		value   gpmMetric
+		values  gpmMetrics
 	)
 	want := map[string]uintptr{
 		"memory_v1":      unsafe.Sizeof(v1),
@@ -65,7 +68,11 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 		"process_r535.protected_memory": 24,
 		"process_sample":                unsafe.Sizeof(sample),
 		"process_sample.timestamp":      unsafe.Offsetof(sample.timestamp), "process_sample.sm": unsafe.Offsetof(sample.sm),
-		"process_sample.memory":  unsafe.Offsetof(sample.memory),
+		"process_sample.memory": unsafe.Offsetof(sample.memory),
+		"gpm_support":           unsafe.Sizeof(support), "gpm_support.supported": unsafe.Offsetof(support.supported),
+		"gpm_metric": unsafe.Sizeof(value), "gpm_metric.result": unsafe.Offsetof(value.nvmlReturn), "gpm_metric.value": unsafe.Offsetof(value.value),
+		"gpm_metrics": unsafe.Sizeof(values), "gpm_metrics.count": unsafe.Offsetof(values.count), "gpm_metrics.first": unsafe.Offsetof(values.first),
+		"gpm_metrics.second": unsafe.Offsetof(values.second), "gpm_metrics.metrics": unsafe.Offsetof(values.metrics),
 		"process_sample.encoder": unsafe.Offsetof(sample.encoder), "process_sample.decoder": unsafe.Offsetof(sample.decoder),
 	}
 	got := map[string]uintptr{}

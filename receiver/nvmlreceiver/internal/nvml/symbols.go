@@ -23,6 +23,12 @@ const (
 	symGraphicsProcesses
 	symMPSProcesses
 	symProcessUtilization
+	symGPMSupport
+	symGPMSampleAlloc
+	symGPMSampleFree
+	symGPMSample
+	symGPMInstanceSample
+	symGPMMetrics
 	numSymbols
 )
 
@@ -59,6 +65,12 @@ var symbolNames = [numSymbols][]string{
 		"nvmlDeviceGetMPSComputeRunningProcesses",
 	},
 	symProcessUtilization: {"nvmlDeviceGetProcessUtilization"},
+	symGPMSupport:         {"nvmlGpmQueryDeviceSupport"},
+	symGPMSampleAlloc:     {"nvmlGpmSampleAlloc"},
+	symGPMSampleFree:      {"nvmlGpmSampleFree"},
+	symGPMSample:          {"nvmlGpmSampleGet"},
+	symGPMInstanceSample:  {"nvmlGpmMigSampleGet"},
+	symGPMMetrics:         {"nvmlGpmMetricsGet"},
 }
 
 // result says where a query's function leaves the value.
@@ -86,6 +98,7 @@ var queries = [NumQueries]struct {
 	EncoderUtilization: {names: []string{"nvmlDeviceGetEncoderUtilization"}},
 	DecoderUtilization: {names: []string{"nvmlDeviceGetDecoderUtilization"}},
 	PowerUsage:         {names: []string{"nvmlDeviceGetPowerUsage"}},
+	EnforcedPowerLimit: {names: []string{"nvmlDeviceGetEnforcedPowerLimit"}},
 	Temperature:        {names: []string{"nvmlDeviceGetTemperature"}, args: []uintptr{0}},
 	SMClock:            {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{1}},
 	MemoryClock:        {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{2}},

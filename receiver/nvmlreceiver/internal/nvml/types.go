@@ -79,6 +79,8 @@ const (
 	DecoderUtilization
 	// PowerUsage is in milliwatts.
 	PowerUsage
+	// EnforcedPowerLimit is in milliwatts.
+	EnforcedPowerLimit
 	// Temperature is the die's, in degrees Celsius.
 	Temperature
 	// SMClock is in MHz.
@@ -138,6 +140,9 @@ const (
 	FieldPCIeReplays          FieldID = 94
 	FieldRemappedCorrectable  FieldID = 142
 	FieldRemappedUncorrected  FieldID = 143
+	FieldRemapPending         FieldID = 144
+	FieldRemapFailure         FieldID = 145
+	FieldRecoveryAction       FieldID = 230
 )
 
 // The error counters of single NVLinks. There is no value where nothing says that the
@@ -208,4 +213,15 @@ type ProcessSample struct {
 	PID  uint32
 	Time uint64 // microseconds, by the driver's clock
 	SM   uint32 // percent
+}
+
+// GPMSample is a copy of a device's performance counters, in memory of the library.
+type GPMSample uintptr
+
+// GPMValue is a metric of GPM by its number in nvml.h (NVML_GPM_METRIC_…), and its
+// value, if there is one.
+type GPMValue struct {
+	ID    uint32
+	Value float64
+	OK    bool
 }

@@ -1,0 +1,135 @@
+package collect
+
+import (
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+)
+
+// gpm are the samples made of the values of GPM. Percentages are of boards that are not
+// in MIG mode and of instances; the rates of links, in MiB/s, are of boards.
+var gpm = [...]struct {
+	id      uint32
+	outputs []output
+	link    bool
+}{
+	{1, []output{{signal.HwGPUUtilization, signal.TaskGeneral}, {signal.GPUEngineActive, ""}}, false},
+	{2, []output{{signal.GPUSMActive, ""}}, false},
+	{3, []output{{signal.GPUSMOccupancy, ""}}, false},
+	{4, []output{{signal.GPUPipeActive, "int"}}, false},
+	{5, []output{{signal.GPUPipeActive, "tensor"}}, false},
+	{6, []output{{signal.GPUPipeActive, "tensor_dfma"}}, false},
+	{7, []output{{signal.GPUPipeActive, "tensor_hmma"}}, false},
+	{9, []output{{signal.GPUPipeActive, "tensor_imma"}}, false},
+	{10, []output{{signal.GPUDRAMActive, ""}}, false},
+	{11, []output{{signal.GPUPipeActive, "fp64"}}, false},
+	{12, []output{{signal.GPUPipeActive, "fp32"}}, false},
+	{13, []output{{signal.GPUPipeActive, "fp16"}}, false},
+	{20, []output{{signal.GPUPCIeThroughput, signal.DirectionTransmit}}, true},
+	{21, []output{{signal.GPUPCIeThroughput, signal.DirectionReceive}}, true},
+	{60, []output{{signal.GPUNVLinkThroughput, signal.DirectionReceive}}, true},
+	{61, []output{{signal.GPUNVLinkThroughput, signal.DirectionTransmit}}, true},
+}
+
+const mebibyte = 1 << 20
+
+// gpmInterval is the shortest time between two samples: the driver renews the counters
+// every 100 ms, and the call may come late.
+const gpmInterval = 200 * time.Millisecond
+
+// monitor is what is kept of a device's counters from one collection to the next.
+type monitor struct {
+	// last was read at a time that is zero when nothing was; spare is read next.
+	last, spare nvml.GPMSample
+	at          time.Time
+}
+
+// free gives the samples back.
+func (m *monitor) free(lib Library) {
+	for _, s := range []nvml.GPMSample{m.last, m.spare} {
+		if s != 0 {
+			_ = lib.FreeGPMSample(s) // There is nothing to be done about it.
+		}
+	}
+	*m = monitor{}
+}
+
+// Release frees what is held in the library, which has to be done before it is closed.
+func (c *Collector) Release(lib Library) {
+	for _, generation := range []map[string]*memo{c.known, c.met} {
+		for _, m := range generation {
+			m.gpm.free(lib)
+		}
+	}
+}
+
+// freeUnmet frees the samples of devices that were not met in this collection.
+func (c *Collector) freeUnmet(lib Library) {
+	for key, m := range c.known {
+		if c.met[key] != m {
+			m.gpm.free(lib)
+		}
+	}
+}
+
+// readGPM reads the counters of a board, or of an instance of it, and adds the samples
+// of the time since they were read last. It reports which metrics it has.
+func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) (has map[*signal.Metric]bool) {
+	now := r.options.Now()
+	if !r.gpm || r.lost || !m.gpm.at.IsZero() && now.Sub(m.gpm.at) < gpmInterval {
+		return nil
+	}
+	if m.gpm.spare == 0 {
+		s, err := r.lib.NewGPMSample()
+		if r.failed(err) {
+			return nil
+		}
+		m.gpm.spare = s
+	}
+	before := m.gpm.at
+	if r.failed(r.lib.ReadGPMSample(board, instance, m.gpm.spare)) {
+		m.gpm.at = time.Time{}
+		return nil
+	}
+	m.gpm.last, m.gpm.spare, m.gpm.at = m.gpm.spare, m.gpm.last, now
+	if before.IsZero() || r.failed(r.lib.GPMValues(m.gpm.spare, m.gpm.last, r.gpmValues)) {
+		return nil
+	}
+	has = map[*signal.Metric]bool{}
+	for i, v := range r.gpmValues {
+		row := &gpm[i]
+		if !v.OK || row.link && instance != nvml.NoInstance || !row.link && mig && instance == nvml.NoInstance {
+			continue
+		}
+		for _, o := range row.outputs {
+			has[o.metric] = true
+			if row.link {
+				r.linkSample(board, o, m, v.Value*mebibyte)
+			} else {
+				r.sample(o.metric, m.device, o.own, catalogue.Percent, v.Value)
+			}
+		}
+	}
+	return has
+}
+
+// linkSample adds the samples of a rate: the throughput and, where the link's capacity is
+// known, its utilization.
+func (r *reader) linkSample(board nvml.Device, o output, m *memo, bytesPerSecond float64) {
+	rate, verdict := catalogue.BytePerSecond.Value(bytesPerSecond)
+	if verdict != catalogue.Valid {
+		r.stats.ValuesDropped++
+		return
+	}
+	r.point(Point{Metric: o.metric, Device: m.device, Own: o.own, Value: rate})
+	share, capacity := signal.GPUNVLinkUtilization, dcgm.LookupModel(m.device.Model).NVLink
+	if o.metric == signal.GPUPCIeThroughput {
+		share, capacity = signal.GPUPCIeUtilization, r.pcieCapacity(board, m)
+	}
+	if capacity > 0 {
+		r.point(Point{Metric: share, Device: m.device, Own: o.own, Value: r.clamp(rate / capacity)})
+	}
+}

@@ -1,0 +1,195 @@
+package collect
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+)
+
+// holding collects from a library that lasts.
+func holding(m *machine) *Collector {
+	m.clock = time.Unix(1e9, 0)
+	return New(Options{Devices: true, Hold: true, Now: m.now})
+}
+
+// next collects after a time.
+func next(t *testing.T, c *Collector, m *machine, after time.Duration) []Point {
+	t.Helper()
+	m.clock = m.clock.Add(after)
+	points, err := c.Collect(m)
+	require.NoError(t, err)
+	return slices.Clone(points)
+}
+
+// monitored is a board with performance counters.
+func monitored(m *machine, values map[uint32]float64, instances ...uint64) *device {
+	board := m.board("GPU-1", instances...)
+	board.name, board.memory = "NVIDIA H100 80GB HBM3", nil
+	board.gpm = map[uint32]map[uint32]float64{nvml.NoInstance: values}
+	for i := range instances {
+		m.mig(board, i).memory = nil
+	}
+	return board
+}
+
+// One row for each metric of GPM, by its number and in its unit in nvml.h.
+func TestEveryMetricOfGPMArrivesInItsUnit(t *testing.T) {
+	for id, want := range map[uint32][]string{
+		1:  {"gpu.engine.active  = 0.25", "hw.gpu.utilization general = 0.25"},
+		2:  {"gpu.sm.active  = 0.25"},
+		3:  {"gpu.sm.occupancy  = 0.25"},
+		4:  {"gpu.pipe.active int = 0.25"},
+		5:  {"gpu.pipe.active tensor = 0.25"},
+		6:  {"gpu.pipe.active tensor_dfma = 0.25"},
+		7:  {"gpu.pipe.active tensor_hmma = 0.25"},
+		9:  {"gpu.pipe.active tensor_imma = 0.25"},
+		10: {"gpu.dram.active  = 0.25"},
+		11: {"gpu.pipe.active fp64 = 0.25"},
+		12: {"gpu.pipe.active fp32 = 0.25"},
+		13: {"gpu.pipe.active fp16 = 0.25"},
+		20: {"gpu.pcie.throughput transmit = 26214400", "gpu.pcie.utilization transmit = 0.000416"},
+		21: {"gpu.pcie.throughput receive = 26214400", "gpu.pcie.utilization receive = 0.000416"},
+		60: {"gpu.nvlink.throughput receive = 26214400", "gpu.nvlink.utilization receive = 5.83e-05"},
+		61: {"gpu.nvlink.throughput transmit = 26214400", "gpu.nvlink.utilization transmit = 5.83e-05"},
+	} {
+		t.Run(fmt.Sprint(id), func(t *testing.T) {
+			m := &machine{}
+			monitored(m, map[uint32]float64{id: 25})
+			c := holding(m)
+			assert.Empty(t, next(t, c, m, 0), "one reading tells of no time")
+			var got []string
+			for _, p := range next(t, c, m, time.Second) {
+				value := fmt.Sprintf("%.3g", p.Value)
+				if p.Metric.Unit == "By/s" {
+					value = fmt.Sprintf("%.0f", p.Value)
+				}
+				got = append(got, fmt.Sprintf("%s %s = %s", p.Metric.Name, p.Own, value))
+			}
+			slices.Sort(got)
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+func TestGPMStandsBeforeWhatTheDriverMeasuresOtherwise(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, map[uint32]float64{1: 80, 20: 1, 21: 2})
+	board.numbers[nvml.GPUUtilization], board.numbers[nvml.PCIeTransmit], board.numbers[nvml.PCIeReceive] = 50, 10, 20
+	c := holding(m)
+	first := next(t, c, m, 0)
+	assert.Equal(t, []string{"GPU-1 = 0.5"}, rendered(first, signal.HwGPUUtilization), "there is nothing else yet")
+	second := next(t, c, m, time.Second)
+	assert.Equal(t, []string{"GPU-1 = 0.8"}, rendered(second, signal.HwGPUUtilization))
+	assert.Equal(t, []string{"GPU-1 = 1.048576e+06", "GPU-1 = 2.097152e+06"}, rendered(second, signal.GPUPCIeThroughput))
+}
+
+func TestInstancesHaveTheirOwnActivityAndBoardsTheirLinks(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, map[uint32]float64{1: 99, 2: 99, 20: 1}, 7, 9)
+	board.gpm[7] = map[uint32]float64{1: 30, 2: 40, 20: 1}
+	board.gpm[9] = map[uint32]float64{1: 60, 2: 75, 20: 1}
+	c := holding(m)
+	next(t, c, m, 0)
+	points := next(t, c, m, time.Second)
+	assert.Equal(t, []string{"GPU-1/gi7 = 0.3", "GPU-1/gi9 = 0.6"}, rendered(points, signal.HwGPUUtilization))
+	assert.Equal(t, []string{"GPU-1/gi7 = 0.4", "GPU-1/gi9 = 0.75"}, rendered(points, signal.GPUSMActive))
+	assert.Equal(t, []string{"GPU-1 = 1.048576e+06"}, rendered(points, signal.GPUPCIeThroughput))
+}
+
+// The driver renews the counters every 100 ms: two readings within that are of no time.
+func TestReadingsThatFollowTooSoonKeepTheLastOne(t *testing.T) {
+	m := &machine{}
+	monitored(m, map[uint32]float64{2: 25})
+	c := holding(m)
+	next(t, c, m, 0)
+	assert.Empty(t, next(t, c, m, 0))
+	assert.Empty(t, next(t, c, m, 199*time.Millisecond))
+	assert.Len(t, next(t, c, m, time.Millisecond), 1, "of 200 ms since the first reading")
+}
+
+func TestValuesOfGPMThatCannotBeTrueAreDropped(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, map[uint32]float64{2: math.NaN(), 3: 101, 60: -1, 61: math.Inf(1)})
+	c := holding(m)
+	next(t, c, m, 0)
+	points := next(t, c, m, time.Second)
+	require.Len(t, points, 1)
+	assert.Equal(t, []string{"GPU-1 = 1"}, rendered(points, signal.GPUSMOccupancy))
+	assert.Equal(t, Stats{ValuesDropped: 3, RatiosClamped: 1}, c.Stats())
+	board.gpm = nil
+	assert.Empty(t, next(t, c, m, time.Second), "there is no monitor any more")
+}
+
+func TestWithoutHoldingTheLibraryOrWantingTheMetricsNoCounterIsRead(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"not held":       func(o *Options) { o.Hold = false },
+		"processes only": func(o *Options) { o.Devices = false },
+		"none wanted":    func(o *Options) { o.Disabled = DeviceMetrics() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{}
+			monitored(m, map[uint32]float64{2: 25})
+			options := Options{Devices: true, Hold: true, Now: m.now}
+			change(&options)
+			c := New(options)
+			next(t, c, m, 0)
+			next(t, c, m, time.Second)
+			assert.Zero(t, m.made)
+		})
+	}
+}
+
+func TestTheMIGModeThatChangesStartsTheCountersAnew(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, map[uint32]float64{2: 25, 20: 1})
+	c := holding(m)
+	next(t, c, m, 0)
+	assert.NotEmpty(t, next(t, c, m, time.Second))
+	board.numbers[nvml.MIGMode] = 1
+	assert.Empty(t, rendered(next(t, c, m, time.Second), signal.GPUPCIeThroughput))
+	assert.NotEmpty(t, rendered(next(t, c, m, time.Second), signal.GPUPCIeThroughput))
+}
+
+// Whatever comes and goes: readings of different devices are never compared, what is gone
+// has no samples, and at the end there are none.
+func TestCountersOfDevicesThatComeAndGo(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &machine{}
+		c := holding(m)
+		for range rapid.IntRange(1, 12).Draw(rt, "collections") {
+			m.boards, m.devices = nil, nil
+			devices := 0
+			for i := range rapid.IntRange(0, 2).Draw(rt, "boards") {
+				ids := rapid.SliceOfN(rapid.Uint64Range(0, 3), 0, 3).Draw(rt, "instances")
+				b := m.board(fmt.Sprint("GPU-", i), ids...)
+				b.gpm = map[uint32]map[uint32]float64{nvml.NoInstance: {2: 10, 20: 1}}
+				for gi := range uint32(4) {
+					b.gpm[gi] = map[uint32]float64{2: float64(gi)}
+				}
+				b.fails = rapid.SampledFrom([]error{nil, nil, nil, nvml.ErrGPULost, nvml.ErrUnknown}).Draw(rt, "fault")
+				devices += 1 + len(ids)
+			}
+			m.clock = m.clock.Add(time.Duration(rapid.IntRange(0, 1000).Draw(rt, "ms")) * time.Millisecond)
+			points, err := c.Collect(m)
+			require.NoError(rt, err)
+			require.NotErrorIs(rt, c.Problem(), nvml.ErrInvalidArgument)
+			for _, p := range points {
+				if p.Metric == signal.GPUSMActive && p.Device.Instance != "" {
+					require.Equal(rt, p.Device.Instance, fmt.Sprintf("%.0f", p.Value*100))
+				}
+			}
+			require.LessOrEqual(rt, len(m.counters), 2*devices)
+		}
+		c.Release(m)
+		require.Empty(rt, m.counters)
+	})
+}

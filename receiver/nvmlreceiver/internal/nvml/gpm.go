@@ -1,0 +1,78 @@
+//go:build linux && !otelcol_gpu_no_nvml
+
+package nvml
+
+// Structures of nvml.h, of version 1 since R520. The array of metrics grew from 98 to 210
+// and 333 entries under that version; a library uses as many as it is given.
+type (
+	// gpmSupport is nvmlGpmSupport_t.
+	gpmSupport struct {
+		version, supported uint32
+	}
+
+	// gpmMetric is nvmlGpmMetric_t.
+	gpmMetric struct {
+		id         uint32
+		nvmlReturn uint32
+		value      float64
+		_          [3]uintptr // texts
+	}
+
+	// gpmMetrics is nvmlGpmMetricsGet_t.
+	gpmMetrics struct {
+		version, count uint32
+		first, second  uintptr
+		metrics        [333]gpmMetric
+	}
+)
+
+const (
+	gpmSupportVersion = 1
+	gpmMetricsVersion = 1
+)
+
+// GPMSupported reports whether a board has performance monitoring (GPM): Hopper and later.
+func (l *Library) GPMSupported(board Device) (bool, error) {
+	l.support = gpmSupport{version: gpmSupportVersion}
+	err := l.call(l.symbols[symGPMSupport], uintptr(board), address(&l.support))
+	return l.support.supported != 0, err
+}
+
+// NewGPMSample makes an empty sample. It lasts until it is freed.
+func (l *Library) NewGPMSample() (GPMSample, error) {
+	l.out = [2]uint64{}
+	err := l.call(l.symbols[symGPMSampleAlloc], address(&l.out))
+	return GPMSample(l.out[0]), err
+}
+
+// FreeGPMSample frees a sample.
+func (l *Library) FreeGPMSample(s GPMSample) error {
+	return l.call(l.symbols[symGPMSampleFree], uintptr(s))
+}
+
+// ReadGPMSample reads the counters of a board, or of one of its GPU instances where that
+// is not NoInstance.
+func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) error {
+	if instance == NoInstance {
+		return l.call(l.symbols[symGPMSample], uintptr(board), uintptr(s))
+	}
+	return l.call(l.symbols[symGPMInstanceSample], uintptr(board), uintptr(instance), uintptr(s))
+}
+
+// GPMValues fills in the values of the metrics whose IDs are given, for the time between
+// two samples of one device.
+func (l *Library) GPMValues(first, second GPMSample, values []GPMValue) error {
+	m := &l.gpm
+	m.version, m.count, m.first, m.second = gpmMetricsVersion, uint32(len(values)), uintptr(first), uintptr(second)
+	for i := range values {
+		// What a library leaves as it was is no success and no value.
+		m.metrics[i] = gpmMetric{id: values[i].ID, nvmlReturn: uint32(ErrUnknown)}
+	}
+	if err := l.call(l.symbols[symGPMMetrics], address(m)); err != nil {
+		return err
+	}
+	for i := range values {
+		values[i].Value, values[i].OK = m.metrics[i].value, m.metrics[i].nvmlReturn == 0
+	}
+	return nil
+}
