@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -98,7 +99,7 @@ func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
 		require.NoError(t, err)
 		other, err := os.ReadFile(second[format])
 		require.NoError(t, err)
-		assert.True(t, string(one) == string(other), format)
+		assert.True(t, bytes.Equal(one, other), format)
 	}
 }
 
@@ -107,9 +108,9 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	needs(t, "dpkg", "the Debian package's installation")
 	file, dir := build(t)["deb"], t.TempDir()
 	for _, needed := range []string{"info", "updates"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, "var/lib/dpkg", needed), 0o755))
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "var", "lib", "dpkg", needed), 0o755))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "var/lib/dpkg/status"), nil, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "var", "lib", "dpkg", "status"), nil, 0o644))
 	dpkg := func(args ...string) {
 		// The scripts run outside of the directory, are told of it, and leave this machine's systemd alone.
 		args = append([]string{"--root=" + dir, "--force-script-chrootless", "--force-depends"}, args...)
@@ -128,7 +129,7 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	output, err := collector.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 
-	state := filepath.Join(dir, "var/lib/otelcol-gpu")
+	state := filepath.Join(dir, "var", "lib", "otelcol-gpu")
 	require.NoError(t, os.Mkdir(state, 0o755))
 	require.NoError(t, os.WriteFile(dir+environment, []byte("OTLP_ENDPOINT=https://backend:4318\n"), 0o600))
 	dpkg("--remove", "otelcol-gpu")
@@ -213,7 +214,7 @@ func TestOneVersionHoldsForAllOfIt(t *testing.T) {
 		require.NoError(t, err)
 		return string(content)
 	}
-	line := regexp.MustCompile(`(?m)^  version: (\S+)$`)
+	line := regexp.MustCompile(`(?m)^ {2}version: (\S+)$`)
 	version := line.FindStringSubmatch(manifest("builder-config.yaml"))
 	require.NotNil(t, version)
 	for _, name := range []string{"builder-config.yaml", "builder-config-agent.yaml"} {
