@@ -227,3 +227,17 @@ func TestOneVersionHoldsForAllOfIt(t *testing.T) {
 	}
 	assert.Contains(t, run(t, nil, "packaging/notes.sh", version[1]), "\n* [FEATURE] ")
 }
+
+// A tag of somebody's action may be moved; a commit may not.
+func TestWorkflowsNameActionsByCommit(t *testing.T) {
+	files, err := filepath.Glob(root + "/.github/workflows/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, use := range regexp.MustCompile(`uses: (.*)`).FindAllStringSubmatch(string(content), -1) {
+			assert.Regexp(t, `^(\./\S+|\S+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`, use[1], file)
+		}
+	}
+}
