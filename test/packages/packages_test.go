@@ -57,12 +57,12 @@ func needs(t *testing.T, command, what string) {
 	}
 }
 
-// build makes the packages and returns the files by their format.
-func build(t *testing.T) map[string]string {
+// build makes the packages of a program of ours and returns the files by their format.
+func build(t *testing.T, program string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	run(t, []string{"SOURCE_DATE_EPOCH=1700000000"}, "packaging/build.sh", processtest.Tool(t, "OTELCOL_GPU_NFPM"),
-		"amd64", "1.2.3", processtest.Binary(t, "otelcol-gpu"), processtest.Binary(t, "gpudoctor"), dir)
+		"amd64", "1.2.3", processtest.Binary(t, program), processtest.Binary(t, "gpudoctor"), dir)
 	return map[string]string{
 		"deb": filepath.Join(dir, "otelcol-gpu_1.2.3-1_amd64.deb"),
 		"rpm": filepath.Join(dir, "otelcol-gpu-1.2.3-1.x86_64.rpm"),
@@ -93,7 +93,7 @@ func checkInstalled(t *testing.T, dir string) {
 }
 
 func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
-	first, second := build(t), build(t)
+	first, second := build(t, "gpudoctor"), build(t, "gpudoctor") // a small one
 	for format, file := range first {
 		one, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
 // What an administrator changed survives a removal and goes with a purge.
 func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	needs(t, "dpkg", "the Debian package's installation")
-	file, dir := build(t)["deb"], t.TempDir()
+	file, dir := build(t, "otelcol-gpu")["deb"], t.TempDir()
 	for _, needed := range []string{"info", "updates"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "var", "lib", "dpkg", needed), 0o755))
 	}
@@ -148,7 +148,7 @@ func TestTheRPMPackageIsInstalledAndRemoved(t *testing.T) {
 	if os.Getuid() != 0 {
 		notruntest.Skip(t, "the RPM package's installation: it takes root")
 	}
-	file, dir := build(t)["rpm"], t.TempDir()
+	file, dir := build(t, "otelcol-gpu")["rpm"], t.TempDir()
 	rpm := func(args ...string) {
 		// There is no shell in the directory to run the scripts with.
 		run(t, nil, "rpm", append([]string{"--root=" + dir, "--nodeps", "--noscripts"}, args...)...)
