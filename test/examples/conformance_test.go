@@ -89,7 +89,7 @@ case "$*" in
 	printf 'hw_gpu_memory_usage_bytes{hw_id="GPU-%s"} 1\nhw_gpu_utilization_ratio{hw_id="GPU-%s"} 1' "$pod" "$pod" ;;
 *) echo "unexpected: $*" >&2; exit 1 ;;
 esac
-`), 0o700)) //nolint:gosec // a command
+`), 0o700))
 	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
 	report, complaint, status := conformance(t, env, "-n", "gpus", "-l", "app=agent")
 	assert.Zero(t, status, complaint)

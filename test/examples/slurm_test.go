@@ -76,13 +76,14 @@ func runOfJob(t *testing.T, file string, set []string, env map[string]string) {
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
 	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n")
-	device := filepath.Join(t.TempDir(), "bus/pci/devices/0000:01:00.0")
+	sys := t.TempDir()
+	device := filepath.Join(sys, "bus", "pci", "devices", "0000:01:00.0")
 	require.NoError(t, os.MkdirAll(device, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(device, "vendor"), []byte("0x10de\n"), 0o600))
 
 	backend := processtest.StartBackend(t, nil)
 	c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastWindow, fastNVML, []string{
-		"receivers.nvml.library_path=" + library.Path, "receivers.nvml.sys_root=" + strings.TrimSuffix(device, "/bus/pci/devices/0000:01:00.0"),
+		"receivers.nvml.library_path=" + library.Path, "receivers.nvml.sys_root=" + sys,
 	}), map[string]string{
 		"DCGM_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics", "OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
 		"HEALTH_ENDPOINT": processtest.FreeAddress(t), "TELEMETRY_PORT": processtest.Port(t, processtest.FreeAddress(t)), "NODE_NAME": "n1",
@@ -145,7 +146,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 
 // Slurm calls the script before and after each job, for jobs that share a GPU as well.
 func TestTheExporterIsToldWhichJobHasWhichGPU(t *testing.T) {
-	script, err := filepath.Abs(filepath.Join(examplesDir, "slurm/job-gpus.sh"))
+	script, err := filepath.Abs(filepath.Join(examplesDir, "slurm", "job-gpus.sh"))
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "jobs")
 	slurm := func(context, job, gpus string) {

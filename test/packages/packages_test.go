@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -56,12 +57,12 @@ func needs(t *testing.T, command, what string) {
 	}
 }
 
-// build makes the packages and returns the files by their format.
-func build(t *testing.T) map[string]string {
+// build makes the packages of a program of ours and returns the files by their format.
+func build(t *testing.T, program string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	run(t, []string{"SOURCE_DATE_EPOCH=1700000000"}, "packaging/build.sh", processtest.Tool(t, "OTELCOL_GPU_NFPM"),
-		"amd64", "1.2.3", processtest.Binary(t, "otelcol-gpu"), processtest.Binary(t, "gpudoctor"), dir)
+		"amd64", "1.2.3", processtest.Binary(t, program), processtest.Binary(t, "gpudoctor"), dir)
 	return map[string]string{
 		"deb": filepath.Join(dir, "otelcol-gpu_1.2.3-1_amd64.deb"),
 		"rpm": filepath.Join(dir, "otelcol-gpu-1.2.3-1.x86_64.rpm"),
@@ -92,24 +93,24 @@ func checkInstalled(t *testing.T, dir string) {
 }
 
 func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
-	first, second := build(t), build(t)
+	first, second := build(t, "gpudoctor"), build(t, "gpudoctor") // a small one
 	for format, file := range first {
 		one, err := os.ReadFile(file)
 		require.NoError(t, err)
 		other, err := os.ReadFile(second[format])
 		require.NoError(t, err)
-		assert.True(t, string(one) == string(other), format)
+		assert.True(t, bytes.Equal(one, other), format)
 	}
 }
 
 // What an administrator changed survives a removal and goes with a purge.
 func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	needs(t, "dpkg", "the Debian package's installation")
-	file, dir := build(t)["deb"], t.TempDir()
+	file, dir := build(t, "otelcol-gpu")["deb"], t.TempDir()
 	for _, needed := range []string{"info", "updates"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, "var/lib/dpkg", needed), 0o755))
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "var", "lib", "dpkg", needed), 0o755))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "var/lib/dpkg/status"), nil, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "var", "lib", "dpkg", "status"), nil, 0o644))
 	dpkg := func(args ...string) {
 		// The scripts run outside of the directory, are told of it, and leave this machine's systemd alone.
 		args = append([]string{"--root=" + dir, "--force-script-chrootless", "--force-depends"}, args...)
@@ -128,7 +129,7 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	output, err := collector.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 
-	state := filepath.Join(dir, "var/lib/otelcol-gpu")
+	state := filepath.Join(dir, "var", "lib", "otelcol-gpu")
 	require.NoError(t, os.Mkdir(state, 0o755))
 	require.NoError(t, os.WriteFile(dir+environment, []byte("OTLP_ENDPOINT=https://backend:4318\n"), 0o600))
 	dpkg("--remove", "otelcol-gpu")
@@ -147,7 +148,7 @@ func TestTheRPMPackageIsInstalledAndRemoved(t *testing.T) {
 	if os.Getuid() != 0 {
 		notruntest.Skip(t, "the RPM package's installation: it takes root")
 	}
-	file, dir := build(t)["rpm"], t.TempDir()
+	file, dir := build(t, "otelcol-gpu")["rpm"], t.TempDir()
 	rpm := func(args ...string) {
 		// There is no shell in the directory to run the scripts with.
 		run(t, nil, "rpm", append([]string{"--root=" + dir, "--nodeps", "--noscripts"}, args...)...)
@@ -213,7 +214,7 @@ func TestOneVersionHoldsForAllOfIt(t *testing.T) {
 		require.NoError(t, err)
 		return string(content)
 	}
-	line := regexp.MustCompile(`(?m)^  version: (\S+)$`)
+	line := regexp.MustCompile(`(?m)^ {2}version: (\S+)$`)
 	version := line.FindStringSubmatch(manifest("builder-config.yaml"))
 	require.NotNil(t, version)
 	for _, name := range []string{"builder-config.yaml", "builder-config-agent.yaml"} {
@@ -225,4 +226,18 @@ func TestOneVersionHoldsForAllOfIt(t *testing.T) {
 		}
 	}
 	assert.Contains(t, run(t, nil, "packaging/notes.sh", version[1]), "\n* [FEATURE] ")
+}
+
+// A tag of somebody's action may be moved; a commit may not.
+func TestWorkflowsNameActionsByCommit(t *testing.T) {
+	files, err := filepath.Glob(root + "/.github/workflows/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, use := range regexp.MustCompile(`uses: (.*)`).FindAllStringSubmatch(string(content), -1) {
+			assert.Regexp(t, `^(\./\S+|\S+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`, use[1], file)
+		}
+	}
 }
