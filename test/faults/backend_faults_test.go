@@ -19,11 +19,11 @@ var backendFaults = []struct {
 	set         []string
 }{
 	{
-		fault: "down for several windows", held: "each window arrives, once, from the queue on disk",
+		fault: "down for several windows", held: "each window arrives once, from the queue on disk",
 		begin: func(_ *testing.T, b *backend) { b.down() },
 	},
 	{
-		fault: "429 with Retry-After", held: "each window arrives, once, after the time that was asked for",
+		fault: "429 with Retry-After", held: "each window arrives once, after the requested delay",
 		begin: func(_ *testing.T, b *backend) {
 			b.breaks(func(w http.ResponseWriter, _ *http.Request) bool {
 				w.Header().Set("Retry-After", "1")
@@ -33,7 +33,7 @@ var backendFaults = []struct {
 		},
 	},
 	{
-		fault: "slower than the timeout: takes it and does not answer", held: "each window arrives; what was taken without an answer arrives again, as it was",
+		fault: "slower than the timeout: takes it and does not answer", held: "each window arrives; those without an answer arrive twice, unchanged",
 		begin: func(_ *testing.T, b *backend) {
 			b.breaks(func(_ http.ResponseWriter, r *http.Request) bool {
 				<-r.Context().Done()
@@ -43,7 +43,7 @@ var backendFaults = []struct {
 		allow: tolerance{repeats: true}, set: []string{"exporters.otlp_http.timeout=1s"},
 	},
 	{
-		fault: "rejecting: 400", held: "what it rejects is dropped, counted and not sent again",
+		fault: "rejecting: 400", held: "rejected windows are dropped and counted, not sent again",
 		begin: func(_ *testing.T, b *backend) {
 			b.breaks(func(w http.ResponseWriter, _ *http.Request) bool {
 				w.WriteHeader(http.StatusBadRequest)

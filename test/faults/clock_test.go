@@ -198,6 +198,6 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	report(t, result{
 		group: "process", fault: "the collector's own clock set an hour forth, back, an hour back and right", windows: v.windows, lost: strconv.Itoa(v.lost), doubled: "0",
 		peak: tr.agent.peak, recovery: slowest,
-		held: fmt.Sprintf("windows by the new clock, each of samples of its time; %.0f steps back counted, windows open then dropped; energy has of the hours that did not pass at most `max_gap` each; recovery is the time to a whole window", back),
+		held: fmt.Sprintf("windows follow the new clock; %.0f steps back counted, their open windows dropped; energy gains at most `max_gap` per step; recovery is the time to a complete window", back),
 	})
 }

@@ -229,25 +229,25 @@ func TestTheSchedulersViewIsRightOrSilentWhileTheAPIServerFails(t *testing.T) {
 				during := slices.DeleteFunc(slices.Clone(all), func(e emission) bool {
 					return e.at.Before(broke.Add(renewDeadline+clusterInterval)) || e.at.After(mended)
 				})
-				held := "what was seen last is said on"
+				held := "sends the last known state"
 				switch {
 				case f.silent:
 					assert.Empty(t, during, "the lease had ended")
-					held = "what was seen last is said on until the lease's `renew_deadline`, then nothing"
+					held = "sends the last known state until `renew_deadline`, then nothing"
 				case f.without != "":
 					assert.NotEmpty(t, during)
 					for _, e := range during {
 						assert.NotContains(t, e.values, f.without)
 						assert.Contains(t, e.values, signal.K8sGPUAllocatable.Name, "what may be read is said")
 					}
-					held = "pods are not said to be none, but left out; nodes go on"
+					held = "pods are left out, not reported as 0; nodes continue"
 				default:
 					// On a machine that others use an emission may be late, but not all of them.
 					assert.GreaterOrEqual(t, len(during), int((clusterOutage-renewDeadline)/clusterInterval)/2)
 				}
 				report(t, result{
 					group: "Kubernetes", fault: "`gpu_cluster`: " + f.fault, windows: len(all), peak: c.peak, recovery: took,
-					held: held + "; each emission whole and of a state that was; recovery is the time until a pod made meanwhile is counted",
+					held: held + "; no partial emission",
 				})
 			})
 		}
@@ -293,6 +293,6 @@ func TestTheOtherReplicaSpeaksWhenOneLosesTheAPIServer(t *testing.T) {
 	report(t, result{
 		group: "Kubernetes", fault: "`gpu_cluster`: one of two replicas loses the API server, the other is killed later",
 		windows: len(silent) + len(spoke), peak: max(first.peak, second.peak), recovery: max(took, back).Seconds(),
-		held: "never do both speak; recovery is the longer time until the other one does, with a `lease_duration` of 3 s",
+		held: "the replicas never emit at the same time; recovery is the longer takeover, with a `lease_duration` of 3 s",
 	})
 }

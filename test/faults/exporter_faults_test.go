@@ -230,7 +230,7 @@ func TestAnExporterThatFailsIsAGapAndNothingElse(t *testing.T) {
 			tr.gaps(t, broke.Add(interval), mended)
 			tr.finish(t, result{
 				group: "exporter", fault: f.fault, recovery: took,
-				held: "`gpu.exporter.up` 0, outcome `" + f.outcome + "`, no window without samples",
+				held: "`gpu.exporter.up` 0, outcome `" + f.outcome + "`",
 			}, tolerance{})
 		})
 	}
@@ -276,9 +276,9 @@ func TestChurnCostsTheRealDevicesNothing(t *testing.T) {
 			mended := time.Now()
 			tr.exporter.adds(nil, nil)
 			tr.wholeWindow(t, mended)
-			held := fmt.Sprintf("%d holders came and went, device series did not move", len(pods)-1)
+			held := fmt.Sprintf("%d holders came and went, device series did not change", len(pods)-1)
 			if refused > 0 {
-				held = fmt.Sprintf("with `max_devices` and `max_series` at 2000: %.0f samples of new series refused, none of live ones", refused)
+				held = fmt.Sprintf("with `max_devices` and `max_series` at 2000: %.0f samples of new series refused, none of known ones", refused)
 			}
 			tr.finish(t, result{group: "exporter", fault: name, held: held, recovery: -1}, tolerance{})
 		})

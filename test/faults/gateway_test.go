@@ -280,8 +280,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	assert.Positive(t, split)
 	report(t, result{
 		group: "gateway", fault: fmt.Sprintf("%d nodes on 3 window collectors; one is added, one drained, one killed", len(tr.exporters)),
-		held: fmt.Sprintf("only nodes that move have a window in two parts (%d, counted as doubled), whose samples add up and whose coverage is together at most 1; "+
-			"only the %d nodes of the one killed lose samples, until the agents know", split, orphans),
+		held: fmt.Sprintf("only moved nodes have a window in two parts (%d, counted as doubled), whose samples add up; "+
+			"only the %d nodes of the killed collector lose samples", split, orphans),
 		windows: compared, lost: strconv.Itoa(lost), doubled: strconv.Itoa(split), peak: peak, recovery: -1,
 	})
 }

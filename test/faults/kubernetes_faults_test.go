@@ -94,14 +94,14 @@ var kubernetesFaults = []struct {
 	end         func(t *testing.T, api *way, kubelet *kubelettest.Kubelet)
 }{
 	{
-		"API server gone", "known holders stay",
+		"API server gone", "keeps known holders",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 		},
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.breaks(nil) },
 	},
 	{
-		"API server accepts and does not answer", "known holders stay",
+		"API server accepts and does not answer", "keeps known holders",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		},
@@ -111,29 +111,29 @@ var kubernetesFaults = []struct {
 		},
 	},
 	{
-		"API server answers 403", "known holders stay",
+		"API server answers 403", "keeps known holders",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "forbidden", http.StatusForbidden) })
 		},
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.breaks(nil) },
 	},
 	{
-		"watches cut", "known holders stay",
+		"watches cut", "keeps known holders",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.server.CloseClientConnections() },
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.server.CloseClientConnections() },
 	},
 	{
-		"kubelet gone", "what it named stays",
+		"kubelet gone", "keeps the holders that the kubelet named",
 		func(t *testing.T, _ *way, kubelet *kubelettest.Kubelet) { t.Helper(); kubelet.Stop(t) },
 		func(t *testing.T, _ *way, kubelet *kubelettest.Kubelet) { t.Helper(); kubelet.Listen(t) },
 	},
 	{
-		"kubelet does not answer", "what it named stays",
+		"kubelet does not answer", "keeps the holders that the kubelet named",
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Hold() },
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Release() },
 	},
 	{
-		"kubelet refuses: PermissionDenied", "what it named stays",
+		"kubelet refuses: PermissionDenied", "keeps the holders that the kubelet named",
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Fail(codes.PermissionDenied, "no") },
 		func(*testing.T, *way, *kubelettest.Kubelet) {}, // the next answer ends it
 	},
@@ -205,7 +205,7 @@ func TestHoldersStayWhileNobodySaysWhoTheyAre(t *testing.T) {
 				checkHolders(t, tr, broke, mended)
 				tr.finish(t, result{
 					group: "Kubernetes", fault: f.fault, recovery: took,
-					held: f.held + "; recovery is the time until a new holder is named with its UID",
+					held: f.held,
 				}, tolerance{})
 			})
 		}

@@ -50,7 +50,7 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 	perKill := int(window/2/interval) + 3
 	tr.finish(t, result{
 		group: "process", fault: fmt.Sprintf("kill -9 at random moments, %d times", kills), recovery: slowest,
-		held: fmt.Sprintf("no wrong number, at most %d scrapes lost each; recovery is start to first scrape", perKill),
+		held: fmt.Sprintf("no wrong number, at most %d scrapes lost each", perKill),
 	}, tolerance{missing: kills * perKill, baseline: true, repeats: true})
 }
 
@@ -72,7 +72,7 @@ func TestSIGTERMUnderLoadLosesNothing(t *testing.T) {
 	tr.agent.peak = max(peak, tr.agent.peak)
 	tr.finish(t, result{
 		group: "process", fault: fmt.Sprintf("SIGTERM under load, %d times", stops), recovery: slowest,
-		held: "exit status 0, nothing lost but a scrape under way; recovery is the time to end",
+		held: "exit status 0, loses at most the running scrape; recovery is the time to exit",
 	}, tolerance{missing: stops})
 }
 
@@ -118,7 +118,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	took := time.Since(mended).Seconds()
 	tr.finish(t, result{
 		group: "process", fault: "disk full under file_storage", recovery: took,
-		held: fmt.Sprintf("no crash, right windows again once there is room; meanwhile windows are lost, counted: %.0f snapshots failed, %.0f points found no place in the queue", snapshots, points),
+		held: fmt.Sprintf("no crash, correct windows once there is space; losses are counted: %.0f snapshots failed, %.0f points did not fit in the queue", snapshots, points),
 	}, tolerance{missing: 1 << 20, dropped: true})
 }
 
@@ -171,11 +171,11 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 	}{
 		"damaged snapshot": {
 			"gpu_window", "head", func([]byte) []byte { return []byte("not a head") },
-			"starts, says so, windows begin anew; recovery is start to first scrape",
+			"starts, logs it, windows start again",
 		},
 		"snapshot without its chunks": {
 			"gpu_window", "head", func([]byte) []byte { return []byte{} },
-			"starts, says so, windows begin anew; recovery is start to first scrape",
+			"starts, logs it, windows start again",
 		},
 		// Another digit would be another number of errors, and the text as good as before.
 		"a bit turned in the stored XID counts": {
@@ -185,7 +185,7 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 				state[digit] ^= 1
 				return state
 			},
-			"starts, says so, no XID error is counted that was not; recovery is start to first scrape",
+			"starts, logs it, counts no XID error that did not happen",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
 			tr.agent.peak = max(peak, tr.agent.peak)
 			tr.finish(t, result{
 				group: "process", fault: name, recovery: took,
-				held: "the start fails, with the reason; recovery is the first start without the file to the first scrape",
+				held: "the start fails and names the reason; recovery is from the start without the file",
 			}, tolerance{missing: int(2 * window / interval), baseline: true, repeats: true})
 		})
 	}
@@ -326,7 +326,7 @@ func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	assert.Positive(t, windows)
 	report(t, result{
 		group: "process", fault: "clock of the sender steps an hour forth and back", windows: windows, peak: c.peak, recovery: -1,
-		held: fmt.Sprintf("%.0f samples of the future and %.0f late ones dropped, counted; this hour's windows are right", future, late),
+		held: fmt.Sprintf("%.0f future samples and %.0f late ones dropped and counted; other windows are right", future, late),
 	})
 }
 
