@@ -96,7 +96,7 @@ var groups = []cat.Group{
 		{Name: remapFailure, Unit: cat.None, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Absent: cat.InGuests, Health: flag(cat.HealthFailed), Gives: slices.Concat(gives(signal.HwErrors, "row_remap_failure"), status), Help: "Whether remapping of rows has failed."},
 		{Name: remapPending, Unit: cat.None, Scope: cat.Board, Absent: cat.InGuests, Health: flag(cat.HealthDegraded), Help: "Whether a row is remapped at the next reset."},
 		{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Absent: cat.InGuests | cat.OldExporters, Health: RecoveryHealth, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}, Help: "What the driver wants to be done.", Offered: true, Note: "With DCGM 4.1 to 4.5 (from 4.6 on it is DCGM_FI_DEV_GPU_RECOVERY_ACTION) uncomment:"},
-		{Name: fabricHealth, Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Absent: cat.InGuests | cat.OldExporters, Health: fabric, Help: "Health of the NVLink fabric.", Offered: true, Note: "With exporter 4.8.4 and later, on boards with an NVLink fabric, uncomment:"},
+		{Name: fabricHealth, Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Absent: cat.InGuests | cat.OldExporters, Health: FabricHealth, Help: "Health of the NVLink fabric.", Offered: true, Note: "With exporter 4.8.4 and later, on boards with an NVLink fabric, uncomment:"},
 		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "pcie_replay"), Help: "Total number of PCIe retries."},
 		{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkCRC, Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"},
 		{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"), NVLinkGeneration: 3, Help: "Total number of NVLink data CRC errors."},
@@ -221,10 +221,10 @@ func RecoveryHealth(action float64) cat.Health {
 	return cat.HealthOK
 }
 
-// fabric is the health that a mask of NVML_GPU_FABRIC_HEALTH_MASK_* tells of: four conditions of
+// FabricHealth is the health that a mask of NVML_GPU_FABRIC_HEALTH_MASK_* tells of: four conditions of
 // two bits, 1 where they hold, and from bit 8 on what is wrong with the configuration, from
 // 2 on.
-func fabric(mask float64) cat.Health {
+func FabricHealth(mask float64) cat.Health {
 	m := uint64(mask)
 	for shift := range 4 {
 		if m>>(2*shift)&3 == 1 {

@@ -17,6 +17,7 @@ int main(void) {
     SIZE(process_r535); AT(process_r535, protected_memory);
     SIZE(process_sample); AT(process_sample, timestamp); AT(process_sample, sm); AT(process_sample, memory);
     AT(process_sample, encoder); AT(process_sample, decoder);
+    SIZE(fabric_info); AT(fabric_info, result); AT(fabric_info, state); AT(fabric_info, health);
     SIZE(gpm_support); AT(gpm_support, supported);
     SIZE(gpm_metric); AT(gpm_metric, result); AT(gpm_metric, value);
     SIZE(gpm_metrics); AT(gpm_metrics, count); AT(gpm_metrics, first); AT(gpm_metrics, second); AT(gpm_metrics, metrics);

@@ -6,7 +6,8 @@
 //   driver version=580.95.05      the driver's version; without the line 590.48.01
 //   gpu key=value...              a board: uuid name serial minor migmode and, in NVML's units,
 //                                 total reserved free used util enc dec power limit energy temp
-//                                 sm mem reasons tx rx gen width violation ecc replays
+//                                 sm mem reasons tx rx gen width violation ecc replays fabric (its state)
+//                                 fabrichealth fabricrc fabricversion (the newest known)
 //   field id=82 type=1 value=40   a field value of the last board; rc= its result, of
 //                                 which -1 leaves everything as the caller had it; the
 //                                 value none is all ones; link=3 answers to this scope
@@ -33,6 +34,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -500,6 +502,18 @@ API nvmlDeviceGetTemperatureV(handle *h, temperature_v1 *t) {
     ENTER(h);
     if (t->version != (sizeof *t | 1u << 24)) return 25;
     return t->sensor == 0 ? answer32(h, "temp", (unsigned int *)&t->celsius) : INVALID_ARGUMENT;
+}
+
+API nvmlDeviceGetGpuFabricInfoV(handle *h, fabric_info *out) {
+    ENTER(h);
+    const char *line = ((gpu *)h)->r.line;
+    unsigned int version = out->version >> 24;
+    size_t size = version == 3 ? sizeof *out : version == 2 ? offsetof(fabric_info, summary) : 0;
+    if ((out->version & 0xffffff) != size || version > number(line, "fabricversion", 3)) return VERSION_MISMATCH;
+    out->state = (unsigned char)number(line, "fabric", 0);
+    out->result = (int)number(line, "fabricrc", 0);
+    out->health = (unsigned int)number(line, "fabrichealth", 0);
+    return SUCCESS;
 }
 
 API nvmlDeviceGetFieldValues(handle *h, int n, field_value *values) {

@@ -61,6 +61,16 @@ typedef struct {
 } process_sample;
 
 typedef struct {
+    unsigned int version;
+    unsigned char cluster[16];
+    int result; // enum
+    unsigned int clique;
+    unsigned char state;
+    unsigned int health;
+    unsigned char summary; // since version 3
+} fabric_info;
+
+typedef struct {
     unsigned int version, supported;
 } gpm_support;
 

@@ -235,6 +235,11 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 			}
 		}
 	}
+	if r.wants(signal.HwStatus) {
+		if mask, ok := r.query(handle, nvml.FabricHealth); ok {
+			worst, known = max(worst, dcgm.FabricHealth(mask)), true
+		}
+	}
 	if known {
 		r.states(signal.HwStatus, m.device, signal.HardwareState, worst.String())
 	}

@@ -322,7 +322,7 @@ func (r *reader) board(index int) {
 	}
 	if r.monitors {
 		supported, err := r.lib.GPMSupported(handle)
-		r.gpm = !r.failed(err) && supported
+		r.gpm = !r.gpmFailed(err) && supported
 	}
 	r.readLayout(handle, m, mig)
 	r.readInstances(handle, m)

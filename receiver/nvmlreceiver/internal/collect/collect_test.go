@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,6 +25,8 @@ type machine struct {
 	driver  string
 	// counters are the GPM samples that were not freed.
 	counters map[nvml.GPMSample]*counters
+	// mixed says that readings were compared that are not of one device, one after the other.
+	mixed bool
 	// made counts samples and readings of them.
 	made int
 }
@@ -53,6 +56,7 @@ type device struct {
 	identified int                           // calls for the GPU instance
 	board      int                           // calls for what only boards have
 	after      []uint64                      // times of ProcessUtilization
+	gpmFails   map[uint32]error              // readings, by instance
 	gpm        map[uint32]map[uint32]float64 // by instance; nil where the board has none
 }
 
@@ -221,8 +225,8 @@ func (m *machine) FreeGPMSample(s nvml.GPMSample) error {
 
 func (m *machine) ReadGPMSample(h nvml.Device, instance uint32, s nvml.GPMSample) error {
 	d := m.devices[h]
-	if d.fails != nil {
-		return d.fails
+	if err := cmp.Or(d.fails, d.gpmFails[instance]); err != nil {
+		return err
 	}
 	m.made++
 	*m.counters[s] = counters{d.uuid, instance, m.made}
@@ -232,6 +236,7 @@ func (m *machine) ReadGPMSample(h nvml.Device, instance uint32, s nvml.GPMSample
 func (m *machine) GPMValues(first, second nvml.GPMSample, values []nvml.GPMValue) error {
 	a, b := m.counters[first], m.counters[second]
 	if a.read == 0 || a.read >= b.read || a.device != b.device || a.instance != b.instance {
+		m.mixed = true
 		return nvml.ErrInvalidArgument
 	}
 	for _, d := range m.devices {

@@ -84,18 +84,18 @@ func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) 
 	}
 	if m.gpm.spare == 0 {
 		s, err := r.lib.NewGPMSample()
-		if r.failed(err) {
+		if r.gpmFailed(err) {
 			return nil
 		}
 		m.gpm.spare = s
 	}
 	before := m.gpm.at
-	if r.failed(r.lib.ReadGPMSample(board, instance, m.gpm.spare)) {
+	if r.gpmFailed(r.lib.ReadGPMSample(board, instance, m.gpm.spare)) {
 		m.gpm.at = time.Time{}
 		return nil
 	}
 	m.gpm.last, m.gpm.spare, m.gpm.at = m.gpm.spare, m.gpm.last, now
-	if before.IsZero() || r.failed(r.lib.GPMValues(m.gpm.spare, m.gpm.last, r.gpmValues)) {
+	if before.IsZero() || r.gpmFailed(r.lib.GPMValues(m.gpm.spare, m.gpm.last, r.gpmValues)) {
 		return nil
 	}
 	has = map[*signal.Metric]bool{}
@@ -114,6 +114,18 @@ func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) 
 		}
 	}
 	return has
+}
+
+// gpmFailed reports whether a call of GPM gave nothing. It is counted, but unless the
+// board is lost no problem of the collection: to initialise the library anew would help
+// no call of GPM, and cost the other devices their samples.
+func (r *reader) gpmFailed(err error) bool {
+	problem := r.problem
+	failed := r.failed(err)
+	if !r.lost {
+		r.problem = problem
+	}
+	return failed
 }
 
 // linkSample adds the samples of a rate: the throughput and, where the link's capacity is

@@ -148,6 +148,23 @@ func TestWithoutHoldingTheLibraryOrWantingTheMetricsNoCounterIsRead(t *testing.T
 	}
 }
 
+// A driver may refuse the counters of a board that is in MIG mode.
+func TestCountersThatCannotBeReadDoNotCostTheOthersTheirs(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, map[uint32]float64{20: 1}, 7)
+	board.gpm[7] = map[uint32]float64{2: 50}
+	board.gpmFails = map[uint32]error{nvml.NoInstance: nvml.ErrUnknown}
+	c := holding(m)
+	next(t, c, m, 0)
+	assert.Equal(t, []string{"GPU-1/gi7 = 0.5"}, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
+	require.NoError(t, c.Problem(), "the library is held")
+	assert.EqualValues(t, 1, c.Stats().CallsFailed)
+	board.gpmFails[nvml.NoInstance] = nvml.ErrGPULost
+	next(t, c, m, time.Second)
+	require.ErrorIs(t, c.Problem(), nvml.ErrGPULost)
+	assert.Empty(t, m.counters)
+}
+
 func TestTheMIGModeThatChangesStartsTheCountersAnew(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{2: 25, 20: 1})
@@ -181,7 +198,7 @@ func TestCountersOfDevicesThatComeAndGo(t *testing.T) {
 			m.clock = m.clock.Add(time.Duration(rapid.IntRange(0, 1000).Draw(rt, "ms")) * time.Millisecond)
 			points, err := c.Collect(m)
 			require.NoError(rt, err)
-			require.NotErrorIs(rt, c.Problem(), nvml.ErrInvalidArgument)
+			require.False(rt, m.mixed)
 			for _, p := range points {
 				if p.Metric == signal.GPUSMActive && p.Device.Instance != "" {
 					require.Equal(rt, p.Device.Instance, fmt.Sprintf("%.0f", p.Value*100))

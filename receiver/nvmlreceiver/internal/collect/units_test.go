@@ -86,6 +86,8 @@ func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 		"recovery by a drain":            {field: nvml.FieldRecoveryAction, value: 3, want: health("degraded", recovery("drain_p2p")...)},
 		"recovery by drain and reset":    {field: nvml.FieldRecoveryAction, value: 4, want: health("degraded", recovery("drain_and_reset")...)},
 		"recovery by what is not known":  {field: nvml.FieldRecoveryAction, value: 5, want: health("ok", recovery("")...), dropped: 1},
+		"a fabric that is well":          {query: nvml.FabricHealth, value: 0xaa, want: health("ok")},
+		"a fabric with a problem":        {query: nvml.FabricHealth, value: 0xa6, want: health("degraded")},
 		"NVLink replays":                 {field: nvml.FieldNVLinkReplay, value: 5, want: []string{"hw.errors nvlink_replay = 5 {error}"}},
 		"NVLink recoveries":              {field: nvml.FieldNVLinkRecovery, value: 6, want: []string{"hw.errors nvlink_recovery = 6 {error}"}},
 		"one of two NVLink CRC counters": {field: nvml.FieldNVLinkCRCFlit, value: 7},

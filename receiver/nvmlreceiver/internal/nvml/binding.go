@@ -65,6 +65,7 @@ type Library struct {
 	memory  memoryV1
 	memory2 memoryV2
 	degrees temperatureV1
+	fabric  fabricInfo
 	fields  []fieldValue
 	list    []byte
 	samples []processSample
@@ -210,6 +211,9 @@ func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 // Query returns one number. One that NVML has no value for
 // (NVML_VALUE_NOT_AVAILABLE, all ones) is ErrNotSupported.
 func (l *Library) Query(d Device, q Query) (uint64, error) {
+	if q == FabricHealth {
+		return l.fabricHealth(d)
+	}
 	l.out = [2]uint64{}
 	spec := &queries[q]
 	out, second := address(&l.out[0]), address(&l.out[1])
@@ -252,6 +256,27 @@ func (l *Library) temperature(d Device) (uint64, error) {
 		return 0, ErrNotSupported // -1 is N/A, and no die in use is that cold
 	}
 	return uint64(max(l.degrees.celsius, 0)), err
+}
+
+// fabricJoined is NVML_GPU_FABRIC_STATE_COMPLETED.
+const fabricJoined = 3
+
+// fabricHealth asks by the newest structure that the driver knows.
+func (l *Library) fabricHealth(d Device) (uint64, error) {
+	err := error(ErrArgumentVersion)
+	for _, version := range []uint32{fabricInfoV3Version, fabricInfoV2Version} {
+		if errors.Is(err, ErrArgumentVersion) {
+			l.fabric = fabricInfo{version: version}
+			err = l.call(l.queries[FabricHealth], uintptr(d), address(&l.fabric))
+		}
+	}
+	switch {
+	case errors.Is(err, ErrArgumentVersion):
+		return 0, ErrNotSupported // a driver of neither
+	case err == nil && (l.fabric.state != fabricJoined || l.fabric.nvmlReturn != 0):
+		return 0, ErrNotSupported
+	}
+	return uint64(l.fabric.health), err
 }
 
 // Memory returns the memory of a board or a MIG device. One that NVML does not have

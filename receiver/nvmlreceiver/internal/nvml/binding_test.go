@@ -43,6 +43,7 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 		field   fieldValue
 		degrees temperatureV1
 		sample  processSample
+		fabric  fabricInfo
 		support gpmSupport
 		value   gpmMetric
 		values  gpmMetrics
@@ -69,7 +70,9 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 		"process_sample":                unsafe.Sizeof(sample),
 		"process_sample.timestamp":      unsafe.Offsetof(sample.timestamp), "process_sample.sm": unsafe.Offsetof(sample.sm),
 		"process_sample.memory": unsafe.Offsetof(sample.memory),
-		"gpm_support":           unsafe.Sizeof(support), "gpm_support.supported": unsafe.Offsetof(support.supported),
+		"fabric_info":           unsafe.Sizeof(fabric),
+		"fabric_info.result":    unsafe.Offsetof(fabric.nvmlReturn), "fabric_info.state": unsafe.Offsetof(fabric.state), "fabric_info.health": unsafe.Offsetof(fabric.health),
+		"gpm_support": unsafe.Sizeof(support), "gpm_support.supported": unsafe.Offsetof(support.supported),
 		"gpm_metric": unsafe.Sizeof(value), "gpm_metric.result": unsafe.Offsetof(value.nvmlReturn), "gpm_metric.value": unsafe.Offsetof(value.value),
 		"gpm_metrics": unsafe.Sizeof(values), "gpm_metrics.count": unsafe.Offsetof(values.count), "gpm_metrics.first": unsafe.Offsetof(values.first),
 		"gpm_metrics.second": unsafe.Offsetof(values.second), "gpm_metrics.metrics": unsafe.Offsetof(values.metrics),
@@ -85,6 +88,8 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 	}
 	assert.Equal(t, want, got)
 	assert.EqualValues(t, unsafe.Sizeof(v2)|2<<24, memoryV2Version)
+	assert.EqualValues(t, unsafe.Sizeof(fabric)|3<<24, fabricInfoV3Version)
+	assert.EqualValues(t, unsafe.Offsetof(fabric.health)+4|2<<24, fabricInfoV2Version)
 	assert.EqualValues(t, unsafe.Sizeof(degrees)|1<<24, temperatureV1Version)
 }
 
@@ -119,6 +124,26 @@ func TestQueries(t *testing.T) {
 	m, err := l.Memory(d)
 	require.NoError(t, err)
 	assert.Equal(t, Memory{Total: 1000, Free: 600, Used: 300}, m)
+}
+
+func TestTheFabricIsAskedByTheStructureThatTheDriverKnows(t *testing.T) {
+	stub := nvmltest.Build(t)
+	for script, want := range map[string]uint64{
+		"fabric=3 fabrichealth=0x55":                 0x55,
+		"fabric=3 fabrichealth=0x55 fabricversion=2": 0x55,
+	} {
+		l, d := board(t, stub, "gpu uuid=GPU-1 "+script+"\n")
+		health, err := l.Query(d, FabricHealth)
+		require.NoError(t, err, script)
+		assert.Equal(t, want, health, script)
+	}
+	for _, script := range []string{
+		"", "fabric=0 fabrichealth=1", "fabric=2 fabrichealth=1", "fabric=3 fabrichealth=1 fabricrc=999", "fabric=3 fabrichealth=1 fabricversion=1",
+	} {
+		l, d := board(t, stub, "gpu uuid=GPU-1 "+script+"\n")
+		_, err := l.Query(d, FabricHealth)
+		require.ErrorIs(t, err, ErrNotSupported, script)
+	}
 }
 
 func TestDriverAndSerialNumber(t *testing.T) {

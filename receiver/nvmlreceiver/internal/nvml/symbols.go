@@ -117,6 +117,7 @@ var queries = [NumQueries]struct {
 	BoardLimitViolation:   {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{3}, result: secondResult},
 	CorrectedECC:          {names: []string{"nvmlDeviceGetTotalEccErrors"}, args: []uintptr{0, 0}, result: uint64Result},
 	UncorrectedECC:        {names: []string{"nvmlDeviceGetTotalEccErrors"}, args: []uintptr{1, 0}, result: uint64Result},
+	FabricHealth:          {names: []string{"nvmlDeviceGetGpuFabricInfoV"}},
 	PCIeReplays:           {names: []string{"nvmlDeviceGetPcieReplayCounter"}},
 }
 
@@ -154,6 +155,17 @@ type (
 		celsius         int32
 	}
 
+	// fabricInfo is nvmlGpuFabricInfo_v3_t; version 2 lacks what follows the health.
+	fabricInfo struct {
+		version    uint32
+		_          [16]byte
+		nvmlReturn uint32
+		_          uint32
+		state      uint8
+		health     uint32
+		_          uint8
+	}
+
 	// processSample is nvmlProcessUtilizationSample_t.
 	processSample struct {
 		pid       uint32
@@ -176,9 +188,11 @@ const (
 	processInfoGPUInstance = 16
 )
 
-// NVML_STRUCT_VERSION(Memory, 2) and (Temperature, 1): the size, and the version in
+// NVML_STRUCT_VERSION(Memory, 2), (Temperature, 1) and (GpuFabricInfo, 3 and 2): the size, and the version in
 // the highest byte.
 const (
 	memoryV2Version      = 40 | 2<<24
 	temperatureV1Version = 12 | 1<<24
+	fabricInfoV3Version  = 40 | 3<<24
+	fabricInfoV2Version  = 36 | 2<<24
 )

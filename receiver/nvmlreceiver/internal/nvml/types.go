@@ -27,6 +27,7 @@ const (
 	ErrGPULost          ResultError = 15
 	ErrResetRequired    ResultError = 16
 	ErrVersionMismatch  ResultError = 18
+	ErrArgumentVersion  ResultError = 25
 	ErrDeprecated       ResultError = 26
 	ErrUnknown          ResultError = 999
 )
@@ -43,6 +44,7 @@ var resultTexts = map[ResultError]string{
 	ErrGPULost:          "the GPU is lost",
 	ErrResetRequired:    "the GPU needs a reset",
 	ErrVersionMismatch:  "the library's version is not the driver's",
+	ErrArgumentVersion:  "a structure's version is not known",
 	ErrDeprecated:       "a function that the driver no longer has",
 	ErrUnknown:          "unknown error",
 }
@@ -113,6 +115,8 @@ const (
 	UncorrectedECC
 	// PCIeReplays counts PCIe replays.
 	PCIeReplays
+	// FabricHealth is the health mask of the NVLink fabric, of boards that have joined one.
+	FabricHealth
 	// NumQueries is one more than the highest Query.
 	NumQueries
 )
