@@ -17,9 +17,11 @@ func TestRulesFireWhenTheyShould(t *testing.T) {
 		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/prometheus/alerts.yaml"},
 		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/prometheus/collector-alerts.yaml"},
 		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/keda/gate-rules.yaml"},
+		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/inference/alerts.yaml"},
 		{"test", "rules", examplesDir + "/prometheus/alerts_test.yaml"},
 		{"test", "rules", examplesDir + "/prometheus/collector-alerts_test.yaml"},
 		{"test", "rules", examplesDir + "/keda/gate-rules_test.yaml"},
+		{"test", "rules", examplesDir + "/inference/alerts_test.yaml"},
 	} {
 		t.Run(args[0]+" "+filepath.Base(args[len(args)-1]), func(t *testing.T) {
 			output, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()

@@ -61,6 +61,7 @@ var (
 var examples = map[string]example{
 	"quickstart.yaml":              {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
 	"agent.yaml":                   {set: join(fastDCGM, fastWindow), run: runAgent},
+	"inference.yaml":               {set: join(fastDCGM, fastWindow, fastPrometheus), run: runInference},
 	"usage.yaml":                   {set: join(fastDCGM, fastWindow), run: runUsage},
 	"events.yaml":                  {set: join(fastDCGM, []string{"connectors.gpu_events.interval=1s", "connectors.gpu_events.for=5s"}), run: runEvents},
 	"slurm.yaml":                   {set: join(fastDCGM, fastWindow, fastNVML), run: runSlurm},
