@@ -85,7 +85,7 @@ func New(set Settings) *Tracker {
 	return &Tracker{set: set, places: map[gpudata.Place]*place{}, outlet: newOutlet(set)}
 }
 
-// Wants reports whether events are made of a metric.
+// Wants reports whether the tracker reads a metric.
 func Wants(m *signal.Metric) bool {
 	switch m.Name {
 	case "hw.errors", statusMetric, actionMetric, throttleTime, eventTime, eventActive, "hw.gpu.memory.utilization", "gpu.device.holder":
@@ -144,7 +144,7 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	return c.out
 }
 
-// place returns what is remembered of a place, nil where too many are known.
+// place returns what is remembered of a place, or nil if maxPlaces others are known.
 func (t *Tracker) place(at gpudata.Place, sample int64) *place {
 	p := t.places[at]
 	switch {
@@ -160,7 +160,7 @@ func (t *Tracker) place(at gpudata.Place, sample int64) *place {
 	return p
 }
 
-// Forget forgets places of which nothing was heard for long, and returns them.
+// Forget removes places without a frame for a long time, and returns them.
 func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 	for at, p := range t.places {
 		if now.UnixNano()-p.Seen > int64(forgetAfter) {
@@ -198,7 +198,8 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame, first bool) (fresh bool
 	return fresh
 }
 
-// described returns what a row says of the board id.
+// described returns the description of board id: all of the row's if the row is the board's own,
+// else the part that an instance shares with its board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description
@@ -381,15 +382,15 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// Tick returns the events that have waited for their equals long enough.
+// Tick returns the events whose folding interval has passed.
 func (t *Tracker) Tick(now time.Time) []Event { return t.outlet.tick(nil, now.UnixNano(), false) }
 
-// Flush returns all events that wait, and says what was suppressed.
+// Flush returns all events that wait, and one event for those that were suppressed.
 func (t *Tracker) Flush(now time.Time) []Event {
 	return t.outlet.tell(t.outlet.tick(nil, now.UnixNano(), true), now.UnixNano(), true)
 }
 
-// Suppressed says what was suppressed, though the minute is not over.
+// Suppressed returns an event for what was suppressed, without waiting for the end of the minute.
 func (t *Tracker) Suppressed(now time.Time) []Event {
 	return t.outlet.tell(nil, now.UnixNano(), true)
 }

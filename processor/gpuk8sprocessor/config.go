@@ -27,7 +27,7 @@ type Config struct {
 	// other nodes are attributed by labels and processes. Default: the environment
 	// variable NODE_NAME; when that is unset too, no device is of this node.
 	NodeName string `mapstructure:"node_name"`
-	// Sources switches what is asked for holders.
+	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// ResourceNames are the device plugins' resources that are GPUs; a trailing
 	// * stands for any ending.
@@ -53,8 +53,8 @@ type Config struct {
 	_ struct{}
 }
 
-// SourcesConfig says what is asked for holders, beside the labels on the exporter's
-// rows and the containers whose processes use a device.
+// SourcesConfig configures the sources of holders. The labels on the exporter's rows and the
+// containers whose processes use a device are always read.
 type SourcesConfig struct {
 	// PodResources is the kubelet's PodResources service.
 	PodResources kube.PodResourcesConfig `mapstructure:"pod_resources"`
