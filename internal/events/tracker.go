@@ -245,8 +245,8 @@ func (c *frame) device(d *gpudata.DeviceFrame, baseline bool) {
 	k.Seen = max(k.Seen, c.f.Time)
 }
 
-// holder returns how the one known holder has a device, nil where there is not exactly one. Those
-// of a board are also those of its instances.
+// holder returns how the one known holder has a device, nil where there is not exactly one. The
+// holders of its instances count as a board's.
 func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	for _, o := range c.f.Devices {
 		if o != d && o.Parent != d.Device.ID() {
