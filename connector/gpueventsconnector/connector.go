@@ -64,7 +64,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	var err error
 	c.state, err = base.OpenState(ctx, host, c.cfg.Storage, component.KindConnector, c.id, base.StateOptions{
 		Version:  events.StoredVersion,
-		Unusable: "Some of the stored state cannot be used. What it knew is a baseline again.",
+		Unusable: "Some of the stored state cannot be used. Its places start from a baseline.",
 		Failure:  base.Failure{Logger: c.logger, Fails: "The state cannot be stored. A restart may repeat events.", Works: "The state can be stored again."},
 		Count:    func(ctx context.Context, _ string) { c.telemetry.ConnectorGpuEventsStorageErrors.Add(ctx, 1) },
 	})

@@ -80,7 +80,7 @@ type profile struct {
 	Name string
 }
 
-// New returns a tracker that knows nothing.
+// New returns a tracker without state.
 func New(set Settings) *Tracker {
 	return &Tracker{set: set, places: map[gpudata.Place]*place{}, outlet: newOutlet(set)}
 }
@@ -105,7 +105,7 @@ type frame struct {
 	out    []Event
 }
 
-// Frame returns the events of a frame that leave now.
+// Frame reads a frame and returns the events that leave at once.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	p := t.place(f.Place, f.Time)
 	if p == nil {
@@ -178,8 +178,7 @@ func boardOf(d *gpudata.DeviceFrame) string {
 	return d.Device.ID()
 }
 
-// board notes that there is a row of a board. It returns true when the board is not known
-// from before.
+// board records that a board has a row, and reports whether the board is new or was lost.
 func (c *frame) board(id string, d *gpudata.DeviceFrame, first bool) (fresh bool) {
 	b := c.place.Devices[id]
 	fresh = b == nil || b.Lost
@@ -267,7 +266,7 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	return one
 }
 
-// partition notes instances of a present board that are gone for long enough.
+// partition finds instances of a present board that are gone for LostAfter.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	from := b.profiles()
@@ -305,7 +304,7 @@ func (b *device) profiles() string {
 	return strings.Join(names, ",")
 }
 
-// missing notes boards without a row for long enough while no exporter of the place is down.
+// missing finds boards without a row for LostAfter while no exporter of the place is down.
 func (c *frame) missing(present map[string]bool) {
 	up := int64(0)
 	for _, e := range c.place.Exporters {
@@ -328,7 +327,7 @@ func (c *frame) missing(present map[string]bool) {
 	}
 }
 
-// lose ends what is open on a board and its instances. The instances are forgotten.
+// lose ends all open conditions of a board and its instances, and forgets the instances.
 func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
 		if k := c.place.Devices[inst]; k != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// waitForSources bounds how long the start waits for first answers.
 	waitForSources = 10 * time.Second
-	// history is how long what was so serves samples that come late.
+	// history is how long past holders are kept for late samples.
 	history = 2 * time.Minute
 )
 
@@ -140,7 +140,7 @@ func ofAccelerator(m *signal.Metric) bool {
 
 // enabled reports whether a metric is switched on.
 func (c *Config) enabled(m *signal.Metric) bool {
-	// cAdvisor's say again, under another name, what others say.
+	// cAdvisor's repeat other metrics under another name.
 	return c.Metrics.Enabled(m.Name, !ofAccelerator(m))
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// State tells how far a source can be believed.
+// State is how far a source can be trusted.
 type State uint8
 
 const (
