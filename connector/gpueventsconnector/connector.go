@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// tick is how often events that wait for their equals are looked at.
+// tick is how often the connector looks for events whose folding interval has passed.
 const tick = time.Second
 
 type gpuEvents struct {
@@ -36,8 +36,8 @@ type gpuEvents struct {
 	mu      sync.Mutex // of what follows; not held while the next consumer runs
 	tracker *events.Tracker
 	state   *base.State
-	places  map[string]gpudata.Place // by key, of those that are to be stored
-	refused bool                     // that too much is known was said
+	places  map[string]gpudata.Place // by key, those that the next save stores
+	refused bool                     // whether the log has the message about the limits
 
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -64,7 +64,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	var err error
 	c.state, err = base.OpenState(ctx, host, c.cfg.Storage, component.KindConnector, c.id, base.StateOptions{
 		Version:  events.StoredVersion,
-		Unusable: "Some of the stored state cannot be used. What it knew is a baseline again.",
+		Unusable: "Some of the stored state cannot be used. Its places start from a baseline.",
 		Failure:  base.Failure{Logger: c.logger, Fails: "The state cannot be stored. A restart may repeat events.", Works: "The state can be stored again."},
 		Count:    func(ctx context.Context, _ string) { c.telemetry.ConnectorGpuEventsStorageErrors.Add(ctx, 1) },
 	})
@@ -163,7 +163,7 @@ func (c *gpuEvents) changed(p gpudata.Place) {
 }
 
 func (c *gpuEvents) save(ctx context.Context) {
-	_ = c.state.Save(ctx, func(name string) any { // the state says what fails
+	_ = c.state.Save(ctx, func(name string) any { // the state logs what fails
 		if stored := c.tracker.Store(c.places[name]); stored != nil {
 			return stored
 		}

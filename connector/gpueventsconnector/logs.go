@@ -28,7 +28,7 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 		e := &found[i]
 		rl := out.ResourceLogs().AppendEmpty()
 		h := e.Holder
-		_ = rl.Resource().Attributes().FromRaw(e.Resource) // made of attributes
+		_ = rl.Resource().Attributes().FromRaw(e.Resource) // cannot fail: the values were attributes
 		putAll(rl.Resource().Attributes(), [][2]string{
 			{signal.HostName, e.Host},
 			{signal.K8sNodeName, e.Place.Node},

@@ -82,10 +82,10 @@ type Event struct {
 type Settings struct {
 	// For is the time over which shares are judged.
 	For time.Duration
-	// LostAfter is how long a device or an instance is missing before it counts as gone, and
-	// how long an exporter is down before that is said.
+	// LostAfter is how long a device or an instance must be missing, or an exporter down, before
+	// that is an event.
 	LostAfter time.Duration
-	// Interval is the time during which equal events are folded.
+	// Interval is the time during which equal events are folded into one.
 	Interval time.Duration
 	// MaxGap is the longest time between two samples over which a share is continued.
 	MaxGap time.Duration

@@ -162,7 +162,7 @@ func TestEvents(t *testing.T) {
 			0 GPU-1
 			10 GPU-1
 			10 GPU-2`, []string{"10s gpu.device.found GPU-2  x1 INFO"}},
-		"MIG that is cut anew is said for what came and what went": {`
+		"repartitioning MIG reports the instances that appeared and those that are gone": {`
 			0 GPU-1/gi1@GPU-1:7g.80gb
 			10 GPU-1/gi2@GPU-1:1g.10gb
 			100 GPU-1/gi2@GPU-1:1g.10gb`, []string{

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// equal says which events are folded into one.
+// equal is the key of the events that are folded into one.
 type equal struct {
 	name   string
 	place  gpudata.Place
@@ -18,7 +18,7 @@ type equal struct {
 	own    [2]string
 }
 
-// fold holds back what comes within an interval of an event that left.
+// fold holds back equal events that come within an interval of one that left.
 type fold struct {
 	Since   int64  // when the last event of this kind left
 	Waiting *Event `json:",omitempty"` // nil: none came since
@@ -35,7 +35,7 @@ type outlet struct {
 
 func newOutlet(set Settings) outlet { return outlet{set: set, folds: map[equal]*fold{}} }
 
-// put appends to out the event if it may leave now. Otherwise it waits for its equals.
+// put appends the event to out if it may leave now. Otherwise the event is folded with its equals.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	e.Count = max(e.Count, 1)
 	k := equal{e.Name, e.Place, e.Device, e.Own}
@@ -58,7 +58,7 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	return append(out, e)
 }
 
-// tick appends to out what has waited for an interval, and all that waits when all is true.
+// tick appends to out the folded events whose interval has passed, or all of them if all is true.
 func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 	out = o.tell(out, now, false)
 	var due []Event

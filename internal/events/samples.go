@@ -36,7 +36,7 @@ var (
 // pressure is the occupancy of the memory from which on it counts as pressed.
 const pressure = 0.9
 
-// samples looks at the samples of a device that was seen before at that time, 0 for never.
+// samples reads the samples of a device. before is when the device was seen last, 0 for never.
 func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int64) {
 	source := -1
 	for _, s := range d.Samples.All() {
@@ -65,7 +65,7 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 	}
 }
 
-// errors looks at a counter of errors.
+// errors finds the increases of a counter of errors.
 func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
 	if s.Own == "" { // the point 0 that says that errors are observed
 		return
@@ -126,7 +126,7 @@ func describeXID(e *Event, id, code string) {
 	}
 }
 
-// state looks at a point of a metric that has one for each of its states.
+// state finds changes in a metric with one point for each state.
 func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	if s.Value != 1 {
 		return
@@ -157,7 +157,7 @@ func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	c.emit(k, id, e)
 }
 
-// throttle looks at a sample of the source of throttling.
+// throttle adds a sample of the source of throttling to its share.
 func (c *frame) throttle(k *device, id string, s *gpudata.Sample) {
 	sh := k.Throttles[s.Own]
 	if sh == nil {
@@ -196,7 +196,7 @@ func throttleKey(source string) string {
 	return signal.ClockEventReason
 }
 
-// pressure looks at whether the memory is pressed.
+// pressure adds a sample of the memory's occupancy to the share of memory pressure.
 func (c *frame) pressure(k *device, id string, on bool) {
 	if k.Pressure == nil {
 		k.Pressure = &share{}
@@ -216,7 +216,7 @@ func (c *frame) pressure(k *device, id string, on bool) {
 	}
 }
 
-// over emits the end of what is open. known says that the ratio is.
+// over emits the end of an open condition. known is whether the ratio is known.
 func (c *frame) over(k *device, id, name string, own [2]string, s *share, ratio float64, known bool) {
 	d := seconds(c.f.Time - s.Open)
 	s.Open = 0
@@ -238,7 +238,7 @@ func (c *frame) endThrottles(k *device, id string) {
 	}
 }
 
-// end ends what is open on a device.
+// end ends all open conditions of a device.
 func (c *frame) end(k *device, id string) {
 	c.endThrottles(k, id)
 	if k.Pressure != nil && k.Pressure.Open != 0 {

@@ -28,7 +28,7 @@ type storedFold struct {
 	fold
 }
 
-// Store returns what is to be kept of a place, nil when nothing is known of it. It shares
+// Store returns the state of a place, or nil if there is none. It shares
 // memory with the tracker: it is to be encoded before the tracker is used again.
 func (t *Tracker) Store(at gpudata.Place) *Stored {
 	p := t.places[at]
@@ -47,7 +47,7 @@ func (t *Tracker) Store(at gpudata.Place) *Stored {
 	return s
 }
 
-// Restore goes on where a place was stored.
+// Restore takes over the stored state of a place.
 func (t *Tracker) Restore(s *Stored) error {
 	if s.Known == nil {
 		return errors.New("known is missing")
@@ -69,7 +69,7 @@ func (t *Tracker) Restore(s *Stored) error {
 	return nil
 }
 
-// Places returns the places of which something is known.
+// Places returns the places with state.
 func (t *Tracker) Places() []gpudata.Place {
 	return slices.SortedFunc(maps.Keys(t.places), gpudata.Place.Compare)
 }

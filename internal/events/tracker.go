@@ -80,12 +80,12 @@ type profile struct {
 	Name string
 }
 
-// New returns a tracker that knows nothing.
+// New returns a tracker without state.
 func New(set Settings) *Tracker {
 	return &Tracker{set: set, places: map[gpudata.Place]*place{}, outlet: newOutlet(set)}
 }
 
-// Wants reports whether events are made of a metric.
+// Wants reports whether the tracker reads a metric.
 func Wants(m *signal.Metric) bool {
 	switch m.Name {
 	case "hw.errors", statusMetric, actionMetric, throttleTime, eventTime, eventActive, "hw.gpu.memory.utilization", "gpu.device.holder":
@@ -105,7 +105,7 @@ type frame struct {
 	out    []Event
 }
 
-// Frame returns the events of a frame that leave now.
+// Frame reads a frame and returns the events that leave at once.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	p := t.place(f.Place, f.Time)
 	if p == nil {
@@ -144,7 +144,7 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	return c.out
 }
 
-// place returns what is remembered of a place, nil where too many are known.
+// place returns what is remembered of a place, or nil if maxPlaces others are known.
 func (t *Tracker) place(at gpudata.Place, sample int64) *place {
 	p := t.places[at]
 	switch {
@@ -160,7 +160,7 @@ func (t *Tracker) place(at gpudata.Place, sample int64) *place {
 	return p
 }
 
-// Forget forgets places of which nothing was heard for long, and returns them.
+// Forget removes places without a frame for a long time, and returns them.
 func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 	for at, p := range t.places {
 		if now.UnixNano()-p.Seen > int64(forgetAfter) {
@@ -178,8 +178,7 @@ func boardOf(d *gpudata.DeviceFrame) string {
 	return d.Device.ID()
 }
 
-// board notes that there is a row of a board. It returns true when the board is not known
-// from before.
+// board records that a board has a row, and reports whether the board is new or was lost.
 func (c *frame) board(id string, d *gpudata.DeviceFrame, first bool) (fresh bool) {
 	b := c.place.Devices[id]
 	fresh = b == nil || b.Lost
@@ -198,7 +197,8 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame, first bool) (fresh bool
 	return fresh
 }
 
-// described returns what a row says of the board id.
+// described returns the description of board id: all of the row's if the row is the board's own,
+// else the part that an instance shares with its board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description
@@ -244,8 +244,8 @@ func (c *frame) device(d *gpudata.DeviceFrame, baseline bool) {
 	k.Seen = max(k.Seen, c.f.Time)
 }
 
-// holder returns how the one known holder has a device, nil where there is not exactly one. Those
-// of a board are also those of its instances.
+// holder returns how the one known holder has a device, nil where there is not exactly one. The
+// holders of its instances count as a board's.
 func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	for _, o := range c.f.Devices {
 		if o != d && o.Parent != d.Device.ID() {
@@ -266,7 +266,7 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	return one
 }
 
-// partition notes instances of a present board that are gone for long enough.
+// partition finds instances of a present board that are gone for LostAfter.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	from := b.profiles()
@@ -304,7 +304,7 @@ func (b *device) profiles() string {
 	return strings.Join(names, ",")
 }
 
-// missing notes boards without a row for long enough while no exporter of the place is down.
+// missing finds boards without a row for LostAfter while no exporter of the place is down.
 func (c *frame) missing(present map[string]bool) {
 	up := int64(0)
 	for _, e := range c.place.Exporters {
@@ -327,7 +327,7 @@ func (c *frame) missing(present map[string]bool) {
 	}
 }
 
-// lose ends what is open on a board and its instances. The instances are forgotten.
+// lose ends all open conditions of a board and its instances, and forgets the instances.
 func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
 		if k := c.place.Devices[inst]; k != nil {
@@ -381,15 +381,15 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// Tick returns the events that have waited for their equals long enough.
+// Tick returns the events whose folding interval has passed.
 func (t *Tracker) Tick(now time.Time) []Event { return t.outlet.tick(nil, now.UnixNano(), false) }
 
-// Flush returns all events that wait, and says what was suppressed.
+// Flush returns all events that wait, and one event for those that were suppressed.
 func (t *Tracker) Flush(now time.Time) []Event {
 	return t.outlet.tell(t.outlet.tick(nil, now.UnixNano(), true), now.UnixNano(), true)
 }
 
-// Suppressed says what was suppressed, though the minute is not over.
+// Suppressed returns an event for what was suppressed, without waiting for the end of the minute.
 func (t *Tracker) Suppressed(now time.Time) []Event {
 	return t.outlet.tell(nil, now.UnixNano(), true)
 }

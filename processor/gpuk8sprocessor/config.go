@@ -17,7 +17,7 @@ import (
 const (
 	// waitForSources bounds how long the start waits for first answers.
 	waitForSources = 10 * time.Second
-	// history is how long what was so serves samples that come late.
+	// history is how long past holders are kept for late samples.
 	history = 2 * time.Minute
 )
 
@@ -27,7 +27,7 @@ type Config struct {
 	// other nodes are attributed by labels and processes. Default: the environment
 	// variable NODE_NAME; when that is unset too, no device is of this node.
 	NodeName string `mapstructure:"node_name"`
-	// Sources switches what is asked for holders.
+	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// ResourceNames are the device plugins' resources that are GPUs; a trailing
 	// * stands for any ending.
@@ -53,8 +53,8 @@ type Config struct {
 	_ struct{}
 }
 
-// SourcesConfig says what is asked for holders, beside the labels on the exporter's
-// rows and the containers whose processes use a device.
+// SourcesConfig configures the sources of holders. The labels on the exporter's rows and the
+// containers whose processes use a device are always read.
 type SourcesConfig struct {
 	// PodResources is the kubelet's PodResources service.
 	PodResources kube.PodResourcesConfig `mapstructure:"pod_resources"`
@@ -140,7 +140,7 @@ func ofAccelerator(m *signal.Metric) bool {
 
 // enabled reports whether a metric is switched on.
 func (c *Config) enabled(m *signal.Metric) bool {
-	// cAdvisor's say again, under another name, what others say.
+	// cAdvisor's repeat other metrics under another name.
 	return c.Metrics.Enabled(m.Name, !ofAccelerator(m))
 }
 

@@ -57,7 +57,7 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 	return c
 }
 
-// nameOwners says of the pods on the devices of a frame who made them.
+// nameOwners sets the owners of the pods that use the devices of a frame.
 func (p *gpuK8s) nameOwners(f *gpudata.Frame) {
 	for _, d := range f.Devices {
 		for _, u := range d.Users {

@@ -51,7 +51,7 @@ func sharing(label string) string {
 	return ""
 }
 
-// readContainers keeps what the kubelet says of GPUs.
+// readContainers keeps the containers and ids of the kubelet's answer that are about GPUs.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
 	var out []attribution.ContainerResources
 	for i := range all {

@@ -182,11 +182,11 @@ func (s *sources) shutdown() {
 	}
 }
 
-// update hands what the sources say now to the tracker.
+// update hands the newest answers of all sources to the tracker.
 func (s *sources) update(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost, err := s.lost() // before the rest, which is at least as new when it is said
+	lost, err := s.lost() // read first, so that all other answers are at least as new
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()

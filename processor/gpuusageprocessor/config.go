@@ -23,7 +23,7 @@ const (
 	maxMaxSeries     = 10_000_000
 )
 
-// PricesConfig says what boards cost.
+// PricesConfig is where the prices of boards come from.
 type PricesConfig struct {
 	// File is the path of a price list, which is read again when it changes.
 	File string `mapstructure:"file"`
@@ -38,7 +38,7 @@ type Config struct {
 	NodeName string `mapstructure:"node_name"`
 	// Kubernetes says how the API server is reached, for the compute that pods declare.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
-	// Prices says what boards cost; without it there are no costs.
+	// Prices is the price list of boards. Without it there are no costs.
 	Prices PricesConfig `mapstructure:"prices"`
 	// MaxGap is the longest time between two samples of a board that counts as observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`

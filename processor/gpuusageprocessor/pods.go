@@ -17,7 +17,7 @@ import (
 // maxPods bounds the pods whose declarations are remembered; those beyond it are read again.
 const maxPods = 20_000
 
-// pods says which compute pods declare. It is not safe for concurrent use.
+// pods reads the compute that pods declare. It is not safe for concurrent use.
 type pods struct {
 	cache      *kube.Cache // nil: not asked
 	known      *base.Recent[types.UID, declarations]
@@ -31,7 +31,7 @@ type declarations struct {
 	demanded  map[string]float64 // of a device, by container
 }
 
-// allocation is compute of a device that a scheduler wrote down.
+// allocation is compute of a device that a scheduler's annotation assigns.
 type allocation struct {
 	container string // empty for the pod
 	uuid      string // empty where the device is known by its minor number, or not at all
@@ -43,7 +43,7 @@ func newPods(unreadable func(string, string, error)) *pods {
 	return &pods{known: base.NewRecent[types.UID, declarations](maxPods), unreadable: unreadable}
 }
 
-// start begins to read; it waits for nothing.
+// start starts reading pods and does not wait for the first answer.
 func (p *pods) start(cache *kube.Cache) {
 	p.cache = cache
 	cache.Need(kube.Pods)

@@ -56,9 +56,8 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// attach says how much of the device the processes of each holder used, where the list has all
-// processes and all of the holder's tell. A process in a container that is not known may be
-// anybody's.
+// attach sets the utilization of each holder by its processes, if the list is complete and all of
+// the holder's processes have one. A process in an unknown container may belong to any holder.
 func (l *processList) attach(holders []usage.Holder) {
 	if !l.listed || len(l.processes) < l.count {
 		return

@@ -128,7 +128,7 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	return a.Frames, nil
 }
 
-// priceInterval is how often the price list is looked at.
+// priceInterval is how often the price list is checked for a change.
 const priceInterval = 10 * time.Second
 
 // readPrices reads the price list again.
@@ -144,7 +144,7 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 	p.priceError.Result(err)
 }
 
-// report counts what became of the batch.
+// report adds the results of the batch to the self-metrics.
 func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
 	for r, n := range batch.Dropped {
 		if n > 0 {
@@ -173,6 +173,6 @@ func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.T
 // unreadable counts a pod whose annotations cannot be read.
 func (p *gpuUsage) unreadable(namespace, pod string, err error) {
 	p.telemetry.ProcessorGpuUsageDeclarationsUnreadable.Add(context.Background(), 1)
-	p.set.Logger.Debug("An annotation of a pod cannot be read: what it says of GPU shares is left out.",
+	p.set.Logger.Debug("An annotation of a pod cannot be read. Its GPU shares are ignored.",
 		zap.String(signal.K8sNamespaceName, namespace), zap.String(signal.K8sPodName, pod), zap.Error(err))
 }

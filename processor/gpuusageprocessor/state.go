@@ -35,7 +35,7 @@ func (p *gpuUsage) ledger(d gpudata.Device, now time.Time) *board {
 	return b
 }
 
-// room reports whether one more series can be kept, and counts it if so.
+// room reports whether one more series can be kept. If so, the series is counted.
 func (p *gpuUsage) room() bool {
 	if p.series >= p.cfg.MaxSeries {
 		p.refused++

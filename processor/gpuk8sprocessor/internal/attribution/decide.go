@@ -58,7 +58,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 	return d
 }
 
-// existing returns the holders whose pods exist at a time.
+// existing returns the holders whose pods exist at that time.
 func existing(holders []Holding, t int64) []Holding {
 	gone := func(h Holding) bool { return !h.At(t) }
 	if !slices.ContainsFunc(holders, gone) {
@@ -72,8 +72,8 @@ func unique(holders []Holding) []Holding {
 	return merge(holders)
 }
 
-// strategy tells how holders share a device. conflict says that pods were given
-// a device as if each had it alone.
+// strategy returns how holders share a device. conflict means that several pods were each
+// assigned the device exclusively.
 func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	if len(holders) == 0 {
 		return "", false
@@ -114,7 +114,7 @@ func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	return signal.SharingUnknown, pods
 }
 
-// distinct reports whether each holder was given another id.
+// distinct reports whether all holders have different ids.
 func distinct(holders []Holding) bool {
 	ids := make(map[string]bool, len(holders))
 	for i := range holders {
@@ -123,7 +123,7 @@ func distinct(holders []Holding) bool {
 	return len(ids) == len(holders)
 }
 
-// labelStrategy tells what labels show of sharing.
+// labelStrategy returns the sharing strategy that the labels show.
 func labelStrategy(holders []Holding, sharing string, shared bool) string {
 	if len(holders) == 1 && !shared {
 		return signal.SharingUnknown
@@ -141,8 +141,8 @@ func labelStrategy(holders []Holding, sharing string, shared bool) string {
 	return signal.SharingTimeSlicing
 }
 
-// Exporter reports whether a container is called as the dcgm-exporter's own is, or is
-// none at all. Its processes are on every device, and it holds none.
+// Exporter reports whether a container is named as dcgm-exporter's own, or belongs to no
+// pod. The exporter's processes are on every device, and it holds none.
 func Exporter(h gpudata.Holder) bool {
 	called := catalogue.Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container}
 	return h.Pod == "" || dcgm.CalledExporter(called)

@@ -7,8 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Reason tells why an allocation cannot be joined with a device that telemetry
-// shows.
+// Reason is why an allocation cannot be joined with a device of the telemetry.
 type Reason uint8
 
 const (
@@ -16,7 +15,7 @@ const (
 	Joined Reason = iota
 	// UnknownID is an id in no known spelling.
 	UnknownID
-	// UnknownMIG is a MIG device of which nothing tells the GPU instance.
+	// UnknownMIG is a MIG device whose GPU instance no source names.
 	UnknownMIG
 	// UnknownName is a device name that no scrape showed, or two boards at once.
 	UnknownName
@@ -37,7 +36,7 @@ func (r Reason) String() string {
 
 // joiner finds the hw.id of a device in every way that does not guess.
 type joiner struct {
-	// A name that means two devices at once is there and empty.
+	// The entry of an ambiguous name is empty.
 	names    map[string]string    // nvidia0 → board
 	migs     map[string]string    // MIG-<uuid> → instance, as points say
 	written  map[string]string    // MIG-<uuid> → instance, as schedulers wrote it down
@@ -87,7 +86,7 @@ func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]slic
 	return j
 }
 
-// note enters what a name means, nothing when it means two things.
+// note records which device a name means, or that the name is ambiguous.
 func note[K comparable](m map[K]string, name K, id string) {
 	if other, ok := m[name]; ok && other != id {
 		id = ""

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// sliceDevice is what a driver tells about a device.
+// sliceDevice is a device as its driver describes it in a slice.
 type sliceDevice struct {
 	kind, uuid, parent, profile string
 }

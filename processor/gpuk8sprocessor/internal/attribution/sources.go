@@ -7,17 +7,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// State tells how far a source can be believed.
+// State is how far a source can be trusted.
 type State uint8
 
 const (
-	// Off sources say nothing: switched off, not there, or not allowed to be read.
+	// Off sources give no answer: they are switched off, absent, or may not be read.
 	Off State = iota
-	// Old sources answered once and do not now: what they named stays, but that
-	// they did not name somebody means nothing any more. The kubelet's word for it
-	// lasts for the grace.
+	// Old sources answered before and fail now. The holders that they named stay, but a device
+	// without a holder may have one by now. The kubelet's "no holder" is believed for the grace.
 	Old
-	// Current sources say what is so.
+	// Current sources answered the last request.
 	Current
 )
 
@@ -25,7 +24,7 @@ const (
 type Source string
 
 const (
-	// None means that no source speaks for the device.
+	// None means that no source knows the device.
 	None Source = ""
 	// PodResources is the kubelet's PodResources service.
 	PodResources Source = signal.HolderSourcePodResources
@@ -103,7 +102,7 @@ type DRADevice struct {
 	Driver, Pool, Device string
 }
 
-// allocation returns what the name says of an allocation of the device.
+// allocation returns the attributes of an allocation that follow from the device's name.
 func (d DRADevice) allocation() gpudata.Allocation {
 	return gpudata.Allocation{Driver: d.Driver, Pool: d.Pool, Device: d.Device}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Entry is what a table says of one device. It is never changed.
+// Entry is the row of one device in a table. It is never changed.
 type Entry struct {
 	// Facts are what slices and schedulers tell of the device beside its points.
 	Facts gpudata.Description
@@ -232,8 +232,8 @@ func (b *builder) hold(id string, s Source, h Holding, no bool) {
 	}
 }
 
-// allocations enters what the API server says of devices that the kubelet does
-// not speak of. It returns which devices an allocated one without a device may be.
+// allocations enters what the API server knows of devices that the kubelet does
+// not list. It returns which devices an allocated one without a device may be.
 func (b *builder) allocations() (missing doubt) {
 	if b.sources.ClaimsState == Off {
 		return doubt{}

@@ -75,8 +75,8 @@ const (
 	First
 	// Late frames are not newer than the last one, and change nothing.
 	Late
-	// Anew frames are so much older than the last one that the clock was set back. The ledger
-	// begins anew with them.
+	// Anew frames are more than maxGap older than the last one, because the clock was set back.
+	// The ledger starts again with them.
 	Anew
 )
 
@@ -104,7 +104,7 @@ func (l *Ledger) Advance(t int64, maxGap time.Duration) (step Step, from int64, 
 	return Charged, from, length
 }
 
-// Interval is a time that was observed. With a Length of 0 it is one that was not.
+// Interval is an observed time. A Length of 0 means that it was not observed.
 type Interval struct {
 	From   int64 // when it begins
 	Length time.Duration
@@ -138,7 +138,7 @@ func (l *Ledger) Charge(i Interval, unallocated, unobserved float64) {
 // cost returns what a part of a board costs for the interval.
 func (i *Interval) cost(part float64) float64 { return part * i.Length.Hours() * i.Price.PerHour }
 
-// Charge counts what a holder had in an interval.
+// Charge adds the time and cost of a holder in an interval.
 func (a *Account) Charge(i Interval, h *Holder) {
 	allocated := h.Share * i.Length.Seconds()
 	a.Allocated.add(i.From, allocated)
@@ -175,7 +175,7 @@ func (l *Ledger) Valid() error {
 			a.Cost.valid(l.Last) && a.IdleCost.valid(l.Last)
 	}
 	if !ok {
-		return errors.New("counters that cannot be")
+		return errors.New("impossible counters")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type Device struct {
 	// Size is the device in board equivalents: 1 for a board. Unknown for an instance whose
 	// part of the board is not known.
 	Size float64
-	// HoldersKnown says that all who hold the device are among Holders.
+	// HoldersKnown means that Holders are complete.
 	HoldersKnown bool
 	// Utilization of the device, or Unknown.
 	Utilization float64
@@ -50,7 +50,7 @@ type Board struct {
 	Unallocated, Unobserved float64
 }
 
-// Divide says who has what of the board.
+// Divide computes the share of each holder of the board.
 func (b *Board) Divide() {
 	b.Unallocated, b.Unobserved = 0, 0
 	known, whole := 0.0, true // what the devices are together, and that this is all of them
