@@ -80,7 +80,7 @@ func placeOf(attributes pcommon.Map) store.Place {
 	return place
 }
 
-// device is what attributes say of a device and of a hold on it.
+// device is a device, with its description and who holds it, as attributes have them.
 type device struct {
 	id    string
 	about store.Description

@@ -93,7 +93,7 @@ type Field struct {
 	Rescaled []Rescaled
 	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.
 	ZeroIsNone bool
-	// Health is what a value says of the board's health, nil where it says nothing.
+	// Health returns the board's health for a value. It is nil for a field that does not tell it.
 	Health func(v float64) Health
 	// Gives are signals that are made of this field alone, where they do not say otherwise.
 	Gives []Signal

@@ -45,7 +45,7 @@ func (e *Exposition) warnings() []Warning {
 	warn(t.blanks > 0, "no_values",
 		"%s without a value (sentinels, NaN, or numbers that cannot be true). Dashboards on raw metrics show them; the collector drops and counts them.", rows(t.blanks))
 	warn(t.second != "", "two_exporters",
-		"Rows of %s are there too, of which nothing is said here: ask that exporter alone.", t.second)
+		"This text also has rows of %s, which are left out of this report. Run gpudoctor on that exporter alone.", t.second)
 	warn(t.relayed, "relayed",
 		"Labels exported_pod and the like: a Prometheus without honor_labels stands between. The collector reads them; better scrape the exporter itself.")
 	warn(t.ownPod, "exporter_as_holder",

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
 // Annotations of pods.
@@ -206,7 +208,7 @@ func hamiDevice(entry string) (Allocation, error) {
 	if !uuidForm.MatchString(a.UUID) {
 		return Allocation{}, fmt.Errorf("%s does not start with a device's UUID", clip(entry))
 	}
-	if strings.HasPrefix(a.UUID, "MIG-") {
+	if dcgm.IsMIGUUID(a.UUID) {
 		a.MIG = &MIGInstance{UUID: a.UUID, GPUInstance: -1}
 		a.UUID = ""
 	}

@@ -144,7 +144,7 @@ func size(_ int, v []float64) (all float64, ok bool) {
 	return all, all > 0
 }
 
-// healthy is what the exporter says of a GPU: 1 is well.
+// healthy returns the health of a GPU for the value of gpu_health, which is 1 for a healthy one.
 func healthy(v float64) cat.Health {
 	if v == 1 {
 		return cat.HealthOK

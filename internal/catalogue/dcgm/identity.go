@@ -6,10 +6,17 @@ import "strings"
 // instance: GPU-<uuid>/gi<id>.
 const instanceMark = "/gi"
 
+// IsBoardUUID reports whether a text is the driver's name of a board, GPU-<uuid>, or the hw.id
+// of a board or of one of its instances, which begin alike.
+func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
+
+// IsMIGUUID reports whether a text is the driver's name of a MIG device, MIG-<uuid>.
+func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
+
 // BoardID returns the hw.id of a board. Exporters print the prefix of the UUID, or that of a
 // MIG device's; one that does not is brought into the same form.
 func BoardID(uuid string) string {
-	if strings.HasPrefix(uuid, "GPU-") || strings.HasPrefix(uuid, "MIG-") {
+	if IsBoardUUID(uuid) || IsMIGUUID(uuid) {
 		return uuid
 	}
 	return "GPU-" + uuid

@@ -71,7 +71,7 @@ func isNVIDIA(r *catalogue.Row) bool {
 	switch {
 	case hasWord(model, otherVendors):
 		return false
-	case strings.HasPrefix(uuid, "GPU-"), strings.HasPrefix(uuid, "MIG-"):
+	case IsBoardUUID(uuid), IsMIGUUID(uuid):
 		return true
 	}
 	_, migs := ModelSlices(model)

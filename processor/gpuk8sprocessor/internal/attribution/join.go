@@ -1,8 +1,6 @@
 package attribution
 
 import (
-	"strings"
-
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
@@ -145,9 +143,9 @@ func (j *joiner) only(s sliceDevice) string {
 func (j *joiner) dra(d DRADevice) (string, Reason) {
 	s, listed := j.slices[d]
 	switch {
-	case strings.HasPrefix(s.uuid, "GPU-"):
+	case dcgm.IsBoardUUID(s.uuid):
 		return s.uuid, Joined
-	case strings.HasPrefix(s.uuid, "MIG-"):
+	case dcgm.IsMIGUUID(s.uuid):
 		if id, reason := j.mig(s.uuid); reason == Joined {
 			return id, Joined
 		}
