@@ -18,7 +18,7 @@ import (
 // holding collects from a library that lasts.
 func holding(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
-	return New(Options{Devices: true, Hold: true, Now: m.now})
+	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now})
 }
 
 // next collects after a time.
@@ -146,6 +146,42 @@ func TestWithoutHoldingTheLibraryOrWantingTheMetricsNoCounterIsRead(t *testing.T
 			assert.Zero(t, m.made)
 		})
 	}
+}
+
+func TestAnInstanceMadeAnewUnderItsOldUUIDStartsItsCountersAnew(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, nil, 7)
+	board.gpm[7] = map[uint32]float64{2: 50}
+	c := holding(m)
+	next(t, c, m, 0)
+	assert.Len(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive), 1)
+	m.mig(board, 0).name = "NVIDIA H100 80GB HBM3 MIG 2g.20gb"
+	assert.Empty(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
+	assert.Len(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive), 1)
+}
+
+// Where calls are slow, instances are taken for what they were until one is not.
+func TestAnInstanceThatWasGoneForACollectionStartsItsCountersAnew(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, nil, 7, 9, 10)
+	board.processes[nvml.Compute] = []nvml.Process{{PID: 1, GPUInstance: 7}}
+	board.gpm[7], board.gpm[8] = map[uint32]float64{2: 50}, map[uint32]float64{2: 60}
+	m.mig(board, 0).slow, m.mig(board, 1).slow, m.mig(board, 2).slow = slowAfter, slowAfter, slowAfter
+	c := holding(m)
+	for range 3 {
+		next(t, c, m, time.Second)
+	}
+	require.Positive(t, c.Stats().InstancesSkipped)
+	busy, other := m.mig(board, 0), *m.mig(board, 0)
+	was := *busy
+	other.uuid, other.numbers = "MIG-other", map[nvml.Query]uint64{nvml.GPUInstanceID: 8}
+	*busy = other
+	board.processes[nvml.Compute][0].GPUInstance = 8
+	assert.Empty(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
+	*busy = was
+	board.processes[nvml.Compute][0].GPUInstance = 7
+	assert.Empty(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive), "what was read before is of another one")
+	assert.Equal(t, []string{"GPU-1/gi7 = 0.5"}, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
 }
 
 // A driver may refuse the counters of a board that is in MIG mode.
