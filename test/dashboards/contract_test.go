@@ -196,7 +196,8 @@ func contract(t *testing.T) known {
 	k := known{metrics: map[string]bool{}, labels: map[string]bool{"job": true, "instance": true, "__name__": true}}
 	attributes := regexp.MustCompile("`([a-z0-9_.]+)`")
 	for line := range strings.Lines(string(read(t, root+"/docs/signals.md"))) {
-		if strings.Contains(line, "place and workload are on the Resource") || strings.HasPrefix(line, "Device identity is") {
+		if strings.Contains(line, "place and workload are on the Resource") || strings.HasPrefix(line, "A pod's Resource also names its owners") ||
+			strings.HasPrefix(line, "Device identity is") {
 			for _, match := range attributes.FindAllStringSubmatch(line, -1) {
 				k.labels[rendered(match[1])] = true
 			}
@@ -231,11 +232,16 @@ func rendered(attribute string) string { return strings.ReplaceAll(attribute, ".
 // in a query that would return data all the same.
 func TestQueriesKeepToTheContract(t *testing.T) {
 	k := contract(t)
+	all := queries(t)
 	for _, r := range rulesOf(t, "alerts.yaml") {
 		k.metrics[r.Record] = true
 	}
+	for _, r := range rulesOf(t, "workload-rules.yaml") {
+		k.metrics[r.Record] = true
+		all = append(all, query{"workload-rules.yaml " + r.name(), r.Expr})
+	}
 	promql := parser.NewParser(parser.Options{})
-	for _, q := range queries(t) {
+	for _, q := range all {
 		t.Run(q.where, func(t *testing.T) {
 			expr, err := promql.ParseExpr(q.expr)
 			require.NoError(t, err, q.expr)

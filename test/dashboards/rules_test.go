@@ -18,6 +18,8 @@ func TestRulesFireWhenTheyShould(t *testing.T) {
 		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/prometheus/collector-alerts.yaml"},
 		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/keda/gate-rules.yaml"},
 		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/inference/alerts.yaml"},
+		{"check", "rules", "--lint=all", "--lint-fatal", examplesDir + "/prometheus/workload-rules.yaml"},
+		{"test", "rules", examplesDir + "/prometheus/workload-rules_test.yaml"},
 		{"test", "rules", examplesDir + "/prometheus/alerts_test.yaml"},
 		{"test", "rules", examplesDir + "/prometheus/collector-alerts_test.yaml"},
 		{"test", "rules", examplesDir + "/keda/gate-rules_test.yaml"},
