@@ -13,9 +13,9 @@ import (
 // Each block of values in the recipes renders, by a schema that refuses what it does not know, to
 // configurations that the collector takes.
 func TestTheValuesOfTheRecipesMakeValidConfigurations(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/recipes.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "recipes.md"))
 	require.NoError(t, err)
-	found := regexp.MustCompile("(?sm)^## ([^\n]+)$|^```yaml\n# values.yaml\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
+	found := regexp.MustCompile("(?sm)^(?:## ([^\n]+)|```yaml\n# values.yaml\n(.*?)```)$").FindAllStringSubmatch(string(page), -1)
 	recipe, recipes := "", map[string]bool{}
 	for _, match := range found {
 		if match[1] != "" {
