@@ -39,7 +39,8 @@ var foreign = []string{
 	"gpu.nvidia.com",                 // a DRA driver
 	"otelcol_gpu_no_nvml",            // a build tag
 	"k8s_attributes", "k8s_observer", // components of OpenTelemetry
-	"k8s.amazonaws.com", // a label of nodes
+	"k8s.amazonaws.com",    // a label of nodes
+	"gpu_cache_usage_perc", // of older releases of vLLM
 }
 
 var (
