@@ -144,6 +144,12 @@ func (c *Config) enabled(m *signal.Metric) bool {
 	return c.Metrics.Enabled(m.Name, !ofAccelerator(m))
 }
 
+// outsideKubernetes reports whether no kubelet and no claims say who holds devices, so that
+// processes alone tell whether somebody does.
+func (c *Config) outsideKubernetes() bool {
+	return !c.Sources.PodResources.Enabled && !c.Sources.DRA.Enabled
+}
+
 // grace returns how long nobody stays nobody after the kubelet's last answer: a
 // few failures, or its restart, change nothing.
 func (c *Config) grace() time.Duration {

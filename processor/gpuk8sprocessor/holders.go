@@ -23,7 +23,7 @@ var used = map[*signal.Metric]bool{
 func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 	shown := map[string]gpudata.Description{}
 	for _, f := range frames {
-		list := &attribution.ProcessList{Time: f.Time, Users: map[string][]gpudata.Holder{}}
+		list := attribution.NewProcessList(f.Time)
 		for _, d := range f.Devices {
 			if d.Observed && p.isOwn(f) {
 				shown[d.Device.ID()] = d.Description
@@ -76,8 +76,8 @@ func (p *gpuK8s) isOwn(f *gpudata.Frame) bool {
 
 // nameProcesses gives processes their containers and lists who is on the device, where the
 // source of the processes did not. It returns how many points are of unknown pods. A process
-// that is nobody's is listed too: a list that names no container of a device says that none
-// is on it.
+// that is nobody's is listed too: a list that names no container and no job on a device says
+// that none is on it.
 func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.ProcessList) (unknown int64) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -85,8 +85,11 @@ func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.Process
 		if process.Holder.Pod != "" {
 			continue
 		}
-		user, known := p.tracker.Container(process.Holder.UID, process.ContainerID)
+		user, known := process.Holder, true
 		samples := process.Samples.All()
+		if user.IsZero() || user.InPod() {
+			user, known = p.tracker.Container(user.UID, process.ContainerID)
+		}
 		switch {
 		case known:
 			process.Holder = user
@@ -103,11 +106,12 @@ func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.Process
 	}
 	if listed {
 		list.Users[d.Device.ID()] = users
+		list.Empty[d.Device.ID()] = d.Listed && d.Count == 0 && len(d.Processes) == 0
 	}
 	return unknown
 }
 
-// decide finds the holders of a device. Holders outside Kubernetes stay as they came.
+// decide finds the holders of a device.
 func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 	own, id := p.isOwn(f), d.Device.ID()
 	var entry *attribution.Entry
@@ -121,12 +125,8 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 	var labels, users []attribution.Holding
 	observed, replicas := d.Observed, false
 	for _, u := range came {
-		if u.Holder.Pod == "" {
-			d.AddUser(u)
-			continue
-		}
 		h, gone := u.Holder, false
-		if own {
+		if own && h.Pod != "" {
 			h.UID, gone = p.tracker.Pod(h.Namespace, h.Pod, h.UID, f.Time)
 		}
 		if u.Holds {
@@ -140,13 +140,15 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
-	for _, h := range p.processes.On(f.Place, id, f.Time) {
+	seen, empty := p.processes.On(f.Place, id, f.Time)
+	for _, h := range seen {
 		if !p.tracker.Gone(h.UID, f.Time) {
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
-	d.HoldersKnown = observed && (decision.Known || len(decision.Holders) > 0)
+	nobody := decision.Known || empty && p.cfg.outsideKubernetes()
+	d.HoldersKnown = observed && (nobody || len(decision.Holders) > 0)
 	for i := range decision.Holders {
 		h := &decision.Holders[i]
 		u := d.User(h.Holder)
@@ -159,7 +161,7 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 // same container. Of one that is not known to hold it, it is unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
-		if u.Holds || u.Holder.Pod == "" {
+		if u.Holds {
 			continue
 		}
 		u.Strategy = signal.SharingUnknown
