@@ -15,6 +15,9 @@ import (
 )
 
 const (
+	// defaultMaxJobs is many times what a node has within ten minutes. A job has some 60 series
+	// a GPU, so that they stay far below the 2,000,000 of gpu_window.
+	defaultMaxJobs = 1000
 	// waitForSources bounds how long the start waits for first answers.
 	waitForSources = 10 * time.Second
 	// history is how long past holders are kept for late samples.
@@ -42,6 +45,9 @@ type Config struct {
 	// Jobs says that Jobs may be read, which needs a permission of its own: for the CronJob or
 	// other object that made a pod's Job.
 	Jobs bool `mapstructure:"jobs"`
+	// MaxJobs is how many batch jobs may have series, on all nodes together. Devices of further
+	// ones have unknown holders.
+	MaxJobs int `mapstructure:"max_jobs"`
 	// NodeLabels are the keys of the node's labels that the place's Resource gets.
 	NodeLabels []string `mapstructure:"node_labels"`
 	// Metrics switches the container series of single metrics, gpu.device.holder,
@@ -87,6 +93,7 @@ func createDefaultConfig() component.Config {
 		},
 		ResourceNames: gpushare.Names{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"},
 		Kubernetes:    kube.NewDefaultConfig(),
+		MaxJobs:       defaultMaxJobs,
 	}
 }
 
@@ -112,6 +119,7 @@ func (c *Config) Validate() error {
 	p.Check(!c.Jobs || c.Kubernetes.AuthType != kube.AuthNone, "jobs is true: must be false while kubernetes::auth_type is none")
 	p.Check(len(c.NodeLabels) == 0 || c.Kubernetes.AuthType != kube.AuthNone,
 		"node_labels is %q: must be empty while kubernetes::auth_type is none", c.NodeLabels)
+	p.Check(c.MaxJobs > 0, "max_jobs is %d: must be above 0", c.MaxJobs)
 	for i, key := range c.NodeLabels {
 		p.Check(len(validation.IsQualifiedName(key)) == 0, "node_labels[%d] is %q: must be the key of a label", i, key)
 	}

@@ -21,6 +21,7 @@ var used = map[*signal.Metric]bool{
 // attribute decides who holds the devices of frames and gives users and processes the identity
 // of their containers.
 func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
+	p.jobs.age(now)
 	shown := map[string]gpudata.Description{}
 	for _, f := range frames {
 		list := attribution.NewProcessList(f.Time)
@@ -28,7 +29,7 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 			if d.Observed && p.isOwn(f) {
 				shown[d.Device.ID()] = d.Description
 			}
-			c.unknown += p.nameProcesses(d, list)
+			p.nameProcesses(now, d, list, &c)
 		}
 		if len(list.Users) > 0 {
 			p.processes.Remember(now, f.Place, list)
@@ -40,7 +41,7 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 	hostType, labels := p.tracker.Node()
 	for _, f := range frames {
 		for _, d := range f.Devices {
-			p.decide(f, d, &c)
+			p.decide(now, f, d, &c)
 		}
 		if p.isOwn(f) {
 			f.HostType = cmp.Or(hostType, f.HostType)
@@ -75,10 +76,9 @@ func (p *gpuK8s) isOwn(f *gpudata.Frame) bool {
 }
 
 // nameProcesses gives processes their containers and lists who is on the device, where the
-// source of the processes did not. It returns how many points are of unknown pods. A process
-// that is nobody's is listed too: a list that names no container and no job on a device says
+// source of the processes did not. A process that is nobody's is listed too: a list that names no container and no job on a device says
 // that none is on it.
-func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.ProcessList) (unknown int64) {
+func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *counts) {
 	listed := d.Listed
 	var users []gpudata.Holder
 	for _, process := range d.Processes {
@@ -91,10 +91,13 @@ func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.Process
 			user, known = p.tracker.Container(user.UID, process.ContainerID)
 		}
 		switch {
+		case known && !p.jobs.admit(now, d.Device.Place(), user):
+			process.Holder = gpudata.Holder{}
+			c.refused++
 		case known:
 			process.Holder = user
 		case process.Holder.UID != "":
-			unknown += int64(len(samples))
+			c.unknown += int64(len(samples))
 		}
 		if !slices.ContainsFunc(samples, func(s gpudata.Sample) bool { return !s.Ended }) {
 			continue
@@ -108,11 +111,10 @@ func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.Process
 		list.Users[d.Device.ID()] = users
 		list.Empty[d.Device.ID()] = d.Listed && d.Count == 0 && len(d.Processes) == 0
 	}
-	return unknown
 }
 
 // decide finds the holders of a device.
-func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
+func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 	own, id := p.isOwn(f), d.Device.ID()
 	var entry *attribution.Entry
 	if own {
@@ -136,6 +138,10 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 				replicas = replicas || u.Strategy == signal.SharingTimeSlicing
 			}
 		}
+		if !p.jobs.admit(now, f.Place, h) {
+			c.refused++
+			continue
+		}
 		if check.keep(d, u, h, &c.dropped) && !gone {
 			users = append(users, attribution.Holding{Holder: h})
 		}
@@ -147,6 +153,10 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 		}
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
+	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(now, f.Place, h.Holder) }) {
+		// To the others alone the device would be too much.
+		decision = attribution.Decision{}
+	}
 	nobody := decision.Known || empty && p.cfg.outsideKubernetes()
 	d.HoldersKnown = observed && (nobody || len(decision.Holders) > 0)
 	for i := range decision.Holders {

@@ -35,6 +35,7 @@ func (r dropReason) String() string {
 type counts struct {
 	dropped [numDropReasons]int64
 	unknown int64 // points of processes in unknown pods
+	refused int64 // holders, users and processes that are jobs without series
 }
 
 // usageCheck tells which usage of a device can be true.
