@@ -1,6 +1,7 @@
 package gpuk8sprocessor
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -66,6 +67,9 @@ type SourcesConfig struct {
 	PodResources kube.PodResourcesConfig `mapstructure:"pod_resources"`
 	// DRA is what the API server knows of dynamic resource allocation.
 	DRA DRAConfig `mapstructure:"dra"`
+	// JobMappingDir is the directory that dcgm-exporter reads with --hpc-job-mapping-dir. It
+	// speaks of the GPUs of this machine that no label names a holder of.
+	JobMappingDir string `mapstructure:"hpc_job_mapping_dir"`
 
 	_ struct{}
 }
@@ -114,6 +118,8 @@ func (c *Config) Validate() error {
 	for i, name := range s.DRA.Drivers {
 		p.Check(name != "", "sources::dra::drivers[%d] is \"\": must be a driver's name", i)
 	}
+	p.Check(s.JobMappingDir == "" || filepath.IsAbs(s.JobMappingDir),
+		"sources::hpc_job_mapping_dir is %q: must be an absolute path, or empty for none", s.JobMappingDir)
 	p.Check(!c.Claims || s.DRA.Enabled, "claims is true: must be false while sources::dra is disabled")
 	p.Check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims is true: must be false while kubernetes::auth_type is none")
 	p.Check(!c.Jobs || c.Kubernetes.AuthType != kube.AuthNone, "jobs is true: must be false while kubernetes::auth_type is none")

@@ -146,6 +146,13 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
+	if len(labels) == 0 {
+		// The exporter would make labels of these.
+		for _, job := range p.mapping.on(d, f.Time) {
+			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
+			observed = observed || d.Observed
+		}
+	}
 	seen, empty := p.processes.On(f.Place, id, f.Time)
 	for _, h := range seen {
 		if !p.tracker.Gone(h.UID, f.Time) {

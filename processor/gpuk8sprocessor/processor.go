@@ -31,6 +31,7 @@ type gpuK8s struct {
 	tracker   *attribution.Tracker
 	processes *attribution.ProcessLog
 	sources   *sources
+	mapping   *jobMapping // nil: not read
 	jobs      *jobs
 	// attribution says which metrics are disabled.
 	attribution gpudata.Attribution
@@ -56,6 +57,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 		}),
 		processes: attribution.NewProcessLog(history),
 		logger:    set.Logger,
+		mapping:   newJobMapping(cfg, set.Logger),
 		jobs: &jobs{
 			limit: base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
 			seen:  map[placedJob]time.Time{},
@@ -79,8 +81,10 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 	if err := p.sources.start(ctx, host); err != nil {
 		return err
 	}
+	p.mapping.start()
 	t := p.telemetry
 	return errors.Join(
+		t.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe),
 		t.RegisterProcessorGpuK8sSourceStateCallback(p.sources.observeStates),
 		t.RegisterProcessorGpuK8sSourceAgeCallback(p.sources.observeAges),
 		t.RegisterProcessorGpuK8sJobsCallback(func(_ context.Context, o metric.Int64Observer) error {
@@ -102,10 +106,11 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 	)
 }
 
-func (p *gpuK8s) shutdown(context.Context) error {
+func (p *gpuK8s) shutdown(ctx context.Context) error {
 	p.shutdownOnce.Do(func() {
 		p.telemetry.Shutdown() // before what its callbacks read
 		p.jobs.limit.Forget()
+		p.mapping.shutdown(ctx)
 		p.sources.shutdown()
 	})
 	return nil

@@ -29,6 +29,7 @@ type TelemetryBuilder struct {
 	mu                                  sync.Mutex
 	registrations                       []metric.Registration
 	ProcessorGpuK8sConflicts            metric.Int64ObservableGauge
+	ProcessorGpuK8sJobFiles             metric.Int64ObservableGauge
 	ProcessorGpuK8sJobs                 metric.Int64ObservableGauge
 	ProcessorGpuK8sJobsRefused          metric.Int64Counter
 	ProcessorGpuK8sPointsDropped        metric.Int64Counter
@@ -55,6 +56,21 @@ func (builder *TelemetryBuilder) RegisterProcessorGpuK8sConflictsCallback(cb met
 		cb(ctx, &observerInt64{inst: builder.ProcessorGpuK8sConflicts, obs: o})
 		return nil
 	}, builder.ProcessorGpuK8sConflicts)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGpuK8sJobFilesCallback sets callback for observable ProcessorGpuK8sJobFiles metric.
+func (builder *TelemetryBuilder) RegisterProcessorGpuK8sJobFilesCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGpuK8sJobFiles, obs: o})
+		return nil
+	}, builder.ProcessorGpuK8sJobFiles)
 	if err != nil {
 		return err
 	}
@@ -166,6 +182,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_gpu_k8s_conflicts",
 		metric.WithDescription("Devices that several pods were given as if each had them alone. [Alpha]"),
 		metric.WithUnit("{device}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuK8sJobFiles, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_gpu_k8s_job_files",
+		metric.WithDescription("Files of the job mapping in the last reading, by what became of them. [Alpha]"),
+		metric.WithUnit("{file}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sJobs, err = builder.meter.Int64ObservableGauge(

@@ -24,6 +24,10 @@ func TestSetupTelemetry(t *testing.T) {
 		observer.Observe(1)
 		return nil
 	}))
+	require.NoError(t, tb.RegisterProcessorGpuK8sJobFilesCallback(func(_ context.Context, observer metric.Int64Observer) error {
+		observer.Observe(1)
+		return nil
+	}))
 	require.NoError(t, tb.RegisterProcessorGpuK8sJobsCallback(func(_ context.Context, observer metric.Int64Observer) error {
 		observer.Observe(1)
 		return nil
@@ -44,6 +48,9 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorGpuK8sPointsDropped.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sProcessPointsUnknown.Add(context.Background(), 1)
 	AssertEqualProcessorGpuK8sConflicts(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuK8sJobFiles(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuK8sJobs(t, testTel,
