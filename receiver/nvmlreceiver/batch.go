@@ -37,7 +37,10 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 				kinds[o.Kind]++
 			}
 			process := d.Process(strconv.FormatUint(uint64(p.PID), 10))
-			process.Holder.UID, process.ContainerID = o.PodUID, o.ContainerID
+			process.Holder.UID, process.Holder.Job, process.ContainerID = o.PodUID, o.Job, o.ContainerID
+			if o.Alone {
+				process.Holder.ID = o.ContainerID
+			}
 			process.Samples.Add(sample)
 		case p.Metric == signal.GPUProcessCount:
 			d.Listed, d.Count = true, int(p.Value)
