@@ -2,6 +2,7 @@ package nvmlreceiver
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -9,6 +10,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
+
+// countedEvents says of XID errors that each was counted.
+var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
 // frameOf returns the frame of a collection, and how many processes there were by kind of
 // owner.
@@ -28,6 +32,12 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 			}
 		}
 		sample := gpudata.Sample{Metric: p.Metric, Own: p.Own, Value: p.Value}
+		if !p.Start.IsZero() {
+			sample.Start = p.Start.UnixNano()
+		}
+		if strings.HasPrefix(p.Own, signal.ErrorTypeXIDPrefix) {
+			sample.More = countedEvents
+		}
 		switch {
 		case p.PID != 0:
 			o, ok := owners[p.PID]
