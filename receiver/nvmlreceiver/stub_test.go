@@ -42,8 +42,8 @@ func (f *fixture) names() map[string]int {
 	names := map[string]int{}
 	for _, rm := range all[len(all)-1].ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
-			points, _ := numberPoints(m)
-			names[m.Name()] += points.Len()
+			dps, _ := numberPoints(m)
+			names[m.Name()] += dps.Len()
 		}
 	}
 	return names
@@ -409,7 +409,7 @@ func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\n")
 	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.Hold = stub.Path, HoldAlways })
 	require.Equal(t, outcomeOK, f.collect(t.Context()))
-	stub.Script(t, "gpu uuid=GPU-1 power=1000\nrule fn=nvmlEventSetWait_v2 ms=2000\n")
+	stub.Script(t, "gpu uuid=GPU-1 power=1000\nrule fn=nvmlEventSetWait_v2 ms=300\n")
 	stub.Record(t)
 	require.NoError(t, f.Start(t.Context(), f.host))
 	require.Eventually(t, func() bool { return counted(t, stub)["nvmlEventSetWait_v2"] > 0 }, 5*time.Second, time.Millisecond)

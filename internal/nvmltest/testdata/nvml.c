@@ -147,8 +147,9 @@ static int read_script(void) {
     if (!f) return 9;
     struct stat info;
     if (!fstat(fileno(f), &info)) script = info.st_ino;
-    free(gpus);
-    gpus = calloc(MAX_GPUS, sizeof *gpus);
+    // Handles last as long as the library is initialised.
+    if (gpus) memset(gpus, 0, MAX_GPUS * sizeof *gpus);
+    else gpus = calloc(MAX_GPUS, sizeof *gpus);
     ngpus = nrules = 0;
     calls = init_ms = 0;
     strcpy(version, "590.48.01");

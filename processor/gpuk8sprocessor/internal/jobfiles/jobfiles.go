@@ -65,7 +65,7 @@ type Mapping struct {
 var errEntries = errors.New("the directory holds too much")
 
 // name is that of a file.
-var name = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})(\.(0|[1-9][0-9]{0,4}))?$`)
+var name = regexp.MustCompile(`^(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4}))?$`)
 
 // Read reads the files of a directory. One that does not exist has none.
 func Read(dir string, now time.Time) (*Mapping, error) {
@@ -95,7 +95,7 @@ func Read(dir string, now time.Time) (*Mapping, error) {
 }
 
 func list(dir string) ([]fs.DirEntry, error) {
-	d, err := os.Open(dir)
+	d, err := os.Open(dir) //nolint:gosec // The path is configured.
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func list(dir string) ([]fs.DirEntry, error) {
 // read returns the text of a file, of which at most left bytes are read.
 func read(path string, now time.Time, left *int64) (string, State) {
 	// A pipe without a writer would not come back.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // Of a directory that is configured.
 	if err != nil {
 		return "", Unreadable
 	}
