@@ -172,6 +172,20 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 		u.Holds, u.Source, u.Strategy, u.Allocation = true, string(decision.Source), decision.Strategy, h.Allocation
 		u.Replicas = h.Replicas
 	}
+	for _, from := range came {
+		if from.Owner != (gpudata.Owner{}) {
+			keepOwner(d.Users, from)
+		}
+	}
+}
+
+// keepOwner gives users the owner that the same holder came with.
+func keepOwner(users []*gpudata.User, from *gpudata.User) {
+	for _, u := range users {
+		if u.Holder.Same(from.Holder) {
+			u.Owner = cmp.Or(u.Owner, from.Owner)
+		}
+	}
 }
 
 // shareAsHolders says how users that are no holders share the device: as the sharer that is the

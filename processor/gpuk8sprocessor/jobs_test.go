@@ -17,6 +17,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
@@ -74,6 +76,16 @@ func TestAJobThatIsGoneMakesRoom(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Contains(t, lines(t, p, "GPU-1 hw.power=5", "job=2 GPU-1 gpu.device.holder=1"), "hpc.job.id=2")
 	})
+}
+
+func TestASeriesOfAJobSaysWhoStartedIt(t *testing.T) {
+	p, _, _ := ofMany(t, 1)
+	md := parse(t, []string{"GPU-1 hw.power=5", "job=1 GPU-1 gpu.device.holder=1"}, 10*time.Second)
+	md.ResourceMetrics().At(1).Resource().Attributes().PutStr(signal.HPCJobUser, "ada")
+	frames, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: md})
+	require.NoError(t, err)
+	assert.Empty(t, frames)
+	assert.Contains(t, render(md), "{hpc.job.id=1, hpc.job.user=ada, k8s.node.name=n1} hw.power=5")
 }
 
 func TestThousandsOfJobsAreBounded(t *testing.T) {
