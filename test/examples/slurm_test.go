@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
@@ -28,10 +29,13 @@ const composeFile = "docker-compose.yaml"
 // ofJob returns the values of a metric under a batch job, or of the devices themselves where job
 // is "", by hw.name.
 func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
+	return ofHolder(metrics, name, gpudata.Holder{Job: job})
+}
+
+func ofHolder(metrics pmetric.Metrics, name string, holder gpudata.Holder) map[string]float64 {
 	values := map[string]float64{}
 	for p := range points.All(metrics) {
-		id := pdatagpu.Text(p.Resource.Attributes(), signal.HPCJobID)
-		if p.Metric.Name() == name && id == job && !p.Flags().NoRecordedValue() {
+		if p.Metric.Name() == name && pdatagpu.HolderOf(p.Resource.Attributes()) == holder && !p.Flags().NoRecordedValue() {
 			values[pdatagpu.Text(p.Attributes(), signal.HardwareName)] = points.Value(p.NumberDataPoint)
 		}
 	}
@@ -90,21 +94,28 @@ func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
 }
 
-// Where no exporter runs the driver is enough: for devices, for XID errors, and for jobs by
-// the control groups of their processes.
+// Where no exporter runs the driver is enough: for devices, for XID errors, and for jobs and
+// containers of Docker by the control groups of their processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
 	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n"+
 		"proc pid=7 mem=5000000000\n"+
-		"gpu uuid=GPU-2 name=NVIDIA_L4 minor=1 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=0\n")
+		"gpu uuid=GPU-2 name=NVIDIA_L4 minor=1 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=0\n"+
+		"gpu uuid=GPU-3 name=NVIDIA_L4 minor=2 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=60\n"+
+		"proc pid=8 mem=5000000000\n")
 	sys, proc := t.TempDir(), t.TempDir()
 	device := filepath.Join(sys, "bus", "pci", "devices", "0000:01:00.0")
 	require.NoError(t, os.MkdirAll(device, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(device, "vendor"), []byte("0x10de\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(proc, "self", "ns"), 0o755))
 	require.NoError(t, os.Symlink("pid:[4026531836]", filepath.Join(proc, "self", "ns", "pid")))
-	require.NoError(t, os.Mkdir(filepath.Join(proc, "7"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(proc, "7", "cgroup"), []byte("0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0\n"), 0o600))
+	container := gpudata.Holder{ID: strings.Repeat("0123456789abcdef", 4)}
+	for pid, group := range map[string]string{
+		"7": "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", "8": "/system.slice/docker-" + container.ID + ".scope",
+	} {
+		require.NoError(t, os.Mkdir(filepath.Join(proc, pid), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(proc, pid, "cgroup"), []byte("0::"+group+"\n"), 0o600))
+	}
 
 	backend := processtest.StartBackend(t, nil)
 	c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastWindow, fastNVML, []string{
@@ -119,9 +130,10 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	})
 	all := backend.All()
 	assert.Equal(t, map[string]float64{"nvidia0": 0.4}, ofJob(all, signal.UtilizationAvg.Name, "4711"))
-	assert.Equal(t, map[string]float64{"nvidia0": 0.4, "nvidia1": 0}, ofJob(all, signal.UtilizationAvg.Name, ""))
-	assert.Equal(t, map[string]float64{"nvidia0": 0, "nvidia1": 0}, ofJob(all, signal.XIDErrors.Name, ""))
-	assert.Equal(t, map[string]float64{"nvidia0": 1, "nvidia1": 0}, ofJob(all, signal.GPUSharingClients.Name, ""), "nobody is on the other")
+	assert.Equal(t, map[string]float64{"nvidia2": 0.6}, ofHolder(all, signal.UtilizationAvg.Name, container))
+	assert.Equal(t, map[string]float64{"nvidia0": 0.4, "nvidia1": 0, "nvidia2": 0.6}, ofJob(all, signal.UtilizationAvg.Name, ""))
+	assert.Equal(t, map[string]float64{"nvidia0": 0, "nvidia1": 0, "nvidia2": 0}, ofJob(all, signal.XIDErrors.Name, ""))
+	assert.Equal(t, map[string]float64{"nvidia0": 1, "nvidia1": 0, "nvidia2": 1}, ofJob(all, signal.GPUSharingClients.Name, ""), "nobody is on the other")
 	c.Stop(t)
 }
 
