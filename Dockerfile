@@ -3,7 +3,7 @@
 #   docker buildx build --platform linux/amd64,linux/arm64 -t NAME:VERSION .
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg FORM=nvml -t NAME:VERSION-nvml .
 #
-# FORM is static, one program and nothing else in the image, or nvml, which can load the
+# FORM is static, the programs and nothing else in the image, or nvml, which can load the
 # driver's library and therefore needs glibc around it.
 #
 # The source archive of a release has all modules, in vendor/: with the two base images on the
@@ -29,7 +29,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/go/build \
     esac && \
     tags=$(sed -n 's/^  build_tags: *//p' builder-config.yaml) && \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
-        -tags "$tags $form" -ldflags "-s -w" -o /out/otelcol-gpu ./cmd/otelcol-gpu && \
+        -tags "$tags $form" -ldflags "-s -w" -o /out/ ./cmd/otelcol-gpu ./cmd/otelcol-gpu-agent && \
     mkdir /out/state
 
 FROM scratch AS base-static
@@ -39,6 +39,8 @@ FROM base-${FORM}
 # For backends with TLS.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/otelcol-gpu /otelcol-gpu
+# The agent form, which the chart runs on each node where its components are enough.
+COPY --from=build /out/otelcol-gpu-agent /otelcol-gpu-agent
 # One agent per node; the environment variables at its head are its settings.
 COPY --from=build /src/examples/agent.yaml /etc/otelcol-gpu/config.yaml
 COPY --from=build --chown=10001:10001 /out/state /var/lib/otelcol-gpu

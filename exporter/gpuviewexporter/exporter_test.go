@@ -93,6 +93,18 @@ func TestAnAllocationIsServed(t *testing.T) {
 	}
 }
 
+// They repeat the device's under a Resource that names no pod.
+func TestSeriesOfAJobAreNotTakenForTheDevices(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	b := newBatch(now(), time.Minute).on("n1").device("GPU-1").put(signal.UtilizationAvg, 0.5)
+	b.on("n1").device("GPU-2").put(signal.UtilizationAvg, 0.5)
+	b.rm.Resource().Attributes().PutStr(signal.HPCJobID, "4711")
+	consume(t, e, b.md)
+	_, _, body := get(t, base+"/allocation?window=10m&aggregate=device")
+	assert.Contains(t, string(body), "GPU-1")
+	assert.NotContains(t, string(body), "GPU-2")
+}
+
 func TestABadParameterIsNamed(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	status, _, body := get(t, base+"/allocation?window=3h")

@@ -12,6 +12,10 @@ import (
 // read takes a batch of metrics into the store.
 func read(in *store.Batch, md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
+		// Jobs and containers outside Kubernetes have no rows; their series repeat the device's.
+		if h := pdatagpu.HolderOf(rm.Resource().Attributes()); !h.IsZero() && !h.InPod() {
+			continue
+		}
 		place := placeOf(rm.Resource().Attributes())
 		var of device // where points do not say it
 		of.take(rm.Resource().Attributes())

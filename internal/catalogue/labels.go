@@ -57,6 +57,10 @@ const (
 	RoleDRADevice
 	// RoleJob is the number of the batch job that holds the device.
 	RoleJob
+	// RoleJobUser is who started that job.
+	RoleJobUser
+	// RoleJobPartition is the scheduler's queue of that job.
+	RoleJobPartition
 	// RoleDriverVersion is the version of the NVIDIA driver.
 	RoleDriverVersion
 	// RoleSerial is the board's serial number.

@@ -151,8 +151,8 @@ func (c *Config) validateStyle() error {
 	if c.Style == Style2 && (c.MIG > 0 || c.Scenario == ScenarioMIG) {
 		return &ConfigError{"style", string(c.Style), "3.x or later for MIG"}
 	}
-	if c.Style.in(until3) && c.Scenario == ScenarioDRA {
-		return &ConfigError{"style", string(c.Style), "4.5 or later for scenario dra"}
+	if c.Style.in(until3) && (c.Scenario == ScenarioDRA || c.Scenario == ScenarioSlurm) {
+		return &ConfigError{"style", string(c.Style), "4.5 or later for scenario " + c.Scenario}
 	}
 	if c.Style.in(until3) && c.PodUID {
 		return &ConfigError{"pod-uid", "true", fmt.Sprintf("false with style %s: its exporters have no pod_uid label", c.Style)}

@@ -174,6 +174,9 @@ func (s *Simulation) podNames(p *pod) []label {
 
 // podLabels returns the labels of a holder.
 func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
+	if p.job != "" {
+		return []label{{"hpc_job", p.job}}
+	}
 	out := s.podNames(p)
 	if withUID && (p.claim == nil || s.config.Style.in(since483)) {
 		// Up to 4.8.2 the path for claims forgets the uid.

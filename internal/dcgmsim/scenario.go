@@ -13,6 +13,7 @@ const (
 	ScenarioMIG           = "mig-7x1g"
 	ScenarioTimeSliced    = "time-sliced"
 	ScenarioDRA           = "dra"
+	ScenarioSlurm         = "slurm"
 	ScenarioRestart       = "restart"
 	ScenarioFlaky         = "flaky"
 	ScenarioMixed         = "mixed"
@@ -22,12 +23,13 @@ const (
 func Scenarios() []string {
 	return []string{
 		ScenarioHealthy, ScenarioIdle, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioXIDBurst,
-		ScenarioMIG, ScenarioTimeSliced, ScenarioDRA, ScenarioRestart, ScenarioFlaky, ScenarioMixed,
+		ScenarioMIG, ScenarioTimeSliced, ScenarioDRA, ScenarioSlurm, ScenarioRestart, ScenarioFlaky, ScenarioMixed,
 	}
 }
 
 // mixedCast is what the GPUs of a mixed node play in turn. DRA is not among
-// them: an exporter that maps virtual GPUs does not map claims.
+// them: an exporter that maps virtual GPUs does not map claims. Nor are jobs: they run
+// outside Kubernetes.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
@@ -78,8 +80,10 @@ func (s stories) of(scenario string, mixed bool) *story {
 	return st
 }
 
-// pod is the holder of a device, as the kubelet's pod-resources API names it.
+// pod is the holder of a device, as the kubelet's pod-resources API names it, or a batch job.
 type pod struct {
+	// job is the id of a batch job, which has nothing of a pod.
+	job                             string
 	namespace, name, container, uid string
 	// vgpu is the replica of a time-sliced device, "" if it is not shared.
 	vgpu string

@@ -130,7 +130,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 			}
 		}
 		// Without virtual GPUs the exporter knows one pod per device, the last one.
-		if last := len(e.holders) - 1; last > 0 && !out.virtualGPUs && e.holders[last].claim == nil {
+		if last := len(e.holders) - 1; last > 0 && !out.virtualGPUs && e.holders[last].claim == nil && e.holders[last].job == "" {
 			e.holders = e.holders[last:]
 		}
 	}
@@ -185,9 +185,25 @@ func (s *Simulation) gpuHolders(host string, n, i int, plays string) []pod {
 		return pods
 	case ScenarioDRA:
 		return s.claimHolders(host, n, i)
+	case ScenarioSlurm:
+		return jobHolders(n, i)
 	default:
 		return []pod{newPod(n, i, 0, "training", fmt.Sprintf("%s-%d-%d", plays, n, i), "trainer")}
 	}
+}
+
+// jobHolders returns the batch jobs that have a GPU. Of four GPUs the first two are one
+// job's, the third is that of two jobs, and the fourth nobody's.
+func jobHolders(n, i int) []pod {
+	const first, ofNode, ofFour = 4711, 100, 10
+	job := func(k int) pod { return pod{job: strconv.Itoa(first + n*ofNode + i/4*ofFour + k)} }
+	switch i % 4 {
+	case 0, 1:
+		return []pod{job(0)}
+	case 2:
+		return []pod{job(1), job(2)}
+	}
+	return nil
 }
 
 // The GPUs of a node in the dra scenario are in turn:

@@ -201,12 +201,12 @@ func TestAnIdleGPUIsIdle(t *testing.T) {
 	}
 }
 
-func TestADeviceWithoutAPodIsIdle(t *testing.T) {
+func TestADeviceWithoutAHolderIsIdle(t *testing.T) {
 	for _, c := range exhibits() {
 		s, err := New(c)
 		require.NoError(t, err)
 		for _, d := range s.Devices(0) {
-			busy := len(d.Pods) > 0
+			busy := len(d.Pods)+len(d.Jobs) > 0
 			assert.Equal(t, busy, s.MeanLoad(d, 0, time.Minute) > 0, "load of %+v", d)
 			assert.Equal(t, busy, s.MeanOccupancy(d, 0, time.Minute) > 0, "memory of %+v", d)
 			if d.GPUInstance == 0 {
@@ -463,6 +463,21 @@ func TestOldExportersKnowOnePodPerDevice(t *testing.T) {
 	assert.False(t, v.Has("vgpu"))
 }
 
+func TestBatchJobsAreLabels(t *testing.T) {
+	for _, style := range []Style{Style45, Style483} {
+		s := newSimulation(t, func(c *Config) { c.Scenario, c.GPUs, c.Nodes, c.Style = ScenarioSlurm, 5, 2, style })
+		var got []string
+		for _, v := range parse(t, s.AppendBody(nil, 1, 0)).family("DCGM_FI_DEV_GPU_TEMP") {
+			assert.False(t, v.Has("pod"))
+			got = append(got, v.Get("gpu")+" "+v.Get("hpc_job"))
+		}
+		assert.ElementsMatch(t, []string{"0 4811", "1 4811", "2 4812", "2 4813", "3 ", "4 4821"}, got)
+		devices := s.Devices(1)
+		assert.Equal(t, []string{"4812", "4813"}, devices[2].Jobs)
+		assert.Empty(t, devices[2].Pods)
+	}
+}
+
 func TestDRAClaimsAreLabels(t *testing.T) {
 	rows := func(style Style) []value {
 		s := newSimulation(t, func(c *Config) { c.Scenario, c.GPUs, c.Style = ScenarioDRA, 4, style })
@@ -552,19 +567,20 @@ func TestValuesAreHeldForTheCollectInterval(t *testing.T) {
 
 func TestWrongSettingsAreNamedWithTheirValueAndWhatIsAllowed(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		`scenario: "hot": want one of healthy, idle,`:       func(c *Config) { c.Scenario = "hot" },
-		`style: "5": want one of 2.x, 3.x, 4.5, 4.8.3, 4.9`: func(c *Config) { c.Style = "5" },
-		`fields: "some": want one of default, all`:          func(c *Config) { c.Fields = "some" },
-		`nodes: "0": want 1 to 10000`:                       func(c *Config) { c.Nodes = 0 },
-		`gpus: "65": want 1 to 64`:                          func(c *Config) { c.GPUs = 65 },
-		`mig: "8": want 0 to 7`:                             func(c *Config) { c.MIG = 8 },
-		`links: "19": want 0 to 18`:                         func(c *Config) { c.Links = 19 },
-		`shared-rows: "": want one of per-process, copies`:  func(c *Config) { c.SharedRows = "" },
-		`collect-interval: "-1s": want 0s or 1ms to 1h0m0s`: func(c *Config) { c.CollectInterval = -time.Second },
-		`style: "2.x": want 3.x or later for MIG`:           func(c *Config) { c.Style, c.Scenario = Style2, ScenarioMIG },
-		`style: "3.x": want 4.5 or later for scenario dra`:  func(c *Config) { c.Style, c.Scenario = Style3, ScenarioDRA },
-		`links: "1": want 0 with style 3.x`:                 func(c *Config) { c.Style, c.Links = Style3, 1 },
-		`pod-uid: "true": want false with style 2.x`:        func(c *Config) { c.Style, c.PodUID = Style2, true },
+		`scenario: "hot": want one of healthy, idle,`:        func(c *Config) { c.Scenario = "hot" },
+		`style: "5": want one of 2.x, 3.x, 4.5, 4.8.3, 4.9`:  func(c *Config) { c.Style = "5" },
+		`fields: "some": want one of default, all`:           func(c *Config) { c.Fields = "some" },
+		`nodes: "0": want 1 to 10000`:                        func(c *Config) { c.Nodes = 0 },
+		`gpus: "65": want 1 to 64`:                           func(c *Config) { c.GPUs = 65 },
+		`mig: "8": want 0 to 7`:                              func(c *Config) { c.MIG = 8 },
+		`links: "19": want 0 to 18`:                          func(c *Config) { c.Links = 19 },
+		`shared-rows: "": want one of per-process, copies`:   func(c *Config) { c.SharedRows = "" },
+		`collect-interval: "-1s": want 0s or 1ms to 1h0m0s`:  func(c *Config) { c.CollectInterval = -time.Second },
+		`style: "2.x": want 3.x or later for MIG`:            func(c *Config) { c.Style, c.Scenario = Style2, ScenarioMIG },
+		`style: "3.x": want 4.5 or later for scenario dra`:   func(c *Config) { c.Style, c.Scenario = Style3, ScenarioDRA },
+		`style: "2.x": want 4.5 or later for scenario slurm`: func(c *Config) { c.Style, c.Scenario = Style2, ScenarioSlurm },
+		`links: "1": want 0 with style 3.x`:                  func(c *Config) { c.Style, c.Links = Style3, 1 },
+		`pod-uid: "true": want false with style 2.x`:         func(c *Config) { c.Style, c.PodUID = Style2, true },
 	} {
 		config := NewDefaultConfig()
 		change(&config)

@@ -20,6 +20,8 @@ type Device struct {
 	// Pods are the holders as "namespace/pod/container", in the order of their
 	// rows.
 	Pods []string
+	// Jobs are the batch jobs that have the device, in the order of their rows.
+	Jobs []string
 }
 
 // Devices returns what has rows on the node: its GPUs, or under MIG their
@@ -32,6 +34,10 @@ func (s *Simulation) Devices(node int) []Device {
 			Scenario: e.gpu.scenario, Host: s.nodes[node].name, UUID: e.gpu.uuid,
 		}
 		for _, p := range e.holders {
+			if p.job != "" {
+				d.Jobs = append(d.Jobs, p.job)
+				continue
+			}
 			d.Pods = append(d.Pods, p.namespace+"/"+p.name+"/"+p.container)
 		}
 		out = append(out, d)

@@ -31,11 +31,11 @@ func TestABoardIsSharedByThoseWhoHoldItsInstances(t *testing.T) {
 	f.Share(&Attribution{})
 	share := func(d *DeviceFrame) (who []string) {
 		for _, u := range d.Sharers {
-			who = append(who, u.Holder.Pod+" "+u.Strategy)
+			who = append(who, u.Holder.Pod+u.Holder.Job+" "+u.Strategy)
 		}
 		return who
 	}
-	assert.Equal(t, []string{"a none", "b mig"}, share(board), "each once, and none that is in no pod")
+	assert.Equal(t, []string{"a none", "7 none", "b mig"}, share(board), "each once")
 	assert.Equal(t, []string{"b none"}, share(f.Device("GPU-1/gi8")))
 }
 

@@ -2,11 +2,11 @@ package gpudata
 
 import "unique"
 
-// Owner is what is known of who made a pod. The same knowledge is the same Owner, one word long;
+// Owner is what is known of who made a pod or started a batch job. The same knowledge is the same Owner, one word long;
 // the zero Owner knows nothing.
 type Owner struct{ handle unique.Handle[Ownership] }
 
-// Ownership are the names of a pod's owners, empty where they are not known.
+// Ownership are the names of a pod's or a job's owners, empty where they are not known.
 type Ownership struct {
 	Deployment, StatefulSet, DaemonSet, Job, CronJob string
 	// WorkloadKind and Workload are the top of the owner chain. They are empty until the chain was
@@ -14,6 +14,8 @@ type Ownership struct {
 	WorkloadKind, Workload string
 	// KueueWorkload is the Workload by which Kueue admitted the pod.
 	KueueWorkload string
+	// JobUser and JobPartition are a batch job's.
+	JobUser, JobPartition string
 }
 
 // NewOwner returns the Owner that knows o.

@@ -10,7 +10,7 @@ import (
 
 // Attribution is how gpu_k8s decides who holds devices. Where a frame has one,
 //
-//   - holders in pods are shown of devices whose holders are known, and how many they are,
+//   - holders are shown of devices whose holders are known, and how many they are,
 //   - the samples of a device that are there at that time are repeated under its sharers,
 //     and made into the metrics that cAdvisor had.
 type Attribution struct {
@@ -21,18 +21,17 @@ type Attribution struct {
 }
 
 // Share makes what a decides the attribution of the frame: it finds the sharers of the devices,
-// which are those in a pod who hold the device and, of a board, those who hold an instance of
-// it. The latter do not hold the board: they have it by MIG, and no allocation of it. Users in
-// pods get what the DRA driver calls the device.
+// which are those who hold the device and, of a board, those who hold an instance of it. The
+// latter do not hold the board: they have it by MIG, and no allocation of it. Users in pods get
+// what the DRA driver calls the device.
 func (f *Frame) Share(a *Attribution) {
 	f.Attribution = a
 	for _, d := range f.Devices {
 		d.Sharers, d.sharers, d.Repeated = d.Sharers[:0], nil, len(d.Samples.list)
 		for _, u := range d.Users {
-			if u.Holder.Pod == "" {
-				continue
+			if u.Holder.Pod != "" {
+				u.Allocation.complete(&d.Allocation)
 			}
-			u.Allocation.complete(&d.Allocation)
 			if u.Holds {
 				d.Sharers = append(d.Sharers, u)
 				d.sharers.added(d.Sharers)
@@ -49,7 +48,7 @@ func (f *Frame) Share(a *Attribution) {
 		}
 		for _, u := range d.Users {
 			known := board.sharers.find(board.Sharers, u.Holder, Holder.Same) != nil
-			if u.Holds && u.Holder.Pod != "" && !known {
+			if u.Holds && !known {
 				board.Sharers = append(board.Sharers, &User{Holder: u.Holder, Owner: u.Owner, Strategy: signal.SharingMIG})
 				board.sharers.added(board.Sharers)
 			}
@@ -94,7 +93,7 @@ func (f *Frame) Each(visit func(*Series)) {
 		}
 	}
 	came := &Attribution{Scope: f.Scope}
-	decided := cmp.Or(f.Attribution, came) // who said that somebody in a pod holds a device
+	decided := cmp.Or(f.Attribution, came) // who said that somebody holds a device
 	for _, d := range f.Devices {
 		show(d, nil, nil, d.Samples.list)
 		if d.Listed {
@@ -105,11 +104,7 @@ func (f *Frame) Each(visit func(*Series)) {
 		}
 		for _, u := range d.Users {
 			show(d, u, nil, u.Samples.list)
-			switch {
-			case !u.Holds:
-			case u.Holder.Pod == "":
-				tell(d, u, came, signal.GPUDeviceHolder, 1)
-			case f.Attribution == nil || d.HoldersKnown:
+			if u.Holds && (f.Attribution == nil || d.HoldersKnown) {
 				tell(d, u, decided, signal.GPUDeviceHolder, 1)
 			}
 		}
@@ -125,24 +120,18 @@ func (f *Frame) Each(visit func(*Series)) {
 	}
 }
 
-// Clients returns how many containers of pods hold a device; false where it is not known, or
-// not yet decided. That none does is not said of a device that a job or a plain container
-// holds: 0 means nobody.
+// Clients returns how many hold a device, 0 for nobody; false where it is not known, or not yet
+// decided.
 func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	if f.Attribution == nil || !d.HoldersKnown {
 		return 0, false
 	}
-	outside := false
 	for _, u := range d.Users {
-		switch {
-		case !u.Holds:
-		case u.Holder.Pod == "":
-			outside = true
-		default:
+		if u.Holds {
 			n++
 		}
 	}
-	return n, n > 0 || !outside
+	return n, true
 }
 
 // eachRepeated calls visit with what is repeated of a device under its sharers.

@@ -151,6 +151,9 @@ const (
 	ContainerName = "container.name"
 	// HPCJobID is the number of a batch job.
 	HPCJobID = "hpc.job.id"
+	// HPCJobUser and HPCJobPartition are who started a batch job, and the scheduler's queue.
+	HPCJobUser      = "hpc.job.user"
+	HPCJobPartition = "hpc.job.partition"
 )
 
 // Well-known attribute values.

@@ -1,6 +1,7 @@
 package gpuk8sprocessor
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 )
 
 const (
+	// defaultMaxJobs is many times what a node has within ten minutes. A job has some 60 series
+	// a GPU, so that they stay far below the 2,000,000 of gpu_window.
+	defaultMaxJobs = 1000
 	// waitForSources bounds how long the start waits for first answers.
 	waitForSources = 10 * time.Second
 	// history is how long past holders are kept for late samples.
@@ -42,6 +46,9 @@ type Config struct {
 	// Jobs says that Jobs may be read, which needs a permission of its own: for the CronJob or
 	// other object that made a pod's Job.
 	Jobs bool `mapstructure:"jobs"`
+	// MaxJobs is how many batch jobs may have series, on all nodes together. Devices of further
+	// ones have unknown holders.
+	MaxJobs int `mapstructure:"max_jobs"`
 	// NodeLabels are the keys of the node's labels that the place's Resource gets.
 	NodeLabels []string `mapstructure:"node_labels"`
 	// Metrics switches the container series of single metrics, gpu.device.holder,
@@ -60,6 +67,9 @@ type SourcesConfig struct {
 	PodResources kube.PodResourcesConfig `mapstructure:"pod_resources"`
 	// DRA is what the API server knows of dynamic resource allocation.
 	DRA DRAConfig `mapstructure:"dra"`
+	// JobMappingDir is the directory that dcgm-exporter reads with --hpc-job-mapping-dir. It
+	// speaks of the GPUs of this machine that no label names a holder of.
+	JobMappingDir string `mapstructure:"hpc_job_mapping_dir"`
 
 	_ struct{}
 }
@@ -87,6 +97,7 @@ func createDefaultConfig() component.Config {
 		},
 		ResourceNames: gpushare.Names{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"},
 		Kubernetes:    kube.NewDefaultConfig(),
+		MaxJobs:       defaultMaxJobs,
 	}
 }
 
@@ -107,11 +118,14 @@ func (c *Config) Validate() error {
 	for i, name := range s.DRA.Drivers {
 		p.Check(name != "", "sources::dra::drivers[%d] is \"\": must be a driver's name", i)
 	}
+	p.Check(s.JobMappingDir == "" || filepath.IsAbs(s.JobMappingDir),
+		"sources::hpc_job_mapping_dir is %q: must be an absolute path, or empty for none", s.JobMappingDir)
 	p.Check(!c.Claims || s.DRA.Enabled, "claims is true: must be false while sources::dra is disabled")
 	p.Check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims is true: must be false while kubernetes::auth_type is none")
 	p.Check(!c.Jobs || c.Kubernetes.AuthType != kube.AuthNone, "jobs is true: must be false while kubernetes::auth_type is none")
 	p.Check(len(c.NodeLabels) == 0 || c.Kubernetes.AuthType != kube.AuthNone,
 		"node_labels is %q: must be empty while kubernetes::auth_type is none", c.NodeLabels)
+	p.Check(c.MaxJobs > 0, "max_jobs is %d: must be above 0", c.MaxJobs)
 	for i, key := range c.NodeLabels {
 		p.Check(len(validation.IsQualifiedName(key)) == 0, "node_labels[%d] is %q: must be the key of a label", i, key)
 	}
@@ -142,6 +156,12 @@ func ofAccelerator(m *signal.Metric) bool {
 func (c *Config) enabled(m *signal.Metric) bool {
 	// cAdvisor's repeat other metrics under another name.
 	return c.Metrics.Enabled(m.Name, !ofAccelerator(m))
+}
+
+// outsideKubernetes reports whether no kubelet and no claims say who holds devices, so that
+// processes alone tell whether somebody does.
+func (c *Config) outsideKubernetes() bool {
+	return !c.Sources.PodResources.Enabled && !c.Sources.DRA.Enabled
 }
 
 // grace returns how long nobody stays nobody after the kubelet's last answer: a

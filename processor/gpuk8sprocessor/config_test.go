@@ -28,11 +28,14 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 		"sources": map[string]any{
 			"pod_resources": map[string]any{"socket": "/koordlet.sock", "interval": "30s"},
 			"dra":           map[string]any{"drivers": []any{"gpu.example.com"}},
+
+			"hpc_job_mapping_dir": "/run/jobs",
 		},
 		"resource_names": []any{"example.com/gpu"},
 		"kubernetes":     map[string]any{"auth_type": "kubeConfig", "kubeconfig": "/agent.conf"},
 		"claims":         true,
 		"jobs":           true,
+		"max_jobs":       7,
 		"node_labels":    []any{"topology.kubernetes.io/zone", "pool"},
 		"metrics":        map[string]any{"hw.power": map[string]any{}},
 	}).Unmarshal(cfg))
@@ -41,6 +44,8 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 	assert.Equal(t, 30*time.Second, cfg.Sources.PodResources.Interval)
 	assert.True(t, cfg.Sources.PodResources.Enabled)
 	assert.Equal(t, []string{"gpu.example.com"}, cfg.Sources.DRA.Drivers)
+	assert.Equal(t, 7, cfg.MaxJobs)
+	assert.Equal(t, "/run/jobs", cfg.Sources.JobMappingDir)
 	assert.Equal(t, "kubeConfig", cfg.Kubernetes.AuthType)
 	assert.Equal(t, []string{"topology.kubernetes.io/zone", "pool"}, cfg.NodeLabels)
 	assert.True(t, cfg.enabled(signal.HwPower), "a metric without enabled is on")
@@ -52,6 +57,8 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
+		{"a directory somewhere", func(c *Config) { c.Sources.JobMappingDir = "jobs" }, `sources::hpc_job_mapping_dir is "jobs": must be an absolute path, or empty for none`},
+		{"no job at all", func(c *Config) { c.MaxJobs = 0 }, "max_jobs is 0: must be above 0"},
 		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names is []: must have a name while sources::pod_resources is enabled"},
 		{"a resource name of nothing", func(c *Config) { c.ResourceNames = []string{"*"} }, `resource_names[0] is "*": must be <domain>/<name>, or a prefix <domain>/<start>*`},
 		{"a star within a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `resource_names[0] is "a/*b": must be`},

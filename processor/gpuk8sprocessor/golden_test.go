@@ -98,7 +98,7 @@ type step struct {
 	HostType   string            `yaml:"host_type"`
 	NodeLabels map[string]string `yaml:"node_labels"`
 	// Scrape has a point a line: [node=] [host=] [pod=namespace/pod/container[/uid]]
-	// hw.id metric=value attribute=value… The node is n1 when it is not said, the
+	// [job=] [container=] hw.id metric=value attribute=value… The node is n1 when it is not said, the
 	// host is named as the node, the time is the step's unless time= says another;
 	// the value stale is the end of a series.
 	Scrape string
@@ -315,7 +315,7 @@ func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 	groups := map[string]*group{}
 	for _, line := range lines {
 		fields := strings.Fields(line)
-		node, pod := "n1", ""
+		node, pod, job, container := "n1", "", "", ""
 		when := at
 		take := func(key string, into *string) {
 			if v, ok := strings.CutPrefix(fields[0], key+"="); ok {
@@ -326,13 +326,15 @@ func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 		host := node
 		take("host", &host)
 		take("pod", &pod)
+		take("job", &job)
+		take("container", &container)
 		clock := ""
 		if take("time", &clock); clock != "" {
 			var err error
 			when, err = time.ParseDuration(clock)
 			require.NoError(t, err)
 		}
-		key := node + " " + host + " " + pod
+		key := strings.Join([]string{node, host, pod, job, container}, " ")
 		g := groups[key]
 		if g == nil {
 			rm := md.ResourceMetrics().AppendEmpty()
@@ -344,6 +346,8 @@ func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 			put(attrs, signal.K8sPodName, n[1])
 			put(attrs, signal.K8sContainerName, n[2])
 			put(attrs, signal.K8sPodUID, n[3])
+			put(attrs, signal.HPCJobID, job)
+			put(attrs, signal.ContainerName, container)
 			g = &group{rm.ScopeMetrics().AppendEmpty().Metrics(), map[string]pmetric.NumberDataPointSlice{}}
 			groups[key] = g
 		}

@@ -21,14 +21,15 @@ var used = map[*signal.Metric]bool{
 // attribute decides who holds the devices of frames and gives users and processes the identity
 // of their containers.
 func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
+	p.jobs.age(now)
 	shown := map[string]gpudata.Description{}
 	for _, f := range frames {
-		list := &attribution.ProcessList{Time: f.Time, Users: map[string][]gpudata.Holder{}}
+		list := attribution.NewProcessList(f.Time)
 		for _, d := range f.Devices {
 			if d.Observed && p.isOwn(f) {
 				shown[d.Device.ID()] = d.Description
 			}
-			c.unknown += p.nameProcesses(d, list)
+			p.nameProcesses(now, d, list, &c)
 		}
 		if len(list.Users) > 0 {
 			p.processes.Remember(now, f.Place, list)
@@ -40,7 +41,7 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 	hostType, labels := p.tracker.Node()
 	for _, f := range frames {
 		for _, d := range f.Devices {
-			p.decide(f, d, &c)
+			p.decide(now, f, d, &c)
 		}
 		if p.isOwn(f) {
 			f.HostType = cmp.Or(hostType, f.HostType)
@@ -75,23 +76,28 @@ func (p *gpuK8s) isOwn(f *gpudata.Frame) bool {
 }
 
 // nameProcesses gives processes their containers and lists who is on the device, where the
-// source of the processes did not. It returns how many points are of unknown pods. A process
-// that is nobody's is listed too: a list that names no container of a device says that none
-// is on it.
-func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.ProcessList) (unknown int64) {
+// source of the processes did not. A process that is nobody's is listed too: a list that names no container and no job on a device says
+// that none is on it.
+func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *counts) {
 	listed := d.Listed
 	var users []gpudata.Holder
 	for _, process := range d.Processes {
 		if process.Holder.Pod != "" {
 			continue
 		}
-		user, known := p.tracker.Container(process.Holder.UID, process.ContainerID)
+		user, known := process.Holder, true
 		samples := process.Samples.All()
+		if user.IsZero() || user.InPod() {
+			user, known = p.tracker.Container(user.UID, process.ContainerID)
+		}
 		switch {
+		case known && !p.jobs.admit(now, d.Device.Place(), user):
+			process.Holder = gpudata.Holder{}
+			c.refused++
 		case known:
 			process.Holder = user
 		case process.Holder.UID != "":
-			unknown += int64(len(samples))
+			c.unknown += int64(len(samples))
 		}
 		if !slices.ContainsFunc(samples, func(s gpudata.Sample) bool { return !s.Ended }) {
 			continue
@@ -103,12 +109,12 @@ func (p *gpuK8s) nameProcesses(d *gpudata.DeviceFrame, list *attribution.Process
 	}
 	if listed {
 		list.Users[d.Device.ID()] = users
+		list.Empty[d.Device.ID()] = d.Listed && d.Count == 0 && len(d.Processes) == 0
 	}
-	return unknown
 }
 
-// decide finds the holders of a device. Holders outside Kubernetes stay as they came.
-func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
+// decide finds the holders of a device.
+func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 	own, id := p.isOwn(f), d.Device.ID()
 	var entry *attribution.Entry
 	if own {
@@ -121,12 +127,8 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 	var labels, users []attribution.Holding
 	observed, replicas := d.Observed, false
 	for _, u := range came {
-		if u.Holder.Pod == "" {
-			d.AddUser(u)
-			continue
-		}
 		h, gone := u.Holder, false
-		if own {
+		if own && h.Pod != "" {
 			h.UID, gone = p.tracker.Pod(h.Namespace, h.Pod, h.UID, f.Time)
 		}
 		if u.Holds {
@@ -136,22 +138,53 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 				replicas = replicas || u.Strategy == signal.SharingTimeSlicing
 			}
 		}
+		if !p.jobs.admit(now, f.Place, h) {
+			c.refused++
+			continue
+		}
 		if check.keep(d, u, h, &c.dropped) && !gone {
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
-	for _, h := range p.processes.On(f.Place, id, f.Time) {
+	if len(labels) == 0 {
+		// The exporter would make labels of these.
+		for _, job := range p.mapping.on(d, f.Time) {
+			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
+			observed = observed || d.Observed
+		}
+	}
+	seen, empty := p.processes.On(f.Place, id, f.Time)
+	for _, h := range seen {
 		if !p.tracker.Gone(h.UID, f.Time) {
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
-	d.HoldersKnown = observed && (decision.Known || len(decision.Holders) > 0)
+	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(now, f.Place, h.Holder) }) {
+		// To the others alone the device would be too much.
+		decision = attribution.Decision{}
+	}
+	nobody := decision.Known || empty && p.cfg.outsideKubernetes()
+	d.HoldersKnown = observed && (nobody || len(decision.Holders) > 0)
 	for i := range decision.Holders {
 		h := &decision.Holders[i]
 		u := d.User(h.Holder)
 		u.Holds, u.Source, u.Strategy, u.Allocation = true, string(decision.Source), decision.Strategy, h.Allocation
 		u.Replicas = h.Replicas
+	}
+	for _, from := range came {
+		if from.Owner != (gpudata.Owner{}) {
+			keepOwner(d.Users, from)
+		}
+	}
+}
+
+// keepOwner gives users the owner that the same holder came with.
+func keepOwner(users []*gpudata.User, from *gpudata.User) {
+	for _, u := range users {
+		if u.Holder.Same(from.Holder) {
+			u.Owner = cmp.Or(u.Owner, from.Owner)
+		}
 	}
 }
 
@@ -159,7 +192,7 @@ func (p *gpuK8s) decide(f *gpudata.Frame, d *gpudata.DeviceFrame, c *counts) {
 // same container. Of one that is not known to hold it, it is unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
-		if u.Holds || u.Holder.Pod == "" {
+		if u.Holds {
 			continue
 		}
 		u.Strategy = signal.SharingUnknown

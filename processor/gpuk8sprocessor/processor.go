@@ -10,7 +10,9 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
@@ -25,9 +27,12 @@ const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 type gpuK8s struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
+	logger    *zap.Logger
 	tracker   *attribution.Tracker
 	processes *attribution.ProcessLog
 	sources   *sources
+	mapping   *jobMapping // nil: not read
+	jobs      *jobs
 	// attribution says which metrics are disabled.
 	attribution gpudata.Attribution
 	dropped     [numDropReasons]metric.AddOption
@@ -50,7 +55,13 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 			Grace:   cfg.grace(),
 			Drivers: cfg.Sources.DRA.Drivers,
 		}),
-		processes:   attribution.NewProcessLog(history),
+		processes: attribution.NewProcessLog(history),
+		logger:    set.Logger,
+		mapping:   newJobMapping(cfg, set.Logger),
+		jobs: &jobs{
+			limit: base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
+			seen:  map[placedJob]time.Time{},
+		},
 		attribution: gpudata.Attribution{Scope: scope, Disabled: map[*signal.Metric]bool{}},
 		order:       misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
 	}
@@ -70,10 +81,16 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 	if err := p.sources.start(ctx, host); err != nil {
 		return err
 	}
+	p.mapping.start()
 	t := p.telemetry
 	return errors.Join(
+		t.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe),
 		t.RegisterProcessorGpuK8sSourceStateCallback(p.sources.observeStates),
 		t.RegisterProcessorGpuK8sSourceAgeCallback(p.sources.observeAges),
+		t.RegisterProcessorGpuK8sJobsCallback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(p.jobs.len()))
+			return nil
+		}),
 		t.RegisterProcessorGpuK8sConflictsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(p.tracker.Stats().Conflicts))
 			return nil
@@ -89,9 +106,11 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 	)
 }
 
-func (p *gpuK8s) shutdown(context.Context) error {
+func (p *gpuK8s) shutdown(ctx context.Context) error {
 	p.shutdownOnce.Do(func() {
 		p.telemetry.Shutdown() // before what its callbacks read
+		p.jobs.limit.Forget()
+		p.mapping.shutdown(ctx)
 		p.sources.shutdown()
 	})
 	return nil
@@ -109,6 +128,8 @@ func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.F
 			p.telemetry.ProcessorGpuK8sPointsDropped.Add(ctx, n, p.dropped[r])
 		}
 	}
+	p.telemetry.ProcessorGpuK8sJobsRefused.Add(ctx, counted.refused)
+	p.jobs.limit.Refused(p.logger, now, counted.refused)
 	if counted.unknown > 0 {
 		p.telemetry.ProcessorGpuK8sProcessPointsUnknown.Add(ctx, counted.unknown)
 	}

@@ -142,29 +142,6 @@ func TestABatchWithoutDevicesLeavesAsItCame(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// A series under a Resource without a pod would be taken for the device's own, so
-// holders outside Kubernetes get none.
-func TestHoldersOutsideKubernetesPassAndGetNoDeviceSeries(t *testing.T) {
-	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-	md := parse(t, []string{"GPU-1 hw.power=5", "GPU-2 hw.power=6"}, 10*time.Second)
-	for key, value := range map[string]string{signal.ContainerName: "trainer", signal.HPCJobID: "4711"} {
-		rm := md.ResourceMetrics().AppendEmpty()
-		rm.Resource().Attributes().PutStr(signal.K8sNodeName, "n1")
-		rm.Resource().Attributes().PutStr(key, value)
-		ms := rm.ScopeMetrics().AppendEmpty().Metrics()
-		for _, s := range []*signal.Metric{signal.GPUDeviceHolder, signal.K8sContainerGPUMemoryUsage} {
-			dp := points.Begin(ms.AppendEmpty(), s).AppendEmpty()
-			dp.SetTimestamp(10e9)
-			dp.SetIntValue(1)
-			dp.Attributes().PutStr(signal.HardwareID, lengthen("GPU-1"))
-		}
-	}
-	want := render(md)
-	got, err := p.processMetrics(context.Background(), md)
-	require.NoError(t, err)
-	assert.Equal(t, want, render(got))
-}
-
 func TestAnEmptiedBatchIsNotHandedOn(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Metrics = base.Metrics{signal.K8sContainerGPUMemoryUsage.Name: {Enabled: new(false)}}

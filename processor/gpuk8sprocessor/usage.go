@@ -35,6 +35,7 @@ func (r dropReason) String() string {
 type counts struct {
 	dropped [numDropReasons]int64
 	unknown int64 // points of processes in unknown pods
+	refused int64 // holders, users and processes that are jobs without series
 }
 
 // usageCheck tells which usage of a device can be true.
@@ -58,10 +59,10 @@ func newUsageCheck(d *gpudata.DeviceFrame) usageCheck {
 	return c
 }
 
-// highest returns the highest value that users in pods have of a metric.
+// highest returns the highest value that users have of a metric.
 func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	for _, u := range users {
-		if v, has := u.Samples.Get(m, ""); has && u.Holder.Pod != "" {
+		if v, has := u.Samples.Get(m, ""); has {
 			value, ok = max(value, v), true
 		}
 	}
@@ -98,7 +99,7 @@ func (c usageCheck) keep(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.H
 // userOf returns the user that is the container h, which it adds when it is new.
 func userOf(d *gpudata.DeviceFrame, h gpudata.Holder) *gpudata.User {
 	u := d.SameUser(h)
-	if u.Holder.UID == "" {
+	if u.Holder.PartOf(h) {
 		u.Holder = h
 	}
 	return u

@@ -81,11 +81,11 @@ func boardsOf(f *gpudata.Frame) []*present {
 	return boards
 }
 
-// holders returns who holds a device, and whether that is known. Holders in pods are known only
-// where the attribution, if there is one, has decided so.
+// holders returns who holds a device, and whether that is known. Holders are known only where
+// the attribution, if there is one, has decided so.
 func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, known bool) {
 	not := func(u *gpudata.User) bool {
-		return !u.Holds || u.Holder.Pod != "" && f.Attribution != nil && !d.HoldersKnown
+		return !u.Holds || f.Attribution != nil && !d.HoldersKnown
 	}
 	users = d.Users
 	if slices.ContainsFunc(users, not) {

@@ -87,6 +87,7 @@ type attempt struct {
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
+		base.ReleasePages(a.start)
 	}
 }
 

@@ -2,6 +2,7 @@ package nvmlreceiver
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -9,6 +10,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
+
+// countedEvents says of XID errors that each was counted.
+var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
 // frameOf returns the frame of a collection, and how many processes there were by kind of
 // owner.
@@ -28,6 +32,12 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 			}
 		}
 		sample := gpudata.Sample{Metric: p.Metric, Own: p.Own, Value: p.Value}
+		if !p.Start.IsZero() {
+			sample.Start = p.Start.UnixNano()
+		}
+		if strings.HasPrefix(p.Own, signal.ErrorTypeXIDPrefix) {
+			sample.More = countedEvents
+		}
 		switch {
 		case p.PID != 0:
 			o, ok := owners[p.PID]
@@ -37,7 +47,10 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 				kinds[o.Kind]++
 			}
 			process := d.Process(strconv.FormatUint(uint64(p.PID), 10))
-			process.Holder.UID, process.ContainerID = o.PodUID, o.ContainerID
+			process.Holder.UID, process.Holder.Job, process.ContainerID = o.PodUID, o.Job, o.ContainerID
+			if o.Alone {
+				process.Holder.ID = o.ContainerID
+			}
 			process.Samples.Add(sample)
 		case p.Metric == signal.GPUProcessCount:
 			d.Listed, d.Count = true, int(p.Value)

@@ -194,6 +194,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 		if r.collect(consuming).waits() {
 			interval = retryInterval
 		}
+		base.ReleasePages(time.Now())
 		skipped := int64(time.Since(due) / interval)
 		r.telemetry.ReceiverNvmlCollectionsSkipped.Add(consuming, skipped)
 		due = due.Add(time.Duration(skipped+1) * interval)

@@ -105,6 +105,16 @@ func (*fakeLibrary) ReadGPMSample(nvml.Device, uint32, nvml.GPMSample) error { r
 
 func (*fakeLibrary) GPMValues(_, _ nvml.GPMSample, _ []nvml.GPMValue) error { return nil }
 
+func (*fakeLibrary) NewEventSet() (nvml.EventSet, error) { return 0, nvml.ErrNotSupported }
+
+func (*fakeLibrary) FreeEventSet(nvml.EventSet) error { return nil }
+
+func (*fakeLibrary) WatchXIDs(nvml.Device, nvml.EventSet) error { return nvml.ErrNotSupported }
+
+func (*fakeLibrary) NextXID(nvml.EventSet) (nvml.XIDEvent, error) {
+	return nvml.XIDEvent{}, nvml.ErrTimeout
+}
+
 func (l *fakeLibrary) Close() error { return l.get().closing }
 
 // started starts a receiver that opens libraries by open, and shuts it down at

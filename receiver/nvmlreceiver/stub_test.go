@@ -3,6 +3,7 @@
 package nvmlreceiver
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,7 +21,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
@@ -37,8 +42,8 @@ func (f *fixture) names() map[string]int {
 	names := map[string]int{}
 	for _, rm := range all[len(all)-1].ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
-			points, _ := numberPoints(m)
-			names[m.Name()] += points.Len()
+			dps, _ := numberPoints(m)
+			names[m.Name()] += dps.Len()
 		}
 	}
 	return names
@@ -357,4 +362,59 @@ func BenchmarkHold(b *testing.B) {
 			})
 		}
 	}
+}
+
+// xidPoints are the points of XID errors in the last batch, with what they were counted from.
+func (f *fixture) xidPoints() map[string]float64 {
+	all := f.sink.AllMetrics()
+	list := map[string]float64{}
+	for p := range points.All(all[len(all)-1]) {
+		if kind := pdatagpu.Text(p.Attributes(), signal.ErrorType); p.Metric.Name() == signal.HwErrors.Name && p.StartTimestamp() > 0 {
+			list[strings.TrimSpace(kind+" "+pdatagpu.Text(p.Attributes(), signal.EventSource))] = points.Value(p.NumberDataPoint)
+		}
+	}
+	return list
+}
+
+func TestXIDErrorsAreCountedWhileTheLibraryIsHeld(t *testing.T) {
+	const board = "gpu uuid=GPU-1 power=1000\n"
+	stub := nvmltest.Build(t)
+	for _, hold := range []string{HoldAlways, HoldBetweenFailures, HoldNever} {
+		t.Run(hold, func(t *testing.T) {
+			stub.Script(t, board)
+			f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.Hold = stub.Path, hold })
+			collect := func(script string) map[string]float64 {
+				stub.Script(t, script)
+				f.collect(t.Context())
+				return f.xidPoints()
+			}
+			collect(board)
+			got := []map[string]float64{collect(board), collect(board + "xid code=31\nxid code=31\n"), collect(board)}
+			if hold == HoldNever {
+				assert.Equal(t, []map[string]float64{{}, {}, {}}, got)
+				return
+			}
+			assert.Equal(t, []map[string]float64{{"": 0}, {"xid_31 counter": 2}, {"xid_31 counter": 2}}, got)
+
+			// XID 79 comes with the board's loss.
+			assert.Equal(t, map[string]float64{"xid_31 counter": 2, "xid_79 counter": 1}, collect(board+"xid code=79\nrule fn=* gpu=0 rc=15\n"))
+			require.NoError(t, f.release(), "no set of events is left behind")
+		})
+	}
+}
+
+// A call that hangs is left behind like any other, and the library is not waited for.
+func TestShutdownDoesNotWaitForEvents(t *testing.T) {
+	stub := nvmltest.Build(t)
+	stub.Script(t, "gpu uuid=GPU-1 power=1000\n")
+	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.Hold = stub.Path, HoldAlways })
+	require.Equal(t, outcomeOK, f.collect(t.Context()))
+	stub.Script(t, "gpu uuid=GPU-1 power=1000\nrule fn=nvmlEventSetWait_v2 ms=300\n")
+	stub.Record(t)
+	require.NoError(t, f.Start(t.Context(), f.host))
+	require.Eventually(t, func() bool { return counted(t, stub)["nvmlEventSetWait_v2"] > 0 }, 5*time.Second, time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorContains(t, f.Shutdown(ctx), "left behind")
+	<-f.done // for the stub's folder
 }

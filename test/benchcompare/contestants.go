@@ -38,6 +38,7 @@ type setting struct {
 	interval, window        time.Duration
 	// deviceAttributes is the agent's gpu_window::device_attributes.
 	deviceAttributes string
+	held             bool
 }
 
 // The columns, ours first.
@@ -51,11 +52,15 @@ var contestants = []contestant{
 const seriesPerDevice = 64
 
 // prepareAgent configures dcgm, gpu_synthesizer and gpu_window: device series, a
-// window at a time.
+// window at a time; where devices are held, their containers' too.
 func prepareAgent(dir string, s setting) ([]string, string, error) {
 	var endpoints strings.Builder
 	for i := range s.nodes {
 		fmt.Fprintf(&endpoints, "      - http://%s%s\n", s.exporters, path(i))
+	}
+	pipeline := `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`
+	if s.held {
+		pipeline = `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power, gpu_usage, gpu_window], exporters: [otlp_http]}`
 	}
 	return prepareCollector(dir, s, fmt.Sprintf(`
 receivers:
@@ -66,8 +71,11 @@ receivers:
     endpoints:
 %[2]sprocessors:
   gpu_synthesizer:
+  gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}}
+  gpu_power:
+  gpu_usage:
   gpu_window: {window: %[3]s, grace: %[4]s, max_series: %[5]d, device_attributes: %[6]q}
-`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices), s.deviceAttributes), `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`)
+`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices), s.deviceAttributes), pipeline)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scraped.

@@ -32,10 +32,11 @@ import (
 
 // The sizes, by the name that -scales takes.
 var scales = []scale{
-	{name: "1", nodes: 1, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 15},
-	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 5},
-	{name: "100", nodes: 100, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 3},
-	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6},
+	{name: "1", nodes: 1, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.12, memory: 0.40},
+	{name: "1-held", nodes: 1, mig: 7, held: true, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.20, memory: 0.45},
+	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 5, cpu: 0.11, memory: 0.45},
+	{name: "100", nodes: 100, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 3, cpu: 0.12, memory: 0.45},
+	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6, cpu: 0.25, memory: 0.60},
 	// 100,016 MIG instances in one process: the end of the agent's curve.
 	{name: "100k-instances", nodes: 1786, mig: 7, interval: time.Minute, window: 2 * time.Minute, speed: 2, alone: true},
 }
@@ -119,6 +120,9 @@ func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
 	}
 	if s.mig > 0 {
 		fleet += fmt.Sprintf(" in %d MIG instances each", s.mig)
+	}
+	if s.held {
+		fleet += ", with gpu_k8s, gpu_power and gpu_usage"
 	}
 	fmt.Fprintf(out, "\n## %s\n\n%d samples a scrape; each %s into windows of %s, run as %s and %s, %d windows; %d CPUs.\n",
 		fleet, samples, s.interval, s.window, interval, window, h.windows, runtime.NumCPU())

@@ -27,8 +27,12 @@ type scale struct {
 	// shortened for the measurement.
 	interval, window time.Duration
 	speed            float64
+	// held has the agent make a container's series of each device as well.
+	held bool
 	// alone says that only the agent runs.
 	alone bool
+	// cpu and memory are the shares of the prometheus receiver's that are aimed at, 0 for none.
+	cpu, memory float64
 }
 
 func (s scale) devices() int { return s.nodes * 8 * max(s.mig, 1) }
@@ -36,8 +40,9 @@ func (s scale) devices() int { return s.nodes * 8 * max(s.mig, 1) }
 // figures are what a contestant cost.
 type figures struct {
 	// cpu is in seconds per 1,000 samples, memory in MiB, sent in compressed bytes per
-	// device and window, start in seconds until it was up.
-	cpu, resident, peak, sent, start float64
+	// device and window, start in seconds until it was up. anonymous is the part of resident
+	// that no file backs.
+	cpu, resident, anonymous, peak, sent, start float64
 	// kept is the share of the scrapes that were due and were made.
 	kept float64
 }
@@ -80,7 +85,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	interval, window := s.shortened()
 	command, ready, err := c.prepare(dir, setting{
 		collector: h.collector, prometheus: h.prometheus, exporters: exporters.address, backend: "http://" + backend.address, own: own,
-		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, deviceAttributes: h.deviceAttributes,
+		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, deviceAttributes: h.deviceAttributes, held: s.held,
 	})
 	if err != nil {
 		return figures{}, err
@@ -119,6 +124,9 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	}
 	f.cpu, f.sent, f.kept = s.rates(seen)
 	if f.resident, err = p.status("VmRSS"); err != nil {
+		return f, err
+	}
+	if f.anonymous, err = p.status("RssAnon"); err != nil {
 		return f, err
 	}
 	if f.peak, err = p.status("VmHWM"); err != nil {

@@ -4,27 +4,36 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // A measure is a row of the table.
 type measure struct {
 	what string
 	of   func(*figures) float64
-	// receiver and prometheus are the highest ratios of the agent's to theirs that
-	// were aimed at, 0 where nothing was; from is the number of nodes from which on,
-	// and every the scrape interval that the aim is for, 0 for any.
-	receiver, prometheus float64
-	from                 int
-	every                time.Duration
+	// aims are the highest ratios of the agent's to the receiver's and to Prometheus' that
+	// were aimed at, 0 where nothing was; nil aims at nothing.
+	aims func(scale) [2]float64
 }
 
 var measures = []measure{
-	{what: "CPU, s per 1,000 samples", of: func(f *figures) float64 { return f.cpu }, receiver: 1. / 4, prometheus: 1. / 4, from: 10},
-	{what: "resident memory, MiB", of: func(f *figures) float64 { return f.resident }, receiver: 0.6, from: 10},
+	{what: "CPU, s per 1,000 samples", of: func(f *figures) float64 { return f.cpu }, aims: func(s scale) [2]float64 {
+		return [2]float64{s.cpu, s.prometheus(0.25)}
+	}},
+	{what: "resident memory, MiB", of: func(f *figures) float64 { return f.resident }, aims: func(s scale) [2]float64 {
+		return [2]float64{s.memory, s.prometheus(0.40)}
+	}},
+	{what: "anonymous memory, MiB", of: func(f *figures) float64 { return f.anonymous }},
 	{what: "highest resident memory, MiB", of: func(f *figures) float64 { return f.peak }},
-	{what: "bytes out per device and window", of: func(f *figures) float64 { return f.sent }, receiver: 0.6, every: 15 * time.Second},
+	{what: "bytes out per device and window", of: func(f *figures) float64 { return f.sent }},
 	{what: "start, s", of: func(f *figures) float64 { return f.start }},
+}
+
+// prometheus is an aim beside a Prometheus, which is for 10 and 100 nodes.
+func (s scale) prometheus(aim float64) float64 {
+	if s.nodes == 10 || s.nodes == 100 {
+		return aim
+	}
+	return 0
 }
 
 // table renders what contestants cost, in their order, as Markdown; one that did not
@@ -46,14 +55,18 @@ func table(s scale, measured []*figures) string {
 			b.WriteString("| " + cell(values[i]) + " ")
 		}
 		var targets []string
-		for i, most := range []float64{m.receiver, m.prometheus} {
+		var aims [2]float64
+		if m.aims != nil {
+			aims = m.aims(s)
+		}
+		for i, most := range aims {
 			if values[i+1] == 0 {
 				b.WriteString("|  ")
 				continue
 			}
 			ratio := values[0] / values[i+1]
 			b.WriteString("| " + cell(ratio) + " ")
-			if most > 0 && s.nodes >= m.from && (m.every == 0 || m.every == s.interval) {
+			if most > 0 {
 				targets = append(targets, verdict(most, ratio))
 			}
 		}

@@ -5,11 +5,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
@@ -25,9 +29,38 @@ func variables(config string) []string {
 
 func TestEveryConfigurationIsValid(t *testing.T) {
 	for _, dir := range variants(t) {
-		for component, text := range configMaps(t, decode(t, renderVariant(t, dir))) {
-			t.Run(filepath.Base(dir)+"/"+component, func(t *testing.T) { validate(t, text) })
+		rendered := decode(t, renderVariant(t, dir))
+		for component, text := range configMaps(t, rendered) {
+			t.Run(filepath.Base(dir)+"/"+component, func(t *testing.T) {
+				validateWith(t, program(t, rendered, component), text)
+			})
 		}
+	}
+}
+
+// program is the file name of what a collector of the chart runs.
+func program(t *testing.T, rendered []*unstructured.Unstructured, component string) string {
+	t.Helper()
+	container := podTemplates(t, rendered)[component].Spec.Containers[0]
+	return filepath.Base(slices.Concat(container.Command, []string{"/otelcol-gpu"})[0])
+}
+
+// The agent form is taken wherever it is enough, and nowhere else.
+func TestTheChartKnowsTheComponentsOfTheAgentForm(t *testing.T) {
+	output, err := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu-agent"), "components").Output()
+	require.NoError(t, err)
+	var components map[string]any
+	require.NoError(t, yaml.Unmarshal(output, &components))
+	template, err := os.ReadFile(filepath.Join(root, "charts", "otelcol-gpu", "templates", "_config.tpl"))
+	require.NoError(t, err)
+	for _, kind := range []string{"receivers", "processors", "exporters", "connectors", "extensions"} {
+		var names []string
+		for _, c := range components[kind].([]any) {
+			names = append(names, strconv.Quote(c.(map[string]any)["name"].(string)))
+		}
+		line := regexp.MustCompile(`"` + kind + `" \(list (.*?)\)`).FindSubmatch(template)
+		require.NotNil(t, line, kind)
+		assert.ElementsMatch(t, names, strings.Fields(string(line[1])), kind)
 	}
 }
 
@@ -58,11 +91,16 @@ func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 // validate asks the built collector, in the environment of a pod.
 func validate(t *testing.T, config string) {
 	t.Helper()
+	validateWith(t, "otelcol-gpu", config)
+}
+
+func validateWith(t *testing.T, program, config string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	// The state directory is a volume, and has to exist to be valid.
 	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu"), "validate", "--config", file)
+	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, program), "validate", "--config", file)
 	cmd.Env = []string{"HOME=" + t.TempDir(), "POD_NAMESPACE=" + namespace}
 	for _, name := range variables(config) {
 		cmd.Env = append(cmd.Env, name+"=127.0.0.1")

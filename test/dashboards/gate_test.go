@@ -60,11 +60,11 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 
 	// The exporter fails. Prometheus would go on with the last value for five minutes.
 	exporter.show()
-	last := server.value(t, `max(timestamp(gpu_memory_headroom_bytes))`, time.Now())
+	var last float64
 	until(t, agent, processtest.Patience, func() bool {
-		before := last
 		last = server.value(t, `max(timestamp(gpu_memory_headroom_bytes))`, time.Now())
-		return last == before
+		failed := server.value(t, `max(timestamp(gpu_exporter_up == 0))`, time.Now())
+		return failed-last >= 5 // seconds: more than a window and its grace, so that no headroom is under way
 	})
 	at := func(age time.Duration) time.Time { return time.UnixMilli(int64(last * 1000)).Add(age) }
 	assert.Equal(t, [2]float64{1, 1}, gate(at(3*time.Minute-time.Second)))

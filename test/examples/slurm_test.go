@@ -1,21 +1,23 @@
 package examples
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -24,72 +26,114 @@ import (
 
 const composeFile = "docker-compose.yaml"
 
-// jobExposition is what dcgm-exporter says of a GPU that a batch job has.
-const jobExposition = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1",hpc_job="4711"} 75
-DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1",hpc_job="4711"} 20480
-DCGM_FI_DEV_FB_FREE{gpu="0",UUID="GPU-1",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1",hpc_job="4711"} 61440
-DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-1",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1",hpc_job="4711"} 0
-`
-
-// startJobExporter starts an exporter on a machine where job 4711 has the only GPU.
-func startJobExporter(t *testing.T) string {
-	t.Helper()
-	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, jobExposition)
-	}))
-	t.Cleanup(exporter.Close)
-	return exporter.URL + "/metrics"
+// ofJob returns the values of a metric under a batch job, or of the devices themselves where job
+// is "", by hw.name.
+func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
+	return ofHolder(metrics, name, gpudata.Holder{Job: job})
 }
 
-// ofJob says whether the metrics have a metric of a job, or of the device itself where job is "".
-func ofJob(metrics pmetric.Metrics, name, job string) bool {
+func ofHolder(metrics pmetric.Metrics, name string, holder gpudata.Holder) map[string]float64 {
+	values := map[string]float64{}
 	for p := range points.All(metrics) {
-		id := p.Resource.Attributes().AsRaw()[signal.HPCJobID]
-		if p.Metric.Name() == name && (id == job || id == nil && job == "") {
-			return true
+		if p.Metric.Name() == name && pdatagpu.HolderOf(p.Resource.Attributes()) == holder && !p.Flags().NoRecordedValue() {
+			values[pdatagpu.Text(p.Attributes(), signal.HardwareName)] = points.Value(p.NumberDataPoint)
 		}
 	}
-	return false
+	return values
 }
 
-// runSlurm looks at the windows of a device and at the GPU time of the job that has it.
+// runSlurm runs a node on which job 4711 has two GPUs, 4712 and 4713 share the third, and
+// nobody is known to have the fourth.
 func runSlurm(t *testing.T, file string, set []string) {
 	t.Helper()
-	runOfJob(t, file, set, map[string]string{"STORAGE_DIR": t.TempDir()})
+	all := runOfJobs(t, file, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
+	for job, gpus := range map[string][]string{
+		"4711": {"nvidia0", "nvidia1"}, "4712": {"nvidia2"}, "4713": {"nvidia2"}, "": {"nvidia0", "nvidia1", "nvidia2", "nvidia3"},
+	} {
+		assert.ElementsMatch(t, gpus, slices.Collect(maps.Keys(ofJob(all, signal.UtilizationAvg.Name, job))), "windows of job %q", job)
+	}
+	shared, alone := ofJob(all, signal.K8sContainerGPUAllocatedTime.Name, "4712")["nvidia2"], ofJob(all, signal.K8sContainerGPUAllocatedTime.Name, "4711")["nvidia0"]
+	assert.InDelta(t, alone/2, shared, alone/5, "half of a shared GPU")
+	power := ofJob(all, signal.K8sContainerGPUPower.Name, "4711")["nvidia0"]
+	assert.Greater(t, power, 0.0)
+	assert.Less(t, power, ofJob(all, signal.HwPower.Name, "")["nvidia0"], "without what it draws idle")
+	assert.Contains(t, ofJob(all, "gpu.unobserved.time", ""), "nvidia3")
 }
 
-func runOfJob(t *testing.T, file string, set []string, env map[string]string) {
+// runOfJobs runs a pipeline file on a node with simulated GPUs until the job 4711 has windows,
+// power and GPU time, and returns what it sent.
+func runOfJobs(t *testing.T, file string, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
-	backend := processtest.StartBackend(t, nil)
-	env["DCGM_ENDPOINT"], env["OTLP_ENDPOINT"] = startJobExporter(t), backend.URL
+	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
+	processtest.StartSimulator(t, exporter, "--scenario", scenario, "--gpus", "4")
+	env["DCGM_ENDPOINT"], env["OTLP_ENDPOINT"] = "http://"+exporter+"/metrics", backend.URL
 	env["HEALTH_ENDPOINT"] = processtest.FreeAddress(t)
 	env["TELEMETRY_PORT"] = processtest.Port(t, processtest.FreeAddress(t))
-	c := startCollector(t, file, set, env)
-	backend.Until(t, c.Process, "windows of the device and GPU time of the job", func(metrics pmetric.Metrics) bool {
-		return twoWindows(metrics) && ofJob(metrics, "k8s.container.gpu.allocated.time", "4711")
+	// A simulated minute is too short to learn what an idle GPU draws.
+	c := startCollector(t, file, join(set, []string{"processors.gpu_power.idle.watts=50"}), env)
+	backend.Until(t, c.Process, "windows, power and GPU time of the job", func(metrics pmetric.Metrics) bool {
+		of := func(m *signal.Metric) map[string]float64 { return ofJob(metrics, m.Name, "4711") }
+		return twoWindows(metrics) && len(of(signal.UtilizationAvg)) == 2 && len(of(signal.K8sContainerGPUPower)) == 2 &&
+			of(signal.K8sContainerGPUAllocatedTime)["nvidia0"] > 3
 	})
 	c.stop(t)
 	checkWindows(t, backend.All(), windowLength)
+	return backend.All()
 }
 
-// Where no exporter runs the driver is enough.
+// An exporter that was not told of the directory has no labels of jobs.
+func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
+	dir := t.TempDir()
+	for _, gpu := range []string{"0", "1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, gpu), []byte("4711\n"), 0o600))
+		long := time.Now().Add(-time.Minute)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, gpu), long, long))
+	}
+	all := runOfJobs(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastWindow, fastNVML), "idle",
+		map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": dir, "NODE_NAME": "gpu-node-0"})
+	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
+}
+
+// Where no exporter runs the driver is enough: for devices, for XID errors, and for jobs and
+// containers of Docker by the control groups of their processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
-	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n")
-	sys := t.TempDir()
+	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n"+
+		"proc pid=7 mem=5000000000\n"+
+		"gpu uuid=GPU-2 name=NVIDIA_L4 minor=1 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=0\n"+
+		"gpu uuid=GPU-3 name=NVIDIA_L4 minor=2 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=60\n"+
+		"proc pid=8 mem=5000000000\n")
+	sys, proc := t.TempDir(), t.TempDir()
 	device := filepath.Join(sys, "bus", "pci", "devices", "0000:01:00.0")
 	require.NoError(t, os.MkdirAll(device, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(device, "vendor"), []byte("0x10de\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(proc, "self", "ns"), 0o755))
+	require.NoError(t, os.Symlink("pid:[4026531836]", filepath.Join(proc, "self", "ns", "pid")))
+	container := gpudata.Holder{ID: strings.Repeat("0123456789abcdef", 4)}
+	for pid, group := range map[string]string{
+		"7": "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", "8": "/system.slice/docker-" + container.ID + ".scope",
+	} {
+		require.NoError(t, os.Mkdir(filepath.Join(proc, pid), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(proc, pid, "cgroup"), []byte("0::"+group+"\n"), 0o600))
+	}
 
 	backend := processtest.StartBackend(t, nil)
 	c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastWindow, fastNVML, []string{
-		"receivers.nvml.library_path=" + library.Path, "receivers.nvml.sys_root=" + sys,
+		"receivers.nvml.library_path=" + library.Path, "receivers.nvml.sys_root=" + sys, "receivers.nvml.proc_root=" + proc,
 	}), map[string]string{
 		"DCGM_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics", "OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
 		"HEALTH_ENDPOINT": processtest.FreeAddress(t), "TELEMETRY_PORT": processtest.Port(t, processtest.FreeAddress(t)), "NODE_NAME": "n1",
+		"JOB_MAPPING_DIR": filepath.Join(t.TempDir(), "none"),
 	})
-	backend.Until(t, c.Process, "two windows", twoWindows)
-	assert.True(t, ofJob(backend.All(), signal.UtilizationAvg.Name, ""))
+	backend.Until(t, c.Process, "windows of the GPUs and of the job", func(metrics pmetric.Metrics) bool {
+		return twoWindows(metrics) && len(ofJob(metrics, signal.UtilizationAvg.Name, "4711")) > 0 && len(ofJob(metrics, signal.XIDErrors.Name, "")) > 0
+	})
+	all := backend.All()
+	assert.Equal(t, map[string]float64{"nvidia0": 0.4}, ofJob(all, signal.UtilizationAvg.Name, "4711"))
+	assert.Equal(t, map[string]float64{"nvidia2": 0.6}, ofHolder(all, signal.UtilizationAvg.Name, container))
+	assert.Equal(t, map[string]float64{"nvidia0": 0.4, "nvidia1": 0, "nvidia2": 0.6}, ofJob(all, signal.UtilizationAvg.Name, ""))
+	assert.Equal(t, map[string]float64{"nvidia0": 0, "nvidia1": 0, "nvidia2": 0}, ofJob(all, signal.XIDErrors.Name, ""))
+	assert.Equal(t, map[string]float64{"nvidia0": 1, "nvidia1": 0, "nvidia2": 1}, ofJob(all, signal.GPUSharingClients.Name, ""), "nobody is on the other")
 	c.Stop(t)
 }
 
@@ -141,7 +185,7 @@ func TestTheComposeFileRunsAPipelineBesideIt(t *testing.T) {
 	assert.Contains(t, compose.Services, exporter)
 	assert.Equal(t, compose.Services[exporter].Environment["NODE_NAME"], collector.Environment["NODE_NAME"], "one name of the machine")
 	env["STORAGE_DIR"] = t.TempDir()
-	runOfJob(t, pipeline, join(fastDCGM, fastWindow, fastNVML), env)
+	runOfJobs(t, pipeline, join(fastDCGM, fastWindow, fastNVML), "slurm", env)
 }
 
 // Slurm calls the script before and after each job, for jobs that share a GPU as well.

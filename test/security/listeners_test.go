@@ -34,6 +34,7 @@ func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 		"quickstart.yaml":              {"127.0.0.1:9411"},
 		"usage.yaml":                   nil,
 		"events.yaml":                  nil,
+		"inference.yaml":               nil,
 		"slurm.yaml":                   {"127.0.0.1:13133", "127.0.0.1:8888"},
 		defaults: {
 			"127.0.0.1:13133", "127.0.0.1:1777", "127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:55679", "127.0.0.1:8888", "127.0.0.1:9411",
@@ -160,7 +161,7 @@ func listening(t *testing.T, args []string, env map[string]string) []string {
 	isolated(t, cmd)
 	c := start(t, cmd)
 	addresses := sockets(t, c.Cmd.Process.Pid)
-	c.Stop(t)
+	c.Kill() // a collector that has just started does not yet take a signal to end
 	return addresses
 }
 

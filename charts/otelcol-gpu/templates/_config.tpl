@@ -488,6 +488,31 @@ service:
 {{- include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values $name).config) }}
 {{- end }}
 
+{{/* The program of a collector, empty for the image's own: on a node the agent form, which takes
+less memory, where it has all components of the configuration. */}}
+{{- define "otelcol-gpu.command" -}}
+{{- $root := index . 0 }}
+{{- $command := "" }}
+{{- if eq (index . 1) "agent" }}
+{{- $command = "/otelcol-gpu-agent" }}
+{{- $config := include "otelcol-gpu.config" . | fromYaml }}
+{{- range $kind, $types := dict
+  "receivers" (list "dcgm" "nvml")
+  "processors" (list "gpu_synthesizer" "gpu_k8s" "gpu_power" "gpu_budget" "gpu_usage" "gpu_window" "memory_limiter")
+  "exporters" (list "gpu_view" "debug" "otlp_grpc" "otlp_http" "file")
+  "connectors" (list "gpu_events" "forward")
+  "extensions" (list "health_check" "file_storage") }}
+{{- range $id, $_ := index $config $kind }}
+{{- if not (has (index (splitList "/" $id) 0) $types) }}
+{{- $command = "" }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $command = $root.Values.agent.command | default $command }}
+{{- end }}
+{{- $command }}
+{{- end }}
+
 {{- define "otelcol-gpu.configMap" -}}
 apiVersion: v1
 kind: ConfigMap

@@ -153,6 +153,9 @@ spec:
     - name: otelcol-gpu
       image: {{ include "otelcol-gpu.image" (list $root .name) }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      {{- with include "otelcol-gpu.command" (list $root .name) }}
+      command: [{{ . }}]
+      {{- end }}
       args: [--config=/etc/otelcol-gpu/{{ .name }}.yaml]
       env:
         - name: POD_IP

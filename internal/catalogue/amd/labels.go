@@ -20,7 +20,7 @@ var labels = map[string]catalogue.Role{
 	"pod": catalogue.RolePod, "namespace": catalogue.RoleNamespace, "container": catalogue.RoleContainer, "pod_uuid": catalogue.RolePodUID,
 	"exported_pod": catalogue.RoleRelayedPod, "exported_namespace": catalogue.RoleRelayedNamespace,
 	"exported_container": catalogue.RoleRelayedContainer, "exported_pod_uuid": catalogue.RoleRelayedPodUID,
-	"job_id": catalogue.RoleJob,
+	"job_id": catalogue.RoleJob, "job_user": catalogue.RoleJobUser, "job_partition": catalogue.RoleJobPartition,
 
 	"clock_type": catalogue.RoleCut,
 	"xcc_index":  catalogue.RolePart,

@@ -40,7 +40,7 @@ func allocationFields(a *gpudata.Allocation) [8]field {
 	}
 }
 
-func ownerFields(o *gpudata.Ownership) [8]field {
+func ownerFields(o *gpudata.Ownership) [10]field {
 	return [...]field{
 		{signal.K8sDeploymentName, &o.Deployment},
 		{signal.K8sStatefulSetName, &o.StatefulSet},
@@ -50,6 +50,8 @@ func ownerFields(o *gpudata.Ownership) [8]field {
 		{signal.K8sWorkloadKind, &o.WorkloadKind},
 		{signal.K8sWorkloadName, &o.Workload},
 		{signal.KueueWorkloadName, &o.KueueWorkload},
+		{signal.HPCJobUser, &o.JobUser},
+		{signal.HPCJobPartition, &o.JobPartition},
 	}
 }
 

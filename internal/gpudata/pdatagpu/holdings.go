@@ -21,8 +21,8 @@ import (
 //   - on the points of a device what is known of its MIG instance and its DRA driver's name.
 //
 // Points that came in are taken out where they are written anew, and so are those of
-// gpu.device.holder and of users, as far as they were wanted. Holders outside Kubernetes stay
-// as they came. The batch cannot be used after that.
+// gpu.device.holder and of users, as far as they were wanted. The batch cannot be used after
+// that.
 func (b *Batch) Holdings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -38,7 +38,7 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 		f.Sort()
 		f.Each(func(s *gpudata.Series) {
 			clients := s.Samples[0].Metric == signal.GPUSharingClients
-			if clients || s.User != nil && s.User.Holder.Pod != "" && (!s.Repeated || isAccelerator(s.Samples[0].Metric)) {
+			if clients || s.User != nil && (!s.Repeated || isAccelerator(s.Samples[0].Metric)) {
 				w.series(f, s)
 			}
 		})
@@ -167,15 +167,15 @@ func (w *holdingsWriter) write(p *seen) bool {
 func (w *holdingsWriter) mayReplace(p *seen) bool {
 	switch p.role {
 	case ofUser, ofHolding:
-		return p.in.holder.Pod != "" && w.batch.wants(p.signal)
+		return !p.in.holder.IsZero() && w.batch.wants(p.signal)
 	case ofProcess:
 		return w.batch.wants(p.signal)
 	case ofClients:
 		return p.in.holder.IsZero() && !w.Disabled[p.signal]
 	case ofDevice:
-		return p.in.holder.Pod != "" && repeated(p.signal) && !w.Disabled[p.signal]
+		return !p.in.holder.IsZero() && repeated(p.signal) && !w.Disabled[p.signal]
 	case ofNothing:
-		return p.in.holder.Pod != "" && isAccelerator(p.signal) && !w.Disabled[p.signal]
+		return !p.in.holder.IsZero() && isAccelerator(p.signal) && !w.Disabled[p.signal]
 	case ofProcessCount:
 	}
 	return false

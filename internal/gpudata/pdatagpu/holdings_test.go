@@ -220,8 +220,6 @@ func TestWhatIsNotWrittenAnewStays(t *testing.T) {
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
 	batch.add(node, pod, 1, signal.HwPower, "GPU-1", nil)
 	batch.add(node, gpudata.Holder{}, 1, signal.GPUSharingClients, "GPU-1", nil)
-	batch.add(node, gpudata.Holder{Job: "7"}, 1, signal.GPUDeviceHolder, "GPU-1", nil)
-	batch.add(node, gpudata.Holder{Job: "7"}, 1, signal.K8sContainerGPUMemoryUsage, "GPU-1", nil)
 	batch.add(node, pod, 1, signal.K8sContainerGPUUtilization, "GPU-1", nil).SetDoubleValue(math.NaN())
 	batch.add(node, pod, 0, signal.K8sContainerGPUMemoryUsage, "GPU-1", nil)
 	batch.add(node, pod, 1, signal.K8sContainerGPUPower, "GPU-1", nil)

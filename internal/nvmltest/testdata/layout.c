@@ -21,5 +21,6 @@ int main(void) {
     SIZE(gpm_support); AT(gpm_support, supported);
     SIZE(gpm_metric); AT(gpm_metric, result); AT(gpm_metric, value);
     SIZE(gpm_metrics); AT(gpm_metrics, count); AT(gpm_metrics, first); AT(gpm_metrics, second); AT(gpm_metrics, metrics);
+    SIZE(event_data); AT(event_data, type); AT(event_data, data); AT(event_data, gpu_instance); AT(event_data, compute_instance);
     return 0;
 }

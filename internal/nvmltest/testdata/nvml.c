@@ -16,12 +16,14 @@
 //   gpm id=1 value=40             the last board has GPM, which gives that value; gi=7 for
 //                                 that GPU instance; rc= its result, none is not a number
 //   proc key=value...             a process of the last board: pid mem gi kind=c|g|m sm
+//   xid code=79                   an XID error of the last board, when the script is read: an
+//                                 event, where the board is watched then; gi=1 of that instance
 //   rule fn=nvmlX key=value...    calls of a function (* is every one): rc=N fails,
 //                                 ms=N takes so long; only on mig=0|1, on the board
 //                                 gpu=N, from the after-th call on
 //
 // GPM gives values for two samples of one device that were read one after the other.
-// nvmlShutdown fails while there are samples.
+// nvmlShutdown fails while there are samples or event sets. nvmlEventSetWait_v2 refuses to wait.
 //
 // Blanks in names are written as underscores. A value that a line lacks is not
 // supported. Every call is appended to the file "calls" when that file exists.
@@ -43,9 +45,9 @@
 
 enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4,
-    NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, VERSION_MISMATCH = 25, UNKNOWN = 999
+    NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, VERSION_MISMATCH = 25, UNKNOWN = 999
 };
-enum { MAX_GPUS = 16, MAX_MIGS = 8, MAX_PROCS = 512, MAX_FIELDS = 128, MAX_RULES = 32, MAX_LINE = 1024 };
+enum { MAX_GPUS = 16, MAX_MIGS = 8, MAX_PROCS = 512, MAX_FIELDS = 128, MAX_RULES = 32, MAX_EVENTS = 64, MAX_LINE = 1024 };
 #define NONE 0xffffffffu
 #define ABSENT (~0ull - 1)
 #define NO_VALUE 1e300
@@ -91,6 +93,11 @@ static long calls;
 static char folder[400], version[80];
 static ino_t script;
 static int samples;
+typedef struct { int gpu; unsigned int gi; unsigned long long code; } event;
+static event events[MAX_EVENTS];
+static int nevents;
+typedef struct { int watched[MAX_GPUS]; } event_set;
+static event_set *set; // the receiver needs one
 static long init_ms;
 
 // get copies the value of a key and reports whether the line has it.
@@ -140,8 +147,9 @@ static int read_script(void) {
     if (!f) return 9;
     struct stat info;
     if (!fstat(fileno(f), &info)) script = info.st_ino;
-    free(gpus);
-    gpus = calloc(MAX_GPUS, sizeof *gpus);
+    // Handles last as long as the library is initialised.
+    if (gpus) memset(gpus, 0, MAX_GPUS * sizeof *gpus);
+    else gpus = calloc(MAX_GPUS, sizeof *gpus);
     ngpus = nrules = 0;
     calls = init_ms = 0;
     strcpy(version, "590.48.01");
@@ -189,6 +197,9 @@ static int read_script(void) {
             v->gi = (unsigned)number(line, "gi", NONE);
             v->rc = (int)number(line, "rc", 0);
             if (get(line, "value", text, sizeof text)) v->value = strcmp(text, "none") ? strtod(text, NULL) : NAN;
+        } else if (!strncmp(line, "xid ", 4)) {
+            if (set && set->watched[g->h.gpu] && nevents < MAX_EVENTS)
+                events[nevents++] = (event){g->h.gpu, (unsigned)number(line, "gi", NONE), number(line, "code", 0)};
         } else if (!strncmp(line, "rule ", 5)) {
             rule *r = &rules[nrules++];
             get(line, "fn", r->fn, sizeof r->fn);
@@ -260,7 +271,7 @@ API nvmlShutdown(void) {
         free(gpus);
         gpus = NULL;
     }
-    return samples ? UNKNOWN : SUCCESS;
+    return samples || set ? UNKNOWN : SUCCESS;
 }
 
 API nvmlSystemGetDriverVersion(char *out, unsigned int size) {
@@ -605,6 +616,39 @@ API nvmlGpmMetricsGet(gpm_metrics *m) {
             }
         }
     }
+    return SUCCESS;
+}
+
+API nvmlEventSetCreate(event_set **out) {
+    ENTER(NULL);
+    if (set) return UNKNOWN;
+    nevents = 0;
+    *out = set = calloc(1, sizeof *set);
+    return SUCCESS;
+}
+
+API nvmlEventSetFree(event_set *s) {
+    if (s != set) return INVALID_ARGUMENT;
+    set = NULL;
+    free(s);
+    ENTER(NULL);
+    return SUCCESS;
+}
+
+API nvmlDeviceRegisterEvents(handle *h, unsigned long long types, event_set *s) {
+    ENTER(h);
+    if (h->is_mig || types != 8 || s != set) return INVALID_ARGUMENT;
+    s->watched[h->gpu] = 1;
+    return SUCCESS;
+}
+
+API nvmlEventSetWait_v2(event_set *s, event_data *out, unsigned int timeout) {
+    ENTER(NULL);
+    if (s != set || timeout) return INVALID_ARGUMENT;
+    if (!nevents) return TIMEOUT;
+    event e = events[0];
+    memmove(events, events + 1, sizeof events[0] * (size_t)--nevents);
+    *out = (event_data){&gpus[e.gpu], 8, e.code, e.gi, NONE};
     return SUCCESS;
 }
 

@@ -82,6 +82,12 @@ typedef struct {
 } gpm_metric;
 
 typedef struct {
+    void *device;
+    unsigned long long type, data;
+    unsigned int gpu_instance, compute_instance;
+} event_data;
+
+typedef struct {
     unsigned int version, count;
     void *first, *second;
     gpm_metric metrics[333];

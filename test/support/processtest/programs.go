@@ -12,10 +12,11 @@ import (
 )
 
 // StartSimulator starts a simulated exporter at an address, and returns when it
-// answers at /metrics.
-func StartSimulator(t testing.TB, address string) *Process {
+// answers at /metrics. Flags come after those of a mixed node of eight GPUs.
+func StartSimulator(t testing.TB, address string, flags ...string) *Process {
 	t.Helper()
-	p := Start(t, exec.Command(Binary(t, "dcgmsim"), "--listen", address, "--scenario", "mixed", "--gpus", "8"))
+	args := append([]string{"--listen", address, "--scenario", "mixed", "--gpus", "8"}, flags...)
+	p := Start(t, exec.Command(Binary(t, "dcgmsim"), args...))
 	Until(t, "the simulated exporter", func() bool { return Get(t, "http://"+address+"/metrics") != "" }, p)
 	return p
 }

@@ -80,7 +80,7 @@ func (d *Device) ofProcesses(l *list) *account {
 		case pr.Used != Unknown:
 			a.processes++
 			a.add(d, pr.Holder, pr.Used)
-		case !pr.Holder.InPod():
+		case !pr.Holder.InPod() && pr.Holder.Job == "":
 			a.complete = false // it may be anybody's
 		default:
 			a.silent = append(a.silent, pr.Holder)

@@ -24,12 +24,12 @@ type Decision struct {
 	Holders []Holding
 }
 
-// Decide picks the one source that speaks for a device at a time: what the
-// table says, as long as one of the pods that it names exists; else the pods on
-// the exporter's rows; else the containers whose processes use it, also where the
-// table says that nobody was given it. e may be
-// nil. shared says that the labels show a replica of a shared device. It sorts
-// labels and processes in place.
+// Decide picks the one source that speaks for a device at a time: what the table says, as long
+// as one of the pods that it names exists; else the labels on the exporter's rows; else the
+// processes that use it. That nobody was given the device is said of pods: jobs and containers
+// outside Kubernetes that the labels name, and those whose processes use it, hold it still. e
+// may be nil. shared says that the labels show a replica of a shared device. It sorts labels and
+// processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	sharing := ""
@@ -46,7 +46,10 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 			return d
 		}
 	}
-	if holders := unique(labels); !d.Known && len(holders) > 0 {
+	if d.Known {
+		labels = slices.DeleteFunc(labels, func(h Holding) bool { return h.InPod() })
+	}
+	if holders := unique(labels); len(holders) > 0 {
 		d.Source, d.Holders = Labels, holders
 		d.Strategy = labelStrategy(holders, sharing, shared)
 		return d
@@ -141,9 +144,8 @@ func labelStrategy(holders []Holding, sharing string, shared bool) string {
 	return signal.SharingTimeSlicing
 }
 
-// Exporter reports whether a container is named as dcgm-exporter's own, or belongs to no
-// pod. The exporter's processes are on every device, and it holds none.
+// Exporter reports whether a container is named as dcgm-exporter's own. The exporter's processes
+// are on every device, and it holds none.
 func Exporter(h gpudata.Holder) bool {
-	called := catalogue.Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container}
-	return h.Pod == "" || dcgm.CalledExporter(called)
+	return dcgm.CalledExporter(catalogue.Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container})
 }

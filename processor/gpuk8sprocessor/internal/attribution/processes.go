@@ -33,9 +33,16 @@ type processLists struct {
 type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64
-	// Users are the containers with processes, by hw.id; none for a device on which
-	// there is no process of a container.
+	// Users are the containers and jobs with processes, by hw.id; none for a device on which
+	// there is no process of one.
 	Users map[string][]gpudata.Holder
+	// Empty are the devices on which there is no process at all.
+	Empty map[string]bool
+}
+
+// NewProcessList returns a list of a moment that names no device.
+func NewProcessList(at int64) *ProcessList {
+	return &ProcessList{Time: at, Users: map[string][]gpudata.Holder{}, Empty: map[string]bool{}}
 }
 
 // NewProcessLog returns an empty log in which a list serves samples that are
@@ -76,26 +83,28 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	for id, holders := range more.Users {
 		users[id] = slices.Concat(users[id], holders)
 	}
-	return &ProcessList{l.Time, users}
+	empty := maps.Clone(l.Empty)
+	maps.Copy(empty, more.Empty)
+	return &ProcessList{l.Time, users, empty}
 }
 
-// On returns the containers that were last seen on a device at a time in
-// nanoseconds. They must not be changed.
-func (l *ProcessLog) On(place gpudata.Place, id string, at int64) []gpudata.Holder {
+// On returns who was last seen on a device at a time in nanoseconds, which must not be changed,
+// and whether there was no process at all.
+func (l *ProcessLog) On(place gpudata.Place, id string, at int64) (users []gpudata.Holder, empty bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.places[place]
 	if known == nil {
-		return nil
+		return nil, false
 	}
 	for _, list := range known.lists {
 		if list != nil && list.Time <= at && at-list.Time <= int64(l.hold) {
 			if users, listed := list.Users[id]; listed {
-				return users
+				return users, len(users) == 0 && list.Empty[id]
 			}
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // sweep forgets places of which nothing came for so long that nothing of theirs

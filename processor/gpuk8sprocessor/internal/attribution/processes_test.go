@@ -16,7 +16,8 @@ var (
 )
 
 func listOf(seconds int64, pods ...string) *ProcessList {
-	l := &ProcessList{Time: nanos(seconds), Users: map[string][]gpudata.Holder{"GPU-1": nil}}
+	l := NewProcessList(nanos(seconds))
+	l.Users["GPU-1"], l.Empty["GPU-1"] = nil, len(pods) == 0
 	for _, pod := range pods {
 		l.Users["GPU-1"] = append(l.Users["GPU-1"], gpudata.Holder{Namespace: "ns", Pod: pod})
 	}
@@ -25,7 +26,8 @@ func listOf(seconds int64, pods ...string) *ProcessList {
 
 func usersOf(l *ProcessLog, seconds int64) []string {
 	var pods []string
-	for _, h := range l.On(n1, "GPU-1", nanos(seconds)) {
+	users, _ := l.On(n1, "GPU-1", nanos(seconds))
+	for _, h := range users {
 		pods = append(pods, h.Pod)
 	}
 	return pods
@@ -41,10 +43,16 @@ func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
 	assert.Equal(t, []string{"b"}, usersOf(l, 20))
 	assert.Equal(t, []string{"b"}, usersOf(l, 80))
 	assert.Empty(t, usersOf(l, 81), "too old")
-	assert.Empty(t, l.On(n2, "GPU-1", nanos(20)), "of another node")
+	users, empty := l.On(n2, "GPU-1", nanos(20))
+	assert.Empty(t, users, "of another node")
+	assert.False(t, empty, "of another node")
+	_, empty = l.On(n1, "GPU-1", nanos(20))
+	assert.False(t, empty)
 
 	l.Remember(at(30), n1, listOf(30))
-	assert.Empty(t, usersOf(l, 30), "the list says that there is none")
+	users, empty = l.On(n1, "GPU-1", nanos(30))
+	assert.Empty(t, users, "the list says that there is none")
+	assert.True(t, empty)
 	l.Remember(at(31), n1, listOf(15, "late"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 25), "two lists are kept")
 }
@@ -52,14 +60,16 @@ func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
 func TestAListOfOtherDevicesSaysNothingOfThisOne(t *testing.T) {
 	l := NewProcessLog(time.Minute)
 	l.Remember(at(10), n1, listOf(10, "a"))
-	l.Remember(at(20), n1, &ProcessList{Time: nanos(20), Users: map[string][]gpudata.Holder{"GPU-2": nil}})
+	other := NewProcessList(nanos(20))
+	other.Users["GPU-2"] = nil
+	l.Remember(at(20), n1, other)
 	assert.Equal(t, []string{"a"}, usersOf(l, 20))
 }
 
 func TestOneMomentCanComeInSeveralBatches(t *testing.T) {
 	l := NewProcessLog(time.Minute)
 	l.Remember(at(10), n1, listOf(10, "a"))
-	before := l.On(n1, "GPU-1", nanos(10))
+	before, _ := l.On(n1, "GPU-1", nanos(10))
 	l.Remember(at(10), n1, listOf(10, "b"))
 	assert.Equal(t, []string{"a", "b"}, usersOf(l, 10))
 	require.Len(t, before, 1, "what was read does not change")

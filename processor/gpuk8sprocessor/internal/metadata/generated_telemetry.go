@@ -29,6 +29,9 @@ type TelemetryBuilder struct {
 	mu                                  sync.Mutex
 	registrations                       []metric.Registration
 	ProcessorGpuK8sConflicts            metric.Int64ObservableGauge
+	ProcessorGpuK8sJobFiles             metric.Int64ObservableGauge
+	ProcessorGpuK8sJobs                 metric.Int64ObservableGauge
+	ProcessorGpuK8sJobsRefused          metric.Int64Counter
 	ProcessorGpuK8sPointsDropped        metric.Int64Counter
 	ProcessorGpuK8sProcessPointsUnknown metric.Int64Counter
 	ProcessorGpuK8sSourceAge            metric.Float64ObservableGauge
@@ -53,6 +56,36 @@ func (builder *TelemetryBuilder) RegisterProcessorGpuK8sConflictsCallback(cb met
 		cb(ctx, &observerInt64{inst: builder.ProcessorGpuK8sConflicts, obs: o})
 		return nil
 	}, builder.ProcessorGpuK8sConflicts)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGpuK8sJobFilesCallback sets callback for observable ProcessorGpuK8sJobFiles metric.
+func (builder *TelemetryBuilder) RegisterProcessorGpuK8sJobFilesCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGpuK8sJobFiles, obs: o})
+		return nil
+	}, builder.ProcessorGpuK8sJobFiles)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterProcessorGpuK8sJobsCallback sets callback for observable ProcessorGpuK8sJobs metric.
+func (builder *TelemetryBuilder) RegisterProcessorGpuK8sJobsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.ProcessorGpuK8sJobs, obs: o})
+		return nil
+	}, builder.ProcessorGpuK8sJobs)
 	if err != nil {
 		return err
 	}
@@ -149,6 +182,24 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_gpu_k8s_conflicts",
 		metric.WithDescription("Devices that several pods were given as if each had them alone. [Alpha]"),
 		metric.WithUnit("{device}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuK8sJobFiles, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_gpu_k8s_job_files",
+		metric.WithDescription("Files of the job mapping in the last reading, by what became of them. [Alpha]"),
+		metric.WithUnit("{file}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuK8sJobs, err = builder.meter.Int64ObservableGauge(
+		"otelcol_processor_gpu_k8s_jobs",
+		metric.WithDescription("Batch jobs that have series, at most max_jobs. [Alpha]"),
+		metric.WithUnit("{job}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuK8sJobsRefused, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_k8s_jobs_refused",
+		metric.WithDescription("Holders, users and processes of devices that belong to a batch job without series, because max_jobs others have some, counted with each sample. [Alpha]"),
+		metric.WithUnit("{holder}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sPointsDropped, err = builder.meter.Int64Counter(

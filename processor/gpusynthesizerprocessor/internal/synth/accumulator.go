@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -176,6 +177,7 @@ type usage struct {
 // holder is a container or a job named by labels.
 type holder struct {
 	catalogue.Holder
+	owner gpudata.Owner
 	dra   DRA
 	vgpus []string // the replicas of a time-sliced device, each once
 }
@@ -210,7 +212,7 @@ func (a *accumulator) addHolder(r *Row) int {
 		}
 		return i
 	}
-	h := holder{Holder: r.holder, dra: r.dra}
+	h := holder{Holder: r.holder, owner: r.owner, dra: r.dra}
 	if r.vgpu != "" {
 		h.vgpus = []string{r.vgpu}
 	}

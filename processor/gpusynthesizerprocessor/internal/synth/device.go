@@ -209,6 +209,7 @@ type Row struct {
 	draOther bool
 
 	holder  catalogue.Holder
+	owner   gpudata.Owner // of a job
 	held    bool
 	relayed bool
 	target  catalogue.Holder // the scrape target's own pod, on relayed rows
@@ -267,6 +268,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	if r.holder, r.held = labels.Named(); r.held {
 		isTarget := !r.relayed && target.Pod != "" && r.holder.Pod == target.Pod && (target.Namespace == "" || r.holder.Namespace == target.Namespace)
 		r.held, r.doubtful = !isTarget, target.Pod == "" && of.CalledExporter(r.holder)
+		if r.holder.Job != "" {
+			r.owner = gpudata.NewOwner(gpudata.Ownership{JobUser: labels.Get(catalogue.RoleJobUser), JobPartition: labels.Get(catalogue.RoleJobPartition)})
+		}
 	}
 
 	if is.Instance != "" {

@@ -188,6 +188,7 @@ func (e *emitter) holders() {
 		if u.Replicas = len(h.vgpus); u.Replicas > 0 {
 			u.Strategy = signal.SharingTimeSlicing
 		}
+		u.Owner = h.owner
 		users[i] = u
 	}
 	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: a.sharing()}}

@@ -1,5 +1,5 @@
-// Package cgroup tells from the path of a process's control group which
-// container and which pod it runs in.
+// Package cgroup tells from the path of a process's control group which container, which pod
+// or which batch job it runs in.
 package cgroup
 
 import (
@@ -15,16 +15,18 @@ type Kind uint8
 const (
 	// Unknown processes have no control group that could be read.
 	Unknown Kind = iota
-	// Host processes run in no container.
+	// Host processes run in no container and no batch job: system services, sessions.
 	Host
 	// Container processes run in a container.
 	Container
+	// Job processes run in a batch job.
+	Job
 	// NumKinds is one more than the highest Kind.
 	NumKinds
 )
 
 // String names the kind as self-metrics do.
-func (k Kind) String() string { return [...]string{"unknown", "host", "container"}[k] }
+func (k Kind) String() string { return [...]string{"unknown", "host", "container", "job"}[k] }
 
 // Owner is who a process belongs to.
 type Owner struct {
@@ -35,6 +37,11 @@ type Owner struct {
 	// PodUID is the pod's UID as the API server has it; of a static pod it is the
 	// hash that kubelet made, without dashes. Empty outside of Kubernetes.
 	PodUID string
+	// Alone says that the container is known to be in no pod: nothing of the path is hidden, and
+	// no runtime made it for a kubelet.
+	Alone bool
+	// Job is the number of a Slurm job.
+	Job string
 }
 
 // maxSize bounds what is read of a process's file; paths are far shorter.
@@ -100,24 +107,56 @@ func (o Owner) rank() int {
 // the nodes of kind do and builders in pods. What this machine's kubelet made is
 // the outermost pod and the container right below it, and without any pod it is
 // the outermost container; further in, a container may name its groups as it
-// likes.
+// likes. So may a batch job below its own, and a user in a session: a pod is looked
+// for in neither.
 func parsePath(path string) Owner {
+	components := strings.Split(path, "/")[1:]
+	if job := slurmJob(components); job != "" {
+		return Owner{Kind: Job, Job: job}
+	}
 	o := Owner{Kind: Host}
-	for component := range strings.SplitSeq(path, "/") {
+	// Only a kubelet's groups hold pods. From a cgroup namespace they may be out of sight.
+	kubelet, hidden := false, components[0] == ".."
+	for _, component := range components {
+		kubelet = kubelet || strings.Contains(component, "kubepods")
 		// With containerd's systemd driver and a cgroupfs path, both are in one:
 		// kubepods-pod<uid>.slice:cri-containerd:<id>.
 		slice, rest, _ := strings.Cut(component, ":")
-		if uid := podUID(slice); uid != "" && o.PodUID == "" {
+		if uid := podUID(slice); uid != "" && o.PodUID == "" && (kubelet || hidden) && components[0] != "user.slice" {
 			o = Owner{Kind: Container, PodUID: uid}
 			component = rest
 		}
 		if o.ContainerID == "" {
 			if id := containerID(component); id != "" {
 				o.Kind, o.ContainerID = Container, id
+				o.Alone = o.PodUID == "" && !hidden && !kubelet && !strings.Contains(component, "cri")
 			}
 		}
 	}
 	return o
+}
+
+// slurmJob returns the number of the job whose group slurmd made: slurm/uid_<n>/job_<n> (v1)
+// or system.slice/slurmstepd.scope/job_<n> (v2). With several daemons on a machine their name
+// is slurm_<node> and <node>_slurmstepd.scope.
+func slurmJob(components []string) string {
+	if len(components) < 3 {
+		return ""
+	}
+	first, second := components[0], components[1]
+	v1 := (first == "slurm" || strings.HasPrefix(first, "slurm_")) && isNumber(strings.TrimPrefix(second, "uid_")) && strings.HasPrefix(second, "uid_")
+	v2 := first == "system.slice" && (second == "slurmstepd.scope" || strings.HasSuffix(second, "_slurmstepd.scope"))
+	job, ok := strings.CutPrefix(components[2], "job_")
+	if !ok || !isNumber(job) || !v1 && !v2 {
+		return ""
+	}
+	return job
+}
+
+// isNumber reports whether s is a number as schedulers write it: of at most ten digits.
+func isNumber(s string) bool {
+	const digits = "0123456789"
+	return s != "" && len(s) <= len(digits) && strings.Trim(s, digits) == ""
 }
 
 // podUID reads "pod<uid>" (cgroupfs driver) and "kubepods-burstable-pod<uid>.slice"

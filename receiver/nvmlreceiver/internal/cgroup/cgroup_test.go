@@ -25,7 +25,8 @@ var (
 
 func TestParse(t *testing.T) {
 	pod := Owner{Kind: Container, ContainerID: id, PodUID: uid}
-	container := Owner{Kind: Container, ContainerID: id}
+	container := Owner{Kind: Container, ContainerID: id, Alone: true}
+	job := Owner{Kind: Job, Job: "4711"}
 	host := Owner{Kind: Host}
 	for name, test := range map[string]struct {
 		text string
@@ -44,7 +45,7 @@ func TestParse(t *testing.T) {
 			"0::/system.slice/containerd.service/kubepods-burstable-pod" + under + ".slice:cri-containerd:" + id + "\n", pod,
 		},
 		"v2 seen from a cgroup namespace":                           {"0::/../../kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n", pod},
-		"v2 a sibling in the same pod seen from a cgroup namespace": {"0::/../cri-containerd-" + id + ".scope\n", container},
+		"v2 a sibling in the same pod seen from a cgroup namespace": {"0::/../cri-containerd-" + id + ".scope\n", Owner{Kind: Container, ContainerID: id}},
 		"v2 a static pod": {
 			"0::/kubepods/burstable/pod" + hash + "/" + id + "\n", Owner{Kind: Container, ContainerID: id, PodUID: hash},
 		},
@@ -69,7 +70,47 @@ func TestParse(t *testing.T) {
 		"v1 cgroupfs with hierarchies that the runtime leaves alone": {
 			"13:rdma:/\n12:cpu,cpuacct:/kubepods/burstable/pod" + uid + "/" + id + "\n3:misc:/docker/" + other + "\n0::/system.slice/kubelet.service\n", pod,
 		},
-		"v1 Docker":                        {"11:memory:/docker/" + id + "\n10:pids:/docker/" + id + "\n", container},
+		"v1 Docker": {"11:memory:/docker/" + id + "\n10:pids:/docker/" + id + "\n", container},
+		"v2 containerd without Kubernetes, systemd": {"0::/system.slice/nerdctl-" + id + ".scope\n", container},
+		"v2 rootless Podman": {
+			"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope/container\n", container,
+		},
+		"v1 Docker on a machine with Slurm": {
+			"11:devices:/docker/" + id + "\n1:name=systemd:/system.slice/slurmd.service\n", container,
+		},
+		"v2 a container of a kubelet whose pod is out of sight": {
+			"0::/system.slice/cri-containerd-" + id + ".scope\n", Owner{Kind: Container, ContainerID: id},
+		},
+		"v2 a container of a pod whose UID is none": {
+			"0::/kubepods/burstable/podcast/" + id + "\n", Owner{Kind: Container, ContainerID: id},
+		},
+
+		"v2 Slurm":                       {"0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_3\n", job},
+		"v2 Slurm's batch script":        {"0::/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0\n", job},
+		"v2 Slurm, a session of ssh":     {"0::/system.slice/slurmstepd.scope/job_4711/step_extern/user/task_special\n", job},
+		"v2 Slurm, several daemons":      {"0::/system.slice/node7_slurmstepd.scope/job_4711/step_0/user/task_0\n", job},
+		"v2 Slurm's daemon":              {"0::/system.slice/slurmd.service\n", host},
+		"v2 Slurm's steps beside jobs":   {"0::/system.slice/slurmstepd.scope/system\n", host},
+		"v1 Slurm":                       {"11:devices:/slurm/uid_1000/job_4711/step_0/task_0\n9:memory:/slurm/uid_1000/job_4711/step_0\n1:name=systemd:/system.slice/slurmd.service\n", job},
+		"v1 Slurm, several daemons":      {"11:devices:/slurm_node7/uid_1000/job_4711/step_batch\n", job},
+		"a job that is no number":        {"0::/system.slice/slurmstepd.scope/job_47a/step_0\n", host},
+		"a job without a number":         {"0::/system.slice/slurmstepd.scope/job_/step_0\n", host},
+		"a job with too many digits":     {"0::/system.slice/slurmstepd.scope/job_12345678901/step_0\n", host},
+		"a job below a user who is none": {"5:devices:/slurm/uid_x/job_4711/step_0\n", host},
+		"a job by a user's own name": {
+			"0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_4711/step_0\n", host,
+		},
+		"a job that makes groups like a pod's": {
+			"0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0/kubepods/pod" + uid + "/" + id + "\n", job,
+		},
+		"a container that makes groups like a job's": {"0::/docker/" + id + "/slurm/uid_0/job_4711\n", container},
+		"Slurm in a pod":                     {"0::/kubepods/burstable/pod" + uid + "/" + id + "/system.slice/slurmstepd.scope/job_4711/step_0\n", pod},
+		"a pod's group that no kubelet made": {"0::/pod" + uid + "\n", host},
+		"a service's group like a pod's":     {"0::/system.slice/app.service/pod" + uid + "/" + id + "\n", container},
+		"a user's group like a pod's": {
+			"0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + uid + "/x\n", host,
+		},
+
 		"a host's service":                 {"0::/system.slice/nvidia-persistenced.service\n", host},
 		"a user's session":                 {"0::/user.slice/user-1000.slice/session-3.scope\n", host},
 		"the root":                         {"0::/\n", host},
@@ -94,7 +135,7 @@ func TestOwnerReadsTheProcFileSystem(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "43"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "43", "cgroup"), nil, 0o600))
 	r := NewReader(root)
-	assert.Equal(t, Owner{Kind: Container, ContainerID: id}, r.Owner(42))
+	assert.Equal(t, Owner{Kind: Container, ContainerID: id, Alone: true}, r.Owner(42))
 	assert.Equal(t, Owner{}, r.Owner(43), "an empty file")
 	assert.Equal(t, Owner{}, r.Owner(44), "a process that is gone")
 }
@@ -112,7 +153,10 @@ func FuzzParse(f *testing.F) {
 		"0::/kubepods.slice/kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n",
 		"12:cpu,cpuacct:/kubepods/burstable/pod" + uid + "/" + id + "\n0::/\n",
 		"0::/system.slice/containerd.service/kubepods-pod" + under + ".slice:cri-containerd:" + id + "\n",
-		"0::/pod" + hash + "/crio-conmon-" + id + ".scope",
+		"0::/kubepods/pod" + hash + "/crio-conmon-" + id + ".scope",
+		"0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0/kubepods/pod" + uid,
+		"5:devices:/slurm/uid_1000/job_4711/step_batch\n1:name=systemd:/docker/" + id,
+		"0::/user.slice/libpod-" + id + ".scope/kubepods/pod" + uid,
 		"::",
 	} {
 		f.Add(seed)
@@ -122,6 +166,10 @@ func FuzzParse(f *testing.F) {
 		assert.True(t, o.ContainerID == "" || len(o.ContainerID) == 64 && isHex(o.ContainerID), o.ContainerID)
 		assert.True(t, o.PodUID == "" || isUUID(o.PodUID) || len(o.PodUID) == 32 && isHex(o.PodUID), o.PodUID)
 		assert.Equal(t, o.Kind == Container, o.ContainerID != "" || o.PodUID != "")
+		assert.Equal(t, o.Kind == Job, o.Job != "")
+		assert.True(t, o.Job == "" || isNumber(o.Job) && strings.Contains(text, "/job_"+o.Job), o.Job)
+		assert.False(t, o.Alone && (o.ContainerID == "" || o.PodUID != ""))
+		assert.True(t, o.PodUID == "" || strings.Contains(text, "kubepods") || strings.Contains(text, ":/.."), "no kubelet made it")
 		assert.Contains(t, text, o.ContainerID)
 	})
 }

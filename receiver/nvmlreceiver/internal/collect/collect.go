@@ -33,6 +33,10 @@ type Library interface {
 	FreeGPMSample(s nvml.GPMSample) error
 	ReadGPMSample(board nvml.Device, instance uint32, s nvml.GPMSample) error
 	GPMValues(first, second nvml.GPMSample, values []nvml.GPMValue) error
+	NewEventSet() (nvml.EventSet, error)
+	FreeEventSet(s nvml.EventSet) error
+	WatchXIDs(board nvml.Device, s nvml.EventSet) error
+	NextXID(s nvml.EventSet) (nvml.XIDEvent, error)
 }
 
 // Device is the identity and description of a board or of a GPU instance. It is
@@ -64,6 +68,8 @@ type Point struct {
 	Own string
 	// PID is the process that the sample is of; 0 for the device itself.
 	PID uint32
+	// Start is when a count was zero; zero is not known.
+	Start time.Time
 	// Value is in the metric's unit.
 	Value float64
 }
@@ -105,6 +111,13 @@ type Collector struct {
 	options  Options
 	disabled map[*signal.Metric]bool
 	monitors bool // performance counters are read where a board has them
+	events   bool // XID errors are counted where the driver keeps them
+
+	// eventSet has the events of the boards that are watched, by handle; 0 is none.
+	eventSet nvml.EventSet
+	watched  map[nvml.Device]string
+	// began and ended are of the collection under way and of the last one.
+	began, ended time.Time
 
 	points  []Point
 	stats   Stats
@@ -137,7 +150,8 @@ type memo struct {
 	// mig says that the board was in MIG mode.
 	mig bool
 	// gpm are the performance counters of a board or an instance.
-	gpm monitor
+	gpm   monitor
+	watch watch
 	// links are the last values of fields of single NVLinks, by link.
 	links map[nvml.FieldID][maxLinks]float64
 
@@ -159,10 +173,14 @@ type usage struct {
 
 // New returns a Collector.
 func New(options Options) *Collector {
-	c := &Collector{options: options, disabled: map[*signal.Metric]bool{}, met: map[string]*memo{}, usage: map[uint32]usage{}, values: slices.Clone(asked)}
+	c := &Collector{
+		options: options, disabled: map[*signal.Metric]bool{}, met: map[string]*memo{}, usage: map[uint32]usage{}, values: slices.Clone(asked),
+		watched: map[nvml.Device]string{},
+	}
 	for _, m := range options.Disabled {
 		c.disabled[m] = true
 	}
+	c.events = options.Hold && options.Devices && c.wants(signal.HwErrors)
 	for i := range gpm {
 		c.gpmValues = append(c.gpmValues, nvml.GPMValue{ID: gpm[i].id})
 		for _, o := range gpm[i].outputs {
@@ -179,12 +197,15 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
 	c.known, c.met = c.met, map[string]*memo{}
 	c.collections++
+	c.began = c.options.Now()
+	defer func() { c.ended = c.options.Now() }()
 	count, err := lib.DeviceCount()
 	if err != nil {
 		c.Release(lib)
 		c.Forget()
 		return nil, fmt.Errorf("number of devices: %w", err)
 	}
+	c.takeEvents(lib)
 	for i := range count {
 		r := reader{Collector: c, lib: lib, subject: "device " + strconv.Itoa(i)}
 		r.board(i)
@@ -194,6 +215,7 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 			return nil, r.fatal
 		}
 	}
+	c.lastXIDs()
 	c.freeUnmet(lib)
 	return c.points, nil
 }
@@ -225,7 +247,7 @@ func (c *Collector) remember(key string) *memo {
 // another one, or another driver's, counts no more.
 func (m *memo) describe(d Device) {
 	if *m.device != d {
-		m.device, m.checked, m.limit, m.links, m.gpm.at = &d, 0, 0, nil, time.Time{}
+		m.device, m.checked, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil
 	}
 }
 
@@ -322,10 +344,12 @@ func (r *reader) board(index int) {
 	}
 	if r.monitors {
 		supported, err := r.lib.GPMSupported(handle)
-		r.gpm = !r.gpmFailed(err) && supported
+		r.gpm = !r.failedApart(err) && supported
 	}
+	r.watchXIDs(handle, m)
 	r.readLayout(handle, m, mig)
 	r.readInstances(handle, m)
+	r.xidSamples(m)
 	if r.options.Devices {
 		r.boardSamples(handle, m, mig)
 		if !mig || r.found && len(r.instances) == 0 {
@@ -347,9 +371,9 @@ func (r *reader) board(index int) {
 }
 
 // point adds a sample, unless nobody wants it.
-func (r *reader) point(p Point) {
-	if r.wants(p.Metric) {
-		r.points = append(r.points, p)
+func (c *Collector) point(p Point) {
+	if c.wants(p.Metric) {
+		c.points = append(c.points, p)
 	}
 }
 

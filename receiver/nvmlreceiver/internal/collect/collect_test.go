@@ -29,6 +29,17 @@ type machine struct {
 	mixed bool
 	// made counts samples and readings of them.
 	made int
+	events
+}
+
+// events are what a machine has of event sets: one, 0 for none, with the boards that are
+// watched and the events that are to be taken.
+type events struct {
+	noEvents error // sets of events
+	waiting  error // taking one
+	set      nvml.EventSet
+	watching []nvml.Device
+	queue    []nvml.XIDEvent
 }
 
 // counters is what a GPM sample was read of, and when.
@@ -57,6 +68,7 @@ type device struct {
 	board      int                           // calls for what only boards have
 	after      []uint64                      // times of ProcessUtilization
 	gpmFails   map[uint32]error              // readings, by instance
+	unwatched  error                         // watching its events
 	gpm        map[uint32]map[uint32]float64 // by instance; nil where the board has none
 }
 
@@ -247,6 +259,49 @@ func (m *machine) GPMValues(first, second nvml.GPMSample, values []nvml.GPMValue
 		}
 	}
 	return nil
+}
+
+func (m *machine) NewEventSet() (nvml.EventSet, error) {
+	if m.set != 0 {
+		panic("a second set of events")
+	}
+	if m.noEvents == nil {
+		m.set = 1
+	}
+	return m.set, m.noEvents
+}
+
+func (m *machine) FreeEventSet(s nvml.EventSet) error {
+	if s != m.set {
+		panic("a set is freed twice")
+	}
+	m.set, m.watching, m.queue = 0, nil, nil
+	return nil
+}
+
+func (m *machine) WatchXIDs(board nvml.Device, s nvml.EventSet) error {
+	if s != m.set {
+		panic("no such set")
+	}
+	if err := cmp.Or(m.devices[board].fails, m.devices[board].unwatched); err != nil {
+		return err
+	}
+	m.watching = append(m.watching, board)
+	return nil
+}
+
+func (m *machine) NextXID(s nvml.EventSet) (nvml.XIDEvent, error) {
+	switch {
+	case s != m.set:
+		panic("no such set")
+	case m.waiting != nil:
+		return nvml.XIDEvent{}, m.waiting
+	case len(m.queue) == 0:
+		return nvml.XIDEvent{}, nvml.ErrTimeout
+	}
+	e := m.queue[0]
+	m.queue = m.queue[1:]
+	return e, nil
 }
 
 func collector(m *machine) *Collector {

@@ -59,6 +59,7 @@ func (m *monitor) free(lib Library) {
 
 // Release frees what is held in the library, which has to be done before it is closed.
 func (c *Collector) Release(lib Library) {
+	c.endEvents(lib)
 	for _, generation := range []map[string]*memo{c.known, c.met} {
 		for _, m := range generation {
 			m.gpm.free(lib)
@@ -84,18 +85,18 @@ func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) 
 	}
 	if m.gpm.spare == 0 {
 		s, err := r.lib.NewGPMSample()
-		if r.gpmFailed(err) {
+		if r.failedApart(err) {
 			return nil
 		}
 		m.gpm.spare = s
 	}
 	before := m.gpm.at
-	if r.gpmFailed(r.lib.ReadGPMSample(board, instance, m.gpm.spare)) {
+	if r.failedApart(r.lib.ReadGPMSample(board, instance, m.gpm.spare)) {
 		m.gpm.at = time.Time{}
 		return nil
 	}
 	m.gpm.last, m.gpm.spare, m.gpm.at = m.gpm.spare, m.gpm.last, now
-	if before.IsZero() || r.gpmFailed(r.lib.GPMValues(m.gpm.spare, m.gpm.last, r.gpmValues)) {
+	if before.IsZero() || r.failedApart(r.lib.GPMValues(m.gpm.spare, m.gpm.last, r.gpmValues)) {
 		return nil
 	}
 	has = map[*signal.Metric]bool{}
@@ -116,10 +117,10 @@ func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) 
 	return has
 }
 
-// gpmFailed reports whether a call of GPM gave nothing. It is counted, but unless the
-// board is lost no problem of the collection: to initialise the library anew would help
-// no call of GPM, and cost the other devices their samples.
-func (r *reader) gpmFailed(err error) bool {
+// failedApart reports whether a call of GPM or of events gave nothing. It is counted, but
+// unless the board is lost no problem of the collection: to initialise the library anew would
+// not help, and cost the other devices their samples.
+func (r *reader) failedApart(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)
 	if !r.lost {

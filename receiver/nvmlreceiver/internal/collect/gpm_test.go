@@ -15,10 +15,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// holding collects from a library that lasts.
+// holding collects from a library that lasts, and leaves errors out.
 func holding(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
-	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now})
+	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: []*signal.Metric{signal.HwErrors}})
 }
 
 // next collects after a time.

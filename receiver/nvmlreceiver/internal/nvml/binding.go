@@ -71,6 +71,7 @@ type Library struct {
 	samples []processSample
 	support gpmSupport
 	gpm     gpmMetrics
+	event   eventData
 }
 
 // Open loads the library and initialises it. An empty path means the loader's

@@ -47,6 +47,7 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 		support gpmSupport
 		value   gpmMetric
 		values  gpmMetrics
+		event   eventData
 	)
 	want := map[string]uintptr{
 		"memory_v1":      unsafe.Sizeof(v1),
@@ -72,6 +73,8 @@ func TestStructuresAreLaidOutAsTheCCompilerDoes(t *testing.T) {
 		"process_sample.memory": unsafe.Offsetof(sample.memory),
 		"fabric_info":           unsafe.Sizeof(fabric),
 		"fabric_info.result":    unsafe.Offsetof(fabric.nvmlReturn), "fabric_info.state": unsafe.Offsetof(fabric.state), "fabric_info.health": unsafe.Offsetof(fabric.health),
+		"event_data": unsafe.Sizeof(event), "event_data.type": unsafe.Offsetof(event.eventType), "event_data.data": unsafe.Offsetof(event.data),
+		"event_data.gpu_instance": unsafe.Offsetof(event.gpuInstance), "event_data.compute_instance": unsafe.Offsetof(event.computeInstance),
 		"gpm_support": unsafe.Sizeof(support), "gpm_support.supported": unsafe.Offsetof(support.supported),
 		"gpm_metric": unsafe.Sizeof(value), "gpm_metric.result": unsafe.Offsetof(value.nvmlReturn), "gpm_metric.value": unsafe.Offsetof(value.value),
 		"gpm_metrics": unsafe.Sizeof(values), "gpm_metrics.count": unsafe.Offsetof(values.count), "gpm_metrics.first": unsafe.Offsetof(values.first),
@@ -211,6 +214,34 @@ func processes(n int) (script string, want []Process) {
 		want = append(want, p)
 	}
 	return b.String(), want
+}
+
+func TestXIDErrorsAreTakenOutOfASetWithoutWaiting(t *testing.T) {
+	stub := nvmltest.Build(t)
+	l, d := board(t, stub, h100)
+	set, err := l.NewEventSet()
+	require.NoError(t, err)
+	require.NoError(t, l.WatchXIDs(d, set))
+	_, err = l.NextXID(set)
+	require.ErrorIs(t, err, ErrTimeout)
+
+	stub.Script(t, h100+"xid code=79\nxid code=43 gi=7\n")
+	_, err = l.DeviceCount() // the stub reads its script
+	require.NoError(t, err)
+	d, err = l.Device(0)
+	require.NoError(t, err)
+	for _, want := range []XIDEvent{{d, NoInstance, 79}, {d, 7, 43}} {
+		e, err := l.NextXID(set)
+		require.NoError(t, err)
+		assert.Equal(t, want, e)
+	}
+	_, err = l.NextXID(set)
+	require.ErrorIs(t, err, ErrTimeout)
+	require.NoError(t, l.FreeEventSet(set))
+
+	l, _ = board(t, nvmltest.Build(t, "-DOLD"), h100)
+	_, err = l.NewEventSet()
+	require.ErrorIs(t, err, ErrFunctionNotFound)
 }
 
 func TestProcessListsOfEveryLayoutAndLength(t *testing.T) {

@@ -29,6 +29,10 @@ const (
 	symGPMSample
 	symGPMInstanceSample
 	symGPMMetrics
+	symEventSetCreate
+	symEventSetFree
+	symRegisterEvents
+	symEventSetWait
 	numSymbols
 )
 
@@ -71,6 +75,10 @@ var symbolNames = [numSymbols][]string{
 	symGPMSample:          {"nvmlGpmSampleGet"},
 	symGPMInstanceSample:  {"nvmlGpmMigSampleGet"},
 	symGPMMetrics:         {"nvmlGpmMetricsGet"},
+	symEventSetCreate:     {"nvmlEventSetCreate"},
+	symEventSetFree:       {"nvmlEventSetFree"},
+	symRegisterEvents:     {"nvmlDeviceRegisterEvents"},
+	symEventSetWait:       {"nvmlEventSetWait_v2"}, // which tells the instance
 }
 
 // result says where a query's function leaves the value.

@@ -23,6 +23,7 @@ const (
 	ErrNotFound         ResultError = 6
 	ErrInsufficientSize ResultError = 7
 	ErrDriverNotLoaded  ResultError = 9
+	ErrTimeout          ResultError = 10
 	ErrFunctionNotFound ResultError = 13
 	ErrGPULost          ResultError = 15
 	ErrResetRequired    ResultError = 16
@@ -40,6 +41,7 @@ var resultTexts = map[ResultError]string{
 	ErrNotFound:         "not found",
 	ErrInsufficientSize: "insufficient size",
 	ErrDriverNotLoaded:  "driver not loaded",
+	ErrTimeout:          "timeout",
 	ErrFunctionNotFound: "function not found",
 	ErrGPULost:          "the GPU is lost",
 	ErrResetRequired:    "the GPU needs a reset",
@@ -228,4 +230,14 @@ type GPMValue struct {
 	ID    uint32
 	Value float64
 	OK    bool
+}
+
+// EventSet is a set of events, in memory of the library.
+type EventSet uintptr
+
+// XIDEvent is an XID error of a board.
+type XIDEvent struct {
+	Device   Device
+	Instance uint32 // the GPU instance that it is of, or NoInstance
+	Code     uint64
 }

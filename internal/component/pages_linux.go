@@ -1,0 +1,74 @@
+package component
+
+import (
+	"bufio"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const releaseEvery = time.Minute
+
+var pagesReleased atomic.Int64 // Unix time in ns
+
+// ReleasePages gives the pages of the program's own file back to the kernel, at most once a
+// minute for the process; receivers call it after each scrape. Most of these pages are read
+// when the program starts and never again. The kernel keeps them as page cache as long as
+// it has room, and maps them again when they are read.
+func ReleasePages(now time.Time) {
+	last := pagesReleased.Load()
+	if now.UnixNano()-last < int64(releaseEvery) || !pagesReleased.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return // without /proc they stay mapped
+	}
+	smaps, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return
+	}
+	defer smaps.Close()
+	for _, m := range cleanMappings(bufio.NewScanner(smaps), program) {
+		// A refusal leaves the pages mapped, which costs nothing but memory.
+		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
+	}
+}
+
+type mapping struct{ start, end uintptr }
+
+// cleanMappings returns the mappings of a file that nobody can write and in which nothing
+// was ever written: a page with a relocation could not be read from the file again.
+func cleanMappings(smaps *bufio.Scanner, file string) []mapping {
+	var clean []mapping
+	var current mapping
+	for smaps.Scan() {
+		line := smaps.Text()
+		if kB, ok := strings.CutPrefix(line, "Anonymous:"); ok && current.end > 0 {
+			if strings.TrimSpace(kB) == "0 kB" {
+				clean = append(clean, current)
+			}
+			current = mapping{}
+			continue
+		}
+		// 00400000-02a3c000 r-xp 00000000 fe:00 1234    /usr/bin/otelcol-gpu
+		where, rest, _ := strings.Cut(line, " ")
+		from, to, ok := strings.Cut(where, "-")
+		if !ok {
+			continue
+		}
+		start, err1 := strconv.ParseUint(from, 16, 64)
+		end, err2 := strconv.ParseUint(to, 16, 64)
+		if err1 != nil || err2 != nil {
+			continue
+		}
+		current = mapping{}
+		if perms, _, _ := strings.Cut(rest, " "); !strings.Contains(perms, "w") && strings.HasSuffix(rest, " "+file) {
+			current = mapping{uintptr(start), uintptr(end)}
+		}
+	}
+	return clean
+}

@@ -1,0 +1,58 @@
+package gpuk8sprocessor
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// jobs are the batch jobs that have series, each counted once a place. It is safe for
+// concurrent use.
+type jobs struct {
+	limit base.Limit
+
+	mu   sync.Mutex
+	seen map[placedJob]time.Time // when they were last seen
+}
+
+type placedJob struct {
+	place gpudata.Place
+	id    string
+}
+
+// age forgets jobs that were not seen for as long as gpu_window keeps their series.
+func (j *jobs) age(now time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	maps.DeleteFunc(j.seen, func(_ placedJob, seen time.Time) bool { return now.Sub(seen) >= base.RecentAge })
+}
+
+// admit reports whether a holder may have series. Only a job may not: a new one, when there
+// are as many as may be.
+func (j *jobs) admit(now time.Time, place gpudata.Place, h gpudata.Holder) bool {
+	if h.Job == "" {
+		return true
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key := placedJob{place, h.Job}
+	if _, known := j.seen[key]; !known {
+		if len(j.seen) >= j.limit.Value {
+			return false
+		}
+		key = placedJob{place.Clone(), strings.Clone(h.Job)}
+	}
+	j.seen[key] = now
+	return true
+}
+
+// len returns how many jobs have series.
+func (j *jobs) len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.seen)
+}

@@ -1,0 +1,148 @@
+package gpuk8sprocessor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/jobfiles"
+)
+
+const (
+	mappingInterval = 10 * time.Second
+	// mappingAge is how long a reading is believed while there is no newer one.
+	mappingAge = 3 * mappingInterval
+	// maxReadings bounds the readings that are kept for samples that come late.
+	maxReadings = int(history/mappingInterval) + 1
+)
+
+// jobMapping keeps what the files of the job mapping say of the GPUs of this machine. It reads
+// them in a goroutine of its own, because a network file system may hang.
+type jobMapping struct {
+	dir, node string
+	trouble   base.Failure
+
+	mu       sync.Mutex
+	readings []reading // newest last
+
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+// reading is what the files said at a time; nothing where they could not be read.
+type reading struct {
+	at      time.Time
+	mapping *jobfiles.Mapping
+}
+
+// newJobMapping returns the job mapping of a directory, nil for none.
+func newJobMapping(cfg *Config, logger *zap.Logger) *jobMapping {
+	if cfg.Sources.JobMappingDir == "" {
+		return nil
+	}
+	host, _ := os.Hostname()
+	return &jobMapping{
+		dir: cfg.Sources.JobMappingDir, node: cmp.Or(cfg.NodeName, host),
+		trouble: base.Failure{
+			Logger: logger,
+			Fails:  "The job mapping cannot be read in full: which jobs have those GPUs is not known by it.",
+			Works:  "The job mapping can be read.",
+		},
+	}
+}
+
+func (j *jobMapping) start() {
+	if j == nil {
+		return
+	}
+	j.stop, j.stopped = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(j.stopped)
+		ticker := time.NewTicker(mappingInterval)
+		defer ticker.Stop()
+		for {
+			j.read(time.Now())
+			select {
+			case <-j.stop:
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+}
+
+// shutdown stops reading, and does not wait for a file system that hangs. It may be called
+// without start.
+func (j *jobMapping) shutdown(ctx context.Context) {
+	if j == nil || j.stop == nil {
+		return
+	}
+	close(j.stop)
+	j.stop = nil
+	select {
+	case <-j.stopped:
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+}
+
+// read reads the files.
+func (j *jobMapping) read(now time.Time) {
+	m, err := jobfiles.Read(j.dir, now)
+	if err == nil && m.Bad != "" {
+		err = fmt.Errorf("file %s is %s", m.Bad, m.BadState)
+	}
+	j.trouble.Result(err, zap.String("directory", j.dir))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.readings = append(j.readings, reading{now, m})
+	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
+}
+
+// on returns the jobs that have a device at a time in nanoseconds, as far as the files say. A
+// file without an instance is about a board, and not about its instances.
+func (j *jobMapping) on(d *gpudata.DeviceFrame, at int64) []string {
+	number, ok := strings.CutPrefix(d.Name, "nvidia")
+	if j == nil || !ok || d.Device.Place().Node != j.node {
+		return nil
+	}
+	if d.Parent != "" {
+		number += "." + d.Instance
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := len(j.readings) - 1; i >= 0; i-- {
+		if r := &j.readings[i]; r.at.UnixNano() <= at {
+			if r.mapping == nil || at-r.at.UnixNano() > int64(mappingAge) {
+				return nil
+			}
+			return r.mapping.Jobs[number]
+		}
+	}
+	return nil
+}
+
+// observe is the callback of job_files.
+func (j *jobMapping) observe(_ context.Context, o metric.Int64Observer) error {
+	if j == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if n := len(j.readings); n > 0 && j.readings[n-1].mapping != nil {
+		for state, files := range j.readings[n-1].mapping.Files {
+			o.Observe(int64(files), metric.WithAttributes(attribute.String("state", jobfiles.State(state).String())))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package gpuk8sprocessor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
+)
+
+// withMapping gives a processor a directory in which files were written long ago.
+func withMapping(t *testing.T, p *gpuK8s, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		require.NoError(t, os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)))
+	}
+	cfg := *p.cfg
+	cfg.NodeName, cfg.Sources.JobMappingDir = "n1", dir
+	p.mapping = newJobMapping(&cfg, p.logger)
+}
+
+const named = " " + signal.HardwareName + "="
+
+func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
+	p, tel, logs := ofMany(t, 10)
+	withMapping(t, p, map[string]string{"0": "4711\n4712\n", "1": "no id\n", "2": "4713\n", "3": "4714\n", "3.7": "4715\n"})
+	p.mapping.read(time.Unix(9, 0))
+	scrape := []string{
+		"GPU-1 hw.power=10" + named + "nvidia0",
+		"GPU-2 hw.power=20" + named + "nvidia1",
+		"GPU-3 hw.power=30" + named + "nvidia2", "job=9 GPU-3 gpu.device.holder=1",
+		"GPU-4/gi7 hw.gpu.memory.usage=47" + named + "nvidia3", "GPU-4/gi8 hw.gpu.memory.usage=48" + named + "nvidia3",
+		"node=n2 GPU-5 hw.power=50" + named + "nvidia0",
+		"GPU-6 hw.power=60" + named + "card0",
+	}
+	var holders []string
+	for line := range strings.Lines(lines(t, p, scrape...)) {
+		if job, rest, ok := strings.Cut(line, ", k8s.node.name=n1} gpu.device.holder=1 "); ok {
+			_, job, _ = strings.Cut(job, "{hpc.job.id=")
+			_, device, _ := strings.Cut(rest, "hw.id=")
+			holders = append(holders, job+" "+strings.TrimRight(strings.Split(device, ",")[0], "}\n"))
+		}
+	}
+	assert.ElementsMatch(t, []string{"4711 GPU-1", "4712 GPU-1", "9 GPU-3", "4715 GPU-4/gi7"}, holders)
+
+	require.Equal(t, 1, logs.Len())
+	assert.Contains(t, logs.All()[0].ContextMap()["error"], "file 1 is invalid")
+	of := func(state string, n int64) metricdata.DataPoint[int64] {
+		return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("state", state))}
+	}
+	// The callback was registered for the mapping that the processor was made with.
+	require.NoError(t, p.telemetry.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe))
+	metadatatest.AssertEqualProcessorGpuK8sJobFiles(t, tel, []metricdata.DataPoint[int64]{
+		of("used", 4), of("unfinished", 0), of("unreadable", 0), of("invalid", 1), of("too_large", 0),
+	}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestASampleGetsTheJobsOfItsTime(t *testing.T) {
+	p, _, _ := ofMany(t, 10)
+	withMapping(t, p, map[string]string{"0": "4711\n"})
+	d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(gpudata.Place{Node: "n1"}, "GPU-1")}
+	d.Name = "nvidia0"
+	at := func(seconds int64) []string { return p.mapping.on(d, time.Unix(seconds, 0).UnixNano()) }
+	p.mapping.read(time.Unix(100, 0))
+	require.NoError(t, os.Remove(filepath.Join(p.mapping.dir, "0")))
+	p.mapping.read(time.Unix(110, 0))
+	assert.Nil(t, at(99), "nothing was read yet")
+	assert.Equal(t, []string{"4711"}, at(109))
+	assert.Nil(t, at(110))
+
+	path := filepath.Join(p.mapping.dir, "0")
+	require.NoError(t, os.WriteFile(path, []byte("4712\n"), 0o600))
+	require.NoError(t, os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)))
+	p.mapping.read(time.Unix(120, 0))
+	assert.Equal(t, []string{"4712"}, at(150))
+	assert.Nil(t, at(151), "a file system that hangs is not believed any more")
+
+	require.NoError(t, os.RemoveAll(p.mapping.dir))
+	require.NoError(t, os.WriteFile(p.mapping.dir, nil, 0o600))
+	p.mapping.read(time.Unix(130, 0))
+	assert.Nil(t, at(130), "nor is one that cannot be read")
+	for i := range int64(100) {
+		p.mapping.read(time.Unix(140+i, 0))
+	}
+	assert.Len(t, p.mapping.readings, maxReadings)
+}
+
+func TestTheJobMappingIsReadAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _, _ := ofMany(t, 10)
+		withMapping(t, p, nil)
+		p.mapping.start()
+		time.Sleep(mappingInterval + time.Second)
+		synctest.Wait()
+		assert.Len(t, p.mapping.readings, 2)
+		p.mapping.shutdown(context.Background())
+		p.mapping.shutdown(context.Background())
+		time.Sleep(time.Minute)
+		assert.Len(t, p.mapping.readings, 2)
+	})
+}

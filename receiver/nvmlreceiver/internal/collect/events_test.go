@@ -1,0 +1,159 @@
+package collect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+)
+
+const interval = 15 * time.Second
+
+// xids collects after an interval, and renders the XID errors, with the seconds since a count
+// was zero.
+func xids(t *testing.T, c *Collector, m *machine) []string {
+	t.Helper()
+	var list []string
+	for _, p := range next(t, c, m, interval) {
+		if p.Metric == signal.HwErrors && (p.Own == "" || strings.HasPrefix(p.Own, signal.ErrorTypeXIDPrefix)) {
+			list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s", p.Device.ID, p.Own))+
+				fmt.Sprintf(" = %g in %g", p.Value, m.clock.Sub(p.Start).Seconds()))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// watching collects from a library that lasts.
+func watching(m *machine) *Collector {
+	m.clock = time.Unix(1e9, 0)
+	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now})
+}
+
+// happen adds XID errors of a device of the machine.
+func (m *machine) happen(board int, codes ...uint64) {
+	for _, code := range codes {
+		m.queue = append(m.queue, nvml.XIDEvent{Device: nvml.Device(m.boards[board]), Instance: nvml.NoInstance, Code: code})
+	}
+}
+
+func TestXIDErrorsAreCountedFromWhenABoardIsWatched(t *testing.T) {
+	m := &machine{}
+	m.board("GPU-1")
+	m.board("GPU-2")
+	c := watching(m)
+	assert.Empty(t, xids(t, c, m), "nothing was observed yet")
+	assert.Equal(t, []string{"GPU-1 = 0 in 15", "GPU-2 = 0 in 15"}, xids(t, c, m))
+	m.happen(0, 31, 31, 43)
+	assert.Equal(t, []string{"GPU-1 xid_31 = 2 in 15", "GPU-1 xid_43 = 1 in 15", "GPU-2 = 0 in 30"}, xids(t, c, m))
+	m.happen(0, 31)
+	assert.Equal(t, []string{"GPU-1 xid_31 = 3 in 30", "GPU-1 xid_43 = 1 in 30", "GPU-2 = 0 in 45"}, xids(t, c, m))
+	c.Release(m)
+	assert.Zero(t, m.set)
+}
+
+func TestAnErrorOfAnInstanceIsTheInstances(t *testing.T) {
+	m := &machine{}
+	m.board("GPU-1", 7, 8)
+	c := watching(m)
+	xids(t, c, m)
+	m.queue = []nvml.XIDEvent{{Instance: 7, Code: 43}, {Instance: 9, Code: 94}, {Instance: nvml.NoInstance, Code: 63}}
+	assert.Equal(t, []string{
+		"GPU-1 xid_63 = 1 in 15", "GPU-1 xid_94 = 1 in 15", "GPU-1/gi7 xid_43 = 1 in 15", "GPU-1/gi8 = 0 in 15",
+	}, xids(t, c, m), "of one that is not known it is the board's")
+}
+
+// XID 79 says that the GPU is gone: then it answers nothing any more.
+func TestTheErrorWithWhichABoardIsLostIsTold(t *testing.T) {
+	m := &machine{}
+	m.board("GPU-1")
+	lost := m.board("GPU-2")
+	c := watching(m)
+	xids(t, c, m)
+	xids(t, c, m)
+	m.happen(1, 79)
+	lost.fails = nvml.ErrGPULost
+	assert.Equal(t, []string{"GPU-1 = 0 in 30", "GPU-2 xid_79 = 1 in 15"}, xids(t, c, m))
+	assert.Equal(t, []string{"GPU-1 = 0 in 45"}, xids(t, c, m))
+	lost.fails = nil
+	xids(t, c, m)
+	assert.Equal(t, []string{"GPU-1 = 0 in 75", "GPU-2 = 0 in 15"}, xids(t, c, m), "a board that is back counts anew")
+	assert.Len(t, m.watching, 2, "and is not watched twice")
+}
+
+func TestWithoutEventsThereAreNoXIDErrorsAndNoProblem(t *testing.T) {
+	for name, change := range map[string]func(*machine, *Options){
+		"a library without them":           func(m *machine, _ *Options) { m.noEvents = nvml.ErrFunctionNotFound },
+		"a set that cannot be made":        func(m *machine, _ *Options) { m.noEvents = nvml.ErrUnknown },
+		"a board without them":             func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrNotSupported },
+		"no right to them":                 func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrNoPermission },
+		"a set in a state of nobody knows": func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrUnknown },
+		"a library that is not held":       func(_ *machine, o *Options) { o.Hold = false },
+		"processes alone":                  func(_ *machine, o *Options) { o.Devices = false },
+		"errors that nobody wants":         func(_ *machine, o *Options) { o.Disabled = []*signal.Metric{signal.HwErrors} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &machine{clock: time.Unix(1e9, 0)}
+			m.board("GPU-1")
+			o := Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now}
+			change(m, &o)
+			c := New(o)
+			for range 3 {
+				assert.Empty(t, xids(t, c, m))
+				require.NoError(t, c.Problem())
+			}
+			c.Release(m)
+			assert.Zero(t, m.set)
+		})
+	}
+}
+
+func TestABoardThatSpoilsTheSetDoesNotCostTheOthersTheirs(t *testing.T) {
+	m := &machine{}
+	m.board("GPU-1")
+	m.board("GPU-2").unwatched = nvml.ErrUnknown
+	c := watching(m)
+	xids(t, c, m)
+	xids(t, c, m)
+	assert.Equal(t, []string{"GPU-1 = 0 in 15"}, xids(t, c, m))
+}
+
+func TestASetThatFailsIsMadeAnewAndCountsGoOn(t *testing.T) {
+	m := &machine{}
+	m.board("GPU-1")
+	c := watching(m)
+	xids(t, c, m)
+	m.happen(0, 31)
+	xids(t, c, m)
+	m.waiting = nvml.ErrGPULost
+	assert.Empty(t, xids(t, c, m), "it is watched from now on")
+	assert.EqualValues(t, 1, c.Stats().CallsFailed)
+	m.waiting = nil
+	m.happen(0, 31)
+	assert.Equal(t, []string{"GPU-1 xid_31 = 2 in 45"}, xids(t, c, m))
+}
+
+func TestEventsThatCannotBeAreDroppedAndAFloodIsBounded(t *testing.T) {
+	m := &machine{}
+	m.board("GPU-1")
+	c := watching(m)
+	xids(t, c, m)
+	m.devices = append(m.devices, &device{uuid: "GPU-9"})
+	m.queue = []nvml.XIDEvent{{Device: 1, Instance: nvml.NoInstance, Code: 31}}
+	m.happen(0, 0, catalogue.MaxCode+1)
+	assert.Equal(t, []string{"GPU-1 = 0 in 15"}, xids(t, c, m))
+	assert.EqualValues(t, 3, c.Stats().ValuesDropped, "of a board that nobody knows, and of no code")
+	for range maxEvents + 1 {
+		m.happen(0, 31)
+	}
+	assert.Equal(t, []string{fmt.Sprintf("GPU-1 xid_31 = %d in 15", maxEvents)}, xids(t, c, m))
+	assert.Equal(t, []string{fmt.Sprintf("GPU-1 xid_31 = %d in 30", maxEvents+1)}, xids(t, c, m))
+}
