@@ -3,6 +3,7 @@ package gpuviewexporter
 import (
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
@@ -17,9 +18,10 @@ func shownOf(p *page) string { return eval[string](p, `document.getElementById("
 func (s *pageSuite) TestEachWordOfTheSearchIsInADevicesNames() {
 	t := s.T()
 	e, p := s.openFleet(16, true)
-	consume(t, e, newBatch(now(), time.Minute).made("PyTorchJob", "llama").on("gpu-node-01", "research", "master-0", "torch").
+	consume(t, e, newBatch(now().Add(time.Minute), time.Minute).made("PyTorchJob", "llama").on("gpu-node-01", "research", "master-0", "torch").
 		device("GPU-0000000a-7d1c-4c5e-9f7a-2b8c1d3e5f60").put(signal.UtilizationAvg, 0.5).md)
-	p.until(`+document.getElementById("grid").ariaRowCount > 22`)
+	p.input("search", "master-0")
+	p.until(`document.getElementById("count").value.startsWith("1 of 16 boards")`)
 	for _, tt := range []struct{ search, shown string }{
 		{"", "16 of 16 boards · 6 of 6 MIG instances"},
 		{"node-01", "8 of 16 boards · 3 of 6 MIG instances"},
@@ -42,7 +44,7 @@ func (s *pageSuite) TestEachWordOfTheSearchIsInADevicesNames() {
 func (s *pageSuite) TestTheSearchHasAKeyAndEscapeClearsIt() {
 	t := s.T()
 	_, p := s.openFleet(16, false)
-	p.do(chromedp.Focus("#grid", chromedp.ByQuery), chromedp.KeyEvent("/"), chromedp.KeyEvent("gpu-node-01/x"))
+	p.do(chromedp.Focus("#grid", chromedp.ByQuery), input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithText("/"), chromedp.KeyEvent("gpu-node-01/x"))
 	assert.Equal(t, "search", eval[string](p, "document.activeElement.id"))
 	assert.Equal(t, "gpu-node-01/x", eval[string](p, `document.getElementById("search").value`), "a slash in the search is text")
 	p.do(chromedp.KeyEvent(kb.Escape))
