@@ -321,28 +321,6 @@ func (s *pageSuite) TestANewWindowShowsWithoutMovingAnything() {
 	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
 }
 
-func (s *pageSuite) TestDevicesAreFilteredByNodeNamespaceAndModel() {
-	t := s.T()
-	_, p := s.openFleet(16, true)
-	count := func() string { return eval[string](p, `document.getElementById("count").value`) }
-	assert.Equal(t, "16 of 16 boards · 6 of 6 MIG instances", count())
-	p.input("node", "node-01")
-	assert.Equal(t, "8 of 16 boards · 3 of 6 MIG instances", count())
-	p.input("model", "Tesla T4")
-	assert.Equal(t, "1 of 16 boards · 0 of 6 MIG instances", count())
-	p.input("model", "")
-	p.input("namespace", "training")
-	nodes := eval[[]string](p, rowsOf+`.map(r => r.cells[1].innerText.split("\n")[0])`)
-	require.NotEmpty(t, nodes)
-	for _, node := range nodes {
-		assert.Equal(t, "gpu-node-01", node)
-	}
-	p.input("node", "nowhere")
-	assert.Equal(t, "0 of 16 boards · 0 of 6 MIG instances", count())
-	assert.Contains(t, eval[string](p, `document.getElementById("empty").innerText`), "No device passes the filter")
-	assert.Contains(t, eval[string](p, "location.hash"), "node=nowhere", "the address says what is shown")
-}
-
 func (s *pageSuite) TestDevicesAreSortedByTheSignalThatTheReaderPicks() {
 	t := s.T()
 	_, p := s.openFleet(8, false)

@@ -211,10 +211,10 @@ func (s *pageSuite) TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed
 	p.until(rowCount + " > 0")
 	p.until(tile("lost") + ` === "8"`)
 	assert.Equal(t, "Live", text(p, "connection"))
-	p.input("node", "gpu-node-01")
+	p.input("search", "gpu-node-01")
 	assert.Equal(t, "http://10.0.0.1:9400/metrics does not answer since "+timeOnPage(p, at.Add(-10*time.Second))+".", eval[string](p, cell(0, "sm")+".title"))
 	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+timeOnPage(p, at), "a part of it was observed")
-	p.input("node", "gpu-node-00")
+	p.input("search", "gpu-node-00")
 	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "until")
 }
 

@@ -7,7 +7,7 @@ import {$, node} from "./dom.js";
 
 const model = new Model();
 const details = new Details(model);
-const state = {node: "", namespace: "", model: "", tile: "", sort: "throttle", descending: true};
+const state = {search: "", vendor: "", problems: "", tile: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
 const hint = $("explain").textContent;
 // The longest time between two patches, in seconds.
@@ -35,7 +35,17 @@ const table = new Table(model, {
 
 // Controls.
 for (const o of orders) $("sort").append(new Option(o.label, o.id));
-for (const id of ["node", "namespace", "model"]) $(id).addEventListener("input", () => { state[id] = $(id).value.trim(); changed(); });
+for (const id of ["search", "vendor"]) $(id).addEventListener("input", () => { state[id] = $(id).value.trim(); changed(); });
+$("problems").addEventListener("input", () => { state.problems = $("problems").checked ? "only" : ""; changed(); });
+$("search").addEventListener("keydown", (e) => {
+  if (e.key === "Escape") $("search").value = state.search = "", changed();
+});
+document.addEventListener("keydown", (e) => {
+  if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]") || e.target.matches("input[type=search]")) return;
+  e.preventDefault();
+  $("search").select();
+  $("search").focus();
+});
 $("sort").addEventListener("input", () => { state.sort = $("sort").value; state.descending = state.sort !== "node"; changed(); });
 $("order").addEventListener("click", () => { state.descending = !state.descending; changed(); });
 $("controls").addEventListener("submit", (e) => e.preventDefault());
@@ -48,13 +58,14 @@ $("details").addEventListener("close", () => $("grid").focus({preventScroll: tru
 
 // The address says what is shown, so that it can be kept and handed on.
 const given = new URLSearchParams(location.hash.slice(1));
-for (const id of ["node", "namespace", "model", "tile"]) state[id] = given.get(id) ?? "";
+const filters = ["search", "vendor", "problems", "tile"];
+for (const id of filters) state[id] = given.get(id) ?? "";
 if (orders.some((o) => o.id === given.get("sort"))) state.sort = given.get("sort");
 if (given.has("order")) state.descending = given.get("order") !== "ascending";
 
 function changed() {
   const said = new URLSearchParams();
-  for (const id of ["node", "namespace", "model", "tile"]) if (state[id]) said.set(id, state[id]);
+  for (const id of filters) if (state[id]) said.set(id, state[id]);
   said.set("sort", state.sort);
   said.set("order", state.descending ? "descending" : "ascending");
   history.replaceState(null, "", `#${said}`);
@@ -65,7 +76,8 @@ function rows() {
   for (const c of columns) if (c.optional) $("sort").querySelector(`[value="${c.id}"]`).hidden = !model.used.has(c.id);
   $("sort").value = state.sort;
   $("order").textContent = state.sort === "node" ? (state.descending ? "Z to A ↓" : "A to Z ↑") : state.descending ? "Highest first ↓" : "Lowest first ↑";
-  if ($("node").value !== state.node) $("node").value = state.node;
+  if ($("search").value.trim() !== state.search) $("search").value = state.search;
+  $("problems").checked = state.problems !== "";
   const tile = tiles.find((t) => t.id === state.tile && t.over);
   const shown = model.rows({...state, only: tile?.over}, order().value, state.descending);
   for (const t of tiles) if (t.over) t.button.ariaPressed = t === tile;
@@ -92,27 +104,19 @@ function empty(shown) {
   if ($("empty").hidden) return;
   const b = document.createElement("b");
   b.textContent = model.devices.size ? "No device passes the filter." : "No window has come yet.";
-  const text = model.devices.size ? "Clear node, namespace and model, or press the first tile, to see the others."
+  const text = model.devices.size ? "Clear the search, the vendor and \"Problems only\", or press the first tile, to see the others."
     : "The first one comes when the first window closes. If none does, see that gpu_view stands behind gpu_synthesizer and gpu_window in its pipeline, and that the exporter answers.";
   $("empty").replaceChildren(b, text);
 }
 
+// choices fills the vendors in. What was asked for stays, also while nothing has it.
 function choices() {
-  const {nodes, namespaces, models} = model.choices();
-  fill($("nodes"), nodes, (n) => new Option("", n));
-  fill($("namespace"), namespaces, (n) => new Option(n, n), new Option("any", ""), state.namespace);
-  fill($("model"), models, (n) => new Option(n, n), new Option("any", ""), state.model);
-}
-
-// fill replaces the options when they are others. What was asked for stays, also while nothing has it.
-function fill(list, values, option, first, chosen) {
-  if (chosen && !values.includes(chosen)) values = [chosen, ...values];
-  const text = values.join("\n");
-  if (list.dataset.has !== text) {
-    list.dataset.has = text;
-    list.replaceChildren(...(first ? [first] : []), ...values.map(option));
+  const vendors = [...new Set([...model.vendors(), ...(state.vendor ? [state.vendor] : [])])];
+  if ($("vendor").dataset.has !== vendors.join("\n")) {
+    $("vendor").dataset.has = vendors.join("\n");
+    $("vendor").replaceChildren(new Option("any", ""), ...vendors.map((v) => new Option(v, v)));
   }
-  if (first) list.value = chosen;
+  $("vendor").value = state.vendor;
 }
 
 // Tiles count boards, and name MIG instances beside them: an instance is a part of a board. over says

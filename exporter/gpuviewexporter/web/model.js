@@ -1,9 +1,11 @@
 // The devices that the page knows: a snapshot, and patches applied to it. Nothing here touches the
 // document.
-import {byPlace, columns, key, keys, throttled} from "./signals.js";
+import {byPlace, columns, key, keys, problem, throttled} from "./signals.js";
 
 // The scheduler's view says its time when it is older than this, in seconds.
 const aged = 120;
+const collator = new Intl.Collator(undefined, {numeric: true});
+const sorted = (set) => [...set].sort(collator.compare);
 const text = (code) => ({code, meaning: "", action: ""});
 
 // Levels of a curve: one character each, a dash is absent.
@@ -18,6 +20,13 @@ class Device {
   // lost is true when nothing came from the device in time, or the exporter that keeps it from coming.
   lost = false;
   xids = [];
+  vendor = "";
+
+  // words are all names of the device and of what holds it, in lower case.
+  get words() {
+    return this.known ??= [this.node, this.cluster, this.name, this.id, this.model, this.vendor, this.profile,
+      ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload])].filter(Boolean).join(" ").toLowerCase();
+  }
 
   // get returns a number of the newest window, or the last value of a gauge; NaN is absent.
   get(name) {
@@ -96,12 +105,13 @@ export class Model {
   load(s) {
     this.index = new Map();
     s.fields.forEach((f, i) => this.index.set(key(f.metric, f.value), i));
-    s.gauges.forEach((g, i) => this.index.set(key(g.metric), -1 - i));
+    s.gauges.forEach((g, i) => this.index.set(key(g.metric, g.value), -1 - i));
     this.holderIndex = new Map(s.holderGauges.map((g, i) => [g.metric, i]));
     this.diagnosis = new Diagnosis(s);
     // Devices stay the same objects, so that one that is chosen or open stays so.
     const before = this.devices;
     this.devices = new Map();
+    this.places = null;
     for (const {n} of s.devices) {
       this.devices.set(n, this.know(before.get(n) ?? new Device()));
     }
@@ -129,6 +139,7 @@ export class Model {
     this.sequence = s.seq;
     this.newest = s.newest;
     this.window = s.window;
+    this.kept = s.kept;
     this.said = s.now;
     this.heard = performance.now();
     this.retention = s.retention;
@@ -149,7 +160,8 @@ export class Model {
     }
     const curves = device.curves ?? Array(3).fill("-".repeat(this.points));
     const at = device.at ?? this.slotOf(this.newest);
-    Object.assign(device, {parent: "", name: "", model: "", node: "", cluster: "", profile: "", holders: [], xids: [], throttle: null}, d,
+    if (device.node !== (d.node ?? "") || device.name !== (d.name ?? "") || device.cluster !== (d.cluster ?? "")) this.places = null;
+    Object.assign(device, {parent: "", name: "", model: "", vendor: "", node: "", cluster: "", known: null, profile: "", holders: [], xids: [], throttle: null}, d,
       {lost: false, said: d.verdict ? verdicts[d.verdict - 1] : ""});
     if (d.curves) {
       device.at = this.slotOf(this.newest);
@@ -187,6 +199,7 @@ export class Model {
     for (const [n, d] of this.devices) {
       if (d.seen < now - this.retention) {
         this.devices.delete(n);
+        this.places = null;
         changed = true;
         continue;
       }
@@ -209,9 +222,17 @@ export class Model {
     return [down.length > 0 && down.length === known ? down[0] : null, places];
   }
 
+  // place numbers the devices by node, name and id, when some came, went or moved.
+  place() {
+    const nodes = Map.groupBy(this.devices.values(), (d) => `${d.node}\n${d.cluster}`);
+    this.places = sorted(nodes.keys()).map((place) => nodes.get(place).sort((a, b) => collator.compare(a.name, b.name) || collator.compare(a.id, b.id)));
+    this.places.flat().forEach((d, i) => { d.placed = i; });
+  }
+
   // finish forgets devices without a point for the retention and finds boards' instances.
   finish() {
     this.age();
+    if (!this.places) this.place();
     const byID = new Map();
     for (const d of this.devices.values()) {
       d.instances = null;
@@ -228,22 +249,22 @@ export class Model {
   }
 
   // rows returns the devices that pass the filter in order, instances after their board. A board
-  // is kept for its instances, and ordered by the greatest value among them and itself.
+  // is kept for its instances, and ordered by the greatest value among them and itself. Every word of the
+  // search is in a device's names.
   rows(filter, order, descending) {
-    const node = filter.node.toLowerCase();
-    const passes = (d) => (!node || d.node.toLowerCase().includes(node)) && (!filter.model || d.model === filter.model) &&
-      (!filter.namespace || d.holders.some((h) => h.namespace === filter.namespace)) && (!filter.only || filter.only(d));
+    const words = filter.search.toLowerCase().split(/\s+/).filter(Boolean);
+    const passes = (d) => words.every((w) => d.words.includes(w)) && (!filter.vendor || d.vendor === filter.vendor) &&
+      (!filter.problems || problem(d)) && (!filter.only || filter.only(d));
     const sign = descending ? -1 : 1;
     // What is absent comes last either way.
-    const compare = (a, b) => (Number.isNaN(a.rank) - Number.isNaN(b.rank)) || sign * (a.rank - b.rank) || a.place.localeCompare(b.place, undefined, {numeric: true});
+    const compare = (a, b) => (Number.isNaN(a.rank) - Number.isNaN(b.rank)) || sign * (a.rank - b.rank) || a.d.placed - b.d.placed;
     const groups = [];
     for (const d of this.devices.values()) {
       if (d.board) continue;
-      const instances = (d.instances ?? []).filter(passes).map((i) => ({d: i, rank: order(i), place: i.id}));
-      const own = passes(d);
-      if (!own && !instances.length) continue;
+      const instances = (d.instances ?? []).filter(passes).map((i) => ({d: i, rank: order(i)}));
+      if (!instances.length && !passes(d)) continue;
       const ranks = [order(d), ...instances.map((i) => i.rank)].filter((v) => !Number.isNaN(v));
-      groups.push({d, own, instances, rank: ranks.length ? Math.max(...ranks) : NaN, place: `${d.node}/${d.name}/${d.id}`});
+      groups.push({d, instances, rank: ranks.length ? Math.max(...ranks) : NaN});
     }
     if (order === byPlace) for (const g of groups) g.rank = 0;
     groups.sort(compare);
@@ -251,17 +272,8 @@ export class Model {
     return groups.flatMap((g) => [g.d, ...g.instances.sort(compare).map((i) => i.d)]);
   }
 
-  // choices returns what can be filtered by.
-  choices() {
-    const [nodes, namespaces, models] = [new Set(), new Set(), new Set()];
-    for (const d of this.devices.values()) {
-      if (d.node) nodes.add(d.node);
-      if (d.model) models.add(d.model);
-      for (const h of d.holders) if (h.namespace) namespaces.add(h.namespace);
-    }
-    const sorted = (set) => [...set].sort((a, b) => a.localeCompare(b, undefined, {numeric: true}));
-    return {nodes: sorted(nodes), namespaces: sorted(namespaces), models: sorted(models)};
-  }
+  // vendors returns those that can be filtered by.
+  vendors() { return sorted(new Set([...this.devices.values()].map((d) => d.vendor).filter(Boolean))); }
 }
 
 function shift(curve, by) {

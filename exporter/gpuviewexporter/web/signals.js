@@ -23,7 +23,7 @@ export const keys = {
   memory: sat + "memory.utilization.avg", memoryMax: sat + "memory.utilization.max", pressure: sat + "memory.pressure.ratio",
   xid: sat + "xid.errors", coverage: "gpu.window.coverage", samples: "gpu.window.samples",
   power: "hw.power", idle: "gpu.power.idle", active: "gpu.power.active", unattributed: "gpu.power.unattributed",
-  instancePower: "gpu.instance.power", temperature: "hw.temperature", used: "hw.gpu.memory.usage", limit: "hw.gpu.memory.limit",
+  instancePower: "gpu.instance.power", temperature: "hw.temperature{gpu}", used: "hw.gpu.memory.usage", limit: "hw.gpu.memory.limit",
   clients: "gpu.sharing.clients", budget: "gpu.memory.budget.declared", headroom: "gpu.memory.headroom",
   unbudgeted: "gpu.memory.usage.unbudgeted",
 };
@@ -48,6 +48,19 @@ export const throttled = (d) => d.lost ? unknown : d.throttle ?? unknown;
 
 // From these shares of the window on, a device is counted in a tile.
 export const limits = {throttle: 0.1, pressure: 0.1};
+
+// health is the state of a board that hw.status names: its position among states, the worst last; NaN is
+// not known.
+export const states = ["ok", "degraded", "predicted_failure", "failed"];
+export const health = (d) => {
+  const known = states.map((s) => d.get(key("hw.status", s)));
+  const at = known.findLastIndex((v) => v > 0);
+  return at < 0 ? NaN : at;
+};
+
+// problem says whether something is wrong with a device: what a tile counts, or its health.
+export const problem = (d) => d.lost !== false || throttled(d).ratio >= limits.throttle || d.get(keys.pressure) >= limits.pressure ||
+  d.get(keys.xid) > 0 || health(d) > 0;
 
 // Steps of the colours of throttling: the limit of its tile is one of them.
 export const throttleSteps = [0.001, limits.throttle, 0.3, 0.6];
@@ -118,7 +131,7 @@ const needs = {
   nvlink: {at: "board", names: [link("nvlink", "throughput", "transmit"), link("nvlink", "throughput", "receive")], usual: profiling("DCGM_FI_PROF_NVLINK_TX_BYTES and _RX_BYTES") + " A GPU without NVLink has none."},
   xid: {names: [keys.xid], usual: plain("DCGM_FI_DEV_XID_ERRORS")},
   power: {at: "board", names: [keys.power], usual: plain("DCGM_FI_DEV_POWER_USAGE")},
-  temperature: {at: "board", names: [key(keys.temperature, "gpu")], usual: plain("DCGM_FI_DEV_GPU_TEMP")},
+  temperature: {at: "board", names: [keys.temperature], usual: plain("DCGM_FI_DEV_GPU_TEMP")},
   instancePower: {names: [], usual: usual("the gpu_power processor is not in the pipeline, or does not know the board's idle power yet.")},
   budget: {names: [], usual: usual("nobody declared a memory budget on this device, or the gpu_budget processor is not in the pipeline.")},
   holders: {names: ["gpu.device.holder"], usual: "Nobody is known to hold this device: it is free, or neither the exporter's pod labels nor the gpu_k8s processor say who does."},

@@ -221,6 +221,8 @@ class Cell {
     if (this.path) {
       const curve = model.curve(d, c.curve);
       const line = trace(curve.length, (x) => level(curve[x]));
+      const box = `${Math.min(curve.length - model.kept, curve.length - 2)} 0 ${Math.max(1, model.kept - 1)} 20`;
+      if (box !== this.box) this.svg.setAttribute("viewBox", this.box = box);
       if (line !== this.line) this.path.setAttribute("d", this.line = line);
     }
   }

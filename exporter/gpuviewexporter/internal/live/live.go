@@ -30,8 +30,9 @@ type Snapshot struct {
 	Window    float64 `json:"window"`
 	Retention float64 `json:"retention"`
 	Slot      float64 `json:"slot"`
-	// Points is the length of a curve.
+	// Points is the length of a curve, Kept how many of its last points lie in the kept time.
 	Points int `json:"points"`
+	Kept   int `json:"kept"`
 	// Fields, Gauges and HolderGauges name the numbers of a device's window, of a
 	// device and of a holder by position; absent in patches.
 	Fields       []Name `json:"fields,omitempty"`
@@ -152,6 +153,8 @@ type Device struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	Profile string `json:"profile,omitempty"`
+	// Vendor is who made it.
+	Vendor string `json:"vendor,omitempty"`
 	// End and Length are those of the device's newest window in seconds; 0 while
 	// it has none. Values are that window's.
 	End    float64 `json:"end"`
@@ -176,13 +179,16 @@ type Device struct {
 
 // Holder is a container that holds the device.
 type Holder struct {
-	Namespace string  `json:"namespace"`
-	Pod       string  `json:"pod"`
-	Container string  `json:"container"`
-	Sharing   string  `json:"sharing,omitempty"`
-	Claim     string  `json:"claim,omitempty"`
-	Class     string  `json:"class,omitempty"`
-	Gauges    numbers `json:"g"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Sharing   string `json:"sharing,omitempty"`
+	Claim     string `json:"claim,omitempty"`
+	Class     string `json:"class,omitempty"`
+	// Kind and Workload are what made the pod.
+	Kind     string  `json:"kind,omitempty"`
+	Workload string  `json:"workload,omitempty"`
+	Gauges   numbers `json:"g"`
 }
 
 // Demand is the scheduler's view of one Kubernetes resource; what is absent is
@@ -225,10 +231,10 @@ func (s *Snapshot) name() {
 		s.Fields = append(s.Fields, Name{f.Metric(), f.Value()})
 	}
 	for g := range store.ContainerMemoryUsage {
-		s.Gauges = append(s.Gauges, Name{Metric: g.Metric()})
+		s.Gauges = append(s.Gauges, Name{g.Metric(), g.Value()})
 	}
 	for g := store.ContainerMemoryUsage; g < store.NumGauges; g++ {
-		s.HolderGauges = append(s.HolderGauges, Name{Metric: g.Metric()})
+		s.HolderGauges = append(s.HolderGauges, Name{g.Metric(), g.Value()})
 	}
 	for _, d := range store.Diagnosed() {
 		out := Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Fields: d.Fields()}
@@ -296,9 +302,10 @@ func build(v *store.View, after uint64) *Snapshot {
 	newest, step := v.Newest()
 	out := &Snapshot{
 		Now: seconds(v.Now), Newest: seconds(newest), Window: step.Seconds(), Retention: v.Retention().Seconds(),
-		Slot: slot(v, newest, step), Points: points,
+		Points:  points,
 		Devices: []Device{}, Demand: []Demand{}, Limits: []Limit{}, Exporters: exporters(v),
 	}
+	out.Slot, out.Kept = slot(v, newest, step)
 	for _, l := range v.Refusing() {
 		out.Limits = append(out.Limits, Limit{"gpu_view", l.Setting(), v.Limit(l), l.Of()})
 	}
@@ -364,7 +371,7 @@ func number(x float64, ok bool) float32 {
 func device(v *store.View, d *store.Device) Device {
 	out := Device{
 		Number: d.Number, ID: d.ID, Parent: d.Parent, Name: d.Name, Model: d.Model, Cluster: d.Cluster, Node: d.Node,
-		Profile: d.MIGProfile, Values: numbers{}, Gauges: make(numbers, store.ContainerMemoryUsage),
+		Profile: d.MIGProfile, Vendor: d.Vendor, Values: numbers{}, Gauges: make(numbers, store.ContainerMemoryUsage),
 		Seen: seconds(d.Seen()), Due: seconds(v.Due(d)),
 	}
 	for _, x := range d.XIDs() {
@@ -392,22 +399,22 @@ func device(v *store.View, d *store.Device) Device {
 		for g := range values {
 			values[g] = number(v.HolderGauge(h, store.ContainerMemoryUsage+store.Gauge(g)))
 		}
-		out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, values})
+		out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, h.WorkloadKind, h.Workload, values})
 	}
 	return out
 }
 
-// slot returns the seconds of one point: the window's length, doubled until the
-// kept time has room.
-func slot(v *store.View, newest int64, step time.Duration) float64 {
+// slot returns the seconds of one point, which is the window's length, doubled until the
+// kept time has room, and how many points the kept time takes.
+func slot(v *store.View, newest int64, step time.Duration) (width float64, kept int) {
 	oldest := newest
 	for _, d := range v.Devices(0) {
 		if d.Len() > 0 {
 			oldest = min(oldest, d.End(0))
 		}
 	}
-	width := max(step, time.Second)
-	return double(width, points, newest-oldest).Seconds()
+	width = double(max(step, time.Second), points, newest-oldest).Seconds()
+	return width, min(points, 1+int(math.Ceil(seconds(newest)/width)-math.Ceil(seconds(oldest)/width)))
 }
 
 // double doubles a width until n of them have room for a span of nanoseconds.

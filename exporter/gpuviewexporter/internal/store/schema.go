@@ -110,6 +110,11 @@ var gauges = [...]source{
 	{metric: signal.GPUPowerActive},
 	{metric: signal.GPUPowerUnattributed},
 	{metric: signal.GPUInstancePower},
+	{metric: signal.HwStatus, value: signal.StatusOK},
+	{metric: signal.HwStatus, value: signal.StatusDegraded},
+	{metric: signal.HwStatus, value: signal.StatusPredictedFailure},
+	{metric: signal.HwStatus, value: signal.StatusFailed},
+	{metric: signal.GPUClockFrequency, value: signal.DomainSM},
 	{metric: signal.GPUSharingClients},
 	{metric: signal.GPUMemoryBudgetDeclared},
 	{metric: signal.GPUMemoryHeadroom},
@@ -139,6 +144,9 @@ func gaugeOf(m *signal.Metric) Gauge {
 
 // Metric returns the name of the gauge's metric.
 func (g Gauge) Metric() string { return gauges[g].metric.Name }
+
+// Value returns the value of the metric's own attribute, "" where it has none.
+func (g Gauge) Value() string { return gauges[g].value }
 
 // Demand is a metric of the scheduler's view, of which the last value is kept
 // for each Kubernetes resource name.
