@@ -12,6 +12,11 @@
 //	amd          amd.com/gpu, amd.com/{s,d,q,c}px_nps{1,2,4}   devices, partitions
 //	hygon        dcu.com/gpu, hygon.com/dcunum                 devices
 //	intel        gpu.intel.com/{i915,xe}, not *_monitoring     devices
+//	gaudi        habana.ai/gaudi                               devices
+//	tpu          google.com/tpu                                chips
+//	neuron       aws.amazon.com/{neuron,neurondevice}          devices
+//	             aws.amazon.com/neuroncore                     cores of devices
+//	ascend       huawei.com/Ascend910 and its kin              devices, virtual NPUs
 //	koordinator  koordinator.sh/{gpu,gpu-core,gpu-memory-ratio}  percent points
 //	             koordinator.sh/gpu-memory                     bytes
 //	             koordinator.sh/gpu.shared                     devices in a pod, slots on a node

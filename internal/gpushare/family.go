@@ -29,8 +29,16 @@ const (
 	AMD Family = "amd"
 	// Hygon is dcu.com/gpu, which Koordinator knows, and HAMi's hygon.com/dcunum.
 	Hygon Family = "hygon"
-	// Intel is gpu.intel.com/i915 and gpu.intel.com/xe.
+	// Intel is gpu.intel.com/i915 and gpu.intel.com/xe, Gaudi habana.ai/gaudi.
 	Intel Family = "intel"
+	Gaudi Family = "gaudi"
+	// TPU is google.com/tpu: chips.
+	TPU Family = "tpu"
+	// Neuron is aws.amazon.com/neuron and neurondevice, whole devices, and neuroncore: cores of
+	// them.
+	Neuron Family = "neuron"
+	// Ascend is huawei.com/Ascend910 and its kin, virtual NPUs of it among them.
+	Ascend Family = "ascend"
 	// Other are vendors that only HAMi's texts name, and names that the user added.
 	Other Family = "other"
 	// Koordinator is koordinator.sh/gpu and the GPU share API.
@@ -63,9 +71,7 @@ const (
 	npuDVPP     = "huawei.com/npu-dvpp"
 )
 
-// named are the families of the resources with a fixed name. Of the vendors that
-// HAMi supports it lists those that make GPUs; NPUs and other accelerators are not
-// GPUs.
+// named are the families of the resources with a fixed name.
 var named = map[string]Family{
 	"nvidia.com/gpu":               NVIDIA,
 	"nvidia.com/gpu.shared":        NVIDIA,
@@ -74,6 +80,11 @@ var named = map[string]Family{
 	"hygon.com/dcunum":             Hygon,
 	"gpu.intel.com/i915":           Intel,
 	"gpu.intel.com/xe":             Intel,
+	"habana.ai/gaudi":              Gaudi,
+	"google.com/tpu":               TPU,
+	"aws.amazon.com/neuron":        Neuron,
+	"aws.amazon.com/neuroncore":    Neuron,
+	"aws.amazon.com/neurondevice":  Neuron,
 	koordGPU:                       Koordinator,
 	koordShared:                    Koordinator,
 	koordCore:                      Koordinator,
@@ -94,7 +105,12 @@ var named = map[string]Family{
 	"tencent.com/vcuda-memory":     Tencent,
 }
 
-var amdForm = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
+// Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory beside
+// a count, Volcano's huawei.com/Ascend910-2c a virtual NPU of two cores.
+var (
+	amdForm    = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
+	ascendForm = regexp.MustCompile(`^huawei\.com/Ascend[0-9]+[A-Z]*[0-9]*(-[0-9]+c(\.[0-9]+cpu)?(\.[0-9]+g)?)?$`)
+)
 
 // Names are resource names that a user listed, each a full name or a prefix that
 // ends in *.
@@ -158,6 +174,9 @@ func (f Families) Lookup(name string) (Family, bool) {
 	}
 	if amdForm.MatchString(name) {
 		return AMD, true
+	}
+	if ascendForm.MatchString(name) {
+		return Ascend, true
 	}
 	if class, ok := strings.CutPrefix(name, deviceClassPrefix); ok {
 		return DRA, slices.Contains(f.classes, class)

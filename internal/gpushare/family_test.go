@@ -30,6 +30,17 @@ func TestResourceNames(t *testing.T) {
 		"hygon.com/dcunum":                 Hygon,
 		"gpu.intel.com/i915":               Intel,
 		"gpu.intel.com/xe":                 Intel,
+		"habana.ai/gaudi":                  Gaudi,
+		"google.com/tpu":                   TPU,
+		"aws.amazon.com/neuron":            Neuron,
+		"aws.amazon.com/neuroncore":        Neuron,
+		"aws.amazon.com/neurondevice":      Neuron,
+		"huawei.com/Ascend910":             Ascend,
+		"huawei.com/Ascend910B4":           Ascend,
+		"huawei.com/Ascend310P":            Ascend,
+		"huawei.com/Ascend910-2c":          Ascend,
+		"huawei.com/Ascend310P-2c.1cpu":    Ascend,
+		"huawei.com/Ascend910-5c.1cpu.8g":  Ascend,
 		"koordinator.sh/gpu":               Koordinator,
 		"koordinator.sh/gpu.shared":        Koordinator,
 		"koordinator.sh/gpu-core":          Koordinator,
@@ -60,9 +71,9 @@ func TestNamesThatAreNoGPU(t *testing.T) {
 	for _, name := range []string{
 		"", "cpu", "memory", "nvidia.com/", "nvidia.com/mig-", "nvidia.com/priority", "nvidia.com/gpu.count",
 		"gpu.intel.com/i915_monitoring", "gpu.intel.com/xe_monitoring", "gpu.intel.com/tiles",
-		"koordinator.sh/rdma", "koordinator.sh/fpga", "huawei.com/npu-core", "huawei.com/Ascend910",
+		"koordinator.sh/rdma", "koordinator.sh/fpga", "huawei.com/npu-core", "huawei.com/Ascend910B-memory", "huawei.com/Ascend",
 		"amd.com/spx_nps8", "amd.com/xpx_nps1", "cambricon.com/vmlu", "kunlunxin.com/xpu", "enflame.com/gcu",
-		"aws.amazon.com/neuron", "metax-tech.com/vmemory", "example.com/gpu", "gpu-fraction",
+		"aws.amazon.com/vgpu", "google.com/gpu", "metax-tech.com/vmemory", "example.com/gpu", "gpu-fraction",
 	} {
 		assert.False(t, IsGPU(name), name)
 	}

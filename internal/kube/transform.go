@@ -27,7 +27,7 @@ import (
 //     asks for extended resources alone those behind the last that does.
 //   - node: labels and annotations of GPU vendors and sharing systems, the host
 //     name label, with a node filter all labels; unschedulable; capacity and allocatable of extended resources,
-//     the Ready condition.
+//     the types and statuses of the conditions.
 //   - resource slice: the whole spec.
 //   - claim, claim template: of requests all but the selectors; of a claim also
 //     annotations of resource.kubernetes.io, owners, allocation results and
@@ -262,11 +262,8 @@ func cutNode(n *corev1.Node, ofNode bool) {
 	status := n.Status
 	n.Spec = corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable}
 	n.Status = corev1.NodeStatus{Capacity: extended(status.Capacity), Allocatable: extended(status.Allocatable)}
-	for _, condition := range status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			condition.Message = ""
-			n.Status.Conditions = []corev1.NodeCondition{condition}
-		}
+	for _, c := range status.Conditions {
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status})
 	}
 }
 

@@ -1,7 +1,7 @@
 package signal
 
 // The scheduler's view: what the cluster receiver makes of the API server's
-// objects. The Resource is the cluster, for allocatable and capacity the node.
+// objects. The Resource is the cluster, for allocatable, capacity and conditions the node.
 var (
 	// ClusterPendingPodCount is OpenCost's count of pods that wait for GPUs.
 	ClusterPendingPodCount = add(Metric{
@@ -54,6 +54,13 @@ var (
 		Description: "Units of the resource that the node has, by the node's state.",
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
+	})
+	// K8sNodeGPUCondition is what others say of a node's GPUs.
+	K8sNodeGPUCondition = add(Metric{
+		Name: "k8s.node.gpu.condition", Unit: "{condition}", Int: true, Stage: StageCluster,
+		Description: "1 for the present status of each node condition that concerns GPUs: the verdict of whoever set it.",
+		Source:      "node.status.conditions, by the receiver's node_conditions",
+		Attributes:  []string{NodeConditionType, NodeConditionStatus},
 	})
 	// K8sGPUPendingOldestAge is the age of the pod that has waited longest.
 	K8sGPUPendingOldestAge = add(Metric{

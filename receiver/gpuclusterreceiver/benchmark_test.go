@@ -138,6 +138,21 @@ func serve[T any, P wireList[T]](b *testing.B, client *fake.Clientset, resourceN
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-node-%04d.cluster.example.com", i) }
 
+// largeConditions are the kubelet's and those of a node-problem-detector with GPU plugins; five have a series.
+var largeConditions = func() []corev1.NodeCondition {
+	conditions := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for _, healthy := range []corev1.NodeConditionType{
+		corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, "KernelDeadlock", "ReadonlyFilesystem",
+		"GPUMissing", "XIDErrors", "NVLinkStatusInactive", "IBLinkFlapping", "GPUClockThrottling", "UnhealthyNvidiaDevicePlugin",
+	} {
+		conditions = append(conditions, corev1.NodeCondition{Type: healthy, Status: corev1.ConditionFalse})
+	}
+	for i := range conditions {
+		conditions[i].Reason, conditions[i].Message = "AsExpected", "a sentence that says what was looked at"
+	}
+	return conditions
+}()
+
 func largeNode(i int) corev1.Node {
 	amounts := corev1.ResourceList{
 		"cpu": resource.MustParse("192"), "memory": resource.MustParse("2Ti"), "pods": resource.MustParse("110"),
@@ -149,7 +164,7 @@ func largeNode(i int) corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), UID: types.UID(fmt.Sprintf("node-uid-%d", i)), Labels: map[string]string{}},
 		Status: corev1.NodeStatus{
 			Capacity: amounts, Allocatable: amounts,
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Message: "kubelet is posting ready status"}},
+			Conditions: largeConditions,
 		},
 	}
 	for l := range 40 {

@@ -41,6 +41,9 @@ type Config struct {
 	// DeviceClasses are device classes that are GPU classes whatever their
 	// objects say.
 	DeviceClasses []string `mapstructure:"device_classes"`
+	// NodeConditions are the types of node conditions that are emitted; a * stands for any
+	// characters.
+	NodeConditions []string `mapstructure:"node_conditions"`
 	// FirstAvailable is what a request with alternatives counts as while it is
 	// pending: the largest (max) or the most preferred (first).
 	FirstAvailable string `mapstructure:"first_available"`
@@ -58,8 +61,9 @@ func createDefaultConfig() component.Config {
 		CollectionInterval: 30 * time.Second,
 		Kubernetes:         kube.NewDefaultConfig(),
 		LeaderElection:     lease.NewDefaultConfig("otelcol-gpu-cluster"),
-		DRADrivers:         []string{"gpu.nvidia.com"},
+		DRADrivers:         []string{"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", "gaudi.intel.com"},
 		DeviceClasses:      []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"},
+		NodeConditions:     defaultConditions(),
 		FirstAvailable:     firstAvailableMax,
 	}
 }
@@ -77,6 +81,8 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone, "kubernetes::auth_type is %q: must be %s or %s, everything comes from the API server",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
 	_, err := cfg.families()
+	p.Add(err)
+	_, err = newConditions(cfg.NodeConditions)
 	p.Add(err)
 	for field, names := range map[string][]string{"dra_drivers": cfg.DRADrivers, "device_classes": cfg.DeviceClasses} {
 		for i, name := range names {

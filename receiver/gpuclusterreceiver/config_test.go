@@ -36,6 +36,7 @@ func TestEveryOptionIsRead(t *testing.T) {
 		Resources:      []string{"nvidia.com/a100", "example.com/gpu-*"},
 		DRADrivers:     []string{"gpu.nvidia.com", "gpu.example.com"},
 		DeviceClasses:  []string{"fast-gpu"},
+		NodeConditions: []string{"XidCriticalError", "example.com/GPU*"},
 		FirstAvailable: "first",
 		Metrics:        base.Metrics{"k8s.resourceslice.device": {Enabled: new(false)}},
 	}, cfg)
@@ -98,6 +99,14 @@ func TestAWrongOptionIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		"class": {
 			func(c *Config) { c.DeviceClasses = []string{"gpu_nvidia"} },
 			`device_classes[0] is "gpu_nvidia": must be a name of lower case letters, digits, '-' and '.'`,
+		},
+		"node condition": {
+			func(c *Config) { c.NodeConditions = []string{"*GPU*", "[GX]*"} },
+			`node_conditions[1] is "[GX]*": must be a condition's type of letters, digits, '-', '_', '.' and '/', in which a '*' stands for any characters`,
+		},
+		"empty node condition": {
+			func(c *Config) { c.NodeConditions = []string{""} },
+			`node_conditions[0] is "": must be a condition's type of letters`,
 		},
 		"first available": {
 			func(c *Config) { c.FirstAvailable = "last" },

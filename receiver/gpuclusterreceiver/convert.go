@@ -3,6 +3,7 @@ package gpuclusterreceiver
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,8 +139,10 @@ func withLimits(p *corev1.Pod) (_ *corev1.Pod, asks bool) {
 	return &filled, asks
 }
 
-// convertNode returns what of a node decides about its capacity.
-func convertNode(n *corev1.Node) *demand.Node {
+// convertNode returns what of a node decides about its capacity, and the conditions that
+// are emitted.
+func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
+	conditions, leftOut := convertConditions(n.Status.Conditions, emitted)
 	return &demand.Node{
 		Name: n.Name,
 		Ready: slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -148,6 +151,8 @@ func convertNode(n *corev1.Node) *demand.Node {
 		Cordoned:    n.Spec.Unschedulable,
 		Allocatable: quantities(n.Status.Allocatable),
 		Capacity:    quantities(n.Status.Capacity),
+		Conditions:  conditions,
+		LeftOut:     leftOut,
 	}
 }
 

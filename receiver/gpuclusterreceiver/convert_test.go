@@ -51,7 +51,7 @@ func TestQuantitiesAreWholeUnits(t *testing.T) {
 		"9223372036854775807": 1 << 50, "1e30": 1 << 50,
 	} {
 		amount := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(text)}
-		n := convertNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: amount, Capacity: amount}})
+		n := convertNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: amount, Capacity: amount}}, nil)
 		assert.Equal(t, []demand.Quantity{{Name: "nvidia.com/gpu", Value: want}}, n.Allocatable, text)
 		assert.Equal(t, n.Allocatable, n.Capacity, text)
 
@@ -144,7 +144,7 @@ func TestPoolsAndDevicesThatStayLeftOutAreSaidOnce(t *testing.T) {
 // Nothing that an object lacks makes converting it fail.
 func TestEmptyObjectsAreNothing(t *testing.T) {
 	assert.Empty(t, convertPod(&corev1.Pod{}, gpushare.Families{}).Requests)
-	assert.False(t, convertNode(&corev1.Node{}).Ready)
+	assert.False(t, convertNode(&corev1.Node{}, nil).Ready)
 	assert.False(t, convertClaim(&resourcev1.ResourceClaim{}).Allocated)
 	assert.Empty(t, convertTemplate(&resourcev1.ResourceClaimTemplate{}).Requests)
 	assert.Empty(t, convertClass(&resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{}}}}).Selectors)

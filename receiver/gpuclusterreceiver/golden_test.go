@@ -33,10 +33,9 @@ func TestGolden(t *testing.T) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			objects := readObjects(t, filepath.Join(dir, "cluster.yaml"))
 			cfg := readConfig(t, filepath.Join(dir, "config.yaml"))
-			families, err := cfg.families()
-			require.NoError(t, err)
 			emitted := func() string {
-				s := newStore(cfg.demandOptions(families), families, func() {}, zap.NewNop())
+				s, err := newStore(cfg, func() {}, zap.NewNop())
+				require.NoError(t, err)
 				for _, o := range objects {
 					put(t, s, o)
 				}

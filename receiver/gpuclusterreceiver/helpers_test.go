@@ -54,7 +54,7 @@ func put(t *testing.T, s *store, object runtime.Object) {
 	case *corev1.Pod:
 		s.cluster.SetPod(convertPod(o, s.families))
 	case *corev1.Node:
-		s.cluster.SetNode(convertNode(o))
+		s.cluster.SetNode(convertNode(o, s.conditions))
 	case *resourcev1.ResourceSlice:
 		slice, _ := convertSlice(o)
 		s.cluster.SetSlice(slice)

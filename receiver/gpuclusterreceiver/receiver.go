@@ -43,7 +43,7 @@ type clusterReceiver struct {
 	term     atomic.Pointer[lease.Term]
 	size     int // points of the last emission
 	// pools and devices are what the last emission left out.
-	pools, devices leftOut
+	pools, devices, conditions leftOut
 
 	stopEmitting, stopElection context.CancelFunc
 	emitting, electing         sync.WaitGroup
@@ -57,10 +57,6 @@ type clusterReceiver struct {
 var _ receiver.Metrics = (*clusterReceiver)(nil)
 
 func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*clusterReceiver, error) {
-	families, err := cfg.families()
-	if err != nil {
-		return nil, err
-	}
 	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
 		ReceiverID:             set.ID,
 		Transport:              "http",
@@ -84,8 +80,8 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 		progress:  base.NewNotice(),
 		ended:     make(chan struct{}),
 	}
-	r.store = newStore(cfg.demandOptions(families), families, r.progress.Give, set.Logger)
-	return r, nil
+	r.store, err = newStore(cfg, r.progress.Give, set.Logger)
+	return r, err
 }
 
 // demandOptions returns the core's options.
@@ -275,6 +271,7 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 	r.telemetry.ReceiverGpuClusterEmissionDuration.Record(ctx, took.Seconds())
 	r.telemetry.ReceiverGpuClusterAllModeRequests.Record(ctx, stats.AllModeRequests)
+	r.telemetry.ReceiverGpuClusterConditionsLeftOut.Record(ctx, stats.ConditionsLeftOut)
 	r.telemetry.ReceiverGpuClusterIncompletePools.Record(ctx, stats.IncompletePools)
 	r.telemetry.ReceiverGpuClusterUnknownDevices.Record(ctx, stats.UnknownDevices)
 	if r.pools.lasts(now, stats.IncompletePools) {
@@ -286,6 +283,11 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 		r.settings.Logger.Warn("Claims have devices that no complete pool advertises; nothing joins them to telemetry. Their driver is gone, "+
 			"or advertises other devices now.",
 			zap.String("device", stats.UnknownDevice), zap.Int64("devices", stats.UnknownDevices))
+	}
+	if r.conditions.lasts(now, stats.ConditionsLeftOut) {
+		r.settings.Logger.Warn(fmt.Sprintf("Conditions of nodes are left out: a node has at most %d series of them, and their types at most %d bytes. "+
+			"Make node_conditions match fewer.", maxConditions, maxValue),
+			zap.String("k8s.node.name", stats.ConditionsNode), zap.Int64("conditions", stats.ConditionsLeftOut))
 	}
 }
 

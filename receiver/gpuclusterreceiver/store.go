@@ -2,6 +2,7 @@ package gpuclusterreceiver
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,11 +26,12 @@ var kinds = []kube.Kind{
 // store keeps the demand.Cluster current: every change of an object in the
 // cache becomes one of a plain struct.
 type store struct {
-	families gpushare.Families
-	changed  func() // called after each change
-	logger   *zap.Logger
-	dropped  atomic.Int64 // attributes of devices that were left out
-	told     sync.Once    // that some were
+	families   gpushare.Families
+	conditions *regexp.Regexp // types of node conditions that are emitted
+	changed    func()         // called after each change
+	logger     *zap.Logger
+	dropped    atomic.Int64 // attributes of devices that were left out
+	told       sync.Once    // that some were
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
@@ -38,15 +40,24 @@ type store struct {
 	caughtUp map[kube.Kind]bool // guarded by mu too
 }
 
-func newStore(opts demand.Options, families gpushare.Families, changed func(), logger *zap.Logger) *store {
-	return &store{
-		families: families,
-		changed:  changed,
-		logger:   logger,
-		cluster:  demand.New(opts),
-		stored:   map[kube.Kind]int{},
-		caughtUp: map[kube.Kind]bool{},
+func newStore(cfg *Config, changed func(), logger *zap.Logger) (*store, error) {
+	families, err := cfg.families()
+	if err != nil {
+		return nil, err
 	}
+	conditions, err := newConditions(cfg.NodeConditions)
+	if err != nil {
+		return nil, err
+	}
+	return &store{
+		families:   families,
+		conditions: conditions,
+		changed:    changed,
+		logger:     logger,
+		cluster:    demand.New(cfg.demandOptions(families)),
+		stored:     map[kube.Kind]int{},
+		caughtUp:   map[kube.Kind]bool{},
+	}, nil
 }
 
 // subscribe lets the cache hand its objects over. The function that it returns
@@ -58,7 +69,7 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 			return func() { s.cluster.SetPod(pod) }
 		}, s.cluster.DeletePod)),
 		c.SubscribeObjects(kube.Nodes, handle(s, kube.Nodes, func(n *corev1.Node) func() {
-			node := convertNode(n)
+			node := convertNode(n, s.conditions)
 			return func() { s.cluster.SetNode(node) }
 		}, clusterScoped(s.cluster.DeleteNode))),
 		c.SubscribeObjects(kube.ResourceSlices, handle(s, kube.ResourceSlices, func(o *resourcev1.ResourceSlice) func() {

@@ -71,7 +71,10 @@ func (p *replica) last() map[string]float64 {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
 			for _, dp := range m.Gauge().DataPoints().All() {
 				key := m.Name()
-				for _, attribute := range []string{"resource", "k8s.deviceclass.name", "state", "hw.id"} {
+				for _, attribute := range []string{
+					"resource", "k8s.deviceclass.name", "state", "hw.id",
+					"k8s.node.condition.type", "k8s.node.condition.status", "dra.taint.key",
+				} {
 					if v, ok := dp.Attributes().Get(attribute); ok {
 						key += " " + v.Str()
 					}
@@ -202,6 +205,30 @@ func TestAClaimOnItsWayFromPendingToReservedShows(t *testing.T) {
 		"k8s.resourceclaim.requested gpu.nvidia.com reserved":     1,
 		"k8s.resourceclaim.device gpu.nvidia.com GPU-1 of holder": 1,
 	})
+}
+
+func TestVerdictsOfOthersOnNodesAndDevicesShow(t *testing.T) {
+	plane := controlplane.Start(t)
+	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+	slice := controlplane.NVIDIASlice(node, "GPU-1")
+	slice.Spec.Devices[0].Taints = []resourcev1.DeviceTaint{{Key: "gpu.nvidia.com/xid", Value: "79", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+	plane.Create(t, slice)
+	judge := func(status string) { // as node-problem-detector does
+		_, err := plane.Admin().CoreV1().Nodes().PatchStatus(t.Context(), node,
+			[]byte(`{"status": {"conditions": [{"type": "XidCriticalError", "status": "`+status+`", "reason": "Xid79"}]}}`))
+		require.NoError(t, err)
+	}
+	judge("False")
+	r := startReceiver(t, plane.KubeConfig(t), "")
+	r.eventually(map[string]float64{
+		"k8s.node.gpu.condition XidCriticalError false":           1,
+		"k8s.resourceslice.device.taint GPU-1 gpu.nvidia.com/xid": 1,
+	})
+
+	judge("True")
+	r.eventually(map[string]float64{"k8s.node.gpu.condition XidCriticalError true": 1})
+	assert.NotContains(t, r.last(), "k8s.node.gpu.condition XidCriticalError false")
+	assert.NotContains(t, r.last(), "k8s.node.gpu.condition Ready true")
 }
 
 func claimSpec(n int64) resourcev1.ResourceClaimSpec {

@@ -48,6 +48,10 @@ type Stats struct {
 	UnknownDevices int64
 	// UnknownDevice is one of them, as driver/pool/device.
 	UnknownDevice string
+	// ConditionsLeftOut are conditions of nodes that were left out.
+	ConditionsLeftOut int64
+	// ConditionsNode is a node that has such conditions.
+	ConditionsNode string
 }
 
 // Cluster holds the objects of a cluster. It is not safe for concurrent use.

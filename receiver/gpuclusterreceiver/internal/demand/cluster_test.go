@@ -16,7 +16,7 @@ func busy() *Cluster {
 	opts := options()
 	opts.Rules = []string{"gpu_zero"}
 	c := New(opts)
-	c.SetNode(&Node{Name: "a", Ready: true, Allocatable: []Quantity{{gpu, 8}}, Capacity: []Quantity{{gpu, 8}}})
+	c.SetNode(&Node{Name: "a", Ready: true, Allocatable: []Quantity{{gpu, 8}}, Capacity: []Quantity{{gpu, 8}}, Conditions: []Condition{{"XidCriticalError", "false"}}})
 	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: PhasePending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
 	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: PhasePending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
 	request := []ClaimRequest{{Name: "gpu", Alternatives: []Alternative{{Class: "gpu.nvidia.com", Count: 2}}}}
@@ -53,7 +53,7 @@ func TestWhatIsNotObservedIsAbsent(t *testing.T) {
 		signal.ClusterPendingPodCount, signal.ClusterPendingRequestTotal, signal.K8sGPUPods, signal.K8sGPURequested,
 		signal.K8sGPUPendingOldestAge, signal.K8sGPURequestInvalid,
 	}
-	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity}
+	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity, signal.K8sNodeGPUCondition}
 	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}
 	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice}
 	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}

@@ -66,7 +66,14 @@ type Node struct {
 	Cordoned bool
 	// Allocatable and Capacity are the node's extended resources.
 	Allocatable, Capacity []Quantity
+	// Conditions are those that are emitted, each type once.
+	Conditions []Condition
+	// LeftOut is how many further conditions should be emitted and are not.
+	LeftOut int64
 }
+
+// Condition is what somebody says of a node: true, false or unknown.
+type Condition struct{ Type, Status string }
 
 // Claim is a ResourceClaim.
 type Claim struct {

@@ -247,5 +247,21 @@ func (e *emission) addNodes() {
 	for _, n := range e.nodes {
 		put(signal.K8sGPUAllocatable, n, n.Allocatable)
 		put(signal.K8sGPUCapacity, n, n.Capacity)
+		e.addConditions(n)
+	}
+}
+
+// addConditions emits the present status of a node's conditions.
+func (e *emission) addConditions(n *Node) {
+	if e.disabled[signal.K8sNodeGPUCondition] {
+		return
+	}
+	for _, c := range n.Conditions {
+		e.int(signal.K8sNodeGPUCondition, Place{Node: n.Name}, 1,
+			Attribute{signal.NodeConditionType, c.Type}, Attribute{signal.NodeConditionStatus, c.Status})
+	}
+	if n.LeftOut > 0 {
+		e.stats.ConditionsLeftOut += n.LeftOut
+		e.stats.ConditionsNode = n.Name
 	}
 }

@@ -31,6 +31,7 @@ type TelemetryBuilder struct {
 	ReceiverGpuClusterAllModeRequests   metric.Int64Gauge
 	ReceiverGpuClusterAttributesDropped metric.Int64ObservableCounter
 	ReceiverGpuClusterCacheState        metric.Int64ObservableGauge
+	ReceiverGpuClusterConditionsLeftOut metric.Int64Gauge
 	ReceiverGpuClusterEmissionDuration  metric.Float64Histogram
 	ReceiverGpuClusterIncompletePools   metric.Int64Gauge
 	ReceiverGpuClusterLeader            metric.Int64ObservableGauge
@@ -137,6 +138,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_receiver_gpu_cluster_cache_state",
 		metric.WithDescription("1 for the state that each kind of objects is in, 0 for the others. [Alpha]"),
 		metric.WithUnit("{state}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ReceiverGpuClusterConditionsLeftOut, err = builder.meter.Int64Gauge(
+		"otelcol_receiver_gpu_cluster_conditions_left_out",
+		metric.WithDescription("Conditions of nodes that were left out of the last emission because the node has more than 32, or their types are longer than 256 bytes. [Alpha]"),
+		metric.WithUnit("{condition}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterEmissionDuration, err = builder.meter.Float64Histogram(

@@ -1,0 +1,69 @@
+package gpuclusterreceiver
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+)
+
+// maxConditions bounds the conditions of one node that have a series.
+const maxConditions = 32
+
+// defaultConditions match what GPU plugins of node-problem-detector set (XidCriticalError,
+// GPUMissing, NVLinkStatusInactive, UnhealthyNvidiaDevicePlugin), EKS's node monitoring agent
+// (AcceleratedHardwareReady) and NVSentinel (GpuMemWatch, SysLogsXIDError).
+func defaultConditions() []string {
+	return []string{"AcceleratedHardwareReady", "*GPU*", "*Gpu*", "*XID*", "*Xid*", "*NVLink*", "*Nvidia*"}
+}
+
+// conditionPattern is what an entry of node_conditions may be.
+var conditionPattern = regexp.MustCompile(`^[A-Za-z0-9*._/-]+$`)
+
+// newConditions returns what matches the names of the conditions that are emitted.
+func newConditions(patterns []string) (*regexp.Regexp, error) {
+	alternatives := make([]string, len(patterns))
+	for i, p := range patterns {
+		if !conditionPattern.MatchString(p) {
+			return nil, fmt.Errorf("node_conditions[%d] is %q: must be a condition's type of letters, digits, '-', '_', '.' and '/', "+
+				"in which a '*' stands for any characters", i, p)
+		}
+		alternatives[i] = strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, ".*")
+	}
+	return regexp.Compile("^(?:" + strings.Join(alternatives, "|") + ")$")
+}
+
+// convertConditions returns the conditions that are emitted, sorted by type, and how many of
+// those that match were left out. Of several conditions of one type the first one counts.
+func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []demand.Condition, leftOut int64) {
+	var out []demand.Condition
+	for _, c := range all {
+		switch {
+		case c.Type == "" || !emitted.MatchString(string(c.Type)):
+		case len(c.Type) > maxValue:
+			leftOut++
+		default:
+			out = append(out, demand.Condition{Type: string(c.Type), Status: conditionStatus(c.Status)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b demand.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	out = slices.CompactFunc(out, func(a, b demand.Condition) bool { return a.Type == b.Type })
+	kept := min(len(out), maxConditions)
+	return slices.Clip(out[:kept]), leftOut + int64(len(out)-kept)
+}
+
+func conditionStatus(s corev1.ConditionStatus) string {
+	switch s {
+	case corev1.ConditionTrue:
+		return "true"
+	case corev1.ConditionFalse:
+		return "false"
+	case corev1.ConditionUnknown:
+	}
+	return "unknown"
+}

@@ -1,0 +1,88 @@
+package gpuclusterreceiver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadatatest"
+)
+
+func TestConditionsBeyondTheBoundOfANodeAreLeftOutCountedAndSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := gpuNode("a")
+		for i := range 40 {
+			node.Status.Conditions = append(node.Status.Conditions,
+				corev1.NodeCondition{Type: corev1.NodeConditionType(fmt.Sprintf("GPU%02d", i)), Status: corev1.ConditionFalse})
+		}
+		node.Status.Conditions = append(node.Status.Conditions,
+			corev1.NodeCondition{Type: corev1.NodeConditionType("GPU" + strings.Repeat("x", 254)), Status: corev1.ConditionTrue})
+		telemetry := componenttest.NewTelemetry()
+		defer func() { require.NoError(t, telemetry.Shutdown(context.WithoutCancel(t.Context()))) }()
+		core, logs := observer.New(zap.WarnLevel)
+		set := metadatatest.NewSettings(telemetry)
+		set.Logger = zap.New(core)
+		r := startReplica(t, kubetest.NewClient(node, gpuNode("b")), nil, set, nil)
+		defer r.stop()
+
+		after(r.cfg.CollectionInterval / 2)
+		var shown []string
+		for _, line := range r.taken() {
+			if strings.Contains(line, signal.K8sNodeGPUCondition.Name) {
+				shown = append(shown, line)
+			}
+		}
+		require.Len(t, shown, maxConditions)
+		assert.Equal(t, "{k8s.node.name=a} k8s.node.gpu.condition {k8s.node.condition.status=false, k8s.node.condition.type=GPU31} = 1", shown[31])
+
+		after(10 * r.cfg.CollectionInterval)
+		metadatatest.AssertEqualReceiverGpuClusterConditionsLeftOut(t, telemetry, []metricdata.DataPoint[int64]{{Value: 9}}, metricdatatest.IgnoreTimestamp())
+		require.Equal(t, 1, logs.Len())
+		assert.Contains(t, logs.All()[0].Message, "at most 32 series")
+		assert.Equal(t, map[string]any{"k8s.node.name": "a", "conditions": int64(9)}, logs.All()[0].ContextMap())
+	})
+}
+
+// A change of the status moves the one series, it does not add a second one.
+func TestAConditionHasOnlyItsPresentStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := gpuNode("a")
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "XidCriticalError", Status: corev1.ConditionFalse})
+		client := kubetest.NewClient(node)
+		r := startReplica(t, client, nil, nop(), nil)
+		defer r.stop()
+		series := func(status string) string {
+			return "{k8s.node.name=a} k8s.node.gpu.condition {k8s.node.condition.status=" + status + ", k8s.node.condition.type=XidCriticalError} = 1"
+		}
+
+		after(r.cfg.CollectionInterval / 2)
+		healthy := r.taken()
+		assert.Contains(t, healthy, series("false"))
+		assert.NotContains(t, healthy, series("true"))
+
+		sick := node.DeepCopy()
+		sick.Status.Conditions[1].Status = corev1.ConditionTrue
+		require.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), sick, ""))
+		after(r.cfg.CollectionInterval)
+		said := r.taken()
+		assert.Contains(t, said, series("true"))
+		assert.NotContains(t, said, series("false"))
+
+		require.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), gpuNode("a"), ""))
+		after(r.cfg.CollectionInterval)
+		assert.NotContains(t, strings.Join(r.taken(), "\n"), "XidCriticalError", "who set the condition took it back")
+	})
+}
