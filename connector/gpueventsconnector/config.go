@@ -22,6 +22,8 @@ type Config struct {
 	MaxPerMinute int `mapstructure:"max_per_minute"`
 	// MaxGap is the longest time between two samples over which a share is continued.
 	MaxGap time.Duration `mapstructure:"max_gap"`
+	// Holders says that changes of holders are events.
+	Holders bool `mapstructure:"holders"`
 	// Storage is the storage extension in which the state survives a restart.
 	Storage *component.ID `mapstructure:"storage"`
 
@@ -56,5 +58,5 @@ func (cfg *Config) Validate() error {
 }
 
 func (cfg *Config) settings() events.Settings {
-	return events.Settings{For: cfg.For, LostAfter: cfg.LostAfter, Interval: cfg.Interval, MaxGap: cfg.MaxGap, MaxPerMinute: cfg.MaxPerMinute}
+	return events.Settings{For: cfg.For, LostAfter: cfg.LostAfter, Interval: cfg.Interval, MaxGap: cfg.MaxGap, MaxPerMinute: cfg.MaxPerMinute, Holders: cfg.Holders}
 }

@@ -22,6 +22,8 @@ const (
 	PartitionChange = "gpu.partition.change"
 	ExporterDown    = "gpu.exporter.down"
 	ExporterUp      = "gpu.exporter.up"
+	HolderStart     = "gpu.holder.start"
+	HolderEnd       = "gpu.holder.end"
 	Suppressed      = "gpu.events.suppressed"
 )
 
@@ -91,6 +93,8 @@ type Settings struct {
 	MaxGap time.Duration
 	// MaxPerMinute is the most events that leave in a minute.
 	MaxPerMinute int
+	// Holders says that changes of holders are events.
+	Holders bool
 }
 
 // DefaultSettings returns the defaults of the contract.

@@ -29,6 +29,9 @@ func line(e Event) string {
 	if from, ok := e.Texts[AttrFrom]; ok {
 		b += fmt.Sprintf(" [%s]->[%s]", from, e.Texts[AttrTo])
 	}
+	if strings.HasPrefix(e.Name, "gpu.holder.") {
+		b += " " + e.Holder.Pod
+	}
 	return fmt.Sprintf("%s x%d %s", b, e.Count, [...]string{"INFO", "WARN", "ERROR"}[e.Severity])
 }
 
@@ -37,12 +40,15 @@ func at(s int64) time.Time { return time.Unix(epoch+s, 0) }
 // history runs a tracker on frames of one node, one sample in a line:
 //
 //	<seconds> <device>[@<board>:<profile>] [<metric> <own attribute or -> <value>]
+//	<seconds> <device>[@<board>:<profile>] held by <pod, or nobody> ...
 //
 // Lines of one time are one frame. The clock is the sample time; the tracker is asked for what
 // waited before each frame.
 func history(t *testing.T, text string) (got []string) {
 	t.Helper()
-	tr := New(DefaultSettings())
+	set := DefaultSettings()
+	set.Holders = true
+	tr := New(set)
 	var f *gpudata.Frame
 	run := func() {
 		if f == nil {
@@ -71,7 +77,15 @@ func history(t *testing.T, text string) (got []string) {
 		if instance {
 			d.Parent, d.Profile, _ = strings.Cut(of, ":")
 		}
-		if len(w) > 2 {
+		switch {
+		case len(w) > 2 && w[2] == "held":
+			d.HoldersKnown = true
+			for _, pod := range w[4:] {
+				if pod != "nobody" {
+					d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
+				}
+			}
+		case len(w) > 2:
 			v := gpudata.Sample{Metric: metric(w[2]), Own: strings.Trim(w[3], "-")}
 			_, err := fmt.Sscan(w[4], &v.Value)
 			require.NoError(t, err)
@@ -104,6 +118,51 @@ func TestEvents(t *testing.T) {
 			20 GPU-1 hw.errors xid_31 5
 			20 GPU-1 hw.errors xid_95 1`, []string{
 			"20s gpu.xid GPU-1 error.type=xid_31 x2 WARN", "20s gpu.xid GPU-1 error.type=xid_95 x1 ERROR",
+		}},
+		"who holds a device at first is a baseline, a change is an event": {`
+			10 GPU-1 held by a
+			20 GPU-1 held by a
+			30 GPU-1 held by b
+			40 GPU-1 held by nobody
+			50 GPU-1 held by c`, []string{
+			"30s gpu.holder.end GPU-1 a x1 INFO", "30s gpu.holder.start GPU-1 b x1 INFO",
+			"40s gpu.holder.end GPU-1 b x1 INFO", "50s gpu.holder.start GPU-1 c x1 INFO",
+		}},
+		"holders that are not known are no change": {`
+			10 GPU-1 held by a
+			20 GPU-1 hw.errors ecc_sbe 0
+			30 GPU-1 held by a`, nil},
+		"several holders come and go one by one, and are not folded into one": {`
+			10 GPU-1 held by a b
+			20 GPU-1 held by b c d
+			30 GPU-1 held by d`, []string{
+			"20s gpu.holder.end GPU-1 a x1 INFO", "20s gpu.holder.start GPU-1 c x1 INFO", "20s gpu.holder.start GPU-1 d x1 INFO",
+			"30s gpu.holder.end GPU-1 b x1 INFO", "30s gpu.holder.end GPU-1 c x1 INFO",
+		}},
+		"a holder that comes and goes within the interval is one record of each kind": {`
+			10 GPU-1 held by nobody
+			20 GPU-1 held by a
+			30 GPU-1 held by nobody
+			40 GPU-1 held by a
+			50 GPU-1 held by nobody
+			95 GPU-1 held by nobody
+			120 GPU-1 held by nobody`, []string{
+			"20s gpu.holder.start GPU-1 a x1 INFO", "30s gpu.holder.end GPU-1 a x1 INFO",
+			"40s gpu.holder.start GPU-1 a x1 INFO", "50s gpu.holder.end GPU-1 a x1 INFO",
+		}},
+		"MIG instances are held, their board is not": {`
+			10 GPU-1 held by a
+			10 GPU-1/gi1@GPU-1:1g held by a
+			20 GPU-1 held by b
+			20 GPU-1/gi1@GPU-1:1g held by b`, []string{
+			"20s gpu.holder.end GPU-1/gi1 a x1 INFO", "20s gpu.holder.start GPU-1/gi1 b x1 INFO",
+		}},
+		"an instance that is no more is held by nobody": {`
+			10 GPU-1/gi1@GPU-1:1g held by a
+			10 GPU-1/gi2@GPU-1:1g held by b
+			50 GPU-1/gi1@GPU-1:1g held by a
+			100 GPU-1/gi1@GPU-1:1g held by a`, []string{
+			"100s gpu.holder.end GPU-1/gi2 b x1 INFO", "100s gpu.partition.change GPU-1 [1g,1g]->[1g] x1 INFO",
 		}},
 		"equal events of an interval are one record": {`
 			10 GPU-1 hw.errors ecc_sbe 0
@@ -317,4 +376,46 @@ func BenchmarkFrame(b *testing.B) {
 		tr.Frame(f, time.Unix(0, f.Time))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/8, "ns/device")
+}
+
+func TestHoldersAreNoEventsUnlessAskedFor(t *testing.T) {
+	tr := New(DefaultSettings())
+	for i, pod := range []string{"a", "b"} {
+		f := &gpudata.Frame{Place: node, Time: at(int64(10 * i)).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed, d.HoldersKnown = true, true
+		d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
+		assert.Empty(t, tr.Frame(f, at(int64(10*i))))
+	}
+}
+
+func TestHoldersAndFoldsSurviveARestart(t *testing.T) {
+	set := DefaultSettings()
+	set.Holders = true
+	tr := New(set)
+	see := func(s int64, pods ...string) (names []string) {
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		d := f.Device("GPU-1")
+		d.Observed, d.HoldersKnown = true, true
+		for _, pod := range pods {
+			d.User(gpudata.Holder{Namespace: "team", Pod: pod, UID: "uid-" + pod}).Holds = true
+		}
+		for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s))...) {
+			names = append(names, line(e))
+		}
+		return names
+	}
+	assert.Empty(t, see(10, "a"))
+	assert.Equal(t, []string{"20s gpu.holder.end GPU-1 a x1 INFO"}, see(20))
+	assert.Equal(t, []string{"30s gpu.holder.start GPU-1 a x1 INFO"}, see(30, "a"))
+	assert.Empty(t, see(40), "it waits for its equals")
+
+	text, err := json.Marshal(tr.Store(node))
+	require.NoError(t, err)
+	var stored Stored
+	require.NoError(t, json.Unmarshal(text, &stored))
+	tr = New(set)
+	require.NoError(t, tr.Restore(&stored))
+	assert.Equal(t, []string{"50s gpu.holder.start GPU-1 b x1 INFO"}, see(50, "b"))
+	assert.Equal(t, []string{"40s gpu.holder.end GPU-1 a x1 INFO"}, see(90, "b"))
 }

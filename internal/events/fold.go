@@ -16,6 +16,15 @@ type equal struct {
 	place  gpudata.Place
 	device string
 	own    [2]string
+	holder gpudata.Holder // of events about a holder
+}
+
+func keyOf(e *Event) equal {
+	k := equal{name: e.Name, place: e.Place, device: e.Device, own: e.Own}
+	if e.Name == HolderStart || e.Name == HolderEnd {
+		k.holder = e.Holder
+	}
+	return k
 }
 
 // fold holds back equal events that come within an interval of one that left.
@@ -38,7 +47,7 @@ func newOutlet(set Settings) outlet { return outlet{set: set, folds: map[equal]*
 // put appends the event to out if it may leave now. Otherwise the event is folded with its equals.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	e.Count = max(e.Count, 1)
-	k := equal{e.Name, e.Place, e.Device, e.Own}
+	k := keyOf(&e)
 	if f := o.folds[k]; f != nil {
 		if w := f.Waiting; w != nil {
 			e.Count += w.Count

@@ -46,7 +46,7 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 	}
 	if source >= 0 && source > slices.Index(throttleSources, k.Throttle) {
 		c.endThrottles(k, id)
-		k.Throttle, k.Throttles = throttleSources[source], map[string]*share{}
+		k.Throttle, k.Throttles = throttleSources[source], nil
 	}
 	for _, s := range d.Samples.All() {
 		if s.Ended {
@@ -161,6 +161,9 @@ func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 func (c *frame) throttle(k *device, id string, s *gpudata.Sample) {
 	sh := k.Throttles[s.Own]
 	if sh == nil {
+		if k.Throttles == nil {
+			k.Throttles = map[string]*share{}
+		}
 		sh = &share{}
 		k.Throttles[s.Own] = sh
 	}

@@ -25,6 +25,8 @@ type storedFold struct {
 	Name   string    `json:"name"`
 	Device string    `json:"device,omitempty"`
 	Own    [2]string `json:"own"`
+	// Holder is that of events about a holder.
+	Holder gpudata.Holder `json:"holder,omitzero"`
 	fold
 }
 
@@ -38,7 +40,7 @@ func (t *Tracker) Store(at gpudata.Place) *Stored {
 	s := &Stored{Version: StoredVersion, Place: at, Known: p}
 	for k, f := range t.outlet.folds {
 		if k.place == at {
-			s.Folds = append(s.Folds, storedFold{k.name, k.device, k.own, *f})
+			s.Folds = append(s.Folds, storedFold{k.name, k.device, k.own, k.holder, *f})
 		}
 	}
 	slices.SortFunc(s.Folds, func(a, b storedFold) int {
@@ -53,8 +55,8 @@ func (t *Tracker) Restore(s *Stored) error {
 		return errors.New("known is missing")
 	}
 	for _, k := range s.Known.Devices {
-		if k == nil {
-			return errors.New("known has an empty device")
+		if k == nil || empty(k.Errors) || empty(k.States) || empty(k.Throttles) {
+			return errors.New("known has an empty device, or an empty entry of one")
 		}
 	}
 	for _, e := range s.Known.Exporters {
@@ -64,9 +66,19 @@ func (t *Tracker) Restore(s *Stored) error {
 	}
 	t.places[s.Place] = s.Known
 	for _, f := range s.Folds {
-		t.outlet.folds[equal{f.Name, s.Place, f.Device, f.Own}] = &f.fold
+		t.outlet.folds[equal{f.Name, s.Place, f.Device, f.Own, f.Holder}] = &f.fold
 	}
 	return nil
+}
+
+// empty says whether a value is missing.
+func empty[T any](m map[string]*T) bool {
+	for _, v := range m {
+		if v == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Places returns the places with state.

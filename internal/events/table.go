@@ -20,6 +20,7 @@ func Table() []Kind {
 		{[]string{DeviceLost, DeviceFound}, "a board has no row while its exporter is up; is back, or new in a known place", "ERROR; INFO", nil},
 		{[]string{PartitionChange}, "MIG instances came or went; the profiles are sorted", "INFO", []string{AttrFrom, AttrTo}},
 		{[]string{ExporterDown, ExporterUp}, "`gpu.exporter.up` is 0 for `lost_after`; 1 again", "WARN; INFO", []string{"url.full"}},
+		{[]string{HolderStart, HolderEnd}, "who holds the device changed; with `holders` alone. What is not known is no change", "INFO", nil},
 		{[]string{Suppressed}, "there were more than `max_per_minute`", "WARN", []string{AttrCount}},
 	}
 }

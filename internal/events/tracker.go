@@ -63,6 +63,9 @@ type device struct {
 	Throttle    string             `json:",omitempty"` // the metric that tells of throttling
 	Pressure    *share             `json:",omitempty"`
 	Profiles    map[string]profile `json:",omitempty"` // of a board's instances, by hw.id
+	// HoldersKnown says that Holdings were told; none then means nobody.
+	HoldersKnown bool      `json:",omitempty"`
+	Holdings     []holding `json:",omitempty"`
 }
 
 type total struct {
@@ -88,7 +91,7 @@ func New(set Settings) *Tracker {
 // Wants reports whether the tracker reads a metric.
 func Wants(m *signal.Metric) bool {
 	switch m.Name {
-	case "hw.errors", statusMetric, actionMetric, throttleTime, eventTime, eventActive, "hw.gpu.memory.utilization", "gpu.device.holder":
+	case "hw.errors", statusMetric, actionMetric, throttleTime, eventTime, eventActive, "hw.gpu.memory.utilization", "gpu.device.holder", "gpu.sharing.clients":
 		return true
 	}
 	return false
@@ -240,6 +243,9 @@ func (c *frame) device(d *gpudata.DeviceFrame, baseline bool) {
 	if one := c.holder(d); one != nil {
 		k.Holder, k.Strategy, k.Allocation = one.Holder.Clone(), one.Strategy, one.Allocation
 	}
+	if c.f.Time > before {
+		c.holdings(k, id, d)
+	}
 	c.samples(k, id, d, before)
 	k.Seen = max(k.Seen, c.f.Time)
 }
@@ -275,6 +281,7 @@ func (c *frame) partition(id string, baseline bool) {
 		if c.f.Time-p.Seen >= int64(c.set.LostAfter) {
 			if k := c.place.Devices[inst]; k != nil {
 				c.end(k, inst)
+				c.released(k, inst)
 			}
 			delete(b.Profiles, inst)
 			delete(c.place.Devices, inst)
@@ -394,13 +401,18 @@ func (t *Tracker) Suppressed(now time.Time) []Event {
 	return t.outlet.tell(nil, now.UnixNano(), true)
 }
 
-// emit completes an event about a device and puts it out.
+// emit completes an event about a device and its one holder, and puts it out.
 func (c *frame) emit(k *device, id string, e Event) {
+	c.emitOf(k, id, &holding{k.Holder, k.Strategy, k.Allocation}, e)
+}
+
+// emitOf completes an event about a device and a holder, and puts it out.
+func (c *frame) emitOf(k *device, id string, h *holding, e Event) {
 	e.Time, e.Place, e.Host = c.f.Time, c.f.Place, c.f.Host
 	e.Device, e.Description = id, k.Description
-	e.Holder, e.Strategy, e.Allocation = k.Holder, k.Strategy, k.Allocation
+	e.Holder, e.Strategy, e.Allocation = h.Holder, h.Strategy, h.Allocation
 	if c.Describe != nil {
-		e.Resource = c.Describe(c.f, k.Holder)
+		e.Resource = c.Describe(c.f, h.Holder)
 	}
 	c.out = c.outlet.put(c.out, e, c.now)
 }

@@ -1,0 +1,70 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// holding is how somebody has a device.
+type holding struct {
+	Holder     gpudata.Holder
+	Strategy   string `json:",omitempty"`
+	Allocation gpudata.Allocation
+}
+
+func (h holding) is(o holding) bool { return h.Holder.Same(o.Holder) }
+
+// holdings finds who began or ceased to hold a device. Who holds it when that is first known is
+// a baseline; what is not known changes nothing. A board in MIG instances is held by instance.
+func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
+	if !c.set.Holders || !d.HoldersKnown || slices.ContainsFunc(c.f.Devices, func(o *gpudata.DeviceFrame) bool { return o.Parent == id }) {
+		return
+	}
+	var now []holding
+	for _, u := range d.Users {
+		if u.Holds {
+			now = append(now, holding{u.Holder.Clone(), u.Strategy, u.Allocation})
+		}
+	}
+	slices.SortFunc(now, func(a, b holding) int { return a.Holder.Compare(b.Holder) })
+	if k.HoldersKnown {
+		for i := range k.Holdings {
+			if !slices.ContainsFunc(now, k.Holdings[i].is) {
+				c.held(k, id, HolderEnd, "no longer holds", &k.Holdings[i])
+			}
+		}
+		for i := range now {
+			if !slices.ContainsFunc(k.Holdings, now[i].is) {
+				c.held(k, id, HolderStart, "holds", &now[i])
+			}
+		}
+	}
+	k.HoldersKnown, k.Holdings = true, now
+}
+
+// released ends the holdings of a device that is no more.
+func (c *frame) released(k *device, id string) {
+	for i := range k.Holdings {
+		c.held(k, id, HolderEnd, "no longer holds", &k.Holdings[i])
+	}
+	k.Holdings = nil
+}
+
+func (c *frame) held(k *device, id, name, verb string, h *holding) {
+	c.emitOf(k, id, h, Event{Name: name, Severity: Info, Body: fmt.Sprintf("%s %s GPU %s.", text(h.Holder), verb, id)})
+}
+
+// text names a holder for a person.
+func text(h gpudata.Holder) string {
+	switch {
+	case h.InPod():
+		return "Pod " + strings.Trim(h.Namespace+"/"+cmp.Or(h.Pod, h.UID)+"/"+h.Container, "/")
+	case h.Job != "":
+		return "Job " + h.Job
+	}
+	return "Container " + cmp.Or(h.Name, h.ID)
+}
