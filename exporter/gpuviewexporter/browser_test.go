@@ -324,7 +324,7 @@ func (s *pageSuite) TestANewWindowShowsWithoutMovingAnything() {
 func (s *pageSuite) TestDevicesAreSortedByTheSignalThatTheReaderPicks() {
 	t := s.T()
 	_, p := s.openFleet(8, false)
-	for _, column := range []string{"memory", "utilization", "dram"} {
+	for _, column := range []string{"dram", "power"} {
 		for _, order := range []string{"descending", "ascending"} {
 			p.do(chromedp.Click(fmt.Sprintf(`th[data-column="%s"] button`, column), chromedp.ByQuery))
 			assert.Equal(t, order, eval[string](p, fmt.Sprintf(`document.querySelector('th[data-column="%s"]').ariaSort`, column)))

@@ -1,13 +1,16 @@
 // The page: controls, connection, and the parts around the table.
-import {clock, columns, diagnosed, duration, keys, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
+import {byPlace, clock, columns, diagnosed, duration, keys, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
 import {Model} from "./model.js";
 import {Details} from "./details.js";
+import {FleetMap, fleet} from "./map.js";
+import {Groups} from "./groups.js";
 import {Table} from "./table.js";
 import {$, node} from "./dom.js";
 
 const model = new Model();
 const details = new Details(model);
-const state = {search: "", vendor: "", problems: "", tile: "", sort: "throttle", descending: true};
+const groups = new Groups(model, (name) => { state.search = name.replace(/[/ ]+/g, " "); state.tile = ""; changed(); });
+const state = {search: "", vendor: "", problems: "", tile: "", map: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
 const hint = $("explain").textContent;
 // The longest time between two patches, in seconds.
@@ -33,7 +36,10 @@ const table = new Table(model, {
   },
 });
 
+const map = new FleetMap(model, {onNode: (name) => { state.search = name; changed(); }, onDevice: (d) => details.open(d)});
+
 // Controls.
+$("mapped").addEventListener("click", () => { state.map = $("map").hidden ? "on" : "off"; changed(); });
 for (const o of orders) $("sort").append(new Option(o.label, o.id));
 for (const id of ["search", "vendor"]) $(id).addEventListener("input", () => { state[id] = $(id).value.trim(); changed(); });
 $("problems").addEventListener("input", () => { state.problems = $("problems").checked ? "only" : ""; changed(); });
@@ -58,7 +64,7 @@ $("details").addEventListener("close", () => $("grid").focus({preventScroll: tru
 
 // The address says what is shown, so that it can be kept and handed on.
 const given = new URLSearchParams(location.hash.slice(1));
-const filters = ["search", "vendor", "problems", "tile"];
+const filters = ["search", "vendor", "problems", "tile", "map"];
 for (const id of filters) state[id] = given.get(id) ?? "";
 if (orders.some((o) => o.id === given.get("sort"))) state.sort = given.get("sort");
 if (given.has("order")) state.descending = given.get("order") !== "ascending";
@@ -72,21 +78,34 @@ function changed() {
   rows();
 }
 
-function rows() {
+// held says that the order stays: a pointer is on the table. A reader who asks for another order gets it.
+let held = false;
+const mouse = (e) => e.pointerType === "mouse";
+$("scroller").addEventListener("pointerenter", (e) => { held = mouse(e); });
+$("scroller").addEventListener("pointerleave", () => { if (held) { held = false; rows(); } });
+
+function rows(stay = false) {
   for (const c of columns) if (c.optional) $("sort").querySelector(`[value="${c.id}"]`).hidden = !model.used.has(c.id);
   $("sort").value = state.sort;
   $("order").textContent = state.sort === "node" ? (state.descending ? "Z to A ↓" : "A to Z ↑") : state.descending ? "Highest first ↓" : "Lowest first ↑";
   if ($("search").value.trim() !== state.search) $("search").value = state.search;
   $("problems").checked = state.problems !== "";
   const tile = tiles.find((t) => t.id === state.tile && t.over);
-  const shown = model.rows({...state, only: tile?.over}, order().value, state.descending);
+  const chosen = order();
+  let shown = model.rows({...state, only: tile?.over}, chosen.value === byPlace ? byPlace : model.rank(chosen), state.descending);
+  if (stay) shown = model.asShown(shown, table.rows);
   for (const t of tiles) if (t.over) t.button.ariaPressed = t === tile;
   table.sorted(state.sort, state.descending);
   table.show(shown);
   const [some, all] = [count(shown), count(model.devices.values())];
   $("count").textContent = [`${some.boards.toLocaleString()} of ${all.boards.toLocaleString()} boards`,
-    ...(all.instances ? [`${some.instances.toLocaleString()} of ${all.instances.toLocaleString()} MIG instances`] : [])].join(" · ");
+    ...(all.instances ? [`${some.instances.toLocaleString()} of ${all.instances.toLocaleString()} MIG instances`] : []),
+    ...(stay ? ["order held under the pointer"] : [])].join(" · ");
   empty(shown.length);
+  const mapped = state.map ? state.map === "on" : all.boards > fleet;
+  $("map").hidden = !mapped;
+  $("mapped").ariaPressed = mapped;
+  if (mapped) map.show(shown, state.sort);
 }
 
 // count tells boards and MIG instances apart.
@@ -375,8 +394,9 @@ function show() {
   overview();
   status();
   demand();
-  rows();
+  rows(held);
   details.refresh();
+  groups.refresh();
   if ($("missing").open) listMissing();
   if (first) requestAnimationFrame(() => performance.mark("rows"));
 }

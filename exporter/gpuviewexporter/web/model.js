@@ -1,6 +1,6 @@
 // The devices that the page knows: a snapshot, and patches applied to it. Nothing here touches the
 // document.
-import {byPlace, columns, key, keys, problem, throttled} from "./signals.js";
+import {byPlace, columns, key, keys, lately, problem, throttled} from "./signals.js";
 
 // The scheduler's view says its time when it is older than this, in seconds.
 const aged = 120;
@@ -183,6 +183,24 @@ export class Model {
 
   // curve returns a device's curve up to the newest window, or up to now where that is long ago.
   curve(device, i) { return shift(device.curves[i], this.slotOf(Math.max(this.newest, this.now - 3 * this.slot)) - device.at); }
+
+  // rank returns what a device is sorted by. Of a curve the newest window is exact, the others are levels.
+  rank({value, curve}) {
+    if (curve === undefined) return value;
+    return (d) => {
+      const v = value(d);
+      if (Number.isNaN(v)) return v;
+      const before = [...d.curves[curve].slice(-Math.max(1, Math.round(lately / this.slot)), -1)].map(level).filter((l) => !Number.isNaN(l));
+      return before.reduce((sum, l) => sum + l, v) / (before.length + 1);
+    };
+  }
+
+  // asShown puts rows in the order of those that are shown: new devices below their board, or at the end.
+  asShown(rows, shown) {
+    const at = new Map(shown.map((d, i) => [d, i]));
+    const place = (d) => at.get(d) ?? at.get(d.board) ?? Infinity;
+    return rows.map((d, i) => ({d, i, at: place(d)})).sort((a, b) => a.at - b.at || a.i - b.i).map((r) => r.d);
+  }
 
   // age finds the devices that are lost by now, and says whether that changed anything.
   age() {

@@ -25,6 +25,8 @@ export class Table {
   rows = [];
   active = -1;
   pool = [];
+  order = columns;
+  sortedBy = "";
 
   constructor(model, {onSort, onOpen, onExplain}) {
     this.model = model;
@@ -36,7 +38,7 @@ export class Table {
     this.onOpen = onOpen;
     this.head(onSort, onExplain);
     this.scroller.addEventListener("scroll", () => this.draw(), {passive: true});
-    narrow.addEventListener("change", () => this.draw());
+    narrow.addEventListener("change", () => { this.arrange(); this.draw(); });
     new ResizeObserver(() => this.draw()).observe(this.scroller);
     this.grid.addEventListener("keydown", (e) => this.press(e));
     this.body.addEventListener("click", (e) => {
@@ -96,6 +98,24 @@ export class Table {
       if (th.dataset.column === id) th.ariaSort = descending ? "descending" : "ascending";
       else th.removeAttribute("aria-sort");
     }
+    this.sortedBy = id;
+    this.arrange();
+  }
+
+  // arrange puts the column that is sorted by beside the device's where there is room for few.
+  arrange() {
+    const first = narrow.matches && columns.find((c, i) => i > 0 && c.id === this.sortedBy);
+    const order = first ? [columns[0], first, ...columns.slice(1).filter((c) => c !== first)] : columns;
+    if (order.every((c, i) => c === this.order[i])) return;
+    this.order = order;
+    for (const of of [document.getElementById("columns"), document.getElementById("head"), ...this.pool.map((r) => r.tr)]) this.place(of);
+  }
+
+  // place puts the cells of a row in the columns' order.
+  place(row) {
+    const cells = new Map([...row.children].map((e) => [e.dataset.column, e]));
+    row.append(...this.order.map((c) => cells.get(c.id)));
+    if (row.tagName === "TR") for (const [i, e] of [...row.children].entries()) e.ariaColIndex = i + 1;
   }
 
   // show takes the rows to show. The chosen device stays chosen wherever it moves to.
@@ -115,6 +135,7 @@ export class Table {
     const count = Math.max(0, last - first);
     while (this.pool.length < count) {
       const row = new Row(this.pool.length);
+      if (this.order !== columns) this.place(row.tr);
       this.pool.push(row);
       this.below.parentElement.before(row.tr);
     }

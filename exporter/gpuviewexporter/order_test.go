@@ -1,0 +1,80 @@
+package gpuviewexporter
+
+import (
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+)
+
+// windows gives two devices windows one after the other, a minute each, of a utilization.
+func (s *pageSuite) windows(e *viewExporter, from int, a, b []float64) {
+	for i := range a {
+		w := newBatch(now().Add(time.Duration(from+i)*time.Minute), time.Minute)
+		w.on("n").device("GPU-a").load(a[i], 0.5, 0)
+		w.on("n").device("GPU-b").load(b[i], 0.5, 0)
+		consume(s.T(), e, w.md)
+	}
+}
+
+func (s *pageSuite) TestTheOrderIsThatOfTheLastMinutes() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	s.windows(e, -6, []float64{0.6, 0.6, 0.6}, []float64{0, 0, 0.9})
+	p := s.open(base + "#sort=utilization")
+	p.until(rowCount + " === 2")
+	assert.Equal(t, []string{"GPU-a", "GPU-b"}, eval[[]string](p, devices), "0.6 is more than a third of 0.9")
+	s.windows(e, -3, []float64{0.1, 0.1, 0.1, 0.1, 0.1}, []float64{0.9, 0.9, 0.9, 0.9, 0.9})
+	p.until(devices + `.join() === "GPU-b,GPU-a"`)
+	assert.Contains(t, eval[string](p, `document.querySelector('th[data-column="utilization"] button').getAttribute("aria-description")`), "mean of the last 5 minutes")
+}
+
+func (s *pageSuite) TestTheOrderStaysWhileThePointerIsOnTheTable() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	s.windows(e, -2, []float64{0.6}, []float64{0.1})
+	p := s.open(base + "#sort=utilization")
+	p.until(rowCount + " === 2")
+	move := func(selector string) {
+		at := eval[[]float64](p, `(r => [r.x + r.width / 2, r.y + r.height / 2])(document.querySelector("`+selector+`").getBoundingClientRect())`)
+		p.do(input.DispatchMouseEvent(input.MouseMoved, at[0], at[1]).WithPointerType(input.Mouse))
+	}
+	move("#explain")
+	move("tr.row")
+	s.windows(e, -1, []float64{0}, []float64{1})
+	p.until(cell(1, "utilization") + `.innerText.includes("100%")`)
+	assert.Equal(t, []string{"GPU-a", "GPU-b"}, eval[[]string](p, devices), "numbers change, rows stay")
+	assert.Contains(t, shownOf(p), "order held under the pointer")
+
+	p.do(chromedp.Evaluate(`document.querySelector('th[data-column="power"] button').click(); document.querySelector('th[data-column="utilization"] button').click()`, nil))
+	assert.Equal(t, []string{"GPU-b", "GPU-a"}, eval[[]string](p, devices), "who asks for an order gets it")
+	s.windows(e, 0, []float64{1, 1}, []float64{0, 0})
+	p.until(cell(0, "utilization") + `.innerText.startsWith("0%")`)
+	move("#explain")
+	p.until(devices + `.join() === "GPU-a,GPU-b"`)
+	assert.NotContains(t, shownOf(p), "held")
+}
+
+// devices are the ids of the rows.
+const devices = rowsOf + `.map(r => r.dataset.device)`
+
+func (s *pageSuite) TestOnAPhoneTheSortedColumnStandsBesideTheDevice() {
+	t := s.T()
+	_, p := s.openFleet(8, false)
+	const (
+		second = `[...document.querySelectorAll("#head th, tr.row:not([hidden]) td")].filter(c => c.ariaColIndex === "2").map(c => c.dataset.column)`
+		edge   = `document.querySelector('#head [data-column="memory"]').getBoundingClientRect().right <= innerWidth`
+	)
+	p.input("sort", "memory")
+	assert.NotContains(t, eval[[]string](p, second), "memory", "a wide page has the columns in their order")
+	p.do(chromedp.EmulateViewport(390, 800))
+	p.until(`new Set(` + second + `).size === 1 && ` + second + `[0] === "memory"`)
+	assert.True(t, eval[bool](p, edge), "it is seen without scrolling")
+	p.input("sort", "power")
+	assert.Equal(t, "power", eval[[]string](p, second)[0])
+	p.input("sort", "node")
+	assert.Equal(t, "node", eval[[]string](p, second)[0])
+	p.do(chromedp.EmulateViewport(1280, 800))
+	p.until(`document.querySelector('#head th:nth-child(4)').dataset.column === "utilization"`)
+}
