@@ -58,14 +58,14 @@ func needs(t *testing.T, command, what string) {
 }
 
 // build makes the packages of a program of ours and returns the files by their format.
-func build(t *testing.T, program string) map[string]string {
+func build(t *testing.T, program, version string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	run(t, []string{"SOURCE_DATE_EPOCH=1700000000"}, "packaging/build.sh", processtest.Tool(t, "OTELCOL_GPU_NFPM"),
-		"amd64", "1.2.3", processtest.Binary(t, program), processtest.Binary(t, "gpudoctor"), dir)
+		"amd64", version, processtest.Binary(t, program), processtest.Binary(t, "gpudoctor"), dir)
 	return map[string]string{
-		"deb": filepath.Join(dir, "otelcol-gpu_1.2.3-1_amd64.deb"),
-		"rpm": filepath.Join(dir, "otelcol-gpu-1.2.3-1.x86_64.rpm"),
+		"deb": filepath.Join(dir, "otelcol-gpu_"+version+"-1_amd64.deb"),
+		"rpm": filepath.Join(dir, "otelcol-gpu-"+version+"-1.x86_64.rpm"),
 	}
 }
 
@@ -93,7 +93,7 @@ func checkInstalled(t *testing.T, dir string) {
 }
 
 func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
-	first, second := build(t, "gpudoctor"), build(t, "gpudoctor") // a small one
+	first, second := build(t, "gpudoctor", "1.2.3"), build(t, "gpudoctor", "1.2.3") // a small one
 	for format, file := range first {
 		one, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
 // What an administrator changed survives a removal and goes with a purge.
 func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	needs(t, "dpkg", "the Debian package's installation")
-	file, dir := build(t, "otelcol-gpu")["deb"], t.TempDir()
+	file, dir := build(t, "otelcol-gpu", "1.2.3")["deb"], t.TempDir()
 	for _, needed := range []string{"info", "updates"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "var", "lib", "dpkg", needed), 0o755))
 	}
@@ -143,21 +143,50 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	assert.NoDirExists(t, state)
 }
 
-func TestTheRPMPackageIsInstalledAndRemoved(t *testing.T) {
+// The scripts run inside of the directory, which has a shell and a systemctl that writes down what
+// it was asked. The program is a smaller one.
+func TestTheRPMPackageIsInstalledUpgradedAndRemoved(t *testing.T) {
 	needs(t, "rpm", "the RPM package's installation")
 	if os.Getuid() != 0 {
 		notruntest.Skip(t, "the RPM package's installation: it takes root")
 	}
-	file, dir := build(t, "otelcol-gpu")["rpm"], t.TempDir()
-	rpm := func(args ...string) {
-		// There is no shell in the directory to run the scripts with.
-		run(t, nil, "rpm", append([]string{"--root=" + dir, "--nodeps", "--noscripts"}, args...)...)
+	dir := t.TempDir()
+	for _, file := range append(libraries(t, "/bin/sh"), "/bin/sh") {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755))
+		run(t, nil, "cp", "--dereference", file, dir+file)
 	}
-	rpm("--install", file)
+	require.NoError(t, os.WriteFile(dir+"/bin/systemctl", []byte("#!/bin/sh\necho \"$@\" >>/asked\n"), 0o755)) //nolint:gosec // It is run.
+	require.NoError(t, os.MkdirAll(dir+"/run/systemd/system", 0o755))
+	rpm := func(args ...string) (asked string) {
+		run(t, nil, "rpm", append([]string{"--root=" + dir, "--nodeps"}, args...)...)
+		content, err := os.ReadFile(dir + "/asked")
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(dir+"/asked"))
+		return string(content)
+	}
+
+	asked := rpm("--install", build(t, "gpudoctor", "1.2.3")["rpm"])
+	assert.Equal(t, "daemon-reload\ntry-restart otelcol-gpu.service\n", asked)
 	checkInstalled(t, dir)
-	rpm("--erase", "otelcol-gpu")
+
+	changed := []byte("OTLP_ENDPOINT=https://backend:4318\n")
+	require.NoError(t, os.WriteFile(dir+environment, changed, 0o600))
+	asked = rpm("--upgrade", build(t, "gpudoctor", "1.2.4")["rpm"])
+	assert.Equal(t, "daemon-reload\ntry-restart otelcol-gpu.service\ndaemon-reload\n", asked, "an upgrade does not stop the service")
+	kept, err := os.ReadFile(dir + environment)
+	require.NoError(t, err)
+	assert.Equal(t, changed, kept, "an upgrade keeps what an administrator changed")
+	checkInstalled(t, dir)
+
+	assert.Equal(t, "disable --now otelcol-gpu.service\ndaemon-reload\n", rpm("--erase", "otelcol-gpu"))
 	assert.NoFileExists(t, dir+program)
 	assert.NoFileExists(t, dir+unit)
+}
+
+// libraries returns what the program is linked with at run time.
+func libraries(t *testing.T, program string) []string {
+	t.Helper()
+	return regexp.MustCompile(`/\S+\.so\S*`).FindAllString(run(t, nil, "ldd", program), -1)
 }
 
 // The program and the files that the unit names are those of the package.
