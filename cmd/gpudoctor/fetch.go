@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -59,12 +60,39 @@ func parseSource(arg string) (source, error) {
 	return source{name: u.Redacted(), url: u}, nil
 }
 
-// fetcher gets expositions.
+// fetcher gets expositions, and answers of a page's API.
 type fetcher struct {
 	timeout  time.Duration
 	insecure bool
 	header   http.Header
 	stdin    io.Reader
+	// check refuses an answer, refused says what to look at where nobody listens.
+	check   func(*http.Response) error
+	refused string
+}
+
+// newFetcher returns one that gets expositions.
+func newFetcher() fetcher {
+	return fetcher{header: http.Header{}, check: checkExposition, refused: "is the exporter running, and is this its port (9400)?"}
+}
+
+// newPageFetcher returns one that asks a page's API.
+func newPageFetcher() fetcher {
+	return fetcher{header: http.Header{}, check: checkPage, refused: "is a collector with gpu_view running, and is this its port (9411)?"}
+}
+
+// flags are those that say how to ask.
+func (f *fetcher) flags(set *flag.FlagSet) {
+	set.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate")
+	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "longest wait for the whole answer")
+	set.Func("header", "`header` of the request, such as 'Authorization: Bearer TOKEN'; repeat for several", func(value string) error {
+		name, text, ok := strings.Cut(value, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return errors.New("want NAME: VALUE")
+		}
+		f.header.Add(strings.TrimSpace(name), strings.TrimSpace(text))
+		return nil
+	})
 }
 
 // open returns the exposition's text, which the caller closes.
@@ -89,9 +117,9 @@ func withoutPath(err error) error {
 	return err
 }
 
-// get asks an exporter once.
+// get asks once.
 func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody) //nolint:gosec // The user names the URL.
 	if err != nil {
 		return nil, errors.New("the URL cannot be asked for")
 	}
@@ -103,11 +131,11 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // The user asks for it with -insecure.
 	transport.DisableKeepAlives = true
 	client := &http.Client{Transport: transport, CheckRedirect: stayAtHome}
-	resp, err := client.Do(req)
+	resp, err := client.Do(req) //nolint:gosec // As above.
 	if err != nil {
 		return nil, f.explain(err)
 	}
-	if err := check(resp); err != nil {
+	if err := f.check(resp); err != nil {
 		resp.Body.Close()
 		return nil, err
 	}
@@ -137,8 +165,22 @@ func (b body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check refuses answers that are no exposition.
-func check(resp *http.Response) error {
+// checkPage refuses answers that are not a page's.
+func checkPage(resp *http.Response) error {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("HTTP status %s: give credentials with -header 'Authorization: …'", resp.Status)
+	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusOK && kind != "application/json":
+		return errors.New("no page of gpu_view is there; of an exporter give the address with /metrics")
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("HTTP status %s%s", resp.Status, excerpt(resp.Body))
+	}
+	return nil
+}
+
+// checkExposition refuses answers that are no exposition.
+func checkExposition(resp *http.Response) error {
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("HTTP status %s: give credentials with -header 'Authorization: …'", resp.Status)
@@ -189,7 +231,7 @@ func (f *fetcher) explain(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no complete answer within %s (-timeout)", f.timeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return errors.New("connection refused: is the exporter running, and is this its port (9400)?")
+		return errors.New("connection refused: " + f.refused)
 	case errors.As(err, &authority), errors.As(err, &hostname):
 		return fmt.Errorf("%w (-insecure does not check it)", err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):

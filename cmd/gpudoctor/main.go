@@ -9,7 +9,17 @@
 //
 //	gpudoctor -config agent.yaml
 //
-// It asks once and reads what is exposed, as the collector would. What an
+// The command top shows the newest window of every device, from a collector's page or
+// straight from an exporter:
+//
+//	gpudoctor top http://COLLECTOR:9411
+//
+// The command verify compares what NVML, a dcgm-exporter and nvidia-smi say of the GPUs of
+// this machine:
+//
+//	gpudoctor verify -load
+//
+// Without a command it asks once and reads what is exposed, as the collector would. What an
 // exposition cannot prove is called likely.
 //
 // The exit status is 0 when the devices give every signal that they can give, 1
@@ -23,11 +33,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
@@ -42,6 +52,8 @@ const defaultTimeout = 15 * time.Second
 
 const usage = `usage: gpudoctor [flags] URL|FILE|-
        gpudoctor -config FILE
+       gpudoctor top [flags] [URL]
+       gpudoctor verify [flags]
 Says which signals a dcgm-exporter can give, why others are missing, and what turns them on.
 URL is http://HOST:9400/metrics; FILE holds the text of such an answer; - reads it from standard input.
 With -config it says what is wired or timed wrongly in a collector's configuration.
@@ -64,6 +76,14 @@ type options struct {
 
 // run does everything but leave. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		switch args[0] {
+		case "top":
+			return runTop(ctx, args[1:], stdout, stderr)
+		case "verify":
+			return runVerify(ctx, args[1:], stdout, stderr)
+		}
+	}
 	o, err := parseFlags(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return exitComplete
@@ -92,20 +112,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func parseFlags(args []string, stderr io.Writer) (*options, error) {
-	o := &options{fetcher: fetcher{header: http.Header{}}}
+	o := &options{fetcher: newFetcher()}
 	fs := flag.NewFlagSet("gpudoctor", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // what is wrong is said once, by run
 	fs.BoolVar(&o.json, "json", false, "print JSON")
-	fs.BoolVar(&o.fetcher.insecure, "insecure", false, "do not check the server's certificate")
-	fs.DurationVar(&o.fetcher.timeout, "timeout", defaultTimeout, "longest wait for the whole answer")
-	fs.Func("header", "`header` of the request, such as 'Authorization: Bearer TOKEN'; repeat for several", func(value string) error {
-		name, text, ok := strings.Cut(value, ":")
-		if !ok || strings.TrimSpace(name) == "" {
-			return errors.New("want NAME: VALUE")
-		}
-		o.fetcher.header.Add(strings.TrimSpace(name), strings.TrimSpace(text))
-		return nil
-	})
+	o.fetcher.flags(fs)
 	fs.Func("config", "`file` with a collector's configuration to read in place of an exporter; repeat for those that are merged", func(value string) error {
 		o.configs = append(o.configs, value)
 		return nil
@@ -170,7 +181,7 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	case lines.samples == 0:
 		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
 	case e.Rows() == 0:
-		return nil, fmt.Errorf("%d metrics, none of them dcgm-exporter's or device-metrics-exporter's", lines.samples)
+		return nil, fmt.Errorf("%d metrics, none of them of %s", lines.samples, exporterNames())
 	case len(r.Devices) == 0:
 		return nil, errors.New("DCGM metrics, but no row names a GPU by its UUID")
 	}
@@ -199,4 +210,14 @@ func (r *report) write(out io.Writer, asJSON bool) error {
 	}
 	_, err := io.WriteString(out, r.text())
 	return err
+}
+
+// exporterNames are those of the exporters that are known.
+func exporterNames() string {
+	var names []string
+	for _, x := range exporters.All {
+		names = append(names, x.Name)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

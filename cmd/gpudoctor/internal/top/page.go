@@ -1,0 +1,308 @@
+package top
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// page is what gpu_view's /api/devices says, as far as it is shown here. Times are in
+// seconds.
+type page struct {
+	Now     float64  `json:"now"`
+	Newest  float64  `json:"newest"`
+	Window  float64  `json:"window"`
+	Fields  []name   `json:"fields"`
+	Gauges  []name   `json:"gauges"`
+	Devices []device `json:"devices"`
+	// Exporters says which of the known exporters do not answer.
+	Exporters struct {
+		Known int        `json:"known"`
+		Down  []exporter `json:"down"`
+	} `json:"exporters"`
+}
+
+// name is a metric and the value of its own attribute.
+type name struct {
+	Metric string `json:"metric"`
+	Value  string `json:"value"`
+}
+
+// exporter is one that does not answer since a time. Beside says that another one of the
+// same node does.
+type exporter struct {
+	Cluster string  `json:"cluster"`
+	Node    string  `json:"node"`
+	URL     string  `json:"url"`
+	Since   float64 `json:"since"`
+	Beside  bool    `json:"beside"`
+}
+
+// device is a board or a MIG instance with its newest window.
+type device struct {
+	Number  uint64  `json:"n"`
+	ID      string  `json:"id"`
+	Parent  string  `json:"parent"`
+	Name    string  `json:"name"`
+	Model   string  `json:"model"`
+	Vendor  string  `json:"vendor"`
+	Cluster string  `json:"cluster"`
+	Node    string  `json:"node"`
+	Profile string  `json:"profile"`
+	End     float64 `json:"end"`
+	Length  float64 `json:"len"`
+	Seen    float64 `json:"seen"`
+	Due     float64 `json:"due"`
+	// Values are the numbers of the window by the position in the page's Fields, Gauges
+	// the last values by that in its Gauges; nil is absent.
+	Values   []*float64 `json:"v"`
+	Gauges   []*float64 `json:"g"`
+	Throttle *struct {
+		Ratio   float64 `json:"ratio"`
+		By      string  `json:"by"`
+		Sampled bool    `json:"sampled"`
+	} `json:"throttle"`
+	XIDs []struct {
+		Code  int     `json:"code"`
+		Count float64 `json:"count"`
+	} `json:"xids"`
+	Holders []struct {
+		Namespace string `json:"namespace"`
+		Pod       string `json:"pod"`
+		Container string `json:"container"`
+		Workload  string `json:"workload"`
+	} `json:"holders"`
+
+	// numbers are the present ones by metric, with the value of its own attribute in
+	// braces.
+	numbers map[string]float64
+	// lost says that nothing came in time, or that the only exporter does not answer.
+	lost      bool
+	board     *device
+	instances []*device
+}
+
+// read decodes an answer and finds what belongs together.
+func read(in io.Reader) (*page, error) {
+	p := &page{}
+	if err := json.NewDecoder(in).Decode(p); err != nil {
+		return nil, fmt.Errorf("the answer is not that of gpu_view's /api/devices: %w", err)
+	}
+	byID := map[string]*device{}
+	for i := range p.Devices {
+		d := &p.Devices[i]
+		d.clean()
+		d.numbers = map[string]float64{}
+		d.take(p.Fields, d.Values)
+		d.take(p.Gauges, d.Gauges)
+		d.lost = p.lost(d)
+		byID[d.key(d.ID)] = d
+	}
+	for i := range p.Devices {
+		d := &p.Devices[i]
+		if board := byID[d.key(d.Parent)]; d.Parent != "" && board != nil && board != d {
+			d.board = board
+			board.instances = append(board.instances, d)
+		}
+	}
+	return p, nil
+}
+
+// clean takes out of the names what could speak to a terminal.
+func (d *device) clean() {
+	texts := []*string{&d.ID, &d.Parent, &d.Name, &d.Model, &d.Vendor, &d.Cluster, &d.Node, &d.Profile}
+	for i := range d.Holders {
+		h := &d.Holders[i]
+		texts = append(texts, &h.Namespace, &h.Pod, &h.Container, &h.Workload)
+	}
+	if d.Throttle != nil {
+		texts = append(texts, &d.Throttle.By)
+	}
+	for _, text := range texts {
+		*text = printable(*text)
+	}
+}
+
+// printable takes out what could speak to a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+func (d *device) take(names []name, values []*float64) {
+	for i, v := range values {
+		if v == nil || i >= len(names) {
+			continue
+		}
+		key := names[i].Metric
+		if names[i].Value != "" {
+			key += "{" + names[i].Value + "}"
+		}
+		d.numbers[key] = *v
+	}
+}
+
+// key identifies a device of the same node.
+func (d *device) key(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
+
+// lost says whether a device's numbers are no longer true: its next point is overdue, or
+// the only exporter of its node is silent for longer than a window.
+func (p *page) lost(d *device) bool {
+	if p.Now > d.Due {
+		return true
+	}
+	for _, e := range p.Exporters.Down {
+		here := e.Node == d.Node && e.Node != "" && (e.Cluster == d.Cluster || e.Cluster == "") && !e.Beside
+		ends := e.Since + cmp.Or(d.Length, p.Window)
+		if (here || len(p.Exporters.Down) == p.Exporters.Known) && p.Now > ends && d.Seen < ends {
+			return true
+		}
+	}
+	return false
+}
+
+// get returns a number of the device; NaN is absent.
+func (d *device) get(key string) float64 {
+	if v, ok := d.numbers[key]; ok && !d.lost {
+		return v
+	}
+	return math.NaN()
+}
+
+// throttled returns the greatest share of the window for which clocks were held down.
+func (d *device) throttled() float64 {
+	if d.Throttle == nil || d.lost {
+		return math.NaN()
+	}
+	return d.Throttle.Ratio
+}
+
+// label is the name of a board, else its id, of a long one the beginning and the end; of an
+// instance that and its number, as in nvidia0/gi7.
+func (d *device) label() string {
+	if d.Parent == "" {
+		return cmp.Or(d.Name, abridged(d.ID))
+	}
+	return cmp.Or(d.Name, abridged(d.Parent)) + "/" + d.number()
+}
+
+// maxID is the length of an id that stands whole.
+const maxID = 24
+
+func abridged(id string) string {
+	if runes := []rune(id); len(runes) > maxID {
+		return string(runes[:8]) + "…" + string(runes[len(runes)-4:])
+	}
+	return id
+}
+
+// number is the last part of an instance's id.
+func (d *device) number() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
+
+// holders are the distinct containers that hold the device, or an instance of it where
+// folded.
+func (d *device) holders(folded bool) []string {
+	var all []string
+	for _, h := range d.Holders {
+		name := strings.Trim(h.Namespace+"/"+h.Pod+"/"+h.Container, "/")
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	if folded {
+		for _, i := range d.instances {
+			for _, name := range i.holders(false) {
+				if !slices.Contains(all, name) {
+					all = append(all, name)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// words are all the names that a search looks in.
+func (d *device) words() string {
+	words := []string{d.ID, d.Name, d.Model, d.Vendor, d.Cluster, d.Node, d.Profile}
+	for _, h := range d.Holders {
+		words = append(words, h.Namespace, h.Pod, h.Container, h.Workload)
+	}
+	return strings.ToLower(strings.Join(words, " "))
+}
+
+// states are those of hw.status, the worst last.
+var states = []string{"ok", "degraded", "predicted_failure", "failed"}
+
+// health is the position of the device's state among states; NaN is not known.
+func (d *device) health() float64 {
+	for i, state := range slices.Backward(states) {
+		if d.get("hw.status{"+state+"}") > 0 {
+			return float64(i)
+		}
+	}
+	return math.NaN()
+}
+
+// Shares of the window from which on a device is counted as throttled or under memory
+// pressure, as on the page.
+const much = 0.1
+
+func (d *device) isThrottled() bool { return d.throttled() >= much }
+func (d *device) isPressed() bool   { return d.get(pressure) >= much }
+func (d *device) hasErrors() bool   { return d.get(xids) > 0 }
+
+// problem says whether something is wrong with the device.
+func (d *device) problem() bool {
+	return d.lost || d.isThrottled() || d.isPressed() || d.hasErrors() || d.health() > 0
+}
+
+func instant(seconds float64) time.Time {
+	return time.Unix(0, int64(seconds*1e9)).Round(time.Millisecond)
+}
+
+// byPlace orders by cluster, node, board and name, numbers in names by value.
+func byPlace(a, b *device) int {
+	root := func(d *device) *device {
+		if d.board != nil {
+			return d.board
+		}
+		return d
+	}
+	ra, rb := root(a), root(b)
+	return cmp.Or(compareNatural(a.Cluster, b.Cluster), compareNatural(a.Node, b.Node), compareNatural(ra.label(), rb.label()),
+		strings.Compare(ra.ID, rb.ID), compareNatural(a.label(), b.label()), strings.Compare(a.ID, b.ID))
+}
+
+// compareNatural compares texts, runs of digits in them by their value.
+func compareNatural(a, b string) int {
+	for a != "" && b != "" {
+		if na, nb := digits(a), digits(b); na > 0 && nb > 0 {
+			x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
+				return c
+			}
+			a, b = a[na:], b[nb:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is the length of the run of digits that a text begins with.
+func digits(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+}

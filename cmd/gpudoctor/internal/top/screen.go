@@ -1,0 +1,393 @@
+package top
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gdamore/tcell/v2"
+)
+
+// rowsFrom is the first line of devices, below how many lines stand behind them.
+const (
+	rowsFrom = 3
+	below    = 1
+)
+
+const help = "←→ sort  r reverse  / search  m MIG instances  p problems only  ↑↓ scroll  q quit"
+
+// screen is the table on a terminal.
+type screen struct {
+	tty    tcell.Screen
+	source string
+	zone   *time.Location
+	styles [4]tcell.Style // by level
+
+	page *page
+	err  error // of the last question; nil when it was answered
+
+	sorted    string // heading of the column that rows are sorted by; empty is by place
+	ascending bool
+	unfolded  bool // MIG instances have lines of their own
+	problems  bool // only devices with something wrong
+	searching bool
+	search    string
+	first     int // row at the top
+}
+
+func newScreen(tty tcell.Screen, source string, zone *time.Location, color bool) *screen {
+	s := &screen{tty: tty, source: source, zone: zone}
+	s.styles[faint] = tcell.StyleDefault.Dim(true)
+	s.styles[warning] = tcell.StyleDefault.Bold(true)
+	s.styles[alarm] = tcell.StyleDefault.Bold(true).Underline(true)
+	if color {
+		s.styles[warning] = tcell.StyleDefault.Foreground(tcell.ColorYellow)
+		s.styles[alarm] = tcell.StyleDefault.Foreground(tcell.ColorRed).Bold(true)
+	}
+	return s
+}
+
+// run shows answers and follows keys until the user quits or ctx ends.
+func (s *screen) run(ctx context.Context, answers <-chan answer) {
+	events, quit := make(chan tcell.Event), make(chan struct{})
+	defer close(quit)
+	go s.tty.ChannelEvents(events, quit)
+	for {
+		s.draw()
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-answers:
+			if s.err = a.err; a.err == nil {
+				s.page = a.page
+			}
+		case event, open := <-events:
+			if !open {
+				return
+			}
+			switch e := event.(type) {
+			case *tcell.EventResize:
+				s.tty.Sync()
+			case *tcell.EventKey:
+				if !s.press(e.Key(), e.Rune()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// press follows a key. It returns false when the user quits.
+func (s *screen) press(key tcell.Key, char rune) bool {
+	if key == tcell.KeyCtrlC {
+		return false
+	}
+	if s.searching {
+		s.edit(key, char)
+		return true
+	}
+	_, height := s.tty.Size()
+	switch key {
+	case tcell.KeyEscape:
+		if s.search == "" && !s.problems {
+			return false
+		}
+		s.search, s.problems = "", false
+	case tcell.KeyLeft:
+		s.choose(-1)
+	case tcell.KeyRight:
+		s.choose(+1)
+	case tcell.KeyUp:
+		s.first--
+	case tcell.KeyDown:
+		s.first++
+	case tcell.KeyPgUp:
+		s.first -= height - rowsFrom - below
+	case tcell.KeyPgDn:
+		s.first += height - rowsFrom - below
+	case tcell.KeyHome:
+		s.first = 0
+	case tcell.KeyEnd:
+		s.first = math.MaxInt32
+	case tcell.KeyRune:
+		switch char {
+		case 'q':
+			return false
+		case '<':
+			s.choose(-1)
+		case '>':
+			s.choose(+1)
+		case 'r':
+			s.ascending = !s.ascending
+		case 'm':
+			s.unfolded = !s.unfolded
+		case 'p':
+			s.problems = !s.problems
+		case '/':
+			s.searching = true
+		}
+	default:
+	}
+	return true
+}
+
+// edit changes the search while it is typed.
+func (s *screen) edit(key tcell.Key, char rune) {
+	switch key {
+	case tcell.KeyEnter:
+		s.searching = false
+	case tcell.KeyEscape:
+		s.searching, s.search = false, ""
+	case tcell.KeyBackspace, tcell.KeyBackspace2:
+		_, size := utf8.DecodeLastRuneInString(s.search)
+		s.search = s.search[:len(s.search)-size]
+	case tcell.KeyCtrlU:
+		s.search = ""
+	case tcell.KeyRune:
+		s.search += string(char)
+	default:
+	}
+	s.first = 0
+}
+
+// choose sorts by the next column of those that are shown, or by place.
+func (s *screen) choose(step int) {
+	order := []string{""}
+	for _, c := range s.layout().columns {
+		order = append(order, c.heading)
+	}
+	at := max(0, slices.Index(order, s.sorted))
+	s.sorted = order[(at+step+len(order))%len(order)]
+	s.ascending, s.first = false, 0
+}
+
+// layout is where the columns stand.
+type layout struct {
+	width, height int
+	names         int // room for devices
+	columns       []*column
+}
+
+func (s *screen) layout() layout {
+	l := layout{names: len("device")}
+	l.width, l.height = s.tty.Size()
+	if s.page == nil {
+		return l
+	}
+	all := make([]*device, len(s.page.Devices))
+	for i := range s.page.Devices {
+		all[i] = &s.page.Devices[i]
+		l.names = max(l.names, utf8.RuneCountInString(s.name(all[i])))
+	}
+	l.names = min(l.names, l.width/3)
+	l.columns = shown(all, l.width, l.names)
+	return l
+}
+
+// name is a device with its node, the number of its instances where they are folded away,
+// and indented where it is one.
+func (s *screen) name(d *device) string {
+	if d.board != nil {
+		return strings.TrimRight("  "+d.number()+" "+d.Profile, " ")
+	}
+	name := strings.Trim(d.Node+"/"+d.label(), "/")
+	if n := len(d.instances); n > 0 && !s.unfolded {
+		name += fmt.Sprintf(" [%d]", n)
+	}
+	return name
+}
+
+// rows are the devices that pass the search, in their order. Instances stand below their
+// board; a board stays for its instances.
+func (s *screen) rows() []*device {
+	words := strings.Fields(strings.ToLower(s.search))
+	passes := func(d *device) bool {
+		text := d.words()
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				return false
+			}
+		}
+		return !s.problems || d.problem()
+	}
+	var boards []*device
+	kept := map[*device][]*device{}
+	for i := range s.page.Devices {
+		d := &s.page.Devices[i]
+		if d.board != nil {
+			continue
+		}
+		for _, i := range d.instances {
+			if passes(i) {
+				kept[d] = append(kept[d], i)
+			}
+		}
+		if len(kept[d]) > 0 || passes(d) {
+			boards = append(boards, d)
+		}
+	}
+	slices.SortFunc(boards, s.compare)
+	if !s.unfolded {
+		return boards
+	}
+	var out []*device
+	for _, d := range boards {
+		slices.SortFunc(kept[d], s.compare)
+		out = append(append(out, d), kept[d]...)
+	}
+	return out
+}
+
+// compare orders by the chosen column, what has no number last, and then by place.
+func (s *screen) compare(a, b *device) int {
+	at := slices.IndexFunc(columns, func(c column) bool { return c.heading == s.sorted })
+	if at < 0 {
+		if s.ascending {
+			a, b = b, a
+		}
+		return byPlace(a, b)
+	}
+	va, vb := columns[at].rank(a), columns[at].rank(b)
+	switch {
+	case math.IsNaN(va) && math.IsNaN(vb):
+	case math.IsNaN(va):
+		return +1
+	case math.IsNaN(vb):
+		return -1
+	case va != vb && s.ascending:
+		return cmp.Compare(va, vb)
+	case va != vb:
+		return cmp.Compare(vb, va)
+	}
+	return byPlace(a, b)
+}
+
+func (s *screen) draw() {
+	s.tty.Clear()
+	defer s.tty.Show()
+	l := s.layout()
+	s.put(0, 0, l.width, s.title(), tcell.StyleDefault.Bold(true))
+	foot, style := help, tcell.StyleDefault.Dim(true)
+	switch {
+	case s.searching:
+		foot, style = "search: "+s.search+"_", tcell.StyleDefault
+	case s.err != nil:
+		foot, style = s.source+": "+s.err.Error(), s.styles[alarm]
+	case s.search != "" || s.problems:
+		foot = s.filters() + "  (Esc shows all)  " + help
+	}
+	s.put(0, l.height-1, l.width, foot, style)
+	if s.page == nil {
+		return
+	}
+	s.put(0, 1, l.width, s.summary(), s.styles[plain])
+	s.header(&l)
+	rows := s.rows()
+	room := max(0, l.height-rowsFrom-below)
+	s.first = max(0, min(s.first, len(rows)-room))
+	for i, d := range rows[s.first:min(len(rows), s.first+room)] {
+		s.row(rowsFrom+i, &l, d)
+	}
+}
+
+func (s *screen) filters() string {
+	var on []string
+	if s.problems {
+		on = append(on, "problems only")
+	}
+	if s.search != "" {
+		on = append(on, "search: "+s.search)
+	}
+	return strings.Join(on, ", ")
+}
+
+func (s *screen) title() string {
+	if s.page == nil {
+		return "gpudoctor top  " + s.source + "  waits for the first answer"
+	}
+	window := "waits for the first window"
+	if s.page.Newest > 0 {
+		window = fmt.Sprintf("window of %s until %s", time.Duration(s.page.Window*1e9), instant(s.page.Newest).In(s.zone).Format(time.TimeOnly))
+	}
+	return "gpudoctor top  " + s.source + "  " + window
+}
+
+// summary counts devices and what is wrong with them.
+func (s *screen) summary() string {
+	nodes := map[string]bool{}
+	boards, instances, throttled, pressed, errors, lost := 0, 0, 0, 0, 0, 0
+	add := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
+	for i := range s.page.Devices {
+		d := &s.page.Devices[i]
+		nodes[d.Cluster+"\n"+d.Node] = true
+		add(&boards, d.Parent == "")
+		add(&instances, d.Parent != "")
+		add(&throttled, d.isThrottled())
+		add(&pressed, d.isPressed())
+		add(&errors, d.hasErrors())
+		add(&lost, d.lost)
+	}
+	text := fmt.Sprintf("%s, %s, %s: %d throttled, %d under memory pressure, %d with XID errors, %d lost",
+		counted(boards, "device"), counted(instances, "MIG instance"), counted(len(nodes), "node"), throttled, pressed, errors, lost)
+	if down := s.page.Exporters.Down; len(down) > 0 {
+		text = fmt.Sprintf("no answer from %s (%d of %s)  ", printable(down[0].URL), len(down), counted(s.page.Exporters.Known, "exporter")) + text
+	}
+	return text
+}
+
+func (s *screen) header(l *layout) {
+	style := func(heading string) tcell.Style {
+		if heading == s.sorted {
+			return tcell.StyleDefault.Bold(true).Reverse(true)
+		}
+		return tcell.StyleDefault.Bold(true)
+	}
+	s.put(0, rowsFrom-1, l.names, "device", style(""))
+	x := l.names
+	for _, c := range l.columns {
+		x += 1 + c.width
+		s.put(x-len(c.heading), rowsFrom-1, l.width, c.heading, style(c.heading))
+	}
+	s.put(x+2, rowsFrom-1, l.width, "holder", tcell.StyleDefault.Bold(true))
+}
+
+func (s *screen) row(y int, l *layout, d *device) {
+	style := s.styles[plain]
+	if d.lost {
+		style = s.styles[faint]
+	}
+	s.put(0, y, l.names, cut(s.name(d), l.names), style)
+	folded := !s.unfolded && len(d.instances) > 0
+	x := l.names
+	for _, c := range l.columns {
+		cell := c.cell(d, folded)
+		text := cut(cell.text, c.width)
+		x += 1 + c.width
+		s.put(x-utf8.RuneCountInString(text), y, l.width, text, s.styles[cell.level])
+	}
+	held := holdersText(d.holders(folded), max(0, l.width-x-2))
+	if d.lost {
+		held = "nothing is heard of it"
+	}
+	s.put(x+2, y, l.width, held, style)
+}
+
+// put writes a text from x on, as far as end.
+func (s *screen) put(x, y, end int, text string, style tcell.Style) {
+	for _, r := range text {
+		if x >= end {
+			return
+		}
+		s.tty.SetContent(x, y, r, nil, style)
+		x++
+	}
+}

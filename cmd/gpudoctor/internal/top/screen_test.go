@@ -1,0 +1,156 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// terminal is a screen of that size without a terminal.
+func terminal(t *testing.T, width, height int) (*screen, tcell.SimulationScreen) {
+	t.Helper()
+	tty := tcell.NewSimulationScreen("UTF-8")
+	require.NoError(t, tty.Init())
+	t.Cleanup(tty.Fini)
+	tty.SetSize(width, height)
+	return newScreen(tty, "http://page:9411", time.UTC, true), tty
+}
+
+// text is what the screen shows, without spaces at the ends of lines.
+func text(tty tcell.SimulationScreen) string {
+	cells, width, _ := tty.GetContents()
+	var b strings.Builder
+	for i, c := range cells {
+		b.WriteString(string(c.Runes))
+		if (i+1)%width == 0 {
+			b.WriteByte('\n')
+		}
+	}
+	var out strings.Builder
+	for line := range strings.Lines(b.String()) {
+		out.WriteString(strings.TrimRight(line, " \x00\n") + "\n")
+	}
+	return strings.ReplaceAll(out.String(), "\x00", " ")
+}
+
+// keys presses what a text says: letters, and arrows, Enter, Esc and paging by name.
+func (s *screen) keys(text string) bool {
+	named := map[string]tcell.Key{
+		"left": tcell.KeyLeft, "right": tcell.KeyRight, "up": tcell.KeyUp, "down": tcell.KeyDown, "pgdn": tcell.KeyPgDn, "pgup": tcell.KeyPgUp,
+		"home": tcell.KeyHome, "end": tcell.KeyEnd, "enter": tcell.KeyEnter, "esc": tcell.KeyEscape, "ctrl-c": tcell.KeyCtrlC, "back": tcell.KeyBackspace2,
+	}
+	for word := range strings.FieldsSeq(text) {
+		if key, ok := named[word]; ok {
+			if !s.press(key, 0) {
+				return false
+			}
+			continue
+		}
+		for _, r := range word {
+			if !s.press(tcell.KeyRune, r) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func TestScreen(t *testing.T) {
+	for sentence, keys := range map[string]string{
+		"instances are folded into their board":      "",
+		"instances have lines of their own":          "m",
+		"by the highest utilization":                 "right",
+		"by the lowest memory with instances":        "m > > r",
+		"problems only":                              "p",
+		"a search finds a holder of an instance":     "m / infer-0-6-3 enter",
+		"while a search is typed":                    "/ infer back",
+		"Esc shows all devices again":                "p / infer enter esc",
+		"the end of the list on a small terminal":    "m end",
+		"a page down and up again is the same":       "m pgdn pgup",
+		"sorting goes round through all the columns": "left",
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s, tty := terminal(t, 120, 16)
+			s.page = pages(t, "one_line_per_device_and_window")[2]
+			require.True(t, s.keys(keys))
+			s.draw()
+			golden(t, filepath.Join("testdata", "screen", strings.ReplaceAll(sentence, " ", "_")+".txt"), text(tty))
+		})
+	}
+}
+
+func TestADeviceThatIsLostShowsNoNumbers(t *testing.T) {
+	s, tty := terminal(t, 120, 8)
+	s.page = pages(t, "an_exporter_that_does_not_answer_makes_its_devices_lost")[2]
+	s.draw()
+	golden(t, filepath.Join("testdata", "screen", "lost_devices.txt"), text(tty))
+}
+
+func TestKeysThatQuit(t *testing.T) {
+	for keys, stays := range map[string]bool{"q": false, "ctrl-c": false, "esc": false, "/ q": true, "/ x esc": true, "p esc": true, "/ ctrl-c": false, "?": true} {
+		s, _ := terminal(t, 80, 10)
+		assert.Equal(t, stays, s.keys(keys), keys)
+	}
+}
+
+func TestColorsMarkSaturationAndErrors(t *testing.T) {
+	s, tty := terminal(t, 120, 16)
+	s.page = pages(t, "one_line_per_device_and_window")[2]
+	s.draw()
+	cells, _, _ := tty.GetContents()
+	painted := map[string]string{}
+	for _, c := range cells {
+		if fg, _, _ := c.Style.Decompose(); fg != tcell.ColorDefault {
+			painted[fg.Name()] += string(c.Runes)
+		}
+	}
+	assert.Contains(t, painted["yellow"], "power")
+	assert.NotEmpty(t, painted["red"], "an XID")
+
+	plain := newScreen(tty, "", time.UTC, false)
+	plain.page = s.page
+	plain.draw()
+	cells, _, _ = tty.GetContents()
+	for _, c := range cells {
+		fg, _, _ := c.Style.Decompose()
+		require.Equal(t, tcell.ColorDefault, fg, "NO_COLOR")
+	}
+}
+
+// No size of a terminal and no answer is a panic.
+func TestAnySizeOfATerminal(t *testing.T) {
+	for _, size := range [][2]int{{0, 0}, {1, 1}, {5, 2}, {20, 3}, {40, 4}, {300, 100}} {
+		s, _ := terminal(t, size[0], size[1])
+		s.draw()
+		s.page = pages(t, "one_line_per_device_and_window")[0]
+		for _, keys := range []string{"", "m", "right", "end", "pgdn", "up"} {
+			s.keys(keys)
+			s.draw()
+		}
+		s.page = &page{}
+		s.draw()
+	}
+}
+
+func TestTheScreenFollowsAnswersAndKeys(t *testing.T) {
+	s, tty := terminal(t, 120, 16)
+	answers, done := make(chan answer), make(chan struct{})
+	go func() {
+		defer close(done)
+		s.run(context.Background(), answers)
+	}()
+	answers <- answer{page: pages(t, "one_line_per_device_and_window")[0]}
+	answers <- answer{err: errors.New("connection refused")}
+	answers <- answer{err: errors.New("connection refused")}
+	tty.InjectKey(tcell.KeyRune, 'q', tcell.ModNone)
+	<-done
+	assert.Contains(t, text(tty), "http://page:9411: connection refused")
+	assert.Contains(t, text(tty), "nvidia0", "the last numbers stay")
+}

@@ -1,0 +1,113 @@
+// Package top shows the newest window of every device in a terminal: a screen that can be
+// sorted and searched, or a line per device and window where no terminal is.
+package top
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+)
+
+// Source is the page's API that is asked.
+type Source struct {
+	// Name is what the user called it, without credentials.
+	Name string
+	// Ask returns one answer of /api/devices, which is closed after it was read.
+	Ask func(context.Context) (io.ReadCloser, error)
+	// Interval lies between two questions, Timeout bounds one.
+	Interval, Timeout time.Duration
+}
+
+// answer is what came of one question.
+type answer struct {
+	page *page
+	err  error
+}
+
+// ask asks once.
+func (s *Source) ask(ctx context.Context) answer {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	body, err := s.Ask(ctx)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer body.Close()
+	p, err := read(body)
+	return answer{p, err}
+}
+
+// answers asks again and again until ctx ends.
+func (s *Source) answers(ctx context.Context, first answer) <-chan answer {
+	out := make(chan answer)
+	go func() {
+		tick := time.NewTicker(s.Interval)
+		defer tick.Stop()
+		for next := first; ; next = s.ask(ctx) {
+			select {
+			case out <- next:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// Screen shows the source on a terminal until the user quits or ctx ends. Its error says
+// why the source did not answer at first, or why the terminal cannot be used.
+func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) error {
+	first := s.ask(ctx)
+	if first.err != nil {
+		return first.err
+	}
+	tty, err := tcell.NewScreen()
+	if err == nil {
+		err = tty.Init()
+	}
+	if err != nil {
+		return fmt.Errorf("the terminal cannot be used (%w); with | cat there is a line per device and window", err)
+	}
+	defer tty.Fini()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	newScreen(tty, s.Name, zone, color).run(ctx, s.answers(ctx, first))
+	return nil
+}
+
+// Lines writes a line of at most width characters per device and window until ctx ends. What
+// is asked in vain after the first answer is said on errs once, until an answer comes again.
+func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
+	first := s.ask(ctx)
+	if first.err != nil {
+		return first.err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	table := &lines{out: out, zone: zone, width: width}
+	failing := false
+	answers := s.answers(ctx, first)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case a := <-answers:
+			if a.err == nil {
+				if err := table.write(a.page); err != nil {
+					return err
+				}
+			} else if !failing && ctx.Err() == nil {
+				fmt.Fprintf(errs, "%s: %v\n", s.Name, a.err)
+			}
+			failing = a.err != nil
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+var update = flag.Bool("update", false, "write the output of golden tests to their output files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pages reads testdata/<sentence>/answers.jsonl: an answer of the page's API on each line.
+func pages(t *testing.T, sentence string) []*page {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
+	require.NoError(t, err)
+	var all []*page
+	for line := range bytes.Lines(content) {
+		p, err := read(bytes.NewReader(line))
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+	return all
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got, file)
+}
+
+// TestLines shows the answers one after the other, as where no terminal is.
+func TestLines(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*/answers.jsonl")
+	require.NoError(t, err)
+	require.NotEmpty(t, inputs)
+	for _, input := range inputs {
+		sentence := filepath.Base(filepath.Dir(input))
+		t.Run(sentence, func(t *testing.T) {
+			var out bytes.Buffer
+			table := &lines{out: &out, zone: time.UTC, width: 120}
+			for _, p := range pages(t, sentence) {
+				require.NoError(t, table.write(p))
+			}
+			golden(t, filepath.Join("testdata", sentence, "lines.txt"), out.String())
+		})
+	}
+}
+
+func TestANarrowLineLeavesOutTheLeastTellingColumns(t *testing.T) {
+	p := pages(t, "one_line_per_device_and_window")[0]
+	before := math.MaxInt
+	for _, width := range []int{200, 140, 120, 110, 100, 90, 80} {
+		var out bytes.Buffer
+		require.NoError(t, (&lines{out: &out, zone: time.UTC, width: width}).write(p))
+		_, rest, _ := strings.Cut(out.String(), "until")
+		header, _, _ := strings.Cut(rest, "\n")
+		shown := len(strings.Fields(header))
+		assert.LessOrEqual(t, shown, before, width)
+		assert.Contains(t, header, " util ", width)
+		assert.Contains(t, header, " xid ", width)
+		for line := range strings.Lines(out.String()) {
+			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), width)
+		}
+		before = shown
+	}
+}
+
+func TestPercentKeepsNothingAndEverythingForExactlyThat(t *testing.T) {
+	for want, ratio := range map[string]float64{
+		"-": math.NaN(), "0%": 0, "<1%": 0.0001, "1%": 0.005, "42%": 0.4249, "99%": 0.99, ">99%": 0.9999, "100%": 1, "110%": 1.1,
+	} {
+		assert.Equal(t, want, percent(ratio), "%v", ratio)
+	}
+}
+
+func TestRateHasThreeDigitsAndADecimalPrefix(t *testing.T) {
+	for want, bytes := range map[string]float64{
+		"-": math.NaN(), "0": 0, "0.5": 0.5, "999": 999, "1k": 999.6, "1.5k": 1500, "12k": 12345, "250M": 2.5e8, "64G": 64e9, "1.2T": 1.2e12, "2000T": 2e15,
+	} {
+		assert.Equal(t, want, rate(bytes), "%v", bytes)
+	}
+}
+
+func TestNumbersInNamesAreOrderedByValue(t *testing.T) {
+	ordered := []string{"", "10", "nvidia", "nvidia0", "nvidia0/gi7", "nvidia0/gi13", "nvidia2", "nvidia10", "nvidib"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			assert.Equal(t, i < j, compareNatural(a, b) < 0, "%q before %q", a, b)
+			assert.Equal(t, i > j, compareNatural(a, b) > 0, "%q after %q", a, b)
+		}
+	}
+}
+
+func TestAHolderIsShortenedByWhatTellsLeast(t *testing.T) {
+	for room, want := range map[int]string{
+		40: "training/worker-0/trainer +1", 28: "training/worker-0/trainer +1", 20: "training/worker-0 +1", 12: "worker-0 +1", 9: "worke… +1", 2: " +1",
+	} {
+		assert.Equal(t, want, holdersText([]string{"training/worker-0/trainer", "a/b/c"}, room), room)
+	}
+	assert.Equal(t, "-", holdersText(nil, 20))
+}
+
+// Whatever an answer says, reading it ends, and no number of a lost device is shown.
+func FuzzRead(f *testing.F) {
+	for _, sentence := range []string{"one_line_per_device_and_window", "an_exporter_that_does_not_answer_makes_its_devices_lost"} {
+		content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
+		require.NoError(f, err)
+		line, _, _ := bytes.Cut(content, []byte("\n"))
+		f.Add(line)
+	}
+	f.Add([]byte(`{"devices":[{"n":1,"id":"a","parent":"a"},{"n":2,"id":"b","parent":"a","v":[1,null]}]}`))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		p, err := read(bytes.NewReader(answer))
+		if err != nil {
+			return
+		}
+		require.NoError(t, (&lines{out: io.Discard, zone: time.UTC, width: 100}).write(p))
+		for i := range p.Devices {
+			if d := &p.Devices[i]; d.lost {
+				for _, c := range columns {
+					assert.True(t, math.IsNaN(c.value(d)), c.heading)
+				}
+			}
+		}
+	})
+}
+
+// Devices keep one order, whatever they are called.
+func TestTheOrderByPlaceIsTotal(t *testing.T) {
+	name := rapid.StringMatching(`[a-b0-1]{0,3}`)
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(what string) *device {
+			return &device{Node: name.Draw(t, what+" node"), Name: name.Draw(t, what+" name"), ID: name.Draw(t, what+" id")}
+		}
+		a, b, c := draw("a"), draw("b"), draw("c")
+		assert.Equal(t, byPlace(a, b), -byPlace(b, a))
+		if byPlace(a, b) <= 0 && byPlace(b, c) <= 0 {
+			assert.LessOrEqual(t, byPlace(a, c), 0)
+		}
+	})
+}
+
+// source answers with the steps in turn, and with the last one again and again.
+func source(steps ...any) *Source {
+	i := -1
+	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Ask: func(context.Context) (io.ReadCloser, error) {
+		i = min(i+1, len(steps)-1)
+		if err, ok := steps[i].(error); ok {
+			return nil, err
+		}
+		return io.NopCloser(strings.NewReader(steps[i].(string))), nil
+	}}
+}
+
+func TestAPageThatDoesNotAnswerIsSaidOnceUntilItDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("connection refused")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var out, errs bytes.Buffer
+		require.NoError(t, Lines(ctx, source("{}", refused, refused, "{}", refused, "no JSON", "{}"), time.UTC, 80, &out, &errs))
+		assert.Equal(t, "http://page: connection refused\nhttp://page: connection refused\n", errs.String())
+		assert.Empty(t, out.String())
+	})
+}
+
+func TestASourceThatNeverAnsweredIsAnError(t *testing.T) {
+	require.EqualError(t, Lines(t.Context(), source(errors.New("connection refused")), time.UTC, 80, io.Discard, io.Discard), "connection refused")
+	err := Lines(t.Context(), source("<html>"), time.UTC, 80, io.Discard, io.Discard)
+	require.ErrorContains(t, err, "the answer is not that of gpu_view's /api/devices")
+}
+
+func TestAFailedWriteEndsTheLines(t *testing.T) {
+	content, err := os.ReadFile("testdata/one_line_per_device_and_window/answers.jsonl")
+	require.NoError(t, err)
+	assert.ErrorIs(t, Lines(t.Context(), source(string(content)), time.UTC, 80, brokenPipe{}, io.Discard), os.ErrClosed)
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, os.ErrClosed }

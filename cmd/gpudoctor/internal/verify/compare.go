@@ -1,0 +1,112 @@
+package verify
+
+import (
+	"math"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Verdict is what a comparison or a question came to.
+type Verdict string
+
+// The verdicts. Alone is a value that one source gives, Undecided a question that this
+// machine did not answer in this time.
+const (
+	Agrees    Verdict = "agrees"
+	Differs   Verdict = "differs"
+	Alone     Verdict = "one source"
+	Yes       Verdict = "yes"
+	No        Verdict = "no"
+	Undecided Verdict = "undecided"
+)
+
+// Comparison is what the sources say of one key.
+type Comparison struct {
+	Key
+	Unit    string
+	Figures map[string]Figure // by source
+	Verdict Verdict
+	// Apart is the greatest distance of two sources, in the unit.
+	Apart float64
+}
+
+// tolerance is how far two sources may be apart: they read at different moments, and
+// nvidia-smi rounds.
+type tolerance struct{ absolute, relative float64 }
+
+// tolerances are by unit; of counters it is that of the rate.
+var tolerances = map[string]tolerance{
+	"1":       {0.05, 0},
+	"W":       {5, 0.05},
+	"J":       {5, 0.05}, // per second: watts
+	"Cel":     {3, 0},
+	"By":      {64 << 20, 0.02},
+	"By/s":    {1e6, 0.15},
+	"Hz":      {50e6, 0.05},
+	"s":       {0.05, 0}, // per second: a share
+	"{state}": {0.2, 0},  // the mean: a share of the samples
+}
+
+// otherwise is the tolerance of counts: none but that of rounding.
+var otherwise = tolerance{1e-9, 1e-9}
+
+// apart returns the distance of two figures and whether it is within the tolerance. What
+// moved may be apart by half of its movement.
+func apart(unit string, a, b Figure) (distance float64, within bool) {
+	t, ok := tolerances[unit]
+	if !ok {
+		t = otherwise
+	}
+	distance = math.Abs(a.Value - b.Value)
+	return distance, distance <= max(t.absolute, t.relative*max(math.Abs(a.Value), math.Abs(b.Value)))+max(a.Spread, b.Spread)/2
+}
+
+// compare compares all that at least one source gives, in the order of devices and names.
+func compare(sources map[string]Readings) []Comparison {
+	byKey := map[Key]*Comparison{}
+	for source, readings := range sources {
+		for key, samples := range readings {
+			m := metrics[key.Metric]
+			f, ok := figure(m, samples)
+			if !ok {
+				continue
+			}
+			c := byKey[key]
+			if c == nil {
+				c = &Comparison{Key: key, Unit: m.Unit, Figures: map[string]Figure{}}
+				if m.Kind == signal.Counter {
+					c.Unit += "/s"
+				}
+				byKey[key] = c
+			}
+			c.Figures[source] = f
+		}
+	}
+	out := make([]Comparison, 0, len(byKey))
+	for _, c := range byKey {
+		c.judge(metrics[c.Metric].Unit)
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b Comparison) int { return a.compare(b.Key) })
+	return out
+}
+
+func (c *Comparison) judge(unit string) {
+	c.Verdict = Alone
+	for a, x := range c.Figures {
+		for b, y := range c.Figures {
+			if a >= b {
+				continue
+			}
+			distance, within := apart(unit, x, y)
+			c.Apart = max(c.Apart, distance)
+			switch {
+			case !within:
+				c.Verdict = Differs
+			case c.Verdict == Alone:
+				c.Verdict = Agrees
+			}
+		}
+	}
+}

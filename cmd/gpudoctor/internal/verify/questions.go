@@ -1,0 +1,204 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Sources.
+const (
+	NVML = "nvml"
+	DCGM = "dcgm-exporter"
+	SMI  = "nvidia-smi"
+)
+
+// Question is something that only hardware answers.
+type Question struct {
+	Text    string
+	Verdict Verdict
+	// Evidence are the numbers behind the verdict, a sentence each.
+	Evidence []string
+}
+
+// Cost is what the collections of the nvml receiver took.
+type Cost struct {
+	Hold        string
+	Collections uint64
+	Seconds     float64 // the sum
+}
+
+// decide notes what was seen of a question; one No outweighs every Yes.
+func (q *Question) decide(v Verdict, format string, a ...any) {
+	if q.Verdict == "" || q.Verdict == Undecided || v == No {
+		q.Verdict = v
+	}
+	q.Evidence = append(q.Evidence, fmt.Sprintf(format, a...))
+}
+
+// little is the share of the time below which nothing is said about a counter of time.
+const little = 0.02
+
+// counterOfTime asks whether the counters of a metric, in seconds, run as fast as the reasons
+// that they stand for are set. Parts are reasons by the counters' own attribute.
+func counterOfTime(q *Question, metric string, parts map[string]string, sources map[string]Readings) {
+	for _, source := range []string{NVML, DCGM, SMI} {
+		for _, key := range keys(sources[source], metric) {
+			samples := sources[source][key]
+			if !rises(samples) {
+				q.decide(No, "%s: %s of %s falls", source, key.name(), key.Device)
+				continue
+			}
+			f, ok := figure(metrics[metric], samples)
+			share, known := active(sources, Key{key.Device, signal.GPUClockEventActive.Name, parts[key.Part]})
+			if !ok || !known || share < little && f.Value < little {
+				continue
+			}
+			said := fmt.Sprintf("%s: %s of %s grows by %.3g s a second, the reason is set in %.0f %% of the samples", source, key.name(), key.Device, f.Value, 100*share)
+			switch ratio := f.Value / share; {
+			case ratio > 0.5 && ratio < 2:
+				q.decide(Yes, "%s", said)
+			case ratio > 0.0005 && ratio < 0.002:
+				q.decide(No, "%s: as if it were microseconds", said)
+			case f.Value == 0 && share > 0.2:
+				q.decide(No, "%s: it stands still", said)
+			default:
+				q.decide(Undecided, "%s", said)
+			}
+		}
+	}
+	if q.Verdict == "" {
+		q.decide(Undecided, "no clock was held down for %.0f %% of the time; -load may do it", 100*little)
+	}
+}
+
+// active is the share of samples in which a reason was set, by the source with most samples.
+func active(sources map[string]Readings, key Key) (share float64, known bool) {
+	most := 0
+	for _, readings := range sources {
+		samples := readings[key]
+		if f, ok := figure(metrics[key.Metric], samples); ok && len(samples) > most {
+			share, known, most = f.Value, true, len(samples)
+		}
+	}
+	return share, known
+}
+
+func keys(r Readings, metric string) []Key {
+	var out []Key
+	for key := range r {
+		if key.Metric == metric {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, Key.compare)
+	return out
+}
+
+// ask answers the questions from what was read. Loaded is when the load began, zero without
+// one.
+func ask(sources map[string]Readings, comparisons []Comparison, costs []Cost, loaded time.Time) []Question {
+	violations := Question{Text: "Are violation counters nanoseconds on this driver?"}
+	counterOfTime(&violations, signal.GPUClockThrottleTime.Name, map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal", "sync_boost": "sync_boost"}, sources)
+	events := Question{Text: "Do the counters of clock event reasons accumulate?"}
+	same := map[string]string{}
+	for _, reason := range signal.Values(signal.ClockEventReason) {
+		same[reason] = reason
+	}
+	counterOfTime(&events, signal.GPUClockEventTime.Name, same, sources)
+	out := []Question{violations, events, cost(costs), profiling(comparisons)}
+	if !loaded.IsZero() {
+		out = append(out, moves(sources, loaded))
+	}
+	return out
+}
+
+func cost(costs []Cost) Question {
+	q := Question{Text: "What does a collection of the nvml receiver cost?"}
+	for _, c := range costs {
+		if c.Collections > 0 {
+			q.decide(Yes, "hold: %s takes %.1f ms, mean of %d", c.Hold, 1000*c.Seconds/float64(c.Collections), c.Collections)
+		}
+	}
+	if q.Verdict == "" {
+		q.decide(Undecided, "there was no collection")
+	}
+	return q
+}
+
+// profiling compares what NVML's performance counters and DCGM's profiling both measure.
+func profiling(comparisons []Comparison) Question {
+	q := Question{Text: "Do NVML's performance counters (GPM) and DCGM's profiling agree?"}
+	counters := []string{
+		signal.GPUSMActive.Name, signal.GPUSMOccupancy.Name, signal.GPUDRAMActive.Name, signal.GPUPipeActive.Name,
+		signal.GPUPCIeThroughput.Name, signal.GPUNVLinkThroughput.Name,
+	}
+	for i := range comparisons {
+		c := &comparisons[i]
+		n, nvml := c.Figures[NVML]
+		d, dcgm := c.Figures[DCGM]
+		if !nvml || !dcgm || !slices.Contains(counters, c.Metric) {
+			continue
+		}
+		verdict := Yes
+		if _, within := apart(metrics[c.Metric].Unit, n, d); !within {
+			verdict = No
+		}
+		q.decide(verdict, "%s of %s: %.4g and %.4g %s", c.name(), c.Device, n.Value, d.Value, c.Unit)
+	}
+	if q.Verdict == "" {
+		q.decide(Undecided, "no value came from both")
+	}
+	return q
+}
+
+// moves asks whether what a load moves did move, by the nvml receiver.
+func moves(sources map[string]Readings, loaded time.Time) Question {
+	q := Question{Text: "Is a load seen in utilization, power, clocks, memory and processes?"}
+	for _, want := range []struct {
+		metric, part string
+		by           float64 // at least
+	}{
+		{signal.HwGPUUtilization.Name, signal.TaskGeneral, 0.2},
+		{signal.HwPower.Name, "", 10},
+		{signal.GPUClockFrequency.Name, signal.DomainSM, 1e6},
+		{signal.HwGPUMemoryUsage.Name, "", 64 << 20},
+		{signal.GPUProcessCount.Name, "", 1},
+	} {
+		for _, key := range keys(sources[NVML], want.metric) {
+			if key.Part != want.part {
+				continue
+			}
+			before, after := since(sources[NVML][key], loaded)
+			idle, ok := figure(metrics[key.Metric], before)
+			busy, also := figure(metrics[key.Metric], highest(after))
+			if !ok || !also {
+				continue
+			}
+			verdict := Yes
+			if busy.Value-idle.Value < want.by {
+				verdict = No
+			}
+			q.decide(verdict, "%s of %s: %.4g without, up to %.4g with the load", key.name(), key.Device, idle.Value, busy.Value)
+		}
+	}
+	if q.Verdict == "" {
+		q.decide(Undecided, "nothing was read both before and during the load")
+	}
+	return q
+}
+
+// highest is the sample with the highest value.
+func highest(samples []Sample) []Sample {
+	if len(samples) == 0 {
+		return nil
+	}
+	return []Sample{slices.MaxFunc(samples, func(a, b Sample) int {
+		if a.Value < b.Value {
+			return -1
+		}
+		return 1
+	})}
+}

@@ -1,0 +1,120 @@
+// Package verify compares what NVML, dcgm-exporter and nvidia-smi say of the same GPUs over
+// the same time, and answers from it what only hardware can answer.
+package verify
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Key is one number of one device: a metric and the value of its own attribute.
+type Key struct{ Device, Metric, Part string }
+
+func (k Key) compare(o Key) int {
+	return cmp.Or(strings.Compare(k.Device, o.Device), strings.Compare(k.Metric, o.Metric), strings.Compare(k.Part, o.Part))
+}
+
+// name is the metric with the value of its own attribute in braces.
+func (k Key) name() string {
+	if k.Part == "" {
+		return k.Metric
+	}
+	return k.Metric + "{" + k.Part + "}"
+}
+
+// Sample is a value and when it was read.
+type Sample struct {
+	At    time.Time
+	Value float64
+}
+
+// Readings are the samples of one source, oldest first.
+type Readings map[Key][]Sample
+
+// Device is what is known of a board or a MIG instance.
+type Device struct{ Name, Model, Driver string }
+
+// metrics are those of the signal table by name, without what is a process's.
+var metrics = func() map[string]*signal.Metric {
+	out := map[string]*signal.Metric{}
+	for _, m := range signal.All() {
+		if !slices.Contains(m.Attributes, signal.ProcessPID) {
+			out[m.Name] = m
+		}
+	}
+	return out
+}()
+
+// add takes the points of devices over, and what they say of the devices.
+func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
+	for p := range points.All(md) {
+		m := metrics[p.Metric.Name()]
+		id, ok := p.Attributes().Get(signal.HardwareID)
+		if m == nil || !ok || p.Flags().NoRecordedValue() {
+			continue
+		}
+		text := func(key string) string {
+			if v, ok := p.Attributes().Get(key); ok {
+				return v.AsString()
+			}
+			return ""
+		}
+		d := devices[id.Str()]
+		devices[id.Str()] = Device{
+			Name: cmp.Or(d.Name, text(signal.HardwareName)), Model: cmp.Or(d.Model, text(signal.HardwareModel)),
+			Driver: cmp.Or(d.Driver, text(signal.HardwareDriverVersion)),
+		}
+		key := Key{Device: id.Str(), Metric: m.Name}
+		if len(m.Attributes) > 0 {
+			key.Part = text(m.Attributes[0])
+		}
+		r[key] = append(r[key], Sample{p.Timestamp().AsTime(), points.Value(p.NumberDataPoint)})
+	}
+}
+
+// Figure is what a source says of a key over the whole time: the mean of a gauge, the rate
+// per second of a counter. Spread is the distance of a gauge's extremes.
+type Figure struct {
+	Value, Spread float64
+}
+
+// figure returns false where there is too little to say: no sample, one of a counter, or a
+// counter that fell.
+func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
+	if len(samples) == 0 {
+		return Figure{}, false
+	}
+	if m.Kind == signal.Counter {
+		first, last := samples[0], samples[len(samples)-1]
+		seconds := last.At.Sub(first.At).Seconds()
+		if seconds <= 0 || !rises(samples) {
+			return Figure{}, false
+		}
+		return Figure{Value: (last.Value - first.Value) / seconds}, true
+	}
+	sum, low, high := 0.0, math.Inf(1), math.Inf(-1)
+	for _, s := range samples {
+		sum += s.Value
+		low, high = min(low, s.Value), max(high, s.Value)
+	}
+	return Figure{sum / float64(len(samples)), high - low}, true
+}
+
+// rises says whether no sample is below the one before.
+func rises(samples []Sample) bool {
+	return slices.IsSortedFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
+}
+
+// since returns the samples from a time on, before those until then.
+func since(samples []Sample, t time.Time) (before, after []Sample) {
+	i, _ := slices.BinarySearchFunc(samples, t, func(s Sample, t time.Time) int { return s.At.Compare(t) })
+	return samples[:i], samples[i:]
+}

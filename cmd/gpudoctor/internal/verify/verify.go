@@ -1,0 +1,258 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/inprocess"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
+)
+
+// Options say what is compared and for how long.
+type Options struct {
+	// NVML are settings of the nvml receiver beside its interval, such as library_path.
+	NVML map[string]any
+	// Exporter is the URL of a dcgm-exporter, Program the file of nvidia-smi; empty without.
+	Exporter, Program string
+	// Duration is how long is read, Interval the time between two readings.
+	Duration, Interval time.Duration
+	// Load keeps the devices busy until its context ends; nil without. It starts after a
+	// quarter of the time.
+	Load func(context.Context) error
+	// Log is where the receivers log.
+	Log *zap.Logger
+}
+
+// Report is what came of it.
+type Report struct {
+	Begun    time.Time
+	Options  Options
+	Devices  map[string]Device
+	Readings map[string]int // how often each source answered
+	// Problems are sources that did not answer, and a load that did not run.
+	Problems    []string
+	Comparisons []Comparison
+	Questions   []Question
+}
+
+// Agrees says whether nothing differs and no question came to no.
+func (r *Report) Agrees() bool {
+	for i := range r.Comparisons {
+		if r.Comparisons[i].Verdict == Differs {
+			return false
+		}
+	}
+	for _, q := range r.Questions {
+		if q.Verdict == No {
+			return false
+		}
+	}
+	return true
+}
+
+// ErrNothing says that fewer than two sources answered.
+var ErrNothing = errors.New("there is nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi gave values of a GPU")
+
+// run is one verification under way.
+type run struct {
+	Options
+	mu      sync.Mutex
+	sources map[string]Readings
+	answers map[string]int
+	devices map[string]Device
+}
+
+// sink takes a source's batches over.
+func (r *run) sink(source string) consumer.Metrics {
+	next, _ := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error { // without options there is no error
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		before := len(r.sources[source])
+		r.sources[source].add(md, r.devices)
+		if len(r.sources[source]) > 0 || before > 0 {
+			r.answers[source]++
+		}
+		return nil
+	})
+	return next
+}
+
+// Run reads all sources for the duration and compares what they said. With fewer than two
+// sources it returns the report with ErrNothing.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	r := &run{
+		Options: o, answers: map[string]int{}, devices: map[string]Device{},
+		sources: map[string]Readings{NVML: {}, DCGM: {}, SMI: {}},
+	}
+	report := &Report{Begun: time.Now(), Options: o}
+	held := &meter{hold: nvmlreceiver.HoldAlways}
+	if hold, ok := o.NVML["hold"].(string); ok {
+		held.hold = hold
+	}
+	stopNVML, err := r.startNVML(ctx, held, o.Interval, r.sink(NVML))
+	if err != nil {
+		report.Problems = append(report.Problems, fmt.Sprintf("%s: %v", NVML, err))
+	}
+	var stopDCGM func(context.Context) error
+	if o.Exporter != "" {
+		p := inprocess.New(o.Log)
+		p.Into(r.sink(DCGM))
+		p.Processor(ctx, gpusynthesizerprocessor.NewFactory(), nil)
+		p.Receiver(ctx, dcgmreceiver.NewFactory(), map[string]any{
+			"endpoints": []any{o.Exporter}, "collection_interval": o.Interval.String(), "start_jitter": "0s", "hand_over": true,
+		})
+		if stopDCGM, err = p.Start(ctx); err != nil {
+			report.Problems = append(report.Problems, fmt.Sprintf("%s: %v", DCGM, err))
+		}
+	}
+	loaded, problems := r.watch(ctx)
+	report.Problems = append(report.Problems, problems...)
+	for _, stop := range []func(context.Context) error{stopNVML, stopDCGM} {
+		if stop == nil {
+			continue
+		}
+		if err := stop(context.WithoutCancel(ctx)); err != nil {
+			report.Problems = append(report.Problems, err.Error())
+		}
+	}
+	costs := []Cost{held.cost(ctx)}
+	if stopNVML != nil && held.hold != nvmlreceiver.HoldNever && ctx.Err() == nil {
+		costs = append(costs, r.unheld(ctx))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, source := range []struct {
+		name    string
+		started bool
+	}{{NVML, stopNVML != nil}, {DCGM, stopDCGM != nil}} {
+		if source.started && len(r.sources[source.name]) == 0 {
+			report.Problems = append(report.Problems, source.name+": no value of a GPU came; what it logged is on standard error")
+		}
+	}
+	report.Devices, report.Readings = maps.Clone(r.devices), maps.Clone(r.answers)
+	report.Comparisons = compare(r.sources)
+	report.Questions = ask(r.sources, report.Comparisons, costs, loaded)
+	for _, c := range report.Comparisons {
+		if len(c.Figures) > 1 {
+			return report, ctx.Err()
+		}
+	}
+	return report, errors.Join(ErrNothing, ctx.Err())
+}
+
+// startNVML starts a receiver that holds the library as the meter says.
+func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, next consumer.Metrics) (stop func(context.Context) error, err error) {
+	settings := map[string]any{}
+	maps.Copy(settings, r.NVML)
+	maps.Copy(settings, map[string]any{"collection_interval": interval.String(), "hold": m.hold})
+	m.reader = sdk.NewManualReader()
+	p := inprocess.New(r.Log)
+	p.Meter(sdk.NewMeterProvider(sdk.WithReader(m.reader)))
+	p.Into(next)
+	p.Receiver(ctx, nvmlreceiver.NewFactory(), settings)
+	return p.Start(ctx)
+}
+
+// watch reads nvidia-smi until the time is over, with the load for the last three quarters of
+// it. It returns when the load began.
+func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
+	ctx, cancel := context.WithTimeout(ctx, r.Duration)
+	defer cancel()
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	var begin <-chan time.Time
+	if r.Load != nil {
+		begin = time.After(r.Duration / 4)
+	}
+	failed := make(chan error, 1)
+	query := &smi{path: r.Program}
+	tick := time.NewTicker(r.Interval)
+	defer tick.Stop()
+	asked := r.Program == ""
+	for {
+		if r.Program != "" {
+			readings := Readings{}
+			switch err := query.read(ctx, readings); {
+			case err == nil:
+				r.mu.Lock()
+				for key, samples := range readings {
+					r.sources[SMI][key] = append(r.sources[SMI][key], samples...)
+				}
+				r.answers[SMI]++
+				r.mu.Unlock()
+			case !asked && ctx.Err() == nil:
+				problems = append(problems, fmt.Sprintf("%s: %v", SMI, err))
+			}
+			asked = true
+		}
+		select {
+		case <-begin:
+			loaded = time.Now()
+			busy.Go(func() { failed <- r.Load(ctx) })
+			begin = nil
+		case err := <-failed:
+			if err != nil {
+				problems = append(problems, fmt.Sprintf("load: %v", err))
+				loaded = time.Time{}
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return loaded, problems
+		}
+	}
+}
+
+// unheld lets the receiver load the library for each of some collections.
+func (r *run) unheld(ctx context.Context) Cost {
+	m := &meter{hold: nvmlreceiver.HoldNever}
+	nowhere, _ := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error { return nil })
+	stop, err := r.startNVML(ctx, m, time.Second, nowhere)
+	if err != nil {
+		return Cost{}
+	}
+	select {
+	case <-time.After(3500 * time.Millisecond):
+	case <-ctx.Done():
+	}
+	_ = stop(context.WithoutCancel(ctx)) // what it took is known
+	return m.cost(ctx)
+}
+
+// meter reads what collections took from the receiver's own metrics.
+type meter struct {
+	hold   string
+	reader *sdk.ManualReader
+}
+
+func (m *meter) cost(ctx context.Context) Cost {
+	out := Cost{Hold: m.hold}
+	var all metricdata.ResourceMetrics
+	if m.reader == nil || m.reader.Collect(context.WithoutCancel(ctx), &all) != nil {
+		return out
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, metric := range scope.Metrics {
+			h, ok := metric.Data.(metricdata.Histogram[float64])
+			if !ok || metric.Name != "otelcol_receiver_nvml_collection_duration" {
+				continue
+			}
+			for _, dp := range h.DataPoints {
+				out.Collections += dp.Count
+				out.Seconds += dp.Sum
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,166 @@
+package verify
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var begin = time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
+
+// series are samples ten seconds apart.
+func series(values ...float64) []Sample {
+	var out []Sample
+	for i, v := range values {
+		out = append(out, Sample{begin.Add(time.Duration(i) * 10 * time.Second), v})
+	}
+	return out
+}
+
+func key(m *signal.Metric, part string) Key { return Key{"GPU-1", m.Name, part} }
+
+func TestHowFarSourcesMayBeApart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		key  Key
+		a, b []Sample
+		want Verdict
+	}{
+		"watts within 5 %":                 {key(signal.HwPower, ""), series(700, 700), series(670, 670), Agrees},
+		"watts beyond":                     {key(signal.HwPower, ""), series(700, 700), series(600, 600), Differs},
+		"watts that moved":                 {key(signal.HwPower, ""), series(100, 700), series(600, 600), Agrees},
+		"degrees":                          {key(signal.HwTemperature, "gpu"), series(50), series(52), Agrees},
+		"degrees apart":                    {key(signal.HwTemperature, "gpu"), series(50), series(60), Differs},
+		"energy as watts":                  {key(signal.HwEnergy, ""), series(1000, 8000), series(0, 7100), Agrees},
+		"energy in millijoule":             {key(signal.HwEnergy, ""), series(1000, 8000), series(0, 7_000_000), Differs},
+		"errors that nobody counts":        {key(signal.HwErrors, "ecc_sbe"), series(5, 5), series(7, 7), Agrees},
+		"errors that one counts":           {key(signal.HwErrors, "ecc_sbe"), series(5, 5), series(7, 8), Differs},
+		"a counter that fell says nothing": {key(signal.HwEnergy, ""), series(1000, 8000), series(7000, 0), Alone},
+		"one sample of a counter":          {key(signal.HwEnergy, ""), series(1000, 8000), series(7000), Alone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := compare(map[string]Readings{NVML: {tt.key: tt.a}, DCGM: {tt.key: tt.b}})
+			require.Len(t, got, 1)
+			assert.Equal(t, tt.want, got[0].Verdict)
+		})
+	}
+}
+
+func TestCountersOfTimeAreJudgedByTheReasonsThatAreSet(t *testing.T) {
+	half := series(1, 0, 1, 0, 1, 0) // of the samples
+	for name, tt := range map[string]struct {
+		counter, reason []Sample
+		want            Verdict
+	}{
+		"as fast as the reason is set": {series(0, 5, 10, 15, 20, 25), half, Yes},
+		"a thousandth of it":           {series(0, 0.005, 0.010, 0.015, 0.020, 0.025), half, No},
+		"it stands still":              {series(3, 3, 3, 3, 3, 3), half, No},
+		"it falls":                     {series(0, 5, 0, 5, 0, 5), half, No},
+		"neither":                      {series(0, 50, 100, 150, 200, 250), half, Undecided},
+		"nothing was throttled":        {series(0, 0, 0, 0, 0, 0), series(0, 0, 0, 0, 0, 0), Undecided},
+		"the reason is not known":      {series(0, 5, 10, 15, 20, 25), nil, Undecided},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, m := range []*signal.Metric{signal.GPUClockThrottleTime, signal.GPUClockEventTime} {
+				part := []string{"power", "sw_power_cap"}[i]
+				sources := map[string]Readings{
+					DCGM: {key(m, part): tt.counter}, NVML: {key(signal.GPUClockEventActive, "sw_power_cap"): tt.reason}, SMI: {},
+				}
+				questions := ask(sources, compare(sources), nil, time.Time{})
+				assert.Equal(t, tt.want, questions[i].Verdict, questions[i])
+				assert.NotEmpty(t, questions[i].Evidence)
+			}
+		})
+	}
+}
+
+func TestProfilingIsComparedBetweenNVMLAndDCGM(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sources map[string]Readings
+		want    Verdict
+	}{
+		"they agree":   {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}, DCGM: {key(signal.GPUSMActive, ""): series(0.81)}}, Yes},
+		"they differ":  {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}, DCGM: {key(signal.GPUSMActive, ""): series(0.5)}}, No},
+		"one is alone": {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}}, Undecided},
+	} {
+		assert.Equal(t, tt.want, profiling(compare(tt.sources)).Verdict, name)
+	}
+}
+
+func TestALoadThatIsNotSeenIsANo(t *testing.T) {
+	sources := map[string]Readings{NVML: {key(signal.HwPower, ""): series(70, 70, 71, 70)}}
+	assert.Equal(t, No, moves(sources, begin.Add(15*time.Second)).Verdict)
+	sources[NVML][key(signal.HwPower, "")] = series(70, 70, 600, 70)
+	assert.Equal(t, Yes, moves(sources, begin.Add(15*time.Second)).Verdict)
+	assert.Equal(t, Undecided, moves(sources, begin).Verdict, "nothing before it")
+}
+
+func TestANoOutweighsEveryYes(t *testing.T) {
+	var q Question
+	q.decide(Undecided, "a")
+	q.decide(Yes, "b")
+	q.decide(No, "c")
+	q.decide(Yes, "d")
+	assert.Equal(t, Question{Verdict: No, Evidence: []string{"a", "b", "c", "d"}}, q)
+	assert.False(t, (&Report{Questions: []Question{q}}).Agrees())
+}
+
+// program is a shell script in nvidia-smi's place.
+func program(t *testing.T, script string) *smi {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "nvidia-smi")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
+	return &smi{path: path}
+}
+
+func TestNVIDIASMIIsAskedForWhatItKnows(t *testing.T) {
+	s := program(t, `case "$1" in
+*power.draw*) echo 'Field "power.draw" is not a valid field to query.'; exit 2;;
+*ecc.*) name=$(echo "$1" | tr ',' '\n' | grep ecc | head -n 1); echo "Field \"$name\" is not a valid field to query."; exit 2;;
+esac
+echo "GPU-1, 700.00, 31, [N/A], 12, 0, 0, 1024, 345, 2619, Active, Not Active, Not Active, Not Active, Not Active, Not Active, 2500000, 0, 0, 0, 0, 1, 0"
+`)
+	r := Readings{}
+	require.NoError(t, s.read(t.Context(), r))
+	value := func(m *signal.Metric, part string) float64 {
+		samples := r[key(m, part)]
+		require.Len(t, samples, 1, "%s %s", m.Name, part)
+		return samples[0].Value
+	}
+	assert.InDelta(t, 700, value(signal.GPUPowerLimit, ""), 1e-9)
+	assert.InDelta(t, 0.12, value(signal.HwGPUUtilization, "general"), 1e-9)
+	assert.InDelta(t, 1<<30, value(signal.HwGPUMemoryUsage, ""), 1e-9)
+	assert.InDelta(t, 345e6, value(signal.GPUClockFrequency, "sm"), 1e-3)
+	assert.InDelta(t, 1, value(signal.GPUClockEventActive, "sw_power_cap"), 0)
+	assert.InDelta(t, 2.5, value(signal.GPUClockEventTime, "sw_power_cap"), 1e-9)
+	assert.InDelta(t, 1, value(signal.HwErrors, "row_remap_correctable"), 0)
+	assert.NotContains(t, r, key(signal.HwTemperature, "memory"), "[N/A] is absent")
+	assert.NotContains(t, r, key(signal.HwPower, ""))
+}
+
+func TestWhatNVIDIASMISaysWrongIsAnError(t *testing.T) {
+	for want, script := range map[string]string{
+		"exit status 9: NVIDIA-SMI has failed": "echo 'NVIDIA-SMI has failed'; exit 9",
+		"wrong number of fields":               "echo 'GPU-1, 5'",
+		"exit status 2: Field \"uuid\"":        "echo 'Field \"uuid\" is not a valid field to query.'; exit 2",
+	} {
+		require.ErrorContains(t, program(t, script).read(t.Context(), Readings{}), want)
+	}
+}
+
+func TestEveryPropertyIsOneOfTheSignalTable(t *testing.T) {
+	for _, p := range properties {
+		require.Contains(t, metrics, p.metric.Name)
+		if p.part != "" {
+			assert.Contains(t, signal.Values(p.metric.Attributes[0]), p.part, p.name)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/inprocess"
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
+)
+
+const (
+	defaultPage     = "http://localhost:9411"
+	defaultInterval = 2 * time.Second
+	// defaultWidth is the length of a line where nobody says how wide the terminal is.
+	defaultWidth = 120
+)
+
+const topUsage = `usage: gpudoctor top [flags] [URL]
+Shows the newest window of every device: a screen on a terminal, else a line per device and window.
+URL is a page of gpu_view (` + defaultPage + `), or an exporter (http://HOST:9400/metrics), of which it makes
+windows of 30s itself. COLUMNS is the length of a line, NO_COLOR leaves colors out.
+Exit status: 0 when it is told to end, 2 when there is nothing to read.
+
+Flags:
+`
+
+// topOptions are the command line of top.
+type topOptions struct {
+	fetcher  fetcher
+	interval time.Duration
+	url      *url.URL
+	// window and scrape are the lengths of an exporter's windows and of the time between its
+	// scrapes.
+	window, scrape time.Duration
+}
+
+// runTop shows windows until it is told to end. It returns the exit status.
+func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	o, err := parseTop(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitComplete
+	}
+	if err == nil {
+		err = o.show(ctx, stdout, stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "gpudoctor:", err)
+		return exitUnread
+	}
+	return exitComplete
+}
+
+func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
+	// Exporters read their devices every 30s by default: a shorter window would hold what a
+	// counter gained in a longer time.
+	o := &topOptions{fetcher: newPageFetcher(), window: 30 * time.Second, scrape: 5 * time.Second}
+	fs := flag.NewFlagSet("gpudoctor top", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // what is wrong is said once, by runTop
+	o.fetcher.flags(fs)
+	fs.DurationVar(&o.interval, "interval", defaultInterval, "time between two looks")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stderr, topUsage)
+			fs.SetOutput(stderr)
+			fs.PrintDefaults()
+		}
+		return nil, err
+	}
+	where := defaultPage
+	switch fs.NArg() {
+	case 0:
+	case 1:
+		where = fs.Arg(0)
+	default:
+		return nil, fmt.Errorf("want one URL after the flags (got %d); -h says more", fs.NArg())
+	}
+	if o.interval < 100*time.Millisecond {
+		return nil, fmt.Errorf("-interval must be at least 100ms (got %s)", o.interval)
+	}
+	if o.fetcher.timeout <= 0 {
+		return nil, fmt.Errorf("-timeout must be positive (got %s)", o.fetcher.timeout)
+	}
+	u, err := url.Parse(where)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("the URL cannot be used; want %s for a page, http://HOST:9400/metrics for an exporter", defaultPage)
+	}
+	o.url = u
+	return o, nil
+}
+
+// show asks a page; of an exporter it makes one first.
+func (o *topOptions) show(ctx context.Context, stdout, stderr io.Writer) error {
+	name, asked, from := o.url.Redacted(), o.url, o.fetcher
+	if strings.HasSuffix(o.url.Path, "/metrics") {
+		page, stop, err := o.serve(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		defer stop()
+		name, asked, from = name+" (page: "+page.String()+")", page, newPageFetcher()
+		from.timeout = o.fetcher.timeout
+	}
+	asked = asked.JoinPath("api", "devices")
+	source := &top.Source{Name: name, Interval: o.interval, Timeout: from.timeout, Ask: func(ctx context.Context) (io.ReadCloser, error) {
+		return from.get(ctx, asked)
+	}}
+	var err error
+	if out, ok := stdout.(*os.File); ok && isTerminal(out) && os.Getenv("TERM") != "dumb" {
+		err = top.Screen(ctx, source, time.Local, os.Getenv("NO_COLOR") == "")
+	} else {
+		err = top.Lines(ctx, source, time.Local, lineWidth(os.Getenv("COLUMNS")), stdout, stderr)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// serve makes windows of an exporter's rows and serves them on a port of its own.
+func (o *topOptions) serve(ctx context.Context) (page *url.URL, stop func(), err error) {
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	headers := map[string]any{}
+	for name, values := range o.fetcher.header {
+		headers[name] = values[0]
+	}
+	p := inprocess.New(zap.NewNop())
+	p.Exporter(ctx, gpuviewexporter.NewFactory(), map[string]any{"endpoint": address})
+	p.Processor(ctx, gpuwindowprocessor.NewFactory(), map[string]any{"window": o.window.String(), "grace": "1s", "max_gap": (3 * o.scrape).String()})
+	p.Processor(ctx, gpuk8sprocessor.NewFactory(), map[string]any{
+		"kubernetes": map[string]any{"auth_type": "none"},
+		"sources":    map[string]any{"pod_resources": map[string]any{"enabled": false}, "dra": map[string]any{"enabled": false}},
+	})
+	p.Processor(ctx, gpusynthesizerprocessor.NewFactory(), nil)
+	p.Receiver(ctx, dcgmreceiver.NewFactory(), map[string]any{
+		"endpoints": []any{o.url.String()}, "collection_interval": o.scrape.String(), "timeout": o.fetcher.timeout.String(), "start_jitter": "0s", "hand_over": true,
+		"http": map[string]any{"headers": headers, "tls": map[string]any{"insecure_skip_verify": o.fetcher.insecure}},
+	})
+	end, err := p.Start(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Nothing waits for the last window: what cannot be sent is no error.
+	return &url.URL{Scheme: "http", Host: address}, func() { _ = end(context.WithoutCancel(ctx)) }, nil
+}
+
+// freeAddress is a loopback address whose port nobody listens on.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// lineWidth reads COLUMNS; a terminal that does not know its width says 0.
+func lineWidth(columns string) int {
+	if n, err := strconv.Atoi(columns); err == nil && n > 0 {
+		return n
+	}
+	return defaultWidth
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
+)
+
+// The windows are made by the collector's own components in this process.
+func TestTopMakesWindowsOfAnExporter(t *testing.T) {
+	config := dcgmsim.NewDefaultConfig()
+	config.Scenario, config.GPUs = dcgmsim.ScenarioHealthy, 2
+	simulation, err := dcgmsim.New(config)
+	require.NoError(t, err)
+	server := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{Now: time.Now})
+	defer server.Close()
+	var key atomic.Value
+	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key.Store(r.Header.Get("Authorization"))
+		server.ServeHTTP(w, r)
+	}))
+	defer exporter.Close()
+
+	o, err := parseTop([]string{"-interval", "100ms", "-header", "Authorization: Bearer key", exporter.URL + "/metrics"}, io.Discard)
+	require.NoError(t, err)
+	o.window, o.scrape = time.Second, 100*time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &untilLine{of: "nvidia1", cancel: cancel}
+	require.NoError(t, o.show(ctx, out, io.Discard))
+	assert.Contains(t, out.text.String(), "nvidia0")
+	assert.Contains(t, out.text.String(), "healthy-0-1", "holders by the exporter's labels")
+	assert.Equal(t, "Bearer key", key.Load())
+}
+
+// untilLine ends a context when a text was written.
+type untilLine struct {
+	text   strings.Builder
+	of     string
+	cancel context.CancelFunc
+}
+
+func (u *untilLine) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), u.of) {
+		u.cancel()
+	}
+	return u.text.Write(p)
+}
+
+func TestWhatTopCannotShowIsSaidInOneLine(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/locked/api/devices":
+			w.WriteHeader(http.StatusUnauthorized)
+		case "/busy/api/devices":
+			http.Error(w, "too many answers are under way", http.StatusServiceUnavailable)
+		case "/exporter/api/devices":
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>GPU Exporter</html>")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for want, args := range map[string][]string{
+		"give credentials with -header":                            {server.URL + "/locked"},
+		"HTTP status 503 Service Unavailable: too many answers":    {server.URL + "/busy"},
+		"of an exporter give the address with /metrics":            {server.URL + "/exporter"},
+		"no page of gpu_view is there":                             {server.URL},
+		"connection refused: is a collector with gpu_view running": {gone.URL},
+		"want one URL after the flags (got 2)":                     {"http://a", "http://b"},
+		"the URL cannot be used; want http://localhost:9411":       {"node:9411"},
+		"-interval must be at least 100ms (got 1ms)":               {"-interval", "1ms"},
+		"-timeout must be positive (got -1s)":                      {"-timeout", "-1s"},
+		"flag provided but not defined: -sort":                     {"-sort", "util"},
+	} {
+		status, stdout, stderr := gpudoctor(t, "", append([]string{"top"}, args...)...)
+		assert.Equal(t, exitUnread, status, want)
+		assert.Empty(t, stdout, want)
+		assert.Contains(t, stderr, want)
+		assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+	}
+}
+
+func TestColumnsSaysHowLongALineIs(t *testing.T) {
+	for columns, want := range map[string]int{"": 120, "80": 80, "0": 120, "-1": 120, "wide": 120} {
+		assert.Equal(t, want, lineWidth(columns), "%q", columns)
+	}
+}

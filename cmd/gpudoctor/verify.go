@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/load"
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/verify"
+)
+
+const verifyUsage = `usage: gpudoctor verify [flags]
+On a machine with NVIDIA GPUs: reads NVML, a dcgm-exporter and nvidia-smi over the same time, says which values agree
+and by how much others differ, and answers what only hardware answers. Changes no setting of a device.
+The report is Markdown on standard output, fit for an issue.
+Exit status: 0 all agrees, 1 something differs, 2 there was nothing to compare.
+
+Flags:
+`
+
+// verifyOptions are the command line of verify.
+type verifyOptions struct {
+	verify.Options
+	fetcher fetcher
+	load    bool
+	library string
+}
+
+// runVerify compares the sources of this machine. It returns the exit status.
+func runVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parseVerify(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitComplete
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "gpudoctor:", err)
+		return exitUnread
+	}
+	return o.run(ctx, stdout, stderr)
+}
+
+func parseVerify(args []string, stderr io.Writer) (*verifyOptions, error) {
+	o := &verifyOptions{fetcher: newFetcher(), library: load.Library}
+	fs := flag.NewFlagSet("gpudoctor verify", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&o.Exporter, "exporter", "http://localhost:9400/metrics", "`URL` of a dcgm-exporter of this machine; empty for none")
+	fs.StringVar(&o.Program, "nvidia-smi", "nvidia-smi", "`program` to compare with; empty for none")
+	fs.DurationVar(&o.Duration, "duration", time.Minute, "how long to read")
+	fs.DurationVar(&o.Interval, "interval", 5*time.Second, "time between two readings")
+	fs.BoolVar(&o.load, "load", false, "keep the GPUs busy for the last three quarters of the time, with 1 GiB on each")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stderr, verifyUsage)
+			fs.SetOutput(stderr)
+			fs.PrintDefaults()
+		}
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("want flags only (got %q); -h says more", fs.Arg(0))
+	}
+	if o.Interval < time.Second {
+		return nil, fmt.Errorf("-interval must be at least 1s (got %s)", o.Interval)
+	}
+	if o.Duration < 4*o.Interval {
+		return nil, fmt.Errorf("-duration must be at least four times -interval, %s (got %s)", 4*o.Interval, o.Duration)
+	}
+	return o, nil
+}
+
+func (o *verifyOptions) run(ctx context.Context, stdout, stderr io.Writer) int {
+	o.Log = zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(stderr), zap.WarnLevel))
+	var left []string
+	if o.Exporter != "" {
+		if err := o.answers(ctx); err != nil {
+			left = append(left, fmt.Sprintf("%s: %v", verify.DCGM, err))
+			o.Exporter = ""
+		}
+	}
+	if o.Program != "" {
+		path, err := exec.LookPath(o.Program)
+		if err != nil {
+			left = append(left, fmt.Sprintf("%s: %v", verify.SMI, err))
+		}
+		o.Program = path
+	}
+	if o.load {
+		o.Load = func(ctx context.Context) error { return load.Run(ctx, o.library) }
+	}
+	report, err := verify.Run(ctx, o.Options)
+	report.Problems = append(left, report.Problems...)
+	if _, err := io.WriteString(stdout, report.Text(version())); err != nil {
+		fmt.Fprintln(stderr, "gpudoctor:", err)
+		return exitUnread
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, "gpudoctor:", err)
+		return exitUnread
+	case !report.Agrees():
+		return exitMissing
+	}
+	return exitComplete
+}
+
+// answers says why the exporter does not, without credentials.
+func (o *verifyOptions) answers(ctx context.Context) error {
+	s, err := parseSource(o.Exporter)
+	if err != nil {
+		return err
+	}
+	if s.url == nil {
+		return fmt.Errorf("%q is no URL", o.Exporter)
+	}
+	o.Exporter = s.url.String()
+	o.fetcher.timeout = defaultTimeout
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+	defer cancel()
+	body, err := o.fetcher.get(ctx, s.url)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	return body.Close()
+}
+
+// version is the module's.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}
