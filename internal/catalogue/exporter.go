@@ -11,6 +11,8 @@ import (
 type Exporter struct {
 	// Name is what people call the exporter, Vendor is hw.vendor.
 	Name, Vendor string
+	// Experimental says to a person what the table was not tried on; empty where it holds.
+	Experimental string
 	// TurnOn says to a person what turns on fields that the exporter does not show, where
 	// no list of counters does.
 	TurnOn string
@@ -83,6 +85,9 @@ type Identity struct {
 	// Group is a text that devices have in common that are numbered together, of exporters
 	// that number them in two ways.
 	Group string
+	// Model is the board's model name and Part what RolePart tells, where the labels of these
+	// roles do not tell it.
+	Model, Part string
 }
 
 // Refusal says why a row is about no device of the exporter.
@@ -101,6 +106,9 @@ const (
 
 // Model is what is known of a board by its name. The zero value knows nothing.
 type Model struct {
+	// Memory is the size of the board's memory in bytes, of exporters that do not tell it; 0 is
+	// unknown.
+	Memory float64
 	// PCIe and NVLink are what the links carry in one direction, in bytes per second;
 	// 0 is unknown or none.
 	PCIe, NVLink float64

@@ -52,7 +52,7 @@ const (
 	Highest Parts = iota
 	// Mean rows are of parts of the device that count alike.
 	Mean
-	// Sum rows are counters of parts of the device. A part without a row keeps its last
+	// Sum rows are of parts of the device. Of a counter a part without a row keeps its last
 	// value, and one that comes later than the others counts from there.
 	Sum
 )
@@ -240,7 +240,9 @@ type Signal struct {
 	// values of With, NaN where there is none; 0 is unknown.
 	Capacity func(m *Model, with []float64) float64
 	With     []string
-	By       By
+	// Whole signals are that capacity itself, where the fields have a value.
+	Whole bool
+	By    By
 	// Optional signals are rarely wanted, or cost more than they tell.
 	Optional bool
 

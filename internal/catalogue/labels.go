@@ -79,6 +79,11 @@ const (
 	RoleCut
 	// RolePart numbers a part of the device that the row measures.
 	RolePart
+	// RoleDomain is what a clock drives, RoleAggregation how its values of an interval became one.
+	RoleDomain
+	RoleAggregation
+	// RoleMachine is the type of the machine that the device is in.
+	RoleMachine
 	// RoleMIGUUID is the MIG-<uuid> of that device.
 	RoleMIGUUID
 	// NumRoles is one more than the highest role.

@@ -13,6 +13,8 @@
 // caching as the exporter does it, with faults on request, or replays recorded
 // outputs instead.
 //
+// Nodes of AMD and Google show the same truth as their exporters do, which have no styles.
+//
 // Names, types, help texts, units, label order and the rows that sharing, MIG
 // and DRA add follow the exporter's sources and default-counters.csv of the
 // versions that each Style names.

@@ -217,8 +217,17 @@ func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 // the start, with the values of the last collect interval.
 func (s *Simulation) AppendBody(dst []byte, node int, t time.Duration) []byte {
 	r := renderer{Simulation: s, node: &s.nodes[node], at: s.Sampled(t), out: dst}
+	if r.node.vendor == amd {
+		r.at = r.at.Truncate(tick) // residencies and their clock move together
+	}
 	r.read()
 	switch {
+	case r.node.vendor == amd:
+		r.amdBody()
+	case r.node.vendor == google:
+		r.tpuBody()
+	case r.node.vendor == aws:
+		r.neuronBody()
 	case s.config.Style == Style2:
 		r.perGPU()
 	case s.config.Style.in(since483):

@@ -50,9 +50,20 @@ func TestGolden(t *testing.T) {
 		"exporter_4_9_prints_base_units": {50 * time.Second, func(c *Config) {
 			c.Style, c.Scenario, c.GPUs = Style49, ScenarioThermal, 1
 		}},
+		"a_node_of_amd_shows_residencies_and_their_clock": {50 * time.Second, func(c *Config) {
+			c.Scenario, c.Nodes, c.GPUs = ScenarioVendors, 2, 4
+		}},
+		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip": {50 * time.Second, func(c *Config) {
+			c.Scenario, c.Nodes, c.GPUs = ScenarioVendors, 3, 2
+		}},
+		"a_node_of_neuron_devices_shows_cores_by_process": {50 * time.Second, func(c *Config) {
+			c.Scenario, c.Nodes, c.GPUs = ScenarioVendors, 4, 2
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := newSimulation(t, tt.change).AppendBody(nil, 0, tt.at)
+			s := newSimulation(t, tt.change)
+			got := s.AppendBody(nil, len(s.nodes)-1, tt.at)
+			parse(t, got)
 			file := filepath.Join("testdata", name+".prom")
 			if *update {
 				require.NoError(t, os.WriteFile(file, got, 0o644))

@@ -17,6 +17,7 @@ const (
 	ScenarioRestart       = "restart"
 	ScenarioFlaky         = "flaky"
 	ScenarioMixed         = "mixed"
+	ScenarioVendors       = "vendors"
 )
 
 // Scenarios lists the names of all scenarios.
@@ -24,6 +25,7 @@ func Scenarios() []string {
 	return []string{
 		ScenarioHealthy, ScenarioIdle, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioXIDBurst,
 		ScenarioMIG, ScenarioTimeSliced, ScenarioDRA, ScenarioSlurm, ScenarioRestart, ScenarioFlaky, ScenarioMixed,
+		ScenarioVendors,
 	}
 }
 
@@ -35,10 +37,22 @@ var mixedCast = []string{
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
 }
 
-// part returns the scenario that the n-th GPU of a node plays.
-func part(scenario string, n int) string {
-	if scenario == ScenarioMixed {
+// casts are what the devices of a node play in the vendors scenario: what the vendor's
+// exporter can show.
+var casts = map[vendor][]string{
+	nvidia: mixedCast,
+	amd:    {ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioIdle},
+	google: {ScenarioHealthy, ScenarioMemoryFilling},
+	aws:    {ScenarioHealthy, ScenarioMemoryFilling},
+}
+
+// part returns the scenario that the n-th device of a vendor's node plays.
+func part(scenario string, v vendor, n int) string {
+	switch scenario {
+	case ScenarioMixed:
 		return mixedCast[n%len(mixedCast)]
+	case ScenarioVendors:
+		return casts[v][n%len(casts[v])]
 	}
 	return scenario
 }

@@ -174,7 +174,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, fault := s.scrape(n)
-	if contentType := s.simulation.config.Style.ContentType(); contentType != "" {
+	if contentType := s.simulation.contentType(n); contentType != "" {
 		w.Header().Set("Content-Type", contentType)
 	}
 	switch fault {

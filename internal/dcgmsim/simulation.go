@@ -24,8 +24,9 @@ type Simulation struct {
 
 // node is one exporter.
 type node struct {
-	name string
-	gpus []*gpu
+	name   string
+	vendor vendor
+	gpus   []*gpu
 	// entities are what has rows: a GPU, or its MIG instances instead.
 	entities []*entity
 	// virtualGPUs says that the exporter maps shared devices.
@@ -39,9 +40,11 @@ type gpu struct {
 	// scenario is what the GPU plays.
 	scenario  string
 	uuid, pci string
-	hardware  *hardware
-	story     *story
-	phase     time.Duration
+	// serial is the board's on AMD, and sliceID the chip's number in its slice on Google.
+	serial, sliceID string
+	hardware        *hardware
+	story           *story
+	phase           time.Duration
 	// energyBase in millijoules and violationBase are what the counters had
 	// when the simulation began; a restart clears them.
 	energyBase    float64
@@ -86,20 +89,26 @@ func New(config Config) (*Simulation, error) {
 
 // newNode builds the n-th node.
 func (s *Simulation) newNode(n int, known stories) node {
-	out := node{name: fmt.Sprintf("gpu-node-%d", n)}
-	for i := range s.config.GPUs {
-		plays := part(s.config.Scenario, i)
+	out := node{name: fmt.Sprintf("gpu-node-%d", n), vendor: vendorOf(s.config.Scenario, n)}
+	devices := s.config.GPUs
+	if out.vendor != nvidia {
+		devices = min(devices, otherVendorsDevices)
+	}
+	for i := range devices {
+		plays := part(s.config.Scenario, out.vendor, i)
 		if plays == ScenarioMIG && s.config.Style == Style2 {
 			// The mixed scenario goes without MIG where the exporter has none.
 			plays = ScenarioHealthy
 		}
-		g := s.newGPU(n, i, known.of(plays, s.config.Scenario == ScenarioMixed))
+		g := s.newGPU(n, i, out.vendor, known.of(plays, s.config.Scenario == ScenarioMixed || s.config.Scenario == ScenarioVendors))
 		g.scenario = plays
 		out.gpus = append(out.gpus, g)
 		out.virtualGPUs = out.virtualGPUs || plays == ScenarioTimeSliced
 
 		instances := s.config.MIG
 		switch {
+		case out.vendor != nvidia:
+			instances = 0
 		case instances > 0:
 		case plays == ScenarioMIG:
 			instances = maxMIG
@@ -107,7 +116,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 			instances = 2
 		}
 		if instances == 0 {
-			out.entities = append(out.entities, &entity{gpu: g, phase: g.phase, holders: s.gpuHolders(out.name, n, i, plays)})
+			out.entities = append(out.entities, &entity{gpu: g, phase: g.phase, holders: s.gpuHolders(&out, n, i, plays)})
 		}
 		for k := range instances {
 			out.entities = append(out.entities, &entity{
@@ -134,16 +143,18 @@ func (s *Simulation) newNode(n int, known stories) node {
 			e.holders = e.holders[last:]
 		}
 	}
-	out.rows = s.newRowTable(&out)
+	if out.vendor == nvidia {
+		out.rows = s.newRowTable(&out)
+	}
 	return out
 }
 
 // newGPU builds the i-th GPU of the n-th node.
-func (s *Simulation) newGPU(n, i int, st *story) *gpu {
+func (s *Simulation) newGPU(n, i int, v vendor, st *story) *gpu {
 	key := key(n, i)
 	g := &gpu{
-		index: i, uuid: uuid("GPU", key), pci: busID(i),
-		hardware:   s.config.Style.hardware(),
+		index: i, pci: busID(i),
+		hardware:   v.hardware(s.config.Style),
 		story:      st,
 		phase:      time.Duration(n*s.config.GPUs+i) * 7 * time.Second % st.period,
 		energyBase: float64(1e9 + mix(key+2)%4e9),
@@ -151,6 +162,7 @@ func (s *Simulation) newGPU(n, i int, st *story) *gpu {
 	for v := range g.violationBase {
 		g.violationBase[v] = time.Duration(mix(key+3+uint64(v))%3600) * time.Second
 	}
+	v.identify(g, n)
 	return g
 }
 
@@ -169,7 +181,11 @@ func newPod(n, i, k int, namespace, name, container string) pod {
 }
 
 // gpuHolders returns the pods that hold a whole GPU.
-func (s *Simulation) gpuHolders(host string, n, i int, plays string) []pod {
+func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
+	if of.vendor == google {
+		// A machine's chips go to one pod.
+		return []pod{newPod(n, 0, 0, "training", fmt.Sprintf("tpu-job-%d", n), "trainer")}
+	}
 	switch plays {
 	case ScenarioIdle:
 		return nil
@@ -184,7 +200,7 @@ func (s *Simulation) gpuHolders(host string, n, i int, plays string) []pod {
 		}
 		return pods
 	case ScenarioDRA:
-		return s.claimHolders(host, n, i)
+		return s.claimHolders(of.name, n, i)
 	case ScenarioSlurm:
 		return jobHolders(n, i)
 	default:

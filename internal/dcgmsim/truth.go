@@ -13,9 +13,12 @@ type Device struct {
 	GPUInstance int
 	// Scenario is the scenario that the GPU plays.
 	Scenario string
+	// Vendor is the maker as hw.vendor of OpenTelemetry has it: NVIDIA, AMD or Google.
+	Vendor string
 	// Host is the node's name as exposed.
 	Host string
-	// UUID is the GPU's, also for an instance.
+	// UUID is the GPU's, also for an instance. On Google it is the accelerator_id of the
+	// rows that the node's own numbers name.
 	UUID string
 	// Pods are the holders as "namespace/pod/container", in the order of their
 	// rows.
@@ -31,7 +34,7 @@ func (s *Simulation) Devices(node int) []Device {
 	for _, e := range s.nodes[node].entities {
 		d := Device{
 			Node: node, GPU: e.gpu.index, GPUInstance: e.instanceID,
-			Scenario: e.gpu.scenario, Host: s.nodes[node].name, UUID: e.gpu.uuid,
+			Scenario: e.gpu.scenario, Vendor: string(s.nodes[node].vendor), Host: s.nodes[node].name, UUID: e.gpu.uuid,
 		}
 		for _, p := range e.holders {
 			if p.job != "" {

@@ -30,13 +30,16 @@ type Exposition struct {
 	// whose # HELP says "(in us)".
 	typedCounter, microseconds []string
 	seen                       tally
+	// ranks are by exporter's group of devices, later what waits for all of them.
+	ranks map[string]*catalogue.Ranks
+	later []func()
 }
 
 // tally counts what warnings are made of.
 type tally struct {
-	rows, withoutUUID, otherVendor, blanks, duplicates int
-	relayed, ownPod, reservation, boardDRA             bool
-	noHost, podAsHost, localhost, baseUnits            bool
+	rows, withoutUUID, otherVendor, blanks, duplicates, unjoined int
+	relayed, ownPod, reservation, boardDRA                       bool
+	noHost, podAsHost, localhost, baseUnits                      bool
 
 	memoryUtil bool
 	second     string // another exporter of which there are rows
@@ -101,7 +104,7 @@ func (e *Exposition) Rows() int { return e.seen.rows }
 // passed over.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
-	if of == nil || of.Renumbers {
+	if of == nil {
 		return
 	}
 	text := catalogue.NewRow(of)
@@ -148,19 +151,48 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	if e.repeats(name, labels) {
 		e.seen.duplicates++
 	}
-	d := e.device(is, text)
-	if target != "" {
-		d.instanceLabels = add(d.instanceLabels, target)
-	}
 	e.noteHost(text)
-	r := row{device: d, spelling: sp, exposed: value}
-	e.noteHolder(&r, text, federated)
-	if known {
-		e.seen.baseUnits = e.seen.baseUnits || sp.BaseUnits
-		e.rows = append(e.rows, r)
-		if code := xidCode(sp, value, text.Get(catalogue.RoleXID)); code > 0 && !slices.Contains(d.xids, code) {
-			d.xids = append(d.xids, code)
+	take := func(is catalogue.Identity) {
+		d := e.device(is, text)
+		if target != "" {
+			d.instanceLabels = add(d.instanceLabels, target)
 		}
+		r := row{device: d, spelling: sp, exposed: value}
+		e.noteHolder(&r, text, federated)
+		e.take(&r, text)
+	}
+	if !of.Renumbers {
+		take(is)
+		return
+	}
+	renumbered := known && sp.Field.Renumbered
+	if e.ranks == nil {
+		e.ranks = map[string]*catalogue.Ranks{}
+	}
+	ranks := e.ranks[is.Group]
+	if ranks == nil {
+		ranks = &catalogue.Ranks{}
+		e.ranks[is.Group] = ranks
+	}
+	ranks.Add(is, renumbered)
+	e.later = append(e.later, func() {
+		if own, joined := ranks.Own(is, renumbered); joined {
+			take(own)
+		} else {
+			e.seen.unjoined++
+		}
+	})
+}
+
+// take keeps a row of a known field.
+func (e *Exposition) take(r *row, text *catalogue.Row) {
+	if r.spelling.Field == nil {
+		return
+	}
+	e.seen.baseUnits = e.seen.baseUnits || r.spelling.BaseUnits
+	e.rows = append(e.rows, *r)
+	if code := xidCode(r.spelling, r.exposed, text.Get(catalogue.RoleXID)); code > 0 && !slices.Contains(r.device.xids, code) {
+		r.device.xids = append(r.device.xids, code)
 	}
 }
 
@@ -200,7 +232,7 @@ func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device 
 		if n := text.Get(catalogue.RoleDevice); n != "" {
 			x.name = n
 		}
-		if m := cmp.Or(text.Get(catalogue.RoleModel), text.Get(catalogue.RoleSeries)); m != "" {
+		if m := cmp.Or(is.Model, text.Get(catalogue.RoleModel), text.Get(catalogue.RoleSeries)); m != "" {
 			x.Model = m
 		}
 	}
@@ -254,6 +286,9 @@ func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
 
 // settle hands the rows to the scrape, once all are there.
 func (e *Exposition) settle() {
+	for _, row := range e.later {
+		row()
+	}
 	scale := e.scale()
 	for i := range e.rows {
 		r := &e.rows[i]

@@ -33,7 +33,7 @@ const (
 	Link
 	// NoCounter means that NVLinks of the model's generation do not count that.
 	NoCounter
-	// Capacity means that the link's capacity is unknown.
+	// Capacity means that the capacity of the link, or of the memory, is unknown.
 	Capacity
 	// Unit means that nothing in the scrape tells a ratio from a percentage.
 	Unit
@@ -49,6 +49,8 @@ const (
 	Bridge
 	// NotExposed signals are of fields that another exporter than dcgm-exporter does not show.
 	NotExposed
+	// Vendor means that this exporter gives the signal of no device, as others do.
+	Vendor
 	// NumReasons is one more than the highest reason.
 	NumReasons
 )
@@ -68,13 +70,14 @@ var reasons = [...]struct{ code, text string }{
 	Sensor:        {"sensor", "reads 0: there is no such sensor"},
 	Link:          {"link", "the model has no NVLink"},
 	NoCounter:     {"no_counter", "NVLinks of this generation do not count that"},
-	Capacity:      {"capacity", "the link's capacity is unknown"},
+	Capacity:      {"capacity", "the capacity is unknown"},
 	Unit:          {"unit", "0 to 1 or 0 to 100? nothing in the scrape tells"},
 	Free:          {"free", "nobody holds the device"},
 	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped"},
 	NoProcessRows: {"no_process_rows", "no rows per process"},
 	Unprofiled:    {"unprofiled", "DCGM does not profile this model"},
 	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one"},
+	Vendor:        {"vendor", "this vendor's exporter gives it of no device"},
 	NotExposed:    {"not_exposed", "the exporter does not show it: switched off in its configuration, or not supported by the model"},
 }
 
@@ -98,7 +101,7 @@ func ParseReason(code string) (Reason, bool) {
 // exporter changes them.
 func (r Reason) Lasting() bool {
 	switch r {
-	case MIG, VGPU, OthersOnly, Sensor, Link, NoCounter, Free, Unprofiled, Bridge:
+	case MIG, VGPU, OthersOnly, Sensor, Link, NoCounter, Free, Unprofiled, Bridge, Vendor:
 		return true
 	}
 	return false

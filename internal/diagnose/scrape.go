@@ -240,6 +240,10 @@ func (d *Device) Verdicts() []Verdict {
 
 func (d *Device) verdict(s *Signal) Verdict {
 	v := Verdict{Signal: s}
+	if s.Gap {
+		v.Elsewhere, v.Reason = d.Kind() == Instance && s.scope() == catalogue.Board, Vendor
+		return v
+	}
 	switch s.By {
 	case catalogue.ByHolders:
 		d.judgeHolder(&v)

@@ -18,6 +18,8 @@ type Signal struct {
 	Sources [][]catalogue.ID
 	// Feeds are the window metrics that are made of the signal.
 	Feeds []*signal.Metric
+	// Gap says that the exporter never gives the signal, which is dcgm-exporter's.
+	Gap bool
 }
 
 // Fields returns the fields that the signal is usually made of, by the names that
@@ -50,7 +52,8 @@ var (
 	signals = made[dcgm.Exporter]
 )
 
-// signalsOf returns the signals of an exporter.
+// signalsOf returns the signals of an exporter, and behind them those of dcgm-exporter's that it
+// never gives.
 func signalsOf(x *catalogue.Exporter) []*Signal { return made[x] }
 
 func madeOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
@@ -63,6 +66,13 @@ func madeOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 				d.Sources = append([][]catalogue.ID{s.Sets[s.Usual]}, others...)
 			}
 			out[x] = append(out[x], d)
+		}
+		for _, s := range out[dcgm.Exporter] {
+			if x.Gaps[s.Metric] != "" {
+				gap := *s
+				gap.Gap = true
+				out[x] = append(out[x], &gap)
+			}
 		}
 	}
 	return out

@@ -29,6 +29,8 @@ func (e *Exposition) warnings() []Warning {
 		}
 	}
 	t := &e.seen
+	of := e.scrape.of()
+	warn(of.Experimental != "", "experimental", "The table of %s is experimental: %s", of.Name, of.Experimental)
 	warn(len(e.microseconds) > 0, "nanoseconds",
 		"HELP calls %s microseconds. DCGM counts nanoseconds: leave violation_unit: ns, and divide by 1e9 in recording rules.", short(e.microseconds))
 	warn(len(e.typedCounter) > 0, "rates_typed_counter",
@@ -69,6 +71,8 @@ func (e *Exposition) warnings() []Warning {
 		"%s of DCGM metrics without a GPU's UUID: they cannot be told apart and are dropped.", rows(t.withoutUUID))
 	warn(t.otherVendor > 0, "other_vendor",
 		"%s of DCGM metrics about GPUs that are not NVIDIA's, by their UUID and model: they are dropped.", rows(t.otherVendor))
+	warn(t.unjoined > 0, "unjoined_numbers",
+		"%s number devices in another way than the rest, and not as many of them: which device they are about cannot be told, and they are dropped.", rows(t.unjoined))
 	warn(t.memoryUtil, "memory_util_is_bandwidth",
 		"%s is the time in which memory was read or written (MEM_COPY_UTIL before 4.9), not how full it is: take hw.gpu.memory.utilization for occupancy.", memoryUtilRatio)
 	return out

@@ -36,7 +36,7 @@ var foreign = []string{
 	"gpu_pod_memory_used_bytes", "gpu_process_memory_used_bytes", // what gpu_budget reads of other exporters
 	"gpu_uuid", "gpu_name", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
-	"gpu.nvidia.com",                 // a DRA driver
+	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
 	"otelcol_gpu_no_nvml",            // a build tag
 	"k8s_attributes", "k8s_observer", // components of OpenTelemetry
 	"k8s.amazonaws.com",    // a label of nodes

@@ -8,10 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -116,6 +119,25 @@ type content struct {
 	windowed bool // samples that windows are made of
 }
 
+// claimed reports whether a metric with a name of the exporter's is the exporter's by the labels
+// of its first point.
+func claimed(of *catalogue.Exporter, resource pcommon.Resource, m pmetric.Metric) bool {
+	if of.Claims == nil {
+		return true
+	}
+	dps := points.Of(m)
+	if dps.Len() == 0 {
+		return false
+	}
+	row := catalogue.NewRow(of)
+	for _, attrs := range []pcommon.Map{dps.At(0).Attributes(), resource.Attributes()} {
+		for k, v := range attrs.All() {
+			row.Set(k, v.AsString())
+		}
+	}
+	return of.Claims(row)
+}
+
 func look(md pmetric.Metrics) (seen content) {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, sm := range rm.ScopeMetrics().All() {
@@ -124,7 +146,7 @@ func look(md pmetric.Metrics) (seen content) {
 				s, ours := signal.Lookup(name)
 				switch {
 				case !ours && seen.raw == "":
-					if _, of := exporters.Lookup(name); of != nil {
+					if _, of := exporters.Lookup(name); of != nil && claimed(of, rm.Resource(), m) {
 						seen.raw = name
 					}
 				case ours && s.Stage == signal.StageWindow:

@@ -106,6 +106,10 @@ const (
 	// DRACapacity is the name of a capacity that a device advertises.
 	DRACapacity = "dra.capacity"
 
+	// NodeConditionType is the type of a node's condition: XidCriticalError.
+	NodeConditionType = "k8s.node.condition.type"
+	// NodeConditionStatus is that condition's status: true, false, unknown.
+	NodeConditionStatus = "k8s.node.condition.status"
 	// Resource is the Kubernetes resource name: nvidia.com/gpu.
 	Resource = "resource"
 	// Rule is the rule of the GPU share API that a pod's requests break.
@@ -162,6 +166,8 @@ const (
 	VendorNVIDIA = "NVIDIA"
 	VendorAMD    = "AMD"
 	VendorGoogle = "Google"
+	VendorAWS    = "AWS"
+	VendorIntel  = "Intel"
 
 	TaskGeneral = "general"
 	TaskEncoder = "encoder"
@@ -221,7 +227,7 @@ func PointAttributes() []Attribute {
 		{HardwareParent, "the board of a MIG instance", nil},
 		{HardwareName, "the operating system's device name", nil},
 		{HardwareModel, "the model as exposed", nil},
-		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA, VendorAMD, VendorGoogle}},
+		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA, VendorAMD, VendorGoogle, VendorAWS, VendorIntel}},
 		{HardwareType, "the kind of hardware", []string{TypeGPU}},
 		{HardwareSerialNumber, "the board's serial number, where exposed", nil},
 		{HardwareDriverVersion, "the driver's version, where exposed", nil},
@@ -273,6 +279,8 @@ func PointAttributes() []Attribute {
 		{State, "one of the exclusive states", nil},
 		{Reason, "why the state holds", nil},
 		{Signal, "sample metric that an exporter can give or not, with its own attribute in braces", nil},
+		{NodeConditionType, "type of a node's condition", nil},
+		{NodeConditionStatus, "present status of that condition", []string{"true", "false", "unknown"}},
 		{Rule, "rule of the GPU share API that is broken", nil},
 		{DRADeviceType, "driver's type of the device", nil},
 		{DRATaintKey, "key of a device's taint", nil},

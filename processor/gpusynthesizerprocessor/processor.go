@@ -139,14 +139,14 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
 				spelling, of := exporters.Lookup(m.Name())
 				switch {
+				case ready:
+					return p.readReady(&in, m)
 				case of != nil && of.Claims != nil:
 					return p.readClaimed(&in, of, spelling, m, &unknown) && !keep
 				case spelling.Field != nil:
 					p.read(&in, of, spelling, m)
 				case of != nil:
 					unknown += int64(points.Of(m).Len())
-				case ready:
-					return p.readReady(&in, m)
 				case m.Name() == signal.GPUExporterUp.Name:
 					p.readUp(m)
 					return false

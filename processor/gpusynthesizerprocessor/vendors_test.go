@@ -23,6 +23,9 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		busy     = "hw.id=3dff74a1-0000-1000-80d3-0c4c1df1df58,"
 		idle     = "hw.id=ccff74a1-0000-1000-80e0-c6d49f5b0d86,"
 		cpxBoard = "hw.id=692409005296,"
+
+		inferentia = "hw.id=i-022af70542e30e040/neuron0,"
+		core       = "hw.id=i-022af70542e30e040/nc"
 	)
 	expected := map[string][][]string{ // of each point some texts
 		"amd_radeon_issue259.prom": {
@@ -46,10 +49,27 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=ecc_uncorrectable", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
 		"tpu_v5p_axlearn_busy.prom":            tpus(),
+		"intel_xpumd_b60_synthetic.prom":       slices.Concat(arcs("0", "8589934592", "0.334640523f", "31.5f", "9.6e+08f", "36f", "40f"), arcs("1", "4294967296", "0.167320261f", "29.5f", "4.8e+08f", "34f", "39f")),
+		// Two of four processes have memory on the one device; whether they live is not to be seen.
+		"neuron_inf1_datadog.prom": {
+			{" hw.gpu.memory.usage ", inferentia, "= 377802024 By"},
+			{" hw.gpu.memory.limit ", inferentia, "= 8589934592 By"},
+			{" hw.gpu.memory.utilization ", inferentia, "= 0.043981944f 1"},
+			{" hw.gpu.utilization ", core + "0,", "= 0.003054895f 1"},
+			{" hw.gpu.utilization ", core + "1,", "= 0.003117189f 1"},
+			{" hw.gpu.utilization ", core + "2,", "= 0f 1"},
+			{" hw.gpu.utilization ", core + "3,", "= 0f 1"},
+			{" hw.errors ", inferentia, "error.type=execution_generic", "= 0 "},
+			{" hw.errors ", inferentia, "error.type=execution_numerical", "= 0 "},
+			{" hw.errors ", inferentia, "error.type=execution_transient", "= 0 "},
+			{" hw.errors ", inferentia, "error.type=execution_model", "= 0 "},
+			{" hw.errors ", inferentia, "error.type=execution_runtime", "= 0 "},
+			{" hw.errors ", inferentia, "error.type=execution_hardware", "= 0 "},
+		},
 	}
 	for _, file := range expositiontest.Recordings(t) {
 		name := filepath.Base(file)
-		if !strings.HasPrefix(name, "amd_") && !strings.HasPrefix(name, "tpu_") {
+		if !strings.HasPrefix(name, "amd_") && !strings.HasPrefix(name, "tpu_") && !strings.HasPrefix(name, "neuron_") && !strings.HasPrefix(name, "intel_xpumd") {
 			continue
 		}
 		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
@@ -61,7 +81,9 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			assert.Equal(t, got, runHandedOver(t, "", []scrapeText{{10, string(text)}}))
 			want, known := expected[name]
 			require.True(t, known, "say what must come out of %s", name)
-			lines := strings.FieldsFunc(got, func(r rune) bool { return r == '\n' })
+			lines := slices.DeleteFunc(strings.Split(got, "\n"), func(line string) bool { // of metrics that are no exporter's
+				return !strings.Contains(line, " hw.") && !strings.Contains(line, " gpu.")
+			})
 			assert.Len(t, lines, len(want), got)
 			for _, texts := range want {
 				assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
@@ -69,6 +91,17 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 				}), "%v in\n%s", texts, got)
 			}
 		})
+	}
+}
+
+// arcs are what a board of Intel has. Bytes over PCIe are a rate from the second scrape on.
+func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string {
+	id := "hw.id=gpu-uuid-" + number
+	return [][]string{
+		{" hw.gpu.memory.usage ", id, "= " + used + " By"}, {" hw.gpu.memory.limit ", id, "= 25669140480 By"},
+		{" hw.gpu.memory.utilization ", id, "= " + occupancy}, {" hw.power ", id, "= " + watts + " W"},
+		{" gpu.clock.frequency ", id, "= " + hertz}, {" hw.temperature ", id, "hw.sensor_location=gpu", "= " + chip},
+		{" hw.temperature ", id, "hw.sensor_location=memory", "= " + memory},
 	}
 }
 

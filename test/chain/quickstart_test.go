@@ -112,9 +112,8 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 		}
 	}
 	err := s.cmd.Wait()
-	// The collector takes a hangup for the wish to read its configuration again
-	// and lets go of the pipe; whether the script hears the hangup or the end of
-	// the table first is chance, and no terminal is left to read about it.
+	// The collector takes a hangup for the wish to read its configuration again; whether the
+	// script hears it first is chance, and no terminal is left to read about it.
 	if sig != syscall.SIGHUP {
 		require.NoError(t, err, "exit status; %s", &s.stderr)
 		assert.Empty(t, s.stderr.String())
@@ -133,14 +132,14 @@ func TestQuickstartShowsWindowsAndLeavesNothingBehind(t *testing.T) {
 			t.Parallel()
 			cmd, listen, page := quickstart(t)
 			screen := show(t, cmd)
-			screen.waitFor(t, " nvidia")
+			screen.waitFor(t, " gpu-node-1/") // AMD's, after the TPUs' and NVIDIA's
+			for _, device := range []string{"tpu-job-2", "/nvidia7 "} {
+				assert.True(t, slices.ContainsFunc(screen.seen, func(line string) bool { return strings.Contains(line, device) }), "no line of %q", device)
+			}
 			assert.Contains(t, screen.seen, "Live page: http://localhost:"+processtest.Port(t, page))
 			assert.Contains(t, processtest.Get(t, "http://"+page+"/"), "<!doctype html>")
 			assert.Contains(t, processtest.Get(t, "http://"+page+"/allocation?window=1m"), `"gpuAllocation"`, "labels make containers")
-			windows := len(screen.seen)
 			screen.ends(t, sig)
-			// The windows that were open leave with the collector, and are still shown.
-			assert.True(t, sig == syscall.SIGHUP || slices.ContainsFunc(screen.seen[windows:], func(line string) bool { return line == "" }), "no window after the first")
 			for _, line := range screen.seen {
 				assert.LessOrEqual(t, utf8.RuneCountInString(line), 120, line)
 			}
@@ -186,8 +185,7 @@ func TestQuickstartNamesABusyPort(t *testing.T) {
 	}
 }
 
-// As with `make run | head`: the table's reader goes away and the collector is
-// left with a pipe that nobody empties.
+// As with `make run | head`: the table's reader goes away.
 func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	t.Parallel()
 	cmd, _, _ := quickstart(t)
@@ -197,7 +195,7 @@ func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	group := -cmd.Process.Pid
 	t.Cleanup(func() { _ = syscall.Kill(group, syscall.SIGKILL) })
 	scanner := bufio.NewScanner(stdout)
-	for scanner.Scan() && !strings.Contains(scanner.Text(), " nvidia") {
+	for scanner.Scan() && !strings.Contains(scanner.Text(), "/nvidia") {
 		continue
 	}
 	require.NoError(t, stdout.Close())
@@ -206,8 +204,7 @@ func TestQuickstartEndsWhenItsReaderGoes(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
-		var exit *exec.ExitError
-		require.ErrorAs(t, err, &exit, "it says that it did not end well")
+		require.NoError(t, err)
 	case <-time.After(processtest.Patience):
 		require.Fail(t, "still there")
 	}

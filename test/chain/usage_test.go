@@ -81,8 +81,20 @@ func usageOf(t *testing.T, sim *dcgmsim.Simulation, interval, length time.Durati
 	sink := &lastUsage{values: map[usageKey]float64{}, sizes: map[string]float64{}}
 	next, err := consumer.NewMetrics(sink.consume)
 	require.NoError(t, err)
+	next = chained(t, next, gpuusageprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
+	begin := time.Unix(1_700_000_000, 0)
+	for at := time.Duration(0); at <= length; at += interval {
+		require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, sim.AppendBody(nil, 0, at), begin.Add(at))))
+	}
+	return sink.values, sink.sizes
+}
+
+// chained starts processors that ask neither the kubelet nor the API server, the last one
+// first in the chain.
+func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory) consumer.Metrics {
+	t.Helper()
 	alone := confmap.NewFromStringMap(map[string]any{"kubernetes": map[string]any{"auth_type": "none"}})
-	for _, f := range []processor.Factory{gpuusageprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory()} {
+	for _, f := range factories {
 		cfg := f.CreateDefaultConfig()
 		if f.Type() != gpusynthesizerprocessor.NewFactory().Type() {
 			require.NoError(t, alone.Unmarshal(cfg))
@@ -96,11 +108,7 @@ func usageOf(t *testing.T, sim *dcgmsim.Simulation, interval, length time.Durati
 		t.Cleanup(func() { require.NoError(t, p.Shutdown(t.Context())) })
 		next = p
 	}
-	begin := time.Unix(1_700_000_000, 0)
-	for at := time.Duration(0); at <= length; at += interval {
-		require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, sim.AppendBody(nil, 0, at), begin.Add(at))))
-	}
-	return sink.values, sink.sizes
+	return next
 }
 
 // scraped returns the rows of a scrape as the prometheus receiver has them.
@@ -148,12 +156,18 @@ func (s *lastUsage) consume(_ context.Context, md pmetric.Metrics) error {
 		switch m {
 		case signal.K8sContainerGPUAllocatedTime, signal.K8sContainerGPUActiveTime, signal.K8sContainerGPUIdleTime,
 			signal.GPUUnallocatedTime, signal.GPUUnobservedTime:
-			pod := ""
-			if r := p.Resource.Attributes(); pdatagpu.Text(r, signal.K8sPodName) != "" {
-				pod = pdatagpu.Text(r, signal.K8sNamespaceName) + "/" + pdatagpu.Text(r, signal.K8sPodName) + "/" + pdatagpu.Text(r, signal.K8sContainerName)
-			}
-			s.values[usageKey{m, id, pod}] = points.Value(p.NumberDataPoint)
+			s.values[usageKey{m, id, podOf(p)}] = points.Value(p.NumberDataPoint)
 		}
 	}
 	return nil
+}
+
+// podOf returns the container of a point's Resource as the simulator names it, "" where it
+// has none.
+func podOf(p points.Point) string {
+	r := p.Resource.Attributes()
+	if pdatagpu.Text(r, signal.K8sPodName) == "" {
+		return ""
+	}
+	return pdatagpu.Text(r, signal.K8sNamespaceName) + "/" + pdatagpu.Text(r, signal.K8sPodName) + "/" + pdatagpu.Text(r, signal.K8sContainerName)
 }

@@ -12,11 +12,13 @@ import (
 
 // Exporter is the table of the TPU device plugin.
 var Exporter = cat.New(cat.Exporter{
-	Name:           "tpu-device-plugin",
-	Vendor:         signal.VendorGoogle,
-	Groups:         groups,
-	Signals:        []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
-	Gaps:           gaps,
+	Name:    "tpu-device-plugin",
+	Vendor:  signal.VendorGoogle,
+	Groups:  groups,
+	Signals: []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
+	Gaps:    gaps,
+	TurnOn:  "duty_cycle and the memory come from the workload: a chip without one has no rows of them.",
+
 	Claims:         claims,
 	Labels:         labels,
 	BlankText:      func(s string) bool { return s == "" },

@@ -30,7 +30,10 @@ const vendorsEnd = `
    (` + "`Claims`" + `, where others use the names too), which device a row is about (` + "`Identify`" + `), the signals of each field, and the gaps.
 2. A line in ` + "`internal/catalogue/exporters`" + `.
 3. Directories below ` + "`processor/gpusynthesizerprocessor/testdata/golden`" + `, each named as the sentence that it shows.
-4. ` + "`make generate`" + `, which writes this page.
+4. A node in ` + "`internal/dcgmsim/vendors.go`" + `, which ` + "`test/chain`" + ` compares with what comes out.
+5. ` + "`make generate`" + `, which writes this page.
+
+` + "`internal/catalogue/neuron`" + ` was added in one commit of this form.
 `
 
 // vendors renders docs/vendors.md.
@@ -39,7 +42,11 @@ func vendors() string {
 	b.WriteString(vendorsIntro)
 	b.WriteString("| metric |")
 	for _, x := range exporters.All {
-		fmt.Fprintf(&b, " %s: %s |", x.Vendor, x.Name)
+		name := x.Vendor + ": " + x.Name
+		if x.Experimental != "" {
+			name += " (experimental)"
+		}
+		b.WriteString(" " + name + " |")
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(exporters.All)) + "\n")
 	for _, m := range givenByAny() {
@@ -53,7 +60,11 @@ func vendors() string {
 		if x == dcgm.Exporter {
 			continue // in signals.md
 		}
-		fmt.Fprintf(&b, "\n## %s: %s\n| field | unit | other names |\n|---|---|---|\n", x.Vendor, x.Name)
+		fmt.Fprintf(&b, "\n## %s: %s\n", x.Vendor, x.Name)
+		if x.Experimental != "" {
+			fmt.Fprintf(&b, "**Experimental**: %s\n\n", x.Experimental)
+		}
+		b.WriteString("| field | unit | other names |\n|---|---|---|\n")
 		for _, f := range x.Fields() {
 			name := "`" + f.Exposed() + "`"
 			if f.Cut != nil {

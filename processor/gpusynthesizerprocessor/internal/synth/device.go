@@ -281,6 +281,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		r.draOther = labels.Get(catalogue.RoleMIGUUID) != ""
 	}
 	r.is = is
+	r.model, r.part = cmp.Or(is.Model, r.model), cmp.Or(is.Part, r.part)
 	if !of.Renumbers {
 		r.device = s.device(of, place, is)
 		if r.device == nil {

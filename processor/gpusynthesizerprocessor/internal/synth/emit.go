@@ -108,7 +108,11 @@ func (e *emitter) signal(s *catalogue.Signal) {
 		if capacity <= 0 {
 			return
 		}
-		v /= capacity
+		if s.Whole {
+			v = capacity
+		} else {
+			v /= capacity
+		}
 	}
 	switch {
 	case s.Bits != nil:

@@ -46,14 +46,17 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 			values[p.key] = max(values[p.key], p.value)
 		}
 	}
-	if f.Parts == catalogue.Sum {
+	if f.Parts == catalogue.Sum && f.Kind == catalogue.Counter {
 		return a.device.sum(f.ID).add(at, values)
 	}
 	total := 0.0
 	for _, v := range values {
 		total += v
 	}
-	return total / float64(len(values)), true
+	if f.Parts == catalogue.Mean {
+		total /= float64(len(values))
+	}
+	return total, true
 }
 
 // sum is a counter that is the sum of others.

@@ -1,10 +1,6 @@
 package synth
 
-import (
-	"slices"
-
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-)
+import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
 // numbered are devices of one exporter that are numbered together.
 type numbered struct {
@@ -13,23 +9,20 @@ type numbered struct {
 	group string
 }
 
-// renumber finds the devices of rows whose exporter numbers them in two ways. A device's
-// own number and the other one have the same rank, where a scrape has as many of both.
-// Rows of the other numbers are left out where it does not.
+// renumber finds the devices of rows whose exporter numbers them in two ways. Rows of numbers
+// that cannot be joined are left out.
 func (s *Synthesizer) renumber(rows []observation) []observation {
-	own, other := map[numbered][]catalogue.Identity{}, map[numbered][]int{}
-	for i := range rows {
-		r := rows[i].row
-		if !r.of.Renumbers {
-			continue
-		}
+	ranks := map[numbered]*catalogue.Ranks{}
+	of := func(r *Row) *catalogue.Ranks {
 		k := numbered{r.of, r.place, r.is.Group}
-		if rows[i].field.Renumbered {
-			if at, known := slices.BinarySearch(other[k], r.is.Number); !known {
-				other[k] = slices.Insert(other[k], at, r.is.Number)
-			}
-		} else if at, known := slices.BinarySearchFunc(own[k], r.is.Number, byNumber); !known {
-			own[k] = slices.Insert(own[k], at, r.is)
+		if ranks[k] == nil {
+			ranks[k] = &catalogue.Ranks{}
+		}
+		return ranks[k]
+	}
+	for i := range rows {
+		if r := rows[i].row; r.of.Renumbers {
+			of(r).Add(r.is, rows[i].field.Renumbered)
 		}
 	}
 	kept := rows[:0]
@@ -39,15 +32,10 @@ func (s *Synthesizer) renumber(rows []observation) []observation {
 			kept = append(kept, o)
 			continue
 		}
-		is := r.is
-		if o.field.Renumbered {
-			k := numbered{r.of, r.place, is.Group}
-			if len(own[k]) != len(other[k]) {
-				s.stats.Dropped[DropAmbiguousDevice]++
-				continue
-			}
-			rank, _ := slices.BinarySearch(other[k], is.Number)
-			is = own[k][rank]
+		is, joined := of(r).Own(r.is, o.field.Renumbered)
+		if !joined {
+			s.stats.Dropped[DropAmbiguousDevice]++
+			continue
 		}
 		if o.row = r.about(s.device(r.of, r.place, is)); o.row == nil {
 			s.stats.Dropped[DropDeviceLimit]++
@@ -75,5 +63,3 @@ func (r *Row) about(d *Device) *Row {
 	}
 	return r
 }
-
-func byNumber(is catalogue.Identity, number int) int { return is.Number - number }

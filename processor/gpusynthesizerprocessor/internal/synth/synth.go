@@ -148,6 +148,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	if !slices.IsSortedFunc(rows, byScrape) {
 		slices.SortStableFunc(rows, byScrape)
 	}
+	var newest int64
 	for len(rows) > 0 {
 		n := 1
 		for n < len(rows) && byScrape(rows[n], rows[0]) == 0 {
@@ -163,8 +164,13 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		}
 		if kept := s.contend(scrape); len(kept) > 0 {
 			s.scrape(kept)
+			newest = kept[0].time
 		}
 		rows = rows[n:]
+	}
+	// Only now: a row of the newest scrape may be the first of its device.
+	if newest != 0 {
+		s.sweep(newest)
 	}
 	clear(s.rows)
 	s.rows, s.renumbers = s.rows[:0], false
@@ -268,7 +274,6 @@ func (s *Synthesizer) scrape(rows []observation) {
 	}
 	s.pool = append(s.pool, s.active...)
 	s.active = s.active[:0]
-	s.sweep(at)
 }
 
 // frame returns the frame of a place among those of this scrape, which begin at an index:

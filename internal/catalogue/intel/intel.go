@@ -1,0 +1,179 @@
+// Package intel is the table of Intel's xpumd, which is a Collector itself.
+package intel
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Exporter is the table of xpumd 2.
+var Exporter = cat.New(cat.Exporter{
+	Name:         "xpumd",
+	Vendor:       signal.VendorIntel,
+	Experimental: "written from the source of a release candidate and one made-up output. Send xpumd's OTLP to the otlp receiver rather than scrape its Prometheus endpoint, which has the vendor on one metric only.",
+	Groups:       groups,
+	Gaps:         gaps,
+	TurnOn:       "xpumd needs CAP_SYS_ADMIN for the load of engines, and root for temperatures and the memory's bandwidth.",
+
+	Claims:         claims,
+	Labels:         labels,
+	BlankText:      func(s string) bool { return s == "" },
+	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "hw.") || strings.HasPrefix(name, "hw_") },
+	Identify:       identify,
+	InstanceID:     func(_, instance string) string { return instance },
+	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
+	Model:          func(string) cat.Model { return cat.Model{} },
+})
+
+// groups is the table. Each name is that of OTLP, and the alias that of the Prometheus endpoint.
+// Engines overlap: the group of all goes before that of computing, and none are added up.
+//
+// What else xpumd calls hw.* is dropped, so that no store mixes its series with ours. Left out on
+// purpose: hw.power.limit, which is wrong by a million; hw.memory.io, whose factor is
+// in doubt; hw.gpu.bandwidth.utilization, whose directions are not known.
+var groups = []cat.Group{
+	{Title: "Utilization", Fields: []cat.Field{
+		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: names("hw_gpu_utilization_ratio"), Cut: names("all"), Gives: []cat.Signal{
+			{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral, From: [][]string{{"hw.gpu.utilization{all}"}, {"hw.gpu.utilization{compute_all}"}}},
+		}},
+		{Name: "hw.gpu.utilization{compute_all}", Unit: cat.Ratio, Aliases: names("hw_gpu_utilization_ratio"), Cut: names("compute_all")},
+	}},
+	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
+		{Name: used, Unit: cat.Byte, Aliases: names("hw_memory_usage_bytes"), Cut: names("device"), Gives: []cat.Signal{
+			{Metric: signal.HwGPUMemoryUtilization, From: [][]string{{used, size}}, Make: occupancy},
+			{Metric: signal.HwGPUMemoryUsage, From: [][]string{{used}}},
+		}},
+		{Name: size, Unit: cat.Byte, Aliases: names("hw_memory_size_bytes"), Cut: names("device"), ZeroIsNone: true, Gives: gives(signal.HwGPUMemoryLimit, "")},
+		{Name: "hw.memory.bandwidth.utilization{device}", Unit: cat.Ratio, Aliases: names("hw_memory_bandwidth_utilization_ratio"), Cut: names("device"), Gives: gives(signal.GPUDRAMActive, "")},
+	}},
+	{Title: "Throttling: reasons, each shown once it was seen", Fields: reasons()},
+	{Title: "Errors", Fields: []cat.Field{
+		errors("correctable"), errors("uncorrectable"),
+	}},
+	{Title: "Links", Fields: []cat.Field{
+		io("transmit"), io("receive"),
+	}},
+	{Title: "Power, clock and temperature", Fields: slices.Concat(
+		sensors("hw.power", "hw_power_watts", cat.Watt, cat.Level, signal.HwPower),
+		sensors("hw.energy", "hw_energy_joules_total", cat.Joule, cat.Counter, signal.HwEnergy),
+		[]cat.Field{
+			{Name: "hw.frequency", Unit: cat.Hz, Aliases: names("hw_frequency_hertz"), Gives: gives(signal.GPUClockFrequency, signal.DomainSM)},
+			{Name: "hw.temperature{gpu}", Unit: cat.Celsius, Aliases: names("hw_temperature_celsius"), Cut: names("gpu"), Gives: gives(signal.HwTemperature, signal.LocationGPU)},
+			{Name: "hw.temperature{memory}", Unit: cat.Celsius, Aliases: names("hw_temperature_celsius"), Cut: names("memory"), Gives: gives(signal.HwTemperature, signal.LocationMemory)},
+		},
+	)},
+	{Title: "Description", Fields: []cat.Field{{Name: "hw_gpu_info", Unit: cat.None}}},
+}
+
+const (
+	used = "hw.memory.usage{device}"
+	size = "hw.memory.size{device}"
+)
+
+func names(s ...string) []string { return s }
+
+func gives(m *signal.Metric, part string) []cat.Signal {
+	return []cat.Signal{{Metric: m, Part: part}}
+}
+
+func occupancy(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 0 }
+
+// reasons are those of Level Zero, 1 while they hold.
+func reasons() (out []cat.Field) {
+	for _, reason := range names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
+		out = append(out, cat.Field{
+			Name: "hw.frequency.throttle_status{" + reason + "}", Unit: cat.None, Aliases: names("hw_frequency_throttle_status"), Cut: names(reason),
+			Gives: gives(signal.GPUClockEventActive, reason),
+		})
+	}
+	return out
+}
+
+// errors are counted by category.
+func errors(kind string) cat.Field {
+	return cat.Field{
+		Name: "hw.errors{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Parts: cat.Sum, Aliases: names("hw_errors_total"), Cut: names(kind),
+		Gives: gives(signal.HwErrors, kind),
+	}
+}
+
+func io(direction string) cat.Field {
+	return cat.Field{
+		Name: "hw.gpu.io{" + direction + "}", Unit: cat.ByteCount, Kind: cat.Counter, Aliases: names("hw_gpu_io_bytes_total"), Cut: names(direction),
+		Gives: gives(signal.GPUPCIeThroughput, direction),
+	}
+}
+
+// sensors are the card's, which contains the package, and the package's.
+func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric) []cat.Field {
+	field := func(where string) cat.Field {
+		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: names(alias), Cut: names(where)}
+	}
+	card, chip := field("card"), field("package")
+	card.Gives = []cat.Signal{{Metric: m, From: [][]string{{card.Name}, {chip.Name}}, Lasting: true}}
+	return []cat.Field{card, chip}
+}
+
+// gaps are what others give.
+var gaps = map[*signal.Metric]string{
+	signal.GPUClockThrottleTime:       "only whether a reason holds is exposed",
+	signal.GPUClockEventTime:          "only whether a reason holds is exposed",
+	signal.HwStatus:                   "of sensors, not of the device",
+	signal.GPURecoveryAction:          "not exposed",
+	signal.GPUPowerLimit:              "exposed a million times too high",
+	signal.GPUEngineActive:            "not exposed",
+	signal.GPUPipeActive:              "not exposed",
+	signal.GPUSMActive:                "not exposed",
+	signal.GPUSMOccupancy:             "not exposed",
+	signal.GPUPCIeUtilization:         "exposed without a known direction",
+	signal.GPUNVLinkThroughput:        "there is no NVLink; Xe Link is not exposed",
+	signal.GPUNVLinkUtilization:       "there is no NVLink; Xe Link is not exposed",
+	signal.GPUDeviceHolder:            "no labels of pods",
+	signal.K8sContainerGPUMemoryUsage: "no rows of processes",
+	signal.K8sContainerGPUUtilization: "no rows of processes",
+}
+
+// labels are the attributes of OTLP, and the same as Prometheus spells them.
+var labels = func() map[string]cat.Role {
+	out := map[string]cat.Role{
+		"hw.id": cat.RoleUUID, "hw.vendor": cat.RoleVendor, "hw.model": cat.RoleModel, "pci.bdf": cat.RoleIndex,
+		"hw.serial_number": cat.RoleSerial, "hw.driver_version": cat.RoleDriverVersion,
+		"com.intel.subdevice_id": cat.RolePartition,
+		"hw.gpu.task":            cat.RoleCut, "hw.memory.location": cat.RoleCut, "hw.sensor_location": cat.RoleCut,
+		"network.io.direction": cat.RoleCut, "com.intel.speed.throttle_reason": cat.RoleCut, "error.type": cat.RoleCut,
+		"error.category": cat.RolePart, "hw.frequency.domain": cat.RoleDomain, "aggregation": cat.RoleAggregation,
+	}
+	for name, role := range maps.Clone(out) {
+		out[strings.ReplaceAll(name, ".", "_")] = role
+	}
+	return out
+}()
+
+// claims reports whether the labels are xpumd's: its names are those of the hardware
+// conventions, and of ours.
+func claims(r *cat.Row) bool {
+	vendor := strings.ToLower(r.Get(cat.RoleVendor))
+	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" && (vendor == "" || strings.Contains(vendor, "intel"))
+}
+
+// identify returns which device a row is about: the board, or a tile of it. Of clocks only the
+// mean of the GPU's counts.
+func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
+	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
+	if domain, how := r.Get(cat.RoleDomain), r.Get(cat.RoleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {
+		return cat.Identity{}, cat.OtherEntity
+	}
+	if tile == "" {
+		return cat.Identity{Board: board}, cat.Accepted
+	}
+	number, err := strconv.Atoi(tile)
+	if err != nil {
+		return cat.Identity{}, cat.NoDevice
+	}
+	return cat.Identity{Board: board, Instance: board + "/tile" + tile, Number: number}, cat.Accepted
+}

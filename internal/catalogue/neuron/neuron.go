@@ -1,0 +1,159 @@
+// Package neuron is the table of the Prometheus script of AWS' neuron-monitor.
+package neuron
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Exporter is the table of neuron-monitor-prometheus.py.
+var Exporter = cat.New(cat.Exporter{
+	Name:         "neuron-monitor",
+	Vendor:       signal.VendorAWS,
+	Experimental: "written from one recording of an Inferentia and the source of the script: no Trainium's output was seen. Memory and errors that are told of processes are a device's only on a machine with one. A process that ended keeps its last values while another one runs.",
+	Groups:       groups,
+	Gaps:         gaps,
+	TurnOn:       "neuroncore_counters and memory_used in the configuration of neuron-monitor. A node on which no process uses a Neuron device shows none of them.",
+
+	Claims:         claims,
+	Labels:         labels,
+	BlankText:      func(s string) bool { return s == "" },
+	OwnsName:       func(string) bool { return false },
+	Identify:       identify,
+	InstanceID:     func(_, instance string) string { return instance },
+	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
+	Model:          func(name string) cat.Model { return cat.Model{Memory: memory[name]} },
+})
+
+// groups is the table. A row is of a process, which runtime_tag names, on a core; or of a
+// process on all devices of the machine, which is told of a device only where there is one.
+//
+// Left out on purpose: hardware_ecc_events_total, to which the script adds at each report what may
+// be a total already; execution_status_total and execution_latency_seconds, which are the workload's.
+var groups = []cat.Group{
+	{Title: "Utilization", Fields: []cat.Field{
+		{Name: "neuroncore_utilization_ratio", Unit: cat.Ratio, Parts: cat.Sum, Gives: []cat.Signal{{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral}}},
+	}},
+	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
+		{Name: ofCores, Unit: cat.Byte, Scope: cat.Board, Parts: cat.Sum, Aliases: []string{
+			"neuroncore_memory_usage_model_code", "neuroncore_memory_usage_model_shared_scratchpad",
+			"neuroncore_memory_usage_runtime_memory", "neuroncore_memory_usage_tensors",
+		}, Gives: []cat.Signal{
+			{Metric: signal.HwGPUMemoryUtilization, From: usage, Capacity: size},
+			{Metric: signal.HwGPUMemoryUsage, From: usage},
+			{Metric: signal.HwGPUMemoryLimit, From: usage, Capacity: size, Whole: true},
+		}},
+		{Name: ofProcesses + "{neuron_device}", Unit: cat.Byte, Scope: cat.Board, Parts: cat.Sum, Cut: []string{onDevice}},
+	}},
+	{Title: "Errors", Fields: errors("generic", "numerical", "transient", "model", "runtime", "hardware")},
+}
+
+func errors(kinds ...string) (out []cat.Field) {
+	for _, kind := range kinds {
+		out = append(out, cat.Field{
+			Name: "execution_errors_total{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum, Cut: []string{kind},
+			Gives: []cat.Signal{{Metric: signal.HwErrors, Part: "execution_" + kind}},
+		})
+	}
+	return out
+}
+
+const (
+	ofCores     = "neuroncore_memory_usage_constants"
+	ofProcesses = "neuron_runtime_memory_used_bytes"
+	onDevice    = "neuron_device" // memory_location, beside the host's
+)
+
+var usage = [][]string{{ofCores}, {ofProcesses + "{neuron_device}"}}
+
+// memory is the size of a device's memory by its model, in bytes. The script has it on a row that
+// names no device.
+var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, "Trainium": 32 << 30, "Trainium2": 96 << 30}
+
+func size(m *cat.Model, _ []float64) float64 { return m.Memory }
+
+// gaps are what others give.
+var gaps = map[*signal.Metric]string{
+	signal.GPUClockThrottleTime:       "not exposed",
+	signal.GPUClockEventActive:        "not exposed",
+	signal.GPUClockEventTime:          "not exposed",
+	signal.GPUClockFrequency:          "not exposed",
+	signal.HwPower:                    "not exposed",
+	signal.HwEnergy:                   "not exposed",
+	signal.HwTemperature:              "not exposed",
+	signal.HwStatus:                   "not exposed",
+	signal.GPURecoveryAction:          "not exposed",
+	signal.GPUPowerLimit:              "not exposed",
+	signal.GPUEngineActive:            "not exposed",
+	signal.GPUPipeActive:              "not exposed",
+	signal.GPUDRAMActive:              "not exposed",
+	signal.GPUSMActive:                "not exposed",
+	signal.GPUSMOccupancy:             "not exposed",
+	signal.GPUPCIeThroughput:          "not exposed",
+	signal.GPUPCIeUtilization:         "not exposed",
+	signal.GPUNVLinkThroughput:        "there is no NVLink; NeuronLink is not exposed",
+	signal.GPUNVLinkUtilization:       "there is no NVLink; NeuronLink is not exposed",
+	signal.GPUDeviceHolder:            "no labels of pods",
+	signal.K8sContainerGPUMemoryUsage: "processes have no labels of pods",
+	signal.K8sContainerGPUUtilization: "processes have no labels of pods",
+}
+
+var labels = map[string]cat.Role{
+	"instance_id": cat.RoleUUID, "instance_type": cat.RoleMachine,
+	"neuroncore": cat.RoleIndex, "runtime_tag": cat.RolePart, "memory_location": cat.RoleCut, "error_type": cat.RoleCut,
+}
+
+// claims reports whether the labels are the script's: not each of its names is its own.
+func claims(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }
+
+// family is what the types of EC2 instances that begin alike have.
+type family struct {
+	model string
+	cores uint64 // of a device; 0 where the configuration decides
+	// single are the sizes with one device.
+	single []string
+}
+
+var families = map[string]family{
+	"inf1":  {"Inferentia", 4, []string{"xlarge", "2xlarge"}},
+	"inf2":  {"Inferentia2", 2, []string{"xlarge", "8xlarge"}},
+	"trn1":  {"Trainium", 2, []string{"2xlarge"}},
+	"trn1n": {"Trainium", 2, nil},
+	"trn2":  {"Trainium2", 0, []string{"3xlarge"}},
+}
+
+// identify returns which device a row is about: the core of its number where it measures one,
+// which is an instance of a device, and the device for memory and errors. Where the
+// configuration decides how many cores a device has, a core is a device by itself.
+func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
+	machine := r.Get(cat.RoleUUID)
+	class, size, _ := strings.Cut(r.Get(cat.RoleMachine), ".")
+	f, number := families[class], r.Get(cat.RoleIndex)
+	core, err := strconv.ParseUint(number, 10, 16)
+	switch {
+	case number != "" && err != nil:
+		return cat.Identity{}, cat.NoDevice
+	case number == "" && !slices.Contains(f.single, size):
+		return cat.Identity{}, cat.OtherEntity
+	case number != "" && f.cores == 0:
+		return cat.Identity{Board: coreID(machine, core), Part: number + " " + r.Get(cat.RolePart)}, cat.Accepted
+	}
+	is := cat.Identity{Board: machine + "/neuron0", Model: f.model}
+	if number != "" {
+		is.Board = machine + "/neuron" + strconv.FormatUint(core/f.cores, 10)
+	}
+	if r.Get(cat.RoleCut) != "" {
+		is.Part = number + " " + r.Get(cat.RolePart)
+	} else {
+		is.Instance, is.Number = coreID(machine, core), int(core)
+	}
+	return is, cat.Accepted
+}
+
+func coreID(machine string, core uint64) string {
+	return machine + "/nc" + strconv.FormatUint(core, 10)
+}

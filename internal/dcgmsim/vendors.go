@@ -1,0 +1,265 @@
+package dcgmsim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// vendor is who made the devices of a node, as hw.vendor of OpenTelemetry has it. It decides
+// which exporter the node has.
+type vendor string
+
+const (
+	nvidia vendor = "NVIDIA"
+	amd    vendor = "AMD"
+	google vendor = "Google"
+	aws    vendor = "AWS"
+)
+
+// vendors are those of the nodes of the vendors scenario in turn.
+var vendors = []vendor{nvidia, amd, google, aws}
+
+// otherVendorsDevices bounds the devices of a node that is not NVIDIA's: TPU machines have
+// four chips, and the four stories of AMD's cast are all it has.
+const otherVendorsDevices = 4
+
+// vendorOf returns the vendor of the n-th node.
+func vendorOf(scenario string, n int) vendor {
+	if scenario == ScenarioVendors {
+		return vendors[n%len(vendors)]
+	}
+	return nvidia
+}
+
+// The boards of the other vendors.
+var (
+	mi300x = hardware{
+		model: "AMD Instinct MI300X OAM", driver: "6.16.6",
+		fbMiB: 196592, idleWatts: 140, limitWatts: 750, smMHz: 2100, memMHz: 1300, pcieGen: 5, pcieBytes: 63e9,
+	}
+	tpuV5p   = hardware{model: "tpu-v5p-slice", fbMiB: 98041}
+	trainium = hardware{model: "Trainium", fbMiB: 32768}
+)
+
+// hardware returns the vendor's board, of the time of the style where the vendor is NVIDIA.
+func (v vendor) hardware(style Style) *hardware {
+	switch v {
+	case amd:
+		return &mi300x
+	case google:
+		return &tpuV5p
+	case aws:
+		return &trainium
+	default:
+		return style.hardware()
+	}
+}
+
+// contentType returns the Content-Type header of a node's exporter.
+func (s *Simulation) contentType(node int) string {
+	if s.nodes[node].vendor != nvidia {
+		return Style483.ContentType()
+	}
+	return s.config.Style.ContentType()
+}
+
+// identify gives a device the identity that the vendor's exporter shows.
+func (v vendor) identify(g *gpu, n int) {
+	switch v {
+	case amd:
+		g.uuid = uuid("x", key(n, g.index))[2:]
+		g.serial = strconv.FormatUint(key(n, g.index)%1e12, 10)
+	case google:
+		machine := key(n, 0) >> 1
+		g.uuid = fmt.Sprintf("%d-%d", machine, g.index)
+		// A machine has two by two chips of a slice that is eight wide.
+		g.sliceID = fmt.Sprintf("%d-%d", machine, 404+g.index%2+g.index/2*8)
+	case aws:
+		g.uuid = fmt.Sprintf("i-%017x/neuron%d", key(n, 0), g.index)
+	default:
+		g.uuid = uuid("GPU", key(n, g.index))
+	}
+}
+
+// measure is a family, or the rows of one that have the same further label. Both exporters
+// have the type gauge for counters too.
+type measure struct {
+	name, help string
+	extra      []label
+	value      func(r *reading, at time.Duration) float64
+}
+
+// scaled returns the quantity in another unit.
+func scaled(q quantity, factor float64) func(*reading, time.Duration) float64 {
+	return func(r *reading, _ time.Duration) float64 { return r[q].value() * factor }
+}
+
+// whole returns the quantity in another unit, as a whole number.
+func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
+	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
+}
+
+// tick is the time in which AMD's residencies count, and bootTicks what their clock had when
+// the simulation began.
+const (
+	tick      = time.Millisecond
+	bootTicks = 30 * 24 * time.Hour / tick
+	ticks     = 1 / float64(tick)
+)
+
+// xccs are the compute dies of a board.
+const xccs = 8
+
+// amdMeasures are what AMD's device-metrics-exporter shows of a board that is not partitioned,
+// with the names of release 1.5. No story heats regulators or memory.
+var amdMeasures = slices.Concat([]measure{
+	{name: "gpu_clock", help: "Current clock frequency in MHz", extra: []label{{"clock_index", "0"}, {"clock_type", "system"}}, value: whole(smClock, 1)},
+	{name: "gpu_clock", extra: []label{{"clock_index", "8"}, {"clock_type", "memory"}}, value: whole(memClock, 1)},
+	{name: "gpu_ecc_correct_total", help: "Correctable errors", value: whole(eccSBE, 1)},
+	{name: "gpu_ecc_uncorrect_total", help: "Uncorrectable errors", value: whole(eccDBE, 1)},
+	{name: "gpu_energy_consumed", help: "Accumulated energy in uJ", value: whole(energy, 1e3)},
+	{name: "gpu_free_vram", help: "Free VRAM in MB", value: whole(fbFree, 1)},
+	{name: "gpu_gfx_activity", help: "Graphics engine activity in percent", value: whole(gpuUtil, 1)},
+}, busyPerXCC(), []measure{
+	{name: "gpu_health", help: "Health: 1 healthy, 0 not", value: func(*reading, time.Duration) float64 { return 1 }},
+	{name: "gpu_junction_temperature", help: "Junction temperature in Celsius", value: whole(gpuTemp, 1)},
+	{name: "gpu_memory_temperature", help: "Memory temperature in Celsius", value: whole(memTemp, 1)},
+	{name: "gpu_package_power", help: "Socket power in Watts", value: whole(powerUsage, 1)},
+	{name: "gpu_total_vram", help: "Total VRAM in MB", value: whole(fbTotal, 1)},
+	{name: "gpu_umc_activity", help: "Memory controller activity in percent", value: whole(dramActive, 100)},
+	{name: "gpu_used_vram", help: "Used VRAM in MB", value: whole(fbUsed, 1)},
+	{name: "gpu_violation_current_accumulated_counter", help: "Ticks of the violation clock", value: func(_ *reading, at time.Duration) float64 { return float64(bootTicks + at/tick) }},
+	{name: "gpu_violation_hbm_thermal_residency_accumulated", help: "Ticks throttled for the memory's temperature", value: whole(boardLimitViolation, ticks)},
+	{name: "gpu_violation_ppt_residency_accumulated", help: "Ticks throttled for power", value: whole(powerViolation, ticks)},
+	{name: "gpu_violation_processor_hot_residency_accumulated", help: "Ticks throttled by the hot signal", value: whole(hwThermalTime, ticks)},
+	{name: "gpu_violation_socket_thermal_residency_accumulated", help: "Ticks throttled for the socket's temperature", value: whole(thermalViolation, ticks)},
+	{name: "gpu_violation_vr_thermal_residency_accumulated", help: "Ticks throttled for the regulators' temperature", value: whole(boardLimitViolation, ticks)},
+	{name: "pcie_replay_count", help: "PCIe replays", value: whole(pcieReplay, 1)},
+})
+
+// busyPerXCC is the activity of each compute die: all do the same.
+func busyPerXCC() []measure {
+	out := make([]measure, xccs)
+	for i := range out {
+		out[i] = measure{
+			name: "gpu_gfx_busy_instantaneous", help: "Activity of a compute die in percent",
+			extra: []label{{"xcc_index", strconv.Itoa(i)}}, value: whole(gpuUtil, 1),
+		}
+	}
+	return out
+}
+
+// tpuMeasures are what GKE's TPU device plugin shows of a chip that a pod holds, by the name
+// without _node. Those of the runtime number the chips of the whole slice.
+var tpuMeasures = []struct {
+	measure
+	runtime bool
+}{
+	{measure{name: "duty_cycle", help: "Percent of time in which the chip was busy", value: scaled(gpuUtil, 1)}, true},
+	{measure{name: "memory_bandwidth_utilization", help: "Percent of the memory bandwidth", value: scaled(dramActive, 100)}, false},
+	{measure{name: "memory_total", help: "Memory of the chip in bytes", value: scaled(fbTotal, 1<<20)}, true},
+	{measure{name: "memory_used", help: "Memory in use in bytes", value: scaled(fbUsed, 1<<20)}, true},
+	{measure{name: "tensorcore_utilization", help: "Percent of the tensor core's capacity", value: scaled(pipeTensor, 100)}, false},
+}
+
+// amdBody writes the body of an AMD node.
+func (r *renderer) amdBody() {
+	for i, m := range amdMeasures {
+		r.measure(m, i == 0 || amdMeasures[i-1].name != m.name, r.amdLabels)
+	}
+}
+
+func (r *renderer) amdLabels(e *entity) []label {
+	var p pod
+	if len(e.holders) > 0 {
+		p = e.holders[0]
+	}
+	return []label{
+		{"card_model", "102-G30211-0C"},
+		{"card_series", e.gpu.hardware.model},
+		{"card_vendor", "AMD"},
+		{"cluster_name", ""},
+		{"container", p.container},
+		{"deployment_mode", "baremetal"},
+		{"driver_version", e.gpu.hardware.driver},
+		{"gpu_compute_partition_type", "spx"},
+		{"gpu_id", strconv.Itoa(e.gpu.index)},
+		{"gpu_memory_partition_type", "nps1"},
+		{"gpu_partition_id", "0"},
+		{"gpu_uuid", e.gpu.uuid},
+		{"hostname", r.node.name},
+		{"job_id", ""},
+		{"job_partition", ""},
+		{"job_user", ""},
+		{"namespace", p.namespace},
+		{"pod", p.name},
+		{"serial_number", e.gpu.serial},
+	}
+}
+
+// tpuBody writes the body of a TPU node: each family for the pods, and once more for the
+// devices.
+func (r *renderer) tpuBody() {
+	for _, m := range tpuMeasures {
+		labels := func(e *entity) []label {
+			id := e.gpu.uuid
+			if m.runtime {
+				id = e.gpu.sliceID
+			}
+			return []label{{"accelerator_id", id}, {"make", "cloud-tpu"}, {"model", e.gpu.hardware.model}, {"tpu_topology", "8x8x16"}}
+		}
+		r.measure(m.measure, true, func(e *entity) []label {
+			p := e.holders[0]
+			return append(labels(e), label{"container", p.container}, label{"namespace", p.namespace}, label{"pod", p.name})
+		})
+		m.name += "_node"
+		r.measure(m.measure, true, labels)
+	}
+}
+
+// neuronCores are those of a Trainium.
+const neuronCores = 2
+
+// neuronMeasures are what the script of neuron-monitor shows of a core that a process uses. The
+// process has its memory on both cores alike.
+var neuronMeasures = []measure{
+	{name: "neuroncore_memory_usage_model_code", help: "Bytes of model code on the core", extra: []label{{"memory_location", "None"}}, value: scaled(fbUsed, 1<<20/neuronCores/4.)},
+	{name: "neuroncore_memory_usage_tensors", help: "Bytes of tensors on the core", extra: []label{{"memory_location", "None"}}, value: scaled(fbUsed, 1<<20/neuronCores*3/4.)},
+	{name: "neuroncore_utilization_ratio", help: "Share of the time in which the core was busy", value: scaled(gpuUtil, 1./100)},
+}
+
+// neuronBody writes the body of a machine with Neuron devices: each has a process of its own.
+func (r *renderer) neuronBody() {
+	for _, m := range neuronMeasures {
+		for core := range neuronCores {
+			r.measure(m, core == 0, func(e *entity) []label {
+				machine, _, _ := strings.Cut(e.gpu.uuid, "/")
+				return []label{
+					{"availability_zone", "us-east-1a"}, {"instance_id", machine}, {"instance_name", ""}, {"instance_type", "trn1.32xlarge"},
+					{"neuroncore", strconv.Itoa(e.gpu.index*neuronCores + core)}, {"region", "us-east-1"},
+					{"runtime_tag", strconv.Itoa(4000 + e.gpu.index)}, {"subnet_id", "subnet-1"},
+				}
+			})
+		}
+	}
+}
+
+// measure writes rows, with HELP and TYPE where a family begins.
+func (r *renderer) measure(m measure, begins bool, labels func(*entity) []label) {
+	if begins {
+		r.header(&field{name: m.name, help: m.help, typ: gauge})
+	}
+	for i, e := range r.node.entities {
+		set := labelSet{identity: slices.Concat(labels(e), m.extra)}
+		slices.SortFunc(set.identity, func(a, b label) int { return cmp.Compare(a.name, b.name) })
+		r.out = append(r.out, m.name...)
+		r.out = append(r.out, set.text(Style483)...)
+		r.out = strconv.AppendFloat(r.out, m.value(&r.readings[i], r.at), 'g', -1, 64)
+		r.out = append(r.out, '\n')
+	}
+}
