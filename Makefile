@@ -79,20 +79,20 @@ build: ## Build bin/otelcol-gpu and the other commands
 .PHONY: agent
 agent:
 	@mkdir -p $(BIN)
-	$(GO_BUILD) -o $(BIN)/ ./cmd/otelcol-gpu-agent ./cmd/dcgmsim ./cmd/gpuwindows
+	$(GO_BUILD) -o $(BIN)/ ./cmd/otelcol-gpu-agent ./cmd/dcgmsim ./cmd/gpudoctor
 
 .PHONY: run
-run: agent ## Simulated GPUs through the collector: a live page and a line per device and window, Ctrl-C ends it
+run: agent ## Simulated nodes of three vendors through the collector: a live page, and the same in the terminal; Ctrl-C ends it
 	@exec examples/quickstart.sh
 
-# The same for `make test`, with the race detector in the agent: what most packages' tests
-# compile is what it is made of then.
+# The same for `make test`, with the race detector in the agent and gpudoctor: what most
+# packages' tests compile is what they are made of then.
 RACE := $(BIN)/race
 .PHONY: agent-race
 agent-race:
 	@mkdir -p $(RACE)
-	$(GO_BUILD) -o $(RACE)/ ./cmd/dcgmsim ./cmd/gpuwindows
-	CGO_ENABLED=1 go build $(GO_FLAGS) $(RACE_FLAGS) -tags "$(TAGS)" -ldflags "-s -w" -o $(RACE)/ ./cmd/otelcol-gpu-agent
+	$(GO_BUILD) -o $(RACE)/ ./cmd/dcgmsim
+	CGO_ENABLED=1 go build $(GO_FLAGS) $(RACE_FLAGS) -tags "$(TAGS)" -ldflags "-s -w" -o $(RACE)/ ./cmd/otelcol-gpu-agent ./cmd/gpudoctor
 
 .PHONY: test
 test: agent-race ## Run the quick tests: every package's own, the components together, the built collector once, the page in a browser

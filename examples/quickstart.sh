@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Simulated GPUs, the collector on quickstart.yaml with its page, and a table of its windows;
-# Ctrl-C ends all three. `make run` builds and starts it.
+# Simulated GPUs, the collector on quickstart.yaml with its page, and a table of its windows: a
+# screen on a terminal, else a line per device and window. Ctrl-C ends all three. `make run` builds and starts it.
 #
-#   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape that exporter instead of simulated GPUs
-#   DCGMSIM_PORT=9400                       loopback port of the simulated exporter
+#   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape that exporter instead of simulated ones
+#   DCGMSIM_PORT=9400                       loopback port of the simulated exporters
 #   VIEW_PORT=9411                          loopback port of the page
-#   DCGMSIM_FLAGS=...                       another scenario, node count or exporter generation
+#   DCGMSIM_FLAGS=...                       one node with another scenario, GPUs or exporter generation
+#                                           instead of one each of NVIDIA, AMD and Google
 #   WINDOW=60s SCRAPE_INTERVAL=15s MAX_GAP=90s   other times; these are those of a real exporter
 #   COLUMNS=100                             length of a line, where it is not the terminal's
 set -euo pipefail
@@ -30,27 +31,19 @@ log=bin/quickstart.log
 programs=${OTELCOL_GPU_BIN:-bin} # where the built programs are
 scratch=$(mktemp -d)
 sim='' collector='' view=''
+more=() # arguments of the collector
 
 finish() {
 	trap '' INT TERM HUP
-	# The collector first: its last windows still want a reader, and the reader ends with them.
+	stop "$view"
 	stop "$collector"
-	if [[ -n $view ]]; then
-		# Lets go a reader that waits for a collector which never opened the pipe.
-		: <>"$scratch/windows"
-		await "$view"
-	fi
 	stop "$sim"
 	rm -rf "$scratch"
 }
+# Gives a process 5s to end. Within a trap only `wait` learns that a process has ended.
 stop() {
 	[[ -n $1 ]] || return 0
 	kill -TERM "$1" 2>/dev/null || true
-	await "$1"
-}
-# Gives a process 5s to end: a collector whose reader is gone waits for ever for room in the
-# pipe, and so does a table. Within a trap only `wait` learns that a process has ended.
-await() {
 	(pause 5 && kill -KILL "$1") 2>/dev/null &
 	local killer=$!
 	wait "$1" 2>/dev/null || true
@@ -85,23 +78,33 @@ else
 		fail "port $port is in use; stop what listens there, or choose another with DCGMSIM_PORT"
 	fi
 	# shellcheck disable=SC2086 # DCGMSIM_FLAGS is a list of flags.
-	"$programs/dcgmsim" --listen "127.0.0.1:$port" ${DCGMSIM_FLAGS:---scenario mixed --gpus 8} >"$scratch/dcgmsim.log" 2>&1 &
+	"$programs/dcgmsim" --listen "127.0.0.1:$port" ${DCGMSIM_FLAGS:---scenario vendors --nodes 3 --gpus 8} >"$scratch/dcgmsim.log" 2>&1 &
 	sim=$!
 	until reachable "$port"; do
 		running "$sim" || fail "dcgmsim did not start: $(cat "$scratch/dcgmsim.log")"
 		pause 0.1
 	done
-	export DCGM_ENDPOINT=http://127.0.0.1:$port/metrics
-	echo "Simulated GPUs at $DCGM_ENDPOINT, scraped every $SCRAPE_INTERVAL for windows of $WINDOW."
+	simulated=http://127.0.0.1:$port
+	export DCGM_ENDPOINT=$simulated/metrics
+	if [[ -n ${DCGMSIM_FLAGS:-} ]]; then
+		echo "Simulated GPUs at $DCGM_ENDPOINT, scraped every $SCRAPE_INTERVAL for windows of $WINDOW."
+	else
+		more=(--set "receivers::dcgm::endpoints=[$simulated/node/0/metrics, $simulated/node/1/metrics, $simulated/node/2/metrics]")
+		echo "Simulated nodes of NVIDIA, AMD and Google at $simulated, scraped every $SCRAPE_INTERVAL for windows of $WINDOW."
+	fi
 fi
 
-mkfifo "$scratch/windows"
-"$programs/gpuwindows" <"$scratch/windows" &
-view=$!
-WINDOWS_FILE=$scratch/windows "$programs/otelcol-gpu-agent" --config examples/quickstart.yaml 2>"$log" &
+"$programs/otelcol-gpu-agent" --config examples/quickstart.yaml "${more[@]}" 2>"$log" &
 collector=$!
+until reachable "$VIEW_PORT"; do
+	running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
+	pause 0.1
+done
 echo "Live page: http://localhost:$VIEW_PORT"
 echo "The first window comes within $WINDOW and 2s. Why a scrape fails is in $log. Ctrl-C ends it."
+# The keyboard is for the table; bash takes it from programs behind &.
+"$programs/gpudoctor" top -interval 1s "http://localhost:$VIEW_PORT" <&0 &
+view=$!
 
 while running "$collector" && running "$view"; do
 	# In a group of our own nobody else tells us that `make` was ended.
@@ -111,4 +114,5 @@ done
 # A signal to all of them may end the others first.
 pause 0.5
 running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
-fail "gpuwindows ended"
+# Whoever quits the table, or reads no further, is done.
+exit 0

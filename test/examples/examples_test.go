@@ -217,11 +217,11 @@ func windowPoints(metrics pmetric.Metrics) map[string]int {
 	return counts
 }
 
-// runToFile looks at the lines that the file exporter writes.
+// runToFile puts a file exporter beside the page and looks at the lines that it writes.
 func runToFile(t *testing.T, file string, set []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "windows.jsonl")
-	c := startCollector(t, file, set, map[string]string{"WINDOWS_FILE": path})
+	c := startCollector(t, file, append(slices.Clip(set), "exporters.file.path="+path, "service.pipelines.metrics.exporters=[gpu_view, file]"), nil)
 	read := func() pmetric.Metrics {
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -311,7 +311,8 @@ type collector struct {
 // unless env names a DCGM_ENDPOINT. listens are the addresses that the collector has to let go at its end.
 func startCollector(t *testing.T, file string, set []string, env map[string]string, listens ...string) *collector {
 	t.Helper()
-	all := maps.Clone(env)
+	all := map[string]string{}
+	maps.Copy(all, env)
 	if all["DCGM_ENDPOINT"] == "" {
 		exporter := processtest.FreeAddress(t)
 		processtest.StartSimulator(t, exporter)
