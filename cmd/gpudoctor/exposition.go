@@ -19,6 +19,7 @@ var commentForm = regexp.MustCompile(`^\s*#\s*(HELP|TYPE)\s+([a-zA-Z_:][a-zA-Z0-
 type unread struct {
 	first, count int // first counts from 1
 	samples      int // lines that had one
+	hami         int // of them, lines of HAMi's vGPU monitor
 }
 
 // read reads exposition text into e, line by line as the collector does: one
@@ -51,6 +52,9 @@ func read(r io.Reader, e *diagnose.Exposition) (unread, error) {
 		labels := make([]diagnose.Label, len(sample.Labels))
 		for i, l := range sample.Labels {
 			labels[i] = diagnose.Label(l)
+			if labels[i] == (diagnose.Label{Name: "zone", Value: "vGPU"}) {
+				u.hami++
+			}
 		}
 		e.Add(sample.Name, labels, sample.Value)
 	}

@@ -180,10 +180,12 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 		return nil, errors.New("the answer is empty; exporters answer so while they reload their csv, and without any GPU")
 	case lines.samples == 0:
 		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
+	case e.Rows() == 0 && lines.hami > 0:
+		return nil, errors.New("this is HAMi's vGPU monitor, which says what containers use and may use; gpu_budget reads it. Of the devices ask dcgm-exporter")
 	case e.Rows() == 0:
 		return nil, fmt.Errorf("%d metrics, none of them of %s", lines.samples, exporterNames())
 	case len(r.Devices) == 0:
-		return nil, errors.New("DCGM metrics, but no row names a GPU by its UUID")
+		return nil, errors.New("metrics of an exporter that is known, but no row names a device by its id")
 	}
 	if lines.count > 0 {
 		r.Warnings = append(r.Warnings, diagnose.Warning{

@@ -201,7 +201,11 @@ func TestRecordedOutputs(t *testing.T) {
 			status, out, errs := gpudoctor(t, "", file)
 			if text, err := os.ReadFile(file); err == nil && !bytes.Contains(text, []byte("DCGM_")) && len(expected[name]) == 0 {
 				assert.Equal(t, exitUnread, status)
-				assert.Contains(t, errs, "none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor or xpumd")
+				if strings.HasPrefix(name, "hami_") {
+					assert.Contains(t, errs, "this is HAMi's vGPU monitor")
+				} else {
+					assert.Contains(t, errs, "none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor or xpumd")
+				}
 				return
 			}
 			want := exitMissing
@@ -361,7 +365,7 @@ func TestAnswersThatAreNoExposition(t *testing.T) {
 		"HTTP status 503 Service Unavailable: try [31m later":                                    status(http.StatusServiceUnavailable, "try\n\x1b[31m later"),
 		"no line is a metric; line 1 is the first of 2 that cannot be read":                      status(http.StatusOK, "{\n}"),
 		"2 metrics, none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor or xpumd": status(http.StatusOK, "up 1\nnode_load1{a=\"b\"} 0.5\n"),
-		"DCGM metrics, but no row names a GPU by its UUID":                                       status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
+		"metrics of an exporter that is known, but no row names a device by its id":              status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
 		"it redirects elsewhere; ask there if you trust it":                                      http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
 		"line 2 is longer than 1 MiB":                                                            status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
 	} {

@@ -230,6 +230,6 @@ var (
 	K8sContainerGPUUtilization = add(Metric{
 		Name: "k8s.container.gpu.utilization", Unit: "1",
 		Description: "Fraction of time in which the container's processes kept the device busy.",
-		Source:      "GPU_UTIL rows with pod labels beside a row without",
+		Source:      "GPU_UTIL rows with pod labels beside a row without; with gpu_budget HAMi's monitor",
 	})
 )

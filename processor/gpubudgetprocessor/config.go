@@ -160,7 +160,7 @@ func createDefaultConfig() component.Config {
 
 // emitted lists the metrics that this processor makes.
 var emitted = []*signal.Metric{
-	signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUMemoryBudget, signal.K8sContainerGPUMemoryBudgetUtilization,
+	signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization, signal.K8sContainerGPUMemoryBudget, signal.K8sContainerGPUMemoryBudgetUtilization,
 	signal.K8sContainerGPUMemoryBudgetDriftRatio, signal.GPUMemoryBudgetDeclared, signal.GPUMemoryHeadroom,
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }

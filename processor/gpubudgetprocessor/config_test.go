@@ -105,7 +105,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
 		{
 			"a metric of another component", func(c *Config) { c.Metrics = base.Metrics{"hw.power": {}} },
-			`metrics has the key "hw.power": must be one of k8s.container.gpu.memory.usage, k8s.container.gpu.memory.budget, k8s.container.gpu.memory.budget.utilization, k8s.container.gpu.memory.budget.drift.ratio, gpu.memory.budget.declared, gpu.memory.headroom, gpu.memory.usage.unbudgeted, gpu.memory.attribution.state; the nearest is `,
+			`metrics has the key "hw.power": must be one of k8s.container.gpu.memory.usage, k8s.container.gpu.utilization, k8s.container.gpu.memory.budget, k8s.container.gpu.memory.budget.utilization, k8s.container.gpu.memory.budget.drift.ratio, gpu.memory.budget.declared, gpu.memory.headroom, gpu.memory.usage.unbudgeted, gpu.memory.attribution.state; the nearest is `,
 		},
 		{"an unknown way to the API server", func(c *Config) { c.Kubernetes.AuthType = "tls" }, `auth_type is "tls"`},
 	} {

@@ -41,7 +41,7 @@ func (p *gpuBudget) row(resource pcommon.Map, s *ranked, dp pmetric.NumberDataPo
 	switch {
 	case !ok:
 		return why, false
-	case v < 0:
+	case v < 0, s.Scope == presets.Utilization && v > 100:
 		return pdatagpu.OutOfRange, false
 	case s.Scope == presets.DeviceDuplicate:
 		return deviceDuplicate, false

@@ -159,6 +159,14 @@ func (p *gpuBudget) addUser(place string, t int64, d *budget.Device, u *budget.U
 	add := func(m *signal.Metric, v float64, attrs []gpudata.Attr) {
 		of.Samples.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
 	}
+	if _, told := of.Samples.Get(signal.K8sContainerGPUUtilization, ""); u.HasBusy && !told {
+		// HAMi's monitor keeps the last value of a container that went idle.
+		if device, ok := d.Of.Samples.Get(signal.HwGPUUtilization, signal.TaskGeneral); ok && device == 0 && u.Busy > 0 {
+			p.dropped[idleDevice]++
+		} else {
+			add(signal.K8sContainerGPUUtilization, u.Busy, nil)
+		}
+	}
 	source := sourceAttrs[u.Source]
 	if u.Budget > 0 {
 		add(signal.K8sContainerGPUMemoryBudget, float64(u.Budget), source)

@@ -30,6 +30,7 @@ const (
 	unidentified = pdatagpu.Drops + iota
 	deviceDuplicate
 	noRoom
+	idleDevice
 	numDrops
 )
 
@@ -89,8 +90,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	for r := range pdatagpu.Drops {
 		p.reasons[r] = reason(r.String())
 	}
-	p.reasons[unidentified], p.reasons[deviceDuplicate], p.reasons[noRoom] =
-		reason("unidentified"), reason("device_duplicate"), reason("no_room")
+	p.reasons[unidentified], p.reasons[deviceDuplicate], p.reasons[noRoom], p.reasons[idleDevice] =
+		reason("unidentified"), reason("device_duplicate"), reason("no_room"), reason("idle_device")
 	for r := range p.states {
 		p.states[r] = reason(budget.Reason(r).String())
 	}
@@ -164,7 +165,9 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	now := time.Now()
 	p.order.Batch(a.Metrics, now)
 	p.pods.refresh()
-	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
+	batch := a.Read(func(m *signal.Metric) bool {
+		return used[m] || m == signal.HwGPUUtilization || m == signal.K8sContainerGPUUtilization
+	})
 	copy(p.dropped[:], batch.Dropped[:])
 	p.rows(a.Metrics, now)
 	for _, f := range batch.Frames {

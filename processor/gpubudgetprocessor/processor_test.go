@@ -1,6 +1,8 @@
 package gpubudgetprocessor
 
 import (
+	"os"
+	"path/filepath"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +25,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -392,4 +395,52 @@ func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
 			rt.Fatalf("%s\nis\n%s\nbackwards\n%s", text, a, b)
 		}
 	})
+}
+
+// What HAMi's monitor was recorded to say is joined to the devices of dcgm-exporter.
+func TestRecordingsOfHAMi(t *testing.T) {
+	device := func(id, used string) string { return "10s {n1} hw.gpu.memory.usage {hw.id=" + id + "} = " + used + "\n" }
+	expected := map[string]struct{ devices, want string }{
+		"hami_legacy_w7panel": {device("GPU-59ab1128-3130-b95a-9870-4bd748926e97", "400Mi"), `
+k8s.container.gpu.memory.budget {gpu.memory.budget.source=exporter, hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 300 Mi
+k8s.container.gpu.memory.budget.utilization {gpu.memory.budget.source=exporter, hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 1
+k8s.container.gpu.memory.usage {hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 Mi
+k8s.container.gpu.utilization {hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 0 1
+`},
+		"hami_4gpu_issue555": {
+			device("GPU-9ef17446-43db-8bfa-b0d5-a9920d8d5ba0", "20000000000") + device("GPU-a77a62f0-b573-e135-ae52-32ea5902bb2c", "1Mi") +
+				device("GPU-cd2567a3-0aa7-a034-a745-efa5538ca2ba", "1Mi") + device("GPU-dbb13621-ea14-83cb-e192-eebf2d1c40c8", "1Mi"), `
+k8s.container.gpu.memory.usage {hw.id=GPU-9ef17446-43db-8bfa-b0d5-a9920d8d5ba0} = 18956.1 Mi
+k8s.container.gpu.memory.usage {hw.id=GPU-a77a62f0-b573-e135-ae52-32ea5902bb2c} = 0 Mi
+k8s.container.gpu.memory.usage {hw.id=GPU-cd2567a3-0aa7-a034-a745-efa5538ca2ba} = 0 Mi
+k8s.container.gpu.memory.usage {hw.id=GPU-dbb13621-ea14-83cb-e192-eebf2d1c40c8} = 0 Mi
+`,
+		},
+	}
+	for _, file := range expositiontest.Recordings(t) {
+		c, ok := expected[strings.TrimSuffix(filepath.Base(file), ".prom")]
+		if !ok {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			body, err := os.ReadFile(file)
+			require.NoError(t, err)
+			text := c.devices
+			for line := range strings.Lines(string(body)) {
+				if !strings.HasPrefix(line, "#") {
+					name, labels, _ := strings.Cut(strings.ReplaceAll(line, `"`, ""), "{")
+					labels, value, _ := strings.Cut(labels, "} ")
+					text += "10s {service.name=hami} " + name + " {" + strings.ReplaceAll(labels, ",", ", ") + "} = " + value
+				}
+			}
+			p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), nil)
+			got := "\n"
+			for line := range strings.Lines(feed(t, p, parse(t, text, false))) {
+				if _, metric, of := strings.Cut(line, "} k8s.container."); of {
+					got += "k8s.container." + metric
+				}
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
 }

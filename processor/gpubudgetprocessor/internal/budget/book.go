@@ -84,7 +84,7 @@ type frame struct {
 	scrape
 	key    FrameKey
 	scope  presets.Scope
-	values map[presets.Row]int64 // in bytes
+	values map[presets.Row]int64 // in bytes, or millionths of the time
 }
 
 // instance is a MIG device that an exporter named.
@@ -260,7 +260,7 @@ func (b *Book) Sweep(now time.Time) {
 }
 
 // Fill says what the users of the place's devices use, adds those who do not
-// hold their device, and tells budgets that other exporters know. What came in
+// hold their device, and tells budgets and utilization that other exporters know. What came in
 // as Reported stays. It returns how many holders were refused because the book is
 // full.
 func (b *Book) Fill(p *Place, now time.Time) (refused int) {
@@ -277,8 +277,12 @@ func (b *Book) Fill(p *Place, now time.Time) (refused int) {
 		}
 	}
 	for i := range frames {
-		if f := &frames[i]; f.scope == presets.Budget && b.fresh(&f.scrape, p.Time) {
+		switch f := &frames[i]; {
+		case !b.fresh(&f.scrape, p.Time):
+		case f.scope == presets.Budget:
 			p.exported(f.frame)
+		case f.scope == presets.Utilization:
+			f.utilization()
 		}
 	}
 	return refused

@@ -59,6 +59,24 @@ func (p *Place) locate(r *presets.Row) *Device {
 	return nil
 }
 
+// utilization takes over how busy containers kept their devices, where no better exporter
+// has told it.
+func (f *located) utilization() {
+	told := map[*User]int64{}
+	for r, millionths := range f.values {
+		if d := f.devices[r]; d != nil && r.Pod != "" {
+			if u := d.user(containerOf(&r), false); u != nil {
+				told[u] = max(told[u], millionths)
+			}
+		}
+	}
+	for u, millionths := range told {
+		if !u.HasBusy {
+			u.Busy, u.HasBusy = float64(millionths)/1e6, true
+		}
+	}
+}
+
 // exported takes over budgets that another exporter knows, where no better one
 // has told one. A row that names no device is for all that its container holds.
 func (p *Place) exported(f *frame) {

@@ -109,6 +109,10 @@ type User struct {
 	Used   int64
 	Origin Origin
 
+	// Busy is the fraction of time in which it kept the device busy, where HasBusy says so.
+	Busy    float64
+	HasBusy bool
+
 	// Declared are the budgets of its pod, best first; Declarations says that they
 	// could be asked for.
 	Declared     []gpushare.Budget

@@ -27,6 +27,8 @@ const (
 	DeviceDuplicate
 	// Budget: memory that a container or pod may use.
 	Budget
+	// Utilization: percent of the time in which a container kept the device busy.
+	Utilization
 	// MIGInfo: which MIG device is which GPU instance; the value says nothing.
 	MIGInfo
 )
@@ -60,7 +62,7 @@ type Labels struct {
 type Series struct {
 	// Metric is its name as exposed.
 	Metric string
-	// Bytes is what one unit is.
+	// Bytes is what one unit is, for Utilization in millionths.
 	Bytes float64
 	Scope Scope
 	Labels
@@ -126,7 +128,7 @@ var (
 
 // Builtin returns the metrics that are read without being configured, those first
 // whose numbers go before. What an exporter says beside them (breakdowns, device
-// totals, utilization) would count memory twice or is no memory, and is left alone.
+// totals) would count memory twice or is no memory, and is left alone.
 func Builtin() []Series {
 	return []Series{
 		// A DaemonSet around nvidia-smi; compute processes only.
@@ -141,6 +143,9 @@ func Builtin() []Series {
 		// The sum of its breakdowns, in old versions with labels that change with the value.
 		{"hami_container_device_memory_bytes", 1, Pod, hami},
 		{"Device_memory_desc_of_container", 1, Pod, hamiLegacy},
+		// Percent; samples of processes, and of ones that ended too.
+		{"hami_container_device_utilization_ratio", 1e4, Utilization, hami},
+		{"Device_utilization_desc_of_container", 1e4, Utilization, hamiLegacy},
 		// HAMi's scheduler extender: what it reserved.
 		{"hami_vgpu_memory_allocated_bytes", 1, Budget, Labels{
 			Namespace: "namespace", Pod: "pod", GPU: "device_uuid", Slot: "container_index",

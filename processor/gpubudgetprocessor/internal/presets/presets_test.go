@@ -85,8 +85,7 @@ func TestWhatWouldCountTwiceOrIsNoMemoryOfAContainerIsNotRead(t *testing.T) {
 		"hami_vgpu_memory_context_bytes", "hami_vgpu_memory_module_bytes",
 		"hami_vgpu_memory_buffer_bytes",
 		// Not memory.
-		"hami_container_device_utilization_ratio", "hami_container_last_kernel_elapsed_seconds",
-		"Device_utilization_desc_of_container", "Device_last_kernel_of_container",
+		"hami_container_last_kernel_elapsed_seconds", "Device_last_kernel_of_container",
 		// Of devices.
 		"hami_host_gpu_memory_used_bytes", "hami_host_gpu_utilization_ratio", "HostGPUMemoryUsage", "HostCoreUtilization",
 		"hami_gpu_memory_limit_bytes", "hami_gpu_memory_allocated_bytes", "hami_node_gpu_overview",
