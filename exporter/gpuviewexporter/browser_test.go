@@ -297,7 +297,7 @@ func (s *pageSuite) TestTheDetailsShowTheKeptTimeOfEachSignal() {
 	for _, name := range []string{"Memory pressure", "DRAM active, mean", "SM active", "SM occupancy", "PCIe sent", "NVLink received", "XID errors", "Observed", "software power cap, share of samples"} {
 		assert.Contains(t, line(name), "L4 ", name)
 	}
-	assert.Contains(t, line("Power"), "650 W | ", "what is not windowed has no kept time")
+	assert.Contains(t, line("Power"), "650 W 90 W to 650 W | M0 ")
 	consume(t, e, newBatch(at.Add(time.Minute), time.Minute).on("node-1").device("GPU-a").load(0.5, 0.5, 0.1).md)
 	p.until(`document.querySelector("#details .kept path").getAttribute("d").includes("L5 ")`)
 }
@@ -385,7 +385,7 @@ func (s *pageSuite) TestTheConsoleIsQuietAndNothingLeavesTheOrigin() {
 		assert.True(t, ours, url)
 		seen = append(seen, path)
 	}
-	for _, path := range []string{"", "app.css", "app.js", "details.js", "dom.js", "model.js", "signals.js", "table.js", "windows.js", "api/devices", "events"} {
+	for _, path := range []string{"", "app.css", "app.js", "details.js", "dom.js", "model.js", "signals.js", "table.js", "timeline.js", "windows.js", "api/devices", "events"} {
 		assert.Contains(t, seen, path, "requests are seen at all")
 	}
 }

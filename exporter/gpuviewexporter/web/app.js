@@ -8,7 +8,7 @@ import {Table} from "./table.js";
 import {$, node} from "./dom.js";
 
 const model = new Model();
-const details = new Details(model);
+const details = new Details(model, () => address());
 const groups = new Groups(model, (name) => { state.search = name.replace(/[/ ]+/g, " "); state.tile = ""; changed(); });
 const state = {search: "", vendor: "", problems: "", tile: "", map: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
@@ -69,12 +69,21 @@ for (const id of filters) state[id] = given.get(id) ?? "";
 if (orders.some((o) => o.id === given.get("sort"))) state.sort = given.get("sort");
 if (given.has("order")) state.descending = given.get("order") !== "ascending";
 
-function changed() {
+// wanted is the device that the address opens, once it is there.
+let wanted = given.get("device") ?? "";
+const nameOf = (d) => `${d.node ?? ""}/${d.id}`;
+
+function address() {
   const said = new URLSearchParams();
   for (const id of filters) if (state[id]) said.set(id, state[id]);
   said.set("sort", state.sort);
   said.set("order", state.descending ? "descending" : "ascending");
+  if (details.opened || wanted) said.set("device", details.opened ? nameOf(details.opened) : wanted);
   history.replaceState(null, "", `#${said}`);
+}
+
+function changed() {
+  address();
   rows();
 }
 
@@ -168,15 +177,13 @@ for (const t of tiles) {
 }
 $("thresholds").textContent = `throttled from ${throttleSteps.map(percent).join(", ")} of the window · counted from ${percent(limits.throttle)}`;
 
-function overview() {
+function overview(t) {
   const all = [...model.devices.values()];
-  for (const t of tiles) {
-    const {number, note, title} = t.open ? tellMissing(all) : tell(t, all);
-    t.number.textContent = number === null ? "–" : number.toLocaleString();
-    t.note.textContent = note;
-    t.button.title = title;
-    t.button.classList.toggle(t.mark ?? "plain", number > 0);
-  }
+  const {number, note, title} = t.open ? tellMissing(all) : tell(t, all);
+  t.number.textContent = number === null ? "–" : number.toLocaleString();
+  t.note.textContent = note;
+  t.button.title = title;
+  t.button.classList.toggle(t.mark ?? "plain", number > 0);
 }
 
 // tell returns what a tile says: its number, null where nothing is observed, and what lies beside it.
@@ -199,7 +206,9 @@ function codes(devices) {
 
 function tellMissing(all) {
   if (!all.some(diagnosed)) return {number: null, note: "", title: "nobody looked: see how to find out"};
-  const number = missing().filter((m) => !m.reason.lasting).reduce((n, m) => n + m.signals.length, 0);
+  // Most devices lack the same: one of each kind tells.
+  const kinds = new Map(all.filter((d) => !d.lost).map((d) => [`${d.said} ${d.holders.length > 0}`, d]));
+  const number = missing(kinds.values()).filter((m) => !m.reason.lasting).reduce((n, m) => n + m.signals.length, 0);
   return {number, note: "", title: "what exporters do not give though it could be turned on, and why"};
 }
 
@@ -264,9 +273,9 @@ function banner(all, seen, broken) {
 
 // missing groups what exporters do not give by metric and reason: the signals, and the devices that
 // lack them. A free device lacks nothing, and one that somebody is known to hold no labels.
-function missing() {
+function missing(devices) {
   const groups = new Map();
-  for (const d of model.devices.values()) {
+  for (const d of devices) {
     for (const {signal, reason} of d.verdicts()) {
       if (!reason || reason.code === "free" || (signal.metric === "gpu.device.holder" && d.holders.length)) continue;
       const id = `${signal.metric} ${reason.code}`;
@@ -287,7 +296,7 @@ function lacking() {
 
 function listMissing() {
   const all = [...model.devices.values()].filter(diagnosed).length;
-  const groups = missing();
+  const groups = missing(model.devices.values());
   const body = $("missing-body");
   const at = body.scrollTop;
   const parts = [["Could be turned on", groups.filter((g) => !g.reason.lasting)], ["In the nature of the devices", groups.filter((g) => g.reason.lasting)]];
@@ -387,18 +396,46 @@ async function load() {
   }
 }
 
-function show() {
+// show draws what changed, in steps between which the browser may do something else.
+const steps = [choices, ...tiles.map((t) => () => overview(t)), demand, () => rows(held), dialogs, status];
+let drawing = false;
+let again = false;
+
+async function show() {
+  again = drawing;
+  if (drawing) return;
+  drawing = true;
   const first = !answered;
   answered = true;
-  choices();
-  overview();
-  status();
-  demand();
-  rows(held);
-  details.refresh();
+  try {
+    do {
+      again = false;
+      for (const step of steps) {
+        step();
+        await breath();
+      }
+    } while (again);
+  } finally {
+    drawing = false;
+  }
+  if (first) requestAnimationFrame(() => performance.mark("rows"));
+}
+
+// breath lets the browser do something else once the work at hand has taken a while.
+let begun = 0;
+async function breath() {
+  if (performance.now() - begun < 8) return;
+  await (globalThis.scheduler?.yield?.() ?? new Promise((done) => { setTimeout(done); }));
+  begun = performance.now();
+}
+
+function dialogs() {
+  const named = wanted && [...model.devices.values()].find((d) => nameOf(d) === wanted);
+  if (wanted) wanted = "";
+  if (named) details.open(named);
+  else details.refresh();
   groups.refresh();
   if ($("missing").open) listMissing();
-  if (first) requestAnimationFrame(() => performance.mark("rows"));
 }
 
 function connection(part, why) {
@@ -426,11 +463,33 @@ function connect() {
   });
   events.addEventListener("message", (e) => {
     last = performance.now();
-    const patch = JSON.parse(e.data);
-    if (waiting) waiting.push(patch);
-    else if (model.apply(patch)) show();
-    else load();
+    inbox.push(e.data);
+    work();
   });
+}
+
+// work takes patches in, one after the other.
+const inbox = [];
+let working = false;
+
+async function work() {
+  if (working) return;
+  working = true;
+  begun = performance.now();
+  try {
+    while (inbox.length) {
+      const patch = JSON.parse(inbox.shift());
+      await breath();
+      if (waiting) waiting.push(patch);
+      else if (!model.apply(patch)) load();
+      else {
+        await breath();
+        await show();
+      }
+    }
+  } finally {
+    working = false;
+  }
 }
 
 // Time passes without a patch too.

@@ -1,6 +1,7 @@
 // The details of one device: every signal, or why it is missing.
 import {bytes, clock, columns, diagnosed, duration, elsewhere, holderKeys, keys, lines, percent, throttles, throttleWord, watts, whole, why} from "./signals.js";
 import {svg, trace} from "./table.js";
+import {Timeline, series} from "./timeline.js";
 import {$, node} from "./dom.js";
 
 export class Details {
@@ -8,13 +9,16 @@ export class Details {
   opened = null;
   past = null;
 
-  constructor(model) {
+  constructor(model, onChange) {
     this.model = model;
-    $("details").addEventListener("close", () => { this.opened = this.past = null; });
+    this.onChange = onChange;
+    $("details").addEventListener("close", () => { this.opened = this.past = null; onChange(); });
   }
 
   open(d) {
     this.opened = d;
+    this.timeline = new Timeline();
+    this.onChange();
     this.describe();
     $("details").showModal();
     this.look();
@@ -56,27 +60,35 @@ export class Details {
     const parts = [
       ["", [["Device", d.id], ["Model", d.model || "–"], ["Window", d.end ? `${duration(d.len)} up to ${clock(d.end)}${d.lost ? `, the last one. ${why(d, "coverage")}` : ""}` : why(d, "coverage")],
         ["Observed", ...number(keys.coverage, percent, "coverage")], ["Samples", ...number(keys.samples, whole, "coverage")]]],
-      ["Utilization and saturation", lines.map((l) => [l.label, ...number(l.key, l.format, l.kind)])],
-      ["Throttling", throttles.map((t) => [`${throttleWord(t.value)}, ${t.how}`, ...number(t.key, percent, "throttle")])],
-      ["Power and memory", [
+      ...[...Map.groupBy(lines, groupOf)].map(([title, of]) => [title, of.map((l) => [l.label, ...number(l.key, l.format, l.kind)])]),
+      ["Throttling", throttles.map((t) => [`${throttleWord(t.value)}, ${t.how}`, ...number(t.key, percent, "throttle"), always0(d, past, t.key)])],
+      ["Power and temperature", [
         ["Power", ...number(keys.power, watts, "power")], ["Idle part", ...number(keys.idle, watts, "instancePower")],
         ["Active part", ...number(d.parent ? keys.instancePower : keys.active, watts, "instancePower")],
-        ["Charged to nobody", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "temperature", undefined)],
+        ["Charged to nobody", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "temperature", undefined)]]],
+      ["Memory in bytes", [
         ["Memory used", ...number(keys.used, bytes, "memory")], ["Memory size", ...number(keys.limit, bytes, "memory")],
         ["Budgets declared", ...number(keys.budget, bytes, "budget")], ["Used without a budget", ...number(keys.unbudgeted, bytes, "budget")],
         ["Free", ...number(keys.headroom, bytes, "budget")]]],
     ];
     body.classList.toggle("lost", d.lost !== false);
     const nodes = parts.flatMap(([title, lines]) => {
-      const can = lines.filter((l) => !l[4]);
+      // What was 0 for the whole kept time is said in one sentence.
+      const never = lines.filter((l) => l[5]);
+      const can = lines.filter((l) => !l[4] && !l[5]);
       const not = [...new Set(lines.map((l) => l[4]))].filter((text) => text?.endsWith("row.") || text?.endsWith("rows."));
-      return [...(title ? [node("h3", title)] : []), ...(can.length ? [listing(can)] : []), ...not.map((text) => node("p", `${can.length ? "The rest: " : ""}${text}`, "none"))];
+      return [...(title ? [node("h3", title)] : []), ...(can.length ? [listing(can)] : []),
+        ...(never.length ? [node("p", `Always 0: ${never.map((l) => l[0]).join("; ")}.`, "none")] : []),
+        ...not.map((text) => node("p", `${can.length ? "The rest: " : ""}${text}`, "none"))];
     });
-    nodes.splice(1, 0, node("p", past?.slot ? `Curves: the kept time from ${clock(past.end - past.slot * (slots(past) - 1))} to ${clock(past.end)}, for each ${duration(past.slot)} the highest window.` : "Curves: the kept time.", "none"));
+    const focused = this.timeline.figure === document.activeElement;
+    const figure = this.timeline.draw(d, past);
+    nodes.splice(1, 0, figure ?? node("p", "Nothing of the kept time is there yet.", "none"));
     if (d.xids.length) nodes.push(node("h3", "XID codes"), xidCodes(d));
     nodes.push(node("h3", "Held by"), holders(this.model, d), node("h3", "What the exporter does not give"), notGiven(d));
     body.replaceChildren(...nodes);
     body.scrollTop = at;
+    if (focused) figure?.focus({preventScroll: true});
   }
 }
 
@@ -111,12 +123,16 @@ function xidCodes(d) {
   return t;
 }
 
-// slots is the number of points of the open device's curves.
-function slots(past) { return Math.max(0, ...past.v.map((v) => v.length)); }
+// groupOf is the title under which a line of the signal table stands.
+const groups = [[/memory/, "Memory"], [/pcie|nvlink/, "Links"], [/errors/, "Errors"], [/./, "Utilization and activity"]];
+const groupOf = (l) => groups.find(([form]) => form.test(l.key))[1];
+
+// always0 says whether a number is 0 and was so for the whole kept time.
+const always0 = (d, past, name) => d.get(name) === 0 && !series(d, past, name).some((v) => v > 0);
 
 // kept draws a number over the kept time: shares up to 1, others up to their greatest.
 function kept(past, d, name, format, kind) {
-  const values = past?.v[d.index.get(name)] ?? [];
+  const values = series(d, past, name);
   const seen = values.filter((v) => v !== null);
   if (!seen.length) return null;
   const [low, high] = [Math.min(...seen), Math.max(...seen)];

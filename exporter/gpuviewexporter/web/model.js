@@ -251,15 +251,17 @@ export class Model {
   finish() {
     this.age();
     if (!this.places) this.place();
-    const byID = new Map();
+    const parents = new Set();
     for (const d of this.devices.values()) {
-      d.instances = null;
-      byID.set(`${d.cluster}/${d.node}/${d.id}`, d);
+      d.instances = d.board = null;
+      if (d.parent) parents.add(d.parent);
     }
+    const boards = new Map();
+    for (const d of this.devices.values()) if (parents.has(d.id)) boards.set(`${d.cluster}/${d.node}/${d.id}`, d);
     for (const d of this.devices.values()) {
-      const board = d.parent && byID.get(`${d.cluster}/${d.node}/${d.parent}`);
-      d.board = board || null;
-      if (board) (board.instances ??= []).push(d);
+      if (!d.parent) continue;
+      d.board = boards.get(`${d.cluster}/${d.node}/${d.parent}`) ?? null;
+      if (d.board) (d.board.instances ??= []).push(d);
     }
     for (const c of columns) {
       if (c.optional && !this.used.has(c.id) && [...this.devices.values()].some((d) => !Number.isNaN(c.value(d)))) this.used.add(c.id);

@@ -19,7 +19,31 @@ type History struct {
 	// the highest window, of coverage and samples the lowest. Null is absent; a
 	// field that was never observed is empty.
 	Values []numbers `json:"v"`
+	// Gauges has the same for each of a snapshot's Gauges: power and temperature.
+	Gauges []numbers `json:"g"`
+	// XIDs are the codes that came, Holders who held the device, oldest first.
+	XIDs    []Mark `json:"xids"`
+	Holders []Span `json:"holders"`
 }
+
+// Mark is an XID code that came by a time, in seconds.
+type Mark struct {
+	At    float64 `json:"at"`
+	Code  int     `json:"code"`
+	Count float64 `json:"count"`
+}
+
+// Span is a time for which a container held the device, in seconds.
+type Span struct {
+	Namespace string  `json:"namespace"`
+	Pod       string  `json:"pod"`
+	Container string  `json:"container"`
+	From      float64 `json:"from"`
+	To        float64 `json:"to"`
+}
+
+// maxSpans is the most spans of a history; the newest are kept.
+const maxSpans = 256
 
 // Trace returns the history of the device with that number; false when there is
 // none.
@@ -34,7 +58,17 @@ func Trace(s *store.Store, now time.Time, number uint64) (out *History, ok bool)
 
 func history(v *store.View, d *store.Device) *History {
 	newest, step := v.Newest()
-	out := &History{Values: make([]numbers, store.NumFields)}
+	out := &History{
+		Values: make([]numbers, store.NumFields), Gauges: make([]numbers, store.ContainerMemoryUsage),
+		XIDs: []Mark{}, Holders: []Span{},
+	}
+	for _, x := range d.Marks() {
+		out.XIDs = append(out.XIDs, Mark{seconds(x.At), x.Code, x.Count})
+	}
+	spans := d.Spans()
+	for _, s := range spans[max(0, len(spans)-maxSpans):] {
+		out.Holders = append(out.Holders, Span{s.Namespace, s.Pod, s.Container, seconds(s.From), seconds(s.To)})
+	}
 	n := d.Len()
 	if n == 0 {
 		return out
@@ -42,28 +76,38 @@ func history(v *store.View, d *store.Device) *History {
 	width := double(max(step, time.Second), historyPoints, newest-d.End(0))
 	slots := int(min(historyPoints, (newest-d.End(0))/int64(width)+1))
 	out.End, out.Slot = seconds(newest), width.Seconds()
+	slot := func(end int64) int { return slots - 1 - int((newest-end)/int64(width)) }
 	for i := range n {
-		at := slots - 1 - int((newest-d.End(i))/int64(width))
+		at := slot(d.End(i))
 		if at < 0 {
 			continue // it ends where the first slot begins
 		}
 		for f := range store.NumFields {
-			value := d.Value(i, f)
-			if value != value {
-				continue
-			}
-			if out.Values[f] == nil {
-				out.Values[f] = make(numbers, slots)
-				for j := range out.Values[f] {
-					out.Values[f][j] = float32(math.NaN())
-				}
-			}
-			held := &out.Values[f][at]
-			lowest := f == store.Coverage || f == store.Samples
-			if *held != *held || value < *held == lowest {
-				*held = value
+			if value := d.Value(i, f); value == value {
+				hold(&out.Values[f], slots, at, value, f == store.Coverage || f == store.Samples)
 			}
 		}
 	}
+	for g := range out.Gauges {
+		d.Past(store.Gauge(g), func(end int64, value float32) {
+			if at := slot(end); at >= 0 && at < slots {
+				hold(&out.Gauges[g], slots, at, value, false)
+			}
+		})
+	}
 	return out
+}
+
+// hold puts a value in its slot, where the highest counts, or the lowest.
+func hold(values *numbers, slots, at int, value float32, lowest bool) {
+	if *values == nil {
+		*values = make(numbers, slots)
+		for i := range *values {
+			(*values)[i] = float32(math.NaN())
+		}
+	}
+	held := &(*values)[at]
+	if *held != *held || value < *held == lowest {
+		*held = value
+	}
 }

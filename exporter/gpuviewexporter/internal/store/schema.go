@@ -100,7 +100,7 @@ func (f Field) Value() string { return fields[f].value }
 // Gauge is a metric of which the last value is kept.
 type Gauge uint8
 
-// gauges are of a device, and then those of a container on it.
+// gauges are of a device, the first numKept with their past, and then those of a container on it.
 var gauges = [...]source{
 	{metric: signal.HwPower},
 	{metric: signal.HwTemperature, value: signal.LocationGPU},
@@ -125,6 +125,9 @@ var gauges = [...]source{
 	{metric: signal.K8sContainerGPUPower},
 	{metric: signal.K8sContainerGPUUtilization},
 }
+
+// numKept is the number of gauges that are kept as windows are.
+const numKept = 2
 
 // NumGauges is the number of gauges.
 const NumGauges = Gauge(len(gauges))

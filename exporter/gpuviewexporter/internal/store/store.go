@@ -135,6 +135,7 @@ type Device struct {
 	Description
 	Series
 	gauges  [NumGauges]Reading
+	tracks  [numKept]track
 	holders map[Place]*Holder
 	xids    xids
 	// delay is how long after its end the newest window came, in nanoseconds.
@@ -320,6 +321,9 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		if p.End >= readings[index].at {
 			readings[index] = Reading{p.End, p.Value}
 		}
+		if readings == &dev.gauges && index < numKept {
+			dev.tracks[index].add(p.End, float32(p.Value), int64(cmp.Or(b.s.step, defaultLength)))
+		}
 	case counted:
 		h.spent.take(Spending(index), p, b.s.began, b.oldest)
 	case judged:
@@ -413,7 +417,10 @@ func (s *Store) sweep(oldest int64) {
 				s.holders--
 			}
 		}
-		d.xids.expire(oldest, s.newest-s.stale())
+		d.xids.expire(oldest)
+		for i := range d.tracks {
+			d.tracks[i].expire(oldest)
+		}
 		if d.expire(oldest); d.seen <= oldest {
 			s.holders -= len(d.holders)
 			delete(s.devices, key)

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// maxIncreases bounds the increases of the last windows of one device.
+// maxIncreases bounds the increases of one device that are kept.
 const maxIncreases = 256
 
 // XID counts one XID code of a device, from hw.errors.
@@ -100,14 +100,14 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 	x.increases = append(x.increases, increase{p.End, code, grown})
 }
 
-// expire forgets codes without a point since oldest, and increases since recent.
-func (x *xids) expire(oldest, recent int64) {
+// expire forgets codes without a point since oldest, and increases up to then.
+func (x *xids) expire(oldest int64) {
 	for code, c := range x.codes {
 		if c.at <= oldest {
 			delete(x.codes, code)
 		}
 	}
-	x.increases = slices.DeleteFunc(x.increases, func(i increase) bool { return i.at <= recent })
+	x.increases = slices.DeleteFunc(x.increases, func(i increase) bool { return i.at <= oldest })
 }
 
 // XIDs returns the XID codes that the device has counted, by code.

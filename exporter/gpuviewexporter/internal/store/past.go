@@ -1,0 +1,79 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+)
+
+// track is the past of a gauge: of each window's length the highest value.
+type track struct {
+	ends   []int64 // of the values, in Unix nanoseconds
+	values []float32
+}
+
+func (t *track) add(at int64, v float32, step int64) {
+	n := len(t.ends)
+	switch {
+	case n == 0 || at/step > t.ends[n-1]/step:
+		t.ends, t.values = append(t.ends, at), append(t.values, v)
+	case at/step == t.ends[n-1]/step:
+		t.ends[n-1], t.values[n-1] = max(at, t.ends[n-1]), max(v, t.values[n-1])
+	}
+}
+
+func (t *track) expire(oldest int64) {
+	i, _ := slices.BinarySearch(t.ends, oldest+1)
+	t.ends, t.values = slices.Delete(t.ends, 0, i), slices.Delete(t.values, 0, i)
+}
+
+// Past calls f with the kept values of a gauge and their times in Unix nanoseconds, oldest
+// first. Power and the GPU's temperature are kept.
+func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
+	if g < numKept {
+		for i, at := range d.tracks[g].ends {
+			f(at, d.tracks[g].values[i])
+		}
+	}
+}
+
+// Mark is an XID code that came, Count times, by the time At in Unix nanoseconds.
+type Mark struct {
+	At    int64
+	Code  int
+	Count float64
+}
+
+// Marks returns the XID codes that came within the kept time, oldest first.
+func (d *Device) Marks() []Mark {
+	out := make([]Mark, len(d.xids.increases))
+	for i, x := range d.xids.increases {
+		out[i] = Mark{x.at, x.code, x.count}
+	}
+	slices.SortStableFunc(out, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
+	return out
+}
+
+// Span is a time for which a container held a device, in Unix nanoseconds.
+type Span struct {
+	*Holder
+	From, To int64
+}
+
+// Spans returns for which times containers held the device, by when they began. A window that
+// is missing ends a span.
+func (d *Device) Spans() []Span {
+	var out []Span
+	for _, h := range d.Holders() {
+		var open *Span
+		for i := range h.Len() {
+			length := int64(float64(h.Length(i)) * 1e9)
+			if open == nil || h.End(i)-open.To > length+length/2 {
+				out = append(out, Span{Holder: h, From: h.End(i) - length})
+				open = &out[len(out)-1]
+			}
+			open.To = h.End(i)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	return out
+}

@@ -1,0 +1,192 @@
+// The kept time of one device: curves with axes, and what happened while they were drawn.
+import {clock, duration, keys, percent, throttles, watts} from "./signals.js";
+import {svg, trace} from "./table.js";
+import {node} from "./dom.js";
+
+const celsius = (v) => `${v.toFixed(0)} °C`;
+// The most containers that have a line of their own.
+const maxLanes = 6;
+
+// series returns the kept values of a number, by slot: null is absent.
+export const series = (d, past, name) => {
+  const at = d.index.get(name);
+  return (at >= 0 ? past?.v[at] : past?.g[-1 - at]) ?? [];
+};
+
+export class Timeline {
+  // at is the slot that is read, -1 for none.
+  at = -1;
+
+  // draw returns the figure of a device's kept time, null while there is none.
+  draw(d, past) {
+    this.slots = Math.max(0, ...[...past?.v ?? [], ...past?.g ?? []].map((v) => v.length));
+    if (!this.slots) return null;
+    this.past = past;
+    this.from = past.end - past.slot * this.slots;
+    const get = (name) => series(d, past, name);
+    const exact = throttles.filter((t) => t.how !== "share of samples").map((t) => get(t.key)).filter((v) => v.length);
+    const sampled = throttles.filter((t) => t.how === "share of samples").map((t) => get(t.key));
+    const throttled = highest(exact.length ? exact : sampled, this.slots);
+    const coverage = get(keys.coverage);
+    this.curves = [
+      {name: "utilization", className: "u", values: get(keys.utilization), format: percent, top: 1},
+      {name: "memory", className: "m", values: get(keys.memory), format: percent, top: 1},
+      {name: exact.length ? "throttled" : "throttled (by samples)", className: "t", values: throttled, format: percent, top: 1, bars: true},
+      {name: "power", className: "u", values: get(keys.power), format: watts, second: true},
+      {name: "temperature", className: "t", values: get(keys.temperature), format: celsius, second: true, right: true},
+    ].filter((c) => c.values.some((v) => v !== null));
+    for (const c of this.curves) c.top ??= round(Math.max(...c.values.filter((v) => v !== null)));
+    // What was not observed is hatched, and so is a slot of which less than half was.
+    const blind = Array.from({length: this.slots}, (_, x) => (coverage[x] ?? 0) < 0.5);
+
+    this.said = node("p", "", "none readout");
+    this.cursors = [];
+    this.figure = node("figure", "", "timeline");
+    this.figure.tabIndex = 0;
+    this.figure.ariaLabel = `Timeline of ${this.curves.map((c) => c.name).join(", ")}. Left and right arrows read it.`;
+    this.figure.setAttribute("role", "group");
+    this.figure.append(this.said, this.panel(this.curves.filter((c) => !c.second), blind));
+    if (this.curves.some((c) => c.second)) this.figure.append(this.panel(this.curves.filter((c) => c.second), blind));
+    this.figure.append(...this.happenings(d), this.times());
+    this.figure.addEventListener("pointermove", (e) => {
+      const box = this.cursors[0].parentElement.getBoundingClientRect();
+      this.read(Math.floor((e.clientX - box.left) / box.width * this.slots));
+    });
+    this.figure.addEventListener("pointerleave", () => this.read(-1));
+    this.figure.addEventListener("keydown", (e) => {
+      const step = {ArrowLeft: -1, ArrowRight: 1}[e.key];
+      if (!step) return;
+      e.preventDefault();
+      this.read(Math.min(this.slots - 1, Math.max(0, (this.at < 0 ? this.slots : this.at) + step)));
+    });
+    this.read(this.at);
+    return this.figure;
+  }
+
+  // left says where a time is, in percent of the width.
+  left(seconds) { return Math.min(100, Math.max(0, (seconds - this.from) / (this.past.slot * this.slots) * 100)); }
+
+  row(before, after, className) {
+    const out = node("div", "", `axes ${className}`);
+    const plot = node("div", "", "plot");
+    const cursor = node("i", "", "cursor");
+    this.cursors.push(cursor);
+    plot.append(cursor);
+    out.append(before, plot, after);
+    return {out, plot};
+  }
+
+  panel(curves, blind) {
+    const axis = (c) => {
+      const out = node("div", "", "axis");
+      out.append(...(c ? [c.top, c.top / 2, 0].map((v) => node("span", c.format(v))) : []));
+      return out;
+    };
+    const {out, plot} = this.row(axis(curves.find((c) => !c.right)), axis(curves.find((c) => c.right)), "panel");
+    const image = svg("svg");
+    image.setAttribute("viewBox", `0 0 ${this.slots} 20`);
+    image.setAttribute("preserveAspectRatio", "none");
+    image.setAttribute("aria-hidden", "true");
+    const draw = (className, path) => {
+      const e = svg("path");
+      e.setAttribute("class", className);
+      e.setAttribute("d", path);
+      image.append(e);
+    };
+    draw("blind", bars(blind.map((b) => b ? 1 : null)));
+    draw("grid", [0, 5, 10, 15].map((y) => `M0 ${y}H${this.slots}`).join("") + [0.25, 0.5, 0.75].map((x) => `M${x * this.slots} 0V20`).join(""));
+    for (const c of curves.toSorted((a, b) => (b.bars ?? false) - (a.bars ?? false))) {
+      const share = c.values.map((v) => v === null ? null : v / c.top);
+      draw(c.className + (c.bars ? " bars" : ""), c.bars ? bars(share) : trace(share.length, (x) => share[x] ?? NaN));
+    }
+    // A curve goes through the middles of slots.
+    for (const path of image.querySelectorAll("path:not(.grid, .blind, .bars)")) path.setAttribute("transform", "translate(.5 0)");
+    plot.prepend(image);
+    const legend = node("p", "", "keys");
+    legend.append(...curves.flatMap((c) => [node("i", "", c.className + (c.bars ? " bars" : "")), node("span", c.name)]),
+      ...(blind.some(Boolean) ? [node("i", "", "blind"), node("span", "not observed")] : []));
+    const both = node("div");
+    both.append(legend, out);
+    return both;
+  }
+
+  // happenings are the XID codes that came, and the containers that held the device.
+  happenings(d) {
+    const out = [];
+    const xids = Map.groupBy(this.past.xids, (x) => `${x.code} ${Math.floor(this.left(x.at))}`);
+    if (xids.size) {
+      const {out: lane, plot} = this.row(node("div", "XID", "axis"), node("div"), "lane");
+      let free = -1;
+      for (const marks of xids.values()) {
+        const [{code}] = marks;
+        const times = marks.reduce((n, x) => n + x.count, 0);
+        const at = this.left(marks[0].at);
+        const mark = node("b", at > free ? String(code) : "");
+        if (at > free) free = at + 5;
+        mark.style.left = `${Math.min(at, 96)}%`;
+        mark.title = `XID ${code}${times > 1 ? ` ×${times}` : ""} by ${clock(marks.at(-1).at)}: ${d.xidText(code).meaning}`;
+        plot.append(mark);
+      }
+      out.push(lane);
+    }
+    const held = [...Map.groupBy(this.past.holders, (h) => `${h.namespace}/${h.pod}/${h.container}`)];
+    for (const [i, [name, spans]] of held.slice(-maxLanes).entries()) {
+      const {out: lane, plot} = this.row(node("div", i ? "" : "Held by", "axis"), node("div"), "lane holder");
+      for (const span of spans) {
+        const bar = node("s");
+        bar.style.left = `${this.left(span.from)}%`;
+        bar.style.width = `${Math.max(0.5, this.left(span.to) - this.left(span.from))}%`;
+        plot.append(bar);
+      }
+      const [first, last] = [Math.min(...spans.map((s) => s.from)), Math.max(...spans.map((s) => s.to))];
+      plot.append(node("span", `${name} · ${first <= this.from ? "before" : "from"} ${clock(Math.max(first, this.from))}${last >= this.past.end ? "" : ` to ${clock(last)}`}`));
+      out.push(lane);
+    }
+    if (held.length > maxLanes) out.push(node("p", `${held.length - maxLanes} further containers held it before.`, "none"));
+    return out;
+  }
+
+  times() {
+    const {out, plot} = this.row(node("div"), node("div"), "times");
+    const seconds = this.past.end - this.from;
+    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+      const label = node("span", clock(this.from + part * seconds).slice(0, seconds < 1200 ? undefined : 5));
+      label.style.left = `${part * 100}%`;
+      plot.append(label);
+    }
+    return out;
+  }
+
+  // read says the values of a slot.
+  read(at) {
+    this.at = at >= 0 && at < this.slots ? at : -1;
+    for (const c of this.cursors) {
+      c.hidden = this.at < 0;
+      c.style.left = `${(this.at + 0.5) / this.slots * 100}%`;
+    }
+    const {past} = this;
+    this.said.textContent = this.at < 0
+      ? `${duration(past.slot * this.slots)} up to ${clock(past.end)}, for each ${duration(past.slot)} the highest window. The pointer or the arrow keys read it.`
+      : `${clock(this.from + past.slot * (this.at + 1))}: ` + (this.curves.filter((c) => (c.values[this.at] ?? null) !== null)
+        .map((c) => `${c.name} ${c.format(c.values[this.at])}`).join(", ") || "not observed");
+  }
+}
+
+// highest returns the highest of several series in each slot.
+function highest(all, slots) {
+  return Array.from({length: slots}, (_, x) => {
+    const seen = all.map((v) => v[x] ?? null).filter((v) => v !== null);
+    return seen.length ? Math.max(...seen) : null;
+  });
+}
+
+// bars draws a bar of one slot for each value from 0 to 1.
+function bars(values) {
+  return values.map((v, x) => v ? `M${x} 20V${(20 - v * 20).toFixed(2)}H${x + 1}V20Z` : "").join("");
+}
+
+// round returns a full number at or above the greatest value, for the end of an axis.
+function round(v) {
+  const step = 10 ** Math.floor(Math.log10(Math.max(v, 1)));
+  return [1, 1.5, 2, 3, 4, 5, 7.5, 10].map((n) => n * step).find((n) => n >= v);
+}
