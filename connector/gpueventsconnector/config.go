@@ -8,6 +8,7 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 // Config configures the gpu_events connector.
@@ -24,6 +25,9 @@ type Config struct {
 	MaxGap time.Duration `mapstructure:"max_gap"`
 	// Holders says that changes of holders are events.
 	Holders bool `mapstructure:"holders"`
+	// KubernetesEvents says how the API server is reached to which Kubernetes Events are
+	// written; auth_type none, the default, writes none.
+	KubernetesEvents kube.Config `mapstructure:"kubernetes_events"`
 	// Storage is the storage extension in which the state survives a restart.
 	Storage *component.ID `mapstructure:"storage"`
 
@@ -38,7 +42,7 @@ var (
 
 func createDefaultConfig() component.Config {
 	s := events.DefaultSettings()
-	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap}
+	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap, KubernetesEvents: kube.Config{AuthType: kube.AuthNone}}
 }
 
 // Unmarshal implements confmap.Unmarshaler. An unknown or inexact setting is an error.

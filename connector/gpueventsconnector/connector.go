@@ -2,6 +2,8 @@ package gpueventsconnector
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -27,11 +29,13 @@ const tick = time.Second
 type gpuEvents struct {
 	cfg       *Config
 	id        component.ID
+	set       component.TelemetrySettings
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
 	next      consumer.Logs
 	order     *misplaced.Check
 	fails     base.Failure // of the logs pipeline
+	kube      *kubeEvents  // nil without
 
 	mu      sync.Mutex // of what follows; not held while the next consumer runs
 	tracker *events.Tracker
@@ -49,7 +53,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 		return nil, err
 	}
 	return &gpuEvents{
-		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: telemetry, next: next,
+		cfg: cfg, id: set.ID, set: set.TelemetrySettings, logger: set.Logger, telemetry: telemetry, next: next,
 		order:   misplaced.New("gpu_events", misplaced.BeforeWindows, set.Logger),
 		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline takes no events. They are dropped.", Works: "The logs pipeline takes events again."},
 		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
@@ -70,6 +74,9 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	})
 	if err != nil {
 		return err
+	}
+	if c.kube, err = startKubeEvents(c.cfg.KubernetesEvents, c.set, c.kubeResult()); err != nil {
+		return errors.Join(fmt.Errorf("kubernetes_events: %w", err), c.state.Close(ctx))
 	}
 	base.Restore(ctx, c.state, func(_ string, stored *events.Stored) error { return c.tracker.Restore(stored) })
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -146,6 +153,7 @@ func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 	if len(found) == 0 {
 		return
 	}
+	c.kube.add(found)
 	err := c.next.ConsumeLogs(ctx, logs(found, time.Now()))
 	if err != nil {
 		c.telemetry.ConnectorGpuEventsDropped.Add(ctx, int64(len(found)))
@@ -174,6 +182,7 @@ func (c *gpuEvents) save(ctx context.Context) {
 // Shutdown stores what is known. Without a storage, what waits leaves now.
 func (c *gpuEvents) Shutdown(ctx context.Context) error {
 	defer c.telemetry.Shutdown()
+	defer func() { c.kube.stop() }()
 	if c.stop == nil {
 		return nil
 	}

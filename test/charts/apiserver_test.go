@@ -150,6 +150,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		"budgets and no discovery":  {[]string{"attribution.enabled=false", "dcgm.enabled=false", "nvml.enabled=true", "budget.enabled=true"}, []string{pods}},
 		"usage and no discovery":    {[]string{"attribution.enabled=false", `dcgm.settings.endpoints=["http://localhost:9400"]`, "usage.enabled=true"}, []string{pods}},
 		"on OpenShift":              {[]string{"openshift.enabled=true"}, []string{pods, nodes, resources, "use security.openshift.io/securitycontextconstraints named otelcol-gpu-agent in " + namespace}},
+		"Kubernetes Events":         {[]string{"events.enabled=true", "events.kubernetes=true"}, []string{pods, nodes, resources, "create,patch events"}},
 		"roles made by others":      {[]string{"rbac.create=false"}, nil},
 		"a watchdog that only says": {watchdog, []string{pods, nodes, resources, leases, "get pods in training", "create events in training"}},
 		"an armed watchdog": {

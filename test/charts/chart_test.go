@@ -180,6 +180,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"nowhere to send":                    {nil, "set backend.endpoint to an OTLP URL"},
 		"nothing to read":                    {[]string{backend, "dcgm.enabled=false"}, "dcgm.enabled and nvml.enabled are false"},
 		"events that nobody gets":            {[]string{"view.enabled=true", "tls.insecure=true", "view.anonymous=true", "events.enabled=true"}, "set events.endpoint to an OTLP URL"},
+		"Kubernetes Events without events":   {[]string{`backend.endpoint="http://b"`, "events.kubernetes=true"}, "set events.enabled to true"},
 		"events for Prometheus":              {[]string{`backend.endpoint="http://prometheus:9090/api/v1/otlp"`, "events.enabled=true"}, "where Prometheus takes no log records"},
 		"prices and no usage":                {[]string{backend, `usage.prices.configMap="prices"`}, "set usage.enabled to true"},
 		"a setting with a typo":              {[]string{backend, `window.settings.windw="60s"`}, "at '/window/settings': additional properties 'windw' not allowed"},

@@ -12,9 +12,12 @@
 {{- if and $v.usage.prices.configMap (not $v.usage.enabled) }}
 {{- fail (printf "usage.prices.configMap is %q and usage.enabled is false: nothing would have a price; set usage.enabled to true" $v.usage.prices.configMap) }}
 {{- end }}
-{{- if and $v.events.enabled (not $v.events.endpoint) }}
+{{- if and $v.events.kubernetes (not $v.events.enabled) }}
+{{- fail "events.kubernetes is true and events.enabled is false: no Event would be written; set events.enabled to true" }}
+{{- end }}
+{{- if and $v.events.enabled (not $v.events.endpoint) (not $v.events.kubernetes) }}
 {{- if not $v.backend.endpoint }}
-{{- fail "events.enabled is true and events.endpoint and backend.endpoint are empty: log records would go nowhere; set events.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318" }}
+{{- fail "events.enabled is true and events.endpoint and backend.endpoint are empty: log records would go nowhere; set events.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or events.kubernetes to true" }}
 {{- end }}
 {{- if regexMatch "/otlp(/v1/metrics)?/?$" $v.backend.endpoint }}
 {{- fail (printf "events.enabled is true, events.endpoint is empty and backend.endpoint is %q, where Prometheus takes no log records: set events.endpoint to the OTLP URL of a log store" $v.backend.endpoint) }}

@@ -237,15 +237,26 @@ one. Two windows and a half: a device that is gone leaves the page, a late windo
 {{- join ", " $names }}
 {{- end }}
 
+{{/* Where log records go; empty where only Kubernetes Events are wanted. */}}
+{{- define "otelcol-gpu.eventsEndpoint" -}}
+{{- if or .Values.events.endpoint (not .Values.events.kubernetes) (not (regexMatch "/otlp(/v1/metrics)?/?$" .Values.backend.endpoint)) }}
+{{- .Values.events.endpoint | default .Values.backend.endpoint }}
+{{- end }}
+{{- end }}
+
 {{/* The exporter of log records. */}}
 {{- define "otelcol-gpu.config.eventsExporter" -}}
-{{- $endpoint := .Values.events.endpoint | default .Values.backend.endpoint }}
+{{- $endpoint := include "otelcol-gpu.eventsEndpoint" . }}
+{{- if not $endpoint }}
+debug/events: {verbosity: normal}
+{{- else }}
 {{- $base := dict "endpoint" $endpoint "compression" "gzip" "sending_queue" (dict "storage" "file_storage") }}
 {{- with .Values.backend.headers }}
 {{- $_ := set $base "headers" . }}
 {{- end }}
 {{ include "otelcol-gpu.backendType" . }}/events:
   {{- include "otelcol-gpu.merged" (list (toYaml $base) .Values.backend.settings) | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* The exporter on this node in; windows, or samples for the gateway, out. */}}
@@ -363,7 +374,8 @@ connectors:
   forward: {}
   {{- if $v.events.enabled }}
   gpu_events:
-    {{- include "otelcol-gpu.merged" (list $storage $v.events.settings) | nindent 4 }}
+    {{- $base := ternary (printf "%s\nkubernetes_events: {auth_type: serviceAccount}" $storage) $storage $v.events.kubernetes }}
+    {{- include "otelcol-gpu.merged" (list $base $v.events.settings) | nindent 4 }}
   {{- end }}
 {{- end }}
 service:
@@ -388,7 +400,7 @@ service:
     {{- if $v.events.enabled }}
     logs:
       receivers: [gpu_events]
-      exporters: [{{ include "otelcol-gpu.backendType" . }}/events]
+      exporters: [{{ ternary "debug" (include "otelcol-gpu.backendType" .) (empty (include "otelcol-gpu.eventsEndpoint" .)) }}/events]
     {{- end }}
   telemetry:
     {{- include "otelcol-gpu.config.telemetry" . | nindent 4 }}

@@ -23,11 +23,12 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                           metric.Meter
-	mu                              sync.Mutex
-	registrations                   []metric.Registration
-	ConnectorGpuEventsDropped       metric.Int64Counter
-	ConnectorGpuEventsStorageErrors metric.Int64Counter
+	meter                              metric.Meter
+	mu                                 sync.Mutex
+	registrations                      []metric.Registration
+	ConnectorGpuEventsDropped          metric.Int64Counter
+	ConnectorGpuEventsKubernetesErrors metric.Int64Counter
+	ConnectorGpuEventsStorageErrors    metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -63,6 +64,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_connector_gpu_events_dropped",
 		metric.WithDescription("Log records that the logs pipeline did not take. [Alpha]"),
 		metric.WithUnit("{record}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ConnectorGpuEventsKubernetesErrors, err = builder.meter.Int64Counter(
+		"otelcol_connector_gpu_events_kubernetes_errors",
+		metric.WithDescription("Requests of Kubernetes Events that failed. [Alpha]"),
+		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ConnectorGpuEventsStorageErrors, err = builder.meter.Int64Counter(

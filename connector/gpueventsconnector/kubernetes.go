@@ -1,0 +1,131 @@
+package gpueventsconnector
+
+import (
+	"context"
+
+	"go.opentelemetry.io/collector/component"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	clientv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+)
+
+// eventSource is the component that Kubernetes Events name.
+const eventSource = "otelcol-gpu"
+
+// maxMessage is the most bytes of an Event's message that the API server takes.
+const maxMessage = 1024
+
+// reasons are those of Kubernetes Events, by the name of the event. Others are written as log
+// records alone.
+var reasons = map[string]string{
+	events.XID: "GPUXidError", events.Error: "GPUError", events.ThrottleStart: "GPUThrottled", events.PressureStart: "GPUMemoryPressure",
+	events.StatusChange: "GPUStatusChanged", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
+}
+
+// kubeEvents writes Kubernetes Events of what is worse than information: about the node, and
+// about the pod that holds the device. client-go counts equal ones in one Event and sends at
+// most 25 at once, then one in five minutes, about one object.
+type kubeEvents struct {
+	cache       *kube.Cache
+	broadcaster record.EventBroadcaster
+}
+
+// startKubeEvents returns nil where the API server is not used.
+func startKubeEvents(cfg kube.Config, set component.TelemetrySettings, result func(error)) (*kubeEvents, error) {
+	if cfg.AuthType == kube.AuthNone {
+		return nil, nil //nolint:nilnil // nothing to do is no failure
+	}
+	cache, err := kube.Acquire(kube.Options{Config: cfg}, set)
+	if err != nil {
+		return nil, err
+	}
+	if cache.Client() == nil {
+		cache.Release()
+		return nil, nil //nolint:nilnil // outside of a cluster, which the cache has said
+	}
+	return newKubeEvents(cache, cache.Client(), result), nil
+}
+
+func newKubeEvents(cache *kube.Cache, client kubernetes.Interface, result func(error)) *kubeEvents {
+	// What fails is logged here, once; client-go would log each attempt.
+	k := &kubeEvents{cache: cache, broadcaster: record.NewBroadcaster(record.WithContext(klog.NewContext(context.Background(), klog.Logger{})))}
+	k.broadcaster.StartRecordingToSink(&watchedSink{&clientv1.EventSinkImpl{Interface: client.CoreV1().Events("")}, result})
+	return k
+}
+
+// add sends events on their way. It does not wait: 1000 are kept while the API server is slow.
+func (k *kubeEvents) add(found []events.Event) {
+	if k == nil {
+		return
+	}
+	for i := range found {
+		e := &found[i]
+		reason, ok := reasons[e.Name]
+		if !ok || e.Severity < events.Warn || e.Place.Node == "" {
+			continue
+		}
+		recorder := k.broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: eventSource, Host: e.Place.Node})
+		message := e.Body
+		if len(message) > maxMessage {
+			message = message[:maxMessage]
+		}
+		// As the kubelet does, the node's name stands for its UID.
+		recorder.Event(&corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Node", Name: e.Place.Node, UID: types.UID(e.Place.Node),
+		}, corev1.EventTypeWarning, reason, message)
+		if h := e.Holder; h.Pod != "" && h.Namespace != "" {
+			recorder.Event(&corev1.ObjectReference{
+				APIVersion: "v1", Kind: "Pod", Namespace: h.Namespace, Name: h.Pod, UID: types.UID(h.UID),
+			}, corev1.EventTypeWarning, reason, message)
+		}
+	}
+}
+
+func (k *kubeEvents) stop() {
+	if k == nil {
+		return
+	}
+	k.broadcaster.Shutdown()
+	if k.cache != nil {
+		k.cache.Release()
+	}
+}
+
+// watchedSink reports how each request ended.
+type watchedSink struct {
+	record.EventSink
+	result func(error)
+}
+
+// Create implements record.EventSink.
+func (s *watchedSink) Create(e *corev1.Event) (*corev1.Event, error) {
+	out, err := s.EventSink.Create(e)
+	s.result(err)
+	return out, err
+}
+
+// Patch implements record.EventSink.
+func (s *watchedSink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error) {
+	out, err := s.EventSink.Patch(e, data)
+	s.result(err)
+	return out, err
+}
+
+// kubeResult counts and says, once, that the API server takes no Events.
+func (c *gpuEvents) kubeResult() func(error) {
+	fails := base.Failure{Logger: c.logger, Fails: "The API server takes no Events. They are dropped.", Works: "The API server takes Events again."}
+	return func(err error) {
+		if err != nil {
+			c.telemetry.ConnectorGpuEventsKubernetesErrors.Add(context.Background(), 1)
+		}
+		fails.Result(err)
+	}
+}
