@@ -75,7 +75,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	if err != nil {
 		return err
 	}
-	if c.kube, err = startKubeEvents(c.cfg.KubernetesEvents, c.set, c.kubeResult()); err != nil {
+	if c.kube, err = startKubeEvents(c.cfg.KubernetesEvents, c.set, c.kubeResult()); err != nil { //nolint:contextcheck // results come after the start
 		return errors.Join(fmt.Errorf("kubernetes_events: %w", err), c.state.Close(ctx))
 	}
 	base.Restore(ctx, c.state, func(_ string, stored *events.Stored) error { return c.tracker.Restore(stored) })

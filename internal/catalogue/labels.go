@@ -79,8 +79,9 @@ const (
 	RoleCut
 	// RolePart numbers a part of the device that the row measures.
 	RolePart
-	// RoleDomain is what a clock drives, RoleAggregation how its values of an interval became one.
+	// RoleDomain is what a clock drives.
 	RoleDomain
+	// RoleAggregation is how the values of an interval became one.
 	RoleAggregation
 	// RoleMachine is the type of the machine that the device is in.
 	RoleMachine

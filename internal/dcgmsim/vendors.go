@@ -240,9 +240,14 @@ func (r *renderer) neuronBody() {
 			r.measure(m, core == 0, func(e *entity) []label {
 				machine, _, _ := strings.Cut(e.gpu.uuid, "/")
 				return []label{
-					{"availability_zone", "us-east-1a"}, {"instance_id", machine}, {"instance_name", ""}, {"instance_type", "trn1.32xlarge"},
-					{"neuroncore", strconv.Itoa(e.gpu.index*neuronCores + core)}, {"region", "us-east-1"},
-					{"runtime_tag", strconv.Itoa(4000 + e.gpu.index)}, {"subnet_id", "subnet-1"},
+					{"availability_zone", "us-east-1a"},
+					{"instance_id", machine},
+					{"instance_name", ""},
+					{"instance_type", "trn1.32xlarge"},
+					{"neuroncore", strconv.Itoa(e.gpu.index*neuronCores + core)},
+					{"region", "us-east-1"},
+					{"runtime_tag", strconv.Itoa(4000 + e.gpu.index)},
+					{"subnet_id", "subnet-1"},
 				}
 			})
 		}

@@ -1,11 +1,11 @@
 package gpubudgetprocessor
 
 import (
-	"os"
-	"path/filepath"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -399,7 +399,9 @@ func TestAnyBatchIsAnsweredTheSameInAnyOrder(t *testing.T) {
 
 // What HAMi's monitor was recorded to say is joined to the devices of dcgm-exporter.
 func TestRecordingsOfHAMi(t *testing.T) {
-	device := func(id, used string) string { return "10s {n1} hw.gpu.memory.usage {hw.id=" + id + "} = " + used + "\n" }
+	device := func(id, used string) string {
+		return "10s {n1} hw.gpu.memory.usage {hw.id=" + id + "} = " + used + "\n"
+	}
 	expected := map[string]struct{ devices, want string }{
 		"hami_legacy_w7panel": {device("GPU-59ab1128-3130-b95a-9870-4bd748926e97", "400Mi"), `
 k8s.container.gpu.memory.budget {gpu.memory.budget.source=exporter, hw.id=GPU-59ab1128-3130-b95a-9870-4bd748926e97} = 300 Mi

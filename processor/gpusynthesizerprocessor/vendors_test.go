@@ -98,9 +98,12 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string {
 	id := "hw.id=gpu-uuid-" + number
 	return [][]string{
-		{" hw.gpu.memory.usage ", id, "= " + used + " By"}, {" hw.gpu.memory.limit ", id, "= 25669140480 By"},
-		{" hw.gpu.memory.utilization ", id, "= " + occupancy}, {" hw.power ", id, "= " + watts + " W"},
-		{" gpu.clock.frequency ", id, "= " + hertz}, {" hw.temperature ", id, "hw.sensor_location=gpu", "= " + chip},
+		{" hw.gpu.memory.usage ", id, "= " + used + " By"},
+		{" hw.gpu.memory.limit ", id, "= 25669140480 By"},
+		{" hw.gpu.memory.utilization ", id, "= " + occupancy},
+		{" hw.power ", id, "= " + watts + " W"},
+		{" gpu.clock.frequency ", id, "= " + hertz},
+		{" hw.temperature ", id, "hw.sensor_location=gpu", "= " + chip},
 		{" hw.temperature ", id, "hw.sensor_location=memory", "= " + memory},
 	}
 }
