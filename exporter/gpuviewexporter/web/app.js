@@ -94,16 +94,30 @@ $("scroller").addEventListener("pointerenter", (e) => { held = mouse(e); });
 $("scroller").addEventListener("pointerleave", () => { if (held) { held = false; rows(); } });
 
 function rows(stay = false) {
+  arrange(stay);
+  list(stay);
+  chart();
+}
+
+// shown are the devices that pass the filter, in order.
+let shown = [];
+
+function arrange(stay) {
+  const chosen = order();
+  shown = model.rows({...state, only: chosenTile()?.over}, chosen.value === byPlace ? byPlace : model.rank(chosen), state.descending);
+  if (stay) shown = model.asShown(shown, table.rows);
+}
+
+const chosenTile = () => tiles.find((t) => t.id === state.tile && t.over);
+
+// list fills the table.
+function list(stay) {
   for (const c of columns) if (c.optional) $("sort").querySelector(`[value="${c.id}"]`).hidden = !model.used.has(c.id);
   $("sort").value = state.sort;
   $("order").textContent = state.sort === "node" ? (state.descending ? "Z to A ↓" : "A to Z ↑") : state.descending ? "Highest first ↓" : "Lowest first ↑";
   if ($("search").value.trim() !== state.search) $("search").value = state.search;
   $("problems").checked = state.problems !== "";
-  const tile = tiles.find((t) => t.id === state.tile && t.over);
-  const chosen = order();
-  let shown = model.rows({...state, only: tile?.over}, chosen.value === byPlace ? byPlace : model.rank(chosen), state.descending);
-  if (stay) shown = model.asShown(shown, table.rows);
-  for (const t of tiles) if (t.over) t.button.ariaPressed = t === tile;
+  for (const t of tiles) if (t.over) t.button.ariaPressed = t === chosenTile();
   table.sorted(state.sort, state.descending);
   table.show(shown);
   const [some, all] = [count(shown), count(model.devices.values())];
@@ -111,7 +125,11 @@ function rows(stay = false) {
     ...(all.instances ? [`${some.instances.toLocaleString()} of ${all.instances.toLocaleString()} MIG instances`] : []),
     ...(stay ? ["order held under the pointer"] : [])].join(" · ");
   empty(shown.length);
-  const mapped = state.map ? state.map === "on" : all.boards > fleet;
+}
+
+// chart shows the map of a fleet.
+function chart() {
+  const mapped = state.map ? state.map === "on" : count(model.devices.values()).boards > fleet;
   $("map").hidden = !mapped;
   $("mapped").ariaPressed = mapped;
   if (mapped) map.show(shown, state.sort);
@@ -397,7 +415,7 @@ async function load() {
 }
 
 // show draws what changed, in steps between which the browser may do something else.
-const steps = [choices, ...tiles.map((t) => () => overview(t)), demand, () => rows(held), dialogs, status];
+const steps = [choices, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
 let drawing = false;
 let again = false;
 

@@ -190,8 +190,13 @@ export class Model {
     return (d) => {
       const v = value(d);
       if (Number.isNaN(v)) return v;
-      const before = [...d.curves[curve].slice(-Math.max(1, Math.round(lately / this.slot)), -1)].map(level).filter((l) => !Number.isNaN(l));
-      return before.reduce((sum, l) => sum + l, v) / (before.length + 1);
+      const levels = d.curves[curve];
+      let [sum, n] = [v, 1];
+      for (let i = Math.max(0, levels.length - Math.max(1, Math.round(lately / this.slot))); i < levels.length - 1; i++) {
+        const l = level(levels[i]);
+        if (!Number.isNaN(l)) [sum, n] = [sum + l, n + 1];
+      }
+      return sum / n;
     };
   }
 
