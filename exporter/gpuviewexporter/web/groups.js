@@ -1,6 +1,6 @@
 // Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time over the
 // kept time. gather is pure; Groups is the dialog.
-import {columns, keys, percent, throttled, watts} from "./signals.js";
+import {clock, columns, keys, percent, throttled, watts} from "./signals.js";
 import {$, node} from "./dom.js";
 
 // Below this share a device is idle in the window.
@@ -130,13 +130,14 @@ export class Groups {
   // waste lists who had most idle GPU time over the kept time, where gpu_usage says so.
   waste() {
     const spent = [...this.spent].filter(([, a]) => a.gpuHours !== undefined)
-      .map(([name, a]) => ({name, hours: a.gpuHours, idle: a.gpuIdleHours ?? NaN, cost: a.gpuCost ?? NaN, costIdle: a.gpuCostIdle ?? NaN}))
+      .map(([name, a]) => ({name, hours: a.gpuHours, idle: a.gpuIdleHours ?? NaN, cost: a.gpuCost ?? NaN, costIdle: a.gpuCostIdle ?? NaN,
+        since: a.gpuIdleSince ? clock(Date.parse(a.gpuIdleSince) / 1000) : "–"}))
       .sort((a, b) => (b.idle || 0) - (a.idle || 0) || (a.name < b.name ? -1 : 1));
     if (!spent.length) return [];
     const table = document.createElement("table");
     const head = table.createTHead().insertRow();
     const costs = spent.some((s) => !Number.isNaN(s.cost));
-    for (const name of ["Over the kept time", "GPU hours", "Idle hours", "Idle", ...(costs ? ["Cost", "Idle cost"] : [])]) {
+    for (const name of ["Over the kept time", "GPU hours", "Idle hours", "Idle", "All idle since", ...(costs ? ["Cost", "Idle cost"] : [])]) {
       const th = node("th", name);
       th.scope = "col";
       head.append(th);
@@ -147,7 +148,7 @@ export class Groups {
       const tr = body.insertRow();
       const th = node("th", s.name);
       th.scope = "row";
-      tr.append(th, node("td", said(s.hours), "n"), node("td", said(s.idle), "n"), node("td", s.hours > 0 && !Number.isNaN(s.idle) ? percent(Math.min(1, s.idle / s.hours)) : "–", "n"));
+      tr.append(th, node("td", said(s.hours), "n"), node("td", said(s.idle), "n"), node("td", s.hours > 0 && !Number.isNaN(s.idle) ? percent(Math.min(1, s.idle / s.hours)) : "–", "n"), node("td", s.since, "n"));
       if (costs) tr.append(node("td", said(s.cost), "n"), node("td", said(s.costIdle), "n"));
     }
     return [node("h3", "Allocated and idle"), table];

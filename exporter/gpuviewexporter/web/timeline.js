@@ -37,7 +37,7 @@ export class Timeline {
     ].filter((c) => c.values.some((v) => v !== null));
     for (const c of this.curves) c.top ??= round(Math.max(...c.values.filter((v) => v !== null)));
     // What was not observed is hatched, and so is a slot of which less than half was.
-    const blind = Array.from({length: this.slots}, (_, x) => (coverage[x] ?? 0) < 0.5);
+    const blind = Array.from({length: this.slots}, (_, x) => coverage.length ? (coverage[x] ?? 0) < 0.5 : this.curves.every((c) => (c.values[x] ?? null) === null));
 
     this.said = node("p", "", "none readout");
     this.cursors = [];

@@ -41,6 +41,8 @@ type Allocation struct {
 	GPUIdleHours *float64 `json:"gpuIdleHours,omitempty"`
 	GPUCost      *float64 `json:"gpuCost,omitempty"`
 	GPUCostIdle  *float64 `json:"gpuCostIdle,omitempty"`
+	// GPUIdleSince is since when all of it was idle; absent where some was active last.
+	GPUIdleSince string `json:"gpuIdleSince,omitempty"`
 }
 
 // Properties are what everything in an allocation has in common.
@@ -218,6 +220,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	var places []store.Place
 	var holds []store.Hold
 	var spent store.Spent
+	var holders []*store.Holder
 	for len(members) > 0 {
 		d := members[0].device
 		n := slices.IndexFunc(members, func(m member) bool { return m.device != d })
@@ -239,6 +242,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 			for _, h := range m.holders {
 				spent.Add(h.Spent(from, to))
 			}
+			holders = append(holders, m.holders...)
 		}
 		total.Merge(sum)
 		g := describe(sum)
@@ -277,6 +281,9 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	const hour = 3600
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
 	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
+	if since, ok := store.IdleSince(holders, from, to); ok {
+		a.GPUIdleSince = stamp(since)
+	}
 	a.Start, a.End = stamp(total.Start), stamp(total.End)
 	a.Minutes = round(float64(total.End-total.Start) / float64(time.Minute))
 	return a

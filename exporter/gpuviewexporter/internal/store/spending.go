@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -117,4 +118,48 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 		}
 	}
 	return sum
+}
+
+// idleShare is the share of allocated time from which on all of it counts as idle.
+const idleShare = 0.99
+
+// gone is how much older than the others' a container's last count is when it is no holder any more.
+const gone = int64(5 * time.Minute)
+
+// IdleSince returns since when all that the containers held was idle, up to to: the end of the last interval
+// that was not, or of the first one after from, in Unix nanoseconds. It is false where something of it was
+// active last, and where nobody counts.
+func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
+	kept := func(h *Holder) []gain {
+		first, _ := slices.BinarySearchFunc(h.spent.gains, from+1, gain.compare)
+		last, _ := slices.BinarySearchFunc(h.spent.gains, to+1, gain.compare)
+		return h.spent.gains[first:max(first, last)]
+	}
+	var newest int64
+	for _, h := range holders {
+		if gains := kept(h); len(gains) > 0 {
+			newest = max(newest, gains[len(gains)-1].at)
+		}
+	}
+	for _, h := range holders {
+		gains := kept(h)
+		if len(gains) == 0 || gains[len(gains)-1].at < newest-gone {
+			continue
+		}
+		active := func(g gain) bool {
+			s := &g.spent
+			return !s.Known[AllocatedTime] || !s.Known[IdleTime] || s.Amounts[IdleTime] < idleShare*s.Amounts[AllocatedTime]
+		}
+		if active(gains[len(gains)-1]) {
+			return 0, false
+		}
+		at := gains[0].at
+		for _, g := range gains {
+			if active(g) {
+				at = g.at
+			}
+		}
+		since, ok = max(since, at), true
+	}
+	return since, ok
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -71,4 +72,45 @@ func TestWhatWasSpentIsForgottenWithTheWindows(t *testing.T) {
 		assert.LessOrEqual(t, len(h.spent.gains), 60)
 		assert.InDelta(t, 60, h.Spent(0, 1<<62).Amounts[Cost], 1)
 	})
+}
+
+func TestSinceWhenAllThatContainersHoldIsIdle(t *testing.T) {
+	// holder has a minute's gain each: its idle share, "-" where nobody counts it.
+	holder := func(idle ...string) *Holder {
+		h := &Holder{}
+		for i, share := range idle {
+			g := gain{at: int64(i+1) * 60e9}
+			g.spent.Amounts[AllocatedTime], g.spent.Known[AllocatedTime] = 60, true
+			if v, err := strconv.ParseFloat(share, 64); err == nil {
+				g.spent.Amounts[IdleTime], g.spent.Known[IdleTime] = 60*v, true
+			}
+			h.spent.gains = append(h.spent.gains, g)
+		}
+		return h
+	}
+	idle20 := make([]string, 20)
+	for i := range idle20 {
+		idle20[i] = "1"
+	}
+	for _, tt := range []struct {
+		name    string
+		holders []*Holder
+		want    int64 // in minutes, 0 for none
+	}{
+		{"since the last active interval", []*Holder{holder("1", "0.2", "1", "1")}, 2},
+		{"a whole idle time begins with what is known", []*Holder{holder("1", "1", "1")}, 1},
+		{"next to nothing is idle", []*Holder{holder("0", "0.995", "1")}, 1},
+		{"active last", []*Holder{holder("1", "1", "0.5")}, 0},
+		{"one of several was active later", []*Holder{holder("0", "1", "1", "1"), holder("1", "1", "0", "1")}, 3},
+		{"one of several is active", []*Holder{holder("1", "1"), holder("1", "0")}, 0},
+		{"who is gone does not count", []*Holder{holder("0", "0", "0"), holder(idle20...)}, 1},
+		{"nobody counts idle time", []*Holder{holder("-", "-")}, 0},
+		{"nobody holds", nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			since, ok := IdleSince(tt.holders, 0, 1<<62)
+			assert.Equal(t, tt.want > 0, ok)
+			assert.Equal(t, tt.want*60e9, since)
+		})
+	}
 }
