@@ -47,7 +47,7 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 				kinds[o.Kind]++
 			}
 			process := d.Process(strconv.FormatUint(uint64(p.PID), 10))
-			process.Holder.UID, process.Holder.Job, process.ContainerID = o.PodUID, o.Job, o.ContainerID
+			process.Holder.UID, process.Holder.Job, process.Holder.Name, process.ContainerID = o.PodUID, o.Job, o.Service, o.ContainerID
 			if o.Alone {
 				process.Holder.ID = o.ContainerID
 			}

@@ -94,15 +94,17 @@ func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
 }
 
-// Where no exporter runs the driver is enough: for devices, for XID errors, and for jobs and
-// containers of Docker by the control groups of their processes.
+// Where no exporter runs the driver is enough: for devices, for XID errors, and for jobs, containers
+// of Docker and services of systemd by the control groups of their processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
 	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n"+
 		"proc pid=7 mem=5000000000\n"+
 		"gpu uuid=GPU-2 name=NVIDIA_L4 minor=1 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=0\n"+
 		"gpu uuid=GPU-3 name=NVIDIA_L4 minor=2 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=60\n"+
-		"proc pid=8 mem=5000000000\n")
+		"proc pid=8 mem=5000000000\n"+
+		"gpu uuid=GPU-4 name=NVIDIA_L4 minor=3 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=20\n"+
+		"proc pid=9 mem=5000000000\n")
 	sys, proc := t.TempDir(), t.TempDir()
 	device := filepath.Join(sys, "bus", "pci", "devices", "0000:01:00.0")
 	require.NoError(t, os.MkdirAll(device, 0o755))
@@ -112,6 +114,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	container := gpudata.Holder{ID: strings.Repeat("0123456789abcdef", 4)}
 	for pid, group := range map[string]string{
 		"7": "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", "8": "/system.slice/docker-" + container.ID + ".scope",
+		"9": "/system.slice/ollama.service",
 	} {
 		require.NoError(t, os.Mkdir(filepath.Join(proc, pid), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(proc, pid, "cgroup"), []byte("0::"+group+"\n"), 0o600))
@@ -131,9 +134,10 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	all := backend.All()
 	assert.Equal(t, map[string]float64{"nvidia0": 0.4}, ofJob(all, signal.UtilizationAvg.Name, "4711"))
 	assert.Equal(t, map[string]float64{"nvidia2": 0.6}, ofHolder(all, signal.UtilizationAvg.Name, container))
-	assert.Equal(t, map[string]float64{"nvidia0": 0.4, "nvidia1": 0, "nvidia2": 0.6}, ofJob(all, signal.UtilizationAvg.Name, ""))
-	assert.Equal(t, map[string]float64{"nvidia0": 0, "nvidia1": 0, "nvidia2": 0}, ofJob(all, signal.XIDErrors.Name, ""))
-	assert.Equal(t, map[string]float64{"nvidia0": 1, "nvidia1": 0, "nvidia2": 1}, ofJob(all, signal.GPUSharingClients.Name, ""), "nobody is on the other")
+	assert.Equal(t, map[string]float64{"nvidia3": 0.2}, ofHolder(all, signal.UtilizationAvg.Name, gpudata.Holder{Name: "ollama.service"}))
+	assert.Equal(t, map[string]float64{"nvidia0": 0.4, "nvidia1": 0, "nvidia2": 0.6, "nvidia3": 0.2}, ofJob(all, signal.UtilizationAvg.Name, ""))
+	assert.Equal(t, map[string]float64{"nvidia0": 0, "nvidia1": 0, "nvidia2": 0, "nvidia3": 0}, ofJob(all, signal.XIDErrors.Name, ""))
+	assert.Equal(t, map[string]float64{"nvidia0": 1, "nvidia1": 0, "nvidia2": 1, "nvidia3": 1}, ofJob(all, signal.GPUSharingClients.Name, ""), "nobody is on the other")
 	c.Stop(t)
 }
 

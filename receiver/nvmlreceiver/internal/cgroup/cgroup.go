@@ -1,10 +1,11 @@
-// Package cgroup tells from the path of a process's control group which container, which pod
-// or which batch job it runs in.
+// Package cgroup tells from the path of a process's control group which container, which pod,
+// which batch job or which service of systemd it runs in.
 package cgroup
 
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,6 +43,9 @@ type Owner struct {
 	Alone bool
 	// Job is the number of a Slurm job.
 	Job string
+	// Service is the unit of a Host process that is a service of the system, such as
+	// ollama.service.
+	Service string
 }
 
 // maxSize bounds what is read of a process's file; paths are far shorter.
@@ -94,7 +98,7 @@ func Parse(text string) Owner {
 // rank orders owners by how much is known.
 func (o Owner) rank() int {
 	rank := int(o.Kind)
-	if o.ContainerID != "" {
+	if o.ContainerID != "" || o.Service != "" {
 		rank++
 	}
 	if o.PodUID != "" {
@@ -133,7 +137,30 @@ func parsePath(path string) Owner {
 			}
 		}
 	}
+	if o.Kind == Host {
+		o.Service = service(components)
+	}
 	return o
+}
+
+// notItsOwn begin the names of services whose processes are somebody else's workloads, or the
+// driver's.
+var notItsOwn = []string{"containerd", "docker", "crio", "podman", "kubelet", "k3s", "rke2", "slurm", "nvidia-", "dcgm", "user@"}
+
+// service returns the unit of system.slice/<unit> and system.slice/<slice of a template>/<unit>,
+// "" for anything else.
+func service(components []string) string {
+	if len(components) < 2 || components[0] != "system.slice" {
+		return ""
+	}
+	unit := components[1]
+	if strings.HasSuffix(unit, ".slice") && len(components) > 2 {
+		unit = components[2]
+	}
+	if !strings.HasSuffix(unit, ".service") || slices.ContainsFunc(notItsOwn, func(name string) bool { return strings.HasPrefix(unit, name) }) {
+		return ""
+	}
+	return unit
 }
 
 // slurmJob returns the number of the job whose group slurmd made: slurm/uid_<n>/job_<n> (v1)

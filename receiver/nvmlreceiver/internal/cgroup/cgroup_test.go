@@ -28,6 +28,7 @@ func TestParse(t *testing.T) {
 	container := Owner{Kind: Container, ContainerID: id, Alone: true}
 	job := Owner{Kind: Job, Job: "4711"}
 	host := Owner{Kind: Host}
+	service := func(unit string) Owner { return Owner{Kind: Host, Service: unit} }
 	for name, test := range map[string]struct {
 		text string
 		want Owner
@@ -111,7 +112,14 @@ func TestParse(t *testing.T) {
 			"0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + uid + "/x\n", host,
 		},
 
-		"a host's service":                 {"0::/system.slice/nvidia-persistenced.service\n", host},
+		"a host's service":                 {"0::/system.slice/ollama.service\n", service("ollama.service")},
+		"a service's own groups":           {"0::/system.slice/ollama.service/worker-1\n", service("ollama.service")},
+		"a service of a template":          {"0::/system.slice/system-vllm.slice/vllm@llama.service\n", service("vllm@llama.service")},
+		"v1, a service":                    {"11:devices:/\n1:name=systemd:/system.slice/ollama.service\n", service("ollama.service")},
+		"a service of the driver":          {"0::/system.slice/nvidia-persistenced.service\n", host},
+		"a service that runs containers":   {"0::/system.slice/containerd.service\n", host},
+		"a service of a user":              {"0::/user.slice/user-1000.slice/user@1000.service/app.slice/ollama.service\n", host},
+		"a slice of services":              {"0::/system.slice/system-vllm.slice\n", host},
 		"a user's session":                 {"0::/user.slice/user-1000.slice/session-3.scope\n", host},
 		"the root":                         {"0::/\n", host},
 		"a container's monitor":            {"0::/kubepods.slice/crio-conmon-" + id + ".scope\n", host},
