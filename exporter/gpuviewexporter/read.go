@@ -5,6 +5,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -12,10 +13,6 @@ import (
 // read takes a batch of metrics into the store.
 func read(in *store.Batch, md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
-		// Jobs and containers outside Kubernetes have no rows; their series repeat the device's.
-		if h := pdatagpu.HolderOf(rm.Resource().Attributes()); !h.IsZero() && !h.InPod() {
-			continue
-		}
 		place := placeOf(rm.Resource().Attributes())
 		var of device // where points do not say it
 		of.take(rm.Resource().Attributes())
@@ -81,7 +78,22 @@ func placeOf(attributes pcommon.Map) store.Place {
 	if place.Node == "" {
 		place.Node = text(signal.HostName)
 	}
+	if h := pdatagpu.HolderOf(attributes); !h.InPod() {
+		place.Container = outside(&h)
+	}
 	return place
+}
+
+// outside names a holder outside Kubernetes: a batch job, a service or a container.
+func outside(h *gpudata.Holder) string {
+	const short = 12 // digits of an id, as container runtimes show them
+	switch {
+	case h.Job != "":
+		return "job " + h.Job
+	case h.Name != "":
+		return h.Name
+	}
+	return h.ID[:min(len(h.ID), short)]
 }
 
 // device is a device, with its description and who holds it, as attributes have them.

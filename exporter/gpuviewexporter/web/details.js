@@ -1,5 +1,5 @@
 // The details of one device: every signal, or why it is missing.
-import {bytes, clock, columns, diagnosed, duration, elsewhere, holderKeys, keys, lines, percent, throttles, throttleWord, watts, whole, why} from "./signals.js";
+import {bytes, clock, columns, diagnosed, duration, elsewhere, holderKeys, holderName, keys, lines, percent, throttles, throttleWord, watts, whole, why} from "./signals.js";
 import {svg, trace} from "./table.js";
 import {Timeline, series} from "./timeline.js";
 import {$, node} from "./dom.js";
@@ -195,7 +195,7 @@ function holders(model, d) {
   for (const h of d.holders) {
     const say = (name, format) => { const v = model.held(h, name); return Number.isNaN(v) ? "–" : format(v); };
     const tr = rowsOf.insertRow();
-    const th = node("th", `${h.namespace}/${h.pod}/${h.container}${h.claim ? ` · claim ${h.claim}` : ""}${h.class ? ` (${h.class})` : ""}`);
+    const th = node("th", `${holderName(h)}${h.claim ? ` · claim ${h.claim}` : ""}${h.class ? ` (${h.class})` : ""}`);
     th.scope = "row";
     tr.append(th, node("td", h.sharing || "–"), node("td", say(holderKeys.used, bytes), "n"), node("td", say(holderKeys.budget, bytes), "n"),
       node("td", say(holderKeys.utilization, percent), "n"), node("td", say(holderKeys.power, watts), "n"));

@@ -67,6 +67,9 @@ export const throttleSteps = [0.001, limits.throttle, 0.3, 0.6];
 
 const greater = (a, b) => Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b);
 
+// holderName is the full name of who holds a device: a container of a pod, or what is outside Kubernetes.
+export const holderName = (h) => [h.namespace, h.pod, h.container].filter(Boolean).join("/");
+
 // Formats: NaN never gets here.
 export const percent = (v) => {
   const p = v * 100;

@@ -1,6 +1,6 @@
 // The table: only the rows that can be seen exist, each of one height, so that five thousand
 // devices cost what thirty do.
-import {clock, columns, keys, percent, step, throttled, why, xidToDo, xidsNow} from "./signals.js";
+import {clock, columns, holderName, keys, percent, step, throttled, why, xidToDo, xidsNow} from "./signals.js";
 import {level} from "./model.js";
 
 const rowHeight = 46;
@@ -309,8 +309,9 @@ const texts = {
     const tags = sharing.has(h.sharing) ? [sharing.get(h.sharing)] : [];
     if (h.claim) tags.push("claim");
     return {
-      main: h.pod, sub: `${h.namespace} · ${h.container}${d.holders.length > 1 ? ` · +${d.holders.length - 1} more` : ""}`, tags,
-      title: d.holders.map((o) => `${o.namespace}/${o.pod}/${o.container}${o.claim ? ` (claim ${o.claim})` : ""}`).join("\n"),
+      main: h.pod || h.container, tags,
+      sub: [h.namespace, h.pod && h.container, d.holders.length > 1 && `+${d.holders.length - 1} more`].filter(Boolean).join(" · "),
+      title: d.holders.map((o) => `${holderName(o)}${o.claim ? ` (claim ${o.claim})` : ""}`).join("\n"),
     };
   },
 };

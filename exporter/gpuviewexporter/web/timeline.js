@@ -1,5 +1,5 @@
 // The kept time of one device: curves with axes, and what happened while they were drawn.
-import {clock, duration, keys, percent, throttles, watts} from "./signals.js";
+import {clock, duration, holderName, keys, percent, throttles, watts} from "./signals.js";
 import {svg, trace} from "./table.js";
 import {node} from "./dom.js";
 
@@ -129,7 +129,7 @@ export class Timeline {
       }
       out.push(lane);
     }
-    const held = [...Map.groupBy(this.past.holders, (h) => `${h.namespace}/${h.pod}/${h.container}`)];
+    const held = [...Map.groupBy(this.past.holders, holderName)];
     for (const [i, [name, spans]] of held.slice(-maxLanes).entries()) {
       const {out: lane, plot} = this.row(node("div", i ? "" : "Held by", "axis"), node("div"), "lane holder");
       for (const span of spans) {

@@ -117,16 +117,20 @@ func (s Saturation) MarshalJSON() ([]byte, error) {
 
 // Aggregates are what allocations can be made of.
 func Aggregates() []string {
-	return []string{byContainer, byPod, byWorkload, "namespace", byNode, byDevice}
+	return []string{byContainer, byPod, byWorkload, byNamespace, byNode, byDevice}
 }
 
 const (
 	byContainer = "container"
 	byPod       = "pod"
 	byWorkload  = "workload"
+	byNamespace = "namespace"
 	byNode      = "node"
 	byDevice    = "device"
 )
+
+// unallocated is OpenCost's name for what lacks that by which it is gathered.
+const unallocated = "__unallocated__"
 
 // member is one series of a group.
 type member struct {
@@ -188,13 +192,18 @@ func group(v *store.View, aggregate string) map[string][]member {
 		}
 		for _, h := range d.Holders() {
 			m := member{place: h.Place, device: d, series: &h.Series, hold: h.Hold, holders: []*store.Holder{h}}
-			switch aggregate {
-			case byContainer:
+			switch inPod := h.Pod != "" || h.PodUID != ""; {
+			case !inPod && aggregate == byNamespace:
+				m.place.Container = ""
+				add(m, unallocated)
+			case !inPod:
+				add(m, h.Container)
+			case aggregate == byContainer:
 				add(m, h.Namespace, h.Pod, h.Container)
-			case byPod:
+			case aggregate == byPod:
 				m.place.Container = ""
 				add(m, h.Namespace, h.Pod)
-			case byWorkload:
+			case aggregate == byWorkload:
 				m.place.Container, m.place.Pod = "", ""
 				if h.Workload == "" { // a pod that nobody made, or of whose maker nothing is known
 					m.hold.WorkloadKind, m.hold.Workload = "Pod", h.Pod

@@ -1,0 +1,54 @@
+package gpuviewexporter
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func (s *pageSuite) TestWhoHoldsADeviceOutsideKubernetesIsNamed() {
+	t := s.T()
+	e, base := serve(t, nop(), func(cfg *Config) { cfg.StatsSummary = true })
+	b := newBatch(now(), time.Minute)
+	id := strings.Repeat("0123456789abcdef", 4)
+	for gpu, holder := range map[string]map[string]string{
+		"GPU-1": {signal.HPCJobID: "4711"}, "GPU-2": {signal.ContainerName: "ollama.service"}, "GPU-3": {signal.ContainerID: id},
+	} {
+		b.on("n").device(gpu).load(0.5, 0.5, 0).on("n").device(gpu)
+		for k, v := range holder {
+			b.rm.Resource().Attributes().PutStr(k, v)
+		}
+		b.load(0.5, 0.5, 0)
+	}
+	consume(t, e, b.md)
+	for aggregate, want := range map[string][]string{
+		"container": {"0123456789ab", "job 4711", "ollama.service"}, "pod": {"0123456789ab", "job 4711", "ollama.service"},
+		"workload": {"0123456789ab", "job 4711", "ollama.service"}, "namespace": {"__unallocated__"},
+	} {
+		status, _, body := get(t, base+"/allocation?aggregate="+aggregate)
+		require.Equal(t, http.StatusOK, status)
+		var answer struct{ Data []map[string]any }
+		require.NoError(t, json.Unmarshal([]byte(body), &answer))
+		require.Len(t, answer.Data, 1)
+		assert.Equal(t, want, slices.Sorted(maps.Keys(answer.Data[0])), aggregate)
+	}
+	_, _, summary := get(t, base+"/stats/summary?node=n")
+	assert.NotContains(t, summary, "4711", "it has pods alone")
+
+	p := s.open(base)
+	p.until(rowCount + " === 3")
+	p.input("sort", "node")
+	assert.Equal(t, []string{"job 4711", "ollama.service", "0123456789ab"}, []string{
+		eval[string](p, cell(0, "holders")+`.innerText.trim()`), eval[string](p, cell(1, "holders")+`.innerText.trim()`), eval[string](p, cell(2, "holders")+`.innerText.trim()`),
+	})
+	p.click(`[aria-rowindex="2"] td`)
+	p.until(`document.querySelector("#details .holder span")?.innerText.startsWith("job 4711 · ")`)
+}
