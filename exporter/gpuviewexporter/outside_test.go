@@ -36,7 +36,7 @@ func (s *pageSuite) TestWhoHoldsADeviceOutsideKubernetesIsNamed() {
 		status, _, body := get(t, base+"/allocation?aggregate="+aggregate)
 		require.Equal(t, http.StatusOK, status)
 		var answer struct{ Data []map[string]any }
-		require.NoError(t, json.Unmarshal([]byte(body), &answer))
+		require.NoError(t, json.Unmarshal(body, &answer))
 		require.Len(t, answer.Data, 1)
 		assert.Equal(t, want, slices.Sorted(maps.Keys(answer.Data[0])), aggregate)
 	}
