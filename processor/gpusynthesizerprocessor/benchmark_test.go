@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -72,6 +73,33 @@ func BenchmarkSynthesizer(b *testing.B) {
 				cpu.Stop(b)
 			}
 			cpu.Report(b, len(s.rows))
+		})
+	}
+}
+
+// The limits are what a scrape of a node took when they were written, plus a tenth.
+func TestAScrapeOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+	for name, c := range map[string]struct {
+		layout func(scrape) pmetric.Metrics
+		most   float64
+	}{"labels on Resources": {onResources, 12_100}, "labels on points": {onPoints, 12_100}} {
+		t.Run(name, func(t *testing.T) {
+			p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), createDefaultConfig(), consumertest.NewNop())
+			require.NoError(t, err)
+			const runs = 10
+			template := c.layout(nodeScrape())
+			batches := make([]pmetric.Metrics, runs+2)
+			for i := range batches {
+				batches[i] = pmetric.NewMetrics()
+				template.CopyTo(batches[i])
+			}
+			next := 0
+			consume := func() {
+				require.NoError(t, p.ConsumeMetrics(t.Context(), batches[next]))
+				next++
+			}
+			consume() // the devices become known
+			assert.Less(t, testing.AllocsPerRun(runs, consume), c.most)
 		})
 	}
 }
