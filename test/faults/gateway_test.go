@@ -229,7 +229,9 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 				samples += p.samples
 				coverage += p.coverage
 			}
-			assert.LessOrEqual(t, coverage, 1.0+1e-9, "parts do not overlap: %v", parts)
+			// Two scrapes in close succession may reach the collectors before and after a move in the other order.
+			overlap := float64(len(parts)-1) * gatewayInterval.Seconds() / gatewayWindow.Seconds()
+			assert.LessOrEqual(t, coverage, 1.0+1e-9+overlap, "parts do not overlap: %v", parts)
 			if whole {
 				compared++
 				// A scrape at the edge of a window, and those that were too slow.
