@@ -81,6 +81,9 @@ type driver struct {
 }
 
 func open(library string) (d *driver, err error) {
+	// dlerror tells each thread of its own last error.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, err
