@@ -85,16 +85,16 @@ func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.
 
 func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Series, now time.Time) {
 	g := r.group(f, s, now)
+	if g.resource != nil && !slices.Equal(r.resource, g.resource) {
+		in.SetResource(g.resource, "")
+		r.resource = g.resource
+	}
 	for i := range s.Samples {
 		sample := &s.Samples[i]
 		k := g.find(i, sample)
 		if k.handle == nil || k.handle.Ended() || sample.Ended {
 			k.handle = r.resolve(in, g, f, s, i)
 			continue
-		}
-		if !slices.Equal(r.resource, g.resource) {
-			in.SetResource(g.resource, "")
-			r.resource = g.resource
 		}
 		v := window.Double(sample.Value)
 		if sample.Metric.Int {
@@ -151,16 +151,20 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 // find returns what is known of the series of a sample, which most often has the place that it
 // had in the last frame.
 func (g *group) find(i int, s *gpudata.Sample) *known {
-	is := func(k known) bool { return k.metric == s.Metric && k.own == s.Own && sameAttrs(k.more, s.More) }
-	if i < len(g.series) && is(g.series[i]) {
+	if i < len(g.series) && g.series[i].is(s) {
 		return &g.series[i]
 	}
-	at := slices.IndexFunc(g.series, is)
-	if at < 0 {
-		at = len(g.series)
-		g.series = append(g.series, known{metric: s.Metric, own: s.Own, more: s.More})
+	for i := range g.series {
+		if g.series[i].is(s) {
+			return &g.series[i]
+		}
 	}
-	return &g.series[at]
+	g.series = append(g.series, known{metric: s.Metric, own: s.Own, more: s.More})
+	return &g.series[len(g.series)-1]
+}
+
+func (k *known) is(s *gpudata.Sample) bool {
+	return k.metric == s.Metric && k.own == s.Own && sameAttrs(k.more, s.More)
 }
 
 // sameAttrs reports whether attributes are the same. Those of a component are shared by its

@@ -32,6 +32,7 @@ type Ingest struct {
 	kind     Kind
 	metric   *metric // nil when nothing is made of it
 	previous *Series // that was resolved last
+	moment   moment  // of the last sample
 
 	about, others []Attr // attributes of a point that describe its device, and the others
 	key           []byte
@@ -59,6 +60,7 @@ func (e *Engine) Begin(now time.Time) *Ingest {
 func (in *Ingest) End() {
 	in.attrs, in.scope, in.metric, in.previous = nil, nil, nil, nil
 	in.named.place, in.whole.place = nil, nil
+	in.moment = moment{}
 	in.e.mu.Unlock()
 }
 

@@ -2,24 +2,26 @@ package window
 
 // record takes a sample of a series into its window.
 func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Outcome {
-	e, d, sh := in.e, s.device, s.Shape
-	d.note(t)
+	d, sh := s.device, s.Shape
 	if sh.metric == nil {
+		d.note(t)
 		s.Seen = max(s.Seen, in.now)
 		return Ignored
 	}
-	w := e.window(t)
-	dw, sw := d.in(w), s.in(w)
+	m := in.at(d, t)
+	w, dw, sw := m.window, m.state, s.in(m.window)
 	outcome := Accepted
 	if t < s.Last {
 		outcome = OutOfOrder
 	}
 	if sh.consumed {
-		at, ok := dw.position(t)
+		if !m.counted {
+			m.position, m.counted = dw.position(t)
+		}
 		switch {
-		case !ok:
+		case !m.counted:
 			return Refused
-		case sw.mark(at):
+		case sw.mark(m.position):
 			return Duplicate
 		case sh.metric.kind != Counter:
 			in.sample(w, s, v.Float())
@@ -43,16 +45,48 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 	if len(sh.extra)+len(sh.notes.Attrs) > 0 {
 		s.annotate(w, t)
 	}
-	pw, isNew := d.place.Windows.in(w)
-	if isNew || t >= pw.Time {
-		*pw = placeWindow{t, info}
-		d.place.Info = info
+	if m.info != info {
+		m.info = info
+		d.place.says(w, t, info)
 	}
 	if t > s.Last {
 		s.Last, s.Start = t, start
 	}
 	s.Seen = max(s.Seen, in.now)
 	return outcome
+}
+
+// moment is a device at a sample time. The samples of a scrape share it.
+type moment struct {
+	device *device
+	time   int64
+	window *openWindow
+	state  *deviceWindow
+	// position is that of the time among the window's, once it is counted: a sample that a rule
+	// consumed has it.
+	position int
+	counted  bool
+	info     *Resource // what the place's Resource is known to say at that time
+}
+
+// at returns a device at a time.
+func (in *Ingest) at(d *device, t int64) *moment {
+	m := &in.moment
+	if m.device != d || m.time != t {
+		d.note(t)
+		w := in.e.window(t)
+		*m = moment{device: d, time: t, window: w, state: d.in(w)}
+	}
+	return m
+}
+
+// says takes what a batch says of a place at t.
+func (p *place) says(w *openWindow, t int64, info *Resource) {
+	pw, isNew := p.Windows.in(w)
+	if isNew || t >= pw.Time {
+		*pw = placeWindow{t, info}
+		p.Info = info
+	}
 }
 
 // describe takes what a sample at t says about the device.
