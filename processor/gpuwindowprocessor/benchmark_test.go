@@ -286,7 +286,7 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 	metrics := rm.ScopeMetrics().AppendEmpty().Metrics()
 	var all []pmetric.NumberDataPointSlice
 	for _, s := range n.samples[0] {
-		points := writeMetric(metrics.AppendEmpty(), &s.metric)
+		points := (&writer{}).writeMetric(metrics.AppendEmpty(), &s.metric)
 		for _, p := range s.points {
 			dp := points.AppendEmpty()
 			putAttrs(dp.Attributes(), p.Attrs)

@@ -64,6 +64,8 @@ type Config struct {
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 	// MarkEnd makes the end of a series known by one NoRecordedValue point.
 	MarkEnd bool `mapstructure:"mark_end"`
+	// Descriptions gives metrics their description, which most backends never show.
+	Descriptions bool `mapstructure:"descriptions"`
 	// StartTimestamp gives windows' points their start as StartTimestamp.
 	StartTimestamp bool `mapstructure:"start_timestamp"`
 	// DeviceAttributes says where the attributes of a device are: point or resource.
@@ -102,6 +104,7 @@ func createDefaultConfig() component.Config {
 		MaxSeries:               defaultMaxSeries,
 		IdleTimeout:             10 * time.Minute,
 		MarkEnd:                 true,
+		Descriptions:            true,
 		StartTimestamp:          true,
 		DeviceAttributes:        onPoints,
 		Passthrough:             passthroughLast,

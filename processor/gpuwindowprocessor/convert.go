@@ -208,6 +208,8 @@ func putAttrs(m pcommon.Map, attrs []window.Attr) {
 type writer struct {
 	// version is that of the scope of windows' points.
 	version string
+	// descriptions says whether metrics have theirs.
+	descriptions bool
 	// starts says whether windows' points have a StartTimestamp.
 	starts bool
 	// onResources puts a device's attributes on a Resource of its own.
@@ -242,7 +244,7 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 			w.writeScope(sm, row.Scope)
 		}
 		if newScope || row.Metric != last.Metric {
-			points = writeMetric(sm.Metrics().AppendEmpty(), row.Metric)
+			points = w.writeMetric(sm.Metrics().AppendEmpty(), row.Metric)
 		}
 		w.writePoint(points.AppendEmpty(), row, devices)
 		last = *row
@@ -285,10 +287,12 @@ func (w *writer) writeScope(sm pmetric.ScopeMetrics, s *window.Scope) {
 	putAttrs(sm.Scope().Attributes(), s.Attrs)
 }
 
-func writeMetric(m pmetric.Metric, info *window.Metric) pmetric.NumberDataPointSlice {
+func (w *writer) writeMetric(m pmetric.Metric, info *window.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(info.Name)
 	m.SetUnit(info.Unit)
-	m.SetDescription(info.Description)
+	if w.descriptions {
+		m.SetDescription(info.Description)
+	}
 	putAttrs(m.Metadata(), info.Metadata)
 	if info.Kind == window.Gauge {
 		return m.SetEmptyGauge().DataPoints()

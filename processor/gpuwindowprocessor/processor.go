@@ -79,7 +79,10 @@ func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metri
 	p := &windowProcessor{
 		cfg: cfg, id: set.ID, logger: set.Logger, next: next, telemetry: telemetry,
 		points: map[bool]metric.MeasurementOption{true: outcome("emitted"), false: outcome("dropped")},
-		writer: writer{version: set.BuildInfo.Version, starts: cfg.StartTimestamp, onResources: cfg.DeviceAttributes == onResources},
+		writer: writer{
+			version: set.BuildInfo.Version, descriptions: cfg.Descriptions, starts: cfg.StartTimestamp,
+			onResources: cfg.DeviceAttributes == onResources,
+		},
 	}
 	p.reader.identity = &cfg.Identity
 	p.frames = newFrameReader(&p.reader, cfg.MaxSeries)
