@@ -205,7 +205,7 @@ func group(v *store.View, aggregate string) map[string][]member {
 				add(m, h.Namespace, h.Pod)
 			case aggregate == byWorkload:
 				m.place.Container, m.place.Pod = "", ""
-				if h.Workload == "" { // a pod that nobody made, or of whose maker nothing is known
+				if h.Workload == "" { // a pod without an owner, or with an unknown one
 					m.hold.WorkloadKind, m.hold.Workload = "Pod", h.Pod
 				}
 				add(m, h.Namespace, m.hold.WorkloadKind, m.hold.Workload)
@@ -380,8 +380,8 @@ func number(s *store.Summary, f store.Field) *float64 {
 	return &v
 }
 
-// round keeps the seven digits that a float32 is good for, so that 0.3 is told
-// as 0.3: an integer divided by, or times, an exact power of ten.
+// round keeps the seven significant digits of a float32, so that 0.3 is written as 0.3: an
+// integer divided or multiplied by an exact power of ten.
 func round(v float64) float64 {
 	if v == 0 {
 		return 0

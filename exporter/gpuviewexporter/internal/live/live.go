@@ -61,8 +61,8 @@ type Exporters struct {
 	// 0 where nothing was ever heard.
 	Known int     `json:"known"`
 	Heard float64 `json:"heard"`
-	// Down are those that do not answer, Silent those of which nothing is heard any
-	// more: whether these answer is not known.
+	// Down do not answer. Of Silent nothing was received for a while, so it is not known whether
+	// they answer.
 	Down   []Exporter `json:"down"`
 	Silent []Exporter `json:"silent"`
 }
@@ -122,7 +122,7 @@ type Name struct {
 	Value  string `json:"value,omitempty"`
 }
 
-// Signal is a signal of which there are verdicts.
+// Signal is a signal that has verdicts.
 type Signal struct {
 	// Name is the metric, with the value of its own attribute in braces; Metric and
 	// Part are the two.
@@ -428,8 +428,8 @@ func double(width time.Duration, n int, span int64) time.Duration {
 // alphabet has one character for each of 62 levels of a ratio; a dash is absent.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// curves returns the greatest values of each slot, the last of which is the one
-// that holds the window which ends at newest.
+// curves returns the greatest value of each slot. The last slot holds the window that ends at
+// newest.
 func curves(d *store.Device, newest, slot float64) []string {
 	var levels [3][points]float32
 	for c := range levels {

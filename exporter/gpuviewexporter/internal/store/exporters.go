@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// minSilence is the least time after which an exporter is silent, for what waits in
-	// queues on the way, and unknownInterval that of one that was heard of once.
+	// minSilence is the least time after which an exporter counts as silent, because points may
+	// wait in queues; unknownInterval is that time for an exporter that was seen once.
 	minSilence      = int64(15 * time.Second)
 	unknownInterval = int64(90 * time.Second)
 )
@@ -72,9 +72,8 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	return Accepted
 }
 
-// Ended forgets what a metric said of a place: it was said with a point without a value
-// that nothing more comes, as of an exporter that another one replaces. Series of devices
-// end by time instead.
+// Ended forgets the values of a metric for a place. A point without a value ended them, as when
+// another exporter replaces one. Series of devices end by time instead.
 func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	key := exporterKey{place.Cluster, place.Node, attribute}
 	if _, known := b.s.exporters[key]; known && m.kind == reported {
@@ -93,8 +92,7 @@ func (s *Store) forgetExporters(now int64) {
 	}
 }
 
-// Exporters returns the exporters of which something was heard of late, by place
-// and URL.
+// Exporters returns the exporters that were seen recently, by place and URL.
 func (v *View) Exporters() []Exporter {
 	var out []Exporter
 	for _, e := range v.s.exporters {

@@ -89,8 +89,7 @@ func (v *View) Lost(d *Device) bool { return v.Now > v.Due(d) }
 // stale is how old a value may be before it is taken for gone.
 func (s *Store) stale() int64 { return int64(max(freshness, 3*s.step)) }
 
-// Gauge returns the last value of a gauge of the device; false when there is
-// none of late.
+// Gauge returns the last value of a gauge of the device; false when there is no recent one.
 func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
 
 // HolderGauge returns the last value of a gauge of the container.
@@ -100,8 +99,8 @@ func (v *View) fresh(r Reading) (float64, bool) {
 	return r.value, r.at != 0 && v.Now-r.at <= v.s.stale()
 }
 
-// Verdicts returns what is known of each signal of [Diagnosed] on the device; nil
-// when nothing was said of late.
+// Verdicts returns the device's verdict for each signal of [Diagnosed]; nil when there is no
+// recent one.
 func (v *View) Verdicts(d *Device) []Verdict {
 	if _, ok := v.fresh(Reading{at: d.judged}); !ok {
 		return nil
@@ -135,7 +134,7 @@ type ResourceDemand struct {
 	readings          *[NumDemands]Reading
 }
 
-// Demand returns the scheduler's view by cluster and resource, of late only.
+// Demand returns the recent values of the scheduler's view by cluster and resource.
 func (v *View) Demand() []ResourceDemand {
 	var out []ResourceDemand
 	for key, r := range v.s.demand {
