@@ -247,8 +247,8 @@ func impossible(s *Sample, p Policy) bool {
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
-// current returns a container's reading if it is of the device's sample. One that is
-// older is of a container that is gone, or that nothing is known of any more.
+// current returns a container's reading if it has the time of the device's sample. An older one
+// belongs to a container that is gone, or that telemetry no longer shows.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
