@@ -50,12 +50,12 @@ type Exporter struct {
 	// Fatal reports codes of events after which a board fails until it is reset.
 	Fatal func(code int) bool
 
-	// What New finds out. Healths are the fields that speak of the board's health, Energy
-	// is the one that counts its energy. Code is the field with the last code of an event, 0 where there is none.
+	// New sets these. Healths are the fields of the board's health, Energy the one that counts
+	// its energy. Code is the field with the last code of an event, 0 where there is none.
 	Code    ID
 	Energy  ID
 	Healths []*Field
-	// Rates are the counters of which signals take the rate.
+	// Rates are the counters whose rate is a signal.
 	Rates []ID
 	// First is the ID of the first field; the others follow.
 	First ID

@@ -28,11 +28,11 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
-// prefix is that of the exporter's own example. Users can configure any other; names with
-// it stay metrics of other origin.
+// prefix is the one in the exporter's example. Users can configure any other; metrics with
+// another prefix pass unchanged.
 const prefix = "amd_"
 
-// Names that several lines speak of.
+// Names that several lines use.
 const (
 	gfx          = "gpu_gfx_activity"
 	gfxBusy      = "gpu_gfx_busy_instantaneous"
@@ -152,7 +152,7 @@ func healthy(v float64) cat.Health {
 	return cat.HealthFailed
 }
 
-// residency is time of which a field tells the share.
+// residency is the time throttled for a cause, from a field that counts ticks.
 func residency(cause, field string) []cat.Signal {
 	return []cat.Signal{{Metric: signal.GPUClockThrottleTime, Part: cause, By: cat.ByResidency, From: first(field, ticks)}}
 }

@@ -30,12 +30,13 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
-// groups is the table. Each name is that of OTLP, and the alias that of the Prometheus endpoint.
-// Engines overlap: the group of all goes before that of computing, and none are added up.
+// groups is the table. Names are those of OTLP, aliases those of the Prometheus endpoint.
+// Engines overlap: the group of all engines is preferred to that of computing, and none are
+// added up.
 //
-// What else xpumd calls hw.* is dropped, so that no store mixes its series with ours. Left out on
-// purpose: hw.power.limit, which is wrong by a million; hw.memory.io, whose factor is
-// in doubt; hw.gpu.bandwidth.utilization, whose directions are not known.
+// Other hw.* metrics of xpumd are dropped, so that no store mixes its series with ours. Left out
+// on purpose: hw.power.limit, which is wrong by a million; hw.memory.io, whose factor is in
+// doubt; hw.gpu.bandwidth.utilization, whose directions are not known.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: names("hw_gpu_utilization_ratio"), Cut: names("all"), Gives: []cat.Signal{

@@ -29,11 +29,12 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(name string) cat.Model { return cat.Model{Memory: memory[name]} },
 })
 
-// groups is the table. A row is of a process, which runtime_tag names, on a core; or of a
-// process on all devices of the machine, which is told of a device only where there is one.
+// groups is the table. A row belongs to a process (runtime_tag) on a core, or to a process on
+// all devices of the machine; the latter becomes a sample only where the machine has one device.
 //
-// Left out on purpose: hardware_ecc_events_total, to which the script adds at each report what may
-// be a total already; execution_status_total and execution_latency_seconds, which are the workload's.
+// Left out on purpose: hardware_ecc_events_total, because the script adds up values that may be
+// totals already; execution_status_total and execution_latency_seconds, which are about the
+// workload.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "neuroncore_utilization_ratio", Unit: cat.Ratio, Parts: cat.Sum, Gives: []cat.Signal{{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral}}},
