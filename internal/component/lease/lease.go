@@ -87,12 +87,12 @@ func held(l *coordinationv1.Lease, identity string) bool {
 	return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == identity
 }
 
-// Run takes part in the election until ctx ends, hands terms out, and gives the
-// lease back at the end: whoever works on a term has to be done before. Where the
-// configuration wants no lease, one term lasts as long as ctx.
+// Run takes part in the election until ctx ends, hands terms out, and gives the lease back at
+// the end: work on a term must have ended by then. Where the configuration wants no lease, one
+// term lasts as long as ctx.
 //
-// result is told why a request for the lease failed, and nil when after that one
-// succeeded or another replica turns out to lead: once until it is something else.
+// result gets the error of a failed request for the lease, and nil when a later request succeeds
+// or another replica leads. It is called only when that changes.
 func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms chan<- *Term, result func(error)) error {
 	if !cfg.Enabled {
 		select {
