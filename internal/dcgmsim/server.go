@@ -50,7 +50,7 @@ var flakyScript = []Fault{
 	FaultNone, FaultNone, FaultHang,
 }
 
-// maxQueuedFaults bounds what one node can be told to do.
+// maxQueuedFaults bounds the faults that wait for one node.
 const maxQueuedFaults = 1000
 
 const internalServerError = "internal server error"

@@ -60,7 +60,7 @@ type entity struct {
 	// mig says that the entity is the instance with this id.
 	mig        bool
 	instanceID int
-	// phase is that of the instance's own values: load, memory and XIDs.
+	// phase shifts the instance's own values: load, memory and XIDs.
 	phase time.Duration
 	// lag is how long before the others this row's power was sampled.
 	lag     time.Duration
@@ -208,8 +208,8 @@ func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
 	}
 }
 
-// jobHolders returns the batch jobs that have a GPU. Of four GPUs the first two are one
-// job's, the third is that of two jobs, and the fourth nobody's.
+// jobHolders returns the batch jobs that have a GPU. Of four GPUs one job has the first two, two
+// jobs share the third, and the fourth is free.
 func jobHolders(n, i int) []pod {
 	const first, ofNode, ofFour = 4711, 100, 10
 	job := func(k int) pod { return pod{job: strconv.Itoa(first + n*ofNode + i/4*ofFour + k)} }
