@@ -42,7 +42,7 @@ type tally struct {
 	noHost, podAsHost, localhost, baseUnits                      bool
 
 	memoryUtil bool
-	second     string // another exporter of which there are rows
+	second     string // another exporter that has rows
 }
 
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
