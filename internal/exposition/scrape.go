@@ -10,7 +10,7 @@ const (
 	ReasonValue
 	// ReasonDuplicateLabel: a label name occurs twice.
 	ReasonDuplicateLabel
-	// ReasonDuplicateSeries: an earlier line of the body is of the same series.
+	// ReasonDuplicateSeries: an earlier line of the body has the same series.
 	ReasonDuplicateSeries
 	// ReasonLineTooLong: the line is longer than MaxLine.
 	ReasonLineTooLong
