@@ -76,14 +76,13 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
-// Came makes everything in a frame what came in, so that what a component adds is told from
-// it.
+// Came marks everything in a frame as incoming, to keep it apart from what a component adds.
 func (f *Frame) Came() {
 	f.each((*Samples).Came)
 }
 
-// Settle makes a scope the maker of what was added since the frame came in, but for disabled
-// metrics, which are taken out.
+// Settle sets the scope of everything that was added since the frame came in, and removes
+// disabled metrics among it.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
 }
@@ -140,7 +139,7 @@ type DeviceFrame struct {
 	byPID   map[string]*Process // nil while they are few
 }
 
-// Reset makes d a device of which a new frame says nothing yet, and keeps its memory.
+// Reset empties d for a new frame, and keeps its memory.
 func (d *DeviceFrame) Reset() {
 	*d = DeviceFrame{
 		Device: d.Device, Description: d.Description,
@@ -211,7 +210,7 @@ func (d *DeviceFrame) Process(pid string) *Process {
 // few is up to how many users or processes are looked through one by one.
 const few = 16
 
-// userIndex finds users by who they are but for a pod's UID; nil while they are few.
+// userIndex finds users by their holder without the pod's UID; nil while they are few.
 type userIndex map[Holder][]*User
 
 func nameOf(h Holder) Holder {
@@ -303,8 +302,8 @@ type Attr struct {
 	Value any
 }
 
-// Samples are the samples of one device, user or process. It tells those that a component
-// added from those that came in.
+// Samples are the samples of one device, user or process. It keeps those that a component added
+// apart from those that came in.
 type Samples struct {
 	list []Sample
 	came int
@@ -338,8 +337,7 @@ func (s *Samples) AddHighest(v Sample) {
 // Came makes all samples so far ones that came in.
 func (s *Samples) Came() { s.came = len(s.list) }
 
-// settle makes a scope the maker of the samples that were added, but for those of disabled
-// metrics, which are taken out.
+// settle sets the scope of the samples that were added, and removes those of disabled metrics.
 func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	kept := s.list[:s.came]
 	for _, v := range s.list[s.came:] {

@@ -150,9 +150,9 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// Fits reports whether h may be a part of what is known of o: of a process often only the
-// pod's UID is known, or the pod without the container, and other exporters may leave out
-// the namespace.
+// Fits reports whether h may be o, where each may be known only in part: a process often has
+// only its pod's UID, or a pod without the container, and other exporters may leave out the
+// namespace.
 func (h Holder) Fits(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)
@@ -168,7 +168,7 @@ func (h Holder) Fits(o Holder) bool {
 	return h.Container == "" || o.Container == "" || h.Container == o.Container
 }
 
-// PartOf reports whether o says all that h says of a holder.
+// PartOf reports whether o has every attribute that h has, with the same value.
 func (h Holder) PartOf(o Holder) bool {
 	part := func(a, b string) bool { return a == "" || a == b }
 	return !h.IsZero() &&
