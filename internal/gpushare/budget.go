@@ -166,8 +166,8 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 	return out, p.err()
 }
 
-// kaiHolder is the container that a KAI annotation speaks of: the named one, or
-// the first app container.
+// kaiHolder is the container that a KAI annotation is about: the named one, or the first app
+// container.
 func kaiHolder(a Allocation, containers []ContainerSpec) (string, error) {
 	for _, c := range containers {
 		if c.Name == a.Container || a.Container == "" && !c.Init {
