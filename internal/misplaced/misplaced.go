@@ -154,7 +154,7 @@ func look(md pmetric.Metrics) (seen content) {
 					return seen
 				case ours && s.Stage == signal.StageSample && s != signal.GPUExporterUp:
 					seen.samples = true
-					// Counters pass as they are too, of gauges none is left behind gpu_window.
+					// Counters pass gpu_window; gauges with windows do not.
 					seen.windowed = seen.windowed || len(s.Windows) > 0 && s.Kind == signal.Gauge
 				}
 			}
