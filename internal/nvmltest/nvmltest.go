@@ -80,7 +80,7 @@ func Layout(tb testing.TB) string {
 	return string(out)
 }
 
-// compile compiles one of the sources and returns the path of what came out.
+// compile compiles one of the sources and returns the path of the result.
 func compile(tb testing.TB, source string, flags ...string) string {
 	tb.Helper()
 	dir := tb.TempDir()
