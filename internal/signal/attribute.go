@@ -20,13 +20,13 @@ const (
 	HardwareSerialNumber = "hw.serial_number"
 	// HardwareDriverVersion is the version of the device's driver.
 	HardwareDriverVersion = "hw.driver_version"
-	// GPUTask tells which engine hw.gpu.utilization speaks of.
+	// GPUTask names the engine of hw.gpu.utilization.
 	GPUTask = "hw.gpu.task"
 	// SensorLocation tells which temperature sensor was read.
 	SensorLocation = "hw.sensor_location"
-	// HardwareState is the state that hw.status speaks of.
+	// HardwareState is the state of hw.status.
 	HardwareState = "hw.state"
-	// RecoveryAction is the action that gpu.recovery.action speaks of.
+	// RecoveryAction is the action of gpu.recovery.action.
 	RecoveryAction = "gpu.recovery.action"
 	// EventSource tells what events were counted from: the exporter's counter, or the
 	// changes of the last code, which give a lower bound.

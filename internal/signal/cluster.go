@@ -55,7 +55,7 @@ var (
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sNodeGPUCondition is what others say of a node's GPUs.
+	// K8sNodeGPUCondition shows conditions about GPUs that others set on nodes.
 	K8sNodeGPUCondition = add(Metric{
 		Name: "k8s.node.gpu.condition", Unit: "{condition}", Int: true, Stage: StageCluster,
 		Description: "1 for the present status of each node condition that concerns GPUs: the verdict of whoever set it.",

@@ -80,8 +80,8 @@ type amount struct {
 	code   string
 }
 
-// InCurrency returns a metric with the unit of a currency: {USD} for the ISO 4217 code USD.
-// Metrics that are no amounts of money, and codes that are none, leave the metric as it is.
+// InCurrency returns a metric with the unit of a currency: {USD} for the ISO 4217 code USD. A
+// metric that is no amount of money, or an invalid code, returns the metric unchanged.
 func InCurrency(m *Metric, code string) *Metric {
 	if m.Unit != UnitCurrency || !currencyForm.MatchString(code) {
 		return m
