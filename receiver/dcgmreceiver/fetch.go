@@ -125,7 +125,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// start returns the start of what was read.
+// start returns the start of the body.
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
 // fetch gets a body, which read reads to its end, and returns the start of it.
