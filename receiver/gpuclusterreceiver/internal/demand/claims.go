@@ -117,9 +117,9 @@ func (e *emission) asked(requests []ClaimRequest, byClass map[string]int64) {
 	}
 }
 
-// choose returns the alternative that counts as the request's demand: among
-// those of GPU classes the largest, of equals the most preferred, or on
-// request simply the most preferred. It returns nil when none is of a GPU class.
+// choose returns the alternative that counts as the request's demand, among those of GPU
+// classes: the largest (of equals the most preferred), or if configured the most preferred. It
+// returns nil when no alternative has a GPU class.
 func (e *emission) choose(alternatives []Alternative) *Alternative {
 	var chosen *Alternative
 	for i := range alternatives {

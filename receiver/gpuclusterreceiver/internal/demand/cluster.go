@@ -35,8 +35,8 @@ type Observed struct {
 
 // Stats describe the objects behind the points of one emission.
 type Stats struct {
-	// AllModeRequests are requests of pending claims for all matching devices,
-	// of which one each was counted.
+	// AllModeRequests are requests of pending claims for all matching devices. Each was counted
+	// as one device.
 	AllModeRequests int64
 	// IncompletePools are pools of allowed drivers that were left out because
 	// slices of the highest generation are missing or contradict each other.

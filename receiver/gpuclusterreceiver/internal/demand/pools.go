@@ -37,7 +37,7 @@ type pool struct {
 type device struct {
 	*Device
 	node       string
-	attributes []Attribute // those of its k8s.resourceslice.device point, but for the driver's
+	attributes []Attribute // those of its k8s.resourceslice.device point, without the driver's
 	identity   []Attribute // those among them that join it to telemetry
 }
 
