@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter adds up the CPU time of this process, which is that of all threads,
-// garbage collection and the kernel's work for them included. The zero Meter is
-// stopped and at zero.
+// Meter adds up the CPU time of this process: all threads, garbage collection and the kernel's
+// work for them. The zero Meter is stopped and at zero.
 type Meter struct {
 	sum, started time.Duration
 }
