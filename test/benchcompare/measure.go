@@ -158,7 +158,8 @@ type span struct {
 	samples, scrapes, sent int64
 }
 
-// rates returns the figures that are per time.
+// rates returns the CPU milliseconds a sample, the bytes sent a device and window, and the share of the
+// due scrapes that ran.
 func (s scale) rates(seen span) (cpu, sent, kept float64) {
 	windows := float64(seen.windows)
 	due := float64(s.nodes) * windows * float64(s.window/s.interval)

@@ -9,7 +9,7 @@ import (
 
 const (
 	// minSilence is the least time after which an exporter counts as silent, because points may
-	// wait in queues; unknownInterval is that time for an exporter that was seen once.
+	// wait in queues; an exporter that was seen once counts as silent after unknownInterval.
 	minSilence      = int64(15 * time.Second)
 	unknownInterval = int64(90 * time.Second)
 )
