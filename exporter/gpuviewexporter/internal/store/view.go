@@ -61,10 +61,9 @@ func (d *Device) Holders() []*Holder {
 // Seen returns the newest point of the device in Unix nanoseconds.
 func (d *Device) Seen() int64 { return d.seen }
 
-// Due returns by when something new has to come from the device, in Unix
-// nanoseconds: after that it is lost. A window has to come in the time that two
-// windows took to come before it, and as late as the newest one did; where there
-// are no windows, a gauge within the time for which gauges show.
+// Due returns the time in Unix nanoseconds after which the device is lost unless something new
+// arrives. The next window may end two intervals after the newest one, and may arrive as late as
+// that did. A device without windows is lost when its gauges are too old to show.
 func (v *View) Due(d *Device) int64 {
 	n := d.Len()
 	if n == 0 {
