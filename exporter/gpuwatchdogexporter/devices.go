@@ -182,8 +182,7 @@ func (c *collection) samples(now time.Time) []observed {
 	return all
 }
 
-// spare is what a container leaves unused of its share of a budget. What it uses is
-// nothing where that is not known.
+// spare is the unused part of a container's share of a budget. An unknown use counts as nothing.
 func (h *holder) spare() int64 {
 	if h.whole == "" || h.budget.Bytes <= 0 {
 		return 0

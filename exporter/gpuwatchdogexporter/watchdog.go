@@ -54,7 +54,7 @@ type watchdog struct {
 	state   *base.State // nil without a storage
 	term    atomic.Pointer[lease.Term]
 
-	// Of the evaluating goroutine alone.
+	// Used by the evaluating goroutine only.
 	memory   *memory
 	stored   []byte // what was last given to the storage
 	known    *lease.Term

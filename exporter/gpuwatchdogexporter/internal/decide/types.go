@@ -96,8 +96,8 @@ type Action struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 }
 
-// State is what one evaluation leaves to the next: the device's breach and the
-// actions on all devices. Neither is changed in place.
+// State is passed from one evaluation to the next: the device's breach and the actions on all
+// devices. Neither is changed in place.
 type State struct {
 	Breach  Breach
 	Actions []Action
