@@ -44,7 +44,7 @@ const (
 	patchGap = 10 * time.Second
 )
 
-// nodeState is what is so of a node.
+// nodeState is the state of a node's resource.
 type nodeState int
 
 const (
@@ -79,7 +79,7 @@ type advertiser struct {
 	stop        sync.Once
 	ended       chan struct{} // closed when everything has stopped
 
-	// Of the running goroutine alone.
+	// Used by the running goroutine only.
 	patched map[string]request // the last one for each node
 	status  base.Status
 

@@ -21,7 +21,7 @@ const (
 // nativeDomain is Kubernetes' own, which extended resources must not have.
 const nativeDomain = "kubernetes.io"
 
-// quotaPrefix is what names of extended resources have in a ResourceQuota alone.
+// quotaPrefix begins names of extended resources in a ResourceQuota, and nowhere else.
 const quotaPrefix = "requests."
 
 // Config configures the gpu_memory_resource extension.
