@@ -109,8 +109,8 @@ type Model struct {
 	// Memory is the size of the board's memory in bytes, of exporters that do not tell it; 0 is
 	// unknown.
 	Memory float64
-	// PCIe and NVLink are what the links carry in one direction, in bytes per second;
-	// 0 is unknown or none.
+	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second; 0
+	// is unknown or none.
 	PCIe, NVLink float64
 	// NVLinkGeneration is 4 of Hopper and 5 of Blackwell, which count errors in fields of
 	// their own; 0 is older or unknown.

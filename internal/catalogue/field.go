@@ -52,8 +52,8 @@ const (
 	Highest Parts = iota
 	// Mean rows are of parts of the device that count alike.
 	Mean
-	// Sum rows are of parts of the device. Of a counter a part without a row keeps its last
-	// value, and one that comes later than the others counts from there.
+	// Sum rows are parts of the device. For a counter, a part without a row keeps its last
+	// value, and a part that appears later counts from then on.
 	Sum
 )
 
@@ -270,6 +270,6 @@ func (s *Signal) Feeds() []*signal.Metric {
 	return out
 }
 
-// PartXID stands for every error.type that begins with xid_, and for the point
-// without one that says that none has come.
+// PartXID stands for every error.type that begins with xid_, and for the point without
+// error.type that reports no XID so far.
 const PartXID = "xid"

@@ -45,9 +45,9 @@ const (
 	ticks        = "gpu_violation_current_accumulated_counter"
 )
 
-// groups is the table. Canonical names are those of release 1.4, aliases those before.
-// Units are what is sent, whatever HELP says: MiB of memory, microjoules. TYPE says gauge
-// everywhere. Sensors of the board stand on the first partition; the others show 0 or
+// groups is the table. Canonical names are those of release 1.4, aliases those of earlier ones.
+// Units are those of the values, whatever HELP says: MiB of memory, microjoules. TYPE says gauge
+// everywhere. Sensors of the board are on the first partition; the other partitions show 0 or
 // nothing.
 //
 // The residencies count ticks of a clock that is exposed beside them. There are none on
@@ -105,7 +105,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps are what others give.
+// gaps are the signals that other exporters give, with the reason.
 var gaps = map[*signal.Metric]string{
 	signal.GPUClockEventActive:        "only the share of a tenth of a second is exposed",
 	signal.GPUClockEventTime:          "what the residencies tell is `gpu.clock.throttle.time`",

@@ -120,7 +120,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps are what others give.
+// gaps are the signals that other exporters give, with the reason.
 var gaps = map[*signal.Metric]string{
 	signal.GPUClockThrottleTime:       "only whether a reason holds is exposed",
 	signal.GPUClockEventTime:          "only whether a reason holds is exposed",
@@ -162,8 +162,8 @@ func claims(r *cat.Row) bool {
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" && (vendor == "" || strings.Contains(vendor, "intel"))
 }
 
-// identify returns which device a row is about: the board, or a tile of it. Of clocks only the
-// mean of the GPU's counts.
+// identify returns which device a row is about: the board, or a tile of it. For clocks only the
+// mean clock of the GPU is used.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(cat.RoleDomain), r.Get(cat.RoleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

@@ -77,7 +77,7 @@ var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, 
 
 func size(m *cat.Model, _ []float64) float64 { return m.Memory }
 
-// gaps are what others give.
+// gaps are the signals that other exporters give, with the reason.
 var gaps = map[*signal.Metric]string{
 	signal.GPUClockThrottleTime:       "not exposed",
 	signal.GPUClockEventActive:        "not exposed",
@@ -111,7 +111,7 @@ var labels = map[string]cat.Role{
 // claims reports whether the labels are the script's: not each of its names is its own.
 func claims(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }
 
-// family is what the types of EC2 instances that begin alike have.
+// family describes the EC2 instance types that begin with the same name.
 type family struct {
 	model string
 	cores uint64 // of a device; 0 where the configuration decides

@@ -50,7 +50,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps are what others give.
+// gaps are the signals that other exporters give, with the reason.
 var gaps = map[*signal.Metric]string{
 	signal.GPUClockThrottleTime:       "not exposed",
 	signal.GPUClockEventActive:        "not exposed",
