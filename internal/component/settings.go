@@ -80,8 +80,8 @@ func suggest(field, key string, keys []string) string {
 	return "must be one of " + strings.Join(keys, ", ")
 }
 
-// settings returns the type that holds the settings of a field: that which a pointer
-// points to, or an Optional has.
+// settings returns the type with the settings of a field: the target of a pointer, or the value
+// of an Optional.
 func settings(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -23,8 +23,8 @@ type Trouble struct {
 	last  time.Time // when it was wrong last
 }
 
-// Returns takes note that it is wrong now, and reports whether to say so: the first time,
-// and when it was well for [Well] in between.
+// Returns records that the trouble occurs now, and reports whether to log it: the first time,
+// and after [Well] without it.
 func (t *Trouble) Returns(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

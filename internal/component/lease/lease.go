@@ -57,10 +57,9 @@ func (t *Term) Note(ctx context.Context, key string) (string, error) {
 	return l.Annotations[key], nil
 }
 
-// SetNote writes a note, as an annotation of the lease. It succeeds only if the
-// API server has this replica as the holder at that moment, else it fails with
-// [ErrLost]: a leader that was stopped for a while learns here that it is none
-// any more. Without a lease it does nothing.
+// SetNote writes a note, as an annotation of the lease. It fails with [ErrLost] unless the API
+// server has this replica as the holder at that moment, so that a leader that was suspended
+// notices its loss. Without a lease it does nothing.
 func (t *Term) SetNote(ctx context.Context, key, value string) error {
 	if t.leases == nil {
 		return nil
