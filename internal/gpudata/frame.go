@@ -334,7 +334,7 @@ func (s *Samples) AddHighest(v Sample) {
 	s.Add(v)
 }
 
-// Came makes all samples so far ones that came in.
+// Came marks all present samples as incoming.
 func (s *Samples) Came() { s.came = len(s.list) }
 
 // settle sets the scope of the samples that were added, and removes those of disabled metrics.
@@ -349,8 +349,8 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	s.list = kept
 }
 
-// Get returns the value of a series; false when it has none. Of several it is the highest:
-// a metric that rows repeat differs only by when the exporter read it.
+// Get returns the value of a series; false when it has none. Of several values it returns the
+// highest: repeated rows differ only by when the exporter read them.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {

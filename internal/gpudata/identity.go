@@ -65,8 +65,8 @@ type Allocation struct {
 	ShareID                       string
 }
 
-// Complete fills in the texts that d lacks from o. Of an allocation that is what the DRA
-// driver calls the device: by which claim it is held differs between its holders.
+// Complete fills in the texts that d lacks from o. Of an allocation it takes the names of the
+// DRA driver for the device, but not the claim, which differs between holders.
 func (d *Description) Complete(o *Description) {
 	for _, t := range [...]struct {
 		to   *string
@@ -131,9 +131,8 @@ func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 // is reports whether two holders have the same names and ids.
 func (h Holder) is(o Holder) bool { return h == o }
 
-// Same reports whether two holders are one. Of a pod's containers one may come from
-// somebody who does not know the pod's UID; plain containers are one by id, or by name
-// where one lacks the id.
+// Same reports whether two holders are the same. An unknown UID equals any UID of the same pod's
+// name; plain containers are compared by id, or by name where one lacks the id.
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
 	switch {
