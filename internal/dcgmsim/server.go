@@ -44,7 +44,7 @@ const (
 	slowPause  = 200 * time.Millisecond
 )
 
-// flakyScript is what the scrapes of a node in the flaky scenario meet in turn.
+// flakyScript lists the faults of successive scrapes of a node in the flaky scenario.
 var flakyScript = []Fault{
 	FaultNone, FaultNone, FaultHTTP500, FaultNone, FaultNone, FaultEmpty, FaultNone, FaultNone, FaultTruncated,
 	FaultNone, FaultNone, FaultHang,

@@ -27,7 +27,7 @@ type node struct {
 	name   string
 	vendor vendor
 	gpus   []*gpu
-	// entities are what has rows: a GPU, or its MIG instances instead.
+	// entities have rows: a GPU, or instead its MIG instances.
 	entities []*entity
 	// virtualGPUs says that the exporter maps shared devices.
 	virtualGPUs bool
@@ -54,8 +54,8 @@ type gpu struct {
 // entity is a GPU, or a MIG instance of one.
 type entity struct {
 	gpu *gpu
-	// story is whose load and memory the entity plays: the GPU's, but the idle one
-	// without a holder.
+	// story gives the entity's load and memory: the GPU's story, or the idle one without a
+	// holder.
 	story *story
 	// mig says that the entity is the instance with this id.
 	mig        bool

@@ -54,7 +54,7 @@ type row struct {
 	device   *device
 	spelling catalogue.Spelling
 	exposed  float64
-	// holder is the container that the row names, held says that it is a holder.
+	// holder is the container that the row names; held says that it holds the device.
 	holder        catalogue.Holder
 	held, relayed bool
 }

@@ -131,8 +131,7 @@ func (d *Device) state(id catalogue.ID) State {
 	return st
 }
 
-// likeness is what devices have in common that can be expected to show the same
-// fields.
+// likeness is equal for devices that should show the same fields.
 type likeness struct {
 	model string
 	kind  Kind
@@ -184,8 +183,8 @@ func (d *Device) showsAny(s *Signal) bool {
 	return false
 }
 
-// showsAll reports whether the device shows all fields of a set that makes a signal. Only
-// whether values are 0 is known of them.
+// showsAll reports whether the device shows all fields of a set that makes a signal. Of values
+// only whether they are 0 is known.
 func (d *Device) showsAll(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {

@@ -12,8 +12,8 @@ import (
 // StoredVersion is the version of [Stored].
 const StoredVersion = 1
 
-// Stored is what is kept of a place over a restart. It is written before the events leave
-// from which it follows.
+// Stored is the state of a place that survives a restart. It is written before the events leave
+// that changed it.
 type Stored struct {
 	Version int           `json:"version"`
 	Place   gpudata.Place `json:"place"`

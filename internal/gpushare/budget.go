@@ -5,9 +5,8 @@ import "fmt"
 // BudgetSource names where a memory budget was declared.
 type BudgetSource string
 
-// The sources, best first: what a scheduler wrote down for each device is
-// better than what was asked of it, and both are better than what no scheduler
-// heard of.
+// The sources, best first: what a scheduler assigned on each device, then what was requested of
+// a scheduler, then declarations that no scheduler reads.
 const (
 	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"

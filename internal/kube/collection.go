@@ -16,7 +16,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// collection is the objects of one kind and what is known of their currency.
+// collection has the objects of one kind, and whether they are current.
 //
 // The reflector in the informer retries by itself, after less than a second at
 // first and at most a minute apart; each of its attempts comes through here.

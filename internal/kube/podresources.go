@@ -43,7 +43,7 @@ const (
 
 // PodResourcesConfig says how the kubelet's PodResources API is polled.
 type PodResourcesConfig struct {
-	// Enabled says that it is polled.
+	// Enabled says that the kubelet is polled.
 	Enabled bool `mapstructure:"enabled"`
 
 	// Socket is the path of the kubelet's socket, or of one that serves the same

@@ -41,14 +41,14 @@ var (
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPUAllocatable is what a node has to give to pods.
+	// K8sGPUAllocatable is the part of a node's GPUs that pods can get.
 	K8sGPUAllocatable = add(Metric{
 		Name: "k8s.gpu.allocatable", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Units of the resource that the node can give to pods, by the node's state.",
 		Source:      "node.status.allocatable",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPUCapacity is what a node has in all.
+	// K8sGPUCapacity is the number of a node's GPUs.
 	K8sGPUCapacity = add(Metric{
 		Name: "k8s.gpu.capacity", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Units of the resource that the node has, by the node's state.",

@@ -46,8 +46,8 @@ func off(m *Metric) *Metric {
 	return m
 }
 
-// readFrom completes the window by what its samples have: the unit, the own attribute, and
-// what it says that it is made of.
+// readFrom completes the window from its samples' metric: unit, own attribute, and the text
+// about its source.
 func (w *Window) readFrom(samples *Metric) {
 	of := samples.Name
 	if w.Only == "" {
