@@ -104,7 +104,7 @@ type body struct {
 	gzip gzip.Reader
 	most int64 // the size from which on it is too large
 
-	// What was read so far: its size in bytes, its start and its last byte.
+	// The body so far: its size in bytes, its start and its last byte.
 	size int64
 	head [excerptSize]byte
 	last byte

@@ -52,8 +52,7 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 
 func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }
 
-// clientPrefixes begin the metrics that Prometheus' client library gives of the program
-// that it is part of.
+// clientPrefixes begin the metrics of Prometheus' client library about its own program.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
 // ofExporter reports whether samples are the exporter's own and none of a device.
