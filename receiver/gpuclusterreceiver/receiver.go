@@ -42,7 +42,7 @@ type clusterReceiver struct {
 	progress base.Notice // of objects or states that changed
 	term     atomic.Pointer[lease.Term]
 	size     int // points of the last emission
-	// pools and devices are what the last emission left out.
+	// pools and devices were left out of the last emission.
 	pools, devices, conditions leftOut
 
 	stopEmitting, stopElection context.CancelFunc

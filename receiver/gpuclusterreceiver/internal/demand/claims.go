@@ -33,7 +33,7 @@ func (c *Claim) state() claimState {
 	return reserved
 }
 
-// classTally is what claims say about one device class.
+// classTally counts the claims of one device class.
 type classTally struct{ claims, devices [numClaimStates]int64 }
 
 // addClaims emits how many claims there are of each class, and the devices
