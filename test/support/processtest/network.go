@@ -18,8 +18,7 @@ var nextPort atomic.Uint32
 
 func init() { nextPort.Store(20_000 + rand.Uint32N(8_000)) }
 
-// FreeAddress returns a loopback address on which nobody listens, and which it
-// returns only once.
+// FreeAddress returns an unused loopback address, each only once.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {
