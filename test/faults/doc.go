@@ -3,7 +3,7 @@
 // server or a kubelet that misbehaves on command, and compares every window that arrives with
 // what the exporter served.
 //
-// Tests need OTELCOL_GPU_BIN, the directory of the built commands, and skip without it; Tests
+// Tests need OTELCOL_GPU_BIN, the directory of the built commands, and skip without it. Tests
 // with an API server also need OTELCOL_GPU_CONTROLPLANE, tests that change a process' file
 // system need user namespaces, and the test that sets a process' clock must be allowed to trace
 // it. `make faults` runs the long form (OTELCOL_GPU_FAULTS_LONG), `make soak` the soak
