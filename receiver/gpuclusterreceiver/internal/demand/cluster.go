@@ -43,8 +43,8 @@ type Stats struct {
 	IncompletePools int64
 	// IncompletePool is one of them, as driver/pool.
 	IncompletePool string
-	// UnknownDevices are allocated devices that no complete pool tells of, so
-	// that nothing joins them to telemetry.
+	// UnknownDevices are allocated devices that no complete pool advertises. They cannot be
+	// joined to telemetry.
 	UnknownDevices int64
 	// UnknownDevice is one of them, as driver/pool/device.
 	UnknownDevice string

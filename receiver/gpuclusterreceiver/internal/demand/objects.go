@@ -47,7 +47,7 @@ type Request struct {
 type TemplateClaim struct {
 	// Name is the entry's name, Template the ResourceClaimTemplate's.
 	Name, Template string
-	// Made says that the pod's status tells of the claim, or that none is needed.
+	// Made says that the pod's status names the claim, or that none is needed.
 	Made bool
 }
 
