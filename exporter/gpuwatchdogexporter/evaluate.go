@@ -189,8 +189,8 @@ func (w *watchdog) act(
 	reason, outcome, err := w.cluster.Act(ctx, d.Action)
 	decided, err := end(reason, outcome, err)
 	if outcome == decide.NotDone {
-		// The note tells of an action that was not. The next one writes it anew; until
-		// then only another leader would be held back by it.
+		// The note still has an action that was not done. The next action replaces the note;
+		// until then it only delays another leader.
 		if noteErr := w.note(ctx, term); noteErr != nil {
 			w.logger.Warn("The lease still records an action that was not done.", zap.Error(noteErr))
 		}

@@ -39,8 +39,8 @@ const (
 
 	// callTimeout bounds one request to the API server.
 	callTimeout = 10 * time.Second
-	// patchGap is the least time between two requests for one node: a refusal, or
-	// somebody who sets another amount, makes no storm of them.
+	// patchGap is the least time between two requests for one node, so that a refusal, or
+	// another client that sets another amount, causes no storm of requests.
 	patchGap = 10 * time.Second
 )
 

@@ -104,8 +104,8 @@ type Field struct {
 	// Listed is its name in that list, where it is not Name: exporters differ in which
 	// names they take.
 	Listed string
-	// Offered lines are commented out in the list that users are handed, Unlisted ones are
-	// not in it. Note says above the line what speaks for or against it.
+	// Offered lines are commented out in the list that users are handed, Unlisted ones are not
+	// in it. Note stands above the line and says why to enable it or not.
 	Offered, Unlisted bool
 	Note              string
 	// Beside is a field that goes with this one when advice asks for it.

@@ -121,8 +121,8 @@ type DeviceFrame struct {
 	// Users are those who hold the device, and containers that only use it. They are added by
 	// User, SameUser and AddUser alone, processes by Process.
 	Users []*User
-	// HoldersKnown says that somebody spoke of who holds the device: no holder among
-	// Users then means nobody. Without it, it is not known.
+	// HoldersKnown says that the holders are known: no holder among Users then means nobody. If
+	// it is false, the holders are unknown.
 	HoldersKnown bool
 	// Sharers are the users under whom series of the device are repeated, each once: see
 	// [Frame.Share]. Repeated is how many of the samples they get, the first ones.

@@ -55,13 +55,13 @@ const (
 	HolderSource = "gpu.holder.source"
 	// PowerSource names the activity by which a board's active power is shared out.
 	PowerSource = "gpu.power.source"
-	// PowerEstimated is true where power was shared out equally, or by size alone,
-	// for want of a measure.
+	// PowerEstimated is true where power was divided equally, or by size alone, because no
+	// activity was measured.
 	PowerEstimated = "gpu.power.estimated"
 	// BudgetSource tells where a memory budget was declared.
 	BudgetSource = "gpu.memory.budget.source"
-	// UsageEstimated is true where a share of a device was divided or scaled, for want of a
-	// declaration.
+	// UsageEstimated is true where a share of a device was divided or scaled, because the
+	// declarations did not give it.
 	UsageEstimated = "gpu.usage.estimated"
 	// CostCurrency is the ISO 4217 code of an amount of money.
 	CostCurrency = "gpu.cost.currency"

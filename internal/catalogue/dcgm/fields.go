@@ -208,7 +208,7 @@ func flag(h cat.Health) func(float64) cat.Health {
 	}
 }
 
-// RecoveryHealth is the health that a recovery action tells of. Unknown actions say nothing bad.
+// RecoveryHealth returns the health that a recovery action means. Unknown actions are ok.
 func RecoveryHealth(action float64) cat.Health {
 	switch action {
 	case 1, 2: // reset the GPU, reboot the node
@@ -219,9 +219,9 @@ func RecoveryHealth(action float64) cat.Health {
 	return cat.HealthOK
 }
 
-// FabricHealth is the health that a mask of NVML_GPU_FABRIC_HEALTH_MASK_* tells of: four conditions of
-// two bits, 1 where they hold, and from bit 8 on what is wrong with the configuration, from
-// 2 on.
+// FabricHealth returns the health that a mask of NVML_GPU_FABRIC_HEALTH_MASK_* means. It has
+// four conditions of two bits, 1 where the condition holds, and from bit 8 on the state of the
+// configuration, wrong from 2 on.
 func FabricHealth(mask float64) cat.Health {
 	m := uint64(mask)
 	for shift := range 4 {
@@ -292,8 +292,8 @@ func rarely(s []cat.Signal) []cat.Signal {
 	return s
 }
 
-// known marks what names tell of fields: guests of virtual GPUs are not profiled and have
-// no NVLink.
+// known sets properties of fields by their names: guests of virtual GPUs are not profiled and
+// have no NVLink.
 func known(groups []cat.Group) []cat.Group {
 	for _, g := range groups {
 		for i := range g.Fields {

@@ -55,10 +55,10 @@ type Snapshot struct {
 	Limits    []Limit   `json:"limits"`
 }
 
-// Exporters is what is known of the exporters.
+// Exporters are the known exporters and their state.
 type Exporters struct {
-	// Known is how many were heard of lately, Heard when that was last, in seconds;
-	// 0 where nothing was ever heard.
+	// Known is the number of exporters that were seen recently, Heard the last time at which one
+	// was seen, in seconds; 0 for never.
 	Known int     `json:"known"`
 	Heard float64 `json:"heard"`
 	// Down do not answer. Of Silent nothing was received for a while, so it is not known whether
@@ -67,12 +67,12 @@ type Exporters struct {
 	Silent []Exporter `json:"silent"`
 }
 
-// Exporter is an exporter that does not answer or is not heard of.
+// Exporter is an exporter that does not answer or is silent.
 type Exporter struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	URL     string `json:"url"`
-	// Since is the first scrape that failed, or the last one that was heard of, in
+	// Since is the time of the first failed scrape, or of the last one that was seen, in
 	// seconds.
 	Since float64 `json:"since"`
 	// Beside says that another exporter of the same place answers.
@@ -336,7 +336,7 @@ func build(v *store.View, after uint64) *Snapshot {
 	return out
 }
 
-// exporters says which exporters do not answer, and which are not heard of.
+// exporters returns the exporters that do not answer, and those that are silent.
 func exporters(v *store.View) Exporters {
 	known := v.Exporters()
 	out := Exporters{Known: len(known), Heard: seconds(v.Heard()), Down: []Exporter{}, Silent: []Exporter{}}

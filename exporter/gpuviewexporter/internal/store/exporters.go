@@ -32,8 +32,8 @@ type Exporter struct {
 	interval int64
 }
 
-// Silent reports whether nothing is heard of the exporter any more, because nobody
-// scrapes it or the way from there is gone: whether it answers is not known then.
+// Silent reports whether gpu.exporter.up no longer comes, because nobody scrapes the exporter or
+// its samples do not arrive. Whether the exporter answers is then unknown.
 func (e *Exporter) Silent(now int64) bool {
 	if e.interval == 0 {
 		return now-e.Heard > unknownInterval
@@ -82,8 +82,8 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	}
 }
 
-// forgetExporters forgets exporters that nothing was heard of for a while: nobody
-// scrapes them any more.
+// forgetExporters forgets exporters that were not seen for a while: nobody scrapes them any
+// more.
 func (s *Store) forgetExporters(now int64) {
 	for key, e := range s.exporters {
 		if now-e.Heard > s.stale() {
@@ -106,6 +106,6 @@ func (v *View) Exporters() []Exporter {
 	return out
 }
 
-// Heard returns when something was last heard of any exporter, in Unix nanoseconds;
-// 0 where gpu.exporter.up never came.
+// Heard returns when gpu.exporter.up of any exporter last came, in Unix nanoseconds; 0 for
+// never.
 func (v *View) Heard() int64 { return v.s.heard }

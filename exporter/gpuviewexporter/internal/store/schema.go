@@ -221,8 +221,7 @@ const (
 	counted
 )
 
-// Lookup returns what the points of a metric are to the store; false when it
-// keeps nothing of them.
+// Lookup returns how the store keeps the points of a metric; false when it does not keep them.
 func Lookup(name string) (*Metric, bool) {
 	m, ok := metrics[name]
 	return m, ok
