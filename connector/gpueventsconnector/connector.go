@@ -37,7 +37,7 @@ type gpuEvents struct {
 	fails     base.Failure // of the logs pipeline
 	kube      *kubeEvents  // nil without
 
-	mu      sync.Mutex // of what follows; not held while the next consumer runs
+	mu      sync.Mutex // guards the fields below; not held while the next consumer runs
 	tracker *events.Tracker
 	state   *base.State
 	places  map[string]gpudata.Place // by key, those that the next save stores

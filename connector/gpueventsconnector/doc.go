@@ -1,5 +1,5 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpueventsconnector makes log records of what changes on a GPU. It is the border of
-// internal/events, which finds the events in frames.
+// Package gpueventsconnector writes a log record for each change of a GPU. internal/events finds
+// the events in frames; this package connects it to the Collector.
 package gpueventsconnector

@@ -30,9 +30,9 @@ var reasons = map[string]string{
 	events.StatusChange: "GPUStatusChanged", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
 }
 
-// kubeEvents writes Kubernetes Events of what is worse than information: about the node, and
-// about the pod that holds the device. client-go counts equal ones in one Event and sends at
-// most 25 at once, then one in five minutes, about one object.
+// kubeEvents writes Kubernetes Events for records above INFO, about the node and about the pod
+// that holds the device. client-go counts equal ones in one Event; for each object it sends at
+// most 25 at once, then one in five minutes.
 type kubeEvents struct {
 	cache       *kube.Cache
 	broadcaster record.EventBroadcaster

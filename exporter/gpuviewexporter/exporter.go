@@ -145,7 +145,7 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 		if l.Setting() == "" {
 			do = "It is fixed: find what makes so many."
 		}
-		e.settings.Logger.Warn("A limit is reached: what is new above it is refused and not shown. "+do,
+		e.settings.Logger.Warn("A limit is reached: new items above it are refused and not shown. "+do,
 			zap.String("setting", l.Setting()), zap.Int("limit", e.store.Limit(l)), zap.String("of", l.Of()))
 	}
 	if in.Ahead() && e.ahead.Returns(now) {

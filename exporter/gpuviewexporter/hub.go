@@ -50,7 +50,7 @@ func (h *hub) notify() {
 	}
 }
 
-// run makes patches until ctx ends: of what changed, and one at each heartbeat.
+// run sends a patch after each change and at each heartbeat, until ctx ends.
 func (h *hub) run(ctx context.Context) {
 	defer h.close()
 	for {

@@ -193,7 +193,7 @@ func (e *viewExporter) serveSummary(w http.ResponseWriter, r *http.Request) {
 // write timeout is for answers; here every write has its own.
 func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
-		// A HEAD would wait for events that nobody is sent.
+		// A HEAD request would wait for events without receiving any.
 		w.Header().Set("Allow", http.MethodGet)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return

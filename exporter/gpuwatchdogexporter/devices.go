@@ -18,8 +18,8 @@ const (
 	maxHolders = 1_000
 	// maxSpare bounds what counts as unused of one budget, so that sums do not overflow.
 	maxSpare = 1 << 45
-	// contradicted is the value of a reading that was told in two ways: one that the
-	// decision finds impossible.
+	// contradicted is the value of a reading with two different values at one time. The decision
+	// treats it as impossible.
 	contradicted = -1
 	// forgetAfter is how many times max_data_age a device is missed before it is
 	// taken to be gone.
@@ -35,7 +35,7 @@ const (
 	complete = hasHeadroom | hasUsage | hasLimit | hasState
 )
 
-// frame is what was told of a device at one time.
+// frame has the readings of a device at one time.
 type frame struct {
 	at                     time.Time
 	has                    int
@@ -182,8 +182,7 @@ func (c *collection) samples(now time.Time) []observed {
 	return all
 }
 
-// spare is what a container leaves unused of its share of a budget. What it uses is
-// nothing where that is not known.
+// spare is the unused part of a container's share of a budget. An unknown use counts as nothing.
 func (h *holder) spare() int64 {
 	if h.whole == "" || h.budget.Bytes <= 0 {
 		return 0

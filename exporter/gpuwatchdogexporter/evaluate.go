@@ -110,7 +110,7 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 		w.reasons[d.Device] = d.Reason
 	}
 	if records > maxRecords {
-		w.logger.Warn("Many devices were judged worth a record; further ones are left out.", zap.Int("left_out", records-maxRecords))
+		w.logger.Warn("Too many decisions to log; further ones are left out.", zap.Int("left_out", records-maxRecords))
 	}
 	return whole, errors.Join(problems...)
 }
@@ -189,10 +189,10 @@ func (w *watchdog) act(
 	reason, outcome, err := w.cluster.Act(ctx, d.Action)
 	decided, err := end(reason, outcome, err)
 	if outcome == decide.NotDone {
-		// The note tells of an action that was not. The next one writes it anew; until
-		// then only another leader would be held back by it.
+		// The note still has an action that was not done. The next action replaces the note;
+		// until then it only delays another leader.
 		if noteErr := w.note(ctx, term); noteErr != nil {
-			w.logger.Warn("The lease still tells of an action that was not done.", zap.Error(noteErr))
+			w.logger.Warn("The lease still records an action that was not done.", zap.Error(noteErr))
 		}
 	}
 	return decided, err

@@ -12,7 +12,7 @@ import (
 const (
 	// stateKey is the one key in the storage.
 	stateKey = "state"
-	// memoryVersion is that of the stored form.
+	// memoryVersion is the version of the stored form.
 	memoryVersion = 1
 	// noteKey is the annotation of the lease that holds the actions, so that they
 	// count for whoever leads next.

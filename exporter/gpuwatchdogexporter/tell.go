@@ -57,7 +57,7 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 func (w *watchdog) worthARecord(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {
-		before = decide.AboveFloor // which is what nobody needs to be told
+		before = decide.AboveFloor // which is not logged
 	}
 	return d.Breaches > 0 || d.Action != nil || before != d.Reason
 }

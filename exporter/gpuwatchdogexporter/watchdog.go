@@ -54,7 +54,7 @@ type watchdog struct {
 	state   *base.State // nil without a storage
 	term    atomic.Pointer[lease.Term]
 
-	// Of the evaluating goroutine alone.
+	// Used by the evaluating goroutine only.
 	memory   *memory
 	stored   []byte // what was last given to the storage
 	known    *lease.Term
@@ -131,7 +131,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 		})
 	}
 	w.evaluating.Go(func() { w.run(evaluating) })
-	w.logger.Info("The GPU watchdog is on guard.", zap.Bool("dry_run", w.cfg.DryRun), zap.Stringer("floor", w.cfg.Floor),
+	w.logger.Info("The GPU watchdog is started.", zap.Bool("dry_run", w.cfg.DryRun), zap.Stringer("floor", w.cfg.Floor),
 		zap.Int("breaches", w.cfg.Breaches), zap.Strings("namespaces", w.cfg.Namespaces))
 	return nil
 }

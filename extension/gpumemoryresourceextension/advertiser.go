@@ -39,12 +39,12 @@ const (
 
 	// callTimeout bounds one request to the API server.
 	callTimeout = 10 * time.Second
-	// patchGap is the least time between two requests for one node: a refusal, or
-	// somebody who sets another amount, makes no storm of them.
+	// patchGap is the least time between two requests for one node, so that a refusal, or
+	// another client that sets another amount, causes no storm of requests.
 	patchGap = 10 * time.Second
 )
 
-// nodeState is what is so of a node.
+// nodeState is the state of a node's resource.
 type nodeState int
 
 const (
@@ -79,7 +79,7 @@ type advertiser struct {
 	stop        sync.Once
 	ended       chan struct{} // closed when everything has stopped
 
-	// Of the running goroutine alone.
+	// Used by the running goroutine only.
 	patched map[string]request // the last one for each node
 	status  base.Status
 

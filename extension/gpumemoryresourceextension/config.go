@@ -21,7 +21,7 @@ const (
 // nativeDomain is Kubernetes' own, which extended resources must not have.
 const nativeDomain = "kubernetes.io"
 
-// quotaPrefix is what names of extended resources have in a ResourceQuota alone.
+// quotaPrefix begins names of extended resources in a ResourceQuota, and nowhere else.
 const quotaPrefix = "requests."
 
 // Config configures the gpu_memory_resource extension.
@@ -33,8 +33,8 @@ type Config struct {
 	// Amount is the memory that each node advertises. 0: what its labels say that
 	// its GPUs have, less the reserve.
 	Amount kube.Bytes `mapstructure:"amount"`
-	// Reserve is the memory of each GPU that is not advertised: the driver's and
-	// that of CUDA contexts. It does not count for Amount.
+	// Reserve is the memory of each GPU that is not advertised: that of the driver and of CUDA
+	// contexts. It is not subtracted from Amount.
 	Reserve kube.Bytes `mapstructure:"reserve"`
 	// NodeName restricts the extension to one node; empty: all GPU nodes.
 	NodeName string `mapstructure:"node_name"`

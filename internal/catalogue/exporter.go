@@ -50,12 +50,12 @@ type Exporter struct {
 	// Fatal reports codes of events after which a board fails until it is reset.
 	Fatal func(code int) bool
 
-	// What New finds out. Healths are the fields that speak of the board's health, Energy
-	// is the one that counts its energy. Code is the field with the last code of an event, 0 where there is none.
+	// New sets these. Healths are the fields of the board's health, Energy the one that counts
+	// its energy. Code is the field with the last code of an event, 0 where there is none.
 	Code    ID
 	Energy  ID
 	Healths []*Field
-	// Rates are the counters of which signals take the rate.
+	// Rates are the counters whose rate is a signal.
 	Rates []ID
 	// First is the ID of the first field; the others follow.
 	First ID
@@ -109,8 +109,8 @@ type Model struct {
 	// Memory is the size of the board's memory in bytes, of exporters that do not tell it; 0 is
 	// unknown.
 	Memory float64
-	// PCIe and NVLink are what the links carry in one direction, in bytes per second;
-	// 0 is unknown or none.
+	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second; 0
+	// is unknown or none.
 	PCIe, NVLink float64
 	// NVLinkGeneration is 4 of Hopper and 5 of Blackwell, which count errors in fields of
 	// their own; 0 is older or unknown.

@@ -52,8 +52,8 @@ const (
 	Highest Parts = iota
 	// Mean rows are of parts of the device that count alike.
 	Mean
-	// Sum rows are of parts of the device. Of a counter a part without a row keeps its last
-	// value, and one that comes later than the others counts from there.
+	// Sum rows are parts of the device. For a counter, a part without a row keeps its last
+	// value, and a part that appears later counts from then on.
 	Sum
 )
 
@@ -104,8 +104,8 @@ type Field struct {
 	// Listed is its name in that list, where it is not Name: exporters differ in which
 	// names they take.
 	Listed string
-	// Offered lines are commented out in the list that users are handed, Unlisted ones are
-	// not in it. Note says above the line what speaks for or against it.
+	// Offered lines are commented out in the list that users are handed, Unlisted ones are not
+	// in it. Note stands above the line and says why to enable it or not.
 	Offered, Unlisted bool
 	Note              string
 	// Beside is a field that goes with this one when advice asks for it.
@@ -181,14 +181,14 @@ type By uint8
 const (
 	// ByFields signals are made of the values of fields.
 	ByFields By = iota
-	// ByHealth signals are the worst of what is known of the board's health.
+	// ByHealth signals are the worst known state of the board's health.
 	ByHealth
 	// ByEvents signals count events, one series for each code.
 	ByEvents
 	// ByHolders signals are made of the labels that name holders.
 	ByHolders
-	// ByResidency signals are times of which two counters tell the share: the first of a
-	// set grows while the state holds, the second always.
+	// ByResidency signals are times in a state, from two counters: the first of a set grows
+	// while the state holds, the second always. Their ratio is the share.
 	ByResidency
 	// ByProcesses signals are made of rows of holders beside the device's own row.
 	ByProcesses
@@ -221,8 +221,8 @@ type Bit struct {
 type Signal struct {
 	Metric *signal.Metric
 	Part   string
-	// From are sets of names of fields, the preferred one first: the first set of which
-	// all fields have a value is taken. Counters that make a gauge stand for their rate.
+	// From are sets of names of fields, the preferred one first: the first set whose fields all
+	// have a value is used. A gauge takes the rate of its counters.
 	From [][]string
 	// Usual is the position of the set that most exporters have, which advice asks for.
 	Usual int
@@ -234,10 +234,10 @@ type Signal struct {
 	Lasting bool
 	// Bits make one sample for each of them of a mask.
 	Bits []Bit
-	// States make one sample for each of them, 1 for the one of which the value is the number.
+	// States make one sample each: 1 for the state whose index is the value, 0 for the others.
 	States []string
-	// Capacity makes the signal a share of what it returns for the model and for the
-	// values of With, NaN where there is none; 0 is unknown.
+	// Capacity makes the signal a share of the capacity that it returns for the model and the
+	// values of With (NaN where there is none); 0 is unknown.
 	Capacity func(m *Model, with []float64) float64
 	With     []string
 	// Whole signals are that capacity itself, where the fields have a value.
@@ -270,6 +270,6 @@ func (s *Signal) Feeds() []*signal.Metric {
 	return out
 }
 
-// PartXID stands for every error.type that begins with xid_, and for the point
-// without one that says that none has come.
+// PartXID stands for every error.type that begins with xid_, and for the point without
+// error.type that reports no XID so far.
 const PartXID = "xid"

@@ -140,10 +140,10 @@ func (r *Row) Relayed() bool {
 	return r.text[RoleRelayedPod] != "" || r.text[RoleRelayedContainer] != ""
 }
 
-// Plain returns the container that the row's plain labels name: the holder, or
-// the scrape target when the row is relayed. Of a GPU that nobody holds, a
-// relayed scrape carries the target's plain labels too: compare with the Plain
-// of relayed rows. It reports false when the plain labels name no container.
+// Plain returns the container that the row's plain labels name: the holder, or the scrape target
+// when the row is relayed. A relayed scrape has the target's plain labels even on a GPU that
+// nobody holds: compare with the Plain of relayed rows. It reports false when the plain labels
+// name no container.
 func (r *Row) Plain() (Holder, bool) {
 	h := Holder{
 		Namespace: r.text[RoleNamespace], Pod: r.text[RolePod],

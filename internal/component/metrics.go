@@ -28,8 +28,8 @@ type MetricSwitch struct {
 	_ struct{}
 }
 
-// Check returns an error for each name that is none of those of the component's
-// metrics, of which there is at least one. The errors are in the order of names.
+// Check returns an error for each name that is not in names, the component's metrics, which must
+// not be empty. The errors are in the order of the names.
 func (m Metrics) Check(names []string) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(m)) {

@@ -40,8 +40,8 @@ func ReleasePages(now time.Time) {
 
 type mapping struct{ start, end uintptr }
 
-// cleanMappings returns the mappings of a file that nobody can write and in which nothing
-// was ever written: a page with a relocation could not be read from the file again.
+// cleanMappings returns the read-only mappings of a file in which nothing was ever written: a
+// page with a relocation could not be read from the file again.
 func cleanMappings(smaps *bufio.Scanner, file string) []mapping {
 	var clean []mapping
 	var current mapping

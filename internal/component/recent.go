@@ -5,8 +5,8 @@ import "time"
 // RecentAge is how long a [Recent] remembers what nobody asks for, and at most twice that.
 const RecentAge = 10 * time.Minute
 
-// Recent remembers values for a while after they were last asked for: what is known of labels
-// that repeat from scrape to scrape, of which every job has its own.
+// Recent remembers values for a while after their last use, such as what was derived from
+// labels. Labels repeat from scrape to scrape, and each job brings new ones.
 type Recent[K comparable, V any] struct {
 	recent, old map[K]V // asked for since begun, and before
 	begun       time.Time

@@ -12,13 +12,12 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
-// Unmarshal decodes conf into cfg, a pointer to a component's Config, whose Unmarshal
-// method calls it. Decoding alone cuts off the fraction of a number that is for an
-// integer, wraps one that is too large, and passes over the misspelt settings of
-// confighttp, of which auth and tls are two: here each is an error, which names the field,
-// its value and what is allowed. An unknown key is an error with the key that is nearest.
-// Numbers that decoding moves elsewhere are not looked at; of our components' settings
-// those are only confighttp's keepalive.
+// Unmarshal decodes conf into cfg, a pointer to a component's Config, whose Unmarshal method
+// calls it. Decoding alone cuts off the fraction of a number for an integer, wraps a number that
+// is too large, and ignores misspelt settings of confighttp (auth, tls and others). Here each is
+// an error with the field, its value and what is allowed. An unknown key is an error with the
+// nearest key. Numbers that decoding moves elsewhere are not checked; among our settings that is
+// only confighttp's keepalive.
 func Unmarshal(conf *confmap.Conf, cfg any) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)
@@ -81,8 +80,8 @@ func suggest(field, key string, keys []string) string {
 	return "must be one of " + strings.Join(keys, ", ")
 }
 
-// settings returns the type that holds the settings of a field: that which a pointer
-// points to, or an Optional has.
+// settings returns the type with the settings of a field: the target of a pointer, or the value
+// of an Optional.
 func settings(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -137,8 +136,8 @@ func changed(field string, given, decoded any) []error {
 	return errs
 }
 
-// number returns the value of a number of any type. That of a large integer is rounded,
-// by far less than decoding changes one.
+// number returns the value of a number of any type. A large integer is rounded, by far less than
+// decoding would change it.
 func number(value any) (float64, bool) {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():

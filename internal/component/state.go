@@ -25,10 +25,10 @@ var (
 	ErrVersion = errors.New("the stored value is not of this version")
 )
 
-// StateOptions says what a component stores, and how it speaks of its storage.
+// StateOptions says what a component stores, and how its log names the storage.
 type StateOptions struct {
-	// Version is that of the stored JSON, all of whose values have it as "version". A
-	// value of another version is not used.
+	// Version is the version of the stored JSON. Each value has it as "version". A value of
+	// another version is not used.
 	Version int
 	// Key is the key of a component that stores one value. The others store one for each
 	// place, which is a node.
@@ -41,14 +41,13 @@ type StateOptions struct {
 	Count func(ctx context.Context, operation string)
 }
 
-// State is what a component keeps in a storage extension, by key, so that it survives a
-// restart. A nil State is that of a component without a storage and keeps nothing. A State
-// is used by one goroutine at a time.
+// State is what a component keeps in a storage extension, by key, so that it survives a restart.
+// A component without a storage has a nil State, which keeps nothing. A State is used by one
+// goroutine at a time.
 //
-// The storage holds each value with a CRC-32 of key and value behind it: what it returns
-// otherwise than it was stored must not make a number. The values of places have the keys
-// place/<name>, and the list of their names has the key places, for a storage cannot tell
-// its keys.
+// The storage holds each value with a CRC-32 of key and value behind it: a value that comes back
+// changed must not become a number. The values of places have the keys place/<name>, and the
+// list of their names has the key places, because a storage cannot list its keys.
 type State struct {
 	client  storage.Client // nil: closed
 	release func()
@@ -103,7 +102,7 @@ type user struct {
 
 // take enters a user, unless it is entered already, until release is called.
 func take(u user) (release func(), free bool) {
-	if !reflect.ValueOf(u.storage).Comparable() { // it cannot be told from another one
+	if !reflect.ValueOf(u.storage).Comparable() { // it cannot be compared with another one
 		return func() {}, true
 	}
 	_, taken := users.LoadOrStore(u, nil)
@@ -233,9 +232,9 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 	return true, nil
 }
 
-// Write stores values under keys of the storage, []byte as it is and others as JSON, and
-// removes the keys that are gone, all in one batch. A value that JSON cannot tell is left
-// out, with an error.
+// Write stores values under keys of the storage, []byte as it is and others as JSON, and removes
+// the keys that are gone, all in one batch. A value that JSON cannot express is left out, with
+// an error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	var ops []*storage.Operation
 	var errs []error
@@ -282,8 +281,7 @@ func (s *State) Unusable(ctx context.Context, operation string, errs ...error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is of the key as well, so that a value that turns up under another one does
-// not pass.
+// checksum covers the key as well: a value under another key does not pass.
 func checksum(key string, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
@@ -294,8 +292,8 @@ func Seal(key string, value []byte) []byte {
 	return binary.LittleEndian.AppendUint32(sealed, checksum(key, value))
 }
 
-// Unseal returns the value of what the storage holds. It fails with [ErrDamaged] when the
-// checksum does not fit.
+// Unseal returns the value without its checksum. It fails with [ErrDamaged] when the checksum
+// does not fit.
 func Unseal(key string, sealed []byte) ([]byte, error) {
 	size := len(sealed) - crc32.Size
 	if size < 0 || checksum(key, sealed[:size]) != binary.LittleEndian.Uint32(sealed[size:]) {

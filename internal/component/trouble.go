@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Well is the time without a trouble after which it is said again when it returns. It is longer than
-// the time between two scrapes, so that a trouble of each scrape is one trouble.
+// Well is the time without a trouble after which its return is logged again. It is longer than
+// the time between two scrapes, so that a trouble of every scrape is one trouble.
 const Well = 10 * time.Minute
 
 // Trouble is something that may be wrong with each batch. The zero value is ready for use,
@@ -23,8 +23,8 @@ type Trouble struct {
 	last  time.Time // when it was wrong last
 }
 
-// Returns takes note that it is wrong now, and reports whether to say so: the first time,
-// and when it was well for [Well] in between.
+// Returns records that the trouble occurs now, and reports whether to log it: the first time,
+// and after [Well] without it.
 func (t *Trouble) Returns(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,10 +33,10 @@ func (t *Trouble) Returns(now time.Time) bool {
 	return !said
 }
 
-// lasts reports whether it was wrong of late. It needs the lock.
+// lasts reports whether the trouble occurred recently. The caller holds the lock.
 func (t *Trouble) lasts(now time.Time) bool { return t.known && now.Sub(t.last) < Well }
 
-// Limit is a bound of what a component keeps, beyond which it refuses what is new.
+// Limit is a bound on what a component keeps. Beyond it new items are refused.
 type Limit struct {
 	Trouble
 	// Component is the id of the component that has the limit.

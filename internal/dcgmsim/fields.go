@@ -106,8 +106,8 @@ type field struct {
 	name     string
 	typ      string
 	help     string
-	// gpuOnly fields do not exist under MIG. Of the others, those of the board
-	// are repeated on the row of every instance.
+	// gpuOnly fields do not exist under MIG. Other fields of the board are repeated on the row
+	// of every instance.
 	gpuOnly bool
 	// convert changes the unit, nil keeps the value.
 	convert func(number) number

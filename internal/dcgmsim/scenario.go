@@ -107,7 +107,7 @@ type pod struct {
 	claim                  *claim
 }
 
-// claim is what dra_* labels say of an allocated device.
+// claim has the values of the dra_* labels of an allocated device.
 type claim struct {
 	name, namespace, pool, device string
 	migProfile, migUUID           string

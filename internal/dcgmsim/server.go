@@ -44,13 +44,13 @@ const (
 	slowPause  = 200 * time.Millisecond
 )
 
-// flakyScript is what the scrapes of a node in the flaky scenario meet in turn.
+// flakyScript lists the faults of successive scrapes of a node in the flaky scenario.
 var flakyScript = []Fault{
 	FaultNone, FaultNone, FaultHTTP500, FaultNone, FaultNone, FaultEmpty, FaultNone, FaultNone, FaultTruncated,
 	FaultNone, FaultNone, FaultHang,
 }
 
-// maxQueuedFaults bounds what one node can be told to do.
+// maxQueuedFaults bounds the faults that wait for one node.
 const maxQueuedFaults = 1000
 
 const internalServerError = "internal server error"

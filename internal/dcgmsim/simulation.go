@@ -27,7 +27,7 @@ type node struct {
 	name   string
 	vendor vendor
 	gpus   []*gpu
-	// entities are what has rows: a GPU, or its MIG instances instead.
+	// entities have rows: a GPU, or instead its MIG instances.
 	entities []*entity
 	// virtualGPUs says that the exporter maps shared devices.
 	virtualGPUs bool
@@ -54,13 +54,13 @@ type gpu struct {
 // entity is a GPU, or a MIG instance of one.
 type entity struct {
 	gpu *gpu
-	// story is whose load and memory the entity plays: the GPU's, but the idle one
-	// without a holder.
+	// story gives the entity's load and memory: the GPU's story, or the idle one without a
+	// holder.
 	story *story
 	// mig says that the entity is the instance with this id.
 	mig        bool
 	instanceID int
-	// phase is that of the instance's own values: load, memory and XIDs.
+	// phase shifts the instance's own values: load, memory and XIDs.
 	phase time.Duration
 	// lag is how long before the others this row's power was sampled.
 	lag     time.Duration
@@ -208,8 +208,8 @@ func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
 	}
 }
 
-// jobHolders returns the batch jobs that have a GPU. Of four GPUs the first two are one
-// job's, the third is that of two jobs, and the fourth nobody's.
+// jobHolders returns the batch jobs that have a GPU. Of four GPUs one job has the first two, two
+// jobs share the third, and the fourth is free.
 func jobHolders(n, i int) []pod {
 	const first, ofNode, ofFour = 4711, 100, 10
 	job := func(k int) pod { return pod{job: strconv.Itoa(first + n*ofNode + i/4*ofFour + k)} }

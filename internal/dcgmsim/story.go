@@ -155,8 +155,8 @@ func (s script) healthy() *story {
 	}).finish()
 }
 
-// idle is a device that nobody uses: the idle bit is set and the time of low
-// utilisation grows, neither of which is saturation.
+// idle is a device that nobody uses: the idle bit is set and the time of low utilisation grows.
+// Neither is saturation.
 func (s script) idle() *story {
 	return (&story{
 		period:      s.time(60),

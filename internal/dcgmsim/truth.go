@@ -7,7 +7,7 @@ import (
 
 // Device names a GPU or a MIG instance of the simulation.
 type Device struct {
-	// Node is the number of the node and GPU that of the GPU on it.
+	// Node is the number of the node, GPU the number of the GPU on it.
 	Node, GPU int
 	// GPUInstance is the GPU_I_ID of a MIG instance, 0 for the GPU itself.
 	GPUInstance int

@@ -42,7 +42,7 @@ type tally struct {
 	noHost, podAsHost, localhost, baseUnits                      bool
 
 	memoryUtil bool
-	second     string // another exporter of which there are rows
+	second     string // another exporter that has rows
 }
 
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
@@ -54,7 +54,7 @@ type row struct {
 	device   *device
 	spelling catalogue.Spelling
 	exposed  float64
-	// holder is the container that the row names, held says that it is a holder.
+	// holder is the container that the row names; held says that it holds the device.
 	holder        catalogue.Holder
 	held, relayed bool
 }

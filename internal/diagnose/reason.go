@@ -4,7 +4,7 @@ package diagnose
 type Reason uint8
 
 const (
-	// None is the reason of a signal that is there.
+	// None is the reason of a signal that the exporter gives.
 	None Reason = iota
 	// NotInCSV fields are nowhere in the scrape.
 	NotInCSV

@@ -328,7 +328,7 @@ func addLine(to *[]Lines, s *Signal, text string) {
 	*to = append(*to, group)
 }
 
-// situation is what the choice of settings depends on.
+// situation decides which settings are proposed.
 type situation struct {
 	reasons *[NumReasons]bool
 	// lines and profiling say that csv lines are given, and some of PROF fields.
@@ -338,7 +338,7 @@ type situation struct {
 	maybe3 bool
 }
 
-// settings are what a csv cannot turn on, and how a csv is given.
+// settings turn on what a csv cannot, or pass the csv to the exporter.
 var settings = []struct {
 	when func(situation) bool
 	text string

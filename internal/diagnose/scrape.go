@@ -59,9 +59,9 @@ type Scrape struct {
 	// anywhere is the best state of each field over all devices.
 	anywhere states
 	held     bool // some row names a holder
-	// alike holds the best state of each field over the devices of one model and
-	// kind, and processes the fields of which some pod has a row beside a device's
-	// own; both are made with the first verdict.
+	// alike holds the best state of each field over the devices of one model and kind, and
+	// processes the fields for which some pod has a row beside the device's own row. The first
+	// verdict makes both.
 	alike     map[likeness]*states
 	processes [catalogue.MaxFields]bool
 }
@@ -131,8 +131,7 @@ func (d *Device) state(id catalogue.ID) State {
 	return st
 }
 
-// likeness is what devices have in common that can be expected to show the same
-// fields.
+// likeness is equal for devices that should show the same fields.
 type likeness struct {
 	model string
 	kind  Kind
@@ -174,8 +173,7 @@ func (d *Device) shows(id catalogue.ID) bool {
 	return d.state(id) >= Zero
 }
 
-// showsAny reports whether the device shows all that one of the sets needs of which a signal
-// can be made.
+// showsAny reports whether the device shows all fields of one of the sets that make a signal.
 func (d *Device) showsAny(s *Signal) bool {
 	for i, set := range s.Sets {
 		if d.showsAll(s, i, set) {
@@ -185,8 +183,8 @@ func (d *Device) showsAny(s *Signal) bool {
 	return false
 }
 
-// showsAll reports whether the device shows a set of fields that a signal can be made of,
-// as values of which only is known whether they are 0.
+// showsAll reports whether the device shows all fields of a set that makes a signal. Of values
+// only whether they are 0 is known.
 func (d *Device) showsAll(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {
@@ -421,8 +419,8 @@ func (s *Scrape) profilingFails() bool {
 	return listed
 }
 
-// linked reports whether a board of the device's model shows that NVLink carried something
-// or failed. A zero may also be that of a link without a bridge.
+// linked reports whether a board of the device's model shows that NVLink carried something or
+// failed. A zero may also come from a link without a bridge.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
 		if catalogue.ByID(catalogue.ID(id)).NVLink && d.scrape.alike[d.likeness()][id] == Positive {

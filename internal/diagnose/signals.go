@@ -81,7 +81,7 @@ func madeOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 // field returns the number of a field by its name.
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }
 
-// Fields that something is said of.
+// Fields that have advice of their own.
 var (
 	fbReserved = field("DCGM_FI_DEV_FB_RESERVED")
 	gpuUtil    = field("DCGM_FI_DEV_GPU_UTIL")

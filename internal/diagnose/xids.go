@@ -9,8 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// XIDReport is one XID code that the exposition shows, with what NVIDIA's
-// catalogue says of it.
+// XIDReport is one XID code that the exposition shows, with its entry in NVIDIA's catalogue.
 type XIDReport struct {
 	Code int `json:"code"`
 	// Meaning, Action and Advice are empty where the catalogue does not list the

@@ -288,6 +288,26 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 	}
 }
 
+// The functions in a row of docs/life-of-a-sample.md are in one of the files of the row.
+func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
+	page := find(t, documents(t), "docs/life-of-a-sample.md")
+	called := regexp.MustCompile("`(\\w+)\\(\\)`")
+	found := 0
+	for line := range strings.Lines(page.text) {
+		var source strings.Builder
+		for _, m := range link.FindAllStringSubmatch(line, -1) {
+			if content, err := os.ReadFile(filepath.Join(root, "docs", m[1])); assert.NoError(t, err) {
+				source.Write(content)
+			}
+		}
+		for _, m := range called.FindAllStringSubmatch(line, -1) {
+			found++
+			assert.Regexp(t, `(?m)^func (\([^)]*\) )?`+m[1]+`\(`, source.String(), "%s", line)
+		}
+	}
+	assert.Greater(t, found, 10)
+}
+
 func TestTroubleshootingKnowsEverySelfMetric(t *testing.T) {
 	docs := documents(t)
 	text := find(t, docs, "docs/troubleshooting.md").text
@@ -361,11 +381,11 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// What docs/differences.md says to be shown by a test is: by a function, or by a folder
-// or a file of test data that is called so.
-func TestEveryDifferenceIsShownByATestThatExists(t *testing.T) {
+// Every test that a page names exists. What docs/differences.md says to be shown by a test is
+// shown by a function, or by a folder or a file of test data that is called so.
+func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	tests := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -383,7 +403,14 @@ func TestEveryDifferenceIsShownByATestThatExists(t *testing.T) {
 		}
 		return nil
 	}))
-	rows := regexp.MustCompile(`(?m)^\| ([A-Z])(\d+) \|.*\|(.*)\|$`).FindAllStringSubmatch(find(t, documents(t), "docs/differences.md").text, -1)
+	docs := documents(t)
+	named := regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)[A-Z]\w+$`)
+	for _, d := range docs {
+		for _, m := range span.FindAllStringSubmatch(d.text, -1) {
+			assert.True(t, tests[m[1]] || !named.MatchString(m[1]), "%s: no test is called %s", d.path, m[1])
+		}
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([A-Z])(\d+) \|.*\|(.*)\|$`).FindAllStringSubmatch(find(t, docs, "docs/differences.md").text, -1)
 	require.NotEmpty(t, rows)
 	last := map[string]int{}
 	for _, row := range rows {

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// holding is how somebody has a device.
+// holding is a holder of a device and how it holds it.
 type holding struct {
 	Holder     gpudata.Holder
 	Strategy   string `json:",omitempty"`

@@ -9,11 +9,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// StoredVersion is that of [Stored].
+// StoredVersion is the version of [Stored].
 const StoredVersion = 1
 
-// Stored is what is kept of a place over a restart. It is written before the events leave
-// from which it follows.
+// Stored is the state of a place that survives a restart. It is written before the events leave
+// that changed it.
 type Stored struct {
 	Version int           `json:"version"`
 	Place   gpudata.Place `json:"place"`
@@ -25,7 +25,7 @@ type storedFold struct {
 	Name   string    `json:"name"`
 	Device string    `json:"device,omitempty"`
 	Own    [2]string `json:"own"`
-	// Holder is that of events about a holder.
+	// Holder is set in events about a holder.
 	Holder gpudata.Holder `json:"holder,omitzero"`
 	fold
 }

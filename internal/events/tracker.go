@@ -63,7 +63,8 @@ type device struct {
 	Throttle    string             `json:",omitempty"` // the metric that tells of throttling
 	Pressure    *share             `json:",omitempty"`
 	Profiles    map[string]profile `json:",omitempty"` // of a board's instances, by hw.id
-	// HoldersKnown says that Holdings were told; none then means nobody.
+	// HoldersKnown says that the holders are known: no Holdings then means that nobody holds the
+	// device.
 	HoldersKnown bool      `json:",omitempty"`
 	Holdings     []holding `json:",omitempty"`
 }
@@ -128,7 +129,7 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 		}
 		return known
 	}
-	fresh := map[string]bool{} // boards of which this frame is the first
+	fresh := map[string]bool{} // boards that appear for the first time
 	for _, d := range f.Devices {
 		if id := boardOf(d); d.Observed && !boards[id] && room(id) {
 			boards[id] = true

@@ -84,10 +84,9 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// set returns the label set that p.spans describe, a new one when it is not
-// known. The spans are offsets into a line of which tail is the part from
-// offset start on. Labels share the memory of tail where nothing had to be
-// decoded.
+// set returns the label set that p.spans describe, a new one when it is not known. The spans are
+// offsets into a line; tail is its part from offset start on. Labels share the memory of tail
+// where nothing had to be decoded.
 func (p *Parser) set(tail string, start int) (set *LabelSet, ok bool) {
 	labels := decode(tail, start, p.spans)
 	p.sorted = append(p.sorted[:0], labels...)

@@ -15,8 +15,8 @@ const chunkSize = 64 << 10
 type chunk struct {
 	buf   []byte
 	given int // buf[:given] are the lines that fill returned last
-	// tooLong says that the lines returned last come after the start of one that is longer
-	// than MaxLine; skipping that its end has not come.
+	// tooLong says that a line longer than MaxLine came before the lines returned last; skipping
+	// says that its end has not come yet.
 	tooLong, skipping bool
 }
 

@@ -197,9 +197,8 @@ func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	return s, true
 }
 
-// decode returns the labels at spans, which are offsets into a line of which text
-// is the part from offset start on. Labels share the memory of text where nothing
-// had to be decoded.
+// decode returns the labels at spans, which are offsets into a line; text is its part from
+// offset start on. Labels share the memory of text where nothing had to be decoded.
 func decode(text string, start int, spans []labelSpan) []Label {
 	labels := make([]Label, len(spans))
 	for i, sp := range spans {

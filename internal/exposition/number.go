@@ -17,12 +17,11 @@ var powersOfTen = [maxExactPower + 1]float64{
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }
 
-// parseDecimal reads a plain decimal number ([+-]digits[.digits][e[+-]digits])
-// at the start of b and returns it with the number of bytes it took. The result
-// is the one that strconv.ParseFloat gives: a mantissa and a power of ten that
-// are both exact need one rounding only (Clinger's fast path), and a whole
-// number below 2^64 is rounded once by the conversion. Where that does not hold,
-// or b does not start with a number, n is 0 and nothing is said about b.
+// parseDecimal reads a plain decimal number ([+-]digits[.digits][e[+-]digits]) at the start of b
+// and returns it with the number of bytes it took. The result is the one that strconv.ParseFloat
+// gives: a mantissa and a power of ten that are both exact need one rounding only (Clinger's
+// fast path), and a whole number below 2^64 is rounded once by the conversion. In all other
+// cases, also where b does not start with a number, n is 0.
 func parseDecimal(b []byte) (v float64, n int) {
 	i, negative := 0, false
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {

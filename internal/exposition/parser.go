@@ -69,8 +69,8 @@ func (p *Parser) Parse(body []byte) *Scrape {
 	return p.end()
 }
 
-// Read reads a body while it comes, some 64 KiB at a time, to the same result as Parse. An
-// error of r other than io.EOF is returned, and nothing of the body then.
+// Read reads a body while it arrives, some 64 KiB at a time, with the same result as Parse. An
+// error of r other than io.EOF is returned instead of the body.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
 	c := newChunk()

@@ -10,7 +10,7 @@ const (
 	ReasonValue
 	// ReasonDuplicateLabel: a label name occurs twice.
 	ReasonDuplicateLabel
-	// ReasonDuplicateSeries: an earlier line of the body is of the same series.
+	// ReasonDuplicateSeries: an earlier line of the body has the same series.
 	ReasonDuplicateSeries
 	// ReasonLineTooLong: the line is longer than MaxLine.
 	ReasonLineTooLong
@@ -74,8 +74,8 @@ type Scrape struct {
 	// Skipped counts the lines that were not taken over, by Reason. Comments and
 	// blank lines are none of these.
 	Skipped [NumReasons]int
-	// TooLarge says that the body holds more than MaxItems. Then nothing of it is
-	// handed on and the cache starts anew.
+	// TooLarge says that the body holds more than MaxItems. Then the whole body is dropped and
+	// the cache starts again.
 	TooLarge bool
 
 	items int

@@ -104,8 +104,7 @@ func PutAll(t require.TestingT, m pcommon.Map, text string) {
 	}
 }
 
-// Contract asserts that every metric of the output contract is of its data type and
-// unit.
+// Contract asserts that every metric of the output contract has its data type and unit.
 func Contract(t testing.TB, md pmetric.Metrics) {
 	t.Helper()
 	for p := range points.All(md) {

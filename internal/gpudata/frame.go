@@ -76,14 +76,13 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
-// Came makes everything in a frame what came in, so that what a component adds is told from
-// it.
+// Came marks everything in a frame as incoming, to keep it apart from what a component adds.
 func (f *Frame) Came() {
 	f.each((*Samples).Came)
 }
 
-// Settle makes a scope the maker of what was added since the frame came in, but for disabled
-// metrics, which are taken out.
+// Settle sets the scope of everything that was added since the frame came in, and removes
+// disabled metrics among it.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
 }
@@ -122,8 +121,8 @@ type DeviceFrame struct {
 	// Users are those who hold the device, and containers that only use it. They are added by
 	// User, SameUser and AddUser alone, processes by Process.
 	Users []*User
-	// HoldersKnown says that somebody spoke of who holds the device: no holder among
-	// Users then means nobody. Without it, it is not known.
+	// HoldersKnown says that the holders are known: no holder among Users then means nobody. If
+	// it is false, the holders are unknown.
 	HoldersKnown bool
 	// Sharers are the users under whom series of the device are repeated, each once: see
 	// [Frame.Share]. Repeated is how many of the samples they get, the first ones.
@@ -140,7 +139,7 @@ type DeviceFrame struct {
 	byPID   map[string]*Process // nil while they are few
 }
 
-// Reset makes d a device of which a new frame says nothing yet, and keeps its memory.
+// Reset empties d for a new frame, and keeps its memory.
 func (d *DeviceFrame) Reset() {
 	*d = DeviceFrame{
 		Device: d.Device, Description: d.Description,
@@ -211,7 +210,7 @@ func (d *DeviceFrame) Process(pid string) *Process {
 // few is up to how many users or processes are looked through one by one.
 const few = 16
 
-// userIndex finds users by who they are but for a pod's UID; nil while they are few.
+// userIndex finds users by their holder without the pod's UID; nil while they are few.
 type userIndex map[Holder][]*User
 
 func nameOf(h Holder) Holder {
@@ -303,8 +302,8 @@ type Attr struct {
 	Value any
 }
 
-// Samples are the samples of one device, user or process. It tells those that a component
-// added from those that came in.
+// Samples are the samples of one device, user or process. It keeps those that a component added
+// apart from those that came in.
 type Samples struct {
 	list []Sample
 	came int
@@ -335,11 +334,10 @@ func (s *Samples) AddHighest(v Sample) {
 	s.Add(v)
 }
 
-// Came makes all samples so far ones that came in.
+// Came marks all present samples as incoming.
 func (s *Samples) Came() { s.came = len(s.list) }
 
-// settle makes a scope the maker of the samples that were added, but for those of disabled
-// metrics, which are taken out.
+// settle sets the scope of the samples that were added, and removes those of disabled metrics.
 func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	kept := s.list[:s.came]
 	for _, v := range s.list[s.came:] {
@@ -351,8 +349,8 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 	s.list = kept
 }
 
-// Get returns the value of a series; false when it has none. Of several it is the highest:
-// a metric that rows repeat differs only by when the exporter read it.
+// Get returns the value of a series; false when it has none. Of several values it returns the
+// highest: repeated rows differ only by when the exporter read them.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {

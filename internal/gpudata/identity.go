@@ -65,8 +65,8 @@ type Allocation struct {
 	ShareID                       string
 }
 
-// Complete fills in the texts that d lacks from o. Of an allocation that is what the DRA
-// driver calls the device: by which claim it is held differs between its holders.
+// Complete fills in the texts that d lacks from o. Of an allocation it takes the names of the
+// DRA driver for the device, but not the claim, which differs between holders.
 func (d *Description) Complete(o *Description) {
 	for _, t := range [...]struct {
 		to   *string
@@ -131,9 +131,8 @@ func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 // is reports whether two holders have the same names and ids.
 func (h Holder) is(o Holder) bool { return h == o }
 
-// Same reports whether two holders are one. Of a pod's containers one may come from
-// somebody who does not know the pod's UID; plain containers are one by id, or by name
-// where one lacks the id.
+// Same reports whether two holders are the same. An unknown UID equals any UID of the same pod's
+// name; plain containers are compared by id, or by name where one lacks the id.
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
 	switch {
@@ -150,9 +149,9 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// Fits reports whether h may be a part of what is known of o: of a process often only the
-// pod's UID is known, or the pod without the container, and other exporters may leave out
-// the namespace.
+// Fits reports whether h may be o, where each may be known only in part: a process often has
+// only its pod's UID, or a pod without the container, and other exporters may leave out the
+// namespace.
 func (h Holder) Fits(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)
@@ -168,7 +167,7 @@ func (h Holder) Fits(o Holder) bool {
 	return h.Container == "" || o.Container == "" || h.Container == o.Container
 }
 
-// PartOf reports whether o says all that h says of a holder.
+// PartOf reports whether o has every attribute that h has, with the same value.
 func (h Holder) PartOf(o Holder) bool {
 	part := func(a, b string) bool { return a == "" || a == b }
 	return !h.IsZero() &&

@@ -2,8 +2,8 @@ package gpudata
 
 import "unique"
 
-// Owner is what is known of who made a pod or started a batch job. The same knowledge is the same Owner, one word long;
-// the zero Owner knows nothing.
+// Owner is what is known of who made a pod or started a batch job. Equal knowledge is an equal
+// Owner, one word long; the zero Owner knows nothing.
 type Owner struct{ handle unique.Handle[Ownership] }
 
 // Ownership are the names of a pod's or a job's owners, empty where they are not known.

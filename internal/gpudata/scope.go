@@ -3,7 +3,7 @@ package gpudata
 import "sync"
 
 // Scope is the instrumentation scope of a component: who made a sample. The zero Scope is
-// nobody's.
+// unknown.
 type Scope uint8
 
 var scopes struct {

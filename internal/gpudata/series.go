@@ -70,7 +70,7 @@ type Series struct {
 	Repeated bool
 	// Scope is who made the samples that name no other scope. It made those that are repeated.
 	Scope Scope
-	// Samples are valid during the call that they are given to.
+	// Samples are valid during the call only.
 	Samples []Sample
 }
 
@@ -169,7 +169,8 @@ func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 	}
 }
 
-// acceleratorOf returns what cAdvisor's metrics say of a device, as far as it is known.
+// acceleratorOf returns the attributes of cAdvisor's metrics for a device, as far as they are
+// known.
 func acceleratorOf(d *DeviceFrame) []Attr {
 	return slices.DeleteFunc([]Attr{
 		{Key: signal.AcceleratorMake, Value: strings.ToLower(d.Vendor)},

@@ -199,9 +199,8 @@ func hamiDevice(entry string) (Allocation, error) {
 		return Allocation{}, fmt.Errorf("%s is not UUID,TYPE,MiB,cores", clip(entry))
 	}
 	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
-	// Before it wrote the placement down, HAMi named MIG instances by template
-	// and slot behind the board's UUID: GPU-…[0-1]. Which instance that is
-	// cannot be told any more.
+	// Before it wrote the placement down, HAMi named MIG instances by template and slot behind
+	// the board's UUID: GPU-…[0-1]. Which instance that is can no longer be found out.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
 		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}
 	}

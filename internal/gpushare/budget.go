@@ -5,9 +5,8 @@ import "fmt"
 // BudgetSource names where a memory budget was declared.
 type BudgetSource string
 
-// The sources, best first: what a scheduler wrote down for each device is
-// better than what was asked of it, and both are better than what no scheduler
-// heard of.
+// The sources, best first: what a scheduler assigned on each device, then what was requested of
+// a scheduler, then declarations that no scheduler reads.
 const (
 	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
@@ -166,8 +165,8 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 	return out, p.err()
 }
 
-// kaiHolder is the container that a KAI annotation speaks of: the named one, or
-// the first app container.
+// kaiHolder is the container that a KAI annotation is about: the named one, or the first app
+// container.
 func kaiHolder(a Allocation, containers []ContainerSpec) (string, error) {
 	for _, c := range containers {
 		if c.Name == a.Container || a.Container == "" && !c.Init {

@@ -71,16 +71,14 @@ func Rules() []Rule {
 	}
 }
 
-// Check returns each rule of Koordinator's GPU share API that the requests of
-// a pod break, once and sorted. The containers are the pod's app containers as
-// stored, pod its effective requests; a nil pod leaves out what only the pod as
-// a whole can break. Requests that name no koordinator.sh GPU resource break
-// none, and none of the rules speaks of FPGA and RDMA.
+// Check returns each rule of Koordinator's GPU share API that the requests of a pod break, once
+// and sorted. The containers are the pod's app containers as stored, pod its effective requests;
+// a nil pod leaves out what only the pod as a whole can break. Requests that name no
+// koordinator.sh GPU resource break none. No rule is about FPGA or RDMA.
 //
-// For the proposal a vendor's GPU is any name of a vendor's device plugin, also
-// one that the user added; the scheduler knows nvidia.com/gpu, amd.com/gpu and
-// dcu.com/gpu alone. The proposal is followed, so that MIG beside a share is
-// reported too.
+// In the proposal a vendor's GPU is any name of a vendor's device plugin, also one that the user
+// added; the scheduler knows only nvidia.com/gpu, amd.com/gpu and dcu.com/gpu. Check follows the
+// proposal, so that it reports MIG beside a share too.
 func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	broken := map[Rule]bool{}
 	var share, vendor bool

@@ -33,9 +33,9 @@
 //
 // # From a request to a share
 //
-// [Demands] says, for Koordinator and HAMi, how many devices a container wants
-// and what of each: bytes or a ratio of its memory, a ratio of its compute.
-// Koordinator is brought to this form as its webhook and scheduler do:
+// [Demands] says, for Koordinator and HAMi, how many devices a container wants, and how much of
+// each: bytes or a ratio of its memory, a ratio of its compute. Koordinator is brought to this
+// form as its webhook and scheduler do:
 //
 //  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
 //  2. Without gpu.shared, it is ratio/100 (without a ratio core/100) where that
@@ -47,19 +47,17 @@
 //
 // # Rules
 //
-// [Families.Check] reports the [Rule] names that a pod's requests break: the proposal's
-// four, the validating webhook's, and the scheduler's table of combinations.
-// Koordinator's code enforces fewer than its proposal states, some of them only
-// behind a feature gate; pods that break them are stored all the same, and that
-// is what is worth a metric. Each rule's comment names who enforces it.
+// [Families.Check] reports the [Rule] names that a pod's requests break: the proposal's four,
+// the validating webhook's, and the scheduler's table of combinations. Koordinator's code
+// enforces fewer than its proposal states, some of them only behind a feature gate; pods that
+// break them are stored all the same, which is why there is a metric. Each rule's comment names
+// who enforces it.
 //
 // # What was given
 //
-// [Allocations] reads the annotations in which Koordinator, HAMi and KAI write
-// down devices, and [Budgets] makes of requests and annotations the memory that
-// each container may use.
+// [Allocations] reads the annotations in which Koordinator, HAMi and KAI write down devices.
+// [Budgets] returns the memory that each container may use, from requests and annotations.
 //
-// Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0.
-// Where their texts and their code differ, the comment on the spot says so and
-// says which of them is followed.
+// Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0. Where their texts
+// and their code differ, a comment there says which one is followed.
 package gpushare

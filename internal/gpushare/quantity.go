@@ -65,7 +65,7 @@ func parseQuantity(raw json.RawMessage) (int64, error) {
 	}
 	n := Units(q)
 	if n == limit {
-		return 0, fmt.Errorf("%s is beyond belief", clip(text))
+		return 0, fmt.Errorf("%s is too large: must be less than 1Pi", clip(text))
 	}
 	return n, nil
 }

@@ -88,8 +88,8 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	return c, nil
 }
 
-// configInUse says that there is a cache with this configuration, so that what
-// is to be said of it was said. caches.mu is held.
+// configInUse says that there is a cache with this configuration, whose messages were logged
+// already. caches.mu is held.
 func configInUse(config Config) bool {
 	for o := range caches.m {
 		if o.Config == config {
@@ -99,8 +99,8 @@ func configInUse(config Config) bool {
 	return false
 }
 
-// NewCache returns a cache over a client that nobody else shares, for tests with
-// a fake client. A nil client gives a cache that is Off.
+// NewCache returns a cache with a client of its own, for tests with a fake client. A nil client
+// gives a cache that is Off.
 func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySettings) *Cache {
 	return newCache(client, o, set.Logger)
 }

@@ -16,7 +16,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// collection is the objects of one kind and what is known of their currency.
+// collection has the objects of one kind, and whether they are current.
 //
 // The reflector in the informer retries by itself, after less than a second at
 // first and at most a minute apart; each of its attempts comes through here.
@@ -91,7 +91,7 @@ func (col *collection) list(ctx context.Context, options metav1.ListOptions) (ru
 	if err != nil && !retriedAtOnce(err) {
 		col.attempted(err)
 	}
-	// A success is told by the watch that follows: without it nothing is current.
+	// Only the watch that follows makes this a success: without it nothing is current.
 	return objects, err
 }
 
@@ -123,7 +123,7 @@ func (col *collection) attempted(err error) {
 	col.update()
 }
 
-// update finds the state anew. A change is logged, and subscribers are told.
+// update determines the state again. It logs a change and notifies subscribers.
 func (col *collection) update() {
 	col.mu.Lock()
 	defer col.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The versions of resource.k8s.io have the same JSON, but for two things in
-// v1beta1: a device has what it is in a field basic, and a request has what it
-// asks for in itself instead of in a field exactly.
+// The versions of resource.k8s.io have the same JSON, except for v1beta1: there the attributes
+// of a device are in a field basic, and those of a request are in the request itself instead of
+// in a field exactly.
 
 // object is a pointer to an API object's type.
 type object[T any] interface {
@@ -48,7 +48,7 @@ func convertSliceV1beta1(from runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	slice := converted.(*resourcev1.ResourceSlice) //nolint:forcetypeassert // convertJSON returns what it was told to.
+	slice := converted.(*resourcev1.ResourceSlice) //nolint:forcetypeassert // convertJSON returns this type.
 	for i := range old.Spec.Devices {
 		if basic := old.Spec.Devices[i].Basic; basic != nil {
 			if err := viaJSON(basic, &slice.Spec.Devices[i]); err != nil {
@@ -68,7 +68,7 @@ func convertClaimV1beta1(from runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	claim := converted.(*resourcev1.ResourceClaim) //nolint:forcetypeassert // convertJSON returns what it was told to.
+	claim := converted.(*resourcev1.ResourceClaim) //nolint:forcetypeassert // convertJSON returns this type.
 	return claim, convertRequestsV1beta1(old.Spec.Devices.Requests, claim.Spec.Devices.Requests)
 }
 
@@ -81,7 +81,7 @@ func convertTemplateV1beta1(from runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := converted.(*resourcev1.ResourceClaimTemplate) //nolint:forcetypeassert // convertJSON returns what it was told to.
+	template := converted.(*resourcev1.ResourceClaimTemplate) //nolint:forcetypeassert // convertJSON returns this type.
 	return template, convertRequestsV1beta1(old.Spec.Spec.Devices.Requests, template.Spec.Spec.Devices.Requests)
 }
 

@@ -13,7 +13,7 @@ const (
 	VendorAMD    = "amd"
 )
 
-// DeviceID is what a device plugin's id says of a device. Empty is unknown.
+// DeviceID is the meaning of a device plugin's id. Empty is unknown.
 type DeviceID struct {
 	Vendor      string
 	UUID        string // of the board, GPU-<uuid>

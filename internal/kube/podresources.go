@@ -43,7 +43,7 @@ const (
 
 // PodResourcesConfig says how the kubelet's PodResources API is polled.
 type PodResourcesConfig struct {
-	// Enabled says that it is polled.
+	// Enabled says that the kubelet is polled.
 	Enabled bool `mapstructure:"enabled"`
 
 	// Socket is the path of the kubelet's socket, or of one that serves the same
@@ -263,10 +263,9 @@ func (p *PodResources) log() {
 	}
 }
 
-// listPodResources asks for everything through a connection of its own: at this
-// rate that costs nothing, and a socket that was made anew needs no care. It is
-// dialed here and not by gRPC, which logs every socket that is not there; so the
-// error is that of the dial, such as [fs.ErrNotExist].
+// listPodResources asks for everything through a connection of its own: at this rate that costs
+// nothing, and a socket that was made anew needs no care. It is dialed here and not by gRPC,
+// which logs every missing socket; the error is that of the dial, such as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {

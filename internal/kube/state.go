@@ -61,6 +61,5 @@ type State struct {
 	Err   error     // why the source is not Synced, when something went wrong
 }
 
-// Settled says that waiting is of no use: the source is complete, or it is known
-// that it will not soon be.
+// Settled says that there is no point in waiting: the source is complete, or will not be soon.
 func (s State) Settled() bool { return s.Phase != Syncing }

@@ -28,7 +28,7 @@ const (
 	patience = 10 * time.Minute
 )
 
-// Place is what a component wants to stand behind.
+// Place says where in a pipeline a component belongs.
 type Place uint8
 
 const (
@@ -40,9 +40,8 @@ const (
 	BehindWindows
 )
 
-// Check looks at the batches of a component until they prove that it stands where it
-// should, or where it should not: that it says once, naming what to change. It may be used
-// by several goroutines.
+// Check looks at the batches of a component until they prove whether it is in the right place. A
+// wrong place is logged once, with what to change. It may be used by several goroutines.
 type Check struct {
 	component string
 	place     Place
@@ -154,7 +153,7 @@ func look(md pmetric.Metrics) (seen content) {
 					return seen
 				case ours && s.Stage == signal.StageSample && s != signal.GPUExporterUp:
 					seen.samples = true
-					// Counters pass as they are too, of gauges none is left behind gpu_window.
+					// Counters pass gpu_window; gauges with windows do not.
 					seen.windowed = seen.windowed || len(s.Windows) > 0 && s.Kind == signal.Gauge
 				}
 			}

@@ -1,5 +1,5 @@
-// Package notruntest tells whoever runs the tests what was not tested: go test hides what a passing
-// package prints, so a skipped test would go unseen. make prints the list at the end.
+// Package notruntest lists what was not tested: go test hides the output of a passing package,
+// so a skipped test would go unseen. make prints the list at the end.
 package notruntest
 
 import (

@@ -49,8 +49,8 @@ func Build(tb testing.TB, flags ...string) *Stub {
 	return s
 }
 
-// Script is what the library answers from when it is initialised next. The file
-// is replaced as a whole.
+// Script sets the answers of the library from its next initialisation on. The file is replaced
+// as a whole.
 func (s *Stub) Script(tb testing.TB, script string) {
 	tb.Helper()
 	next := filepath.Join(s.Dir, "script.next")
@@ -80,7 +80,7 @@ func Layout(tb testing.TB) string {
 	return string(out)
 }
 
-// compile compiles one of the sources and returns the path of what came out.
+// compile compiles one of the sources and returns the path of the result.
 func compile(tb testing.TB, source string, flags ...string) string {
 	tb.Helper()
 	dir := tb.TempDir()

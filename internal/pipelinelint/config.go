@@ -213,8 +213,8 @@ func scrapes(settings section) (out []input) {
 	return out
 }
 
-// scrapesDCGM reports whether a job speaks of dcgm-exporter, by its name or port: in its
-// own name, its targets, or what it selects.
+// scrapesDCGM reports whether a job names dcgm-exporter or its port: in the job's name, its
+// targets, or its selectors.
 func scrapesDCGM(value any) bool {
 	switch value := value.(type) {
 	case string:

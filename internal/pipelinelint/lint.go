@@ -71,7 +71,8 @@ func (l *linter) say(s *stage, format string, args ...any) {
 	}
 }
 
-// orders are types of which the first must stand before the second where both do, and why.
+// orders are pairs of types: where a pipeline has both, the first must come before the second,
+// for this reason.
 var orders = []struct{ first, second, why string }{
 	{"gpu_synthesizer", "batch", "gpu_synthesizer joins the rows of one scrape, which batch splits"},
 	{"gpu_synthesizer", "gpu_k8s", "gpu_k8s reads samples, which gpu_synthesizer makes"},
@@ -118,7 +119,7 @@ func (l *linter) once(p path) {
 	}
 }
 
-// complete says that nothing makes samples of what an exporter exposes.
+// complete reports that no component turns exporters' metrics into samples.
 func (l *linter) complete(p path, in input) {
 	if in.what != exposed || p.index("gpu_synthesizer") >= 0 {
 		return

@@ -71,7 +71,7 @@ func All(md pmetric.Metrics) iter.Seq[Point] {
 	}
 }
 
-// Text writes attributes as {key=value, key=value}, sorted, but for some keys.
+// Text writes attributes as {key=value, key=value}, sorted, without some keys.
 func Text(attributes pcommon.Map, without ...string) string {
 	var parts []string
 	for k, v := range attributes.All() {

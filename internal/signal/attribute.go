@@ -20,13 +20,13 @@ const (
 	HardwareSerialNumber = "hw.serial_number"
 	// HardwareDriverVersion is the version of the device's driver.
 	HardwareDriverVersion = "hw.driver_version"
-	// GPUTask tells which engine hw.gpu.utilization speaks of.
+	// GPUTask names the engine of hw.gpu.utilization.
 	GPUTask = "hw.gpu.task"
 	// SensorLocation tells which temperature sensor was read.
 	SensorLocation = "hw.sensor_location"
-	// HardwareState is the state that hw.status speaks of.
+	// HardwareState is the state of hw.status.
 	HardwareState = "hw.state"
-	// RecoveryAction is the action that gpu.recovery.action speaks of.
+	// RecoveryAction is the action of gpu.recovery.action.
 	RecoveryAction = "gpu.recovery.action"
 	// EventSource tells what events were counted from: the exporter's counter, or the
 	// changes of the last code, which give a lower bound.
@@ -55,13 +55,13 @@ const (
 	HolderSource = "gpu.holder.source"
 	// PowerSource names the activity by which a board's active power is shared out.
 	PowerSource = "gpu.power.source"
-	// PowerEstimated is true where power was shared out equally, or by size alone,
-	// for want of a measure.
+	// PowerEstimated is true where power was divided equally, or by size alone, because no
+	// activity was measured.
 	PowerEstimated = "gpu.power.estimated"
 	// BudgetSource tells where a memory budget was declared.
 	BudgetSource = "gpu.memory.budget.source"
-	// UsageEstimated is true where a share of a device was divided or scaled, for want of a
-	// declaration.
+	// UsageEstimated is true where a share of a device was divided or scaled, because the
+	// declarations did not give it.
 	UsageEstimated = "gpu.usage.estimated"
 	// CostCurrency is the ISO 4217 code of an amount of money.
 	CostCurrency = "gpu.cost.currency"

@@ -26,7 +26,7 @@ var (
 		Description: "Memory of the device that is free.",
 		Source:      "FB_FREE, else hw.gpu.memory.limit - hw.gpu.memory.usage",
 	})
-	// GPUMemoryUsageUnbudgeted is use that nobody declared.
+	// GPUMemoryUsageUnbudgeted is memory used without a declaration.
 	GPUMemoryUsageUnbudgeted = add(Metric{
 		Name: "gpu.memory.usage.unbudgeted", Unit: "By", Int: true, Stage: StageWorkload,
 		Description: "Memory of the device used by containers without a budget.",

@@ -41,21 +41,21 @@ var (
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPUAllocatable is what a node has to give to pods.
+	// K8sGPUAllocatable is the part of a node's GPUs that pods can get.
 	K8sGPUAllocatable = add(Metric{
 		Name: "k8s.gpu.allocatable", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Units of the resource that the node can give to pods, by the node's state.",
 		Source:      "node.status.allocatable",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPUCapacity is what a node has in all.
+	// K8sGPUCapacity is the number of a node's GPUs.
 	K8sGPUCapacity = add(Metric{
 		Name: "k8s.gpu.capacity", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Units of the resource that the node has, by the node's state.",
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sNodeGPUCondition is what others say of a node's GPUs.
+	// K8sNodeGPUCondition shows conditions about GPUs that others set on nodes.
 	K8sNodeGPUCondition = add(Metric{
 		Name: "k8s.node.gpu.condition", Unit: "{condition}", Int: true, Stage: StageCluster,
 		Description: "1 for the present status of each node condition that concerns GPUs: the verdict of whoever set it.",

@@ -1,7 +1,7 @@
 package signal
 
-// Signal is the metric that a diagnosis speaks of, with the value of that
-// metric's own attribute in braces: gpu.clock.throttle.time{power}.
+// Signal is the metric that a diagnosis is about, with the value of that metric's own attribute
+// in braces: gpu.clock.throttle.time{power}.
 const Signal = "signal"
 
 // GPUSignalAvailable says which signals a device's exporter can give.

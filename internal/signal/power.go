@@ -39,7 +39,7 @@ var (
 		Source:      "process.gpu.utilization within the device's share",
 		Attributes:  []string{ProcessPID},
 	})
-	// GPUPowerUnattributed is what nobody can be charged with.
+	// GPUPowerUnattributed is active power that belongs to no holder.
 	GPUPowerUnattributed = add(Metric{
 		Name: "gpu.power.unattributed", Unit: "W", Stage: StageWorkload,
 		Description: "Active power of the board that no container is charged with.",

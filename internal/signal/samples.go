@@ -1,9 +1,8 @@
 package signal
 
-// Samples: what the synthesizer and the receivers make of one scrape. Source
-// names are canonical DCGM fields without their DCGM_FI_DEV_ or DCGM_FI_PROF_
-// prefix; the field catalogue holds their aliases. The order is that of the documentation
-// and of the windows.
+// Samples are the metrics that the synthesizer and the receivers make of one scrape. Source
+// names are canonical DCGM fields without their DCGM_FI_DEV_ or DCGM_FI_PROF_ prefix; the field
+// catalogue holds their aliases. The order is that of the documentation and of the windows.
 var (
 	// GPUClockThrottleTime is the time throttled by a policy.
 	GPUClockThrottleTime = add(Metric{

@@ -7,14 +7,14 @@ import (
 
 // Usage: the time of boards, in board equivalents, by who held them.
 var (
-	// K8sContainerGPUAllocatedTime is what a holder held.
+	// K8sContainerGPUAllocatedTime is the time for which a holder had the device or its share.
 	K8sContainerGPUAllocatedTime = add(Metric{
 		Name: "k8s.container.gpu.allocated.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Share of the device that the container held, times observed time, in board equivalents.",
 		Source:      "gpu.device.holder over the sample times, gpu.mig.profile, declared compute",
 		Attributes:  []string{UsageEstimated},
 	})
-	// K8sContainerGPUActiveTime is what it used of that.
+	// K8sContainerGPUActiveTime is the used part of it.
 	K8sContainerGPUActiveTime = add(Metric{
 		Name: "k8s.container.gpu.active.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time that was used; intervals without an observed utilization are left out.",
@@ -28,13 +28,13 @@ var (
 		Source:      "k8s.container.gpu.allocated.time - k8s.container.gpu.active.time",
 		Attributes:  []string{UsageEstimated},
 	})
-	// GPUUnallocatedTime is what nobody held.
+	// GPUUnallocatedTime is time without a holder.
 	GPUUnallocatedTime = add(Metric{
 		Name: "gpu.unallocated.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Time of the board that nobody held, in board equivalents.",
 		Source:      "gpu.sharing.clients, gpu.device.holder over the sample times",
 	})
-	// GPUUnobservedTime is what nobody saw.
+	// GPUUnobservedTime is time without samples or with unknown holders.
 	GPUUnobservedTime = add(Metric{
 		Name: "gpu.unobserved.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Time of the board in gaps, or while its holders were not known, in board equivalents.",
@@ -80,8 +80,8 @@ type amount struct {
 	code   string
 }
 
-// InCurrency returns a metric with the unit of a currency: {USD} for the ISO 4217 code USD.
-// Metrics that are no amounts of money, and codes that are none, leave the metric as it is.
+// InCurrency returns a metric with the unit of a currency: {USD} for the ISO 4217 code USD. A
+// metric that is no amount of money, or an invalid code, returns the metric unchanged.
 func InCurrency(m *Metric, code string) *Metric {
 	if m.Unit != UnitCurrency || !currencyForm.MatchString(code) {
 		return m

@@ -14,7 +14,7 @@ const (
 // Window is a metric that gpu_window makes of the samples of another one in one window.
 type Window struct {
 	*Metric
-	// Function is how: one of those above. ShareAtLeast is of the threshold of memory
+	// Function is one of the functions above. ShareAtLeast uses the threshold of memory
 	// pressure.
 	Function string
 	// Only is the value of the samples' own attribute that is read; with * at its end it is
@@ -25,9 +25,9 @@ type Window struct {
 	// Label is what gpu_view's page calls it; * stands for the value of its own attribute.
 	// When it is empty the page shows the window in a way of its own, or not.
 	Label string
-	// Column is the head of its column of the page's table, empty where it has none, and
-	// Explain what people are told of the column. Steps are the values from which on it
-	// is coloured as saturation, without any it is coloured as utilization.
+	// Column is the head of its column of the page's table, empty where it has none, and Explain
+	// its explanation. Steps are the values from which it is coloured as saturation; without
+	// steps it is coloured as utilization.
 	Column, Explain string
 	Steps           []float64
 	// Always shows the column although no device has a value; another one comes with the
@@ -46,8 +46,8 @@ func off(m *Metric) *Metric {
 	return m
 }
 
-// readFrom completes the window by what its samples have: the unit, the own attribute, and
-// what it says that it is made of.
+// readFrom completes the window from its samples' metric: unit, own attribute, and the text
+// about its source.
 func (w *Window) readFrom(samples *Metric) {
 	of := samples.Name
 	if w.Only == "" {
@@ -115,7 +115,7 @@ var (
 	UtilizationMax         = HwGPUUtilization.window(Max)
 )
 
-// What every window says of itself.
+// The metrics about the window itself.
 var (
 	// WindowCoverage is the share of the window that was observed.
 	WindowCoverage = add(Metric{

@@ -91,9 +91,8 @@ var (
 func createDefaultConfig() component.Config {
 	client := confighttp.NewDefaultClientConfig()
 	keepalive := confighttp.NewDefaultKeepaliveClientConfig()
-	// A bound on the idle connections of all hosts, or of one that stands in front of many
-	// exporters, would close those of some endpoint after each scrape when there are more
-	// endpoints than that.
+	// No bound on idle connections, in all or per host: with more endpoints than the bound,
+	// connections would be closed after each scrape.
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
 	return &Config{

@@ -195,7 +195,7 @@ func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	return chosen
 }
 
-// follow starts and stops loops so that they are those of the targets.
+// follow starts and stops loops until there is one for each target.
 func (d *discovery) follow(scraping, consuming context.Context, targets map[target]*url.URL) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -290,8 +290,8 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 	return &loop{endpoints: endpoints, stop: stop}
 }
 
-// scrapeFirst scrapes the first endpoint that answers, and says of no other
-// that it failed. When none answers the last one failed.
+// scrapeFirst scrapes the first endpoint that answers, and reports no failure of the others.
+// When none answers it reports the failure of the last.
 func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	for i, e := range endpoints {
 		a := e.attempt(ctx)
@@ -313,7 +313,7 @@ func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	}
 }
 
-// cacheSize is that of all endpoints. It is 0 without discovery.
+// cacheSize returns the size of the caches of all endpoints, 0 without discovery.
 func (d *discovery) cacheSize() (size int64) {
 	if d == nil {
 		return 0
@@ -346,8 +346,8 @@ func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	o.Observe(fallbacks, originFallback)
 }
 
-// observeState reports the state of discovery: that of the selector of which
-// least is known. Without discovery there is none.
+// observeState reports the state of discovery: the worst state of its selectors. Without
+// discovery it reports none.
 func (d *discovery) observeState(o metric.Int64Observer) {
 	if d == nil {
 		return

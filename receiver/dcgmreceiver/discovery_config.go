@@ -61,8 +61,8 @@ type DiscoveryConfig struct {
 
 // OtherExporter says how the pods of another vendor's exporter are found.
 type OtherExporter struct {
-	// Selector is a label selector. Of the pods that it finds those are the exporter's
-	// that have a container port of the number Port, which is scraped.
+	// Selector is a label selector. Of the pods that it finds, those with a container port Port
+	// are scraped there.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// obsFormat names the format of what is received in spans and self-metrics.
+// obsFormat names the received format in spans and self-metrics.
 const obsFormat = "prometheus_text"
 
 // endpoint is one exporter. Its methods are called by its own loop only.
@@ -40,8 +40,7 @@ type endpoint struct {
 	cacheSize atomic.Int64 // series texts in the parser's cache
 }
 
-// newEndpoint makes an endpoint whose exporter is on no known node, but for one
-// on loopback: see nodeOf.
+// newEndpoint makes an endpoint whose node is unknown, unless it is on loopback: see nodeOf.
 func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	urlFull := publicURL(u)
 	return &endpoint{

@@ -104,7 +104,7 @@ type body struct {
 	gzip gzip.Reader
 	most int64 // the size from which on it is too large
 
-	// What was read so far: its size in bytes, its start and its last byte.
+	// The body so far: its size in bytes, its start and its last byte.
 	size int64
 	head [excerptSize]byte
 	last byte
@@ -125,7 +125,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// start returns the start of what was read.
+// start returns the start of the body.
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
 // fetch gets a body, which read reads to its end, and returns the start of it.

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// hint is what to look at first after a failure; it is left out where the reason says all.
+// hint says what to check first after a failure; it is left out where the reason is enough.
 func (e *scrapeError) hint() zap.Field {
 	var (
 		dns       *net.DNSError

@@ -25,8 +25,8 @@ type batchBuilder struct {
 }
 
 // up makes the batch that says whether the exporter answered at ts: gpu.exporter.up, on a
-// Resource with the exporter's node where that is known. What the exporter says of itself
-// comes next, on one Resource with its place, the labels on the points.
+// Resource with the exporter's node where that is known. The exporter's own metrics come next,
+// on one Resource with its place, with the labels on the points.
 func (b batchBuilder) up(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -39,7 +39,7 @@ func (b batchBuilder) up(scrape *exposition.Scrape, url string, ts pcommon.Times
 	return md
 }
 
-// rows returns what a scrape says of devices: every label set but the exporter's own.
+// rows returns the rows of devices: every label set but the exporter's own.
 func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pdatagpu.Rows {
 	rows := &pdatagpu.Rows{Scope: gpudata.NewScope(metadata.ScopeName, b.version), Time: ts}
 	if b.nodeOnSamples {
@@ -52,8 +52,7 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 
 func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }
 
-// clientPrefixes begin the metrics that Prometheus' client library gives of the program
-// that it is part of.
+// clientPrefixes begin the metrics of Prometheus' client library about its own program.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
 // ofExporter reports whether samples are the exporter's own and none of a device.

@@ -192,10 +192,9 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	}
 }
 
-// newClient makes the client and says which transport it ends in. The wrappers
-// that confighttp puts around it (telemetry, headers, authentication) do not
-// pass CloseIdleConnections on, and connections that nobody can close would
-// outlive the receiver.
+// newClient makes the client and returns the transport below it as well. The wrappers of
+// confighttp (telemetry, headers, authentication) do not pass CloseIdleConnections on, and idle
+// connections would outlive the receiver.
 func newClient(
 	ctx context.Context,
 	cfg confighttp.ClientConfig,

@@ -22,7 +22,7 @@ func defaultConditions() []string {
 	return []string{"AcceleratedHardwareReady", "*GPU*", "*Gpu*", "*XID*", "*Xid*", "*NVLink*", "*Nvidia*"}
 }
 
-// conditionPattern is what an entry of node_conditions may be.
+// conditionPattern matches a valid entry of node_conditions.
 var conditionPattern = regexp.MustCompile(`^[A-Za-z0-9*._/-]+$`)
 
 // newConditions returns what matches the names of the conditions that are emitted.
@@ -38,8 +38,8 @@ func newConditions(patterns []string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?:" + strings.Join(alternatives, "|") + ")$")
 }
 
-// convertConditions returns the conditions that are emitted, sorted by type, and how many of
-// those that match were left out. Of several conditions of one type the first one counts.
+// convertConditions returns the conditions that are emitted, sorted by type, and how many
+// matching ones were left out. Of several conditions with one type the first counts.
 func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []demand.Condition, leftOut int64) {
 	var out []demand.Condition
 	for _, c := range all {

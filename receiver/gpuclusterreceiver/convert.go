@@ -22,8 +22,8 @@ import (
 // storage: those have no domain in their names.
 func isExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 
-// convertPod returns what of a pod decides about demand. GPU share rules are
-// checked with the families.
+// convertPod returns the parts of a pod that demand depends on. GPU share rules are checked with
+// the families.
 func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	out := &demand.Pod{
 		Namespace:   p.Namespace,
@@ -139,7 +139,7 @@ func withLimits(p *corev1.Pod) (_ *corev1.Pod, asks bool) {
 	return &filled, asks
 }
 
-// convertNode returns what of a node decides about its capacity, and the conditions that
+// convertNode returns the parts of a node that its capacity depends on, and the conditions that
 // are emitted.
 func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	conditions, leftOut := convertConditions(n.Status.Conditions, emitted)
@@ -168,7 +168,7 @@ func quantities(list corev1.ResourceList) []demand.Quantity {
 	return out
 }
 
-// convertClaim returns what of a claim decides about demand.
+// convertClaim returns the parts of a claim that demand depends on.
 func convertClaim(c *resourcev1.ResourceClaim) *demand.Claim {
 	out := &demand.Claim{
 		Namespace:        c.Namespace,

@@ -1,9 +1,9 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpuclusterreceiver watches the API server and says what a cluster has
-// of GPUs and what is asked of it: the scheduler's view and that of Dynamic
-// Resource Allocation. One replica among several emits, by leader election.
+// Package gpuclusterreceiver watches the API server and emits a cluster's GPU capacity and
+// demand, as the scheduler and Dynamic Resource Allocation see them. Of several replicas one
+// emits, by leader election.
 //
-// Objects become plain structs when they change (convert.go), internal/demand
-// computes points of them, and the rest is when to emit and how.
+// Objects become plain structs when they change (convert.go), internal/demand computes points
+// from them, and the rest of the package emits these.
 package gpuclusterreceiver

@@ -42,7 +42,7 @@ type clusterReceiver struct {
 	progress base.Notice // of objects or states that changed
 	term     atomic.Pointer[lease.Term]
 	size     int // points of the last emission
-	// pools and devices are what the last emission left out.
+	// pools and devices were left out of the last emission.
 	pools, devices, conditions leftOut
 
 	stopEmitting, stopElection context.CancelFunc
@@ -206,8 +206,8 @@ func (r *clusterReceiver) settled() bool {
 	})
 }
 
-// look tells whether all objects of a kind are known, and whether waiting for
-// them is of no use. Those last seen count as known while the API server is away.
+// look reports whether all objects of a kind are known, and whether there is no point in waiting
+// for them. Those last seen count as known while the API server is away.
 func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:

@@ -164,7 +164,7 @@ func (s *store) catchUp(k kube.Kind, n func() int) bool {
 	return s.caughtUp[k]
 }
 
-// points appends the points of what is observed.
+// points appends the points of the observed state.
 func (s *store) points(now time.Time, seen demand.Observed, out []demand.Point) ([]demand.Point, demand.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

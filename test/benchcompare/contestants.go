@@ -17,8 +17,8 @@ import (
 type contestant struct {
 	// name heads its column.
 	name string
-	// sends is a metric of which it sends a point for each device and window, or more,
-	// to a backend that counts bytes; empty for one that sends nothing.
+	// sends is a metric with at least one point per device and window, sent to a backend that
+	// counts bytes; empty for a contestant that sends nothing.
 	sends string
 	// prepare writes its configuration into a directory and returns the command,
 	// and the URL that answers 200 once it is up.
@@ -146,8 +146,8 @@ func verifyPrometheus(ctx context.Context, own string) error {
 	return nil
 }
 
-// scrapeConfig is Prometheus' configuration, and that of the receiver made of it. A
-// node is a target of its own, told apart by path and instance.
+// scrapeConfig is the configuration of Prometheus and of the receiver made of it. Each node is a
+// target, identified by path and instance.
 func scrapeConfig(s setting) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `global: {scrape_interval: %[1]s, scrape_timeout: %[1]s, evaluation_interval: %[2]s}

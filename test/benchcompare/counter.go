@@ -12,9 +12,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 )
 
-// counter counts of how many devices a backend is sent one metric. It looks into
-// requests only once it is told to, after what is measured: whoever leaves devices
-// out is not cheap, but reading what is sent takes CPU from who sends it.
+// counter counts the devices for which a backend receives one metric, so that a contestant that
+// leaves devices out does not look cheap. It reads requests only after the measurement, because
+// reading takes CPU from the sender.
 type counter struct {
 	mu      sync.Mutex
 	metric  string

@@ -13,9 +13,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// load serves the exporters of many nodes at /node/<n>/metrics. Their bodies are
-// rendered once; a scrape costs a copy and the digits of the values that change, so
-// that the exporters take next to nothing of the machine from what is measured.
+// load serves the exporters of many nodes at /node/<n>/metrics. Their bodies are rendered once;
+// a scrape costs a copy and the digits of the values that change, so that the exporters take
+// almost no CPU from the measured processes.
 type load struct {
 	nodes []*node
 	// scrapes and samples that were served since the last reset.

@@ -1,16 +1,14 @@
-// Command benchcompare puts the agent beside what a user would take instead, at
-// several sizes of fleet: the same binary with the prometheus receiver to OTLP, and a
-// real Prometheus that scrapes and evaluates OpenCost's queries as recording rules.
-// All of them run as processes, one after the other, against the same simulated
-// exporters, and a Markdown table with ratios and targets comes out.
+// Command benchcompare compares the agent with its alternatives, at several sizes of fleet: the
+// same binary with the prometheus receiver to OTLP, and a real Prometheus that scrapes and
+// evaluates OpenCost's queries as recording rules. Each runs as a process, one after the other,
+// against the same simulated exporters. The output is a Markdown table with ratios and targets.
 //
-// CPU is CPU time of the process alone, so that other work on the machine moves it
-// little; the load of the machine is printed beside each run all the same. To end in
-// minutes, intervals and windows are shortened together, by a factor that each section
-// names. That leaves the cost of a sample and the bytes of a window as they are. It
-// makes everything but the agent's and the receiver's scrape loops look a little
-// cheaper, as caches stay warm, and it leaves out what only hours bring: above all a
-// Prometheus' head block, whose memory is shown as it is after these minutes.
+// CPU is CPU time of the process alone, so that other work on the machine changes it little; the
+// load is printed beside each run. To end in minutes, intervals and windows are shortened
+// together, by a factor that each section names. That leaves the cost of a sample and the bytes
+// of a window as they are. It makes everything but the agent's and the receiver's scrape loops
+// look a little cheaper, as caches stay warm, and it leaves out what only hours bring: above all
+// a Prometheus' head block, whose memory is shown as it is after these minutes.
 //
 // A target that is missed is printed as missed and the exit status stays 0. It is 1
 // when something could not be measured, and 2 for wrong flags.

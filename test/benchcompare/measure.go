@@ -158,7 +158,8 @@ type span struct {
 	samples, scrapes, sent int64
 }
 
-// rates returns what of the figures depends on how long was measured.
+// rates returns the CPU milliseconds a sample, the bytes sent a device and window, and the share of the
+// due scrapes that ran.
 func (s scale) rates(seen span) (cpu, sent, kept float64) {
 	windows := float64(seen.windows)
 	due := float64(s.nodes) * windows * float64(s.window/s.interval)
@@ -275,7 +276,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// output returns the end of what the process printed.
+// output returns the end of the output of the process.
 func (p *process) output() string {
 	content, err := os.ReadFile(p.log)
 	if err != nil {

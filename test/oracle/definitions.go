@@ -155,8 +155,8 @@ const (
 	byBoard  = `by (Hostname, UUID, modelName)`
 )
 
-// instanceFields measure the device of their row, boardFields the whole board,
-// of which MIG repeats them on the row of each instance.
+// instanceFields measure the device of their row, boardFields the whole board. Under MIG the
+// latter are repeated on the row of each instance.
 var (
 	instanceFields = []string{
 		"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",

@@ -28,11 +28,11 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
-// prefix is that of the exporter's own example. Users can configure any other; names with
-// it stay metrics of other origin.
+// prefix is the one in the exporter's example. Users can configure any other; metrics with
+// another prefix pass unchanged.
 const prefix = "amd_"
 
-// Names that several lines speak of.
+// Names that several lines use.
 const (
 	gfx          = "gpu_gfx_activity"
 	gfxBusy      = "gpu_gfx_busy_instantaneous"
@@ -45,9 +45,9 @@ const (
 	ticks        = "gpu_violation_current_accumulated_counter"
 )
 
-// groups is the table. Canonical names are those of release 1.4, aliases those before.
-// Units are what is sent, whatever HELP says: MiB of memory, microjoules. TYPE says gauge
-// everywhere. Sensors of the board stand on the first partition; the others show 0 or
+// groups is the table. Canonical names are those of release 1.4, aliases those of earlier ones.
+// Units are those of the values, whatever HELP says: MiB of memory, microjoules. TYPE says gauge
+// everywhere. Sensors of the board are on the first partition; the other partitions show 0 or
 // nothing.
 //
 // The residencies count ticks of a clock that is exposed beside them. There are none on
@@ -105,7 +105,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps are what others give.
+// gaps are the signals that other exporters give, with the reason.
 var gaps = map[*signal.Metric]string{
 	signal.GPUClockEventActive:        "only the share of a tenth of a second is exposed",
 	signal.GPUClockEventTime:          "what the residencies tell is `gpu.clock.throttle.time`",
@@ -152,7 +152,7 @@ func healthy(v float64) cat.Health {
 	return cat.HealthFailed
 }
 
-// residency is time of which a field tells the share.
+// residency is the time throttled for a cause, from a field that counts ticks.
 func residency(cause, field string) []cat.Signal {
 	return []cat.Signal{{Metric: signal.GPUClockThrottleTime, Part: cause, By: cat.ByResidency, From: first(field, ticks)}}
 }

@@ -28,7 +28,7 @@ var Exporter = cat.New(cat.Exporter{
 	},
 })
 
-// Names that several lines speak of.
+// Names that several lines use.
 const (
 	grEngine = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 	gpuUtil  = "DCGM_FI_DEV_GPU_UTIL"
@@ -43,22 +43,20 @@ const (
 	fabricHealth   = "DCGM_FI_DEV_FABRIC_HEALTH_MASK"
 )
 
-// groups is the table. Canonical names are those of DCGM up to 4.5. The
-// first aliases are the names of DCGM 4.6; lower case names are those of
-// exporter 1.x. Of the names in base units, …_HERTZ and …_JOULES_TOTAL come with
-// DCGM 4.6.1, …_BYTES of the frame buffer and …_SECONDS_TOTAL with 4.7.
-// *_VIOLATION values are nanoseconds in every version, whatever
-// their HELP says. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates,
-// whatever their TYPE says.
+// groups is the table. Canonical names are those of DCGM up to 4.5. The first aliases are the
+// names of DCGM 4.6; lower case names are those of exporter 1.x. Of the names in base units,
+// …_HERTZ and …_JOULES_TOTAL come with DCGM 4.6.1, those of the frame buffer in …_BYTES and
+// …_SECONDS_TOTAL with 4.7. *_VIOLATION values are nanoseconds in every version, whatever their
+// HELP says. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, whatever their TYPE says.
 //
-// NVLink errors have three generations of counters: the …_ERROR_COUNT_TOTAL of NVLink 3
-// and earlier, the …_ERROR_DL_* of Hopper, on which the former have no value, and of
-// Blackwell the …_LINK_RECOVERY_*. The first and the last are sums over all links. The
-// second are what NVML answers where DCGM (4.6.0) names no link; nvml.h wants one named.
+// NVLink errors have three generations of counters: NVLink 3 and earlier have
+// …_ERROR_COUNT_TOTAL, Hopper has …_ERROR_DL_* (and no value in the former), Blackwell
+// …_LINK_RECOVERY_*. The first and the last are sums over all links. For the second DCGM (4.6.0)
+// asks NVML without naming a link, although nvml.h requires one.
 //
 // Left out on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
 // NVLINK_THROUGHPUT_BYTES_PER_SECOND) is transmitted and received data in one sum
-// (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput speaks of one direction.
+// (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput is per direction.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: names("dcgm_gpu_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: made(signal.HwGPUUtilization, signal.TaskGeneral, first(grEngine).or(gpuUtil)), Help: "GPU utilization (in %)."},
@@ -210,7 +208,7 @@ func flag(h cat.Health) func(float64) cat.Health {
 	}
 }
 
-// RecoveryHealth is the health that a recovery action tells of. Unknown actions say nothing bad.
+// RecoveryHealth returns the health that a recovery action means. Unknown actions are ok.
 func RecoveryHealth(action float64) cat.Health {
 	switch action {
 	case 1, 2: // reset the GPU, reboot the node
@@ -221,9 +219,9 @@ func RecoveryHealth(action float64) cat.Health {
 	return cat.HealthOK
 }
 
-// FabricHealth is the health that a mask of NVML_GPU_FABRIC_HEALTH_MASK_* tells of: four conditions of
-// two bits, 1 where they hold, and from bit 8 on what is wrong with the configuration, from
-// 2 on.
+// FabricHealth returns the health that a mask of NVML_GPU_FABRIC_HEALTH_MASK_* means. It has
+// four conditions of two bits, 1 where the condition holds, and from bit 8 on the state of the
+// configuration, wrong from 2 on.
 func FabricHealth(mask float64) cat.Health {
 	m := uint64(mask)
 	for shift := range 4 {
@@ -240,7 +238,7 @@ func FabricHealth(mask float64) cat.Health {
 // occupancy is used / (used + free). A memory without any size is none.
 func occupancy(_ int, v []float64) (float64, bool) { return v[0] / (v[0] + v[1]), v[0]+v[1] > 0 }
 
-// size is the whole size, or that of used, free and reserved memory.
+// size is the whole size, else the sum of used, free and reserved memory.
 func size(_ int, v []float64) (total float64, ok bool) {
 	for _, part := range v {
 		total += part
@@ -294,8 +292,8 @@ func rarely(s []cat.Signal) []cat.Signal {
 	return s
 }
 
-// known marks what names tell of fields: guests of virtual GPUs are not profiled and have
-// no NVLink.
+// known sets properties of fields by their names: guests of virtual GPUs are not profiled and
+// have no NVLink.
 func known(groups []cat.Group) []cat.Group {
 	for _, g := range groups {
 		for i := range g.Fields {

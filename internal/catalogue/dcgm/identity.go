@@ -13,8 +13,8 @@ func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 // IsMIGUUID reports whether a text is the driver's name of a MIG device, MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
-// BoardID returns the hw.id of a board. Exporters print the prefix of the UUID, or that of a
-// MIG device's; one that does not is brought into the same form.
+// BoardID returns the hw.id of a board. Exporters print a UUID with its prefix, that of a board
+// or of a MIG device; a UUID without a prefix gets one.
 func BoardID(uuid string) string {
 	if IsBoardUUID(uuid) || IsMIGUUID(uuid) {
 		return uuid

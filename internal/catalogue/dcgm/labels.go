@@ -89,11 +89,10 @@ func hasWord(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return containsWords(text, w) })
 }
 
-// CalledExporter reports whether a container is called as exporters are. Scrape
-// configurations attach the exporter's own pod to rows of GPUs that nobody holds, and
-// where nothing says which pod was scraped its name has to tell. Container names are
-// those of the static manifests and of the operator; the Helm chart's, exporter, says
-// too little alone.
+// CalledExporter reports whether a container has the name of an exporter's. Scrape
+// configurations attach the exporter's own pod to rows of GPUs that nobody holds; where nothing
+// says which pod was scraped, its name decides. The container names are those of the static
+// manifests and of the operator. The Helm chart's, exporter, is too general alone.
 func CalledExporter(h catalogue.Holder) bool {
 	switch h.Container {
 	case "dcgm-exporter", "nvidia-dcgm-exporter":

@@ -2,9 +2,8 @@ package dcgm
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// SaturationReasons are the bits of CLOCKS_EVENT_REASONS that tell of work slowed against
-// the device's will, lowest bit first. Idling (0x1), configured clocks (0x2) and display
-// settings (0x100) do not.
+// SaturationReasons are the bits of CLOCKS_EVENT_REASONS for work that is slowed by a limit,
+// lowest bit first. Idling (0x1), configured clocks (0x2) and display settings (0x100) are none.
 func SaturationReasons() []catalogue.Bit { return saturationReasons }
 
 var saturationReasons = []catalogue.Bit{

@@ -30,12 +30,13 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
-// groups is the table. Each name is that of OTLP, and the alias that of the Prometheus endpoint.
-// Engines overlap: the group of all goes before that of computing, and none are added up.
+// groups is the table. Names are those of OTLP, aliases those of the Prometheus endpoint.
+// Engines overlap: the group of all engines is preferred to that of computing, and none are
+// added up.
 //
-// What else xpumd calls hw.* is dropped, so that no store mixes its series with ours. Left out on
-// purpose: hw.power.limit, which is wrong by a million; hw.memory.io, whose factor is
-// in doubt; hw.gpu.bandwidth.utilization, whose directions are not known.
+// Other hw.* metrics of xpumd are dropped, so that no store mixes its series with ours. Left out
+// on purpose: hw.power.limit, which is wrong by a million; hw.memory.io, whose factor is in
+// doubt; hw.gpu.bandwidth.utilization, whose directions are not known.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: names("hw_gpu_utilization_ratio"), Cut: names("all"), Gives: []cat.Signal{
@@ -119,7 +120,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps are what others give.
+// gaps are the signals that other exporters give, with the reason.
 var gaps = map[*signal.Metric]string{
 	signal.GPUClockThrottleTime:       "only whether a reason holds is exposed",
 	signal.GPUClockEventTime:          "only whether a reason holds is exposed",
@@ -161,8 +162,8 @@ func claims(r *cat.Row) bool {
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" && (vendor == "" || strings.Contains(vendor, "intel"))
 }
 
-// identify returns which device a row is about: the board, or a tile of it. Of clocks only the
-// mean of the GPU's counts.
+// identify returns which device a row is about: the board, or a tile of it. For clocks only the
+// mean clock of the GPU is used.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(cat.RoleDomain), r.Get(cat.RoleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

@@ -29,11 +29,12 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(name string) cat.Model { return cat.Model{Memory: memory[name]} },
 })
 
-// groups is the table. A row is of a process, which runtime_tag names, on a core; or of a
-// process on all devices of the machine, which is told of a device only where there is one.
+// groups is the table. A row belongs to a process (runtime_tag) on a core, or to a process on
+// all devices of the machine; the latter becomes a sample only where the machine has one device.
 //
-// Left out on purpose: hardware_ecc_events_total, to which the script adds at each report what may
-// be a total already; execution_status_total and execution_latency_seconds, which are the workload's.
+// Left out on purpose: hardware_ecc_events_total, because the script adds up values that may be
+// totals already; execution_status_total and execution_latency_seconds, which are about the
+// workload.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "neuroncore_utilization_ratio", Unit: cat.Ratio, Parts: cat.Sum, Gives: []cat.Signal{{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral}}},
@@ -76,7 +77,7 @@ var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, 
 
 func size(m *cat.Model, _ []float64) float64 { return m.Memory }
 
-// gaps are what others give.
+// gaps are the signals that other exporters give, with the reason.
 var gaps = map[*signal.Metric]string{
 	signal.GPUClockThrottleTime:       "not exposed",
 	signal.GPUClockEventActive:        "not exposed",
@@ -110,7 +111,7 @@ var labels = map[string]cat.Role{
 // claims reports whether the labels are the script's: not each of its names is its own.
 func claims(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }
 
-// family is what the types of EC2 instances that begin alike have.
+// family describes the EC2 instance types that begin with the same name.
 type family struct {
 	model string
 	cores uint64 // of a device; 0 where the configuration decides

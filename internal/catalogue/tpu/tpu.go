@@ -29,10 +29,10 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
-// groups is the table. The plugin shows each value twice: with the pod's labels, and with a
-// name that ends in _node and without them, which is the device's. Utilization and memory
-// come from the workload: an idle chip has no row of them. Their accelerator_id numbers
-// the chips of the whole slice, that of the others the chips of the node.
+// groups is the table. The plugin shows each value twice: with the pod's labels, and for the
+// device without them, under a name that ends in _node. Utilization and memory come from the
+// workload: an idle chip has no such rows. Their accelerator_id numbers the chips of the whole
+// slice; in other rows it numbers those of the node.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "duty_cycle_node", Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Renumbered: true, Gives: gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -50,7 +50,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps are what others give.
+// gaps are the signals that other exporters give, with the reason.
 var gaps = map[*signal.Metric]string{
 	signal.GPUClockThrottleTime:       "not exposed",
 	signal.GPUClockEventActive:        "not exposed",

@@ -57,10 +57,9 @@ func (t *Term) Note(ctx context.Context, key string) (string, error) {
 	return l.Annotations[key], nil
 }
 
-// SetNote writes a note, as an annotation of the lease. It succeeds only if the
-// API server has this replica as the holder at that moment, else it fails with
-// [ErrLost]: a leader that was stopped for a while learns here that it is none
-// any more. Without a lease it does nothing.
+// SetNote writes a note, as an annotation of the lease. It fails with [ErrLost] unless the API
+// server has this replica as the holder at that moment, so that a leader that was suspended
+// notices its loss. Without a lease it does nothing.
 func (t *Term) SetNote(ctx context.Context, key, value string) error {
 	if t.leases == nil {
 		return nil
@@ -87,12 +86,12 @@ func held(l *coordinationv1.Lease, identity string) bool {
 	return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == identity
 }
 
-// Run takes part in the election until ctx ends, hands terms out, and gives the
-// lease back at the end: whoever works on a term has to be done before. Where the
-// configuration wants no lease, one term lasts as long as ctx.
+// Run takes part in the election until ctx ends, hands terms out, and gives the lease back at
+// the end: work on a term must have ended by then. Where the configuration wants no lease, one
+// term lasts as long as ctx.
 //
-// result is told why a request for the lease failed, and nil when after that one
-// succeeded or another replica turns out to lead: once until it is something else.
+// result gets the error of a failed request for the lease, and nil when a later request succeeds
+// or another replica leads. It is called only when that changes.
 func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms chan<- *Term, result func(error)) error {
 	if !cfg.Enabled {
 		select {

@@ -53,7 +53,7 @@ func (m *Memory) Values() map[string]string {
 // Put stores a value, as if it had been there before.
 func (m *Memory) Put(key, value string) { m.PutRaw(key, string(base.Seal(key, []byte(value)))) }
 
-// Raw returns a copy of what the storage holds, as it holds it.
+// Raw returns a copy of the stored bytes.
 func (m *Memory) Raw() map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package kubetest has an API server's double for tests of what a cache is used
-// for. What an API server does is tested against a real one.
+// Package kubetest has a fake API server for tests of components that use a cache. The behaviour
+// of API servers is tested against a real one.
 package kubetest
 
 import (

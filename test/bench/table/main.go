@@ -1,10 +1,10 @@
-// Command benchtable reads what go test -bench prints, hands it on as it comes,
-// and ends it with the tables that docs/performance.md speaks of: medians of the
-// runs, each beside its peer of the same run, with the ratio and the target.
+// Command benchtable copies the output of go test -bench and appends the tables of
+// docs/performance.md: medians of the runs, each beside its peer of the same run, with ratio and
+// target.
 //
-// It judges nothing: a target that is missed is said and the exit status stays 0,
-// for a figure of a machine is not a test. A measure whose benchmark did not run is
-// left out. Input that cannot be read is exit status 1.
+// A missed target is printed and the exit status stays 0, because figures of one machine are no
+// test. A measure whose benchmark did not run is left out. The exit status is 1 when the input
+// cannot be read.
 package main
 
 import (

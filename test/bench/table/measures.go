@@ -13,8 +13,7 @@ const (
 // beside is a measure that is taken of a peer in the same run.
 type beside struct {
 	what, ours, peer, unit string
-	// both, where it is not empty, is a benchmark of what both pay alike; it is
-	// deducted from either.
+	// both, if not empty, is a benchmark of the cost that both have; it is deducted from each.
 	both string
 	// most is the highest ratio of ours to the peer's that was aimed at; 0 where
 	// nothing was.

@@ -51,8 +51,8 @@ func (p *Plane) apply(ctx context.Context, obj *unstructured.Unstructured) error
 	return p.objects.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership)
 }
 
-// Decode returns the objects of a YAML text, whose documents may be empty. A field that
-// is there twice is an error.
+// Decode returns the objects of a YAML text, whose documents may be empty. A repeated field is
+// an error.
 func Decode(manifests string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
@@ -96,9 +96,9 @@ func (p *Plane) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// CreateNode creates a node as its kubelet would and removes it when the test ends. What
-// node leaves out is that of a healthy one: 64 CPUs, 256 GiB and 110 pods, allocatable
-// as the capacity, and the condition Ready.
+// CreateNode creates a node as its kubelet would and removes it when the test ends. Fields that
+// node leaves out are those of a healthy node: 64 CPUs, 256 GiB and 110 pods, allocatable as the
+// capacity, and the condition Ready.
 func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	t.Helper()
 	capacity := corev1.ResourceList{

@@ -39,8 +39,8 @@ const patience = time.Minute
 // requestTimeout is the API server's bound for a request that is no watch.
 const requestTimeout = 10 * time.Second
 
-// Plane is a running API server with its etcd. Its methods are safe for concurrent
-// use, but for StopAPIServer and StartAPIServer.
+// Plane is a running API server with its etcd. Its methods are safe for concurrent use, except
+// StopAPIServer and StartAPIServer.
 type Plane struct {
 	env        *envtest.Environment
 	dir        string // everything that the plane writes
@@ -139,8 +139,7 @@ func start(binaries string) (_ *Plane, err error) {
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir = filepath.Join(binaries, "kube-apiserver"), filepath.Join(dir, "apiserver")
 	p.env.ControlPlane.Etcd = etcd
-	// A server that is told to end waits for its requests as long as one may take; watches that
-	// clients hold open would count among them.
+	// A server that ends waits for its requests as long as one may take, also for open watches.
 	api.Configure().Set("request-timeout", requestTimeout.String())
 	api.Configure().Set("shutdown-send-retry-after", "true")
 	for _, d := range []string{etcd.DataDir, api.CertDir} {

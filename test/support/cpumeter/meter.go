@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter adds up the CPU time of this process, which is that of all threads,
-// garbage collection and the kernel's work for them included. The zero Meter is
-// stopped and at zero.
+// Meter adds up the CPU time of this process: all threads, garbage collection and the kernel's
+// work for them. The zero Meter is stopped and at zero.
 type Meter struct {
 	sum, started time.Duration
 }
@@ -36,8 +35,8 @@ func (m *Meter) Report(b *testing.B, samples int) {
 	b.ReportMetric(float64(m.sum.Nanoseconds())/float64(b.N)/float64(samples), "cpu-ns/sample")
 }
 
-// Of returns the CPU time that a process has had, 0 being this one. It fails the
-// benchmark when there is no such process.
+// Of returns the CPU time of a process so far; pid 0 is this one. It fails the benchmark when
+// there is no such process.
 func Of(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	// The clock of a whole process in nanoseconds, numbered as

@@ -111,7 +111,7 @@ func (b *Backend) All() pmetric.Metrics {
 	return all
 }
 
-// Until returns once enough says so of what arrived from a process.
+// Until returns once enough is true for the metrics that arrived from a process.
 func (b *Backend) Until(t testing.TB, from *Process, what string, enough func(pmetric.Metrics) bool) {
 	t.Helper()
 	Until(t, what, func() bool { return enough(b.All()) }, from)

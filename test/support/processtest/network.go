@@ -12,14 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextPort counts through ports below those that the kernel gives to whoever asks
-// for any, so that nobody gets one while its owner is down.
+// nextPort counts through ports below the range from which the kernel assigns ports, so that no
+// other process gets one while its owner is down.
 var nextPort atomic.Uint32
 
 func init() { nextPort.Store(20_000 + rand.Uint32N(8_000)) }
 
-// FreeAddress returns a loopback address on which nobody listens, and which it
-// returns only once.
+// FreeAddress returns an unused loopback address, each only once.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {

@@ -1,6 +1,6 @@
-// Package processtest is what tests share that run built commands and other
-// programs as processes: they are found or the test is skipped, they end with the
-// test, and what they wrote is shown when it fails.
+// Package processtest runs built commands and other programs as processes for tests: a test is
+// skipped if its program is missing, processes end with the test, and their output is shown when
+// it fails.
 package processtest
 
 import (

@@ -63,8 +63,8 @@ type Window struct {
 	End   string `json:"end"`
 }
 
-// GPU is one device, or several as one. What the devices do not agree in, what
-// is not known and what was not observed is absent; a 0 was observed.
+// GPU is one device, or several combined. Fields in which the devices differ, that are unknown
+// or were not observed are absent; a 0 was observed.
 type GPU struct {
 	// ID, Parent, MIGProfile and MIGUUID are on the elements of gpuDevices only:
 	// hw.id, the hw.id of a MIG instance's board, and what is known of the
@@ -205,7 +205,7 @@ func group(v *store.View, aggregate string) map[string][]member {
 				add(m, h.Namespace, h.Pod)
 			case aggregate == byWorkload:
 				m.place.Container, m.place.Pod = "", ""
-				if h.Workload == "" { // a pod that nobody made, or of whose maker nothing is known
+				if h.Workload == "" { // a pod without an owner, or with an unknown one
 					m.hold.WorkloadKind, m.hold.Workload = "Pod", h.Pod
 				}
 				add(m, h.Namespace, m.hold.WorkloadKind, m.hold.Workload)
@@ -319,9 +319,9 @@ func common[T any](all []T, of func(T) string) string {
 	return first
 }
 
-// shared says whether the device is shared by containers, by the strategy on
-// its container series or else by the number of its containers; nil when neither
-// says so. A board that a container holds an instance of is not shared by that.
+// shared reports whether containers share the device, from the strategy on its container series,
+// else from the number of its containers; nil when neither is known. A container that holds an
+// instance does not share the board.
 func shared(v *store.View, members []member) *bool {
 	answer := func(b bool) *bool { return &b }
 	var known *bool
@@ -380,8 +380,8 @@ func number(s *store.Summary, f store.Field) *float64 {
 	return &v
 }
 
-// round keeps the seven digits that a float32 is good for, so that 0.3 is told
-// as 0.3: an integer divided by, or times, an exact power of ten.
+// round keeps the seven significant digits of a float32, so that 0.3 is written as 0.3: an
+// integer divided or multiplied by an exact power of ten.
 func round(v float64) float64 {
 	if v == 0 {
 		return 0

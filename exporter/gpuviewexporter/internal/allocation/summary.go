@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// Summary is what the kubelet's /stats/summary once said of accelerators.
+// Summary has the accelerators of the kubelet's former /stats/summary.
 type Summary struct {
 	Node SummaryNode  `json:"node"`
 	Pods []SummaryPod `json:"pods"`

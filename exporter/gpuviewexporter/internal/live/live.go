@@ -55,24 +55,24 @@ type Snapshot struct {
 	Limits    []Limit   `json:"limits"`
 }
 
-// Exporters is what is known of the exporters.
+// Exporters are the known exporters and their state.
 type Exporters struct {
-	// Known is how many were heard of lately, Heard when that was last, in seconds;
-	// 0 where nothing was ever heard.
+	// Known is the number of exporters that were seen recently, Heard the last time at which one
+	// was seen, in seconds; 0 for never.
 	Known int     `json:"known"`
 	Heard float64 `json:"heard"`
-	// Down are those that do not answer, Silent those of which nothing is heard any
-	// more: whether these answer is not known.
+	// Down do not answer. Of Silent nothing was received for a while, so it is not known whether
+	// they answer.
 	Down   []Exporter `json:"down"`
 	Silent []Exporter `json:"silent"`
 }
 
-// Exporter is an exporter that does not answer or is not heard of.
+// Exporter is an exporter that does not answer or is silent.
 type Exporter struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	URL     string `json:"url"`
-	// Since is the first scrape that failed, or the last one that was heard of, in
+	// Since is the time of the first failed scrape, or of the last one that was seen, in
 	// seconds.
 	Since float64 `json:"since"`
 	// Beside says that another exporter of the same place answers.
@@ -122,7 +122,7 @@ type Name struct {
 	Value  string `json:"value,omitempty"`
 }
 
-// Signal is a signal of which there are verdicts.
+// Signal is a signal that has verdicts.
 type Signal struct {
 	// Name is the metric, with the value of its own attribute in braces; Metric and
 	// Part are the two.
@@ -336,7 +336,7 @@ func build(v *store.View, after uint64) *Snapshot {
 	return out
 }
 
-// exporters says which exporters do not answer, and which are not heard of.
+// exporters returns the exporters that do not answer, and those that are silent.
 func exporters(v *store.View) Exporters {
 	known := v.Exporters()
 	out := Exporters{Known: len(known), Heard: seconds(v.Heard()), Down: []Exporter{}, Silent: []Exporter{}}
@@ -428,8 +428,8 @@ func double(width time.Duration, n int, span int64) time.Duration {
 // alphabet has one character for each of 62 levels of a ratio; a dash is absent.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// curves returns the greatest values of each slot, the last of which is the one
-// that holds the window which ends at newest.
+// curves returns the greatest value of each slot. The last slot holds the window that ends at
+// newest.
 func curves(d *store.Device, newest, slot float64) []string {
 	var levels [3][points]float32
 	for c := range levels {

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// minSilence is the least time after which an exporter is silent, for what waits in
-	// queues on the way, and unknownInterval that of one that was heard of once.
+	// minSilence is the least time after which an exporter counts as silent, because points may
+	// wait in queues; an exporter that was seen once counts as silent after unknownInterval.
 	minSilence      = int64(15 * time.Second)
 	unknownInterval = int64(90 * time.Second)
 )
@@ -32,8 +32,8 @@ type Exporter struct {
 	interval int64
 }
 
-// Silent reports whether nothing is heard of the exporter any more, because nobody
-// scrapes it or the way from there is gone: whether it answers is not known then.
+// Silent reports whether gpu.exporter.up no longer comes, because nobody scrapes the exporter or
+// its samples do not arrive. Whether the exporter answers is then unknown.
 func (e *Exporter) Silent(now int64) bool {
 	if e.interval == 0 {
 		return now-e.Heard > unknownInterval
@@ -72,9 +72,8 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	return Accepted
 }
 
-// Ended forgets what a metric said of a place: it was said with a point without a value
-// that nothing more comes, as of an exporter that another one replaces. Series of devices
-// end by time instead.
+// Ended forgets the values of a metric for a place. A point without a value ended them, as when
+// another exporter replaces one. Series of devices end by time instead.
 func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	key := exporterKey{place.Cluster, place.Node, attribute}
 	if _, known := b.s.exporters[key]; known && m.kind == reported {
@@ -83,8 +82,8 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	}
 }
 
-// forgetExporters forgets exporters that nothing was heard of for a while: nobody
-// scrapes them any more.
+// forgetExporters forgets exporters that were not seen for a while: nobody scrapes them any
+// more.
 func (s *Store) forgetExporters(now int64) {
 	for key, e := range s.exporters {
 		if now-e.Heard > s.stale() {
@@ -93,8 +92,7 @@ func (s *Store) forgetExporters(now int64) {
 	}
 }
 
-// Exporters returns the exporters of which something was heard of late, by place
-// and URL.
+// Exporters returns the exporters that were seen recently, by place and URL.
 func (v *View) Exporters() []Exporter {
 	var out []Exporter
 	for _, e := range v.s.exporters {
@@ -108,6 +106,6 @@ func (v *View) Exporters() []Exporter {
 	return out
 }
 
-// Heard returns when something was last heard of any exporter, in Unix nanoseconds;
-// 0 where gpu.exporter.up never came.
+// Heard returns when gpu.exporter.up of any exporter last came, in Unix nanoseconds; 0 for
+// never.
 func (v *View) Heard() int64 { return v.s.heard }

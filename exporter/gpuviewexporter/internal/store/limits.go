@@ -47,8 +47,8 @@ func (s *Store) Limit(l Limit) int {
 	}[l]
 }
 
-// refuse notes that a limit refused a point. The first refusal after a while
-// without one is to be said.
+// refuse notes that a limit refused a point. The first refusal after a while without one is
+// reported.
 func (b *Batch) refuse(l Limit) Outcome {
 	if last := b.s.refused[l]; last == 0 || b.now-last > b.s.stale() {
 		b.reached = append(b.reached, l)
@@ -61,7 +61,7 @@ func (b *Batch) refuse(l Limit) Outcome {
 // had not refused any for a while.
 func (b *Batch) Reached() []Limit { return b.reached }
 
-// Refusing returns the limits that refused points of late.
+// Refusing returns the limits that refused points recently.
 func (v *View) Refusing() []Limit {
 	var out []Limit
 	for l, at := range v.s.refused {

@@ -31,7 +31,7 @@ type source struct {
 	fold  fold
 }
 
-// fields are what every window says of itself, and the windows of the signal table in its
+// fields are coverage and samples of each window, then the windows of the signal table in its
 // order, one for each value of their own attribute.
 var fields = func() []source {
 	out := []source{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
@@ -97,7 +97,7 @@ func (f Field) Metric() string { return fields[f].metric.Name }
 // Value returns the value of the metric's own attribute, "" where it has none.
 func (f Field) Value() string { return fields[f].value }
 
-// Gauge is a metric of which the last value is kept.
+// Gauge is a metric whose last value is kept.
 type Gauge uint8
 
 // gauges are of a device, the first numKept with their past, and then those of a container on it.
@@ -151,8 +151,8 @@ func (g Gauge) Metric() string { return gauges[g].metric.Name }
 // Value returns the value of the metric's own attribute, "" where it has none.
 func (g Gauge) Value() string { return gauges[g].value }
 
-// Demand is a metric of the scheduler's view, of which the last value is kept
-// for each Kubernetes resource name.
+// Demand is a metric of the scheduler's view. Its last value is kept for each Kubernetes
+// resource name.
 type Demand uint8
 
 // The scheduler's view.
@@ -172,8 +172,8 @@ var demands = [NumDemands]*signal.Metric{
 	OldestAge:      signal.K8sGPUPendingOldestAge,
 }
 
-// Verdict is what gpu.signal.available says of one signal of a device. Verdicts
-// from Missing on are Missing plus the reason's number.
+// Verdict is the value of gpu.signal.available for one signal of a device. Verdicts from Missing
+// on are Missing plus the reason's number.
 type Verdict uint8
 
 // The verdicts.
@@ -187,12 +187,11 @@ const (
 	Missing
 )
 
-// diagnosed are the signals of which verdicts are kept: those that are worth
-// asking for.
+// diagnosed are the signals whose verdicts are kept: all but the optional ones.
 var diagnosed = slices.DeleteFunc(diagnose.Signals(), func(s *diagnose.Signal) bool { return s.Optional })
 
-// Diagnosed returns the signals of which verdicts are kept, in the order of
-// [View.Verdicts]. They are shared and must not be changed.
+// Diagnosed returns the signals whose verdicts are kept, in the order of [View.Verdicts]. They
+// are shared and must not be changed.
 func Diagnosed() []*diagnose.Signal { return diagnosed }
 
 // Metric says what the points of a metric are to the store.
@@ -212,7 +211,7 @@ const (
 	demanded
 	// held says who holds a device and nothing else.
 	held
-	// judged says whether a signal is there.
+	// judged is a verdict on one signal.
 	judged
 	// reported says whether an exporter answers.
 	reported
@@ -222,8 +221,7 @@ const (
 	counted
 )
 
-// Lookup returns what the points of a metric are to the store; false when it
-// keeps nothing of them.
+// Lookup returns how the store keeps the points of a metric; false when it does not keep them.
 func Lookup(name string) (*Metric, bool) {
 	m, ok := metrics[name]
 	return m, ok

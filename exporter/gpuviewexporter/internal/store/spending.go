@@ -7,7 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Spending is what a container took of a device, of which gpu_usage keeps counters.
+// Spending is a counter of gpu_usage for a container on a device.
 type Spending uint8
 
 // Seconds of a board, and what they cost in the currency of the price list.

@@ -140,8 +140,8 @@ type Device struct {
 	xids    xids
 	// delay is how long after its end the newest window came, in nanoseconds.
 	delay int64
-	// verdicts are by the index of the signal; judged is the time in Unix
-	// nanoseconds of the scrape that they are of.
+	// verdicts are by the index of the signal; judged is the time of their scrape in Unix
+	// nanoseconds.
 	verdicts []Verdict
 	judged   int64
 	// seen is the newest point in Unix nanoseconds, changed the batch it was in.

@@ -24,9 +24,9 @@ func reason(name string) measure {
 	return measure{FieldOf(signal.ThrottleTimeRatio, name), sampled(name)}
 }
 
-// policies are what holds clocks down, each with the reasons that it stands for.
-// The counter of a policy is exact and covers them all; without it a reason's exact
-// counter is taken, and its samples where there is none either.
+// policies are the policies that lower clocks, each with its reasons. The counter of a policy is
+// exact and covers all its reasons. Without it a reason's exact counter is used, else the
+// samples of the reason.
 var policies = [...]struct {
 	violation Field
 	reasons   []measure
@@ -39,7 +39,7 @@ var policies = [...]struct {
 
 var (
 	slowdown = sampled("hw_slowdown")
-	// explained are what the hardware slowdown's bit is set beside.
+	// explained are the reasons that set the hardware slowdown's bit too.
 	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
 )
 

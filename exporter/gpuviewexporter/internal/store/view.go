@@ -61,10 +61,9 @@ func (d *Device) Holders() []*Holder {
 // Seen returns the newest point of the device in Unix nanoseconds.
 func (d *Device) Seen() int64 { return d.seen }
 
-// Due returns by when something new has to come from the device, in Unix
-// nanoseconds: after that it is lost. A window has to come in the time that two
-// windows took to come before it, and as late as the newest one did; where there
-// are no windows, a gauge within the time for which gauges show.
+// Due returns the time in Unix nanoseconds after which the device is lost unless something new
+// arrives. The next window may end two intervals after the newest one, and may arrive as late as
+// that did. A device without windows is lost when its gauges are too old to show.
 func (v *View) Due(d *Device) int64 {
 	n := d.Len()
 	if n == 0 {
@@ -89,8 +88,7 @@ func (v *View) Lost(d *Device) bool { return v.Now > v.Due(d) }
 // stale is how old a value may be before it is taken for gone.
 func (s *Store) stale() int64 { return int64(max(freshness, 3*s.step)) }
 
-// Gauge returns the last value of a gauge of the device; false when there is
-// none of late.
+// Gauge returns the last value of a gauge of the device; false when there is no recent one.
 func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
 
 // HolderGauge returns the last value of a gauge of the container.
@@ -100,8 +98,8 @@ func (v *View) fresh(r Reading) (float64, bool) {
 	return r.value, r.at != 0 && v.Now-r.at <= v.s.stale()
 }
 
-// Verdicts returns what is known of each signal of [Diagnosed] on the device; nil
-// when nothing was said of late.
+// Verdicts returns the device's verdict for each signal of [Diagnosed]; nil when there is no
+// recent one.
 func (v *View) Verdicts(d *Device) []Verdict {
 	if _, ok := v.fresh(Reading{at: d.judged}); !ok {
 		return nil
@@ -135,7 +133,7 @@ type ResourceDemand struct {
 	readings          *[NumDemands]Reading
 }
 
-// Demand returns the scheduler's view by cluster and resource, of late only.
+// Demand returns the recent values of the scheduler's view by cluster and resource.
 func (v *View) Demand() []ResourceDemand {
 	var out []ResourceDemand
 	for key, r := range v.s.demand {

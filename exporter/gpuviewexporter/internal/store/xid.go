@@ -25,7 +25,7 @@ type XID struct {
 	Since, Last int64
 }
 
-// xids are the XID counts of a device and how they grew of late.
+// xids are the XID counts of a device and their recent growth.
 type xids struct {
 	// seen is the newest point of hw.errors, before the newest one of another
 	// time.

@@ -1,5 +1,5 @@
-// Package cluster is what the watchdog asks of the API server, and does there: the
-// permissions it has, what a pod is, the eviction and the Event about it.
+// Package cluster has the watchdog's requests to the API server: its permissions, the state of a
+// pod, the eviction and the Event about it.
 package cluster
 
 import (

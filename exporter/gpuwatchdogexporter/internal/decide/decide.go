@@ -24,11 +24,10 @@ const (
 	minBudget = 1 << 20
 )
 
-// Evaluate judges one device. A decision with an Action asks for it to be done;
-// the new state has the action in it already, so that it can be written down
-// before, and [Settle] says then how it ended. With the reason PodUnknown it could
-// be judged further if in.Pods had the Victim: ask for that pod and evaluate again,
-// from the same state.
+// Evaluate judges one device. The caller carries out the Action of a decision. The new state
+// already has the action, so that it can be stored first; [Settle] then records how it ended.
+// With the reason PodUnknown, read the Victim from the API server into in.Pods and evaluate
+// again, from the same state.
 func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	s, d, over := judge(s, in, p, now)
 	if d.Reason != "" {
@@ -247,16 +246,15 @@ func impossible(s *Sample, p Policy) bool {
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
-// current returns a container's reading if it is of the device's sample. One that is
-// older is of a container that is gone, or that nothing is known of any more.
+// current returns a container's reading if it has the time of the device's sample. An older one
+// belongs to a container that is gone, or that telemetry no longer shows.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
 
-// overBudget returns the pods that use more than was declared for them, largest
-// overshoot first, and what containers without a budget use. Of a pod those
-// containers count for which a budget was declared; one whose use is unknown uses
-// nothing, so that doubt speaks for the pod.
+// overBudget returns the pods that use more than was declared for them, largest overshoot first,
+// and what containers without a budget use. Only containers with a budget count for a pod. A
+// container whose use is unknown counts as 0, in favour of the pod.
 func overBudget(s *Sample) (over []Victim, unbudgeted int64) {
 	pods := map[string]*Victim{}
 	for _, h := range s.Holders {

@@ -1,7 +1,7 @@
-// Package decide holds the watchdog's decision: from what telemetry says of a
-// device, what the API server says of the pods on it and what was decided before,
-// to at most one pod to evict, always with a reason. It does no I/O, has no clock
-// and keeps nothing: [Evaluate] is a function of its arguments.
+// Package decide holds the watchdog's decision: it takes the telemetry of a device, the pods on
+// it as the API server has them, and earlier decisions, and chooses at most one pod to evict,
+// always with a reason. It does no I/O, has no clock and keeps nothing: [Evaluate] is a function
+// of its arguments.
 //
 // A pod is chosen only when all of this holds:
 //   - the device's sample is fresh, free of contradictions, and the containers'
@@ -16,6 +16,6 @@
 //   - the pod exists with that UID on that node, runs long enough, has an owner
 //     that replaces it, and nothing protects it.
 //
-// Of several the one with the largest overshoot is chosen. When the largest one is
-// already going away, or nobody can say what it is, the evaluation waits.
+// Of several pods the one with the largest overshoot is chosen. If that one is already
+// terminating, or cannot be identified, the evaluation waits.
 package decide

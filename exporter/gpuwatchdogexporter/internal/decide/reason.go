@@ -74,7 +74,7 @@ var complete = map[Reason]bool{
 	WouldEvict:         true, Evicted: true, Refused: true,
 }
 
-// Complete reports whether the evaluation was one: data was there and fresh, and
-// nothing that acting needs was missing. AttributionPartial is complete: the data
-// is there and says of itself that part of the memory is nobody's.
+// Complete reports whether the evaluation was complete: fresh data, and everything that an
+// action needs. AttributionPartial is complete: the data is there, and says that part of the
+// memory cannot be attributed.
 func (r Reason) Complete() bool { return complete[r] }

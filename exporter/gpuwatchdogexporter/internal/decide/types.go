@@ -15,7 +15,7 @@ type Reading struct {
 	At    time.Time
 }
 
-// Holder is what telemetry says of one container on the device.
+// Holder is one container on the device, as telemetry shows it.
 type Holder struct {
 	Namespace, Pod, UID, Container string
 	Usage, Budget                  Reading
@@ -31,25 +31,24 @@ const (
 	Valid
 )
 
-// Sample is what telemetry says of a device at one time.
+// Sample is a device at one time, as telemetry shows it.
 type Sample struct {
 	At                     time.Time
 	Headroom, Usage, Limit int64 // bytes: free, used, and the size
 	Attribution            Attribution
-	Conflict               bool // two different values were told for one series and time
+	Conflict               bool // one series had two different values at one time
 	Holders                []Holder
-	// Moved is when the board's energy counter was first seen with the value that it
-	// had at At: what the sample says is of that time at the latest. Zero where no
-	// counter is known.
+	// Moved is when the board's energy counter was first seen with the value that it had at At:
+	// the readings are not newer than that. Zero where no counter is known.
 	Moved time.Time
 	// Spare is, by pod UID, what is left unused elsewhere of budgets that the pod has a
 	// share of: by itself on other devices, and by other pods with the same claim.
 	Spare map[string]int64
 }
 
-// Pod is what the API server says of a pod, now.
+// Pod is a pod as the API server has it now.
 type Pod struct {
-	Found       bool // a pod of that name is there
+	Found       bool // a pod of that name exists
 	UID, Node   string
 	Running     bool // phase Running
 	Started     time.Time
@@ -80,7 +79,7 @@ type Policy struct {
 // Breach is what is remembered of one device.
 type Breach struct {
 	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
-	LastAt time.Time      `json:"last_at,omitzero"` // of what the sample evaluated last says
+	LastAt time.Time      `json:"last_at,omitzero"` // the time of the readings evaluated last
 	Over   map[string]int `json:"over,omitempty"`   // by pod UID, in how many of these the pod was over its budget
 	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision; empty: it did not
 	Floor  int64          `json:"floor,omitempty"`  // Policy.Floor that it was counted by
@@ -97,8 +96,8 @@ type Action struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 }
 
-// State is what one evaluation leaves to the next: the device's breach and the
-// actions on all devices. Neither is changed in place.
+// State is passed from one evaluation to the next: the device's breach and the actions on all
+// devices. Neither is changed in place.
 type State struct {
 	Breach  Breach
 	Actions []Action
@@ -125,6 +124,6 @@ type Decision struct {
 	Headroom, Usage, Limit int64   // bytes, 0 without a usable sample
 	Breaches               int     // consecutive breaching evaluations so far
 	Unbudgeted             int64   // bytes used by containers without a budget
-	Victim                 *Victim // whom Reason speaks of; nil: no pod
+	Victim                 *Victim // the pod that Reason is about; nil: none
 	Action                 *Action // to be done, already in the new state's actions; nil: none
 }

@@ -133,7 +133,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExporterGpuWatchdogDevices, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_watchdog_devices",
-		metric.WithDescription("Devices that telemetry tells of. [Alpha]"),
+		metric.WithDescription("Devices in the telemetry. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) exporter.Settings {
 func AssertEqualExporterGpuWatchdogDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_devices",
-		Description: "Devices that telemetry tells of. [Alpha]",
+		Description: "Devices in the telemetry. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,

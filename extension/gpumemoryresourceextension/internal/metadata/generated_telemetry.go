@@ -88,7 +88,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExtensionGpuMemoryResourceNodes, err = builder.meter.Int64ObservableGauge(
 		"otelcol_extension_gpu_memory_resource_nodes",
-		metric.WithDescription("GPU nodes by whether they advertise the resource as they should, or lack it where it is to be removed. [Alpha]"),
+		metric.WithDescription("GPU nodes by whether they advertise the resource as configured, or lack it with remove. [Alpha]"),
 		metric.WithUnit("{node}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) extension.Settings {
 func AssertEqualExtensionGpuMemoryResourceNodes(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_memory_resource_nodes",
-		Description: "GPU nodes by whether they advertise the resource as they should, or lack it where it is to be removed. [Alpha]",
+		Description: "GPU nodes by whether they advertise the resource as configured, or lack it with remove. [Alpha]",
 		Unit:        "{node}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,

@@ -33,7 +33,7 @@ func (c *Claim) state() claimState {
 	return reserved
 }
 
-// classTally is what claims say about one device class.
+// classTally counts the claims of one device class.
 type classTally struct{ claims, devices [numClaimStates]int64 }
 
 // addClaims emits how many claims there are of each class, and the devices
@@ -117,9 +117,9 @@ func (e *emission) asked(requests []ClaimRequest, byClass map[string]int64) {
 	}
 }
 
-// choose returns the alternative that counts as the request's demand: among
-// those of GPU classes the largest, of equals the most preferred, or on
-// request simply the most preferred. It returns nil when none is of a GPU class.
+// choose returns the alternative that counts as the request's demand, among those of GPU
+// classes: the largest (of equals the most preferred), or if configured the most preferred. It
+// returns nil when no alternative has a GPU class.
 func (e *emission) choose(alternatives []Alternative) *Alternative {
 	var chosen *Alternative
 	for i := range alternatives {

@@ -35,16 +35,16 @@ type Observed struct {
 
 // Stats describe the objects behind the points of one emission.
 type Stats struct {
-	// AllModeRequests are requests of pending claims for all matching devices,
-	// of which one each was counted.
+	// AllModeRequests are requests of pending claims for all matching devices. Each was counted
+	// as one device.
 	AllModeRequests int64
 	// IncompletePools are pools of allowed drivers that were left out because
 	// slices of the highest generation are missing or contradict each other.
 	IncompletePools int64
 	// IncompletePool is one of them, as driver/pool.
 	IncompletePool string
-	// UnknownDevices are allocated devices that no complete pool tells of, so
-	// that nothing joins them to telemetry.
+	// UnknownDevices are allocated devices that no complete pool advertises. They cannot be
+	// joined to telemetry.
 	UnknownDevices int64
 	// UnknownDevice is one of them, as driver/pool/device.
 	UnknownDevice string

@@ -1,12 +1,10 @@
-// Package demand computes what a cluster has of GPUs and what is asked of it:
-// the scheduler's view of pods, nodes and Dynamic Resource Allocation.
+// Package demand computes a cluster's GPU capacity and demand: the scheduler's view of pods,
+// nodes and Dynamic Resource Allocation.
 //
-// It is pure: it takes plain structs, which the receiver cuts out of API
-// objects when they change, and gives points. [Cluster] holds the structs;
-// everything that is emitted is computed from them at that moment, so the
-// order in which objects came, and whether they came at once or one change
-// after the other, makes no difference. What only depends on the slices of one
-// pool is remembered until one of them changes.
+// It is pure: it takes plain structs, which the receiver cuts out of API objects when they
+// change, and gives points. [Cluster] holds the structs; everything that is emitted is computed
+// from them at that moment, so the order in which objects came makes no difference. Results that
+// depend on the slices of one pool alone are remembered until one of them changes.
 //
 // # Which resource names are GPUs
 //
@@ -16,8 +14,8 @@
 //
 // # Which device classes are GPU classes
 //
-// A class is one if its name is configured or is that of an allowed driver, if
-// its extendedResourceName is a GPU resource, or if one of its selectors
-// compares device.driver with an allowed driver or reads that driver's
-// attributes or capacity. The selectors are searched as text, not evaluated.
+// A class is a GPU class if its name is configured or equals an allowed driver's, if its
+// extendedResourceName is a GPU resource, or if one of its selectors compares device.driver with
+// an allowed driver or reads that driver's attributes or capacity. The selectors are searched as
+// text, not evaluated.
 package demand

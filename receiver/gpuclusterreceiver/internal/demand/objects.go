@@ -11,7 +11,7 @@ const (
 	PhaseTerminal
 )
 
-// Pod is what of a pod decides about its demand.
+// Pod has the parts of a pod that its demand depends on.
 type Pod struct {
 	Namespace, Name, UID string
 	// Node is spec.nodeName: empty until the pod is bound.
@@ -47,7 +47,7 @@ type Request struct {
 type TemplateClaim struct {
 	// Name is the entry's name, Template the ResourceClaimTemplate's.
 	Name, Template string
-	// Made says that the pod's status tells of the claim, or that none is needed.
+	// Made says that the pod's status names the claim, or that none is needed.
 	Made bool
 }
 
@@ -57,7 +57,7 @@ type Quantity struct {
 	Value int64
 }
 
-// Node is what of a node decides about its capacity.
+// Node has the parts of a node that its capacity depends on.
 type Node struct {
 	Name string
 	// Ready is the node's Ready condition, false where there is none.
@@ -72,7 +72,7 @@ type Node struct {
 	LeftOut int64
 }
 
-// Condition is what somebody says of a node: true, false or unknown.
+// Condition is a condition of a node, with the status true, false or unknown.
 type Condition struct{ Type, Status string }
 
 // Claim is a ResourceClaim.

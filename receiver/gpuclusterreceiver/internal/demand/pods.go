@@ -62,7 +62,7 @@ func (p *Pod) saysNothing() bool {
 // waiting reports whether the scheduler has yet to find a node for the pod.
 func (s podState) waiting() bool { return s == gated || s == unschedulable || s == queued }
 
-// tally is what pods and nodes say about one resource.
+// tally counts the pods and nodes of one resource.
 type tally struct {
 	pods, units [numPodStates]int64
 	oldest      int64 // creation of the oldest waiting pod; 0 for none

@@ -28,7 +28,7 @@ type Point struct {
 	// Attributes and More have distinct keys. More are those that a driver gave
 	// its device.
 	Attributes, More []Attribute
-	// Int is the value of a metric of integers, Double that of all others.
+	// Int is the value of an integer metric, Double of any other.
 	Int    int64
 	Double float64
 }

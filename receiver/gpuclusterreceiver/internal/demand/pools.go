@@ -19,8 +19,7 @@ type poolID struct{ driver, name string }
 // deviceID names a device in all the cluster.
 type deviceID struct{ driver, pool, device string }
 
-// pool is what the slices of one pool say together. What follows from them is
-// worked out when it is asked for after a change.
+// pool has the slices of one pool. Results are computed on request after a change.
 type pool struct {
 	id     poolID
 	slices map[string]*Slice
@@ -37,7 +36,7 @@ type pool struct {
 type device struct {
 	*Device
 	node       string
-	attributes []Attribute // those of its k8s.resourceslice.device point, but for the driver's
+	attributes []Attribute // those of its k8s.resourceslice.device point, without the driver's
 	identity   []Attribute // those among them that join it to telemetry
 }
 
@@ -143,9 +142,9 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 	return &device{Device: d, node: cmp.Or(d.Node, s.Node), attributes: attrs, identity: attrs[known:]}
 }
 
-// appendIdentity appends the attributes under which telemetry knows the device.
-// Of a device without a type the UUID is taken for a board's; a device of another
-// type (a board handed to a virtual machine) has no telemetry.
+// appendIdentity appends the attributes under which telemetry knows the device. The UUID of a
+// device without a type counts as a board's. A device of another type (a board passed to a
+// virtual machine) has no telemetry.
 func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	switch d.Type {
 	case typeMIG:

@@ -124,7 +124,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ReceiverGpuClusterAllModeRequests, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_all_mode_requests",
-		metric.WithDescription("Requests of pending claims for all matching devices, of which one device each was counted, in the last emission. [Alpha]"),
+		metric.WithDescription("Requests of pending claims for all matching devices in the last emission. Each counts as one device. [Alpha]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
@@ -142,13 +142,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterConditionsLeftOut, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_conditions_left_out",
-		metric.WithDescription("Conditions of nodes that were left out of the last emission because the node has more than 32, or their types are longer than 256 bytes. [Alpha]"),
+		metric.WithDescription("Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. [Alpha]"),
 		metric.WithUnit("{condition}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterEmissionDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_gpu_cluster_emission_duration",
-		metric.WithDescription("Time to compute an emission, and to build its batches; what the next consumer takes is not in it. [Alpha]"),
+		metric.WithDescription("Time to compute an emission and build its batches, without the next consumer. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5}...),
 	)
@@ -167,7 +167,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterUnknownDevices, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_unknown_devices",
-		metric.WithDescription("Allocated devices in the last emission that no complete pool tells of, so that nothing joins them to telemetry. [Alpha]"),
+		metric.WithDescription("Allocated devices in the last emission that no complete pool advertises. They cannot be joined to telemetry. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)

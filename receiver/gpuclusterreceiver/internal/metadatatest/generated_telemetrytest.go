@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) receiver.Settings {
 func AssertEqualReceiverGpuClusterAllModeRequests(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_all_mode_requests",
-		Description: "Requests of pending claims for all matching devices, of which one device each was counted, in the last emission. [Alpha]",
+		Description: "Requests of pending claims for all matching devices in the last emission. Each counts as one device. [Alpha]",
 		Unit:        "{request}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -68,7 +68,7 @@ func AssertEqualReceiverGpuClusterCacheState(t *testing.T, tt *componenttest.Tel
 func AssertEqualReceiverGpuClusterConditionsLeftOut(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_conditions_left_out",
-		Description: "Conditions of nodes that were left out of the last emission because the node has more than 32, or their types are longer than 256 bytes. [Alpha]",
+		Description: "Conditions of nodes that were left out of the last emission because the node has more than 32, or the type is longer than 256 bytes. [Alpha]",
 		Unit:        "{condition}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -82,7 +82,7 @@ func AssertEqualReceiverGpuClusterConditionsLeftOut(t *testing.T, tt *componentt
 func AssertEqualReceiverGpuClusterEmissionDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_emission_duration",
-		Description: "Time to compute an emission, and to build its batches; what the next consumer takes is not in it. [Alpha]",
+		Description: "Time to compute an emission and build its batches, without the next consumer. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -125,7 +125,7 @@ func AssertEqualReceiverGpuClusterLeader(t *testing.T, tt *componenttest.Telemet
 func AssertEqualReceiverGpuClusterUnknownDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_unknown_devices",
-		Description: "Allocated devices in the last emission that no complete pool tells of, so that nothing joins them to telemetry. [Alpha]",
+		Description: "Allocated devices in the last emission that no complete pool advertises. They cannot be joined to telemetry. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
