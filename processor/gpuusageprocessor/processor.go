@@ -60,13 +60,9 @@ type gpuUsage struct {
 	priced     time.Time   // when the list was read last
 	priceError base.Failure
 	currencies map[string][]gpudata.Attr
-	sizes      *base.Recent[layout, float64]
 
 	state *base.State // nil without a storage
 }
-
-// maxLayouts bounds the sizes of instances that are remembered.
-const maxLayouts = 1000
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
@@ -85,7 +81,6 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 			Logger: set.Logger, Fails: "The price list cannot be used; the last good one counts.", Works: "The price list can be used again.",
 		},
 		currencies: map[string][]gpudata.Attr{},
-		sizes:      base.NewRecent[layout, float64](maxLayouts),
 	}
 	p.pods = newPods(p.unreadable)
 	if cfg.Prices.File != "" {
@@ -115,7 +110,6 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	now := time.Now()
 	p.order.Batch(a.Metrics, now)
 	p.pods.age(now)
-	p.sizes.Age(now)
 	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
 	for _, f := range batch.Frames {
 		p.frame(f, now)

@@ -66,7 +66,7 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 // exporters use DCGM's metric names too. A UUID begins with GPU- or MIG-; where it
 // does not, the model has to be one of NVIDIA's.
 func isNVIDIA(r *catalogue.Row) bool {
-	model := FoldModel(r.Get(catalogue.RoleModel))
+	model := catalogue.FoldModel(r.Get(catalogue.RoleModel))
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
 	case hasWord(model, otherVendors):

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
@@ -198,7 +198,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 		if _, ok := b.instances[r.MIGUUID]; !ok && len(b.instances) >= b.maxRows {
 			return false
 		}
-		b.instances[strings.Clone(r.MIGUUID)] = instance{dcgm.InstanceID(r.GPU, r.Instance), now}
+		b.instances[strings.Clone(r.MIGUUID)] = instance{exporters.InstanceID(r.GPU, r.Instance), now}
 		return true
 	}
 	f := b.frames[key]

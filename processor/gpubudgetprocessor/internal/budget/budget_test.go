@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
@@ -394,7 +394,7 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 	d, b := pod("a", "uid-a", "d"), pod("b", "uid-b", "c")
 	device := func(id string, holders ...gpudata.Holder) *Device {
 		d := &Device{ID: id, Minor: -1, Used: 9 * gi, Limit: 16 * gi}
-		d.Board = dcgm.BoardOf(id)
+		d.Board = exporters.BoardOf(id)
 		for _, c := range holders {
 			d.Users = append(d.Users, &User{Holder: c, Holds: true})
 		}

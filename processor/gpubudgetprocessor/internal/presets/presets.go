@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 )
 
 // Scope is what one series of a metric speaks of.
@@ -112,7 +112,7 @@ func normalise(gpu string) string {
 	if gpu == "" {
 		return ""
 	}
-	return dcgm.BoardID(gpu)
+	return exporters.BoardID(gpu)
 }
 
 var (

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
@@ -378,7 +378,7 @@ func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 		devices[board] = gpudata.Description{Name: fmt.Sprint("nvidia", g)}
 		for i := range 7 {
 			gi := fmt.Sprint(7 + i)
-			devices[dcgm.InstanceID(board, gi)] = gpudata.Description{Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"}
+			devices[exporters.InstanceID(board, gi)] = gpudata.Description{Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"}
 			s.Listing.Containers = append(s.Listing.Containers, container(fmt.Sprintf("pod-%d", 7*g+i), DeviceRef{UUID: board, GPUInstance: gi}))
 		}
 	}
