@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -106,7 +105,7 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 		}
 		listed = true
 		// An exporter's processes are on every device, and it holds none.
-		if known && !exporters.Called(catalogue.Holder{Namespace: user.Namespace, Pod: user.Pod, Container: user.Container}) {
+		if known && !exporters.Called(user) {
 			users = append(users, user)
 		}
 	}

@@ -1,6 +1,7 @@
 package dcgm
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,9 +96,10 @@ func hasWord(text string, words []string) bool {
 // those of the static manifests and of the operator; the Helm chart's, exporter, says
 // too little alone.
 func CalledExporter(h catalogue.Holder) bool {
-	switch h.Container {
+	container := cmp.Or(h.Container, h.Name)
+	switch container {
 	case "dcgm-exporter", "nvidia-dcgm-exporter":
 		return true
 	}
-	return strings.Contains(h.Pod, "dcgm-exporter") || h.Pod == "" && strings.Contains(h.Container, "dcgm-exporter")
+	return strings.Contains(h.Pod, "dcgm-exporter") || h.Pod == "" && strings.Contains(container, "dcgm-exporter")
 }
