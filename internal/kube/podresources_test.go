@@ -15,7 +15,7 @@ import (
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
 // patience bounds what a real server takes part in.

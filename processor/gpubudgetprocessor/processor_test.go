@@ -24,13 +24,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 func defaults() *Config {

@@ -28,6 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // held makes the processor believe that a container ns/<pod>/c holds each device.
@@ -292,7 +293,7 @@ func TestNothingComesTwice(t *testing.T) {
 								own += k + "=" + v.AsString() + ","
 							}
 						}
-						key := points.Text(attrs, signal.HostName) + m.Name() + own
+						key := pointtest.Text(attrs, signal.HostName) + m.Name() + own
 						if seen[key] {
 							rt.Fatalf("twice: %s\n%s", key, render(md))
 						}

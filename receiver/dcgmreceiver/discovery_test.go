@@ -30,9 +30,9 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
 const ownNode = "gpu-node-7"
