@@ -93,6 +93,21 @@ type Identity struct {
 	Model, Part string
 }
 
+// PluginID is what the id says by which a device plugin gave a device to a container. Empty is
+// unknown.
+type PluginID struct {
+	// Raw is the id as it was spelled.
+	Raw string
+	// UUID is the board's GPU-<uuid>, MIGUUID the MIG-<uuid>.
+	UUID, MIGUUID string
+	// Name is the operating system's name of the board: nvidia0.
+	Name string
+	// GPUInstance is the NVML GPU instance id of a MIG device.
+	GPUInstance string
+	// Replica says that the id is one of several for one device.
+	Replica bool
+}
+
 // Refusal says why a row is about no device of the exporter.
 type Refusal uint8
 

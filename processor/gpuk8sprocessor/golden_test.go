@@ -25,9 +25,9 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
@@ -216,7 +216,7 @@ func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) boo
 			n := strings.Split(name, "/")
 			c := attribution.ContainerResources{Namespace: n[0], Pod: n[1], Container: n[2]}
 			for _, id := range k.Devices[name] {
-				c.Devices = append(c.Devices, readDevice(kube.DeviceRef{Resource: "nvidia.com/gpu", ID: id}))
+				c.Devices = append(c.Devices, exporters.PluginID(id))
 			}
 			for _, claim := range k.Claims[name] {
 				f := append(strings.Fields(claim), "")

@@ -29,6 +29,9 @@ func InstanceID(board, instance string) string { return dcgm.InstanceID(board, i
 // usualSlices are the compute slices of boards of which nothing else is known.
 const usualSlices = 7
 
+// PluginID reads the id by which a device plugin gave a device to a container.
+func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
+
 // Slices returns how many compute slices an instance of a vendor's board has by its profile, 0
 // where that is not known.
 func Slices(vendor, profile string) int {

@@ -1,6 +1,7 @@
 package attribution
 
 import (
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
@@ -93,7 +94,7 @@ func note[K comparable](m map[K]string, name K, id string) {
 }
 
 // ref joins a device plugin's id.
-func (j *joiner) ref(d *DeviceRef) (string, Reason) {
+func (j *joiner) ref(d *catalogue.PluginID) (string, Reason) {
 	board := d.UUID
 	if board == "" && d.Name != "" {
 		board = j.names[d.Name]
