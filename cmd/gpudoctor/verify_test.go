@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
 )
 
 const board = "GPU-0d7d2e0c-31a1-4a0e-9a3c-0c8f6f3a1b22"

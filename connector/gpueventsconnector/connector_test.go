@@ -16,8 +16,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
 // written starts a writer of Events on a fake API server, and returns it with what was written so far.

@@ -16,9 +16,9 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
 // What the gpu_budget processor emits is what the watchdog reads: HAMi's use and

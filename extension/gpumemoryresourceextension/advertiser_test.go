@@ -27,7 +27,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
 const gpumem = "example.com/gpumem"

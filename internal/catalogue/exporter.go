@@ -3,6 +3,7 @@ package catalogue
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -44,6 +45,8 @@ type Exporter struct {
 	InstanceID func(board, instance string) string
 	// CalledExporter reports whether a container is called as the exporter is.
 	CalledExporter func(Holder) bool
+	// EqualParts says that all instances of a board are of one size, whatever their profile.
+	EqualParts bool
 	// Model returns what is known of a board by its model name.
 	Model func(name string) Model
 
@@ -90,6 +93,21 @@ type Identity struct {
 	Model, Part string
 }
 
+// PluginID is what the id says by which a device plugin gave a device to a container. Empty is
+// unknown.
+type PluginID struct {
+	// Raw is the id as it was spelled.
+	Raw string
+	// UUID is the board's GPU-<uuid>, MIGUUID the MIG-<uuid>.
+	UUID, MIGUUID string
+	// Name is the operating system's name of the board: nvidia0.
+	Name string
+	// GPUInstance is the NVML GPU instance id of a MIG device.
+	GPUInstance string
+	// Replica says that the id is one of several for one device.
+	Replica bool
+}
+
 // Refusal says why a row is about no device of the exporter.
 type Refusal uint8
 
@@ -123,6 +141,14 @@ type Model struct {
 	WithoutNVLink, NVLinkByBridge bool
 	// WithoutProfiling are boards that DCGM does not profile.
 	WithoutProfiling bool
+}
+
+// FoldModel makes model names comparable: exporters may replace blanks by
+// dashes, and vendors vary the case.
+func FoldModel(model string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(model), func(r rune) bool {
+		return r == ' ' || r == '-' || r == '_'
+	}), " ")
 }
 
 // fields are those of all tables by ID; the first is none.

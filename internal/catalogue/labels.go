@@ -1,6 +1,10 @@
 package catalogue
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
 
 // Role is what a label of a row tells.
 type Role uint8
@@ -118,20 +122,22 @@ func (r *Row) Set(name, value string) {
 func (r *Row) Get(role Role) string { return r.text[role] }
 
 // Holder is who a row names: a container of a pod, or without a pod a container by
-// its name or id, or a batch job.
-type Holder struct {
-	Namespace, Pod, UID, Container string
-	// Job is the number of a batch job, where the row names no container.
-	Job string
-}
-
-// ContainerID returns the id of a container without a pod. It reports false where
-// the row names the container otherwise.
-func (h *Holder) ContainerID() (string, bool) {
-	return h.Container, h.Pod == "" && containerID.MatchString(h.Container)
-}
+// its name or id, or a batch job where the row names no container.
+type Holder = gpudata.Holder
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// container returns the container that labels name. Without anything of a pod the label of the
+// container has its id or its name.
+func container(namespace, pod, uid, name string) Holder {
+	switch {
+	case namespace != "" || pod != "" || uid != "":
+		return Holder{Namespace: namespace, Pod: pod, UID: uid, Container: name}
+	case containerID.MatchString(name):
+		return Holder{ID: name}
+	}
+	return Holder{Name: name}
+}
 
 // Relayed reports whether a Prometheus stands between the exporter and us and
 // moved the holder's labels away, so that the plain ones are the scrape
@@ -145,16 +151,8 @@ func (r *Row) Relayed() bool {
 // nobody holds: compare with the Plain of relayed rows. It reports false when the plain labels
 // name no container.
 func (r *Row) Plain() (Holder, bool) {
-	h := Holder{
-		Namespace: r.text[RoleNamespace], Pod: r.text[RolePod],
-		UID: r.text[RolePodUID], Container: r.text[RoleContainer],
-	}
-	return h, h.Pod != "" || h.isPlain()
-}
-
-// isPlain reports whether a container is named, and nothing of a pod.
-func (h *Holder) isPlain() bool {
-	return h.Container != "" && h.Pod == "" && h.Namespace == "" && h.UID == ""
+	h := container(r.text[RoleNamespace], r.text[RolePod], r.text[RolePodUID], r.text[RoleContainer])
+	return h, h.Pod != "" || h.Name != "" || h.ID != ""
 }
 
 // Named returns who the row names, whatever it is called. A pod is one only with its
@@ -162,18 +160,11 @@ func (h *Holder) isPlain() bool {
 func (r *Row) Named() (Holder, bool) {
 	h, _ := r.Plain()
 	if r.Relayed() {
-		h = Holder{
-			Namespace: r.text[RoleRelayedNamespace], Pod: r.text[RoleRelayedPod],
-			UID: r.text[RoleRelayedPodUID], Container: r.text[RoleRelayedContainer],
-		}
+		h = container(r.text[RoleRelayedNamespace], r.text[RoleRelayedPod], r.text[RoleRelayedPodUID], r.text[RoleRelayedContainer])
 	}
-	if h.Pod != "" && h.Namespace != "" || h.isPlain() {
+	if h.Pod != "" && h.Namespace != "" || h.Name != "" || h.ID != "" {
 		return h, true
 	}
-	return r.batchJob()
-}
-
-func (r *Row) batchJob() (Holder, bool) {
 	job := r.text[RoleJob]
 	return Holder{Job: job}, job != ""
 }

@@ -114,16 +114,15 @@ func TestPCIeCapacity(t *testing.T) {
 func TestContainersWithoutAPodAreNamedOrNumbered(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
 	for _, tt := range []struct {
-		holder Holder
-		isID   bool
+		namespace, pod, label string
+		want                  Holder
 	}{
-		{Holder{Container: id}, true},
-		{Holder{Container: id[1:]}, false},
-		{Holder{Container: strings.ToUpper(id)}, false},
-		{Holder{Container: "trainer"}, false},
-		{Holder{Namespace: "ns", Pod: "p", Container: id}, false},
+		{"", "", id, Holder{ID: id}},
+		{"", "", id[1:], Holder{Name: id[1:]}},
+		{"", "", strings.ToUpper(id), Holder{Name: strings.ToUpper(id)}},
+		{"", "", "trainer", Holder{Name: "trainer"}},
+		{"ns", "p", id, Holder{Namespace: "ns", Pod: "p", Container: id}},
 	} {
-		_, isID := tt.holder.ContainerID()
-		assert.Equal(t, tt.isID, isID, "%+v", tt.holder)
+		assert.Equal(t, tt.want, container(tt.namespace, tt.pod, "", tt.label))
 	}
 }

@@ -50,11 +50,11 @@ func (m Metrics) Enabled(name string, byDefault bool) bool {
 }
 
 // Disabled returns those of the metrics that are off, where all are on by default.
-func (m Metrics) Disabled(metrics []*signal.Metric) []*signal.Metric {
-	var off []*signal.Metric
+func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
+	off := map[*signal.Metric]bool{}
 	for _, metric := range metrics {
 		if !m.Enabled(metric.Name, true) {
-			off = append(off, metric)
+			off[metric] = true
 		}
 	}
 	return off

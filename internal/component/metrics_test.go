@@ -76,7 +76,7 @@ func TestAnUnknownNameIsToldWithWhatIsAllowedAndTheNearest(t *testing.T) {
 func TestDisabledAreThoseThatAreSwitchedOff(t *testing.T) {
 	c := Metrics{"hw.power": {Enabled: new(false)}, "hw.energy": {Enabled: new(true)}, "hw.temperature": {}}
 	all := []*signal.Metric{signal.HwEnergy, signal.HwPower, signal.HwTemperature}
-	assert.Equal(t, []*signal.Metric{signal.HwPower}, c.Disabled(all))
+	assert.Equal(t, map[*signal.Metric]bool{signal.HwPower: true}, c.Disabled(all))
 	assert.Empty(t, Metrics(nil).Disabled(all))
 	assert.Equal(t, []string{"hw.energy", "hw.power", "hw.temperature"}, MetricNames(all))
 }

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
 func TestTheStatusTellsWhatIsWrongWithEachPartOnce(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -115,11 +115,11 @@ func describeXID(e *Event, id, code string) {
 	e.Name, e.Texts = XID, map[string]string{}
 	e.Body = fmt.Sprintf("GPU %s: XID %s.", id, code)
 	n, err := strconv.Atoi(code)
-	x, ok := dcgm.XIDByCode(n)
+	x, ok := exporters.XID(n)
 	if err != nil || !ok {
 		return
 	}
-	e.Texts[AttrMeaning], e.Texts[AttrAction], e.Texts[AttrCatalogueDate] = x.Meaning, x.Action.String(), dcgm.XIDCatalogueDate
+	e.Texts[AttrMeaning], e.Texts[AttrAction], e.Texts[AttrCatalogueDate] = x.Meaning, x.Action.String(), exporters.XIDCatalogueDate
 	e.Body = fmt.Sprintf("GPU %s: XID %s, %s. Action: %s.", id, code, x.Meaning, x.Advice())
 	if x.Fatal { // as hw.status has it
 		e.Severity = Err

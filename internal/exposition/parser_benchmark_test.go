@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
 // BenchmarkParse reads the reference load as an endpoint's every scrape but the

@@ -106,12 +106,16 @@ func (a Allocation) Compare(o Allocation) int {
 type Holder struct {
 	// Namespace, Pod and Container name a container of a pod; UID is the pod's, empty
 	// where it is not known.
-	Namespace, Pod, UID, Container string
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"`
+	UID       string `json:"uid,omitempty"`
+	Container string `json:"container,omitempty"`
 	// Name and ID are those of a container outside Kubernetes: container.name,
 	// container.id.
-	Name, ID string
+	Name string `json:"name,omitempty"`
+	ID   string `json:"id,omitempty"`
 	// Job is hpc.job.id.
-	Job string
+	Job string `json:"job,omitempty"`
 }
 
 // IsZero reports whether h is nobody.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 )
 
 // Annotations of pods.
@@ -207,7 +207,7 @@ func hamiDevice(entry string) (Allocation, error) {
 	if !uuidForm.MatchString(a.UUID) {
 		return Allocation{}, fmt.Errorf("%s does not start with a device's UUID", clip(entry))
 	}
-	if dcgm.IsMIGUUID(a.UUID) {
+	if exporters.IsInstance(a.UUID) {
 		a.MIG = &MIGInstance{UUID: a.UUID, GPUInstance: -1}
 		a.UUID = ""
 	}

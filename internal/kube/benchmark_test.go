@@ -81,12 +81,3 @@ func heap() uint64 {
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
 }
-
-func BenchmarkParseDeviceID(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ParseDeviceID("nvidia.com/gpu", "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c::3"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 // Package kube is what every component knows of Kubernetes: one cache of API
-// objects per process ([Acquire]), a client of the kubelet's PodResources API
-// ([NewPodResources]) and a parser for the device ids that device plugins give
-// out ([ParseDeviceID]).
+// objects per process ([Acquire]) and a client of the kubelet's PodResources API
+// ([NewPodResources]).
 //
 // # The cache
 //

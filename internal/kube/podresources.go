@@ -101,7 +101,7 @@ type ContainerResources struct {
 // DeviceRef is one device that a device plugin gave out.
 type DeviceRef struct {
 	Resource string // such as nvidia.com/gpu
-	ID       string // as the plugin wrote it, see ParseDeviceID
+	ID       string // as the plugin wrote it
 }
 
 // ClaimDevice is one device of a resource claim. The kubelet gives neither the
@@ -109,8 +109,7 @@ type DeviceRef struct {
 type ClaimDevice struct {
 	Namespace, Claim     string // namespace and name of the ResourceClaim
 	Driver, Pool, Device string
-	ShareID              string   // tells the shares of one device apart; empty where it is not shared so
-	CDI                  []string // fully qualified CDI device names
+	ShareID              string // tells the shares of one device apart; empty where it is not shared so
 }
 
 // PodResources polls the kubelet for the devices of the containers of its node.
@@ -336,14 +335,10 @@ func claimsOf(c *podresourcesv1.ContainerResources) []ClaimDevice {
 	var claims []ClaimDevice
 	for _, r := range c.GetDynamicResources() {
 		for _, d := range r.GetClaimResources() {
-			claim := ClaimDevice{
+			claims = append(claims, ClaimDevice{
 				Namespace: r.GetClaimNamespace(), Claim: r.GetClaimName(),
 				Driver: d.GetDriverName(), Pool: d.GetPoolName(), Device: d.GetDeviceName(), ShareID: d.GetShareId(),
-			}
-			for _, cdi := range d.GetCdiDevices() {
-				claim.CDI = append(claim.CDI, cdi.GetName())
-			}
-			claims = append(claims, claim)
+			})
 		}
 	}
 	slices.SortFunc(claims, func(a, b ClaimDevice) int {

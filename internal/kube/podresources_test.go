@@ -15,8 +15,10 @@ import (
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubelettest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
+
+const gpu0 = "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 
 // patience bounds what a real server takes part in.
 const patience = time.Minute
@@ -91,7 +93,7 @@ func TestEverythingThatTheKubeletSaysOfDevicesArrives(t *testing.T) {
 	assert.Equal(t, []kube.ContainerResources{
 		{Namespace: "dra", Pod: "infer-0", Container: "server", Claims: []kube.ClaimDevice{
 			{Namespace: "dra", Claim: "infer-0-gpu-x7k2p", Driver: "gpu.nvidia.com", Pool: "node-1", Device: "gpu-0"},
-			{Namespace: "dra", Claim: "infer-0-gpu-x7k2p", Driver: "gpu.nvidia.com", Pool: "node-1", Device: "gpu-1", ShareID: share, CDI: []string{"k8s.gpu.nvidia.com/claim=9d0f-gpu-1"}},
+			{Namespace: "dra", Claim: "infer-0-gpu-x7k2p", Driver: "gpu.nvidia.com", Pool: "node-1", Device: "gpu-1", ShareID: share},
 		}},
 		{Namespace: "ml", Pod: "train-0", Container: "log-sidecar", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu.shared", ID: gpu0 + "::3"}}},
 		{Namespace: "ml", Pod: "train-0", Container: "trainer", Devices: []kube.DeviceRef{

@@ -1,6 +1,12 @@
 package kube
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
 
 // Kind is a kind of API objects.
 type Kind uint8
@@ -51,14 +57,22 @@ func (p Phase) String() string { return phaseNames[p] }
 
 var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "absent"}
 
-// Phases lists all phases, for self-metrics that have a point for each.
-func Phases() []Phase { return []Phase{Off, Syncing, Synced, Stale, Forbidden, Absent} }
-
 // State is the state of a source.
 type State struct {
 	Phase Phase
 	Since time.Time // when the phase began; zero when it never changed
 	Err   error     // why the source is not Synced, when something went wrong
+}
+
+// Observe gives a self-metric a point for each phase, 1 for the one that is, 0 for the others.
+func (s State) Observe(o metric.Int64Observer, of ...attribute.KeyValue) {
+	for phase, name := range phaseNames {
+		is := int64(0)
+		if Phase(phase) == s.Phase {
+			is = 1
+		}
+		o.Observe(is, metric.WithAttributes(append(slices.Clip(of), attribute.String("state", name))...))
+	}
 }
 
 // Settled says that there is no point in waiting: the source is complete, or will not be soon.

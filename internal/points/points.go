@@ -3,8 +3,6 @@ package points
 
 import (
 	"iter"
-	"slices"
-	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -69,16 +67,4 @@ func All(md pmetric.Metrics) iter.Seq[Point] {
 			}
 		}
 	}
-}
-
-// Text writes attributes as {key=value, key=value}, sorted, without some keys.
-func Text(attributes pcommon.Map, without ...string) string {
-	var parts []string
-	for k, v := range attributes.All() {
-		if !slices.Contains(without, k) {
-			parts = append(parts, k+"="+v.AsString())
-		}
-	}
-	slices.Sort(parts)
-	return "{" + strings.Join(parts, ", ") + "}"
 }

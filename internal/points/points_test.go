@@ -1,4 +1,4 @@
-package points
+package points_test
 
 import (
 	"testing"
@@ -7,7 +7,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // three returns a gauge of two points in one Resource and a sum of one in another,
@@ -36,15 +38,15 @@ func TestEveryNumberPointComesOnceWithWhereItStands(t *testing.T) {
 		value                   float64
 	}
 	var got []seen
-	for p := range All(three()) {
-		got = append(got, seen{Text(p.Resource.Attributes()), p.Scope.Name(), p.Metric.Name(), Value(p.NumberDataPoint)})
+	for p := range points.All(three()) {
+		got = append(got, seen{pointtest.Text(p.Resource.Attributes()), p.Scope.Name(), p.Metric.Name(), points.Value(p.NumberDataPoint)})
 	}
 	assert.Equal(t, []seen{{"{k8s.node.name=n1}", "scope", "gauge", 0.5}, {"{k8s.node.name=n1}", "scope", "gauge", 2}, {"{}", "", "sum", 3}}, got)
 }
 
 func TestTheRangeEndsWhereItIsLeft(t *testing.T) {
 	n := 0
-	for range All(three()) {
+	for range points.All(three()) {
 		n++
 		break
 	}
@@ -53,12 +55,12 @@ func TestTheRangeEndsWhereItIsLeft(t *testing.T) {
 
 func TestAttributesAreWrittenSorted(t *testing.T) {
 	m := pcommon.NewMap()
-	assert.Equal(t, "{}", Text(m))
+	assert.Equal(t, "{}", pointtest.Text(m))
 	m.PutStr("hw.id", "GPU-1")
 	m.PutInt("gpu.mig.gpu_instance.id", 7)
 	m.PutStr("host.name", "n1")
-	assert.Equal(t, "{gpu.mig.gpu_instance.id=7, host.name=n1, hw.id=GPU-1}", Text(m))
-	assert.Equal(t, "{gpu.mig.gpu_instance.id=7, hw.id=GPU-1}", Text(m, "host.name"))
+	assert.Equal(t, "{gpu.mig.gpu_instance.id=7, host.name=n1, hw.id=GPU-1}", pointtest.Text(m))
+	assert.Equal(t, "{gpu.mig.gpu_instance.id=7, hw.id=GPU-1}", pointtest.Text(m, "host.name"))
 }
 
 func TestBeginMakesAMetricOfTheContract(t *testing.T) {
@@ -73,12 +75,12 @@ func TestBeginMakesAMetricOfTheContract(t *testing.T) {
 		{signal.K8sContainerGPUMemoryUsage, pmetric.MetricTypeSum, false},
 	} {
 		m := pmetric.NewMetric()
-		Begin(m, tt.metric).AppendEmpty()
+		points.Begin(m, tt.metric).AppendEmpty()
 		assert.Equal(t, tt.metric.Name, m.Name())
 		assert.Equal(t, tt.metric.Unit, m.Unit())
 		assert.Equal(t, tt.metric.Description, m.Description())
 		assert.Equal(t, tt.kind, m.Type(), m.Name())
-		assert.Equal(t, 1, Of(m).Len())
+		assert.Equal(t, 1, points.Of(m).Len())
 		if tt.kind == pmetric.MetricTypeSum {
 			assert.Equal(t, pmetric.AggregationTemporalityCumulative, m.Sum().AggregationTemporality())
 			assert.Equal(t, tt.monotonic, m.Sum().IsMonotonic())

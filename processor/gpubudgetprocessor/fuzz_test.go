@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 // Whatever the storage holds, the processor starts, and what it stores can be

@@ -23,14 +23,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // Each directory below testdata/golden is a sentence. input.txt holds samples,
@@ -165,7 +166,7 @@ func render(md pmetric.Metrics, added bool) string {
 			v, unit = v/(1<<20), "Mi"
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s %s = %s %s", time.Duration(p.Timestamp()),
-			points.Text(p.Resource.Attributes()), p.Metric.Name(), points.Text(p.Attributes()),
+			pointtest.Text(p.Resource.Attributes()), p.Metric.Name(), pointtest.Text(p.Attributes()),
 			strconv.FormatFloat(v, 'g', 6, 64), unit))
 	}
 	slices.Sort(lines)

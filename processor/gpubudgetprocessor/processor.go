@@ -34,14 +34,23 @@ const (
 	numDrops
 )
 
+// drop is why something is not kept.
+type drop pdatagpu.Drop
+
+// String returns the reason as the self-metric spells it.
+func (d drop) String() string {
+	if of := pdatagpu.Drop(d); of < pdatagpu.Drops {
+		return of.String()
+	}
+	return [...]string{"unidentified", "device_duplicate", "no_room", "idle_device"}[d-drop(pdatagpu.Drops)]
+}
+
 // gpuBudget is the pdata shell around the budget, presets and drift packages.
 type gpuBudget struct {
 	cfg       *Config
 	id        component.ID
 	set       component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
-	reasons   [numDrops]metric.AddOption
-	states    [budget.NumReasons]metric.AddOption
 	foreign   map[string]ranked
 	tolerance budget.Tolerance
 	acquire   func() (*kube.Cache, error)
@@ -75,7 +84,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		tolerance: budget.Tolerance{Process: cfg.Tolerance.Process, Ratio: cfg.Tolerance.Ratio},
 		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
 		scope:     gpudata.NewScope(scopeName, set.BuildInfo.Version),
-		disabled:  map[*signal.Metric]bool{},
+		disabled:  cfg.Metrics.Disabled(emitted),
 		drift:     newDriftReport(cfg),
 		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
 		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
@@ -84,17 +93,6 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
 	}
 	p.pods = newPods(cfg, p.unreadable)
-	for _, m := range cfg.Metrics.Disabled(emitted) {
-		p.disabled[m] = true
-	}
-	for r := range pdatagpu.Drops {
-		p.reasons[r] = reason(r.String())
-	}
-	p.reasons[unidentified], p.reasons[deviceDuplicate], p.reasons[noRoom], p.reasons[idleDevice] =
-		reason("unidentified"), reason("device_duplicate"), reason("no_room"), reason("idle_device")
-	for r := range p.states {
-		p.states[r] = reason(budget.Reason(r).String())
-	}
 	return p, nil
 }
 
@@ -105,10 +103,6 @@ func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
 		p.set.Logger.Warn("The annotations of a pod cannot be read: what they say of GPU memory is left out. Further pods are counted only.",
 			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
 	}
-}
-
-func reason(value string) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", value)))
 }
 
 // start fails when a kubeconfig or the storage cannot be used. That the API
@@ -129,15 +123,7 @@ func (p *gpuBudget) start(ctx context.Context, host component.Host) error {
 	p.pods.start(cache) //nolint:contextcheck // the informers outlive the start
 	return p.telemetry.RegisterProcessorGpuBudgetSourceStateCallback(func(_ context.Context, o metric.Int64Observer) error {
 		for _, k := range p.pods.kinds {
-			state := cache.State(k)
-			for _, phase := range kube.Phases() {
-				v := int64(0)
-				if phase == state.Phase {
-					v = 1
-				}
-				o.Observe(v, metric.WithAttributeSet(attribute.NewSet(
-					attribute.String("source", k.String()), attribute.String("state", phase.String()))))
-			}
+			cache.State(k).Observe(o, attribute.String("source", k.String()))
 		}
 		return nil
 	})
@@ -193,16 +179,8 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 
 // report counts what became of the batch.
 func (p *gpuBudget) report(ctx context.Context) {
-	for r, n := range p.dropped {
-		if n > 0 {
-			p.telemetry.ProcessorGpuBudgetPointsDropped.Add(ctx, n, p.reasons[r])
-		}
-	}
-	for r, n := range p.found {
-		if n > 0 {
-			p.telemetry.ProcessorGpuBudgetDevices.Add(ctx, n, p.states[r])
-		}
-	}
+	base.CountBy[drop](ctx, p.telemetry.ProcessorGpuBudgetPointsDropped, "reason", p.dropped[:])
+	base.CountBy[budget.Reason](ctx, p.telemetry.ProcessorGpuBudgetDevices, "reason", p.found[:])
 	if p.drift.refused > 0 {
 		p.telemetry.ProcessorGpuBudgetSeriesRefused.Add(ctx, p.drift.refused)
 	}

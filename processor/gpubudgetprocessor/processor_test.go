@@ -24,13 +24,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 func defaults() *Config {
@@ -201,7 +201,7 @@ spec: {containers: [{name: main}]}`))
 		state, _ := dp.Attributes.Value("state")
 		held[source.AsString()+" "+state.AsString()] = dp.Value == 1
 	}
-	assert.Len(t, held, len(kube.Phases()))
+	assert.Len(t, held, int(kube.Absent)+1)
 	assert.True(t, held["pods synced"])
 }
 

@@ -120,23 +120,13 @@ type storedPlace struct {
 }
 
 type storedSeries struct {
-	Device    string `json:"device"`
-	Namespace string `json:"namespace,omitempty"`
-	Pod       string `json:"pod,omitempty"`
-	UID       string `json:"uid,omitempty"`
-	Container string `json:"container,omitempty"`
-	Name      string `json:"name,omitempty"`
-	ID        string `json:"id,omitempty"`
-	Job       string `json:"job,omitempty"`
-	Last      int64  `json:"last"`
+	Device string `json:"device"`
+	gpudata.Holder
+	Last int64 `json:"last"`
 	drift.Sketch
 }
 
-func (s *storedSeries) key() driftKey {
-	return driftKey{s.Device, gpudata.Holder{
-		Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Container: s.Container, Name: s.Name, ID: s.ID, Job: s.Job,
-	}}
-}
+func (s *storedSeries) key() driftKey { return driftKey{s.Device, s.Holder} }
 
 // open takes over what the storage holds, if there is one.
 func (p *gpuBudget) open(ctx context.Context, host component.Host) error {
@@ -209,11 +199,10 @@ func (p *gpuBudget) save(ctx context.Context) {
 func (pl *driftPlace) stored() storedPlace {
 	out := storedPlace{Version: storedVersion, Series: []storedSeries{}}
 	for k, s := range pl.series {
-		h := k.holder
-		out.Series = append(out.Series, storedSeries{k.device, h.Namespace, h.Pod, h.UID, h.Container, h.Name, h.ID, h.Job, s.last, s.Sketch})
+		out.Series = append(out.Series, storedSeries{k.device, k.holder, s.last, s.Sketch})
 	}
 	slices.SortFunc(out.Series, func(a, b storedSeries) int {
-		return cmp.Or(cmp.Compare(a.Device, b.Device), a.key().holder.Compare(b.key().holder))
+		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Holder.Compare(b.Holder))
 	})
 	return out
 }

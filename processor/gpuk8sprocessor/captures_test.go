@@ -19,11 +19,12 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // By labels alone, every container that they name gets every series of its
@@ -47,7 +48,7 @@ func TestRecordedOutputs(t *testing.T) {
 				id := text(attrs, signal.HardwareID)
 				switch {
 				case metric == signal.GPUDeviceHolder.Name:
-					named[[2]string{points.Text(resource, signal.HostName), id}] = text(attrs, signal.HardwareParent)
+					named[[2]string{pointtest.Text(resource, signal.HostName), id}] = text(attrs, signal.HardwareParent)
 				case text(resource, signal.K8sPodName) == "":
 					if series[id] == nil {
 						series[id] = map[string]bool{}
@@ -67,7 +68,7 @@ func TestRecordedOutputs(t *testing.T) {
 				}
 				used := strings.HasPrefix(metric, "k8s.container.gpu.") // by the container
 				if !used && metric != signal.GPUDeviceHolder.Name && text(resource, signal.K8sPodName) != "" {
-					k := [2]string{points.Text(resource, signal.HostName), text(attrs, signal.HardwareID)}
+					k := [2]string{pointtest.Text(resource, signal.HostName), text(attrs, signal.HardwareID)}
 					if copies[k] == nil {
 						copies[k] = map[string]int{}
 					}

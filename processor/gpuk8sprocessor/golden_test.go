@@ -25,15 +25,16 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // Each directory below testdata/golden is a sentence. steps.yaml holds what the
@@ -215,7 +216,7 @@ func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) boo
 			n := strings.Split(name, "/")
 			c := attribution.ContainerResources{Namespace: n[0], Pod: n[1], Container: n[2]}
 			for _, id := range k.Devices[name] {
-				c.Devices = append(c.Devices, readDevice(kube.DeviceRef{Resource: "nvidia.com/gpu", ID: id}))
+				c.Devices = append(c.Devices, exporters.PluginID(id))
 			}
 			for _, claim := range k.Claims[name] {
 				f := append(strings.Fields(claim), "")
@@ -431,7 +432,7 @@ func render(md pmetric.Metrics) string {
 			v = "stale"
 		}
 		line := fmt.Sprintf("%4gs %s %s=%s %s", time.Duration(p.Timestamp()).Seconds(),
-			points.Text(p.Resource.Attributes(), signal.HostName), p.Metric.Name(), v, points.Text(p.Attributes(), signal.HostName))
+			pointtest.Text(p.Resource.Attributes(), signal.HostName), p.Metric.Name(), v, pointtest.Text(p.Attributes(), signal.HostName))
 		if p.StartTimestamp() != 0 {
 			line += fmt.Sprintf(" since %gs", time.Duration(p.StartTimestamp()).Seconds())
 		}

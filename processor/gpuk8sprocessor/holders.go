@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
@@ -103,7 +104,8 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 			continue
 		}
 		listed = true
-		if known && !attribution.Exporter(user) {
+		// An exporter's processes are on every device, and it holds none.
+		if known && !exporters.Called(user) {
 			users = append(users, user)
 		}
 	}

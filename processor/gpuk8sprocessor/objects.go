@@ -9,6 +9,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -59,7 +60,7 @@ func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.Co
 		r := attribution.ContainerResources{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}
 		for _, d := range c.Devices {
 			if cfg.ResourceNames.Has(d.Resource) {
-				r.Devices = append(r.Devices, readDevice(d))
+				r.Devices = append(r.Devices, exporters.PluginID(d.ID))
 			}
 		}
 		if cfg.Sources.DRA.Enabled {
@@ -73,19 +74,6 @@ func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.Co
 		if len(r.Devices)+len(r.Claimed) > 0 {
 			out = append(out, r)
 		}
-	}
-	return out
-}
-
-func readDevice(d kube.DeviceRef) attribution.DeviceRef {
-	out := attribution.DeviceRef{Raw: d.ID}
-	id, err := kube.ParseDeviceID(d.Resource, d.ID)
-	if err != nil {
-		return out // counted as unattributed
-	}
-	out.UUID, out.MIGUUID, out.GPUInstance, out.Replica = id.UUID, id.MIGUUID, id.GPUInstance, id.Replica != ""
-	if id.Index >= 0 {
-		out.Name = "nvidia" + strconv.Itoa(id.Index)
 	}
 	return out
 }

@@ -8,7 +8,6 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
@@ -35,7 +34,6 @@ type gpuK8s struct {
 	jobs      *jobs
 	// attribution says which metrics are disabled.
 	attribution gpudata.Attribution
-	dropped     [numDropReasons]metric.AddOption
 	order       *misplaced.Check
 
 	shutdownOnce sync.Once
@@ -70,9 +68,6 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 			p.attribution.Disabled[m] = true
 		}
 	}
-	for r := range p.dropped {
-		p.dropped[r] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", dropReason(r).String())))
-	}
 	p.sources = newSources(cfg, set.TelemetrySettings, p.tracker)
 	return p, nil
 }
@@ -98,7 +93,7 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 		t.RegisterProcessorGpuK8sUnattributedCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for r, n := range p.tracker.Stats().Unattributed {
 				if reason := attribution.Reason(r); reason != attribution.Joined {
-					o.Observe(int64(n), metric.WithAttributes(attribute.String("reason", reason.String())))
+					o.Observe(int64(n), base.With("reason", reason.String()))
 				}
 			}
 			return nil
@@ -123,11 +118,7 @@ func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.F
 	batch := a.ReadWithEnds(func(m *signal.Metric) bool { return used[m] })
 	counted := p.attribute(batch.Frames, now)
 	batch.Holdings(&p.attribution)
-	for r, n := range counted.dropped {
-		if n > 0 {
-			p.telemetry.ProcessorGpuK8sPointsDropped.Add(ctx, n, p.dropped[r])
-		}
-	}
+	base.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuK8sPointsDropped, "reason", counted.dropped[:])
 	p.telemetry.ProcessorGpuK8sJobsRefused.Add(ctx, counted.refused)
 	p.jobs.limit.Refused(p.logger, now, counted.refused)
 	if counted.unknown > 0 {

@@ -20,6 +20,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
@@ -28,6 +30,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // held makes the processor believe that a container ns/<pod>/c holds each device.
@@ -36,7 +39,7 @@ func held(p *gpuK8s, now time.Time, ids map[string]string) {
 	for id, pod := range ids {
 		s.Listing.Containers = append(s.Listing.Containers, attribution.ContainerResources{
 			Namespace: "ns", Pod: pod, Container: "c",
-			Devices: []attribution.DeviceRef{readDevice(kube.DeviceRef{Resource: "nvidia.com/gpu", ID: lengthen(id)})},
+			Devices: []catalogue.PluginID{exporters.PluginID(lengthen(id))},
 		})
 	}
 	p.tracker.Update(now, s)
@@ -181,8 +184,8 @@ func TestEveryDropAndEveryDoubtIsCounted(t *testing.T) {
 	p.tracker.Update(time.Unix(5, 0), attribution.Sources{Listing: attribution.Listing{
 		State: attribution.Current, Time: 5e9,
 		Containers: []attribution.ContainerResources{
-			{Namespace: "ns", Pod: "a", Devices: []attribution.DeviceRef{{Raw: "?"}, {Raw: "MIG-1", MIGUUID: "MIG-1"}, {Raw: "GPU-1", UUID: "GPU-1"}}},
-			{Namespace: "ns", Pod: "b", Devices: []attribution.DeviceRef{{Raw: "?"}, {Raw: "nvidia9", Name: "nvidia9"}, {Raw: "GPU-1", UUID: "GPU-1"}}},
+			{Namespace: "ns", Pod: "a", Devices: []catalogue.PluginID{{Raw: "?"}, {Raw: "MIG-1", MIGUUID: "MIG-1"}, {Raw: "GPU-1", UUID: "GPU-1"}}},
+			{Namespace: "ns", Pod: "b", Devices: []catalogue.PluginID{{Raw: "?"}, {Raw: "nvidia9", Name: "nvidia9"}, {Raw: "GPU-1", UUID: "GPU-1"}}},
 		},
 	}})
 	metadatatest.AssertEqualProcessorGpuK8sUnattributed(t, tel, []metricdata.DataPoint[int64]{
@@ -224,7 +227,7 @@ func TestNothingComesTwice(t *testing.T) {
 			board, instance, _ := strings.Cut(rapid.SampledFrom(ids).Draw(rt, "device"), "/gi")
 			c := containers[pod]
 			c.Namespace, c.Pod, c.Container = "ns", pod, "c"
-			c.Devices = append(c.Devices, attribution.DeviceRef{
+			c.Devices = append(c.Devices, catalogue.PluginID{
 				Raw: rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "raw"), UUID: board, GPUInstance: instance,
 				Replica: rapid.Bool().Draw(rt, "replica"),
 			})
@@ -292,7 +295,7 @@ func TestNothingComesTwice(t *testing.T) {
 								own += k + "=" + v.AsString() + ","
 							}
 						}
-						key := points.Text(attrs, signal.HostName) + m.Name() + own
+						key := pointtest.Text(attrs, signal.HostName) + m.Name() + own
 						if seen[key] {
 							rt.Fatalf("twice: %s\n%s", key, render(md))
 						}

@@ -281,13 +281,7 @@ func (s *sources) each(now time.Time, f func(name string, state kube.State, curr
 // observeStates is the callback of source_state.
 func (s *sources) observeStates(_ context.Context, o metric.Int64Observer) error {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
-		for _, phase := range kube.Phases() {
-			v := int64(0)
-			if phase == state.Phase {
-				v = 1
-			}
-			o.Observe(v, metric.WithAttributes(attribute.String("source", name), attribute.String("state", phase.String())))
-		}
+		state.Observe(o, attribute.String("source", name))
 	})
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -83,21 +83,11 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	for _, d := range devices {
 		if b := byID[d.Parent]; b != nil {
 			i := &instance{device: device{frame: d, codec: codec[d]}}
-			i.Activity, i.Slices = activity[d], slicesOf(d)
+			i.Activity, i.Slices = activity[d], exporters.Slices(d.Vendor, d.Profile)
 			b.instances = append(b.instances, i)
 		}
 	}
 	return boards
-}
-
-// slicesOf returns the compute slices of an instance, 0 when they are unknown. AMD's
-// partitions are equal.
-func slicesOf(d *gpudata.DeviceFrame) int {
-	if d.Vendor == signal.VendorAMD {
-		return 1
-	}
-	known, _ := dcgm.ParseProfile(d.Profile)
-	return known.Compute
 }
 
 // activity returns how busy a device was, and whether its encoder or decoder was.

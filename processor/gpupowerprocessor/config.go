@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
@@ -114,7 +114,7 @@ func (c *Config) Validate() error {
 	}
 	models := map[string]string{}
 	for model, w := range c.Idle.ByModel {
-		folded := dcgm.FoldModel(model)
+		folded := catalogue.FoldModel(model)
 		other, twice := models[folded]
 		p.Check(folded != "", "idle::by_model has the key %q: must be the name of a model", model)
 		p.Check(folded == "" || !twice, "idle::by_model has the keys %q and %q: must have each model once", min(model, other), max(model, other))
@@ -138,7 +138,7 @@ func (c *IdleConfig) table() idle.Table {
 		t.ByUUID[uuid] = *w
 	}
 	for model, w := range c.ByModel {
-		t.ByModel[dcgm.FoldModel(model)] = *w
+		t.ByModel[catalogue.FoldModel(model)] = *w
 	}
 	return t
 }

@@ -1,36 +1,17 @@
 package gpupowerprocessor
 
 import (
-	"context"
-
-	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/processor"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 )
 
 // NewFactory returns the factory of the gpu_power processor.
 func NewFactory() processor.Factory {
-	return processor.NewFactory(
-		metadata.Type,
-		createDefaultConfig,
-		processor.WithMetrics(createMetrics, metadata.MetricsStability),
-	)
-}
-
-func createMetrics(
-	_ context.Context,
-	set processor.Settings,
-	cfg component.Config,
-	next consumer.Metrics,
-) (processor.Metrics, error) {
-	p, err := newProcessor(cfg.(*Config), set)
-	if err != nil {
-		return nil, err
-	}
-	return pdatagpu.NewProcessor(set, p.scope, next, pdatagpu.Functions{
-		Start: p.start, Shutdown: p.shutdown, Takes: pdatagpu.TakesFrames, Process: p.process,
-	})
+	return pdatagpu.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
+		func(p *gpuPower) (gpudata.Scope, pdatagpu.Functions) {
+			return p.scope, pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Takes: pdatagpu.TakesFrames, Process: p.process}
+		})
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 // Whatever the storage holds, the processor starts, power and energy are numbers

@@ -21,11 +21,12 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // Each directory below testdata/golden is a sentence. input.txt holds samples,
@@ -114,7 +115,7 @@ func render(md pmetric.Metrics, added bool) string {
 			since = fmt.Sprint(" since ", time.Duration(p.StartTimestamp()))
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s %s = %s %s%s", time.Duration(p.Timestamp()),
-			points.Text(p.Resource.Attributes()), p.Metric.Name(), points.Text(p.Attributes()),
+			pointtest.Text(p.Resource.Attributes()), p.Metric.Name(), pointtest.Text(p.Attributes()),
 			strconv.FormatFloat(math.Round(points.Value(p.NumberDataPoint)*1e9)/1e9, 'g', -1, 64), p.Metric.Unit(), since))
 	}
 	slices.Sort(lines)

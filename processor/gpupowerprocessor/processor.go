@@ -9,8 +9,6 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
@@ -31,9 +29,6 @@ type gpuPower struct {
 	id        component.ID
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
-	reasons   [pdatagpu.Drops]metric.AddOption
-	sources   [split.NumSources]metric.AddOption
-	kindNames [idle.NumKinds]metric.RecordOption
 	idle      idle.Table
 	split     split.Options
 	scope     gpudata.Scope
@@ -62,34 +57,17 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &gpuPower{
+	return &gpuPower{
 		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: tb,
 		idle:     cfg.Idle.table(),
 		split:    split.Options{WeighSlices: cfg.Weighting == weightingSlices},
 		scope:    gpudata.NewScope(scopeName, set.BuildInfo.Version),
-		disabled: map[*signal.Metric]bool{},
+		disabled: cfg.Metrics.Disabled(emitted),
 		places:   map[string]*place{},
 		shared:   map[string]bool{},
 		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
 		order:    misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
-	}
-	for _, m := range cfg.Metrics.Disabled(emitted) {
-		p.disabled[m] = true
-	}
-	for r := range p.reasons {
-		p.reasons[r] = with("reason", pdatagpu.Drop(r).String())
-	}
-	for s := range p.sources {
-		p.sources[s] = with("source", split.Source(s).String())
-	}
-	for k := range p.kindNames {
-		p.kindNames[k] = with("idle", idle.Kind(k).String())
-	}
-	return p, nil
-}
-
-func with(key, value string) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
+	}, nil
 }
 
 // process adds the power of boards, instances, containers and processes
@@ -186,24 +164,16 @@ func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Sou
 
 // report counts what became of the batch.
 func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch) {
-	for r, n := range batch.Dropped {
-		if n > 0 {
-			p.telemetry.ProcessorGpuPowerPointsDropped.Add(ctx, n, p.reasons[r])
-		}
-	}
+	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", batch.Dropped[:])
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.clamped)
 	}
-	for s, n := range p.frozen {
-		if n > 0 {
-			p.telemetry.ProcessorGpuPowerFrozen.Add(ctx, n, p.sources[s])
-		}
-	}
+	base.CountBy[split.Source](ctx, p.telemetry.ProcessorGpuPowerFrozen, "source", p.frozen[:])
 	if p.refused > 0 {
 		p.telemetry.ProcessorGpuPowerSeriesRefused.Add(ctx, p.refused)
 	}
 	for k, n := range p.kinds {
-		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, n, p.kindNames[k])
+		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, n, base.With("idle", idle.Kind(k).String()))
 	}
 	p.telemetry.ProcessorGpuPowerSeries.Record(ctx, int64(p.series))
 	p.clamped = 0

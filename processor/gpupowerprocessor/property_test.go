@@ -15,10 +15,11 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // node draws what a node of up to 8 boards, each of up to 7 instances, each with
@@ -210,7 +211,7 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 					case signal.ProcessGPUPower.Name:
 						s.processes += v
 					case signal.K8sContainerGPUEnergy.Name:
-						key := points.Text(rm.Resource().Attributes()) + textOf(dp.Attributes(), signal.HardwareID)
+						key := pointtest.Text(rm.Resource().Attributes()) + textOf(dp.Attributes(), signal.HardwareID)
 						require.GreaterOrEqual(t, v, energies[key], "energy never falls")
 						energies[key] = v
 					default:

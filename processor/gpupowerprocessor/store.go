@@ -30,22 +30,12 @@ type storedBoard struct {
 }
 
 type storedEnergy struct {
-	Device    string `json:"device"`
-	Namespace string `json:"namespace,omitempty"`
-	Pod       string `json:"pod,omitempty"`
-	UID       string `json:"uid,omitempty"`
-	Container string `json:"container,omitempty"`
-	Name      string `json:"name,omitempty"`
-	ID        string `json:"id,omitempty"`
-	Job       string `json:"job,omitempty"`
+	Device string `json:"device"`
+	gpudata.Holder
 	energy.Counter
 }
 
-func (s *storedEnergy) key() energyKey {
-	return energyKey{s.Device, gpudata.Holder{
-		Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Container: s.Container, Name: s.Name, ID: s.ID, Job: s.Job,
-	}}
-}
+func (s *storedEnergy) key() energyKey { return energyKey{s.Device, s.Holder} }
 
 // start takes over what the storage holds, if there is one.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
@@ -142,11 +132,10 @@ func (pl *place) stored() storedPlace {
 	}
 	slices.SortFunc(out.Boards, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
 	for k, e := range pl.energy {
-		h := k.holder
-		out.Energy = append(out.Energy, storedEnergy{k.device, h.Namespace, h.Pod, h.UID, h.Container, h.Name, h.ID, h.Job, e.Counter})
+		out.Energy = append(out.Energy, storedEnergy{k.device, k.holder, e.Counter})
 	}
 	slices.SortFunc(out.Energy, func(a, b storedEnergy) int {
-		return cmp.Or(cmp.Compare(a.Device, b.Device), a.key().holder.Compare(b.key().holder))
+		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Holder.Compare(b.Holder))
 	})
 	return out
 }

@@ -15,10 +15,10 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
 // deviceSignal is one signal of one device.

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 // Whatever the storage holds, the processor starts, what comes out keeps the

@@ -28,11 +28,12 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // Each directory below testdata/golden is a sentence. scrapes.prom holds the
@@ -266,7 +267,7 @@ func render(md pmetric.Metrics) string {
 				kind = "counter"
 			}
 		}
-		where, what := points.Text(p.Resource.Attributes(), same...), points.Text(p.Attributes(), same...)
+		where, what := pointtest.Text(p.Resource.Attributes(), same...), pointtest.Text(p.Attributes(), same...)
 		if _, ours := signal.Lookup(m.Name()); !ours { // labels stand where the receiver put them
 			where, what = "{}", strings.ReplaceAll(where+what, "{}", "")
 		}

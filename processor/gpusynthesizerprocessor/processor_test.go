@@ -29,6 +29,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // render of one scrape given as exposition text.
@@ -216,7 +217,7 @@ func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
 	var got []string
 	for point := range points.All(sink.AllMetrics()[0]) {
-		got = append(got, points.Text(point.Resource.Attributes())+points.Text(point.Attributes()))
+		got = append(got, pointtest.Text(point.Resource.Attributes())+pointtest.Text(point.Attributes()))
 	}
 	assert.Equal(t, []string{
 		"{host.name=h, k8s.cluster.name=east, k8s.node.name=node-7}{quantile=0.5}",

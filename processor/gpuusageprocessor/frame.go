@@ -3,10 +3,9 @@ package gpuusageprocessor
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/usage"
@@ -186,39 +185,16 @@ func (p *gpuUsage) utilization(s *gpudata.Samples, m *signal.Metric, own string)
 	return v
 }
 
-// boardSlices is into how many compute slices boards are cut of whose model that is not known.
-const boardSlices = 7
-
 // size returns a device in board equivalents, Unknown where that is not known.
 func (p *gpuUsage) size(b *present, d *device) float64 {
-	switch {
-	case !b.cut:
+	if !b.cut {
 		return 1
-	case strings.EqualFold(d.Vendor, signal.VendorAMD): // whose partitions are equal
-		return 1 / float64(len(b.devices))
 	}
-	key := layout{d.Model, d.Profile}
-	size, known := p.sizes.Get(key)
-	if !known {
-		size = key.size()
-		p.sizes.Put(layout{strings.Clone(key.model), strings.Clone(key.profile)}, size)
-	}
-	return size
-}
-
-// layout is what the size of an instance depends on.
-type layout struct{ model, profile string }
-
-func (l layout) size() float64 {
-	profile, ok := dcgm.ParseProfile(l.profile)
-	if !ok {
+	slices := exporters.Slices(d.Vendor, d.Profile)
+	if slices == 0 {
 		return usage.Unknown()
 	}
-	of, known := dcgm.ModelSlices(l.model)
-	if !known {
-		of = boardSlices
-	}
-	return float64(profile.Compute) / float64(of)
+	return float64(slices) / float64(exporters.BoardSlices(d.Vendor, d.Model, len(b.devices)))
 }
 
 // price returns the price of a board, zero for none.

@@ -7,8 +7,6 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
@@ -22,14 +20,21 @@ import (
 
 const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 
-// The reasons why a board of a frame is not counted.
+// skip is why a board of a frame is not counted.
+type skip int
+
 const (
-	late int = iota
+	late skip = iota
 	future
 	clockSetBack
 	countedBefore
-	numReasons
+	numSkips
 )
+
+// String returns the reason as the self-metric spells it.
+func (s skip) String() string {
+	return [...]string{"late", "future", "clock_set_back", "counted_before"}[s]
+}
 
 // gpuUsage is the shell around the usage and price packages.
 type gpuUsage struct {
@@ -37,8 +42,6 @@ type gpuUsage struct {
 	set       component.TelemetrySettings
 	id        component.ID
 	telemetry *metadata.TelemetryBuilder
-	reasons   [numReasons]metric.AddOption
-	drops     [pdatagpu.Drops]metric.AddOption
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
@@ -48,9 +51,9 @@ type gpuUsage struct {
 	series int // boards and accounts
 	swept  time.Time
 
-	skipped [numReasons]int64 // of this batch
-	refused int64             // likewise
-	clamped int64             // likewise
+	skipped [numSkips]int64 // of this batch
+	refused int64           // likewise
+	clamped int64           // likewise
 	limit   base.Limit
 	order   *misplaced.Check
 	twice   base.Trouble
@@ -60,13 +63,9 @@ type gpuUsage struct {
 	priced     time.Time   // when the list was read last
 	priceError base.Failure
 	currencies map[string][]gpudata.Attr
-	sizes      *base.Recent[layout, float64]
 
 	state *base.State // nil without a storage
 }
-
-// maxLayouts bounds the sizes of instances that are remembered.
-const maxLayouts = 1000
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
@@ -76,7 +75,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	p := &gpuUsage{
 		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb,
 		scope:    gpudata.NewScope(scopeName, set.BuildInfo.Version),
-		disabled: map[*signal.Metric]bool{},
+		disabled: cfg.Metrics.Disabled(emitted),
 		boards:   map[gpudata.Device]*board{},
 		lists:    map[gpudata.Device]*processList{},
 		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, containers on devices or lists of processes"},
@@ -85,26 +84,12 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 			Logger: set.Logger, Fails: "The price list cannot be used; the last good one counts.", Works: "The price list can be used again.",
 		},
 		currencies: map[string][]gpudata.Attr{},
-		sizes:      base.NewRecent[layout, float64](maxLayouts),
 	}
 	p.pods = newPods(p.unreadable)
 	if cfg.Prices.File != "" {
 		p.prices = &price.File{Path: cfg.Prices.File}
 	}
-	for _, m := range cfg.Metrics.Disabled(emitted) {
-		p.disabled[m] = true
-	}
-	for r, name := range []string{"late", "future", "clock_set_back", "counted_before"} {
-		p.reasons[r] = reason(name)
-	}
-	for r := range p.drops {
-		p.drops[r] = reason(pdatagpu.Drop(r).String())
-	}
 	return p, nil
-}
-
-func reason(value string) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", value)))
 }
 
 // process adds the usage of boards and containers to the batch. What is in it stays as it is.
@@ -115,7 +100,6 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	now := time.Now()
 	p.order.Batch(a.Metrics, now)
 	p.pods.age(now)
-	p.sizes.Age(now)
 	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
 	for _, f := range batch.Frames {
 		p.frame(f, now)
@@ -146,16 +130,8 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 
 // report adds the results of the batch to the self-metrics.
 func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
-	for r, n := range batch.Dropped {
-		if n > 0 {
-			p.telemetry.ProcessorGpuUsagePointsDropped.Add(ctx, n, p.drops[r])
-		}
-	}
-	for r, n := range p.skipped {
-		if n > 0 {
-			p.telemetry.ProcessorGpuUsageBoardsSkipped.Add(ctx, n, p.reasons[r])
-		}
-	}
+	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
+	base.CountBy[skip](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
 	if p.skipped[countedBefore] > 0 && p.twice.Returns(now) {
 		p.set.Logger.Error("Another gpu_usage has counted these GPUs before: their time is not counted again. " +
 			"Take one of the two out of the pipeline, or out of the collectors that samples pass.")
@@ -167,7 +143,7 @@ func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.T
 		p.telemetry.ProcessorGpuUsageSeriesRefused.Add(ctx, p.refused)
 	}
 	p.telemetry.ProcessorGpuUsageSeries.Record(ctx, int64(p.series))
-	p.skipped, p.clamped, p.refused = [numReasons]int64{}, 0, 0
+	p.skipped, p.clamped, p.refused = [numSkips]int64{}, 0, 0
 }
 
 // unreadable counts a pod whose annotations cannot be read.

@@ -16,10 +16,11 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 // increases adds up what counters grew by, as a backend does.
@@ -42,7 +43,7 @@ func (s *increases) add(t require.TestingT, md pmetric.Metrics) {
 			continue
 		}
 		id, _ := p.Attributes().Get(signal.HardwareID)
-		key := p.Metric.Name() + points.Text(p.Resource.Attributes()) + points.Text(p.Attributes(), signal.HardwareModel, signal.MIGProfile, signal.HardwareParent)
+		key := p.Metric.Name() + pointtest.Text(p.Resource.Attributes()) + pointtest.Text(p.Attributes(), signal.HardwareModel, signal.MIGProfile, signal.HardwareParent)
 		v, start := points.Value(p.NumberDataPoint), p.StartTimestamp()
 		require.Less(t, start, p.Timestamp(), key)
 		by := v

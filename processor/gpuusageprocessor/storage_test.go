@@ -20,9 +20,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 // startOn starts a processor on the storage.

@@ -37,15 +37,9 @@ type storedBoard struct {
 }
 
 type storedAccount struct {
-	Device    string `json:"device"`
-	Namespace string `json:"namespace,omitempty"`
-	Pod       string `json:"pod,omitempty"`
-	UID       string `json:"uid,omitempty"`
-	Container string `json:"container,omitempty"`
-	Name      string `json:"name,omitempty"`
-	ID        string `json:"id,omitempty"`
-	Job       string `json:"job,omitempty"`
-	Estimated bool   `json:"estimated,omitempty"`
+	Device string `json:"device"`
+	gpudata.Holder
+	Estimated bool `json:"estimated,omitempty"`
 	usage.Account
 }
 
@@ -125,9 +119,7 @@ func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
 }
 
 func (s *storedAccount) key() usage.Key {
-	return usage.Key{Device: s.Device, Estimated: s.Estimated, Holder: gpudata.Holder{
-		Namespace: s.Namespace, Pod: s.Pod, UID: s.UID, Container: s.Container, Name: s.Name, ID: s.ID, Job: s.Job,
-	}}
+	return usage.Key{Device: s.Device, Holder: s.Holder, Estimated: s.Estimated}
 }
 
 // stored returns what is to survive a clean restart, by place, in an order that depends on nothing
@@ -146,13 +138,10 @@ func (p *gpuUsage) stored() map[string]*storedPlace {
 			ID: d.ID(), Last: b.Last, Unallocated: b.Unallocated, Unobserved: b.Unobserved, UnallocatedCost: b.UnallocatedCost, Currency: b.Currency,
 		}
 		for k, a := range b.Accounts {
-			h := k.Holder
-			of.Accounts = append(of.Accounts, storedAccount{
-				k.Device, h.Namespace, h.Pod, h.UID, h.Container, h.Name, h.ID, h.Job, k.Estimated, *a,
-			})
+			of.Accounts = append(of.Accounts, storedAccount{k.Device, k.Holder, k.Estimated, *a})
 		}
 		slices.SortFunc(of.Accounts, func(a, b storedAccount) int {
-			return cmp.Or(cmp.Compare(a.Device, b.Device), a.key().Holder.Compare(b.key().Holder), cmp.Compare(a.Allocated.Start, b.Allocated.Start))
+			return cmp.Or(cmp.Compare(a.Device, b.Device), a.Holder.Compare(b.Holder), cmp.Compare(a.Allocated.Start, b.Allocated.Start))
 		})
 		s.Boards = append(s.Boards, of)
 	}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
 // randomFrame returns what is known of a node now: devices come and go, containers hold them by

@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // Each golden directory again: its output with the attributes of devices on Resources, and its
@@ -55,7 +56,7 @@ func TestADeviceHasOneResourceInABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[string]bool{}
 		for _, rm := range runGolden(t, cfg, input, asItIs).ResourceMetrics().All() {
-			text := points.Text(rm.Resource().Attributes())
+			text := pointtest.Text(rm.Resource().Attributes())
 			assert.False(t, seen[text], text)
 			seen[text] = true
 		}

@@ -33,10 +33,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 // sample is a scrape of one device with a value for SM activity, and an XID count.

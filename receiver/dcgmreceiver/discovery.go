@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
@@ -349,16 +348,8 @@ func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 // observeState reports the state of discovery: the worst state of its selectors. Without
 // discovery it reports none.
 func (d *discovery) observeState(o metric.Int64Observer) {
-	if d == nil {
-		return
-	}
-	state := d.phase()
-	for _, p := range kube.Phases() {
-		var is int64
-		if p == state {
-			is = 1
-		}
-		o.Observe(is, metric.WithAttributes(attribute.String("state", p.String())))
+	if d != nil {
+		kube.State{Phase: d.phase()}.Observe(o)
 	}
 }
 

@@ -30,9 +30,9 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
 const ownNode = "gpu-node-7"
@@ -468,7 +468,7 @@ func TestDiscoveryIsShownInSelfMetrics(t *testing.T) {
 	state := func(t *testing.T, f *fixture, phase kube.Phase) {
 		t.Helper()
 		var want []metricdata.DataPoint[int64]
-		for _, p := range kube.Phases() {
+		for p := kube.Off; p <= kube.Absent; p++ {
 			point := metricdata.DataPoint[int64]{Attributes: by("state", p.String())}
 			if p == phase {
 				point.Value = 1

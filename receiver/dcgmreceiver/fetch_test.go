@@ -24,7 +24,7 @@ import (
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/extension/extensiontest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
 // raw answers with bytes that are not touched by the HTTP server, then closes

@@ -23,8 +23,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
 // The large cluster: half of the nodes give their GPUs out by the device plugin,

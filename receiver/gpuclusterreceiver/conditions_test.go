@@ -16,9 +16,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
 func TestConditionsBeyondTheBoundOfANodeAreLeftOutCountedAndSaidOnce(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
 // now is when the golden clusters are looked at.

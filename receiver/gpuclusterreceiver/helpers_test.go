@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // readObjects reads the API objects of a YAML file; an unknown field fails the test.
@@ -83,7 +83,7 @@ func render(t *testing.T, batches ...pmetric.Metrics) string {
 					require.Equal(t, declared.Unit, m.Unit())
 					require.Equal(t, declared.Description, m.Description())
 					for _, dp := range m.Gauge().DataPoints().All() {
-						line := points.Text(rm.Resource().Attributes()) + " " + m.Name() + " " + points.Text(dp.Attributes()) + " = " + number(t, declared, dp)
+						line := pointtest.Text(rm.Resource().Attributes()) + " " + m.Name() + " " + pointtest.Text(dp.Attributes()) + " = " + number(t, declared, dp)
 						if m.Name() == signal.K8sGPURequestInvalid.Name && dp.IntValue() == 0 {
 							continue
 						}

@@ -321,14 +321,7 @@ func (r *clusterReceiver) registerCallbacks() error {
 		}),
 		r.telemetry.RegisterReceiverGpuClusterCacheStateCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, k := range kinds {
-				current := r.cache.State(k).Phase
-				for _, p := range kube.Phases() {
-					value := int64(0)
-					if p == current {
-						value = 1
-					}
-					o.Observe(value, metric.WithAttributes(attribute.String("kind", k.String()), attribute.String("state", p.String())))
-				}
+				r.cache.State(k).Observe(o, attribute.String("kind", k.String()))
 			}
 			return nil
 		}),

@@ -35,11 +35,11 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
 // replica is a receiver on a fake API server.

@@ -68,7 +68,7 @@ func TestTheExampleOfTheReadmeIsValid(t *testing.T) {
 	require.NoError(t, sub.Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
 	assert.True(t, cfg.ProcessesOnly)
-	assert.Equal(t, []*signal.Metric{signal.ProcessGPUUtilization}, cfg.Metrics.Disabled(emitted))
+	assert.Equal(t, map[*signal.Metric]bool{signal.ProcessGPUUtilization: true}, cfg.Metrics.Disabled(emitted))
 }
 
 func TestAnEntryThatSaysNothingLeavesItsMetricOn(t *testing.T) {

@@ -20,11 +20,11 @@ import (
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // Each directory below testdata/golden is a sentence. script is what the stub
@@ -91,7 +91,7 @@ func render(md pmetric.Metrics) string {
 					value = fmt.Sprintf("%d int", dp.IntValue())
 				}
 				lines = append(lines, fmt.Sprintf("%s %s %s = %s %s | %s\n",
-					m.Name(), kind, points.Text(dp.Attributes()), value, m.Unit(), points.Text(rm.Resource().Attributes())))
+					m.Name(), kind, pointtest.Text(dp.Attributes()), value, m.Unit(), pointtest.Text(rm.Resource().Attributes())))
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/statustest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
 // fixture is a receiver on a machine with an NVIDIA device. It is not started:

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
 // BenchmarkParser reads the text of the reference load, as every scrape of an

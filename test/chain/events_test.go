@@ -16,11 +16,11 @@ import (
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/component/storagetest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 // watching is a synthesizer and gpu_events behind it, with storages that survive a restart.

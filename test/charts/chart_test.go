@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
 var update = flag.Bool("update", false, "rewrite the rendered manifests of the golden directories")

@@ -22,11 +22,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
 // exporter serves one GPU on an address of this host.

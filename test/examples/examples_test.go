@@ -21,6 +21,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
@@ -162,7 +163,7 @@ func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool
 	starts := map[string]map[pcommon.Timestamp]bool{}
 	for p := range points.All(metrics) {
 		if p.Metric.Name() == signal.GPUUnobservedTime.Name {
-			id := points.Text(p.Attributes())
+			id := pointtest.Text(p.Attributes())
 			if starts[id] == nil {
 				starts[id] = map[pcommon.Timestamp]bool{}
 			}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
@@ -119,8 +120,8 @@ func seriesOf(t *testing.T, md pmetric.Metrics) []string {
 		if p.Metric.Name() == signal.GPUExporterUp.Name {
 			continue
 		}
-		series := fmt.Sprintf("%s %s %s = %g %s", points.Text(p.Resource.Attributes()), p.Metric.Name(),
-			points.Text(p.Attributes()), points.Value(p.NumberDataPoint), p.Scope.Name())
+		series := fmt.Sprintf("%s %s %s = %g %s", pointtest.Text(p.Resource.Attributes()), p.Metric.Name(),
+			pointtest.Text(p.Attributes()), points.Value(p.NumberDataPoint), p.Scope.Name())
 		sample := fmt.Sprint(series, " ", p.Timestamp())
 		if ours := strings.HasPrefix(p.Scope.Name(), "github.com/otelcol-gpu/otelcol-gpu/processor/"); ours && came[sample] {
 			t.Errorf("twice: %s", sample)

@@ -27,11 +27,12 @@ import (
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // The synthesizer says the same whichever receiver scraped the exporter: on
@@ -193,8 +194,8 @@ func render(md pmetric.Metrics) []string {
 		if _, ours := signal.Lookup(m.Name()); !ours || m.Name() == signal.GPUExporterUp.Name {
 			return
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s = %s", points.Text(rm.Resource().Attributes()),
-			m.Name(), points.Text(dp.Attributes()), valueText(dp)))
+		lines = append(lines, fmt.Sprintf("%s %s %s = %s", pointtest.Text(rm.Resource().Attributes()),
+			m.Name(), pointtest.Text(dp.Attributes()), valueText(dp)))
 	})
 	slices.Sort(lines)
 	return lines

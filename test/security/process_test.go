@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 

@@ -25,6 +25,7 @@ var Exporter = cat.New(cat.Exporter{
 	Identify:       identify,
 	InstanceID:     func(_, instance string) string { return instance },
 	CalledExporter: calledExporter,
+	EqualParts:     true,
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 

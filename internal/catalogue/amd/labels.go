@@ -95,5 +95,5 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 // calledExporter reports whether a container is called as exporters are: the operator's is
 // default-metrics-exporter, the chart's has the name of the release.
 func calledExporter(h catalogue.Holder) bool {
-	return strings.Contains(cmp.Or(h.Pod, h.Container), "metrics-exporter")
+	return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
 }

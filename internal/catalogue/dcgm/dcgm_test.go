@@ -147,12 +147,12 @@ func TestRowLabels(t *testing.T) {
 		{
 			name:   "a container without a pod",
 			labels: map[string]string{"UUID": "GPU-1", "container": "trainer"},
-			uuid:   "GPU-1", gpu: true, held: true, holder: catalogue.Holder{Container: "trainer"},
+			uuid:   "GPU-1", gpu: true, held: true, holder: catalogue.Holder{Name: "trainer"},
 		},
 		{
 			name:   "a container without a pod, relayed by a Prometheus",
 			labels: map[string]string{"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu", "container": "exporter", "exported_container": "trainer"},
-			uuid:   "GPU-1", gpu: true, held: true, relayed: true, holder: catalogue.Holder{Container: "trainer"},
+			uuid:   "GPU-1", gpu: true, held: true, relayed: true, holder: catalogue.Holder{Name: "trainer"},
 		},
 		{
 			name:   "a batch job",

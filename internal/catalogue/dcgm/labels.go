@@ -1,6 +1,7 @@
 package dcgm
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,7 +67,7 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 // exporters use DCGM's metric names too. A UUID begins with GPU- or MIG-; where it
 // does not, the model has to be one of NVIDIA's.
 func isNVIDIA(r *catalogue.Row) bool {
-	model := FoldModel(r.Get(catalogue.RoleModel))
+	model := catalogue.FoldModel(r.Get(catalogue.RoleModel))
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
 	case hasWord(model, otherVendors):
@@ -94,9 +95,10 @@ func hasWord(text string, words []string) bool {
 // says which pod was scraped, its name decides. The container names are those of the static
 // manifests and of the operator. The Helm chart's, exporter, is too general alone.
 func CalledExporter(h catalogue.Holder) bool {
-	switch h.Container {
+	container := cmp.Or(h.Container, h.Name)
+	switch container {
 	case "dcgm-exporter", "nvidia-dcgm-exporter":
 		return true
 	}
-	return strings.Contains(h.Pod, "dcgm-exporter") || h.Pod == "" && strings.Contains(h.Container, "dcgm-exporter")
+	return strings.Contains(h.Pod, "dcgm-exporter") || h.Pod == "" && strings.Contains(container, "dcgm-exporter")
 }

@@ -3,6 +3,8 @@ package dcgm
 import (
 	"regexp"
 	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
 // Profile is a MIG profile such as 1g.10gb, 1c.3g.40gb or 1g.5gb+me.
@@ -47,21 +49,13 @@ var computeSlices = []struct {
 // ModelSlices returns the number of compute slices that boards of a model are
 // cut into. It reports false for models that are not known to have MIG.
 func ModelSlices(model string) (int, bool) {
-	folded := FoldModel(model)
+	folded := catalogue.FoldModel(model)
 	for _, s := range computeSlices {
 		if containsWords(folded, s.model) {
 			return s.compute, true
 		}
 	}
 	return 0, false
-}
-
-// FoldModel makes model names comparable: exporters may replace blanks by
-// dashes, and vendors vary the case.
-func FoldModel(model string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(model), func(r rune) bool {
-		return r == ' ' || r == '-' || r == '_'
-	}), " ")
 }
 
 // containsWords reports whether the words stand in the text as whole words.

@@ -58,7 +58,7 @@ var models = []struct {
 
 // LookupModel returns what is known of a board by its model name.
 func LookupModel(name string) catalogue.Model {
-	folded := FoldModel(name)
+	folded := catalogue.FoldModel(name)
 	if isVirtual(folded) {
 		return catalogue.Model{Virtual: true}
 	}

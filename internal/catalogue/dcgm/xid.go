@@ -91,6 +91,17 @@ func (x XID) Advice() string {
 	return x.Action.Advice() + "; " + x.Note
 }
 
+// ShortAdvice says what to do in the width of a cell.
+func (x XID) ShortAdvice() string {
+	switch {
+	case x.Action != ActionWorkflow:
+		return x.Action.Advice()
+	case x.Fatal:
+		return ActionResetGPU.Advice()
+	}
+	return "see the details"
+}
+
 // XIDByCode returns the entry of a code, and false for codes that
 // it does not list.
 func XIDByCode(code int) (XID, bool) {

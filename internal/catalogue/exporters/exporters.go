@@ -14,6 +14,9 @@ import (
 // All are the exporters.
 var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter}
 
+// Coded is the exporter whose error events have codes.
+var Coded = dcgm.Exporter
+
 // Lookup returns what an exposed metric name means, and to which exporter it belongs. The
 // exporter is nil where no table has the name, and the spelling is empty where no signal is made
 // of it. For an exporter with Claims the name alone does not tell: its labels have to fit too.

@@ -19,14 +19,16 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:    gaps,
 	TurnOn:  "duty_cycle and the memory come from the workload: a chip without one has no rows of them.",
 
-	Claims:         claims,
-	Labels:         labels,
-	BlankText:      func(s string) bool { return s == "" },
-	OwnsName:       func(string) bool { return false },
-	Identify:       identify,
-	InstanceID:     func(_, instance string) string { return instance },
-	CalledExporter: func(h cat.Holder) bool { return strings.Contains(cmp.Or(h.Pod, h.Container), "tpu-device-plugin") },
-	Model:          func(string) cat.Model { return cat.Model{} },
+	Claims:     claims,
+	Labels:     labels,
+	BlankText:  func(s string) bool { return s == "" },
+	OwnsName:   func(string) bool { return false },
+	Identify:   identify,
+	InstanceID: func(_, instance string) string { return instance },
+	CalledExporter: func(h cat.Holder) bool {
+		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "tpu-device-plugin")
+	},
+	Model: func(string) cat.Model { return cat.Model{} },
 })
 
 // groups is the table. The plugin shows each value twice: with the pod's labels, and for the

@@ -7,9 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 func TestAmountsHaveTheUnitOfTheirCurrency(t *testing.T) {
@@ -21,7 +22,7 @@ func TestAmountsHaveTheUnitOfTheirCurrency(t *testing.T) {
 	(&Writer{}).Write(Read(md, func(*signal.Metric) bool { return true }).Frames, out)
 	var got []string
 	for p := range points.All(out) {
-		got = append(got, p.Metric.Name()+" "+p.Metric.Unit()+" "+points.Text(p.Attributes()))
+		got = append(got, p.Metric.Name()+" "+p.Metric.Unit()+" "+pointtest.Text(p.Attributes()))
 	}
 	assert.ElementsMatch(t, []string{
 		"gpu.unallocated.cost {USD} {gpu.cost.currency=USD, hw.id=GPU-1}",
@@ -39,5 +40,5 @@ func TestTheInstanceTypeAndLabelsOfANodeAreRead(t *testing.T) {
 	assert.Equal(t, map[string]string{"pool": "spot"}, frames[0].NodeLabels)
 	out := pmetric.NewMetrics()
 	(&Writer{}).Write(frames, out)
-	assert.Equal(t, "{host.type=a3, k8s.node.label.pool=spot, k8s.node.name=n1}", points.Text(out.ResourceMetrics().At(0).Resource().Attributes()))
+	assert.Equal(t, "{host.type=a3, k8s.node.label.pool=spot, k8s.node.name=n1}", pointtest.Text(out.ResourceMetrics().At(0).Resource().Attributes()))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 func everything(*signal.Metric) bool { return true }
@@ -57,8 +58,8 @@ func (b testBatch) lines() []string { return lines(b.Metrics) }
 // lines are the points of a batch with everything that tells them apart, sorted.
 func lines(md pmetric.Metrics) (all []string) {
 	for p := range points.All(md) {
-		all = append(all, fmt.Sprint(p.Timestamp(), " ", points.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
-			points.Text(p.Attributes()), " ", points.Value(p.NumberDataPoint), " ", p.ValueType(), " ", p.Flags()))
+		all = append(all, fmt.Sprint(p.Timestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
+			pointtest.Text(p.Attributes()), " ", points.Value(p.NumberDataPoint), " ", p.ValueType(), " ", p.Flags()))
 	}
 	slices.Sort(all)
 	return all

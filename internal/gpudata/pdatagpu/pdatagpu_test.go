@@ -6,10 +6,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 func all(*signal.Metric) bool { return true }
@@ -49,7 +50,7 @@ func TestWhatIsAddedStandsOnTheResourceOfItsPlaceAndHolder(t *testing.T) {
 			added := map[string]string{}
 			for p := range points.All(b.Metrics) {
 				if p.Scope.Name() == "test" {
-					added[p.Metric.Name()] = points.Text(p.Resource.Attributes())
+					added[p.Metric.Name()] = pointtest.Text(p.Resource.Attributes())
 				}
 			}
 			assert.Equal(t, map[string]string{"gpu.memory.headroom": tt.device, "k8s.container.gpu.memory.budget": tt.holder}, added)

@@ -68,6 +68,23 @@ type Processor struct {
 
 var _ processor.Metrics = (*Processor)(nil)
 
+// NewFactory returns the factory of processors with a Config of type C, which build makes, and
+// whose own scope and functions stage returns.
+func NewFactory[C, P any](
+	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,
+	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, Functions),
+) processor.Factory {
+	create := func(_ context.Context, set processor.Settings, cfg component.Config, next consumer.Metrics) (processor.Metrics, error) {
+		p, err := build(cfg.(*C), set) //nolint:forcetypeassert // the collector hands a factory the Config that it made
+		if err != nil {
+			return nil, err
+		}
+		scope, functions := stage(p)
+		return NewProcessor(set, scope, next, functions)
+	}
+	return processor.NewFactory(of, config, processor.WithMetrics(create, stability))
+}
+
 // NewProcessor returns a processor.
 func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Metrics, f Functions) (*Processor, error) {
 	id := attribute.String("processor", set.ID.String())

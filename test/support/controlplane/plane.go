@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
 // binariesEnv names the directory of etcd, kube-apiserver and kube-scheduler.

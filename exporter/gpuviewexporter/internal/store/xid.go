@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
 // maxIncreases bounds the increases of one device that are kept.
@@ -54,7 +54,7 @@ func xidCode(errorType string) (int, bool) {
 	}
 	digits, ok := strings.CutPrefix(errorType, "xid_")
 	code, err := strconv.Atoi(digits)
-	return code, ok && err == nil && code > 0 && code <= dcgm.MaxXID
+	return code, ok && err == nil && code > 0 && code <= catalogue.MaxCode
 }
 
 // full says whether a code is one too many.

@@ -110,7 +110,7 @@ func (a *account) untold(u *User) bool {
 func (d *Device) ofFrame(f *located, owners map[pid]Process) *account {
 	a := &account{used: map[*User]int64{}, complete: f.scope == presets.Process}
 	for r, bytes := range f.values {
-		c := containerOf(&r)
+		c := r.Holder
 		switch f.devices[r] {
 		case d:
 		case nil:
@@ -121,7 +121,7 @@ func (d *Device) ofFrame(f *located, owners map[pid]Process) *account {
 		default:
 			continue
 		}
-		if c.Pod == "" && c.UID == "" {
+		if !c.InPod() {
 			owner, listed := owners[pid{d.ID, r.Slot}]
 			c, a.complete = owner.Holder, a.complete && (listed || f.pods)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
@@ -198,7 +198,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 		if _, ok := b.instances[r.MIGUUID]; !ok && len(b.instances) >= b.maxRows {
 			return false
 		}
-		b.instances[strings.Clone(r.MIGUUID)] = instance{dcgm.InstanceID(r.GPU, r.Instance), now}
+		b.instances[strings.Clone(r.MIGUUID)] = instance{exporters.InstanceID(r.GPU, r.Instance), now}
 		return true
 	}
 	f := b.frames[key]
@@ -223,9 +223,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 	if !b.room(&f.scrape) {
 		return false
 	}
-	for _, s := range []*string{&r.Namespace, &r.Pod, &r.UID, &r.Container, &r.GPU, &r.Slot, &r.MIGUUID, &r.Instance} {
-		*s = strings.Clone(*s)
-	}
+	r.Holder, r.GPU, r.Slot = r.Holder.Clone(), strings.Clone(r.GPU), strings.Clone(r.Slot)
 	f.values[r] = bytes
 	return true
 }
@@ -356,7 +354,7 @@ func (b *Book) of(p *Place) []located {
 		l := located{frame: f, devices: make(map[presets.Row]*Device, len(f.values))}
 		for r := range f.values {
 			l.devices[r] = p.locate(&r)
-			l.pods = l.pods || r.Pod != "" || r.UID != ""
+			l.pods = l.pods || r.InPod()
 		}
 		out = append(out, l)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
@@ -363,7 +363,7 @@ func TestABudgetIsForWhatItsContainerWasGiven(t *testing.T) {
 				require.True(t, b.AddProcess(n1, 1, now, Process{Device: id, PID: "1", Holder: c, Used: gi}))
 			}
 			if tc.declared == nil {
-				require.True(t, b.AddRow(FrameKey{}, presets.Budget, 1, now, presets.Row{Namespace: "ns", Pod: "a", Container: "c"}, 6*gi))
+				require.True(t, b.AddRow(FrameKey{}, presets.Budget, 1, now, presets.Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}}, 6*gi))
 			}
 			p := &Place{Place: n1, Time: 1, Devices: []*Device{
 				{ID: "GPU-1", Used: gi, Limit: 16 * gi, Users: []*User{{Holder: c, Holds: tc.holder}}},
@@ -394,7 +394,7 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 	d, b := pod("a", "uid-a", "d"), pod("b", "uid-b", "c")
 	device := func(id string, holders ...gpudata.Holder) *Device {
 		d := &Device{ID: id, Minor: -1, Used: 9 * gi, Limit: 16 * gi}
-		d.Board = dcgm.BoardOf(id)
+		d.Board = exporters.BoardOf(id)
 		for _, c := range holders {
 			d.Users = append(d.Users, &User{Holder: c, Holds: true})
 		}
@@ -432,7 +432,7 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 			now := time.Unix(1000, 0)
 			var user *User
 			for _, devices := range tc.scrapes {
-				row := presets.Row{Namespace: "ns", Pod: "a"}
+				row := presets.Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}
 				require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, row, 9*gi))
 				p := &Place{Place: n1, Time: now.UnixNano()}
 				for _, d := range devices {
@@ -466,7 +466,7 @@ func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 			},
 		}}}
 	}
-	require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Namespace: "ns", Pod: "a"}, gi))
+	require.True(t, b.AddRow(FrameKey{}, presets.Pod, now.UnixNano(), now, presets.Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "a"}}, gi))
 	for i, devices := range [][]*Device{{device("GPU-1"), device("GPU-2")}, {device("GPU-1")}} {
 		p := &Place{Place: n1, Time: now.UnixNano(), Devices: devices}
 		b.Fill(p, now)
@@ -480,7 +480,7 @@ func TestABookForgetsWhoHeldDevices(t *testing.T) {
 	b := NewBook(time.Minute, 2)
 	b.Fill(&Place{Place: n1, Devices: []*Device{{ID: "GPU-1", Users: []*User{{Holds: true, Holder: gpudata.Holder{UID: "uid"}}}}}}, now)
 	require.Empty(t, b.held, "nobody's rows to tell apart")
-	require.True(t, b.AddRow(FrameKey{}, presets.Pod, 0, now, presets.Row{Pod: "a"}, gi))
+	require.True(t, b.AddRow(FrameKey{}, presets.Pod, 0, now, presets.Row{Holder: gpudata.Holder{Pod: "a"}}, gi))
 	for i, id := range []string{"GPU-1", "GPU-2", "GPU-3"} {
 		holder := &User{Holds: true, Holder: gpudata.Holder{UID: "uid-" + id}}
 		refused := b.Fill(&Place{Place: n1, Time: int64(i), Devices: []*Device{{ID: id, Users: []*User{holder}}}}, now)

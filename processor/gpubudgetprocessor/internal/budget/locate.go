@@ -7,20 +7,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
-func containerOf(r *presets.Row) gpudata.Holder {
-	return gpudata.Holder{Namespace: r.Namespace, Pod: r.Pod, UID: r.UID, Container: r.Container}
-}
-
 // touches reports whether a frame names a device of the place or somebody who
 // holds one.
 func (p *Place) touches(f *frame) bool {
 	for r := range f.values {
-		c := containerOf(&r)
 		if slices.ContainsFunc(p.Devices, func(d *Device) bool {
 			if r.GPU != "" {
 				return d.named(r.GPU)
 			}
-			return d.user(c, true) != nil
+			return d.user(r.Holder, true) != nil
 		}) {
 			return true
 		}
@@ -31,8 +26,7 @@ func (p *Place) touches(f *frame) bool {
 // locate returns the device that a row speaks of, nil when that cannot be told. A row
 // that names a board that is cut, or no device, is of the one that its container holds.
 func (p *Place) locate(r *presets.Row) *Device {
-	c := containerOf(r)
-	if r.GPU == "" && slices.ContainsFunc(p.absent, func(h gpudata.Holder) bool { return h.Fits(c) }) {
+	if r.GPU == "" && slices.ContainsFunc(p.absent, func(h gpudata.Holder) bool { return h.Fits(r.Holder) }) {
 		return nil
 	}
 	var candidates, held []*Device
@@ -46,7 +40,7 @@ func (p *Place) locate(r *presets.Row) *Device {
 			}
 		}
 		candidates = append(candidates, d)
-		if d.user(c, true) != nil {
+		if d.user(r.Holder, true) != nil {
 			held = append(held, d)
 		}
 	}
@@ -65,7 +59,7 @@ func (f *located) utilization() {
 	told := map[*User]int64{}
 	for r, millionths := range f.values {
 		if d := f.devices[r]; d != nil && r.Pod != "" {
-			if u := d.user(containerOf(&r), false); u != nil {
+			if u := d.user(r.Holder, false); u != nil {
 				told[u] = max(told[u], millionths)
 			}
 		}
@@ -82,13 +76,12 @@ func (f *located) utilization() {
 func (p *Place) exported(f *frame) {
 	sums := map[*User]int64{}
 	for r, bytes := range f.values {
-		c := containerOf(&r)
-		if c.Pod == "" && c.UID == "" {
+		if !r.InPod() {
 			continue
 		}
 		devices := p.Devices
 		if r.GPU == "" {
-			devices = p.given(c, false)
+			devices = p.given(r.Holder, false)
 		}
 		var users []*User
 		for _, d := range devices {
@@ -96,7 +89,7 @@ func (p *Place) exported(f *frame) {
 				continue
 			}
 			for _, u := range d.Users {
-				if u.Fits(c) {
+				if u.Fits(r.Holder) {
 					users = append(users, u)
 				}
 			}

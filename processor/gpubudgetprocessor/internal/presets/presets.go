@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // Scope is what one series of a metric speaks of.
@@ -70,10 +71,10 @@ type Series struct {
 
 // Row is what the labels of one series say. Empty is unknown.
 type Row struct {
-	Namespace, Pod, UID, Container string
-	GPU                            string // GPU-<uuid> or MIG-<uuid>
-	Slot                           string
-	MIGUUID, Instance              string
+	gpudata.Holder
+	GPU               string // GPU-<uuid> or MIG-<uuid>
+	Slot              string
+	MIGUUID, Instance string
 }
 
 // nobody are values that exporters give the label of a pod for processes of none.
@@ -95,8 +96,8 @@ func (s *Series) Row(label func(string) string) (Row, bool) {
 		return cmp.Or(label("exported_"+name), label(name))
 	}
 	r := Row{
-		Namespace: workload(s.Namespace), Pod: workload(s.Pod), UID: get(s.UID), Container: workload(s.Container),
-		GPU: normalise(get(s.GPU)), Slot: get(s.Slot), MIGUUID: get(s.MIGUUID), Instance: get(s.Instance),
+		Holder: gpudata.Holder{Namespace: workload(s.Namespace), Pod: workload(s.Pod), UID: get(s.UID), Container: workload(s.Container)},
+		GPU:    normalise(get(s.GPU)), Slot: get(s.Slot), MIGUUID: get(s.MIGUUID), Instance: get(s.Instance),
 	}
 	if slices.Contains(nobody, r.Pod) {
 		r.Namespace, r.Pod, r.Container = "", "", ""
@@ -104,7 +105,7 @@ func (s *Series) Row(label func(string) string) (Row, bool) {
 	if s.Scope == MIGInfo {
 		return r, r.MIGUUID != "" && r.GPU != "" && r.Instance != ""
 	}
-	return r, r.Pod != "" || r.UID != "" || r.GPU != "" || s.Scope == Process
+	return r, r.InPod() || r.GPU != "" || s.Scope == Process
 }
 
 // normalise adds the prefix that some exporters cut off.
@@ -112,7 +113,7 @@ func normalise(gpu string) string {
 	if gpu == "" {
 		return ""
 	}
-	return dcgm.BoardID(gpu)
+	return exporters.BoardID(gpu)
 }
 
 var (

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 func labels(text string) func(string) string {
@@ -37,7 +39,7 @@ func TestEveryMetricIsReadOnce(t *testing.T) {
 
 func TestEveryForeignMetricIsReadAsItsExporterMeansIt(t *testing.T) {
 	const container = "namespace=ns pod=p container=c"
-	of := Row{Namespace: "ns", Pod: "p", Container: "c"}
+	of := Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}}
 	with := func(f func(*Row)) Row {
 		r := of
 		f(&r)
@@ -60,7 +62,7 @@ func TestEveryForeignMetricIsReadAsItsExporterMeansIt(t *testing.T) {
 		{"vGPU_device_memory_limit_in_bytes", "podnamespace=ns podname=p ctrname=c vdeviceid=1 deviceuuid=GPU-1", Budget, on("1")},
 		{
 			"hami_vgpu_memory_allocated_bytes", "namespace=ns node=n1 pod=p container_index=1 device_uuid=GPU-1", Budget,
-			Row{Namespace: "ns", Pod: "p", GPU: "GPU-1", Slot: "1"},
+			Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "p"}, GPU: "GPU-1", Slot: "1"},
 		},
 		{"nvidia_smi_compute_app_used_memory_bytes", "uuid=1 pid=7 process_name=python", Process, Row{GPU: "GPU-1", Slot: "7"}},
 		{"container_accelerator_memory_used_bytes", container + " make=nvidia model=T4 acc_id=GPU-1", DeviceDuplicate, of},
@@ -102,7 +104,7 @@ func TestAnExportersOwnPodIsNotTheWorkload(t *testing.T) {
 	s := find("hami_vgpu_memory_used_bytes")
 	r, ok := s.Row(labels("namespace=kube-system pod=hami-monitor container=monitor exported_namespace=ns exported_pod=p exported_container=c device_uuid=GPU-1"))
 	require.True(t, ok)
-	assert.Equal(t, Row{Namespace: "ns", Pod: "p", Container: "c", GPU: "GPU-1"}, r)
+	assert.Equal(t, Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}, GPU: "GPU-1"}, r)
 }
 
 func TestAProcessOfNoPodIsNobodys(t *testing.T) {

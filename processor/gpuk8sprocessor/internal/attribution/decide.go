@@ -3,9 +3,6 @@ package attribution
 import (
 	"slices"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -142,10 +139,4 @@ func labelStrategy(holders []Holding, sharing string, shared bool) string {
 		return sharing
 	}
 	return signal.SharingTimeSlicing
-}
-
-// Exporter reports whether a container is named as dcgm-exporter's own. The exporter's processes
-// are on every device, and it holds none.
-func Exporter(h gpudata.Holder) bool {
-	return dcgm.CalledExporter(catalogue.Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container})
 }

@@ -1,7 +1,8 @@
 package attribution
 
 import (
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
@@ -57,7 +58,7 @@ func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]slic
 	}
 	for _, i := range instances {
 		if i.MIGUUID != "" && i.UUID != "" && i.GPUInstance != "" {
-			note(j.written, i.MIGUUID, dcgm.InstanceID(i.UUID, i.GPUInstance))
+			note(j.written, i.MIGUUID, exporters.InstanceID(i.UUID, i.GPUInstance))
 		}
 	}
 	for id, d := range devices {
@@ -93,7 +94,7 @@ func note[K comparable](m map[K]string, name K, id string) {
 }
 
 // ref joins a device plugin's id.
-func (j *joiner) ref(d *DeviceRef) (string, Reason) {
+func (j *joiner) ref(d *catalogue.PluginID) (string, Reason) {
 	board := d.UUID
 	if board == "" && d.Name != "" {
 		board = j.names[d.Name]
@@ -103,7 +104,7 @@ func (j *joiner) ref(d *DeviceRef) (string, Reason) {
 	}
 	switch {
 	case board != "" && d.GPUInstance != "":
-		return dcgm.InstanceID(board, d.GPUInstance), Joined
+		return exporters.InstanceID(board, d.GPUInstance), Joined
 	case d.MIGUUID != "":
 		return j.mig(d.MIGUUID)
 	case board != "":
@@ -143,9 +144,9 @@ func (j *joiner) only(s sliceDevice) string {
 func (j *joiner) dra(d DRADevice) (string, Reason) {
 	s, listed := j.slices[d]
 	switch {
-	case dcgm.IsBoardUUID(s.uuid):
+	case exporters.IsBoard(s.uuid):
 		return s.uuid, Joined
-	case dcgm.IsMIGUUID(s.uuid):
+	case exporters.IsInstance(s.uuid):
 		if id, reason := j.mig(s.uuid); reason == Joined {
 			return id, Joined
 		}

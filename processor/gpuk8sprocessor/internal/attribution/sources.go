@@ -3,6 +3,7 @@ package attribution
 import (
 	"cmp"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -77,24 +78,9 @@ type Listing struct {
 type ContainerResources struct {
 	Namespace, Pod, Container string
 	// Devices came from a device plugin.
-	Devices []DeviceRef
+	Devices []catalogue.PluginID
 	// Claimed came from a DRA driver.
 	Claimed []ClaimedDevice
-}
-
-// DeviceRef is a device as a device plugin calls it.
-type DeviceRef struct {
-	// Raw is the id as it was spelled.
-	Raw string
-	// UUID is the board's GPU-<uuid>, MIGUUID the MIG-<uuid>; empty when the id
-	// does not have it.
-	UUID, MIGUUID string
-	// Name is the operating system's name of the board: nvidia0.
-	Name string
-	// GPUInstance is the NVML GPU instance id of a MIG device.
-	GPUInstance string
-	// Replica says that the id is one of several for one device.
-	Replica bool
 }
 
 // DRADevice names a device among all DRA drivers'.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
@@ -126,7 +126,7 @@ func (b *builder) facts() (unseen doubt) {
 		if f := &b.entry(id).Facts; f.Allocation.Device == "" {
 			s := b.join.slices[d]
 			f.Allocation, f.Profile = d.allocation(), s.profile
-			if dcgm.IsMIGUUID(s.uuid) {
+			if exporters.IsInstance(s.uuid) {
 				f.MIGUUID = s.uuid
 			}
 		}
@@ -327,7 +327,7 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		if e.Source != None || boards[id] || !dcgm.IsBoardUUID(id) {
+		if e.Source != None || boards[id] || !exporters.IsBoard(id) {
 			continue
 		}
 		instance := d.Parent != ""

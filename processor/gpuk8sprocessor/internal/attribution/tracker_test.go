@@ -13,7 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
@@ -33,13 +34,13 @@ func listing(seconds int64, containers ...ContainerResources) Sources {
 	return Sources{Listing: Listing{State: Current, Time: nanos(seconds), Containers: containers}}
 }
 
-func container(pod string, devices ...DeviceRef) ContainerResources {
+func container(pod string, devices ...catalogue.PluginID) ContainerResources {
 	return ContainerResources{Namespace: "ns", Pod: pod, Container: "c", Devices: devices}
 }
 
-func gpu(uuid string) DeviceRef { return DeviceRef{Raw: uuid, UUID: uuid} }
+func gpu(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, UUID: uuid} }
 
-func mig(uuid string) DeviceRef { return DeviceRef{Raw: uuid, MIGUUID: uuid} }
+func mig(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, MIGUUID: uuid} }
 
 // devices are boards of which nothing but the hw.id is known.
 func devices(ids ...string) map[string]gpudata.Description {
@@ -90,7 +91,7 @@ func TestAnInstanceThatIsNoMoreDoesNotStandInTheWayOfANewOne(t *testing.T) {
 func TestADeviceThatNoScrapeShowsIsCountedWhileThatIsSo(t *testing.T) {
 	tr := newTestTracker()
 	tr.Update(at(10), listing(10, container("a", gpu("GPU-1"), gpu("GPU-2")),
-		container("b", DeviceRef{Raw: "GPU-1::1", UUID: "GPU-1", Replica: true})))
+		container("b", catalogue.PluginID{Raw: "GPU-1::1", UUID: "GPU-1", Replica: true})))
 	notScraped := func() int { return tr.Stats().Unattributed[NotScraped] }
 	assert.Zero(t, notScraped(), "no scrape has come")
 	tr.See(at(20), devices("GPU-1"))
@@ -212,7 +213,7 @@ func TestWhatMeansTwoDevicesMeansNone(t *testing.T) {
 		"GPU-3/gi2": {Parent: "GPU-3", MIGUUID: "MIG-1"},
 		"GPU-3/gi7": {Parent: "GPU-3"},
 	})
-	s := listing(10, container("a", DeviceRef{Raw: "nvidia0", Name: "nvidia0"}, mig("MIG-1"), mig("MIG-2")))
+	s := listing(10, container("a", catalogue.PluginID{Raw: "nvidia0", Name: "nvidia0"}, mig("MIG-1"), mig("MIG-2")))
 	s.Instances = []Instance{{"MIG-2", "GPU-3", "7"}, {"MIG-3", "GPU-3", "7"}, {"MIG-3", "GPU-3", "7"}}
 	tr.Update(at(10), s)
 	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownName])
@@ -268,15 +269,15 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 		uuid := rapid.SampledFrom([]string{"GPU-1", "GPU-2"})
 		pod := rapid.SampledFrom([]string{"a", "b", "web-0"})
 		name := rapid.SampledFrom([]string{"gpu-0", "gpu-1", "gpu-2"})
-		ref := rapid.Custom(func(rt *rapid.T) DeviceRef {
-			d := DeviceRef{UUID: uuid.Draw(rt, "uuid"), Replica: rapid.Bool().Draw(rt, "replica")}
+		ref := rapid.Custom(func(rt *rapid.T) catalogue.PluginID {
+			d := catalogue.PluginID{UUID: uuid.Draw(rt, "uuid"), Replica: rapid.Bool().Draw(rt, "replica")}
 			switch rapid.IntRange(0, 4).Draw(rt, "kind") {
 			case 0:
 				d.GPUInstance = "7"
 			case 1:
-				d = DeviceRef{MIGUUID: "MIG-1"}
+				d = catalogue.PluginID{MIGUUID: "MIG-1"}
 			case 2:
-				d = DeviceRef{Name: "nvidia1"}
+				d = catalogue.PluginID{Name: "nvidia1"}
 			}
 			d.Raw = fmt.Sprint(d, rapid.IntRange(0, 2).Draw(rt, "raw"))
 			return d
@@ -378,8 +379,8 @@ func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 		devices[board] = gpudata.Description{Name: fmt.Sprint("nvidia", g)}
 		for i := range 7 {
 			gi := fmt.Sprint(7 + i)
-			devices[dcgm.InstanceID(board, gi)] = gpudata.Description{Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"}
-			s.Listing.Containers = append(s.Listing.Containers, container(fmt.Sprintf("pod-%d", 7*g+i), DeviceRef{UUID: board, GPUInstance: gi}))
+			devices[exporters.InstanceID(board, gi)] = gpudata.Description{Parent: board, Name: fmt.Sprint("nvidia", g), Profile: "1g.10gb"}
+			s.Listing.Containers = append(s.Listing.Containers, container(fmt.Sprintf("pod-%d", 7*g+i), catalogue.PluginID{UUID: board, GPUInstance: gi}))
 		}
 	}
 	for i := range pods {

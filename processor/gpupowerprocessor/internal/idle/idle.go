@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
 // Kind is where a baseline comes from.
@@ -57,7 +57,7 @@ func LayoutOf(profiles []string) Layout {
 // then model, then All.
 type Table struct {
 	ByUUID map[string]float64
-	// ByModel goes by folded names, see [dcgm.FoldModel].
+	// ByModel goes by folded names, see [catalogue.FoldModel].
 	ByModel map[string]float64
 	// All is for every other board; nil for none.
 	All *float64
@@ -70,7 +70,7 @@ func (t *Table) Lookup(uuid, model string) (float64, bool) {
 		return w, true
 	}
 	if len(t.ByModel) > 0 {
-		if w, ok := t.ByModel[dcgm.FoldModel(model)]; ok {
+		if w, ok := t.ByModel[catalogue.FoldModel(model)]; ok {
 			return w, true
 		}
 	}

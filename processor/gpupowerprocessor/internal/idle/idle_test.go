@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
 func TestALayoutIsTheProfilesInUse(t *testing.T) {
@@ -22,7 +22,7 @@ func TestTheMostSpecificConfiguredBaselineCounts(t *testing.T) {
 	all := 1.0
 	table := Table{
 		ByUUID:  map[string]float64{"GPU-1": 3},
-		ByModel: map[string]float64{dcgm.FoldModel("NVIDIA H100 80GB HBM3"): 2}, All: &all,
+		ByModel: map[string]float64{catalogue.FoldModel("NVIDIA H100 80GB HBM3"): 2}, All: &all,
 	}
 	for _, tt := range []struct {
 		uuid, model string

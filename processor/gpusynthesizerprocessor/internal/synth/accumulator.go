@@ -197,10 +197,7 @@ func (a *accumulator) take(r *Row, held bool) {
 func (a *accumulator) addHolder(r *Row) int {
 	for i := range a.holders {
 		h := &a.holders[i]
-		if h.Pod != r.holder.Pod || h.Namespace != r.holder.Namespace || h.Container != r.holder.Container || h.Job != r.holder.Job {
-			continue
-		}
-		if h.UID != "" && r.holder.UID != "" && h.UID != r.holder.UID {
+		if !h.Same(r.holder) {
 			continue
 		}
 		set(&h.UID, r.holder.UID)

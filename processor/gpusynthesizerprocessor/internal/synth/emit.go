@@ -187,7 +187,7 @@ func (e *emitter) holders() {
 	users := make([]*gpudata.User, len(a.holders))
 	for i := range a.holders {
 		h := &a.holders[i]
-		u := e.to.User(holderOf(&h.Holder))
+		u := e.to.User(h.Holder)
 		u.Holds, u.Source, u.Allocation = !e.s.disabled[signal.GPUDeviceHolder], signal.HolderSourceLabels, h.dra.allocation()
 		if u.Replicas = len(h.vgpus); u.Replicas > 0 {
 			u.Strategy = signal.SharingTimeSlicing
@@ -211,18 +211,6 @@ func (e *emitter) holders() {
 			users[u.holder].Samples.Add(gpudata.Sample{Metric: m, Value: v, More: sharing})
 		}
 	}
-}
-
-// holderOf returns who the labels of a row name: a container of a pod, or one without, or
-// a job.
-func holderOf(h *catalogue.Holder) gpudata.Holder {
-	if h.Pod != "" {
-		return gpudata.Holder{Namespace: h.Namespace, Pod: h.Pod, UID: h.UID, Container: h.Container, Job: h.Job}
-	}
-	if id, ok := h.ContainerID(); ok {
-		return gpudata.Holder{ID: id, Job: h.Job}
-	}
-	return gpudata.Holder{Name: h.Container, Job: h.Job}
 }
 
 // sharing is what labels tell of how the device's holders share it.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 )
 
 // StateVersion is that of [State].
@@ -84,8 +84,7 @@ func (s *Synthesizer) Restore(in *State, now int64) error {
 	s.swept = now
 	for i := range in.Devices {
 		stored := &in.Devices[i]
-		// XIDs are NVIDIA's.
-		d := s.device(dcgm.Exporter, Place{Host: stored.Host, Node: stored.Node}, catalogue.Identity{Board: stored.Board, Instance: stored.Instance})
+		d := s.device(exporters.Coded, Place{Host: stored.Host, Node: stored.Node}, catalogue.Identity{Board: stored.Board, Instance: stored.Instance})
 		if d == nil {
 			break
 		}

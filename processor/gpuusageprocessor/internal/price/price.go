@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
 // maxBytes is more than any list has.
@@ -75,7 +75,7 @@ func Parse(text []byte) (*List, error) {
 		return nil, errors.Join(errs...)
 	}
 	for i := range l.Prices {
-		l.Prices[i].Model = dcgm.FoldModel(l.Prices[i].Model)
+		l.Prices[i].Model = catalogue.FoldModel(l.Prices[i].Model)
 	}
 	return l, nil
 }
@@ -86,7 +86,7 @@ func (l *List) Of(model, hostType string, label func(key string) string) (float6
 	if l == nil {
 		return 0, false
 	}
-	model = dcgm.FoldModel(model)
+	model = catalogue.FoldModel(model)
 	for i := range l.Prices {
 		if p := &l.Prices[i]; p.fits(model, hostType, label) {
 			return *p.Price, true

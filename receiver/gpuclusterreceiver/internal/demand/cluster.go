@@ -24,7 +24,7 @@ type Options struct {
 	// demand; otherwise the largest one counts.
 	First bool
 	// Disabled are the metrics that are not emitted.
-	Disabled []*signal.Metric
+	Disabled map[*signal.Metric]bool
 }
 
 // Observed tells which kinds of objects are known. What needs a kind that is
@@ -80,7 +80,7 @@ type entry struct{ podUID, name string }
 func New(opts Options) *Cluster {
 	c := &Cluster{
 		opts:      opts,
-		disabled:  map[*signal.Metric]bool{},
+		disabled:  opts.Disabled,
 		pods:      map[name]*Pod{},
 		nodes:     map[string]*Node{},
 		claims:    map[name]*Claim{},
@@ -89,9 +89,6 @@ func New(opts Options) *Cluster {
 		classes:   map[string]*Class{},
 		slices:    map[string]*Slice{},
 		pools:     map[poolID]*pool{},
-	}
-	for _, m := range opts.Disabled {
-		c.disabled[m] = true
 	}
 	for _, d := range opts.Drivers {
 		quoted := `["']` + regexp.QuoteMeta(d) + `["']`

@@ -100,7 +100,7 @@ type Options struct {
 	// nothing can be read of the time between.
 	Hold bool
 	// Disabled are metrics that nobody wants; calls made for them alone are spared.
-	Disabled []*signal.Metric
+	Disabled map[*signal.Metric]bool
 	// Now is the clock by which calls are found slow.
 	Now func() time.Time
 }
@@ -109,7 +109,6 @@ type Options struct {
 // for concurrent use.
 type Collector struct {
 	options  Options
-	disabled map[*signal.Metric]bool
 	monitors bool // performance counters are read where a board has them
 	events   bool // XID errors are counted where the driver keeps them
 
@@ -174,11 +173,8 @@ type usage struct {
 // New returns a Collector.
 func New(options Options) *Collector {
 	c := &Collector{
-		options: options, disabled: map[*signal.Metric]bool{}, met: map[string]*memo{}, usage: map[uint32]usage{}, values: slices.Clone(asked),
+		options: options, met: map[string]*memo{}, usage: map[uint32]usage{}, values: slices.Clone(asked),
 		watched: map[nvml.Device]string{},
-	}
-	for _, m := range options.Disabled {
-		c.disabled[m] = true
 	}
 	c.events = options.Hold && options.Devices && c.wants(signal.HwErrors)
 	for i := range gpm {
@@ -231,7 +227,7 @@ func (c *Collector) Stats() Stats { return c.stats }
 // went well.
 func (c *Collector) Problem() error { return c.problem }
 
-func (c *Collector) wants(m *signal.Metric) bool { return !c.disabled[m] }
+func (c *Collector) wants(m *signal.Metric) bool { return !c.options.Disabled[m] }
 
 // remember returns what is known by a key, which is empty when nothing is.
 func (c *Collector) remember(key string) *memo {

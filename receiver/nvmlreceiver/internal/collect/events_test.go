@@ -98,7 +98,7 @@ func TestWithoutEventsThereAreNoXIDErrorsAndNoProblem(t *testing.T) {
 		"a set in a state of nobody knows": func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrUnknown },
 		"a library that is not held":       func(_ *machine, o *Options) { o.Hold = false },
 		"processes alone":                  func(_ *machine, o *Options) { o.Devices = false },
-		"errors that nobody wants":         func(_ *machine, o *Options) { o.Disabled = []*signal.Metric{signal.HwErrors} },
+		"errors that nobody wants":         func(_ *machine, o *Options) { o.Disabled = map[*signal.Metric]bool{signal.HwErrors: true} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{clock: time.Unix(1e9, 0)}

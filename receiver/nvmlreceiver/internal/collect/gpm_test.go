@@ -18,7 +18,7 @@ import (
 // holding collects from a library that lasts, and leaves errors out.
 func holding(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
-	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: []*signal.Metric{signal.HwErrors}})
+	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: map[*signal.Metric]bool{signal.HwErrors: true}})
 }
 
 // next collects after a time.
@@ -133,7 +133,12 @@ func TestWithoutHoldingTheLibraryOrWantingTheMetricsNoCounterIsRead(t *testing.T
 	for name, change := range map[string]func(*Options){
 		"not held":       func(o *Options) { o.Hold = false },
 		"processes only": func(o *Options) { o.Devices = false },
-		"none wanted":    func(o *Options) { o.Disabled = DeviceMetrics() },
+		"none wanted": func(o *Options) {
+			o.Disabled = map[*signal.Metric]bool{}
+			for _, m := range DeviceMetrics() {
+				o.Disabled[m] = true
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
 )
 
 func TestFieldValuesAreReadAsTheirTypeSays(t *testing.T) {

@@ -204,9 +204,6 @@ func dynamicResource(c kube.ClaimDevice) *podresourcesv1.DynamicResource {
 	if c.ShareID != "" {
 		device.ShareId = &c.ShareID
 	}
-	for _, name := range c.CDI {
-		device.CdiDevices = append(device.CdiDevices, &podresourcesv1.CDIDevice{Name: name})
-	}
 	return &podresourcesv1.DynamicResource{
 		ClaimNamespace: c.Namespace, ClaimName: c.Claim,
 		ClaimResources: []*podresourcesv1.ClaimResource{device},

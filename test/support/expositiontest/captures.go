@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/notruntest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
 // Recordings returns the paths of recorded exporter outputs: those of the simulator, which live

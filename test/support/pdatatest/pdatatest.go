@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
 // Process is what a processor does with an arrival.
@@ -51,8 +52,8 @@ func Metrics(frames []*gpudata.Frame) pmetric.Metrics {
 // Lines are the points of a batch with everything but their scopes, sorted.
 func Lines(md pmetric.Metrics) (lines []string) {
 	for p := range points.All(md) {
-		lines = append(lines, fmt.Sprint(p.Timestamp(), " ", p.StartTimestamp(), " ", points.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
-			points.Text(p.Attributes()), " ", points.Value(p.NumberDataPoint), " ", p.Flags()))
+		lines = append(lines, fmt.Sprint(p.Timestamp(), " ", p.StartTimestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
+			pointtest.Text(p.Attributes()), " ", points.Value(p.NumberDataPoint), " ", p.Flags()))
 	}
 	slices.Sort(lines)
 	return lines

@@ -1,0 +1,69 @@
+package exporters
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+)
+
+// The functions below answer what other packages ask about any vendor's device. Where they take
+// no vendor, NVIDIA's ids alone say more than that they differ.
+
+// IsBoard reports whether an id is the driver's name of a board.
+func IsBoard(id string) bool { return dcgm.IsBoardUUID(id) }
+
+// IsInstance reports whether an id is the driver's own name of an instance.
+func IsInstance(id string) bool { return dcgm.IsMIGUUID(id) }
+
+// BoardID returns the hw.id of a board by its UUID, whose prefix some tools cut off.
+func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
+
+// BoardOf returns the hw.id of an instance's board, empty where the instance's does not tell it.
+func BoardOf(id string) string { return dcgm.BoardOf(id) }
+
+// InstanceID returns the hw.id of an instance by its number on a board.
+func InstanceID(board, instance string) string { return dcgm.InstanceID(board, instance) }
+
+// usualSlices are the compute slices of boards of which nothing else is known.
+const usualSlices = 7
+
+// PluginID reads the id by which a device plugin gave a device to a container.
+func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
+
+// Slices returns how many compute slices an instance of a vendor's board has by its profile, 0
+// where that is not known.
+func Slices(vendor, profile string) int {
+	if equalParts(vendor) {
+		return 1
+	}
+	known, _ := dcgm.ParseProfile(profile)
+	return known.Compute
+}
+
+// BoardSlices returns how many compute slices a board has that is cut into so many instances.
+func BoardSlices(vendor, model string, instances int) int {
+	if equalParts(vendor) {
+		return instances
+	}
+	if known, ok := dcgm.ModelSlices(model); ok {
+		return known
+	}
+	return usualSlices
+}
+
+func equalParts(vendor string) bool {
+	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.EqualParts && strings.EqualFold(x.Vendor, vendor) })
+}
+
+// Called reports whether a container is called as an exporter is.
+func Called(h catalogue.Holder) bool {
+	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.CalledExporter(h) })
+}
+
+// XIDCatalogueDate is the day of the last change of what XID knows.
+const XIDCatalogueDate = dcgm.XIDCatalogueDate
+
+// XID returns what NVIDIA says of an error code, and false where it says nothing.
+func XID(code int) (dcgm.XID, bool) { return dcgm.XIDByCode(code) }

@@ -1,0 +1,35 @@
+package exporters
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
+
+func TestTheShareOfABoardThatAnInstanceIs(t *testing.T) {
+	for _, tt := range []struct {
+		vendor, model, profile string
+		instances, slices, of  int
+	}{
+		{"NVIDIA", "NVIDIA H100 80GB HBM3", "3g.40gb", 2, 3, 7},
+		{"NVIDIA", "NVIDIA A30", "1g.6gb", 4, 1, 4},
+		{"", "a model to come", "2g.20gb", 3, 2, 7},
+		{"AMD", "AMD Instinct MI300X", "CPX", 8, 1, 8},
+		{"amd", "", "", 2, 1, 2},
+		{"AWS", "", "", 2, 0, 7}, // not known how its cores share a device
+	} {
+		assert.Equal(t, tt.slices, Slices(tt.vendor, tt.profile), tt)
+		assert.Equal(t, tt.of, BoardSlices(tt.vendor, tt.model, tt.instances), tt)
+	}
+}
+
+func TestExportersOfEveryVendorAreKnownByName(t *testing.T) {
+	for _, h := range []catalogue.Holder{
+		{Pod: "dcgm-exporter-x7k2p", Container: "exporter"}, {Pod: "neuron-monitor-b2c"}, {Pod: "xpumd-9"}, {Pod: "tpu-device-plugin-4"},
+	} {
+		assert.True(t, Called(h), h)
+	}
+	assert.False(t, Called(catalogue.Holder{Namespace: "research", Pod: "llm-train", Container: "main"}))
+}

@@ -1,0 +1,26 @@
+package component
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// With gives a value of a self-metric an attribute.
+func With(key, value string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
+}
+
+// CountBy adds to a self-metric what was counted by the values of an attribute.
+func CountBy[V interface {
+	~int | ~uint8
+	fmt.Stringer
+}](ctx context.Context, to metric.Int64Counter, key string, counts []int64) {
+	for v, n := range counts {
+		if n > 0 {
+			to.Add(ctx, n, With(key, V(v).String()))
+		}
+	}
+}

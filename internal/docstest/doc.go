@@ -1,3 +1,0 @@
-// Package docstest holds the documentation to what the code says: names of metrics,
-// links, queries and configurations in the Markdown files of the repository.
-package docstest
