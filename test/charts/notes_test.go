@@ -72,13 +72,29 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "whoever is on the way reads them")
 	assert.NotContains(t, output, "WARNING: image.repository")
 
-	// What the schema does not know, the API server does.
+	output, err = install(backend, "nvml.enabled=true", `cluster.priorityClassName="important"`)
+	require.NoError(t, err, output)
+	assert.Contains(t, output, "the cluster has no RuntimeClass nvidia, which nvml.runtimeClassName names: pods wait for it")
+	assert.Contains(t, output, "the cluster has no PriorityClass important, which cluster.priorityClassName names: pods wait for it")
+}
+
+// The parts of pods are Kubernetes' own, and so is the answer to a typo there.
+func TestWhatTheSchemaDoesNotKnowTheAPIServerRefuses(t *testing.T) {
+	kubeconfig := controlplane.Start(t).KubeConfig(t)
 	for set, want := range map[string]string{
-		`agent.tolerations=[{"key":"gpu","opertor":"Exists"}]`: "opertor",
-		`extraEnv=[{"nam":"A","value":"b"}]`:                   "nam",
-		`fullnameOverride="GPU_Collector"`:                     "GPU_Collector",
+		`agent.tolerations=[{"key":"gpu","opertor":"Exists"}]`:                   ".tolerations[0].opertor: field not declared in schema",
+		`agent.podSecurityContext={"runAsUsr":1}`:                                ".securityContext.runAsUsr: field not declared in schema",
+		`extraEnv=[{"name":"A","valu":"b"}]`:                                     `.env[name="A"].valu: field not declared in schema`,
+		`extraVolumes=[{"name":"ca","secret":{"secretname":"x"}}]`:               `.volumes[name="ca"].secret.secretname: field not declared in schema`,
+		`networkPolicy={"enabled":true,"allowIngressFrom":[{"podSelektor":{}}]}`: ".podSelektor: field not declared in schema",
+		`additionalLabels={"team":"gpu ops"}`:                                    `metadata.labels: Invalid value: "gpu ops"`,
+		`monitoring.podMonitor.enabled=true`:                                     `no matches for kind "PodMonitor"`,
+		`watchdog={"enabled":true,"namespaces":["training"]}`:                    `namespaces "training" not found`,
+		`fullnameOverride="GPU_Collector"`:                                       `metadata.name: Invalid value: "GPU_Collector-agent"`,
 	} {
-		output, err = install(backend, set)
+		args := []string{"install", release, chartDir, "--namespace", "default", "--kubeconfig", kubeconfig, "--set-json", `backend.endpoint="http://backend"`,
+			"--set-json", "budget.enabled=true", "--set-json", set, "--rollback-on-failure"}
+		output, err := helm(t, args...)
 		require.Error(t, err, set)
 		assert.Contains(t, output, want)
 	}
