@@ -74,15 +74,21 @@
 
 {{/* What is written out here stands in a ConfigMap, which more people may read than a Secret. */}}
 {{- define "otelcol-gpu.checkSecrets" -}}
-{{- $backend := .Values.backend }}
-{{- range $name, $value := merge (dict) $backend.headers (dig "headers" dict ($backend.settings | default dict) | default dict) }}
+{{- $v := .Values }}
+{{- range $where, $headers := dict "backend.headers" $v.backend.headers "backend.settings.headers" (dig "headers" dict ($v.backend.settings | default dict))
+  "dcgm.settings.http.headers" (dig "http" "headers" dict ($v.dcgm.settings | default dict)) }}
+{{- if kindIs "map" $headers }}
+{{- range $name, $value := $headers }}
 {{- if and (regexMatch "(?i)(auth|api-?key|token|secret|password|license|honeycomb-team)" $name) (not (contains "${" (toString $value))) }}
-{{- fail (printf "backend.headers.%s is written out and would stand in a ConfigMap: put it into a Secret, name that in extraEnvFrom, [{secretRef: {name: backend}}], and the variable in the header, \"${env:BACKEND_TOKEN}\"" $name) }}
+{{- fail (printf "%s.%s is written out and would stand in a ConfigMap: put it into a Secret, name that in extraEnvFrom, [{secretRef: {name: backend}}], and the variable in the header, \"${env:BACKEND_TOKEN}\"" $where $name) }}
 {{- end }}
 {{- end }}
-{{- range $name, $endpoint := dict "backend.endpoint" $backend.endpoint "events.endpoint" .Values.events.endpoint }}
-{{- if regexMatch "^[a-z]+://[^/$]*@" $endpoint }}
-{{- fail (printf "%s has a user or password in it, which would stand in a ConfigMap: set backend.headers to {Authorization: \"Basic ${env:BACKEND_BASIC}\"}, from a Secret in extraEnvFrom" $name) }}
+{{- end }}
+{{- end }}
+{{- range $where, $url := dict "backend.endpoint" $v.backend.endpoint "events.endpoint" $v.events.endpoint
+  "dcgm.settings.endpoints" (toString (dig "endpoints" "" ($v.dcgm.settings | default dict))) }}
+{{- if regexMatch "[a-z]+://[^/$ ]*@" $url }}
+{{- fail (printf "%s has a user or password in it, which would stand in a ConfigMap: set a header instead, {Authorization: \"Basic ${env:BACKEND_BASIC}\"}, from a Secret in extraEnvFrom" $where) }}
 {{- end }}
 {{- end }}
 {{- end }}
