@@ -9,9 +9,8 @@
 # The source archive of a release has all modules, in vendor/: with the two base images on the
 # machine it builds without a network, --network=none.
 #
-# The base images are named by tag, not by digest: their digests have not been verified by anybody
-# yet. Whoever has done so sets GO_IMAGE and BASE_IMAGE to NAME@sha256:…; the provenance of a
-# published image records which ones it was built from.
+# `make pin-images` writes the base images' digests behind their tags here; a release is refused
+# without them. The static form has no base image.
 ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=debian:trixie-slim
 ARG FORM=static

@@ -14,6 +14,8 @@ TOOL_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelcol-gpu/tools
 GOLANGCI_LINT := $(TOOL_CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)-$(shell go env GOVERSION)/golangci-lint
 GOVULNCHECK_VERSION := v1.8.0
 GOVULNCHECK := $(TOOL_CACHE)/govulncheck-$(GOVULNCHECK_VERSION)-$(shell go env GOVERSION)/govulncheck
+CRANE_VERSION := v0.22.1
+CRANE := $(TOOL_CACHE)/crane-$(CRANE_VERSION)-$(shell go env GOVERSION)/crane
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT := $(TOOL_CACHE)/actionlint-$(ACTIONLINT_VERSION)-$(shell go env GOVERSION)/actionlint
 # A real Prometheus for `make examples`, built once as well; the version is in its go.mod.
@@ -221,6 +223,10 @@ image: ## Build the image $(IMAGE) for amd64 and arm64, both forms; needs docker
 			--build-arg CREATED="$$(git log -1 --format=%cI)" --metadata-file $(DIST)/image-$$form.json $(IMAGE_FLAGS) .; \
 	done
 
+.PHONY: pin-images
+pin-images: $(CRANE) ## Write the digests that the base images have now into the Dockerfile
+	.ci/pin-images $(CRANE)
+
 .PHONY: clean
 clean: ## Remove what was built; the tool cache stays
 	rm -rf $(BIN) $(DIST)
@@ -252,6 +258,9 @@ $(CONTROLPLANE)/etcd:
 
 $(ACTIONLINT):
 	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w" github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+
+$(CRANE):
+	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w" github.com/google/go-containerregistry/cmd/crane@$(CRANE_VERSION)
 
 $(BIN)/cyclonedx-gomod: internal/tools/sbom/go.mod internal/tools/sbom/go.sum
 	CGO_ENABLED=0 go -C internal/tools/sbom build $(GO_FLAGS) -o $(CURDIR)/$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod

@@ -48,12 +48,16 @@ const (
 	exitUnread   = 2
 )
 
+// version is that of the distribution, as builder-config.yaml has it.
+const version = "0.1.0"
+
 const defaultTimeout = 15 * time.Second
 
 const usage = `usage: gpudoctor [flags] URL|FILE|-
        gpudoctor -config FILE
        gpudoctor top [flags] [URL]
        gpudoctor verify [flags]
+       gpudoctor -version
 Says which signals a dcgm-exporter can give, why others are missing, and what turns them on.
 URL is http://HOST:9400/metrics; FILE holds the text of such an answer; - reads it from standard input.
 With -config it says what is wired or timed wrongly in a collector's configuration.
@@ -82,6 +86,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return runTop(ctx, args[1:], stdout, stderr)
 		case "verify":
 			return runVerify(ctx, args[1:], stdout, stderr)
+		case "-version", "--version":
+			fmt.Fprintln(stdout, "gpudoctor version", version)
+			return exitComplete
 		}
 	}
 	o, err := parseFlags(args, stderr)

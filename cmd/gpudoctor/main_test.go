@@ -476,6 +476,13 @@ func TestHelpIsNoError(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	code, out, errs := gpudoctor(t, "", "--version")
+	assert.Equal(t, exitComplete, code)
+	assert.Equal(t, "gpudoctor version "+version+"\n", out)
+	assert.Empty(t, errs)
+}
+
 func TestLinesWithoutAReadingAreSaid(t *testing.T) {
 	body := simulated(t, func(*dcgmsim.Config) {})
 	_, out, _ := gpudoctor(t, "DCGM_FI_DEV_VBIOS_VERSION{gpu=\"0\"} ERROR - FAILED TO CONVERT TO STRING\n"+body, "-")

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -102,7 +101,7 @@ func (o *verifyOptions) run(ctx context.Context, stdout, stderr io.Writer) int {
 	}
 	report, err := verify.Run(ctx, o.Options)
 	report.Problems = append(left, report.Problems...)
-	if _, err := io.WriteString(stdout, report.Text(version())); err != nil {
+	if _, err := io.WriteString(stdout, report.Text(version)); err != nil {
 		fmt.Fprintln(stderr, "gpudoctor:", err)
 		return exitUnread
 	}
@@ -134,12 +133,4 @@ func (o *verifyOptions) answers(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	return body.Close()
-}
-
-// version is the module's.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }

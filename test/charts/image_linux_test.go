@@ -191,3 +191,47 @@ func TestImageAndChartHaveTheVersionOfTheDistribution(t *testing.T) {
 	assert.Equal(t, version, at(t, read("charts/otelcol-gpu/Chart.yaml"), "appVersion"))
 	assert.Contains(t, read("Dockerfile"), "\nARG VERSION="+version+"\n")
 }
+
+// What a release is built from is named by digest, or it is refused.
+func TestBaseImagesAreNamedByDigest(t *testing.T) {
+	dir := t.TempDir()
+	dockerfile, registry := filepath.Join(dir, "Dockerfile"), filepath.Join(dir, "crane")
+	content, err := os.ReadFile(root + "/Dockerfile")
+	require.NoError(t, err)
+	tags := regexp.MustCompile(`(?m)^(ARG \w+_IMAGE=[^@\n]+).*$`).ReplaceAll(content, []byte("$1"))
+	require.NoError(t, os.WriteFile(dockerfile, tags, 0o600))
+	script := func(argument string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), root+"/.ci/pin-images", argument)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "DOCKERFILE=" + dockerfile}
+		output, err := cmd.CombinedOutput()
+		return string(output), err
+	}
+	output, err := script("--check")
+	require.Error(t, err)
+	for _, argument := range []string{"GO_IMAGE", "BASE_IMAGE"} {
+		assert.Contains(t, output, argument+" is ")
+	}
+	for _, digit := range []string{"a", "b"} { // the second replaces the first
+		digest := "sha256:" + strings.Repeat(digit, 64)
+		require.NoError(t, os.WriteFile(registry, []byte("#!/bin/sh\n[ \"$1\" = digest ] && case \"$2\" in *@*) exit 1 ;; esac && echo "+digest+"\n"), 0o700))
+		output, err = script(registry)
+		require.NoError(t, err, output)
+		pinned, err := os.ReadFile(dockerfile)
+		require.NoError(t, err)
+		assert.Equal(t, 2, strings.Count(string(pinned), "@"+digest+"\n"))
+		assert.Equal(t, string(tags), strings.ReplaceAll(string(pinned), "@"+digest, ""), "nothing else changes")
+	}
+	output, err = script("--check")
+	require.NoError(t, err, output)
+
+	require.NoError(t, os.WriteFile(registry, []byte("#!/bin/sh\necho nonsense\n"), 0o700))
+	_, err = script(registry)
+	require.Error(t, err)
+	kept, err := os.ReadFile(dockerfile)
+	require.NoError(t, err)
+	assert.Contains(t, string(kept), strings.Repeat("b", 64), "what is no digest is not written")
+
+	workflow, err := os.ReadFile(root + "/.github/workflows/release.yaml")
+	require.NoError(t, err)
+	assert.Contains(t, string(workflow), "run: .ci/pin-images --check\n")
+}

@@ -49,4 +49,53 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	output, err = install("view.enabled=true", `tls.secretName="gpu"`)
 	require.Error(t, err)
 	assert.Contains(t, output, `tls.secretName is "gpu", a Secret without ca.crt: it must have tls.crt, tls.key and ca.crt`)
+
+	// A file of TLS that its Secret does not have; what pods would wait for; an image of nobody.
+	const mounted = `extraVolumeMounts=[{"name":"ca","mountPath":"/etc/backend","readOnly":true}]`
+	tls := []string{backend, `extraVolumes=[{"name":"ca","secret":{"secretName":"gpu"}}]`, mounted}
+	output, err = install(append(tls, `backend.settings.tls.ca_file="/etc/backend/ca.pem"`)...)
+	require.Error(t, err)
+	assert.Contains(t, output, `backend.settings.tls.ca_file is "/etc/backend/ca.pem" and the Secret gpu, which is mounted there, has no ca.pem but tls.crt, tls.key`)
+	output, err = install(append(tls, `backend.settings.tls.ca_file="/etc/backend/tls.crt"`)...)
+	require.NoError(t, err, output)
+	assert.NotContains(t, output, "pods wait for it")
+
+	output, err = install(backend, `extraEnvFrom=[{"secretRef":{"name":"backend"}}]`, "usage.enabled=true", `usage.prices.configMap="prices"`)
+	require.NoError(t, err, output)
+	assert.Contains(t, output, "namespace default has no Secret backend, which extraEnvFrom names: pods wait for it")
+	assert.Contains(t, output, "namespace default has no ConfigMap prices, which usage.prices.configMap names: pods wait for it")
+	assert.Contains(t, output, "WARNING: image.repository is otelcol-gpu, which is no registry's")
+
+	output, err = install(`backend.endpoint="http://backend:4317"`, `image.repository="registry.example.com/otelcol-gpu"`, `backend.headers={"Authorization":"${env:TOKEN}"}`)
+	require.NoError(t, err, output)
+	assert.Contains(t, output, "by convention port 4317 is OTLP over gRPC, and backend.protocol is http")
+	assert.Contains(t, output, "whoever is on the way reads them")
+	assert.NotContains(t, output, "WARNING: image.repository")
+
+	output, err = install(backend, "nvml.enabled=true", `cluster.priorityClassName="important"`)
+	require.NoError(t, err, output)
+	assert.Contains(t, output, "the cluster has no RuntimeClass nvidia, which nvml.runtimeClassName names: pods wait for it")
+	assert.Contains(t, output, "the cluster has no PriorityClass important, which cluster.priorityClassName names: pods wait for it")
+}
+
+// The parts of pods are Kubernetes' own, and so is the answer to a typo there.
+func TestWhatTheSchemaDoesNotKnowTheAPIServerRefuses(t *testing.T) {
+	kubeconfig := controlplane.Start(t).KubeConfig(t)
+	for set, want := range map[string]string{
+		`agent.tolerations=[{"key":"gpu","opertor":"Exists"}]`:                   ".tolerations[0].opertor: field not declared in schema",
+		`agent.podSecurityContext={"runAsUsr":1}`:                                ".securityContext.runAsUsr: field not declared in schema",
+		`extraEnv=[{"name":"A","valu":"b"}]`:                                     `.env[name="A"].valu: field not declared in schema`,
+		`extraVolumes=[{"name":"ca","secret":{"secretname":"x"}}]`:               `.volumes[name="ca"].secret.secretname: field not declared in schema`,
+		`networkPolicy={"enabled":true,"allowIngressFrom":[{"podSelektor":{}}]}`: ".podSelektor: field not declared in schema",
+		`additionalLabels={"team":"gpu ops"}`:                                    `metadata.labels: Invalid value: "gpu ops"`,
+		`monitoring.podMonitor.enabled=true`:                                     `no matches for kind "PodMonitor"`,
+		`watchdog={"enabled":true,"namespaces":["training"]}`:                    `namespaces "training" not found`,
+		`fullnameOverride="GPU_Collector"`:                                       `metadata.name: Invalid value: "GPU_Collector-agent"`,
+	} {
+		args := []string{"install", release, chartDir, "--namespace", "default", "--kubeconfig", kubeconfig, "--set-json", `backend.endpoint="http://backend"`,
+			"--set-json", "budget.enabled=true", "--set-json", set, "--rollback-on-failure"}
+		output, err := helm(t, args...)
+		require.Error(t, err, set)
+		assert.Contains(t, output, want)
+	}
 }

@@ -1,6 +1,8 @@
 package charts
 
 import (
+	"cmp"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,7 +20,10 @@ func TestTheAgentRunsWhereGPUsAre(t *testing.T) {
 		labels map[string]string
 		want   bool
 	}{
-		"no GPU":                  {map[string]string{"kubernetes.io/os": "linux"}, false},
+		"no GPU":                  {map[string]string{}, false},
+		"a GPU under Windows":     {map[string]string{"kubernetes.io/os": "windows", "kubernetes.azure.com/accelerator": "nvidia"}, false},
+		"Neuron, node group":      {map[string]string{"node.kubernetes.io/instance-type": "trn2.48xlarge"}, true},
+		"no Neuron":               {map[string]string{"node.kubernetes.io/instance-type": "m7i.large"}, false},
 		"GPU operator":            {map[string]string{"nvidia.com/gpu.present": "true"}, true},
 		"GPU operator, no GPU":    {map[string]string{"nvidia.com/gpu.present": "false"}, false},
 		"GKE":                     {map[string]string{"cloud.google.com/gke-accelerator": "nvidia-l4"}, true},
@@ -34,7 +39,8 @@ func TestTheAgentRunsWhereGPUsAre(t *testing.T) {
 		"AMD's labeller":          {map[string]string{"amd.com/gpu.family": "AI"}, true},
 	} {
 		node := &corev1.Node{}
-		node.Name, node.Labels = "n1", tc.labels
+		node.Name, node.Labels = "n1", maps.Clone(tc.labels)
+		node.Labels[corev1.LabelOSStable] = cmp.Or(node.Labels[corev1.LabelOSStable], "linux")
 		got, err := affinity.Match(node)
 		require.NoError(t, err)
 		assert.Equal(t, tc.want, got, name)
@@ -52,9 +58,16 @@ func TestTheAgentRunsWhereTheUserSays(t *testing.T) {
 		"pod affinity is beside": {`agent.affinity={"podAntiAffinity":{}}`, nil, true},
 	} {
 		spec := podTemplates(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, tc.set)))["agent"].Spec
-		assert.Equal(t, tc.selector, spec.NodeSelector, name)
+		assert.Equal(t, linux(tc.selector), spec.NodeSelector, name)
 		assert.Equal(t, tc.labelled, spec.Affinity != nil && spec.Affinity.NodeAffinity != nil, name)
 	}
+}
+
+// linux is a selector with the system that the image is for.
+func linux(selector map[string]string) map[string]string {
+	both := map[string]string{corev1.LabelOSStable: "linux"}
+	maps.Copy(both, selector)
+	return both
 }
 
 // The socket is elsewhere on the host, and where the agent looks for it in the container.

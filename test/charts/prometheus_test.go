@@ -116,6 +116,18 @@ func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 	}
 }
 
+// Nobody listens there: the log says so in the words by which the notes tell what to change.
+func TestABackendThatDoesNotAnswerIsSaidInTheWordsOfTheNotes(t *testing.T) {
+	notes, err := os.ReadFile(filepath.Join(chartDir, "templates", "NOTES.txt"))
+	require.NoError(t, err)
+	agent := startAgent(t, `backend.endpoint="http://`+processtest.FreeAddress(t)+`"`)
+	for _, words := range []string{"Exporting failed", "connection refused"} {
+		assert.Contains(t, string(notes), words)
+		processtest.Until(t, words, func() bool { return strings.Contains(agent.Output.String(), words) }, agent)
+	}
+	agent.Stop(t)
+}
+
 // The rules and the dashboards that the chart installs are those that its tests are about.
 func TestRulesAndDashboardsAreThoseOfTheExamples(t *testing.T) {
 	objects := decode(t, render(t, "", "prometheus.enabled=true",

@@ -1,12 +1,16 @@
 package charts
 
 import (
+	"encoding"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter"
 	"github.com/stretchr/testify/assert"
@@ -32,8 +36,8 @@ import (
 // settings are the schema of a struct's settings: an object that knows its fields, or anything.
 type settings map[string]any
 
-// settingsOf returns the settings of a type. Only fields of structs are known: lists, maps and
-// single values may be anything.
+// settingsOf returns the settings of a type: fields of structs, also of those in lists, and durations,
+// switches and numbers. A variable may stand for each. Maps and texts may be anything.
 func settingsOf(t reflect.Type) settings {
 	for {
 		if get, ok := reflect.PointerTo(t).MethodByName("Get"); ok && strings.HasPrefix(t.Name(), "Optional[") {
@@ -44,6 +48,16 @@ func settingsOf(t reflect.Type) settings {
 		}
 		t = t.Elem()
 	}
+	if single := singleValue(t); single != "" {
+		return settings{"$ref": "#/definitions/" + single}
+	}
+	if _, own := reflect.PointerTo(t).MethodByName("Unmarshal"); t.Kind() == reflect.Slice && !own {
+		list := settings{"type": []any{"array", "string", "null"}, "pattern": `\$\{|^a list$`} // the message has it
+		if items := settingsOf(t.Elem()); len(items) > 0 {
+			list["items"] = items
+		}
+		return list
+	}
 	if t.Kind() != reflect.Struct {
 		return settings{}
 	}
@@ -53,6 +67,21 @@ func settingsOf(t reflect.Type) settings {
 		return settings{}
 	}
 	return settings{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties}
+}
+
+// singleValue names the definition of a value that is a duration, a switch or a number.
+func singleValue(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "aDuration"
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return ""
+	case t.Kind() == reflect.Bool:
+		return "aSwitch"
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64:
+		return "aNumber"
+	}
+	return ""
 }
 
 func addFields(t reflect.Type, properties map[string]any) {
@@ -70,6 +99,9 @@ func addFields(t reflect.Type, properties map[string]any) {
 		}
 	}
 }
+
+// spaced makes JSON as it is written by hand.
+var spaced = strings.NewReplacer(`":`, `": `, `,"`, `, "`)
 
 func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(chartDir, "values.schema.json"))
@@ -98,6 +130,14 @@ func TestTheSchemaKnowsTheSettingsOfEachComponent(t *testing.T) {
 	} {
 		want, err := json.Marshal(settingsOf(reflect.TypeOf(cfg)))
 		require.NoError(t, err)
+		if *update {
+			line := regexp.MustCompile(`(?m)^    "` + definition + `": \{"additionalProperties".*?(,?)$`)
+			content = line.ReplaceAllFunc(content, func(old []byte) []byte {
+				return fmt.Appendf(nil, `    %q: %s%s`, definition, spaced.Replace(string(want)), line.FindSubmatch(old)[1])
+			})
+			require.NoError(t, os.WriteFile(filepath.Join(chartDir, "values.schema.json"), content, 0o600))
+			continue
+		}
 		got, err := json.Marshal(schema.Definitions[definition])
 		require.NoError(t, err)
 		// Not JSONEq: a difference of a hundred lines says less than the line to put there.

@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,6 +28,8 @@ const (
 	examplesDir = root + "/examples"
 )
 
+var update = flag.Bool("update", false, "write the pictures of docs/dashboards anew")
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
 // query is one expression that we hand out, and where it stands.
@@ -39,17 +42,31 @@ type panel struct {
 	ID          int
 	Type, Title string
 	Description string
+	GridPos     struct{ X, Y, W, H int }
 	FieldConfig struct {
 		Defaults struct {
 			Unit       string
 			NoValue    string
-			Thresholds struct{ Steps []any }
+			Min, Max   *float64
+			Thresholds struct {
+				Steps []struct {
+					Color string
+					Value *float64
+				}
+			}
 		}
 	}
 	Targets []struct {
-		Expr       string
-		Instant    bool
-		Datasource struct{ UID string }
+		Expr         string
+		LegendFormat string
+		Instant      bool
+		Datasource   struct{ UID string }
+	}
+	Transformations []struct {
+		Options struct {
+			ExcludeByName map[string]bool
+			RenameByName  map[string]string
+		}
 	}
 }
 

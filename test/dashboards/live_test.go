@@ -23,6 +23,7 @@ const story = 2 * time.Minute
 // something there, and each alert to become at least pending, under the names that
 // our pipeline really writes.
 func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
+	begun := time.Now()
 	server := startPrometheus(t)
 	cluster := begin(t)
 	watchdogBegins := cluster.hold("dashboards")
@@ -70,6 +71,11 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	for _, where := range slices.Sorted(maps.Keys(waiting)) {
 		assert.Fail(t, "no data", where)
 	}
+
+	if *update { // a picture is of the whole story
+		until(t, agent, time.Until(begun.Add(story)), func() bool { return false })
+	}
+	draw(t, server, begun, time.Now())
 
 	var groups struct {
 		Groups []struct {

@@ -254,6 +254,7 @@ func TestOneVersionHoldsForAllOfIt(t *testing.T) {
 			assert.Equal(t, "v"+version[1], module[1], name)
 		}
 	}
+	assert.Contains(t, manifest("cmd/gpudoctor/main.go"), `const version = "`+version[1]+`"`)
 	assert.Contains(t, run(t, nil, "packaging/notes.sh", version[1]), "\n* [FEATURE] ")
 }
 

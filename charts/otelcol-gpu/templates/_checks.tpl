@@ -19,7 +19,7 @@
 {{- if not $v.backend.endpoint }}
 {{- fail "events.enabled is true and events.endpoint and backend.endpoint are empty: log records would go nowhere; set events.endpoint to an OTLP URL such as http://otel-gateway.monitoring:4318, or events.kubernetes to true" }}
 {{- end }}
-{{- if regexMatch "/otlp(/v1/metrics)?/?$" $v.backend.endpoint }}
+{{- if regexMatch "/otlp/?$" $v.backend.endpoint }}
 {{- fail (printf "events.enabled is true, events.endpoint is empty and backend.endpoint is %q, where Prometheus takes no log records: set events.endpoint to the OTLP URL of a log store" $v.backend.endpoint) }}
 {{- end }}
 {{- end }}
@@ -35,6 +35,9 @@
 {{- if and $v.memoryResource.enabled (not $v.memoryResource.settings.resource) }}
 {{- fail "memoryResource.enabled is true and memoryResource.settings has no resource: set it to a name with a domain of your own, such as example.com/gpumem" }}
 {{- end }}
+{{- include "otelcol-gpu.checkEndpoints" . }}
+{{- include "otelcol-gpu.checkSecrets" . }}
+{{- include "otelcol-gpu.checkPorts" . }}
 {{- include "otelcol-gpu.checkTLS" . }}
 {{- include "otelcol-gpu.checkFiles" . }}
 {{- include "otelcol-gpu.checkMemory" . }}
@@ -43,14 +46,63 @@
 {{- if and $v.cluster.enabled (eq $account (include "otelcol-gpu.serviceAccount" (list . "cluster"))) }}
 {{- fail (printf "agent.serviceAccount and cluster.serviceAccount are both the account %q: each would have the permissions of the other; set agent.serviceAccount.name and cluster.serviceAccount.name to two names" $account) }}
 {{- end }}
-{{- if and $v.backend.endpoint (eq $v.backend.protocol "http") (not (regexMatch "^(https?://|\\$\\{)" $v.backend.endpoint)) }}
-{{- fail (printf "backend.endpoint is %q and backend.protocol is http: it must be a URL such as http://otel-gateway.monitoring:4318; for host:port set backend.protocol to grpc" $v.backend.endpoint) }}
-{{- end }}
 {{- if and $v.agent.stateHostPath (not (has (toString (dig "rollingUpdate" "maxSurge" 0 $v.agent.updateStrategy)) (list "0" "0%"))) }}
 {{- fail "agent.updateStrategy has a maxSurge and agent.stateHostPath is set: two agents of a node cannot open the same state, and the new one would never be ready; use maxUnavailable" }}
 {{- end }}
 {{- if and $v.attribution.claims (not $v.attribution.dra) }}
 {{- fail "attribution.claims is true and attribution.dra is false: claims name devices of ResourceSlices; set attribution.dra to true" }}
+{{- end }}
+{{- end }}
+
+{{/* Where an exporter of OTLP could not send to. */}}
+{{- define "otelcol-gpu.checkEndpoints" -}}
+{{- $grpc := eq .Values.backend.protocol "grpc" }}
+{{- range $name, $endpoint := dict "backend.endpoint" .Values.backend.endpoint "events.endpoint" .Values.events.endpoint }}
+{{- if and $endpoint (not (hasPrefix "${" $endpoint)) }}
+{{- if and (not $grpc) (not (regexMatch "^https?://[^/[:space:]]+(/[^[:space:]]*)?$" $endpoint)) }}
+{{- fail (printf "%s is %q and backend.protocol is http: it must be a URL such as http://otel-gateway.monitoring:4318; for host:port set backend.protocol to grpc" $name $endpoint) }}
+{{- end }}
+{{- if and (not $grpc) (regexMatch "/v1/(metrics|logs)/?$" $endpoint) }}
+{{- fail (printf "%s is %q: leave out /v1/metrics or /v1/logs, which the exporter adds" $name $endpoint) }}
+{{- end }}
+{{- if and $grpc (not (regexMatch "^(https?://|dns:///?)?[^/[:space:]]+:[0-9]+$" $endpoint)) }}
+{{- fail (printf "%s is %q and backend.protocol is grpc: it must be host:port such as otel-gateway.monitoring:4317; for a URL with a path set backend.protocol to http" $name $endpoint) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What is written out here stands in a ConfigMap, which more people may read than a Secret. */}}
+{{- define "otelcol-gpu.checkSecrets" -}}
+{{- $v := .Values }}
+{{- range $where, $headers := dict "backend.headers" $v.backend.headers "backend.settings.headers" (dig "headers" dict ($v.backend.settings | default dict))
+  "dcgm.settings.http.headers" (dig "http" "headers" dict ($v.dcgm.settings | default dict)) }}
+{{- if kindIs "map" $headers }}
+{{- range $name, $value := $headers }}
+{{- if and (regexMatch "(?i)(auth|api-?key|token|secret|password|license|honeycomb-team)" $name) (not (contains "${" (toString $value))) }}
+{{- fail (printf "%s.%s is written out and would stand in a ConfigMap: put it into a Secret, name that in extraEnvFrom, [{secretRef: {name: backend}}], and the variable in the header, \"${env:BACKEND_TOKEN}\"" $where $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $where, $url := dict "backend.endpoint" $v.backend.endpoint "events.endpoint" $v.events.endpoint
+  "dcgm.settings.endpoints" (toString (dig "endpoints" "" ($v.dcgm.settings | default dict))) }}
+{{- if regexMatch "[a-z]+://[^/$ ]*@" $url }}
+{{- fail (printf "%s has a user or password in it, which would stand in a ConfigMap: set a header instead, {Authorization: \"Basic ${env:BACKEND_BASIC}\"}, from a Secret in extraEnvFrom" $where) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Two listeners of a pod cannot have one port. */}}
+{{- define "otelcol-gpu.checkPorts" -}}
+{{- if and .Values.prometheus.enabled (has (int .Values.prometheus.port) (list 13133 8888)) }}
+{{- fail (printf "prometheus.port is %d, which is the collectors' port for probes or for their own metrics: take another one, such as 9464" (int .Values.prometheus.port)) }}
+{{- end }}
+{{- if and .Values.prometheus.enabled .Values.gateway.enabled (eq (int .Values.prometheus.port) 4317) }}
+{{- fail "prometheus.port is 4317, to which agents send to gateways: take another one, such as 9464" }}
+{{- end }}
+{{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
+{{- fail "monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled are true: each series would be there twice; set one of them to false" }}
 {{- end }}
 {{- end }}
 
@@ -86,12 +138,35 @@
 a Secret that is there already has what is read of it. */}}
 {{- define "otelcol-gpu.checkFiles" -}}
 {{- $v := .Values }}
+{{- with dig "tls" dict ($v.backend.settings | default dict) | default dict }}
+{{- if ne (empty .cert_file) (empty .key_file) }}
+{{- fail (printf "backend.settings.tls has a %s alone: a client's certificate takes both cert_file and key_file" (ternary "key_file" "cert_file" (empty .cert_file))) }}
+{{- end }}
+{{- end }}
 {{- $mounts := concat $v.extraVolumeMounts (ternary (list) $v.agent.extraVolumeMounts $v.gateway.enabled) }}
 {{- range $key, $file := dig "tls" dict ($v.backend.settings | default dict) | default dict }}
 {{- if and (has $key (list "ca_file" "cert_file" "key_file")) $file (not (regexMatch "^(/etc/ssl/|/etc/otelcol-gpu-tls/|\\$\\{)" $file)) }}
 {{- $found := dict }}
-{{- range $mounts }}
-{{- if or (eq $file .mountPath) (hasPrefix (printf "%s/" (trimSuffix "/" .mountPath)) $file) }}{{ $_ := set $found "here" true }}{{ end }}
+{{- range $mount := $mounts }}
+{{- $dir := printf "%s/" (trimSuffix "/" .mountPath) }}
+{{- if or (eq $file .mountPath) (hasPrefix $dir $file) }}
+{{- $_ := set $found "here" true }}
+{{- range $volume := concat $v.extraVolumes $v.agent.extraVolumes }}
+{{- if and (eq .name $mount.name) (not $mount.subPath) }}
+{{- range $kind, $source := dict "Secret" (.secret | default dict) "ConfigMap" (.configMap | default dict) }}
+{{- $name := .secretName | default .name }}
+{{- if and $name (not .items) }}
+{{- with lookup "v1" $kind $.Release.Namespace $name }}
+{{- $has := merge (dict) (.data | default dict) (.binaryData | default dict) }}
+{{- if not (hasKey $has (trimPrefix $dir $file)) }}
+{{- fail (printf "backend.settings.tls.%s is %q and the %s %s, which is mounted there, has no %s but %s: name a file that it has" $key $file $kind $name (trimPrefix $dir $file) (keys $has | sortAlpha | join ", ")) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- if not $found.here }}
 {{- fail (printf "backend.settings.tls.%s is %q and nothing is mounted there: add its Secret or ConfigMap to extraVolumes, and where it is mounted to extraVolumeMounts" $key $file) }}

@@ -132,7 +132,7 @@ those of its containers would be one. */}}
 {{- $backend := .Values.backend }}
 {{- $when := $backend.promoteResourceAttributes | default "auto" }}
 {{- if and $backend.endpoint (or (eq $when "always")
-  (and (eq $when "auto") (regexMatch "/otlp(/v1/metrics)?/?$" $backend.endpoint))) }}true{{ end }}
+  (and (eq $when "auto") (regexMatch "/otlp/?$" $backend.endpoint))) }}true{{ end }}
 {{- end }}
 
 {{- define "otelcol-gpu.promoters" -}}
@@ -239,7 +239,7 @@ one. Two windows and a half: a device that is gone leaves the page, a late windo
 
 {{/* Where log records go; empty where only Kubernetes Events are wanted. */}}
 {{- define "otelcol-gpu.eventsEndpoint" -}}
-{{- if or .Values.events.endpoint (not .Values.events.kubernetes) (not (regexMatch "/otlp(/v1/metrics)?/?$" .Values.backend.endpoint)) }}
+{{- if or .Values.events.endpoint (not .Values.events.kubernetes) (not (regexMatch "/otlp/?$" .Values.backend.endpoint)) }}
 {{- .Values.events.endpoint | default .Values.backend.endpoint }}
 {{- end }}
 {{- end }}

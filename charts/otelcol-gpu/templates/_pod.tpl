@@ -133,10 +133,8 @@ spec:
   {{- with $v.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
-  {{- with $v.nodeSelector }}
   nodeSelector:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+    {{- merge (dict) ($v.nodeSelector | default dict) (dict "kubernetes.io/os" "linux") | toYaml | nindent 4 }}
   {{- with $v.tolerations }}
   tolerations:
     {{- toYaml . | nindent 4 }}
