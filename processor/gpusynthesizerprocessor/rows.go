@@ -48,7 +48,7 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 			case f.of != nil && f.of.Claims != nil && p.setRow(e, rows, set, f.of).Foreign():
 				foreign = true
 			case f.spelling.Field != nil:
-				p.core.Add(p.setRow(e, rows, set, f.of), source, f.spelling, int64(rows.Time), s.Value)
+				p.core.Add(p.setRow(e, rows, set, f.of), source, f.spelling, int64(rows.At(set, i)), s.Value)
 			case f.of != nil:
 				unknown++
 			default:
