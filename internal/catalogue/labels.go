@@ -167,11 +167,18 @@ func (r *Row) Named() (Holder, bool) {
 			UID: r.text[RoleRelayedPodUID], Container: r.text[RoleRelayedContainer],
 		}
 	}
-	if h.Pod != "" && h.Namespace != "" || h.isPlain() {
+	if h.Pod != "" && h.Namespace != "" {
+		return h, podName.MatchString(h.Pod) && podName.MatchString(h.Namespace)
+	}
+	if h.isPlain() {
 		return h, true
 	}
 	return r.batchJob()
 }
+
+// podName matches what Kubernetes takes for a name. Exporters write other texts where several
+// pods hold a device.
+var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 func (r *Row) batchJob() (Holder, bool) {
 	job := r.text[RoleJob]

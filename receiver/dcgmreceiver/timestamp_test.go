@@ -59,6 +59,34 @@ func TestTimesOfSamplesCountWhereTheyAreHonored(t *testing.T) {
 	}
 }
 
+// Values that an exporter reads one after another are those of one moment; a group that it
+// stopped to read, or another device, is not.
+func TestTimesOfOneRoundAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, body := time.Now().Truncate(time.Millisecond), ""
+		for _, row := range []struct {
+			series string
+			age    time.Duration
+		}{
+			{`first{id="0"}`, 9 * time.Second}, {`second{id="0"}`, 5 * time.Second}, {`third{id="0"}`, 4 * time.Second},
+			{`stuck{id="0"}`, 9*time.Second + time.Millisecond}, {`first{id="1"}`, 3 * time.Second},
+		} {
+			body += fmt.Sprintln(row.series, 1, start.Add(-row.age).UnixMilli())
+		}
+		var n network
+		n.listen(t, "npu-node:8082", serve(body+"untimed{id=\"0\"} 1\n"))
+		f := opened(t, []string{"http://npu-node:8082"}, func(cfg *Config) { cfg.HonorTimestamps = true })
+		f.transport.DialContext = n.dial
+		var got []string
+		for m, point := range points(f.scrape(t, 0)) {
+			got = append(got, fmt.Sprint(m.Name(), " ", start.Sub(point.Timestamp().AsTime())))
+		}
+		assert.ElementsMatch(t, []string{
+			"gpu.exporter.up 0s", "first 4s", "second 4s", "third 4s", "stuck 9.001s", "first 3s", "untimed 0s",
+		}, got)
+	})
+}
+
 // An exporter whose readings all are old answers: it is up, and gives nothing.
 func TestAnExporterThatStoppedReadingIsUpAndGivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

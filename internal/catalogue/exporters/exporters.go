@@ -5,6 +5,7 @@ package exporters
 import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/amd"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/ascend"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/intel"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/neuron"
@@ -12,7 +13,7 @@ import (
 )
 
 // All are the exporters.
-var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter}
+var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter}
 
 // Lookup returns what an exposed metric name means, and to which exporter it belongs. The
 // exporter is nil where no table has the name, and the spelling is empty where no signal is made
