@@ -367,14 +367,14 @@ func TestWhatCannotBeReadIsSaidInOneLine(t *testing.T) {
 
 func TestAnswersThatAreNoExposition(t *testing.T) {
 	for want, answer := range map[string]http.HandlerFunc{
-		"HTTP status 404 Not Found: does the path end in /metrics?":                                                     http.NotFound,
-		"HTTP status 401 Unauthorized: give credentials with -header 'Authorization: …'":                                status(http.StatusUnauthorized, ""),
-		"HTTP status 503 Service Unavailable: try [31m later":                                                           status(http.StatusServiceUnavailable, "try\n\x1b[31m later"),
-		"no line is a metric; line 1 is the first of 2 that cannot be read":                                             status(http.StatusOK, "{\n}"),
+		"HTTP status 404 Not Found: does the path end in /metrics?":                                                                   http.NotFound,
+		"HTTP status 401 Unauthorized: give credentials with -header 'Authorization: …'":                                              status(http.StatusUnauthorized, ""),
+		"HTTP status 503 Service Unavailable: try [31m later":                                                                         status(http.StatusServiceUnavailable, "try\n\x1b[31m later"),
+		"no line is a metric; line 1 is the first of 2 that cannot be read":                                                           status(http.StatusOK, "{\n}"),
 		"2 metrics, none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor, xpumd or npu-exporter": status(http.StatusOK, "up 1\nnode_load1{a=\"b\"} 0.5\n"),
-		"metrics of an exporter that is known, but no row names a device by its id":                                     status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
-		"it redirects elsewhere; ask there if you trust it":                                                             http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
-		"line 2 is longer than 1 MiB":                                                                                   status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
+		"metrics of an exporter that is known, but no row names a device by its id":                                                   status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
+		"it redirects elsewhere; ask there if you trust it":                                                                           http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
+		"line 2 is longer than 1 MiB":                                                                                                 status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
 	} {
 		server := httptest.NewServer(answer)
 		code, out, errs := gpudoctor(t, "", server.URL+"/metrics")

@@ -18,6 +18,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:           gaps,
 	Prefix:         prefix,
 	Claims:         claims,
+	Certain:        func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
 	Labels:         labels,
 	BlankText:      blankText,
 	BlankValue:     blankValue,
@@ -28,8 +29,9 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
-// prefix is that of the exporter's own example. Users can configure any other; names with
-// it stay metrics of other origin.
+// prefix is that of the exporter's own example. Users can configure any other: with it fields are
+// the exporter's where the label gpu_compute_partition_type is there, which no other has, and its
+// further names stay metrics of other origin.
 const prefix = "amd_"
 
 // Names that several lines speak of.
