@@ -174,6 +174,10 @@ func TestRecordedOutputs(t *testing.T) {
 		"intel_xpumd_b60_synthetic":       {"2 GPUs (Intel(R) Arc(TM) Pro B60 Graphics), xpumd", "hw.gpu.memory.utilization | yes |", "gpu.power.limit | no | " + vendorLacks, "- The table of xpumd is experimental: "},
 		"neuron_inf1_datadog":             {"1 board, 4 partitions (Inferentia), neuron-monitor", "hw.errors | yes |", "hw.power | no | - | " + vendorLacks, "- The table of neuron-monitor is experimental: "},
 		"tpu_v5p_axlearn_busy":            {"4 GPUs (tpu-v5p-slice), tpu-device-plugin", "hw.gpu.memory.utilization | yes |"},
+		"ascend_910a_docs": {
+			"8 GPUs (910A-Ascend-V1), npu-exporter", "gpu.clock.frequency | yes |", "hw.energy | no | " + vendorLacks,
+			"- The table of npu-exporter is experimental: ", "- metricConfiguration.json switches groups of metrics on.",
+		},
 	})
 	maps.Copy(expected, map[string][]string{ // of the simulator
 		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {"2 GPUs, by its text dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
@@ -201,10 +205,13 @@ func TestRecordedOutputs(t *testing.T) {
 			status, out, errs := gpudoctor(t, "", file)
 			if text, err := os.ReadFile(file); err == nil && !bytes.Contains(text, []byte("DCGM_")) && len(expected[name]) == 0 {
 				assert.Equal(t, exitUnread, status)
-				if strings.HasPrefix(name, "hami_") {
+				switch {
+				case strings.HasPrefix(name, "hami_"):
 					assert.Contains(t, errs, "this is HAMi's vGPU monitor")
-				} else {
-					assert.Contains(t, errs, "none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor or xpumd")
+				case strings.HasPrefix(name, "ascend_"):
+					assert.Contains(t, errs, "no row names a device by its id")
+				default:
+					assert.Contains(t, errs, "none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor, xpumd or npu-exporter")
 				}
 				return
 			}
@@ -360,14 +367,14 @@ func TestWhatCannotBeReadIsSaidInOneLine(t *testing.T) {
 
 func TestAnswersThatAreNoExposition(t *testing.T) {
 	for want, answer := range map[string]http.HandlerFunc{
-		"HTTP status 404 Not Found: does the path end in /metrics?":                                                     http.NotFound,
-		"HTTP status 401 Unauthorized: give credentials with -header 'Authorization: …'":                                status(http.StatusUnauthorized, ""),
-		"HTTP status 503 Service Unavailable: try [31m later":                                                           status(http.StatusServiceUnavailable, "try\n\x1b[31m later"),
-		"no line is a metric; line 1 is the first of 2 that cannot be read":                                             status(http.StatusOK, "{\n}"),
-		"2 metrics, none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor or xpumd": status(http.StatusOK, "up 1\nnode_load1{a=\"b\"} 0.5\n"),
-		"metrics of an exporter that is known, but no row names a device by its id":                                     status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
-		"it redirects elsewhere; ask there if you trust it":                                                             http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
-		"line 2 is longer than 1 MiB":                                                                                   status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
+		"HTTP status 404 Not Found: does the path end in /metrics?":                                                                   http.NotFound,
+		"HTTP status 401 Unauthorized: give credentials with -header 'Authorization: …'":                                              status(http.StatusUnauthorized, ""),
+		"HTTP status 503 Service Unavailable: try [31m later":                                                                         status(http.StatusServiceUnavailable, "try\n\x1b[31m later"),
+		"no line is a metric; line 1 is the first of 2 that cannot be read":                                                           status(http.StatusOK, "{\n}"),
+		"2 metrics, none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor, xpumd or npu-exporter": status(http.StatusOK, "up 1\nnode_load1{a=\"b\"} 0.5\n"),
+		"metrics of an exporter that is known, but no row names a device by its id":                                                   status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
+		"it redirects elsewhere; ask there if you trust it":                                                                           http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
+		"line 2 is longer than 1 MiB":                                                                                                 status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
 	} {
 		server := httptest.NewServer(answer)
 		code, out, errs := gpudoctor(t, "", server.URL+"/metrics")

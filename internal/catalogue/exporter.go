@@ -29,6 +29,9 @@ type Exporter struct {
 	// Claims reports whether a row with a name of the exporter's is the exporter's by its
 	// labels too. Without it the names alone tell.
 	Claims func(*Row) bool
+	// Certain reports whether the labels of a row that Claims takes alone are the exporter's, so
+	// that any other prefix may precede a field's name. Without it none may.
+	Certain func(*Row) bool
 	// Labels have each spelling of a label with what it tells, BlankText reports texts
 	// that stand for "no value".
 	Labels    map[string]Role
@@ -279,6 +282,27 @@ func (x *Exporter) Field(name string) *Field {
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
 	return s, ok
+}
+
+// Prefixed returns what a name means whose part before some underscore is a prefix that users
+// chose. It reports false for names of no field.
+func (x *Exporter) Prefixed(name string) (Spelling, bool) {
+	for x.Certain != nil {
+		var found bool
+		if _, name, found = strings.Cut(name, "_"); !found {
+			break
+		}
+		if s, ok := x.spellings[name]; ok {
+			s.Prefixed = true
+			return s, true
+		}
+	}
+	return Spelling{}, false
+}
+
+// Takes reports whether a row with a name of the exporter's is the exporter's.
+func (x *Exporter) Takes(s Spelling, r *Row) bool {
+	return (x.Claims == nil || x.Claims(r)) && (!s.Prefixed || x.Certain(r))
 }
 
 // Owns reports whether a metric name belongs to the exporter, known to the table or not.

@@ -147,6 +147,8 @@ type Spelling struct {
 	// Cut are the fields of the name by the value of the label of RoleCut; Field is any
 	// of them.
 	Cut map[string]*Field
+	// Prefixed says that a prefix which users chose precedes the name.
+	Prefixed bool
 }
 
 // Exposed is the name under which the field is exposed.

@@ -162,9 +162,20 @@ func (r *Row) Named() (Holder, bool) {
 	if r.Relayed() {
 		h = container(r.text[RoleRelayedNamespace], r.text[RoleRelayedPod], r.text[RoleRelayedPodUID], r.text[RoleRelayedContainer])
 	}
-	if h.Pod != "" && h.Namespace != "" || h.Name != "" || h.ID != "" {
+	if h.Pod != "" && h.Namespace != "" {
+		return h, podName.MatchString(h.Pod) && podName.MatchString(h.Namespace)
+	}
+	if h.Name != "" || h.ID != "" {
 		return h, true
 	}
+	return r.batchJob()
+}
+
+// podName matches what Kubernetes takes for a name. Exporters write other texts where several
+// pods hold a device.
+var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+func (r *Row) batchJob() (Holder, bool) {
 	job := r.text[RoleJob]
 	return Holder{Job: job}, job != ""
 }

@@ -119,7 +119,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		federated = federated || l.Name == "job" || l.Name == "instance"
 	}
 	switch {
-	case of.Claims != nil && !of.Claims(text):
+	case !of.Takes(sp, text):
 		return
 	case e.scrape.Of != nil && e.scrape.Of != of:
 		e.seen.second = of.Name

@@ -11,7 +11,8 @@
 //     commas; an empty pair of braces; CRLF; no newline at the end.
 //   - Label values that are not escaped: quotes, backslashes, braces, commas
 //     and number signs inside a value (exporters up to 4.8.2 escape nothing).
-//   - Timestamps and exemplars after the value: read over.
+//   - Timestamps and exemplars after the value: read over, timestamps unless they are to be
+//     honored.
 //
 // A line that has no reading is skipped and counted by [Reason].
 //

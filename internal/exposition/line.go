@@ -52,6 +52,7 @@ type reading struct {
 	nameEnd int     // the metric name is line[:nameEnd]
 	textEnd int     // the series text is line[:textEnd], braces included
 	value   float64 // the sample's value
+	at      float64 // its own time in milliseconds since the epoch, NaN where there is none
 }
 
 // labelSpan is one label in a line, its value without the quotes.
@@ -76,18 +77,18 @@ func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason 
 	}
 	if line[open] != '{' {
 		r.textEnd = r.nameEnd
-		r.value, ok = readRest(line[open:])
+		r.value, r.at, ok = readRest(line[open:])
 		return r, spans, ReasonValue, ok
 	}
 	reason = ReasonSyntax
 	if spans, r.textEnd, ok = strictLabels(line, open+1, spans); ok {
-		if r.value, ok = readRest(line[r.textEnd:]); ok {
+		if r.value, r.at, ok = readRest(line[r.textEnd:]); ok {
 			return r, spans, 0, true
 		}
 		reason = ReasonValue
 	}
 	if spans, r.textEnd, ok = tolerantLabels(line, open+1, spans[:0]); ok {
-		r.value, _ = readRest(line[r.textEnd:])
+		r.value, r.at, _ = readRest(line[r.textEnd:])
 		return r, spans, 0, true
 	}
 	return r, spans[:0], reason, false
@@ -174,7 +175,7 @@ func closing(line []byte, i int) (end int, ok bool) {
 	if i == len(line) || line[i] != '}' {
 		return 0, false
 	}
-	_, ok = readRest(line[i+1:])
+	_, _, ok = readRest(line[i+1:])
 	return i + 1, ok
 }
 
@@ -214,21 +215,22 @@ func decode(text string, start int, spans []labelSpan) []Label {
 	return labels
 }
 
-// readRest reads what follows a series text: a value, perhaps a timestamp,
-// perhaps an exemplar or another comment. The latter two are read over.
-func readRest(b []byte) (value float64, ok bool) {
+// readRest reads what follows a series text: a value, perhaps a timestamp, which is at and
+// else NaN, perhaps an exemplar or another comment, which is read over.
+func readRest(b []byte) (value, at float64, ok bool) {
 	token, b := nextToken(b)
 	if value, ok = parseValue(token); !ok {
-		return 0, false
+		return 0, 0, false
 	}
 	token, b = nextToken(b)
+	at = math.NaN()
 	if len(token) > 0 && token[0] != '#' {
-		if ts, ok := parseValue(token); !ok || math.IsNaN(ts) || math.IsInf(ts, 0) {
-			return 0, false
+		if at, ok = parseValue(token); !ok || math.IsNaN(at) || math.IsInf(at, 0) {
+			return 0, 0, false
 		}
 		token, _ = nextToken(b)
 	}
-	return value, len(token) == 0 || token[0] == '#'
+	return value, at, len(token) == 0 || token[0] == '#'
 }
 
 // nextToken cuts the next run of non-blank bytes off b. A quote ends a token

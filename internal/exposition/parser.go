@@ -5,6 +5,8 @@ import (
 	"errors"
 	"hash/maphash"
 	"io"
+	"math"
+	"time"
 )
 
 const (
@@ -27,6 +29,9 @@ const (
 type Parser struct {
 	scrape   Scrape
 	maxItems int
+	// from and to are the first and the last time that is honored, in milliseconds since the
+	// epoch; to is 0 where none is.
+	from, to float64
 
 	generation uint64
 	touched    int // cache entries that the current body uses
@@ -60,6 +65,13 @@ func (p *Parser) forget() {
 
 // CacheSize is the number of series texts that the parser remembers.
 func (p *Parser) CacheSize() int { return p.size }
+
+// HonorTimestamps makes the times that lines give their samples those of the samples, in bodies
+// that are read from now on. Lines with another time than between the two are skipped. Without
+// it times are read over.
+func (p *Parser) HonorTimestamps(from, to time.Time) {
+	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
+}
 
 // Parse reads a body. The result is a function of the body alone: what earlier
 // bodies left in the cache only makes it faster. It does not keep body.
@@ -184,10 +196,10 @@ func (p *Parser) line(line []byte) *series {
 	}
 	end := likelyEnd(line)
 	s := p.lookup(line[:end])
-	var value float64
+	var value, at float64
 	known := false
 	if s != nil {
-		value, known = readRest(line[end:])
+		value, at, known = readRest(line[end:])
 	}
 	if !known {
 		r, spans, reason, ok := readLine(line, p.spans)
@@ -200,7 +212,7 @@ func (p *Parser) line(line []byte) *series {
 			p.scrape.Skipped[ReasonTooManyLabels]++
 			return nil
 		}
-		value = r.value
+		value, at = r.value, r.at
 		if s = p.lookup(line[:r.textEnd]); s == nil {
 			if s, ok = p.intern(line, r); !ok {
 				p.scrape.Skipped[ReasonDuplicateLabel]++
@@ -208,8 +220,17 @@ func (p *Parser) line(line []byte) *series {
 			}
 		}
 	}
+	honored := p.to != 0 && !math.IsNaN(at)
+	if honored && (at < p.from || at > p.to) {
+		p.scrape.Skipped[ReasonTimestamp]++
+		return nil
+	}
 	if !p.add(s, value) {
 		return nil
+	}
+	if set := s.canonical.set; honored {
+		set.Times = append(set.Times, make([]int64, len(set.Samples)-len(set.Times))...)
+		set.Times[len(set.Times)-1] = int64(at) * int64(time.Millisecond)
 	}
 	return s
 }
@@ -270,7 +291,7 @@ func (p *Parser) add(s *series, value float64) bool {
 	set := c.set
 	if set.seen != p.generation {
 		set.seen = p.generation
-		set.Samples = set.Samples[:0]
+		set.Samples, set.Times = set.Samples[:0], set.Times[:0]
 		p.scrape.Sets = append(p.scrape.Sets, set)
 		p.count(len(set.Labels))
 	}

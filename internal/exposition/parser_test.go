@@ -488,6 +488,6 @@ func TestReasonsHaveNames(t *testing.T) {
 	for r := range NumReasons {
 		names[r.String()] = true
 	}
-	assert.Equal(t, []string{"duplicate_label", "duplicate_series", "line_too_long", "syntax", "too_many_labels", "value"},
+	assert.Equal(t, []string{"duplicate_label", "duplicate_series", "line_too_long", "syntax", "timestamp", "too_many_labels", "value"},
 		slices.Sorted(maps.Keys(names)))
 }

@@ -16,13 +16,15 @@ const (
 	ReasonLineTooLong
 	// ReasonTooManyLabels: the series has more than MaxLabels labels.
 	ReasonTooManyLabels
+	// ReasonTimestamp: the sample's own time is not one that the parser was told to honor.
+	ReasonTimestamp
 
 	// NumReasons is the number of reasons.
 	NumReasons
 )
 
 var reasonNames = [NumReasons]string{
-	"syntax", "value", "duplicate_label", "duplicate_series", "line_too_long", "too_many_labels",
+	"syntax", "value", "duplicate_label", "duplicate_series", "line_too_long", "too_many_labels", "timestamp",
 }
 
 // String returns the reason as an attribute value.
@@ -58,6 +60,9 @@ type LabelSet struct {
 	Labels []Label
 	// Samples are those of the current body, in its order.
 	Samples []Sample
+	// Times are the samples' own times in nanoseconds since the epoch, 0 where there is none.
+	// It is shorter than Samples where the others have none. See Parser.HonorTimestamps.
+	Times []int64
 
 	tail string // the braces with all between them, as first exposed
 	seen uint64 // generation of the last body that shows the set

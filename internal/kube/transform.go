@@ -195,8 +195,8 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 			p.Status.Conditions = []corev1.PodCondition{condition}
 		}
 	}
-	if !wholeCluster {
-		p.Status.PodIP = status.PodIP
+	if !wholeCluster { // what finds exporters
+		p.Spec.HostNetwork, p.Status.PodIP = spec.HostNetwork, status.PodIP
 	}
 	if ofNode {
 		p.Status.InitContainerStatuses = cutContainerStatuses(status.InitContainerStatuses)

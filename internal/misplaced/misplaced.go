@@ -120,7 +120,7 @@ type content struct {
 
 // claimed reports whether a metric with a name of the exporter's is the exporter's by the labels
 // of its first point.
-func claimed(of *catalogue.Exporter, resource pcommon.Resource, m pmetric.Metric) bool {
+func claimed(of *catalogue.Exporter, spelling catalogue.Spelling, resource pcommon.Resource, m pmetric.Metric) bool {
 	if of.Claims == nil {
 		return true
 	}
@@ -134,7 +134,7 @@ func claimed(of *catalogue.Exporter, resource pcommon.Resource, m pmetric.Metric
 			row.Set(k, v.AsString())
 		}
 	}
-	return of.Claims(row)
+	return of.Takes(spelling, row)
 }
 
 func look(md pmetric.Metrics) (seen content) {
@@ -145,7 +145,7 @@ func look(md pmetric.Metrics) (seen content) {
 				s, ours := signal.Lookup(name)
 				switch {
 				case !ours && seen.raw == "":
-					if _, of := exporters.Lookup(name); of != nil && claimed(of, rm.Resource(), m) {
+					if spelling, of := exporters.Lookup(name); of != nil && claimed(of, spelling, rm.Resource(), m) {
 						seen.raw = name
 					}
 				case ours && s.Stage == signal.StageWindow:

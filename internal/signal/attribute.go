@@ -168,6 +168,7 @@ const (
 	VendorGoogle = "Google"
 	VendorAWS    = "AWS"
 	VendorIntel  = "Intel"
+	VendorHuawei = "Huawei"
 
 	TaskGeneral = "general"
 	TaskEncoder = "encoder"
@@ -227,7 +228,7 @@ func PointAttributes() []Attribute {
 		{HardwareParent, "the board of a MIG instance", nil},
 		{HardwareName, "the operating system's device name", nil},
 		{HardwareModel, "the model as exposed", nil},
-		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA, VendorAMD, VendorGoogle, VendorAWS, VendorIntel}},
+		{HardwareVendor, "the manufacturer", []string{VendorNVIDIA, VendorAMD, VendorGoogle, VendorAWS, VendorIntel, VendorHuawei}},
 		{HardwareType, "the kind of hardware", []string{TypeGPU}},
 		{HardwareSerialNumber, "the board's serial number, where exposed", nil},
 		{HardwareDriverVersion, "the driver's version, where exposed", nil},

@@ -37,7 +37,8 @@ import (
 )
 
 // Each directory below testdata/golden is a sentence. scrapes.prom holds the
-// exposition text of one or more scrapes, each after a line "@ <seconds>s".
+// exposition text of one or more scrapes, each after a line "@ <seconds>s"; times of
+// rows are honored.
 // output.txt holds what must come out of them, one line a point. config.yaml,
 // where it exists, is the configuration of the processor.
 func TestGolden(t *testing.T) {
@@ -84,6 +85,7 @@ type row struct {
 	kind   string
 	labels []labels.Label
 	value  float64
+	at     pcommon.Timestamp // its own time, 0 for none
 }
 
 // readTexts reads the texts of scrapes.
@@ -120,11 +122,14 @@ func parse(t *testing.T, body string) []row {
 			name, kind := p.Type()
 			kinds[string(name)] = string(kind)
 		case textparse.EntrySeries:
-			_, _, v := p.Series()
+			_, at, v := p.Series()
 			var ls labels.Labels
 			p.Labels(&ls)
 			r := row{name: ls.Get(labels.MetricName), value: v}
 			r.kind = kinds[r.name]
+			if at != nil {
+				r.at = pcommon.Timestamp(*at * 1e6)
+			}
 			ls.Range(func(l labels.Label) {
 				if l.Name != labels.MetricName {
 					r.labels = append(r.labels, l)
@@ -188,7 +193,7 @@ func point(ms pmetric.MetricSlice, r row, seconds int64) pmetric.NumberDataPoint
 	} else {
 		dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
 	}
-	dp.SetTimestamp(pcommon.Timestamp(seconds * 1e9))
+	dp.SetTimestamp(cmp.Or(r.at, pcommon.Timestamp(seconds*1e9)))
 	dp.SetDoubleValue(r.value)
 	return dp
 }
@@ -246,6 +251,7 @@ func runHandedOver(t *testing.T, dir string, scrapes []scrapeText) string {
 	send := func(rows *pdatagpu.Rows) { require.NoError(t, sender.Send(t.Context(), p, rows, pmetric.NewMetrics())) }
 	send(&pdatagpu.Rows{}) // as metrics, which accepts the link
 	parser := exposition.NewParser()
+	parser.HonorTimestamps(time.UnixMilli(0), time.UnixMilli(2e12))
 	for _, s := range scrapes {
 		send(&pdatagpu.Rows{Time: pcommon.Timestamp(s.seconds * 1e9), Sets: parser.Parse([]byte(s.text + "\n")).Sets})
 	}

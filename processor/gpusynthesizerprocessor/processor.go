@@ -265,7 +265,7 @@ func (p *gpuSynthesizer) readClaimed(in *input, of *catalogue.Exporter, spelling
 	left := 0
 	dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
 		switch {
-		case p.row(in, of, dp.Attributes()).Foreign():
+		case p.row(in, of, dp.Attributes()).Foreign(spelling):
 			left++
 			return false
 		case spelling.Field == nil:

@@ -45,10 +45,10 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 				f.spelling, f.of = exporters.Lookup(s.Metric.Name)
 			}
 			switch {
-			case f.of != nil && f.of.Claims != nil && p.setRow(e, rows, set, f.of).Foreign():
+			case f.of != nil && f.of.Claims != nil && p.setRow(e, rows, set, f.of).Foreign(f.spelling):
 				foreign = true
 			case f.spelling.Field != nil:
-				p.core.Add(p.setRow(e, rows, set, f.of), source, f.spelling, int64(rows.Time), s.Value)
+				p.core.Add(p.setRow(e, rows, set, f.of), source, f.spelling, int64(rows.At(set, i)), s.Value)
 			case f.of != nil:
 				unknown++
 			default:
@@ -58,8 +58,8 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 	}
 	if foreign {
 		rows.Write(md, func(set *exposition.LabelSet, m *exposition.Metric) bool {
-			_, of := exporters.Lookup(m.Name)
-			return of == nil || of.Claims != nil && p.setRow(p.set(rows, set), rows, set, of).Foreign()
+			name, of := exporters.Lookup(m.Name)
+			return of == nil || of.Claims != nil && p.setRow(p.set(rows, set), rows, set, of).Foreign(name)
 		})
 	}
 	return unknown

@@ -10,7 +10,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
@@ -49,6 +53,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=ecc_uncorrectable", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
 		"tpu_v5p_axlearn_busy.prom":            tpus(),
+		"ascend_910a_docs.prom":                npus(),
+		"ascend_910a_testdata_synthetic.prom":  {}, // chips without an id
 		"intel_xpumd_b60_synthetic.prom":       slices.Concat(arcs("0", "8589934592", "0.334640523f", "31.5f", "9.6e+08f", "36f", "40f"), arcs("1", "4294967296", "0.167320261f", "29.5f", "4.8e+08f", "34f", "39f")),
 		// Two of four processes have memory on the one device; whether they live is not to be seen.
 		"neuron_inf1_datadog.prom": {
@@ -69,7 +75,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	}
 	for _, file := range expositiontest.Recordings(t) {
 		name := filepath.Base(file)
-		if !strings.HasPrefix(name, "amd_") && !strings.HasPrefix(name, "tpu_") && !strings.HasPrefix(name, "neuron_") && !strings.HasPrefix(name, "intel_xpumd") {
+		if !strings.HasPrefix(name, "amd_") && !strings.HasPrefix(name, "tpu_") && !strings.HasPrefix(name, "neuron_") && !strings.HasPrefix(name, "intel_xpumd") && !strings.HasPrefix(name, "ascend_") {
 			continue
 		}
 		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
@@ -105,6 +111,43 @@ func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string
 		{" gpu.clock.frequency ", id, "= " + hertz},
 		{" hw.temperature ", id, "hw.sensor_location=gpu", "= " + chip},
 		{" hw.temperature ", id, "hw.sensor_location=memory", "= " + memory},
+	}
+}
+
+// npus are eight chips, of which each was read some 0.4 s after the one before.
+func npus() (want [][]string) {
+	for i, chip := range []string{
+		"185011D4-21104518-A0C4ED94-14CC040A-56102003", "185011D4-21E04718-93B2ED94-14CC040A-BF102003",
+		"185011D4-20C02418-59D4ED94-14CC040A-F9102003", "185011D4-21502C18-0464ED94-14CC040A-6E102003",
+		"185011D4-21A02418-64946D94-14CC040A-F8102003", "185011DC-21F02B18-C4B66D94-14CC040A-57102003",
+		"185011D4-20602118-14646D94-14CC040A-8A102003", "185011D4-21504C18-10656D94-14CC040A-6B102003",
+	} {
+		second := fmt.Sprintf("%ds", []int{1723621883, 1723621883, 1723621884, 1723621884, 1723621885, 1723621885, 1723621885, 1723621886}[i])
+		want = append(want, []string{second + " {} gauge gpu.clock.frequency ", "hw.id=" + chip, "hw.model=910A-Ascend-V1", "= 1e+09f Hz"})
+	}
+	return want
+}
+
+func TestEachChipOfARecordingHasTheTimeAtWhichItWasRead(t *testing.T) {
+	for _, file := range expositiontest.Recordings(t) {
+		if filepath.Base(file) != "ascend_910a_docs.prom" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+		require.NoError(t, p.ConsumeMetrics(t.Context(), onResources(scrape{10, parse(t, string(text))})))
+		var times []int64
+		for point := range points.All(sink.AllMetrics()[0]) {
+			if point.Metric.Name() == signal.GPUClockFrequency.Name {
+				times = append(times, int64(point.Timestamp())/1e6)
+			}
+		}
+		assert.True(t, slices.IsSorted(times), "the oldest first")
+		require.Len(t, times, 8)
+		for i, at := range times[1:] {
+			assert.InDelta(t, 375, at-times[i], 36, "0.34 to 0.41 s")
+		}
 	}
 }
 

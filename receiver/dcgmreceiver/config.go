@@ -74,6 +74,11 @@ type Config struct {
 	// MaxBodySize is the largest body that is read, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
+	// HonorTimestamps gives samples the times that the exporter writes beside them, in place
+	// of that of the scrape, and drops those whose time cannot be: exporters that repeat what
+	// they read a while ago say so there.
+	HonorTimestamps bool `mapstructure:"honor_timestamps"`
+
 	// HandOver hands rows to the gpu_synthesizer that stands right behind, without
 	// making metrics of them; where anything else stands between, nothing changes.
 	HandOver bool `mapstructure:"hand_over"`

@@ -43,7 +43,12 @@ func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
 		Scope: "node", NodeName: "gpu-node-7",
 		Selectors: []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
 		PortName:  "metrics", Port: 9400, Scheme: "http",
-		Others:     []OtherExporter{{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}},
+		Others: []OtherExporter{
+			{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000},
+			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},
+			{Selector: "app=neuron-monitor", Port: 8000},
+			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true},
+		},
 		Kubernetes: kube.Config{AuthType: kube.AuthServiceAccount},
 	}
 	for _, yaml := range []string{"{}", "discovery:", "discovery: {}"} {

@@ -46,6 +46,8 @@ type target struct {
 	url      string // of a pod; empty: the fallback
 	node     string
 	fallback bool
+	// honors says that the samples' own times count.
+	honors bool
 }
 
 // loop scrapes a target.
@@ -140,19 +142,19 @@ func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool)
 		return nil, false
 	}
 	targets = map[target]*url.URL{}
-	scrape := func(pod *corev1.Pod, port int) {
+	scrape := func(pod *corev1.Pod, port int, honors bool) {
 		u := d.cfg.urlOf(pod.Status.PodIP, port)
-		targets[target{url: u.String(), node: pod.Spec.NodeName}] = u
+		targets[target{url: u.String(), node: pod.Spec.NodeName, honors: honors}] = u
 	}
 	first := min(len(d.cfg.Selectors), len(found)) // of the others
 	for _, pod := range exporters(found[:first]) {
-		scrape(pod, d.cfg.portOf(pod))
+		scrape(pod, d.cfg.portOf(pod), false)
 	}
 	for i, pods := range found[first:] {
 		other := &d.cfg.Others[i]
 		pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return !other.has(p) })
 		for _, pod := range exporters([][]*corev1.Pod{pods}) {
-			scrape(pod, other.Port)
+			scrape(pod, other.Port, other.HonorTimestamps)
 		}
 	}
 	if len(targets) == 0 {
@@ -251,7 +253,9 @@ func (d *discovery) logFallback(l *loop) {
 // tried. A central collector's own host is no place to look.
 func (d *discovery) endpointsOf(t target, u *url.URL) []*endpoint {
 	if !t.fallback {
-		return []*endpoint{newEndpointOn(d.receiver, u, t.node)}
+		e := newEndpointOn(d.receiver, u, t.node)
+		e.honors = e.honors || t.honors
+		return []*endpoint{e}
 	}
 	var endpoints []*endpoint
 	if d.cfg.Scope == scopeNode {

@@ -61,10 +61,14 @@ type DiscoveryConfig struct {
 
 // OtherExporter says how the pods of another vendor's exporter are found.
 type OtherExporter struct {
-	// Selector is a label selector. Of the pods that it finds, those with a container port Port
-	// are scraped there.
+	// Selector is a label selector. Of the pods that it finds those are the exporter's
+	// that have a container port of the number Port, which is scraped. Pods in the host's
+	// network need not name any port.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
+
+	// HonorTimestamps is Config.HonorTimestamps for this exporter.
+	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 }
 
 var _ confmap.Validator = (*DiscoveryConfig)(nil)
@@ -77,8 +81,12 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 		Selectors: []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
 		PortName:  "metrics",
 		Port:      defaultPort,
-		// AMD's device-metrics-exporter.
-		Others:     []OtherExporter{{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}},
+		Others: []OtherExporter{
+			{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}, // AMD's device-metrics-exporter
+			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},               // Google's TPU device plugin
+			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS' neuron-monitor
+			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter
+		},
 		Scheme:     "http",
 		Kubernetes: kube.NewDefaultConfig(),
 	}
@@ -142,7 +150,12 @@ func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 
 // has reports whether a pod can be the exporter's.
 func (o *OtherExporter) has(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return int(p.ContainerPort) == o.Port })
-	})
+	none := true
+	for _, c := range pod.Spec.Containers {
+		none = none && len(c.Ports) == 0
+		if slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return int(p.ContainerPort) == o.Port }) {
+			return true
+		}
+	}
+	return none && pod.Spec.HostNetwork
 }

@@ -2,6 +2,7 @@ package dcgmreceiver
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -210,33 +211,53 @@ func TestWhichPodsAreExporters(t *testing.T) {
 	}
 }
 
-func TestExportersOfTwoVendorsOnOneNodeAreScrapedBoth(t *testing.T) {
-	amd := func(name, ip string, port int32) *corev1.Pod {
+func TestExportersOfSeveralVendorsOnOneNodeAreScrapedAll(t *testing.T) {
+	// other is a pod of another vendor's exporter; port 0: it names no port.
+	other := func(name, label, value, ip string, port int32) *corev1.Pod {
 		p := exporterPod(name, ownNode, ip)
-		p.Labels = map[string]string{"app.kubernetes.io/name": "metrics-exporter"}
-		p.Spec.Containers = []corev1.Container{{Name: "exporter", Ports: []corev1.ContainerPort{{ContainerPort: port}}}}
+		p.Labels = map[string]string{label: value}
+		p.Spec.Containers = []corev1.Container{{Name: "exporter"}, {Name: "sidecar"}}
+		if port != 0 {
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: port}}
+		}
+		return p
+	}
+	inHostNetwork := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.HostNetwork = true
 		return p
 	}
 	synctest.Test(t, func(t *testing.T) {
+		own := time.Now().Add(-3 * time.Second)
 		f := discovering(t, kubetest.NewClient(
 			exporterPod("dcgm", ownNode, "10.0.0.1"),
-			amd("another-metrics-exporter", "10.0.0.2", 8080),
-			amd("default-metrics-exporter", "10.0.0.3", 5000),
+			other("another-metrics-exporter", "app.kubernetes.io/name", "metrics-exporter", "10.0.0.2", 8080),
+			other("default-metrics-exporter", "app.kubernetes.io/name", "metrics-exporter", "10.0.0.3", 5000),
+			inHostNetwork(other("tpu-device-plugin-x", "k8s-app", "tpu-device-plugin", "10.0.0.4", 0)),
+			other("neuron-monitor-x", "app", "neuron-monitor", "10.0.0.5", 8000),
+			other("neuron-monitor-y", "app", "neuron-monitor", "10.0.0.6", 0),
+			other("npu-exporter-x", "app", "npu-exporter", "10.0.0.7", 8082),
 		), nil)
+		body := fmt.Sprintf("npu_chip_info_power{id=\"0\"} 70 %d\n", own.UnixMilli())
 		var n network
-		for _, address := range []string{"10.0.0.1:9401", "10.0.0.2:8080", "10.0.0.3:5000"} {
-			n.listen(t, address, serve(goodBody))
+		for _, address := range []string{"10.0.0.1:9401", "10.0.0.2:8080", "10.0.0.2:5000", "10.0.0.3:5000", "10.0.0.4:2112", "10.0.0.5:8000", "10.0.0.6:8000", "10.0.0.7:8082"} {
+			n.listen(t, address, serve(body))
 		}
 		f.start(t, &n)
 		settle()
 		require.NoError(t, f.Shutdown(t.Context()))
-		var scraped []string
+		scraped := map[string]bool{} // whether the samples' own times count
 		for _, md := range f.sink.AllMetrics() {
 			_, url := up(t, md)
-			scraped = append(scraped, url)
+			for m, point := range points(md) {
+				if m.Name() == "npu_chip_info_power" {
+					scraped[url] = point.Timestamp().AsTime().Equal(own.Truncate(time.Millisecond))
+				}
+			}
 		}
-		slices.Sort(scraped)
-		assert.Equal(t, []string{"http://10.0.0.1:9401/metrics", "http://10.0.0.3:5000/metrics"}, slices.Compact(scraped))
+		assert.Equal(t, map[string]bool{
+			"http://10.0.0.1:9401/metrics": false, "http://10.0.0.3:5000/metrics": false, "http://10.0.0.4:2112/metrics": false,
+			"http://10.0.0.5:8000/metrics": false, "http://10.0.0.7:8082/metrics": true,
+		}, scraped)
 	})
 }
 

@@ -28,6 +28,7 @@ type endpoint struct {
 	logger   *zap.Logger
 	batches  batchBuilder
 	parser   *exposition.Parser
+	honors   bool // the samples' own times count
 
 	// said holds the outcomes that were logged since the endpoint began to fail;
 	// it is empty while the endpoint works.
@@ -50,6 +51,7 @@ func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 		logger:   r.settings.Logger.With(zap.String("url.full", urlFull)),
 		batches:  batchBuilder{version: r.settings.BuildInfo.Version, node: nodeOf(u)},
 		parser:   exposition.NewParser(),
+		honors:   r.cfg.HonorTimestamps,
 		said:     map[outcome]bool{},
 	}
 }
@@ -90,11 +92,21 @@ func (e *endpoint) scrape(ctx, consuming context.Context) {
 	}
 }
 
+// How far before and after a scrape a sample's own time may lie: an exporter whose readings are
+// older than that has stopped to read, and clocks of two machines differ by less.
+const (
+	oldest = 5 * time.Minute
+	newest = time.Minute
+)
+
 // attempt scrapes without consequences. It is nil when ctx ended.
 func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
 	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
 	defer cancel()
+	if e.honors {
+		e.parser.HonorTimestamps(start.Add(-oldest), start.Add(newest))
+	}
 	scrape, failure := e.fetchAndParse(scrapeCtx)
 	if failure != nil {
 		if ctx.Err() != nil {
@@ -164,7 +176,7 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scra
 		return nil, failed(outcomeTooLarge, "the body holds more than %d samples and labels", exposition.MaxItems)
 	case scrape.Samples > 0 && scrape.Skipped[exposition.ReasonSyntax] > chance*scrape.Samples:
 		return nil, failed(outcomeNotText, "of %d lines of the body %d could be a sample%s", scrape.Samples+scrape.BadLines(), scrape.Samples, excerpt(start))
-	case scrape.Samples > 0:
+	case scrape.Samples > 0, scrape.Skipped[exposition.ReasonTimestamp] > 0:
 		return scrape, nil
 	case scrape.BadLines() > 0:
 		return nil, failed(outcomeNotText, "no line of the body is a sample%s", excerpt(start))

@@ -21,7 +21,7 @@ func (e *scrapeError) hint() zap.Field {
 	says := func(text string) zap.Field { return zap.String("hint", text) }
 	switch text := e.Error(); {
 	case errors.Is(e, syscall.ECONNREFUSED):
-		return says("Is the exporter running, and is this its port? dcgm-exporter listens on 9400, AMD's device-metrics-exporter on 5000.")
+		return says("Is the exporter running, and is this its port? dcgm-exporter listens on 9400, AMD's device-metrics-exporter on 5000, the TPU device plugin on 2112, neuron-monitor on 8000, npu-exporter on 8082.")
 	case errors.As(e, &dns):
 		return says("Is the host's name right, and known where the collector runs?")
 	case errors.Is(e, syscall.EHOSTUNREACH), errors.Is(e, syscall.ENETUNREACH), e.outcome == outcomeTimeout:

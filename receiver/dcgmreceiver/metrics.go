@@ -3,6 +3,7 @@ package dcgmreceiver
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -47,7 +48,27 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 	}
 	rows.Sets = slices.Clone(scrape.Sets)
 	rows.Sets = slices.DeleteFunc(rows.Sets, ofExporter)
+	for _, set := range rows.Sets {
+		joinTimes(set.Times)
+	}
 	return rows
+}
+
+// round is how long an exporter takes at most to read all values of a device, in nanoseconds.
+const round = int64(5 * time.Second)
+
+// joinTimes makes the times of one round one. Values that are read one after another are of one
+// moment to whoever joins them: what is used of a memory and its size, time and utilization.
+func joinTimes(times []int64) {
+	if len(times) == 0 {
+		return
+	}
+	newest := slices.Max(times)
+	for i, at := range times {
+		if at != 0 && newest-at <= round {
+			times[i] = newest
+		}
+	}
 }
 
 func everyMetric(*exposition.LabelSet, *exposition.Metric) bool { return true }

@@ -37,6 +37,10 @@ func TestTheAgentRunsWhereGPUsAre(t *testing.T) {
 		"NFD by class":            {map[string]string{"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, true},
 		"AMD's operator":          {map[string]string{"feature.node.kubernetes.io/amd-gpu": "true"}, true},
 		"AMD's labeller":          {map[string]string{"amd.com/gpu.family": "AI"}, true},
+		"GKE, TPUs":               {map[string]string{"cloud.google.com/gke-tpu-accelerator": "tpu-v5p-slice"}, true},
+		"EKS, Karpenter, Neuron":  {map[string]string{"karpenter.k8s.aws/instance-accelerator-manufacturer": "aws"}, true},
+		"AWS' Neuron operator":    {map[string]string{"feature.node.kubernetes.io/aws-neuron": "true"}, true},
+		"Huawei's MindCluster":    {map[string]string{"workerselector": "dls-worker-node"}, true},
 	} {
 		node := &corev1.Node{}
 		node.Name, node.Labels = "n1", maps.Clone(tc.labels)

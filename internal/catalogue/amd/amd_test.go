@@ -84,8 +84,26 @@ func TestNamesWithTheExamplesPrefixAreTheSame(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, plain, prefixed)
 	}
-	_, ok := Exporter.Lookup("site_gpu_used_vram")
-	assert.False(t, ok)
-	assert.False(t, Exporter.Owns("site_gpu_used_vram"))
 	assert.True(t, Exporter.Owns("amd_gpu_vcn_activity"))
+}
+
+func TestAnyOtherPrefixIsTakenOffWhereOneLabelLeavesNoDoubt(t *testing.T) {
+	_, ok := Exporter.Lookup("site_gpu_used_vram")
+	assert.False(t, ok, "the name alone tells nothing")
+	assert.False(t, Exporter.Owns("site_gpu_used_vram"))
+	for name, field := range map[string]string{
+		"site_gpu_used_vram": "gpu_used_vram", "a_b_gpu_used_vram": "gpu_used_vram", "x_pcie_replay_count": "pcie_replay_count",
+		"sitegpu_used_vram": "", "gpu_used_vram_x": "", "site_gpu_vcn_activity": "", "_": "", "": "",
+	} {
+		spelling, ok := Exporter.Prefixed(name)
+		assert.Equal(t, field != "", ok, name)
+		if ok {
+			assert.Equal(t, field, spelling.Field.Name)
+			assert.True(t, spelling.Prefixed)
+			certain := row(map[string]string{"gpu_id": "0", "card_model": "X", "gpu_compute_partition_type": "none"})
+			assert.True(t, Exporter.Takes(spelling, certain))
+			assert.False(t, Exporter.Takes(spelling, row(map[string]string{"gpu_id": "0", "card_model": "X"})), "others have such labels too")
+			assert.False(t, Exporter.Takes(spelling, row(map[string]string{"gpu_compute_partition_type": "spx"})), "no index")
+		}
+	}
 }

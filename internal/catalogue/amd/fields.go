@@ -18,6 +18,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:           gaps,
 	Prefix:         prefix,
 	Claims:         claims,
+	Certain:        func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
 	Labels:         labels,
 	BlankText:      blankText,
 	BlankValue:     blankValue,
@@ -29,8 +30,9 @@ var Exporter = cat.New(cat.Exporter{
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
-// prefix is the one in the exporter's example. Users can configure any other; metrics with
-// another prefix pass unchanged.
+// prefix is that of the exporter's own example. Users can configure any other: with it fields are
+// the exporter's where the label gpu_compute_partition_type is there, which no other has, and its
+// further names stay metrics of other origin.
 const prefix = "amd_"
 
 // Names that several lines use.

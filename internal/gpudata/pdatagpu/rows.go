@@ -15,10 +15,19 @@ type Rows struct {
 	Scope gpudata.Scope // the receiver's
 	// Node is the exporter's node, where the rows' Resources say it.
 	Node string
+	// Time is that of the samples which have none of their own.
 	Time pcommon.Timestamp
 	// Sets are label sets with their samples. A set is the same pointer from scrape to
 	// scrape as long as the exporter shows it.
 	Sets []*exposition.LabelSet
+}
+
+// At returns the time of the i-th sample of a label set.
+func (r *Rows) At(set *exposition.LabelSet, i int) pcommon.Timestamp {
+	if i < len(set.Times) && set.Times[i] != 0 {
+		return pcommon.Timestamp(set.Times[i])
+	}
+	return r.Time
 }
 
 // Resource returns what the Resource of a label set says.
@@ -56,7 +65,7 @@ func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *expos
 	for _, set := range r.Sets {
 		var metrics pmetric.MetricSlice
 		begun := false
-		for _, s := range set.Samples {
+		for i, s := range set.Samples {
 			if !which(set, s.Metric) {
 				continue
 			}
@@ -70,7 +79,7 @@ func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *expos
 				metrics.EnsureCapacity(len(set.Samples))
 			}
 			point := BeginExposed(metrics.AppendEmpty(), s.Metric).AppendEmpty()
-			point.SetTimestamp(r.Time)
+			point.SetTimestamp(r.At(set, i))
 			point.SetDoubleValue(s.Value)
 		}
 	}

@@ -222,12 +222,13 @@ type Row struct {
 	xid       int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
-	// foreign says that the labels are not the exporter's, though the name may be.
-	foreign bool
+	// foreign says that the labels are not the exporter's, though the name may be; certain that
+	// they are whatever precedes the name.
+	foreign, certain bool
 }
 
-// Foreign reports whether the row is not the exporter's whose names it has.
-func (r *Row) Foreign() bool { return r.foreign }
+// Foreign reports whether the row is not the exporter's whose name it has.
+func (r *Row) Foreign(name catalogue.Spelling) bool { return r.foreign || name.Prefixed && !r.certain }
 
 // Row resolves labels. target is the pod that the input's Resource names as the scrape
 // target, which is never a holder; federated says that a Prometheus stands between.
@@ -244,6 +245,8 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		cut:   labels.Get(catalogue.RoleCut),
 		part:  labels.Get(catalogue.RolePart),
 		xid:   -1,
+
+		certain: of.Certain != nil && of.Certain(labels),
 
 		driver: labels.Get(catalogue.RoleDriverVersion),
 		serial: labels.Get(catalogue.RoleSerial),

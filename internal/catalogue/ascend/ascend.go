@@ -1,0 +1,125 @@
+// Package ascend is the table of Huawei's npu-exporter.
+package ascend
+
+import (
+	"slices"
+	"strings"
+
+	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Exporter is the table of npu-exporter.
+var Exporter = cat.New(cat.Exporter{
+	Name:         "npu-exporter",
+	Vendor:       signal.VendorHuawei,
+	Experimental: "written from the source of the exporter and a recording of clocks alone. That a MB of memory is 1048576 bytes is taken from the chips' sizes. Releases before the label vdie_id name no device.",
+	Groups:       groups,
+	Signals:      []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
+	Gaps:         gaps,
+	TurnOn: "metricConfiguration.json switches groups of metrics on. Set honor_timestamps where the dcgm receiver does not find the exporter by its pod: " +
+		"its values may be some seconds old. The NetworkPolicy of its manifest lets in pods with the label app=prometheus alone.",
+
+	Claims:         func(r *cat.Row) bool { return r.Get(cat.RoleIndex) != "" },
+	Labels:         labels,
+	BlankText:      func(s string) bool { return s == "" || s == "NA" || s == "N/A" },
+	BlankValue:     func(v float64) bool { return v == -1 }, // a reading that failed
+	OwnsName:       ownsName,
+	Identify:       identify,
+	InstanceID:     func(_, instance string) string { return instance },
+	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
+	Model:          func(string) cat.Model { return cat.Model{} },
+})
+
+// groups is the table. Chips for training have HBM, others DDR; some have both, and then models
+// and their data are in HBM. TYPE says gauge everywhere.
+//
+// Left out on purpose: health_status, which does not tell a warning from a failure; error_code, which
+// is a code and no count; hbm_ecc_*_error_cnt without total, which may be those of the moment;
+// bandwidth_rx and _tx, which are of the network; pcie_*_bw, whose kinds of packets overlap
+// in an unknown way; hccs_*; vnpu_pod_* and container_npu_*, which repeat the chip's for a pod.
+var groups = []cat.Group{
+	{Title: "Utilization", Fields: []cat.Field{
+		{Name: "npu_chip_info_utilization", Unit: cat.Percent, Gives: gives(signal.HwGPUUtilization, signal.TaskGeneral)},
+	}},
+	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
+		{Name: hbmUsed, Unit: cat.MiB, Gives: []cat.Signal{
+			{Metric: signal.HwGPUMemoryUtilization, From: memory, Make: func(_ int, v []float64) (float64, bool) { return v[0] / v[1], true }},
+			{Metric: signal.HwGPUMemoryUsage, From: memory, Make: func(_ int, v []float64) (float64, bool) { return v[0], true }},
+			{Metric: signal.HwGPUMemoryLimit, From: [][]string{{hbmTotal}, {ddrTotal}}},
+		}},
+		{Name: hbmTotal, Unit: cat.MiB, ZeroIsNone: true},
+		{Name: ddrUsed, Unit: cat.MiB},
+		{Name: ddrTotal, Unit: cat.MiB, ZeroIsNone: true},
+	}},
+	{Title: "Activity", Fields: []cat.Field{
+		{Name: "npu_chip_info_hbm_bandwidth_utilization", Unit: cat.Percent, Gives: gives(signal.GPUDRAMActive, "")},
+		{Name: "npu_chip_info_cube_utilization", Unit: cat.Percent, Gives: gives(signal.GPUPipeActive, "tensor")},
+	}},
+	{Title: "Errors", Fields: []cat.Field{
+		{Name: "npu_chip_info_hbm_ecc_total_single_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: gives(signal.HwErrors, "ecc_sbe")},
+		{Name: "npu_chip_info_hbm_ecc_total_double_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: gives(signal.HwErrors, "ecc_dbe")},
+	}},
+	{Title: "Power, clock and temperature", Fields: []cat.Field{
+		{Name: "npu_chip_info_power", Unit: cat.Watt, ZeroIsNone: true, Gives: gives(signal.HwPower, "")},
+		{Name: "npu_chip_info_aicore_current_freq", Unit: cat.MHz, ZeroIsNone: true, Gives: gives(signal.GPUClockFrequency, signal.DomainSM)},
+		{Name: "npu_chip_info_temperature", Unit: cat.Celsius, ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationGPU)},
+		{Name: "npu_chip_info_hbm_temperature", Unit: cat.Celsius, ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationMemory)},
+	}},
+}
+
+const (
+	hbmUsed  = "npu_chip_info_hbm_used_memory"
+	hbmTotal = "npu_chip_info_hbm_total_memory"
+	ddrUsed  = "npu_chip_info_used_memory"
+	ddrTotal = "npu_chip_info_total_memory"
+)
+
+var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
+
+func gives(m *signal.Metric, part string) []cat.Signal {
+	return []cat.Signal{{Metric: m, Part: part}}
+}
+
+// gaps are what others give.
+var gaps = map[*signal.Metric]string{
+	signal.GPUClockThrottleTime:       "not exposed",
+	signal.GPUClockEventActive:        "not exposed",
+	signal.GPUClockEventTime:          "not exposed",
+	signal.HwStatus:                   "a warning is not told from a failure",
+	signal.GPURecoveryAction:          "not exposed",
+	signal.GPUPowerLimit:              "not exposed",
+	signal.GPUEngineActive:            "not exposed",
+	signal.GPUSMActive:                "the cube units are `gpu.pipe.active`",
+	signal.GPUSMOccupancy:             "not exposed",
+	signal.HwEnergy:                   "not exposed",
+	signal.GPUPCIeThroughput:          "exposed by kinds of packets that overlap",
+	signal.GPUPCIeUtilization:         "exposed by kinds of packets that overlap",
+	signal.GPUNVLinkThroughput:        "there is no NVLink; HCCS is not read",
+	signal.GPUNVLinkUtilization:       "there is no NVLink; HCCS is not read",
+	signal.K8sContainerGPUMemoryUsage: "a pod's rows repeat the chip's",
+	signal.K8sContainerGPUUtilization: "a pod's rows repeat the chip's",
+}
+
+var labels = map[string]cat.Role{
+	"id": cat.RoleIndex, "vdie_id": cat.RoleUUID, "model_name": cat.RoleModel,
+	"pod_name": cat.RolePod, "namespace": cat.RoleNamespace, "container_name": cat.RoleContainer,
+	"exported_pod_name": cat.RoleRelayedPod, "exported_namespace": cat.RoleRelayedNamespace, "exported_container_name": cat.RoleRelayedContainer,
+}
+
+// ownsName reports names with which the exporter's begin.
+func ownsName(name string) bool {
+	return slices.ContainsFunc([]string{"npu_chip_", "npu_container_", "container_npu_", "vnpu_pod_"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
+}
+
+// identify returns which chip a row is about. The label id numbers the chips of a node and
+// repeats over nodes.
+func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
+	chip := r.Get(cat.RoleUUID)
+	if chip == "" {
+		return cat.Identity{}, cat.NoDevice
+	}
+	return cat.Identity{Board: chip}, cat.Accepted
+}
