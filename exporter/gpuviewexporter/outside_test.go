@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -51,4 +52,30 @@ func (s *pageSuite) TestWhoHoldsADeviceOutsideKubernetesIsNamed() {
 	})
 	p.click(`[aria-rowindex="2"] td`)
 	p.until(`document.querySelector("#details .holder span")?.innerText.startsWith("job 4711 · ")`)
+}
+
+func TestAllocationsAreMadeOfALabelOfPods(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	b := newBatch(now(), time.Minute)
+	for pod, team := range map[string]string{"a": "vision", "b": "vision", "c": "speech", "d": ""} {
+		b.on("n").device("GPU-"+pod).load(0.5, 0.5, 0).on("n", "ns", pod, "main").device("GPU-" + pod)
+		if team != "" {
+			b.rm.Resource().Attributes().PutStr(signal.K8sPodLabelPrefix+"example.com/team", team)
+		}
+		b.load(0.5, 0.5, 0)
+	}
+	consume(t, e, b.md)
+	for _, key := range []string{"example.com/team", "example_com_team"} {
+		status, _, body := get(t, base+"/allocation?aggregate=label:"+key)
+		require.Equal(t, http.StatusOK, status)
+		var answer struct {
+			Data []map[string]struct{ GPUDevices []any }
+		}
+		require.NoError(t, json.Unmarshal(body, &answer))
+		devices := map[string]int{}
+		for team, a := range answer.Data[0] {
+			devices[team] = len(a.GPUDevices)
+		}
+		assert.Equal(t, map[string]int{"vision": 2, "speech": 1, "__unallocated__": 1}, devices, key)
+	}
 }

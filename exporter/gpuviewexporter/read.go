@@ -16,6 +16,7 @@ func read(in *store.Batch, md pmetric.Metrics) {
 		place := placeOf(rm.Resource().Attributes())
 		var of device // where points do not say it
 		of.take(rm.Resource().Attributes())
+		of.hold.Labels = pdatagpu.PodLabels(rm.Resource().Attributes())
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
 				readMetric(in, &place, &of, m)

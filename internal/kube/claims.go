@@ -31,17 +31,7 @@ func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 			out = append(out, c)
 		}
 	}
-	names := map[string]string{} // of claims, by what the pod calls them
-	for _, c := range p.Spec.ResourceClaims {
-		if c.ResourceClaimName != nil {
-			names[c.Name] = *c.ResourceClaimName
-		}
-	}
-	for _, c := range p.Status.ResourceClaimStatuses {
-		if c.ResourceClaimName != nil {
-			names[c.Name] = *c.ResourceClaimName
-		}
-	}
+	names := ClaimNames(p)
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
 			for _, c := range containers[i].Resources.Claims {
@@ -55,6 +45,22 @@ func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 		}
 	}
 	return out
+}
+
+// ClaimNames returns the names of a pod's ResourceClaims by what the pod calls them.
+func ClaimNames(p *corev1.Pod) map[string]string {
+	names := map[string]string{}
+	for _, c := range p.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			names[c.Name] = *c.ResourceClaimName
+		}
+	}
+	for _, c := range p.Status.ResourceClaimStatuses {
+		if c.ResourceClaimName != nil {
+			names[c.Name] = *c.ResourceClaimName
+		}
+	}
+	return names
 }
 
 // passing reports whether a container is an init container that is no sidecar: it has

@@ -17,14 +17,15 @@ import (
 // Kept are, beside name, namespace, uid, resource version, creation and deletion
 // time:
 //   - pod: annotations of GPU sharing systems; node name; of containers and init
-//     containers name, restart policy, claims, requests of extended resources and
+//     containers name, restart policy, [MPSPercentage], claims, requests of extended resources and
 //     limits of those without a request; overhead, scheduling gates, claims;
 //     phase, start time, the PodScheduled condition, claim statuses. With a node
-//     filter also the containers' name and id in the status, owners, labels and
+//     filter also the containers' name and id in the status, owners, labels,
 //     annotations of [OwnerKey] and, of a static pod's mirror, the kubelet's UID. With a node filter or a label selector also
 //     IP and ports; else, in a cache of the whole cluster, a pod that has nothing
 //     to do with extended resources or claims loses its containers, and one that
-//     asks for extended resources alone those behind the last that does.
+//     asks for extended resources alone those behind the last that does; of the
+//     containers' status the name and the health of allocated resources is kept there.
 //   - node: labels and annotations of GPU vendors and sharing systems, the host
 //     name label, with a node filter all labels; unschedulable; capacity and allocatable of extended resources,
 //     the types and statuses of the conditions.
@@ -105,6 +106,10 @@ func OwnerKey(key string) bool {
 	return false
 }
 
+// MPSPercentage is the environment variable by which a client of MPS limits itself to a
+// percentage of a device's threads.
+const MPSPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+
 // nodeKeys are the beginnings of labels and annotations that say what GPUs a
 // node has and how they are shared.
 var nodeKeys = beginsWith(
@@ -157,7 +162,7 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 	annotations := only(p.Annotations, func(key string) bool {
 		return PodAnnotation(key) || ofNode && (key == corev1.MirrorPodAnnotationKey || OwnerKey(key))
 	})
-	labels, owners := only(p.Labels, OwnerKey), p.OwnerReferences
+	labels, owners := p.Labels, p.OwnerReferences
 	cutMeta(&p.ObjectMeta)
 	p.Annotations = annotations
 	if ofNode {
@@ -198,6 +203,9 @@ func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {
 	if !wholeCluster { // what finds exporters
 		p.Spec.HostNetwork, p.Status.PodIP = spec.HostNetwork, status.PodIP
 	}
+	if wholeCluster {
+		p.Status.ContainerStatuses = cutHealth(status.ContainerStatuses)
+	}
 	if ofNode {
 		p.Status.InitContainerStatuses = cutContainerStatuses(status.InitContainerStatuses)
 		p.Status.ContainerStatuses = cutContainerStatuses(status.ContainerStatuses)
@@ -236,6 +244,9 @@ func cutContainers(containers []corev1.Container, ports bool) (kept []corev1.Con
 			RestartPolicy: c.RestartPolicy,
 			Resources:     corev1.ResourceRequirements{Requests: requests, Limits: limits, Claims: c.Resources.Claims},
 		}
+		if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == MPSPercentage && e.Value != "" }); i >= 0 {
+			cut.Env = []corev1.EnvVar{{Name: MPSPercentage, Value: c.Env[i].Value}}
+		}
 		if ports {
 			cut.Ports = c.Ports
 		}
@@ -248,6 +259,24 @@ func cutContainerStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerS
 	var kept []corev1.ContainerStatus
 	for i := range statuses {
 		kept = append(kept, corev1.ContainerStatus{Name: statuses[i].Name, ContainerID: statuses[i].ContainerID})
+	}
+	return kept
+}
+
+// cutHealth keeps the health of what containers were given.
+func cutHealth(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var kept []corev1.ContainerStatus
+	for i := range statuses {
+		given := statuses[i].AllocatedResourcesStatus
+		if len(given) == 0 {
+			continue
+		}
+		for _, g := range given {
+			for j := range g.Resources {
+				g.Resources[j].Message = nil
+			}
+		}
+		kept = append(kept, corev1.ContainerStatus{Name: statuses[i].Name, AllocatedResourcesStatus: given})
 	}
 	return kept
 }

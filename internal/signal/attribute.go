@@ -112,6 +112,8 @@ const (
 	NodeConditionStatus = "k8s.node.condition.status"
 	// Resource is the Kubernetes resource name: nvidia.com/gpu.
 	Resource = "resource"
+	// ResourceID is what the kubelet calls a device that it gave to a container.
+	ResourceID = "k8s.resource.id"
 	// Rule is the rule of the GPU share API that a pod's requests break.
 	Rule = "rule"
 
@@ -134,6 +136,8 @@ const (
 	HostType = "host.type"
 	// K8sNodeLabelPrefix precedes the key of a node's label.
 	K8sNodeLabelPrefix = "k8s.node.label."
+	// K8sPodLabelPrefix precedes the key of a pod's label.
+	K8sPodLabelPrefix  = "k8s.pod.label."
 	K8sClusterName     = "k8s.cluster.name"
 	K8sNodeName        = "k8s.node.name"
 	K8sNamespaceName   = "k8s.namespace.name"
@@ -277,6 +281,7 @@ func PointAttributes() []Attribute {
 			"extended_resource", "annotation", "exporter", "mps", "mig", "whole_gpu",
 		}},
 		{Resource, "Kubernetes resource name", nil},
+		{ResourceID, "kubelet's name of a device: the device plugin's id, `<driver>/<pool>/<device>` of a claim, or an id of CDI", nil},
 		{State, "one of the exclusive states", nil},
 		{Reason, "why the state holds", nil},
 		{Signal, "sample metric that an exporter can give or not, with its own attribute in braces", nil},

@@ -1,7 +1,8 @@
 package signal
 
 // The scheduler's view: what the cluster receiver makes of the API server's
-// objects. The Resource is the cluster, for allocatable, capacity and conditions the node.
+// objects. The Resource is the cluster, for allocatable, capacity and conditions the node, for
+// health the container.
 var (
 	// ClusterPendingPodCount is OpenCost's count of pods that wait for GPUs.
 	ClusterPendingPodCount = add(Metric{
@@ -61,6 +62,13 @@ var (
 		Description: "1 for the present status of each node condition that concerns GPUs: the verdict of whoever set it.",
 		Source:      "node.status.conditions, by the receiver's node_conditions",
 		Attributes:  []string{NodeConditionType, NodeConditionStatus},
+	})
+	// K8sPodGPUHealth is what the kubelet says of the devices of a pod.
+	K8sPodGPUHealth = add(Metric{
+		Name: "k8s.pod.gpu.health", Unit: "{device}", Int: true, Stage: StageCluster,
+		Description: "1 for the present health (healthy, unhealthy, unknown) of each GPU that a container was given: the verdict of its device plugin or DRA driver.",
+		Source:      "status.containerStatuses.allocatedResourcesStatus of pods",
+		Attributes:  []string{Resource, ResourceID, State},
 	})
 	// K8sGPUPendingOldestAge is the age of the pod that has waited longest.
 	K8sGPUPendingOldestAge = add(Metric{

@@ -51,6 +51,8 @@ type Config struct {
 	MaxJobs int `mapstructure:"max_jobs"`
 	// NodeLabels are the keys of the node's labels that the place's Resource gets.
 	NodeLabels []string `mapstructure:"node_labels"`
+	// PodLabels are the keys of the pods' labels that the holder's Resource gets.
+	PodLabels []string `mapstructure:"pod_labels"`
 	// Metrics switches the container series of single metrics, gpu.device.holder,
 	// gpu.sharing.clients and container.accelerator.* by name; all but the last are
 	// enabled by default.
@@ -123,14 +125,19 @@ func (c *Config) Validate() error {
 	p.Check(!c.Claims || s.DRA.Enabled, "claims is true: must be false while sources::dra is disabled")
 	p.Check(!c.Claims || c.Kubernetes.AuthType != kube.AuthNone, "claims is true: must be false while kubernetes::auth_type is none")
 	p.Check(!c.Jobs || c.Kubernetes.AuthType != kube.AuthNone, "jobs is true: must be false while kubernetes::auth_type is none")
-	p.Check(len(c.NodeLabels) == 0 || c.Kubernetes.AuthType != kube.AuthNone,
-		"node_labels is %q: must be empty while kubernetes::auth_type is none", c.NodeLabels)
+	c.checkLabels(&p, "node_labels", c.NodeLabels)
+	c.checkLabels(&p, "pod_labels", c.PodLabels)
 	p.Check(c.MaxJobs > 0, "max_jobs is %d: must be above 0", c.MaxJobs)
-	for i, key := range c.NodeLabels {
-		p.Check(len(validation.IsQualifiedName(key)) == 0, "node_labels[%d] is %q: must be the key of a label", i, key)
-	}
 	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
 	return p.Err()
+}
+
+func (c *Config) checkLabels(p *base.Problems, setting string, keys []string) {
+	p.Check(len(keys) == 0 || c.Kubernetes.AuthType != kube.AuthNone,
+		"%s is %q: must be empty while kubernetes::auth_type is none", setting, keys)
+	for i, key := range keys {
+		p.Check(len(validation.IsQualifiedName(key)) == 0, "%s[%d] is %q: must be the key of a label", setting, i, key)
+	}
 }
 
 // emitted returns the metrics that this processor makes, or makes container series

@@ -37,6 +37,7 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 		"jobs":           true,
 		"max_jobs":       7,
 		"node_labels":    []any{"topology.kubernetes.io/zone", "pool"},
+		"pod_labels":     []any{"app.kubernetes.io/part-of", "team"},
 		"metrics":        map[string]any{"hw.power": map[string]any{}},
 	}).Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
@@ -81,6 +82,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 			`node_labels is ["pool"]: must be empty while kubernetes::auth_type is none`,
 		},
 		{"a label of no such key", func(c *Config) { c.NodeLabels = []string{"pool", "a b"} }, `node_labels[1] is "a b": must be the key of a label`},
+		{"a pod's label of no such key", func(c *Config) { c.PodLabels = []string{""} }, `pod_labels[0] is "": must be the key of a label`},
 		{"a node of no such name", func(c *Config) { c.NodeName = "Node_1" }, `node_name is "Node_1": must be empty or a DNS subdomain name`},
 		{"a node name that nobody filled in", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `node_name is "$(NODE_NAME)": must be`},
 		{"unknown metric", func(c *Config) { c.Metrics = base.Metrics{"hw.pwoer": {}} }, `metrics has the key "hw.pwoer": must be one of container.accelerator.memory_total, `},

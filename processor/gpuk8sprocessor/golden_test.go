@@ -78,7 +78,10 @@ type step struct {
 		Static             string   // the kubelet's UID of a static pod
 		Claims             []string // container=claim[/request]
 		Containers         []string // container=id
-		Owner              struct{ Deployment, Job, Kind, Workload, Kueue string }
+		Owner              struct {
+			Deployment, Job, Kind, Workload, Kueue string
+			Labels                                 map[string]string
+		}
 	}
 	// Slices are "driver/pool generation/count device key=value…", one a device.
 	Slices *[]string
@@ -235,7 +238,7 @@ func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) boo
 			pod.StaticUID = p.Static
 			pod.Owner = gpudata.NewOwner(gpudata.Ownership{
 				Deployment: p.Owner.Deployment, Job: p.Owner.Job,
-				WorkloadKind: p.Owner.Kind, Workload: p.Owner.Workload, KueueWorkload: p.Owner.Kueue,
+				WorkloadKind: p.Owner.Kind, Workload: p.Owner.Workload, KueueWorkload: p.Owner.Kueue, Labels: gpudata.NewLabels(p.Owner.Labels),
 			})
 			for _, c := range p.Containers {
 				container, id, _ := strings.Cut(c, "=")

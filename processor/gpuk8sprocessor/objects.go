@@ -27,14 +27,20 @@ func isOfNode(c *resourcev1.ResourceClaim, a *attribution.Sources, uids map[type
 func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
 	a.Sharing = sharing(n.Labels[sharingStrategyLabel])
 	a.HostType = n.Labels[corev1.LabelInstanceTypeStable]
+	a.NodeLabels = choose(n.Labels, wanted)
+}
+
+// choose returns the labels with the wanted keys, nil for none.
+func choose(labels map[string]string, wanted []string) (chosen map[string]string) {
 	for _, key := range wanted {
-		if value := n.Labels[key]; value != "" {
-			if a.NodeLabels == nil {
-				a.NodeLabels = map[string]string{}
+		if value := labels[key]; value != "" {
+			if chosen == nil {
+				chosen = map[string]string{}
 			}
-			a.NodeLabels[key] = value
+			chosen[key] = value
 		}
 	}
+	return chosen
 }
 
 // sharingStrategyLabel is what gpu-feature-discovery tells of a node: none, mps
@@ -78,14 +84,14 @@ func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.Co
 	return out
 }
 
-func readPod(p *corev1.Pod, job findJob) attribution.Pod {
+func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 	out := attribution.Pod{
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Created: p.CreationTimestamp.UnixNano(),
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
 		// The kubelet's name for a static pod is what it hashed the pod's file to.
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
-		Owner:     readOwner(p, job),
+		Owner:     readOwner(p, labels, job),
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range statuses {

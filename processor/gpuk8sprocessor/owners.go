@@ -13,10 +13,10 @@ import (
 // findJob returns the controller of a Job, nil for none; false when the Job is not known.
 type findJob func(namespace, name string) (*metav1.OwnerReference, bool)
 
-// readOwner returns what is known of who made a pod: by the pod's controller, by the labels that
+// readOwner returns the labels of a pod that are wanted, and what is known of who made it: by the pod's controller, by the labels that
 // controllers put on pods and, of a pod of a Job, by the Job's controller. No other object is read.
-func readOwner(p *corev1.Pod, job findJob) gpudata.Owner {
-	o := gpudata.Ownership{KueueWorkload: p.Annotations[kube.KueueWorkload]}
+func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
+	o := gpudata.Ownership{KueueWorkload: p.Annotations[kube.KueueWorkload], Labels: gpudata.NewLabels(choose(p.Labels, labels))}
 	if o.KueueWorkload == "" {
 		o.KueueWorkload = p.Labels[kube.KueuePodGroupName] // a group's Workload has its name
 	}

@@ -104,7 +104,14 @@ func TestOwnersOfPods(t *testing.T) {
 				owner, known := jobs[name]
 				return owner, known && namespace == "ns"
 			}
-			assert.Equal(t, test.want, readOwner(p, job).Known())
+			assert.Equal(t, test.want, readOwner(p, nil, job).Known())
 		})
 	}
+}
+
+func TestLabelsOfPodsThatAreWanted(t *testing.T) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "vision", "app.kubernetes.io/part-of": "search", "cost": "", "other": "x"}}}
+	assert.Empty(t, readOwner(p, nil, nil).Known().Labels)
+	assert.Equal(t, gpudata.NewLabels(map[string]string{"team": "vision", "app.kubernetes.io/part-of": "search"}),
+		readOwner(p, []string{"team", "cost", "app.kubernetes.io/part-of", "none"}, nil).Known().Labels)
 }

@@ -219,7 +219,7 @@ func (s *sources) readCache(a *attribution.Sources) {
 	if a.PodsState = believe(s.cache.State(kube.Pods)); a.PodsState != attribution.Off {
 		for _, pod := range s.cache.Pods() {
 			uids[pod.UID] = true
-			read := readPod(pod, s.job)
+			read := readPod(pod, s.cfg.PodLabels, s.job)
 			a.Pods = append(a.Pods, read)
 			if !read.Ended {
 				a.Instances = append(a.Instances, readInstances(pod)...)

@@ -339,7 +339,7 @@ func TestContainersAndStaticPodsAreRead(t *testing.T) {
 				{Name: "main", ContainerID: "containerd://c2"}, {Name: "waiting"}, {Name: "broken", ContainerID: "docker://"},
 			},
 		},
-	}, nil)
+	}, nil, nil)
 	assert.Equal(t, "hash-of-file", pod.StaticUID)
 	assert.Equal(t, []attribution.PodContainer{{Name: "side", ID: "c1"}, {Name: "main", ID: "c2"}}, pod.Containers)
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // maxPods bounds the pods whose declarations are remembered; those beyond it are read again.
 const maxPods = 20_000
 
-// pods reads the compute that pods declare. It is not safe for concurrent use.
+// pods reads the compute that pods declare: to a scheduler, or to MPS. It is not safe for concurrent use.
 type pods struct {
 	cache      *kube.Cache // nil: not asked
 	known      *base.Recent[types.UID, declarations]
@@ -29,6 +30,7 @@ type declarations struct {
 	version   string
 	allocated []allocation
 	demanded  map[string]float64 // of a device, by container
+	limited   map[string]float64 // as a client of MPS, likewise
 }
 
 // allocation is compute of a device that a scheduler's annotation assigns.
@@ -90,7 +92,10 @@ func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 			return a.core
 		}
 	}
-	return s.demanded[u.Holder.Container]
+	if c := s.demanded[u.Holder.Container]; c > 0 || u.Strategy != signal.SharingMPS {
+		return c
+	}
+	return s.limited[u.Holder.Container]
 }
 
 // of returns what a pod declares.
@@ -108,7 +113,7 @@ func (p *pods) of(pod *corev1.Pod) declarations {
 }
 
 func declarationsOf(pod *corev1.Pod) (declarations, error) {
-	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}}
+	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}, limited: map[string]float64{}}
 	var all []*corev1.Container // init containers first, as HAMi counts them
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -129,6 +134,11 @@ func declarationsOf(pod *corev1.Pod) (declarations, error) {
 		s.allocated = append(s.allocated, of)
 	}
 	for _, c := range all {
+		for _, e := range c.Env {
+			if percent, err := strconv.ParseFloat(e.Value, 64); e.Name == kube.MPSPercentage && err == nil && percent > 0 && percent <= 100 {
+				s.limited[c.Name] = percent / 100
+			}
+		}
 		requests := gpushare.Requests{}
 		for name, q := range c.Resources.Limits {
 			requests[string(name)] = q

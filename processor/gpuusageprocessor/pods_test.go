@@ -10,7 +10,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
+
+// A client of MPS is limited to the percentage in its environment; where there is no MPS nothing
+// reads it. What is no percentage limits nothing.
+func TestAClientOfMPSHasThePercentageThatItIsLimitedTo(t *testing.T) {
+	for _, tt := range []struct {
+		env, strategy string
+		want          float64
+	}{
+		{"30", signal.SharingMPS, 0.3},
+		{"12.5", signal.SharingMPS, 0.125},
+		{"100", signal.SharingMPS, 1},
+		{"30", signal.SharingTimeSlicing, 0},
+		{"30", signal.SharingNone, 0},
+		{"30", "", 0},
+		{"0", signal.SharingMPS, 0},
+		{"-5", signal.SharingMPS, 0},
+		{"101", signal.SharingMPS, 0},
+		{"NaN", signal.SharingMPS, 0},
+		{"half", signal.SharingMPS, 0},
+		{"", signal.SharingMPS, 0},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Env: []corev1.EnvVar{
+			{Name: "OTHER", Value: "90"}, {Name: "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", Value: tt.env},
+		}}}}}
+		s, err := declarationsOf(pod)
+		require.NoError(t, err)
+		d := (&gpudata.Frame{}).Device("GPU-1")
+		u := d.User(gpudata.Holder{Namespace: "ns", Pod: "p", Container: "a"})
+		u.Holds, u.Strategy = true, tt.strategy
+		assert.Equal(t, tt.want, s.on(d, u), tt)
+	}
+}
 
 func TestComputeIsDeclared(t *testing.T) {
 	requests := func(name, requests string) corev1.Container {

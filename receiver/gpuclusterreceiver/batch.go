@@ -72,6 +72,7 @@ func (b *batches) resource(md pmetric.Metrics, place demand.Place) pmetric.Metri
 	put(signal.K8sNamespaceName, place.Namespace)
 	put(signal.K8sPodName, place.Pod)
 	put(signal.K8sPodUID, place.PodUID)
+	put(signal.K8sContainerName, place.Container)
 	sm := rm.ScopeMetrics().AppendEmpty()
 	sm.Scope().SetName(metadata.ScopeName)
 	sm.Scope().SetVersion(b.version)

@@ -57,6 +57,8 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		})
 	}
 
+	out.Health = convertHealth(p)
+
 	p, asks := withLimits(p)
 	if !asks {
 		return out

@@ -40,7 +40,7 @@ func TestOwnersComeFromPodsAndWhereAllowedFromJobs(t *testing.T) {
 	trainer.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	plane.Create(t, trainer)
 	web := boundPod(namespace, "web-5d4f-x7k2p", "")
-	web.Labels["pod-template-hash"] = "5d4f"
+	web.Labels["pod-template-hash"], web.Labels["team"] = "5d4f", "vision"
 	web.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-5d4f", UID: "uid-of-set", Controller: &yes}}
 	plane.Create(t, web)
 	kubelet := kubelettest.Start(t)
@@ -54,6 +54,7 @@ func TestOwnersComeFromPodsAndWhereAllowedFromJobs(t *testing.T) {
 	p := startProcessor(t, gpuk8sprocessor.NewFactory(), h, sink, map[string]any{
 		"node_name":   node,
 		"node_labels": []any{"pool", "rack"},
+		"pod_labels":  []any{"team", "cost-center"},
 		"jobs":        true,
 		"sources":     map[string]any{"pod_resources": map[string]any{"socket": kubelet.Socket(), "interval": "1s"}},
 		"kubernetes":  map[string]any{"auth_type": "kubeConfig", "kubeconfig": plane.ServiceAccountKubeConfig(t, namespace, "agent")},
@@ -61,7 +62,7 @@ func TestOwnersComeFromPodsAndWhereAllowedFromJobs(t *testing.T) {
 	held := scrape(t, p, sink)
 	subset(t, held[gpu1], map[string]any{
 		signal.K8sDeploymentName: "web", signal.K8sWorkloadKind: "Deployment", signal.K8sWorkloadName: "web",
-		signal.HostType: "p5.48xlarge", signal.K8sNodeLabelPrefix + "pool": "train",
+		signal.HostType: "p5.48xlarge", signal.K8sNodeLabelPrefix + "pool": "train", signal.K8sPodLabelPrefix + "team": "vision",
 	})
 	subset(t, held[gpu0], map[string]any{signal.K8sJobName: job.Name})
 	assert.NotContains(t, held[gpu0], signal.K8sWorkloadName)

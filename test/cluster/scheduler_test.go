@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
@@ -73,7 +75,7 @@ func (p *replica) last() map[string]float64 {
 				key := m.Name()
 				for _, attribute := range []string{
 					"resource", "k8s.deviceclass.name", "state", "hw.id",
-					"k8s.node.condition.type", "k8s.node.condition.status", "dra.taint.key",
+					"k8s.node.condition.type", "k8s.node.condition.status", "dra.taint.key", "k8s.resource.id",
 				} {
 					if v, ok := dp.Attributes().Get(attribute); ok {
 						key += " " + v.Str()
@@ -229,6 +231,19 @@ func TestVerdictsOfOthersOnNodesAndDevicesShow(t *testing.T) {
 	r.eventually(map[string]float64{"k8s.node.gpu.condition XidCriticalError true": 1})
 	assert.NotContains(t, r.last(), "k8s.node.gpu.condition XidCriticalError false")
 	assert.NotContains(t, r.last(), "k8s.node.gpu.condition Ready true")
+
+	namespace := plane.Namespace(t)
+	plane.Create(t, waitingPod(namespace, "holder", func(spec *corev1.PodSpec) {
+		gpus(1)(spec)
+		spec.NodeName = node
+	}))
+	for _, health := range []string{"Healthy", "Unhealthy"} { // as the kubelet does
+		_, err := plane.Admin().CoreV1().Pods(namespace).Patch(t.Context(), "holder", types.StrategicMergePatchType,
+			[]byte(`{"status": {"phase": "Running", "containerStatuses": [{"name": "main", "allocatedResourcesStatus":
+				[{"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1", "health": "`+health+`"}]}]}]}}`), metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
+		r.eventually(map[string]float64{"k8s.pod.gpu.health nvidia.com/gpu " + strings.ToLower(health) + " GPU-1 of holder": 1})
+	}
 }
 
 func claimSpec(n int64) resourcev1.ResourceClaimSpec {

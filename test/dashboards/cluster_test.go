@@ -1,6 +1,11 @@
 package dashboards
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
 const (
@@ -116,14 +122,43 @@ func (s *stage) pod(name string, limits ...string) *corev1.Pod {
 
 // running is a pod as the agent's kubelet has it.
 func (s *stage) running(name string, limits ...string) *corev1.Pod {
-	pod := s.pod(name, limits...)
+	return s.run(s.pod(name, limits...))
+}
+
+func (s *stage) run(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.NodeName = agentNode
 	s.plane.Create(s.t, pod)
 	started := metav1.NewTime(time.Now().Add(-time.Hour))
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &started}
-	pod, err := s.plane.Admin().CoreV1().Pods(s.namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
+	pod, err := s.plane.Admin().CoreV1().Pods(pod.Namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
 	require.NoError(s.t, err)
 	return pod
+}
+
+// training creates the pods on three of the simulated GPUs, which one workload made. It returns
+// the simulator's metrics, at url, with the UIDs that these pods have.
+func (s *stage) training(url string) *httptest.Server {
+	const namespace = "training" // as the simulator has it
+	s.plane.Create(s.t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	yes, uids := true, map[string]string{}
+	for _, name := range []string{"healthy-0-0", "power-capped-0-1", "thermal-0-2"} {
+		pod := s.pod(name)
+		pod.Namespace = namespace
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "train", UID: "uid-of-set", Controller: &yes}}
+		uids[name] = string(s.run(pod).UID)
+	}
+	named := regexp.MustCompile(`pod="([^"]+)",pod_uid="[^"]*"`)
+	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, named.ReplaceAllStringFunc(processtest.Get(s.t, url), func(labels string) string {
+			name := named.FindStringSubmatch(labels)[1]
+			if uid := uids[name]; uid != "" {
+				return fmt.Sprintf("pod=%q,pod_uid=%q", name, uid)
+			}
+			return labels
+		}))
+	}))
+	s.t.Cleanup(exporter.Close)
+	return exporter
 }
 
 // waiting is a pod that the scheduler is to find a node for.

@@ -103,7 +103,7 @@ func dashboards(t *testing.T) []dashboard {
 var variables = regexp.MustCompile(`\$[a-z]+\b`)
 
 func substitute(expr string) string {
-	return variables.ReplaceAllString(strings.ReplaceAll(expr, "$__rate_interval", "1m"), ".*")
+	return variables.ReplaceAllString(strings.NewReplacer("$__rate_interval", "1m", "$__range", "1m").Replace(expr), ".*")
 }
 
 // rule is an alert of examples/prometheus, or what alerts are made of where Alert is

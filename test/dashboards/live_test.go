@@ -29,8 +29,9 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	watchdogBegins := cluster.hold("dashboards")
 	exporter := processtest.FreeAddress(t)
 	processtest.StartSimulator(t, exporter)
+	training := cluster.training("http://" + exporter + "/metrics")
 	agent := start(t, map[string]string{
-		"DCGM_ENDPOINT": "http://" + exporter + "/metrics", "CARDS_ENDPOINT": cluster.URL + "/metrics", "DEAD_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics",
+		"DCGM_ENDPOINT": training.URL + "/metrics", "CARDS_ENDPOINT": cluster.URL + "/metrics", "DEAD_ENDPOINT": "http://" + processtest.FreeAddress(t) + "/metrics",
 		"OTLP_ENDPOINT": server.URL + "/api/v1/otlp", "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t),
 		"NODE_NAME": agentNode, clientcmd.RecommendedConfigPathEnvVar: cluster.plane.KubeConfig(t),
 	}, "otelcol-gpu", "--config", examplesDir+"/agent.yaml", "--config", examplesDir+"/backends/prometheus.yaml", "--config", "testdata/everything.yaml")

@@ -1,6 +1,8 @@
 package pdatagpu
 
 import (
+	"strings"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -60,7 +62,26 @@ func ownerOf(attrs pcommon.Map) gpudata.Owner {
 	var o gpudata.Ownership
 	fields := ownerFields(&o)
 	take(attrs, fields[:])
+	o.Labels = PodLabels(attrs)
 	return gpudata.NewOwner(o)
+}
+
+// PodLabels returns the labels of a pod that a Resource has.
+func PodLabels(attrs pcommon.Map) gpudata.Labels {
+	return gpudata.NewLabels(withPrefix(attrs, signal.K8sPodLabelPrefix))
+}
+
+// withPrefix returns the attributes whose keys begin so by the rest of the key, nil for none.
+func withPrefix(attrs pcommon.Map, prefix string) (found map[string]string) {
+	for k, v := range attrs.All() {
+		if key, ok := strings.CutPrefix(k, prefix); ok {
+			if found == nil {
+				found = map[string]string{}
+			}
+			found[key] = v.AsString()
+		}
+	}
+	return found
 }
 
 func descriptionOf(attrs pcommon.Map) (d gpudata.Description) {

@@ -129,6 +129,8 @@ func TestHoldingsThatAreReadAndWrittenAgainAreTheSame(t *testing.T) {
 				d.HoldersKnown = false
 				for _, u := range came {
 					if u.Holder.Pod == "" {
+						u.Holds = u.Holds && d.Observed // or nobody would have decided that it does
+						d.HoldersKnown = d.HoldersKnown || u.Holds
 						d.AddUser(u)
 						continue
 					}

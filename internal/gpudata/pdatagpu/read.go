@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -159,15 +158,7 @@ func DeviceText(point, resource pcommon.Map, key string) string {
 
 // nodeOf returns what describes the node of a place.
 func nodeOf(attrs pcommon.Map) (hostType string, labels map[string]string) {
-	for k, v := range attrs.All() {
-		if key, ok := strings.CutPrefix(k, signal.K8sNodeLabelPrefix); ok {
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			labels[key] = v.AsString()
-		}
-	}
-	return Text(attrs, signal.HostType), labels
+	return Text(attrs, signal.HostType), withPrefix(attrs, signal.K8sNodeLabelPrefix)
 }
 
 // input is one Resource of a batch while it is read.

@@ -24,7 +24,7 @@ var sampled = []gpudata.Sample{
 	{Metric: signal.HwTemperature, Own: signal.LocationMemory},
 }
 
-var trainer = gpudata.NewOwner(gpudata.Ownership{Job: "train-0", WorkloadKind: "JobSet", Workload: "train", KueueWorkload: "jobset-train"})
+var trainer = gpudata.NewOwner(gpudata.Ownership{Job: "train-0", WorkloadKind: "JobSet", Workload: "train", KueueWorkload: "jobset-train", Labels: gpudata.NewLabels(map[string]string{"team": "vision", "a/b": "c"})})
 
 // frames draws a batch of frames.
 func frames(t *rapid.T) []*gpudata.Frame {

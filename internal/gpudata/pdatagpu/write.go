@@ -366,6 +366,9 @@ func putOwner(attrs pcommon.Map, o gpudata.Owner) {
 	for _, f := range ownerFields(&known) {
 		put(attrs, f.key, *f.text)
 	}
+	for key, value := range known.Labels.All() {
+		put(attrs, signal.K8sPodLabelPrefix+key, value)
+	}
 }
 
 // putDevice writes the identity and description of a device, without an allocation.

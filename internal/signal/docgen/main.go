@@ -49,7 +49,7 @@ Three rules hold for all of them: **absent is not zero** (no source, no point; a
 Device identity is on the data point (` + "`hw.id`, `hw.parent`, `hw.name`, `hw.model`, `hw.vendor`, `hw.type`, `hw.serial_number`, `hw.driver_version`, `gpu.mig.*`" + `),
 place and workload are on the Resource (` + "`host.name`, `k8s.node.name`, `k8s.cluster.name`; `k8s.namespace.name`, `k8s.pod.name`, `k8s.pod.uid`, `k8s.container.name`; outside Kubernetes `container.name` or `container.id`, `hpc.job.id`, `hpc.job.user`, `hpc.job.partition`" + `).
 A pod's Resource also names its owners (` + "`k8s.deployment.name`, `k8s.statefulset.name`, `k8s.daemonset.name`, `k8s.job.name`, `k8s.cronjob.name`, `kueue.workload.name`, and the top of the chain: `k8s.workload.kind`, `k8s.workload.name`" + `),
-a node's what it is (` + "`host.type`, `k8s.node.label.<key>`" + `).
+a node's what it is (` + "`host.type`, `k8s.node.label.<key>`" + `), a pod's its labels (` + "`k8s.pod.label.<key>`" + `) on request.
 The attributes listed below are the metric's own: with node, workload and ` + "`hw.id`" + ` they identify a series, every other attribute only describes it.
 
 "In Prometheus" is the name after the default translation of Prometheus' OTLP intake, the prometheus exporter and remote write.

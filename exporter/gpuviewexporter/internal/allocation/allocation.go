@@ -115,7 +115,7 @@ func (s Saturation) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// Aggregates are what allocations can be made of.
+// Aggregates are what allocations can be made of, beside a label of pods.
 func Aggregates() []string {
 	return []string{byContainer, byPod, byWorkload, byNamespace, byNode, byDevice}
 }
@@ -127,6 +127,8 @@ const (
 	byNamespace = "namespace"
 	byNode      = "node"
 	byDevice    = "device"
+	// byLabel precedes the key of a pod's label.
+	byLabel = "label:"
 )
 
 // unallocated is OpenCost's name for what lacks that by which it is gathered.
@@ -174,6 +176,7 @@ func group(v *store.View, aggregate string) map[string][]member {
 	devices := v.Devices(0)
 	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
 	out := map[string][]member{}
+	label, ofLabel := strings.CutPrefix(aggregate, byLabel)
 	add := func(m member, parts ...string) {
 		if several && aggregate != byDevice {
 			parts = append([]string{m.place.Cluster}, parts...)
@@ -193,6 +196,9 @@ func group(v *store.View, aggregate string) map[string][]member {
 		for _, h := range d.Holders() {
 			m := member{place: h.Place, device: d, series: &h.Series, hold: h.Hold, holders: []*store.Holder{h}}
 			switch inPod := h.Pod != "" || h.PodUID != ""; {
+			case ofLabel:
+				m.place.Container, m.place.Pod = "", ""
+				add(m, cmp.Or(labelOf(h, label), unallocated))
 			case !inPod && aggregate == byNamespace:
 				m.place.Container = ""
 				add(m, unallocated)
@@ -218,8 +224,31 @@ func group(v *store.View, aggregate string) map[string][]member {
 	return out
 }
 
-// allocate makes an allocation of the windows of its members; nil when there
-// are none.
+// labelOf returns a label of the holder's pod, "" for none. As in OpenCost's API, a key may have
+// underscores for what a name of Prometheus cannot have.
+func labelOf(h *store.Holder, wanted string) (value string) {
+	for key, v := range h.Labels.All() {
+		if key == wanted {
+			return v
+		}
+		if value == "" && sanitize(key) == wanted {
+			value = v
+		}
+	}
+	return value
+}
+
+func sanitize(key string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, key)
+}
+
+// allocate makes an allocation of the windows of its members, and of what they spent; nil when
+// there is neither.
 func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a := &Allocation{}
 	total := &store.Summary{}
@@ -243,14 +272,18 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 			series[i] = m.series
 		}
 		sum := store.Summarize(from, to, series...)
-		if sum.Length == 0 {
+		var here store.Spent
+		for _, m := range same {
+			for _, h := range m.holders {
+				here.Add(h.Spent(from, to))
+			}
+		}
+		if sum.Length == 0 && here == (store.Spent{}) {
 			continue
 		}
+		spent.Add(here)
 		for _, m := range same {
 			places, holds = append(places, m.place), append(holds, m.hold)
-			for _, h := range m.holders {
-				spent.Add(h.Spent(from, to))
-			}
 			holders = append(holders, m.holders...)
 		}
 		total.Merge(sum)
@@ -260,8 +293,11 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		g.IsGPUShared = shared(v, same)
 		a.GPUDevices = append(a.GPUDevices, g)
 	}
-	if total.Length == 0 {
+	if len(a.GPUDevices) == 0 {
 		return nil
+	}
+	if total.Length == 0 {
+		total.Start, total.End = from, to
 	}
 	if len(a.GPUDevices) == 1 {
 		a.GPUAllocation = a.GPUDevices[0]
@@ -346,7 +382,9 @@ func describe(s *store.Summary) GPU {
 	g := GPU{
 		GPUUsageAverage: number(s, store.FieldOf(signal.UtilizationAvg, "")),
 		GPUUsageMax:     number(s, store.FieldOf(signal.UtilizationMax, "")),
-		Coverage:        round(s.Observed / s.Length),
+	}
+	if s.Length > 0 {
+		g.Coverage = round(s.Observed / s.Length)
 	}
 	for _, m := range signal.All() {
 		if m.OpenCost == "" || m.Stage != signal.StageWindow || m == signal.UtilizationAvg {

@@ -3,7 +3,9 @@ package allocation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -81,7 +84,9 @@ func TestAQueryIsReadOrRefusedByParameter(t *testing.T) {
 		{"window=3h", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "3h"`},
 		{"window=", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got ""`},
 		{"window=-10m", Query{}, `window must be a duration in s, m, h or d such as 10m, from 1s to 2h, the retention, got "-10m"`},
-		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, workload, namespace, node, device, got "cost"`},
+		{"aggregate=cost", Query{}, `aggregate must be one of container, pod, workload, namespace, node, device, or label:<key>, got "cost"`},
+		{"aggregate=label:team", Query{10 * time.Minute, "label:team"}, ""},
+		{"aggregate=label:", Query{}, `aggregate must be one of container, pod, workload, namespace, node, device, or label:<key>, got "label:"`},
 		{"window=1m&window=2m", Query{}, `window must be given once, got "1m, 2m"`},
 		{"aggregate=node;window=1h", Query{}, `query must be name=value pairs with & between them, got "aggregate=node;window=1h"`},
 		{"aggregate=%zz", Query{}, `query must be name=value pairs with & between them, got "aggregate=%zz"`},
@@ -197,6 +202,7 @@ func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 			hold := store.Hold{}
 			if pod > 0 {
 				hold.WorkloadKind, hold.Workload = "Job", fmt.Sprint("job-", device%2)
+				hold.Labels = gpudata.NewLabels(map[string]string{"example.com/team": fmt.Sprint("team-", device%2)})
 			}
 			for _, metric := range []*signal.Metric{signal.K8sContainerGPUAllocatedTime, signal.K8sContainerGPUIdleTime, signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle} {
 				m, _ := store.Lookup(metric.Name)
@@ -209,13 +215,16 @@ func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 				}
 			}
 			m, _ := store.Lookup(signal.UtilizationAvg.Name)
+			if r.IntN(4) == 0 { // whoever switched the windows off spends as well
+				continue
+			}
 			b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: 1})
 			place = store.Place{Node: place.Node}
 			b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: 1})
 		}
 	}
 	b.End()
-	for _, aggregate := range Aggregates() {
+	for _, aggregate := range append(Aggregates(), "label:example.com/team", "label:example_com_team", "label:nobody") {
 		var hours, idle, cost, costIdle float64
 		for name, a := range Compute(s, epoch, 10*time.Minute, aggregate).Data[0] {
 			require.NotNil(t, a.GPUHours, name)
@@ -229,4 +238,9 @@ func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 		assert.InDelta(t, total[signal.K8sContainerGPUCost], cost, 1e-9, aggregate)
 		assert.InDelta(t, total[signal.K8sContainerGPUCostIdle], costIdle, 1e-9, aggregate)
 	}
+	names := func(aggregate string) []string {
+		return slices.Sorted(maps.Keys(Compute(s, epoch, 10*time.Minute, aggregate).Data[0]))
+	}
+	assert.Equal(t, []string{"__unallocated__", "team-0", "team-1"}, names("label:example.com/team"))
+	assert.Equal(t, []string{"__unallocated__"}, names("label:nobody"))
 }

@@ -17,7 +17,7 @@ const defaultSpan = 10 * time.Minute
 type Query struct {
 	// Span is how far back the answer looks.
 	Span time.Duration
-	// Aggregate is one of Aggregates.
+	// Aggregate is one of Aggregates, or label: with the key of a label.
 	Aggregate string
 }
 
@@ -64,8 +64,8 @@ func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 			}
 			q.Span = span
 		case "aggregate":
-			if !slices.Contains(Aggregates(), value) {
-				return q, NewParameterError(name, value, "one of "+strings.Join(Aggregates(), ", "))
+			if label, ok := strings.CutPrefix(value, byLabel); !slices.Contains(Aggregates(), value) && (!ok || label == "") {
+				return q, NewParameterError(name, value, "one of "+strings.Join(Aggregates(), ", ")+", or label:<key>")
 			}
 			q.Aggregate = value
 		case "accumulate":

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 const (
@@ -80,8 +81,11 @@ type Description struct {
 }
 
 // Hold is what is known of a container's hold on a device: the sharing strategy,
-// the ResourceClaim and the DeviceClass, and of its pod's workload.
-type Hold struct{ Sharing, Claim, Class, WorkloadKind, Workload string }
+// the ResourceClaim and the DeviceClass, and of its pod's workload and labels.
+type Hold struct {
+	Sharing, Claim, Class, WorkloadKind, Workload string
+	Labels                                        gpudata.Labels
+}
 
 func (d *Description) update(n *Description) {
 	known(&d.Parent, n.Parent)
@@ -98,13 +102,14 @@ func (h *Hold) update(n *Hold) {
 	known(&h.Class, n.Class)
 	known(&h.WorkloadKind, n.WorkloadKind)
 	known(&h.Workload, n.Workload)
+	known(&h.Labels, n.Labels)
 }
 
 // known replaces a text by a newer one that says something.
-func known(text *string, newer string) {
+func known[T ~string](text *T, newer T) {
 	if newer != "" && newer != *text {
 		// A copy: it may be part of a whole scrape.
-		*text = strings.Clone(newer)
+		*text = T(strings.Clone(string(newer)))
 	}
 }
 

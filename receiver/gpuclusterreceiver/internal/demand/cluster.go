@@ -162,6 +162,7 @@ func (c *Cluster) Points(now time.Time, seen Observed, out []Point) ([]Point, St
 	if seen.Pods {
 		e.addPods()
 		e.addBrokenRules()
+		e.addHealth()
 	}
 	if seen.Claims {
 		e.addClaims()

@@ -18,6 +18,7 @@ func busy() *Cluster {
 	c := New(opts)
 	c.SetNode(&Node{Name: "a", Ready: true, Allocatable: []Quantity{{gpu, 8}}, Capacity: []Quantity{{gpu, 8}}, Conditions: []Condition{{"XidCriticalError", "false"}}})
 	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: PhasePending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "holder", UID: "u3", Node: "a", Phase: PhaseRunning, Health: []Health{{Container: "main", Resource: gpu, ID: "GPU-0", State: "healthy"}}})
 	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: PhasePending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
 	request := []ClaimRequest{{Name: "gpu", Alternatives: []Alternative{{Class: "gpu.nvidia.com", Count: 2}}}}
 	c.SetTemplate(&Template{Name: "two", Requests: request})
@@ -51,7 +52,7 @@ func TestABusyClusterShowsEveryMetric(t *testing.T) {
 func TestWhatIsNotObservedIsAbsent(t *testing.T) {
 	pods := []*signal.Metric{
 		signal.ClusterPendingPodCount, signal.ClusterPendingRequestTotal, signal.K8sGPUPods, signal.K8sGPURequested,
-		signal.K8sGPUPendingOldestAge, signal.K8sGPURequestInvalid,
+		signal.K8sGPUPendingOldestAge, signal.K8sGPURequestInvalid, signal.K8sPodGPUHealth,
 	}
 	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity, signal.K8sNodeGPUCondition}
 	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}

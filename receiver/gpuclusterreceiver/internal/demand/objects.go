@@ -29,6 +29,8 @@ type Pod struct {
 	Requests []Request
 	// TemplateClaims are the claims that are made for this pod out of templates.
 	TemplateClaims []TemplateClaim
+	// Health is what the kubelet says of devices that the pod's containers were given.
+	Health []Health
 	// BrokenRules are the rules of the GPU share API that the pod breaks, each once.
 	BrokenRules []string
 }
@@ -49,6 +51,22 @@ type TemplateClaim struct {
 	Name, Template string
 	// Made says that the pod's status names the claim, or that none is needed.
 	Made bool
+}
+
+// Health is what is known of the health of a device.
+type Health struct {
+	Container string
+	// Resource is the resource's name as the kubelet writes it; of a device of a claim
+	// claim:<what the pod calls it>, perhaps with /<request>.
+	Resource string
+	// Claim is the ResourceClaim's name, empty for a device of a device plugin.
+	Claim string
+	// ID is the device plugin's id, <driver>/<pool>/<device>, or an id of CDI.
+	ID string
+	// State is healthy, unhealthy or unknown.
+	State string
+	// Identity is what the id of a device plugin tells of the device.
+	Identity []Attribute
 }
 
 // Quantity is an amount of a named thing.

@@ -14,10 +14,10 @@ const (
 type Attribute struct{ Key, Value string }
 
 // Place is what a point is about beside its attributes: the cluster (the zero
-// value), a node, or a pod. Unknown fields are empty.
+// value), a node, a pod, or a container of one. Unknown fields are empty.
 type Place struct {
-	Node                   string
-	Namespace, Pod, PodUID string
+	Node                              string
+	Namespace, Pod, PodUID, Container string
 }
 
 // Point is one value of a metric. Its attributes are shared with other points

@@ -1,0 +1,75 @@
+package gpuclusterreceiver
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
+)
+
+// claimPrefix precedes what a pod calls a claim in the names of allocated resources.
+const claimPrefix = "claim:"
+
+// convertHealth returns what the kubelet says of the health of a pod's devices. Ids longer
+// than an attribute may be are left out.
+func convertHealth(p *corev1.Pod) []demand.Health {
+	var out []demand.Health
+	for i := range p.Status.ContainerStatuses {
+		c := &p.Status.ContainerStatuses[i]
+		for _, given := range c.AllocatedResourcesStatus {
+			resource := string(given.Name)
+			called, ofClaim := strings.CutPrefix(resource, claimPrefix)
+			claim := ""
+			if ofClaim {
+				called, _, _ = strings.Cut(called, "/")
+				if claim = kube.ClaimNames(p)[called]; claim == "" {
+					claim = called // made for an extended resource
+				}
+			}
+			for _, r := range given.Resources {
+				if r.ResourceID == "" || len(r.ResourceID) > maxValue || len(resource) > maxValue {
+					continue
+				}
+				h := demand.Health{
+					Container: c.Name, Resource: resource, Claim: claim, ID: string(r.ResourceID), State: healthState(r.Health),
+				}
+				if !ofClaim {
+					h.Identity = pluginIdentity(resource, h.ID)
+				}
+				out = append(out, h)
+			}
+		}
+	}
+	return out
+}
+
+func healthState(s corev1.ResourceHealthStatus) string {
+	switch s {
+	case corev1.ResourceHealthStatusHealthy:
+		return "healthy"
+	case corev1.ResourceHealthStatusUnhealthy:
+		return "unhealthy"
+	case corev1.ResourceHealthStatusUnknown:
+	}
+	return "unknown"
+}
+
+// pluginIdentity returns what telemetry calls the device of a device plugin's id.
+func pluginIdentity(resource, id string) []demand.Attribute {
+	d, err := kube.ParseDeviceID(resource, id)
+	switch {
+	case err != nil:
+		return nil
+	case d.MIGUUID != "":
+		return []demand.Attribute{{Key: signal.MIGUUID, Value: d.MIGUUID}}
+	case d.UUID != "" && d.GPUInstance != "":
+		return []demand.Attribute{{Key: signal.HardwareID, Value: dcgm.InstanceID(d.UUID, d.GPUInstance)}, {Key: signal.HardwareParent, Value: d.UUID}}
+	case d.UUID != "":
+		return []demand.Attribute{{Key: signal.HardwareID, Value: d.UUID}}
+	}
+	return nil
+}
