@@ -51,16 +51,17 @@ const (
 	outcomeNoDevice   outcome = "no_device"   // this machine has none
 	outcomeNoLibrary  outcome = "no_library"  // there is a device, and no library
 	outcomeInitFailed outcome = "init_failed" // there is a library, and no driver
+	outcomeCrashed    outcome = "crashed"     // the library's initialisation ended the process that tried it
 	outcomeDriverLost outcome = "driver_lost" // the driver went meanwhile
 )
 
 var outcomes = []outcome{
-	outcomeOK, outcomePartial, outcomeNoDevice, outcomeNoLibrary, outcomeInitFailed, outcomeDriverLost,
+	outcomeOK, outcomePartial, outcomeNoDevice, outcomeNoLibrary, outcomeInitFailed, outcomeCrashed, outcomeDriverLost,
 }
 
 // waits reports whether the next collection is made after the retry interval.
 func (o outcome) waits() bool {
-	return o == outcomeNoDevice || o == outcomeNoLibrary || o == outcomeInitFailed
+	return o == outcomeNoDevice || o == outcomeNoLibrary || o == outcomeInitFailed || o == outcomeCrashed
 }
 
 // nvmlReceiver collects in one goroutine, which alone calls the library. So
@@ -184,6 +185,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := time.Now()
+	retry := retryInterval // after the next crash
 	for {
 		select {
 		case <-running.Done():
@@ -191,7 +193,9 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 		case <-timer.C:
 		}
 		interval := r.cfg.CollectionInterval
-		if r.collect(consuming).waits() {
+		if result := r.collect(consuming); result == outcomeCrashed {
+			interval, retry = retry, min(2*retry, maxRetryInterval)
+		} else if retry = retryInterval; result.waits() {
 			interval = retryInterval
 		}
 		base.ReleasePages(time.Now())
@@ -246,6 +250,9 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 		case errors.Is(err, nvml.ErrNoLibrary):
 			r.collector.Forget()
 			return nil, outcomeNoLibrary, err
+		case errors.Is(err, nvml.ErrCrashed):
+			r.collector.Forget()
+			return nil, outcomeCrashed, err
 		case err != nil:
 			r.collector.Forget()
 			return nil, outcomeInitFailed, err
@@ -328,6 +335,8 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 		logger.Warn("There is an NVIDIA device and no NVML; waiting for a driver.", zap.Error(err), retry)
 	case outcomeInitFailed:
 		logger.Warn("NVML cannot be initialised; waiting for the driver.", zap.Error(err), retry)
+	case outcomeCrashed:
+		logger.Error("NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.", zap.Error(err))
 	case outcomeDriverLost:
 		logger.Warn("The driver went while NVML was read.", zap.Error(err))
 	}

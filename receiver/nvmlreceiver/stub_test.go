@@ -82,6 +82,24 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	assert.Len(t, f.sink.AllMetrics(), 3, "there is nothing to say while there is no driver")
 }
 
+// Here, only the child process that tries the library ends.
+func TestALibraryThatCrashesLeavesTheReceiverDormant(t *testing.T) {
+	for _, hold := range holds {
+		for _, how := range []string{"segv", "abort"} {
+			stub := nvmltest.Build(t)
+			f := onStub(t, stub, "init crash="+how+"\n")
+			f.cfg.Hold = hold
+			assert.Equal(t, []outcome{outcomeCrashed, outcomeCrashed}, []outcome{f.collect(t.Context()), f.collect(t.Context())})
+			assert.Equal(t, map[string]int64{"crashed": 2}, f.outcomeCounts(t))
+			assert.Equal(t, 1, f.logs.Len(), "said once")
+			assert.Empty(t, f.sink.AllMetrics())
+			stub.Script(t, "gpu uuid=GPU-1 power=1000\n")
+			assert.Equal(t, outcomeOK, f.collect(t.Context()))
+			require.NoError(t, f.release())
+		}
+	}
+}
+
 // counted returns how often each function was called since Record.
 func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
 	t.Helper()
