@@ -336,7 +336,7 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 	case outcomeInitFailed:
 		logger.Warn("NVML cannot be initialised; waiting for the driver.", zap.Error(err), retry)
 	case outcomeCrashed:
-		logger.Error("NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.", zap.Error(err))
+		logger.Warn("NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.", zap.Error(err))
 	case outcomeDriverLost:
 		logger.Warn("The driver went while NVML was read.", zap.Error(err))
 	}

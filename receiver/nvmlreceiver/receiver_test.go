@@ -223,7 +223,7 @@ func TestALibraryThatCrashesIsTriedLessAndLessOften(t *testing.T) {
 		pass(24 * time.Hour)
 		assert.EqualValues(t, 5+90, f.outcomeCounts(t)["crashed"], "every 16 minutes then")
 		assert.Equal(t, []string{
-			"error: NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.",
+			"warn: NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.",
 		}, messages(f.logs))
 		lib.set(script{})
 		pass(16 * time.Minute)
