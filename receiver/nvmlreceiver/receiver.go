@@ -55,10 +55,6 @@ const (
 	outcomeDriverLost outcome = "driver_lost" // the driver went meanwhile
 )
 
-var outcomes = []outcome{
-	outcomeOK, outcomePartial, outcomeNoDevice, outcomeNoLibrary, outcomeInitFailed, outcomeCrashed, outcomeDriverLost,
-}
-
 // waits reports whether the next collection is made after the retry interval.
 func (o outcome) waits() bool {
 	return o == outcomeNoDevice || o == outcomeNoLibrary || o == outcomeInitFailed || o == outcomeCrashed
@@ -246,16 +242,9 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	}
 	if r.held == nil {
 		lib, err := r.open(r.cfg.LibraryPath)
-		switch {
-		case errors.Is(err, nvml.ErrNoLibrary):
+		if err != nil {
 			r.collector.Forget()
-			return nil, outcomeNoLibrary, err
-		case errors.Is(err, nvml.ErrCrashed):
-			r.collector.Forget()
-			return nil, outcomeCrashed, err
-		case err != nil:
-			r.collector.Forget()
-			return nil, outcomeInitFailed, err
+			return nil, refusalOf(err), err
 		}
 		r.held = lib
 	}
@@ -274,6 +263,17 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 		return points, outcomePartial, fmt.Errorf("closing the library: %w", closed)
 	}
 	return points, outcomeOK, nil
+}
+
+// refusalOf is the outcome where a library cannot be opened.
+func refusalOf(err error) outcome {
+	switch {
+	case errors.Is(err, nvml.ErrNoLibrary):
+		return outcomeNoLibrary
+	case errors.Is(err, nvml.ErrCrashed):
+		return outcomeCrashed
+	}
+	return outcomeInitFailed
 }
 
 // release closes the library, if it is open.
@@ -314,6 +314,17 @@ func inHostPIDNamespace(procRoot string) bool {
 	return err == nil && link == hostPIDNamespace
 }
 
+// texts are what the log says of an outcome.
+var texts = map[outcome]string{
+	outcomeOK:         "Collecting from NVML.",
+	outcomePartial:    "Some of NVML's calls fail.",
+	outcomeNoDevice:   "This machine has no NVIDIA device; the receiver is dormant.",
+	outcomeNoLibrary:  "There is an NVIDIA device and no NVML; waiting for a driver.",
+	outcomeInitFailed: "NVML cannot be initialised; waiting for the driver.",
+	outcomeCrashed:    "NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.",
+	outcomeDriverLost: "The driver went while NVML was read.",
+}
+
 // tell logs an outcome and reports the status when the outcome is not the last
 // one's.
 func (r *nvmlReceiver) tell(result outcome, err error) {
@@ -321,24 +332,16 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 		return
 	}
 	r.last = result
-	logger := r.settings.Logger
-	retry := zap.Duration("retry_after", retryInterval)
-	switch result {
-	case outcomeOK:
-		logger.Info("Collecting from NVML.")
-	case outcomePartial:
-		logger.Warn("Some of NVML's calls fail.", zap.Error(err))
-	case outcomeNoDevice:
-		logger.Info("This machine has no NVIDIA device; the receiver is dormant.",
-			zap.String("sys_root", r.cfg.SysRoot), retry)
-	case outcomeNoLibrary:
-		logger.Warn("There is an NVIDIA device and no NVML; waiting for a driver.", zap.Error(err), retry)
-	case outcomeInitFailed:
-		logger.Warn("NVML cannot be initialised; waiting for the driver.", zap.Error(err), retry)
-	case outcomeCrashed:
-		logger.Warn("NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.", zap.Error(err))
-	case outcomeDriverLost:
-		logger.Warn("The driver went while NVML was read.", zap.Error(err))
+	level, fields := zap.InfoLevel, []zap.Field{}
+	if err != nil {
+		level, fields = zap.WarnLevel, append(fields, zap.Error(err))
 	}
+	if result == outcomeNoDevice {
+		fields = append(fields, zap.String("sys_root", r.cfg.SysRoot))
+	}
+	if result.waits() {
+		fields = append(fields, zap.Duration("retry_after", retryInterval))
+	}
+	r.settings.Logger.Log(level, texts[result], fields...)
 	base.ReportStatus(r.host, err)
 }
