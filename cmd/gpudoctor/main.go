@@ -1,29 +1,9 @@
-// Command gpudoctor reads one dcgm-exporter and says which signals it can give,
-// why each other one is missing, and what turns it on:
-//
-//	gpudoctor http://GPU-NODE:9400/metrics
-//	kubectl exec POD -- curl -s localhost:9400/metrics | gpudoctor -
-//
-// With -config it reads a collector's configuration instead, and says what is wired or
-// timed wrongly in it before it is started:
-//
-//	gpudoctor -config agent.yaml
-//
-// The command top shows the newest window of every device, from a collector's page or
-// straight from an exporter:
-//
-//	gpudoctor top http://COLLECTOR:9411
-//
-// The command verify compares what NVML, a dcgm-exporter and nvidia-smi say of the GPUs of
-// this machine:
-//
-//	gpudoctor verify -load
+// Command gpudoctor says which signals an exporter can give, why each other one is missing,
+// and what turns it on; of a collector's configuration what is wired or timed wrongly. Its
+// command top shows devices in a terminal, verify compares sources on a machine with GPUs.
 //
 // Without a command it asks once and reads what is exposed, as the collector would. What an
 // exposition cannot prove is called likely.
-//
-// The exit status is 0 when the devices give every signal that they can give, 1
-// when some are missing, and 2 when there is nothing to read.
 package main
 
 import (
