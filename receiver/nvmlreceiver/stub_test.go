@@ -151,6 +151,27 @@ func TestShutdownClosesTheLibraryThatIsHeld(t *testing.T) {
 	assert.Less(t, count(t, "/proc/self/fd"), fds)
 }
 
+// The counters of a device are copied once in a collection, and compared with the last copy.
+func TestWhatGPMCosts(t *testing.T) {
+	stub := nvmltest.Build(t)
+	stub.Script(t, "gpu uuid=GPU-1\ngpm id=2 value=50\ngpu uuid=GPU-2\n")
+	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.Hold = stub.Path, HoldAlways })
+	compared := func() map[string]int {
+		stub.Record(t)
+		require.Eventually(t, func() bool {
+			f.collect(t.Context())
+			return counted(t, stub)["nvmlGpmMetricsGet"] > 0
+		}, 5*time.Second, time.Millisecond, "the driver renews its counters now and then")
+		return counted(t, stub)
+	}
+	compared() // has two samples made
+	calls := compared()
+	for fn, want := range map[string]int{"nvmlGpmSampleAlloc": 0, "nvmlGpmSampleGet": 1, "nvmlGpmMetricsGet": 1} {
+		assert.Equal(t, want, calls[fn], fn)
+	}
+	require.NoError(t, f.release())
+}
+
 func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {
 	const script = "gpu uuid=GPU-1 name=X minor=0 power=1000 tx=1 rx=2 reasons=0\nproc pid=1 mem=2\n"
 	asked := func(t *testing.T, change func(*Config)) string {
