@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -10,30 +9,22 @@ import (
 )
 
 // lint reads a collector's configuration and prints what is wired or timed wrongly. It
-// returns the exit status.
-func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (int, error) {
+// reports whether nothing is.
+func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (right bool, err error) {
 	conf, err := pipelinelint.Read(ctx, files...)
 	if err != nil {
-		return exitUnread, err
+		return false, err
 	}
 	found, err := pipelinelint.Lint(conf)
 	if err != nil {
-		return exitUnread, err
+		return false, err
 	}
-	if err := writeFindings(found, asJSON, out); err != nil {
-		return exitUnread, err
-	}
-	if len(found) > 0 {
-		return exitMissing, nil
-	}
-	return exitComplete, nil
+	return len(found) == 0, writeFindings(found, asJSON, out)
 }
 
 func writeFindings(found []pipelinelint.Finding, asJSON bool, out io.Writer) error {
 	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(append([]pipelinelint.Finding{}, found...))
+		return writeJSON(out, append([]pipelinelint.Finding{}, found...))
 	}
 	for i := range found {
 		if _, err := fmt.Fprintln(out, &found[i]); err != nil {

@@ -66,20 +66,11 @@ type fetcher struct {
 	insecure bool
 	header   http.Header
 	stdin    io.Reader
-	// check refuses an answer, refused says what to look at where nobody listens.
-	check   func(*http.Response) error
-	refused string
+	page     bool // what is asked is a page's API
 }
 
-// newFetcher returns one that gets expositions.
-func newFetcher() fetcher {
-	return fetcher{header: http.Header{}, check: checkExposition, refused: "is the exporter running, and is this its port (9400)?"}
-}
-
-// newPageFetcher returns one that asks a page's API.
-func newPageFetcher() fetcher {
-	return fetcher{header: http.Header{}, check: checkPage, refused: "is a collector with gpu_view running, and is this its port (9411)?"}
-}
+// newFetcher returns one that gets expositions, or asks a page's API.
+func newFetcher(page bool) fetcher { return fetcher{header: http.Header{}, page: page} }
 
 // flags are those that say how to ask.
 func (f *fetcher) flags(set *flag.FlagSet) {
@@ -93,6 +84,13 @@ func (f *fetcher) flags(set *flag.FlagSet) {
 		f.header.Add(strings.TrimSpace(name), strings.TrimSpace(text))
 		return nil
 	})
+}
+
+func (f *fetcher) valid() error {
+	if f.timeout <= 0 {
+		return fmt.Errorf("-timeout must be positive (got %s)", f.timeout)
+	}
+	return nil
 }
 
 // open returns the exposition's text, which the caller closes.
@@ -165,30 +163,19 @@ func (b body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkPage refuses answers that are not a page's.
-func checkPage(resp *http.Response) error {
+// check refuses answers that are no exposition, or not a page's.
+func (f *fetcher) check(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	switch {
-	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+	switch status := resp.StatusCode; {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("HTTP status %s: give credentials with -header 'Authorization: …'", resp.Status)
-	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusOK && kind != "application/json":
+	case f.page && (status == http.StatusNotFound || status == http.StatusOK && kind != "application/json"):
 		return errors.New("no page of gpu_view is there; of an exporter give the address with /metrics")
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("HTTP status %s%s", resp.Status, excerpt(resp.Body))
-	}
-	return nil
-}
-
-// checkExposition refuses answers that are no exposition.
-func checkExposition(resp *http.Response) error {
-	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
-	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("HTTP status %s: give credentials with -header 'Authorization: …'", resp.Status)
-	case resp.StatusCode == http.StatusNotFound:
+	case status == http.StatusNotFound:
 		return fmt.Errorf("HTTP status %s: does the path end in /metrics?", resp.Status)
-	case resp.StatusCode == http.StatusInternalServerError:
+	case status == http.StatusInternalServerError && !f.page:
 		return fmt.Errorf("HTTP status %s: exporters since 4.6.0-4.8.3 refuse the whole scrape for one bad row%s", resp.Status, excerpt(resp.Body))
-	case resp.StatusCode != http.StatusOK:
+	case status != http.StatusOK:
 		return fmt.Errorf("HTTP status %s%s", resp.Status, excerpt(resp.Body))
 	case kind == "text/html":
 		return errors.New("the answer is an HTML page: does the path end in /metrics?")
@@ -230,8 +217,10 @@ func (f *fetcher) explain(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no complete answer within %s (-timeout)", f.timeout)
+	case errors.Is(err, syscall.ECONNREFUSED) && f.page:
+		return errors.New("connection refused: is a collector with gpu_view running, and is this its port (9411)?")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return errors.New("connection refused: " + f.refused)
+		return errors.New("connection refused: is the exporter running, and is this its port (9400)?")
 	case errors.As(err, &authority), errors.As(err, &hostname):
 		return fmt.Errorf("%w (-insecure does not check it)", err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):

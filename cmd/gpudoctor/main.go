@@ -1,29 +1,9 @@
-// Command gpudoctor reads one dcgm-exporter and says which signals it can give,
-// why each other one is missing, and what turns it on:
-//
-//	gpudoctor http://GPU-NODE:9400/metrics
-//	kubectl exec POD -- curl -s localhost:9400/metrics | gpudoctor -
-//
-// With -config it reads a collector's configuration instead, and says what is wired or
-// timed wrongly in it before it is started:
-//
-//	gpudoctor -config agent.yaml
-//
-// The command top shows the newest window of every device, from a collector's page or
-// straight from an exporter:
-//
-//	gpudoctor top http://COLLECTOR:9411
-//
-// The command verify compares what NVML, a dcgm-exporter and nvidia-smi say of the GPUs of
-// this machine:
-//
-//	gpudoctor verify -load
+// Command gpudoctor says which signals an exporter can give, why each other one is missing,
+// and what turns it on; of a collector's configuration what is wired or timed wrongly. Its
+// command top shows devices in a terminal, verify compares sources on a machine with GPUs.
 //
 // Without a command it asks once and reads what is exposed, as the collector would. What an
 // exposition cannot prove is called likely.
-//
-// The exit status is 0 when the devices give every signal that they can give, 1
-// when some are missing, and 2 when there is nothing to read.
 package main
 
 import (
@@ -92,48 +72,56 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	o, err := parseFlags(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
+	if err != nil {
+		return exit(false, err, stderr)
+	}
+	o.fetcher.stdin = stdin
+	complete, err := o.examine(ctx, stdout)
+	return exit(complete, err, stderr)
+}
+
+// exit says what went wrong and returns the exit status.
+func exit(complete bool, err error, stderr io.Writer) int {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
 		return exitComplete
+	case err != nil:
+		fmt.Fprintln(stderr, "gpudoctor:", err)
+		return exitUnread
+	case !complete:
+		return exitMissing
 	}
-	if err == nil {
-		if len(o.configs) > 0 {
-			status, err := lint(ctx, o.configs, o.json, stdout)
-			if err != nil {
-				fmt.Fprintln(stderr, "gpudoctor:", err)
-			}
-			return status
-		}
-		o.fetcher.stdin = stdin
-		var r *report
-		if r, err = examine(ctx, o); err == nil {
-			if err = r.write(stdout, o.json); err == nil {
-				if r.Complete() {
-					return exitComplete
-				}
-				return exitMissing
-			}
-		}
+	return exitComplete
+}
+
+// newFlags returns the flags of a command, which say nothing by themselves: exit does, once.
+func newFlags(command string) *flag.FlagSet {
+	fs := flag.NewFlagSet(command, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	return fs
+}
+
+// parse parses a command line, and explains it where that is asked for.
+func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) error {
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stderr, usage)
+		fs.SetOutput(stderr)
+		fs.PrintDefaults()
 	}
-	fmt.Fprintln(stderr, "gpudoctor:", err)
-	return exitUnread
+	return err
 }
 
 func parseFlags(args []string, stderr io.Writer) (*options, error) {
-	o := &options{fetcher: newFetcher()}
-	fs := flag.NewFlagSet("gpudoctor", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // what is wrong is said once, by run
+	o := &options{fetcher: newFetcher(false)}
+	fs := newFlags("gpudoctor")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	o.fetcher.flags(fs)
 	fs.Func("config", "`file` with a collector's configuration to read in place of an exporter; repeat for those that are merged", func(value string) error {
 		o.configs = append(o.configs, value)
 		return nil
 	})
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stderr, usage)
-			fs.SetOutput(stderr)
-			fs.PrintDefaults()
-		}
+	if err := parse(fs, args, usage, stderr); err != nil {
 		return nil, err
 	}
 	if len(o.configs) > 0 {
@@ -145,8 +133,8 @@ func parseFlags(args []string, stderr io.Writer) (*options, error) {
 	if fs.NArg() != 1 {
 		return nil, fmt.Errorf("want one URL, FILE or - after the flags (got %d); -h says more", fs.NArg())
 	}
-	if o.fetcher.timeout <= 0 {
-		return nil, fmt.Errorf("-timeout must be positive (got %s)", o.fetcher.timeout)
+	if err := o.fetcher.valid(); err != nil {
+		return nil, err
 	}
 	var err error
 	o.source, err = parseSource(fs.Arg(0))
@@ -159,13 +147,17 @@ type report struct {
 	*diagnose.Report
 }
 
-// examine reads the source once. Its error names the source.
-func examine(ctx context.Context, o *options) (*report, error) {
+// examine reads the source or the configuration once, prints what it is like and reports
+// whether nothing is missing or wrong.
+func (o *options) examine(ctx context.Context, out io.Writer) (complete bool, err error) {
+	if len(o.configs) > 0 {
+		return lint(ctx, o.configs, o.json, out)
+	}
 	r, err := diagnoseSource(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.source.name, err)
+		return false, fmt.Errorf("%s: %w", o.source.name, err)
 	}
-	return &report{o.source.name, r}, nil
+	return r.Complete(), (&report{o.source.name, r}).write(out, o.json)
 }
 
 func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
@@ -197,28 +189,26 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	if lines.count > 0 {
 		r.Warnings = append(r.Warnings, diagnose.Warning{
 			Code: "unreadable_lines",
-			Text: fmt.Sprintf("%s cannot be read, line %d first. The collector skips and counts such lines.", counted(lines.count), lines.first),
+			Text: fmt.Sprintf("%s cannot be read, line %d first. The collector skips and counts such lines.",
+				plural(lines.count, [2]string{"line", "lines"}), lines.first),
 		})
 	}
 	return r, nil
 }
 
-func counted(lines int) string {
-	if lines == 1 {
-		return "1 line"
-	}
-	return fmt.Sprintf("%d lines", lines)
-}
-
 // write prints the report.
 func (r *report) write(out io.Writer, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return writeJSON(out, r)
 	}
 	_, err := io.WriteString(out, r.text())
 	return err
+}
+
+func writeJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }
 
 // exporterNames are those of the exporters that are known.

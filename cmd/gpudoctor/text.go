@@ -330,23 +330,14 @@ const textWidth = 100
 // bullets prints texts as a list, broken into lines.
 func bullets(b *strings.Builder, texts []string) {
 	for _, text := range texts {
-		width := 0
-		for i, word := range strings.Fields(printable(text)) {
-			n := utf8.RuneCountInString(word)
-			switch {
-			case i == 0:
-				b.WriteString("- ")
-				width = 2
-			case width+1+n > textWidth:
-				b.WriteString("\n  ")
-				width = 2
-			default:
-				b.WriteString(" ")
-				width++
+		line := "-"
+		for word := range strings.FieldsSeq(printable(text)) {
+			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > textWidth {
+				b.WriteString(line + "\n")
+				line = " "
 			}
-			b.WriteString(word)
-			width += n
+			line += " " + word
 		}
-		b.WriteString("\n")
+		b.WriteString(line + "\n")
 	}
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -57,33 +55,20 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	o, err := parseTop(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitComplete
-	}
 	if err == nil {
 		err = o.show(ctx, stdout, stderr)
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "gpudoctor:", err)
-		return exitUnread
-	}
-	return exitComplete
+	return exit(true, err, stderr)
 }
 
 func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	// Exporters read their devices every 30s by default: a shorter window would hold what a
 	// counter gained in a longer time.
-	o := &topOptions{fetcher: newPageFetcher(), window: 30 * time.Second, scrape: 5 * time.Second}
-	fs := flag.NewFlagSet("gpudoctor top", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // what is wrong is said once, by runTop
+	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
+	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)
 	fs.DurationVar(&o.interval, "interval", defaultInterval, "time between two looks")
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stderr, topUsage)
-			fs.SetOutput(stderr)
-			fs.PrintDefaults()
-		}
+	if err := parse(fs, args, topUsage, stderr); err != nil {
 		return nil, err
 	}
 	where := defaultPage
@@ -97,8 +82,8 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	if o.interval < 100*time.Millisecond {
 		return nil, fmt.Errorf("-interval must be at least 100ms (got %s)", o.interval)
 	}
-	if o.fetcher.timeout <= 0 {
-		return nil, fmt.Errorf("-timeout must be positive (got %s)", o.fetcher.timeout)
+	if err := o.fetcher.valid(); err != nil {
+		return nil, err
 	}
 	u, err := url.Parse(where)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -117,7 +102,7 @@ func (o *topOptions) show(ctx context.Context, stdout, stderr io.Writer) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		defer stop()
-		name, asked, from = name+" (page: "+page.String()+")", page, newPageFetcher()
+		name, asked, from = name+" (page: "+page.String()+")", page, newFetcher(true)
 		from.timeout = o.fetcher.timeout
 	}
 	asked = asked.JoinPath("api", "devices")

@@ -1,9 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -41,31 +40,21 @@ func runVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o, err := parseVerify(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return exitComplete
-	}
 	if err != nil {
-		fmt.Fprintln(stderr, "gpudoctor:", err)
-		return exitUnread
+		return exit(false, err, stderr)
 	}
 	return o.run(ctx, stdout, stderr)
 }
 
 func parseVerify(args []string, stderr io.Writer) (*verifyOptions, error) {
-	o := &verifyOptions{fetcher: newFetcher(), library: load.Library}
-	fs := flag.NewFlagSet("gpudoctor verify", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+	o := &verifyOptions{fetcher: newFetcher(false), library: load.Library}
+	fs := newFlags("gpudoctor verify")
 	fs.StringVar(&o.Exporter, "exporter", "http://localhost:9400/metrics", "`URL` of a dcgm-exporter of this machine; empty for none")
 	fs.StringVar(&o.Program, "nvidia-smi", "nvidia-smi", "`program` to compare with; empty for none")
 	fs.DurationVar(&o.Duration, "duration", time.Minute, "how long to read")
 	fs.DurationVar(&o.Interval, "interval", 5*time.Second, "time between two readings")
 	fs.BoolVar(&o.load, "load", false, "keep the GPUs busy for the last three quarters of the time, with 1 GiB on each")
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stderr, verifyUsage)
-			fs.SetOutput(stderr)
-			fs.PrintDefaults()
-		}
+	if err := parse(fs, args, verifyUsage, stderr); err != nil {
 		return nil, err
 	}
 	if fs.NArg() > 0 {
@@ -101,18 +90,8 @@ func (o *verifyOptions) run(ctx context.Context, stdout, stderr io.Writer) int {
 	}
 	report, err := verify.Run(ctx, o.Options)
 	report.Problems = append(left, report.Problems...)
-	if _, err := io.WriteString(stdout, report.Text(version)); err != nil {
-		fmt.Fprintln(stderr, "gpudoctor:", err)
-		return exitUnread
-	}
-	switch {
-	case err != nil:
-		fmt.Fprintln(stderr, "gpudoctor:", err)
-		return exitUnread
-	case !report.Agrees():
-		return exitMissing
-	}
-	return exitComplete
+	_, unwritten := io.WriteString(stdout, report.Text(version))
+	return exit(report.Agrees(), cmp.Or(unwritten, err), stderr)
 }
 
 // answers says why the exporter does not, without credentials.

@@ -77,12 +77,13 @@ esac
 
 func TestSourcesThatAgreeAreSaidToAgree(t *testing.T) {
 	t.Parallel()
-	o := onStubs(t, smi+"echo '"+board+", 72.00, 700.00, 31, 0, 1024, 345, 2619'", dcgmText(73))
+	o := onStubs(t, smi+"echo '"+board+", 72.00, 700.00, 31, 0, 81920, 1024, 345, 2619'", dcgmText(73))
 	var out, errs bytes.Buffer
 	status := o.run(t.Context(), &out, &errs)
 	assert.Equal(t, exitComplete, status, "%s%s", &out, &errs)
 	assert.Contains(t, out.String(), "# 1 × NVIDIA H100 80GB HBM3, driver 590.48.01\n")
 	assert.Regexp(t, `\| nvidia0 +\| hw.power +\| W +\| 72 +\| 73 +\| 72 +\| agrees +\|`, out.String())
+	assert.Regexp(t, `\| nvidia0 +\| hw.gpu.memory.limit +\| By +\| 8.5899e\+10 +\| 8.5899e\+10 +\| 8.5899e\+10 +\| agrees +\|`, out.String())
 	assert.Regexp(t, `\| nvidia0 +\| hw.gpu.memory.usage +\| By +\| 1.0737e\+09 +\| 1.0737e\+09 +\| 1.0737e\+09 +\| agrees +\|`, out.String())
 	assert.Regexp(t, `hold: never takes [0-9.]+ ms, mean of [0-9]+`, out.String())
 	assert.NotContains(t, out.String(), board, "a report names no ids")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ const (
 // them in a goroutine of its own, because a network file system may hang.
 type jobMapping struct {
 	dir, node string
+	driver    string // the directory of the driver's boards
 	trouble   base.Failure
 
 	mu       sync.Mutex
@@ -43,6 +45,7 @@ type jobMapping struct {
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
+	boards  map[string]int // by UUID, nil where the names of devices have their numbers
 }
 
 // newJobMapping returns the job mapping of a directory, nil for none.
@@ -52,7 +55,7 @@ func newJobMapping(cfg *Config, logger *zap.Logger) *jobMapping {
 	}
 	host, _ := os.Hostname()
 	return &jobMapping{
-		dir: cfg.Sources.JobMappingDir, node: cmp.Or(cfg.NodeName, host),
+		dir: cfg.Sources.JobMappingDir, node: cmp.Or(cfg.NodeName, host), driver: jobfiles.DriverDir,
 		trouble: base.Failure{
 			Logger: logger,
 			Fails:  "The job mapping cannot be read in full: which jobs have those GPUs is not known by it.",
@@ -105,7 +108,7 @@ func (j *jobMapping) read(now time.Time) {
 	j.trouble.Result(err, zap.String("directory", j.dir))
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.readings = append(j.readings, reading{now, m})
+	j.readings = append(j.readings, reading{now, m, jobfiles.Boards(j.driver)})
 	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
 }
 
@@ -116,15 +119,22 @@ func (j *jobMapping) on(d *gpudata.DeviceFrame, at int64) []string {
 	if j == nil || !ok || d.Device.Place().Node != j.node {
 		return nil
 	}
-	if d.Parent != "" {
-		number += "." + d.Instance
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := len(j.readings) - 1; i >= 0; i-- {
 		if r := &j.readings[i]; r.at.UnixNano() <= at {
 			if r.mapping == nil || at-r.at.UnixNano() > int64(mappingAge) {
 				return nil
+			}
+			if r.boards != nil {
+				board, known := r.boards[cmp.Or(d.Parent, d.Device.ID())]
+				if !known {
+					return nil
+				}
+				number = strconv.Itoa(board)
+			}
+			if d.Parent != "" {
+				number += "." + d.Instance
 			}
 			return r.mapping.Jobs[number]
 		}

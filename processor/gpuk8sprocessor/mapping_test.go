@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,46 @@ func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
 	metadatatest.AssertEqualProcessorGpuK8sJobFiles(t, tel, []metricdata.DataPoint[int64]{
 		of("used", 4), of("unfinished", 0), of("unreadable", 0), of("invalid", 1), of("too_large", 0),
 	}, metricdatatest.IgnoreTimestamp())
+}
+
+// On a machine whose minor numbers are not in the order of the bus, the name from NVML has another
+// number than the file.
+func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
+	p, _, _ := ofMany(t, 10)
+	withMapping(t, p, map[string]string{"0": "4710\n", "1": "4711\n", "1.7": "4717\n", "2": "4712\n"})
+	p.mapping.driver = t.TempDir()
+	boards := func(minors ...string) {
+		for i, minor := range minors {
+			dir := filepath.Join(p.mapping.driver, "0000:0"+strconv.Itoa(i+1)+":00.0")
+			require.NoError(t, os.MkdirAll(dir, 0o700))
+			uuid := "GPU-" + strconv.Itoa(i)
+			if i == 2 {
+				uuid = "GPU-????????-????-????-????-????????????"
+			}
+			text := "Model: \t\t NVIDIA H100\nGPU UUID: \t " + uuid + "\nBus Location: \t 0000:01:00.0\nDevice Minor: \t " + minor + "\nGPU Excluded:\t No\n"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "information"), []byte(text), 0o600))
+		}
+		p.mapping.read(time.Unix(9, 0))
+	}
+	jobs := func(id, name string) []string {
+		d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(gpudata.Place{Node: "n1"}, id)}
+		d.Name = name
+		if board, instance, ok := strings.Cut(id, "/gi"); ok {
+			d.Parent, d.Instance = board, instance
+		}
+		return p.mapping.on(d, time.Unix(9, 0).UnixNano())
+	}
+	boards("1", "2", "0")
+	assert.Equal(t, []string{"4710"}, jobs("GPU-0", "nvidia1"), "by NVML")
+	assert.Equal(t, []string{"4710"}, jobs("GPU-0", "nvidia0"), "by the exporter")
+	assert.Equal(t, []string{"4711"}, jobs("GPU-1", "nvidia2"))
+	assert.Equal(t, []string{"4717"}, jobs("GPU-1/gi7", "nvidia2"))
+	assert.Nil(t, jobs("GPU-2", "nvidia0"), "a board that does not say who it is")
+
+	for name, minors := range map[string][]string{"the same numbers": {"0", "1", "2"}, "boards that are out of sight": {"1", "4", "0"}, "none": {"x", "y", "z"}} {
+		boards(minors...)
+		assert.Equal(t, []string{"4712"}, jobs("GPU-1", "nvidia2"), name)
+	}
 }
 
 func TestASampleGetsTheJobsOfItsTime(t *testing.T) {

@@ -23,6 +23,9 @@ const (
 	// for again where there was none.
 	retryInterval = time.Minute
 
+	// maxRetryInterval is the longest time after which a library that crashed is tried again.
+	maxRetryInterval = 16 * time.Minute
+
 	// A duration without its unit is one in nanoseconds: the bound tells.
 	minInterval = time.Second
 )

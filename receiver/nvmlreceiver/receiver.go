@@ -51,16 +51,13 @@ const (
 	outcomeNoDevice   outcome = "no_device"   // this machine has none
 	outcomeNoLibrary  outcome = "no_library"  // there is a device, and no library
 	outcomeInitFailed outcome = "init_failed" // there is a library, and no driver
+	outcomeCrashed    outcome = "crashed"     // the library's initialisation ended the process that tried it
 	outcomeDriverLost outcome = "driver_lost" // the driver went meanwhile
 )
 
-var outcomes = []outcome{
-	outcomeOK, outcomePartial, outcomeNoDevice, outcomeNoLibrary, outcomeInitFailed, outcomeDriverLost,
-}
-
 // waits reports whether the next collection is made after the retry interval.
 func (o outcome) waits() bool {
-	return o == outcomeNoDevice || o == outcomeNoLibrary || o == outcomeInitFailed
+	return o == outcomeNoDevice || o == outcomeNoLibrary || o == outcomeInitFailed || o == outcomeCrashed
 }
 
 // nvmlReceiver collects in one goroutine, which alone calls the library. So
@@ -184,6 +181,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := time.Now()
+	retry := retryInterval // after the next crash
 	for {
 		select {
 		case <-running.Done():
@@ -191,7 +189,9 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 		case <-timer.C:
 		}
 		interval := r.cfg.CollectionInterval
-		if r.collect(consuming).waits() {
+		if result := r.collect(consuming); result == outcomeCrashed {
+			interval, retry = retry, min(2*retry, maxRetryInterval)
+		} else if retry = retryInterval; result.waits() {
 			interval = retryInterval
 		}
 		base.ReleasePages(time.Now())
@@ -242,13 +242,9 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	}
 	if r.held == nil {
 		lib, err := r.open(r.cfg.LibraryPath)
-		switch {
-		case errors.Is(err, nvml.ErrNoLibrary):
+		if err != nil {
 			r.collector.Forget()
-			return nil, outcomeNoLibrary, err
-		case err != nil:
-			r.collector.Forget()
-			return nil, outcomeInitFailed, err
+			return nil, refusalOf(err), err
 		}
 		r.held = lib
 	}
@@ -267,6 +263,17 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 		return points, outcomePartial, fmt.Errorf("closing the library: %w", closed)
 	}
 	return points, outcomeOK, nil
+}
+
+// refusalOf is the outcome where a library cannot be opened.
+func refusalOf(err error) outcome {
+	switch {
+	case errors.Is(err, nvml.ErrNoLibrary):
+		return outcomeNoLibrary
+	case errors.Is(err, nvml.ErrCrashed):
+		return outcomeCrashed
+	}
+	return outcomeInitFailed
 }
 
 // release closes the library, if it is open.
@@ -307,6 +314,17 @@ func inHostPIDNamespace(procRoot string) bool {
 	return err == nil && link == hostPIDNamespace
 }
 
+// texts are what the log says of an outcome.
+var texts = map[outcome]string{
+	outcomeOK:         "Collecting from NVML.",
+	outcomePartial:    "Some of NVML's calls fail.",
+	outcomeNoDevice:   "This machine has no NVIDIA device; the receiver is dormant.",
+	outcomeNoLibrary:  "There is an NVIDIA device and no NVML; waiting for a driver.",
+	outcomeInitFailed: "NVML cannot be initialised; waiting for the driver.",
+	outcomeCrashed:    "NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.",
+	outcomeDriverLost: "The driver went while NVML was read.",
+}
+
 // tell logs an outcome and reports the status when the outcome is not the last
 // one's.
 func (r *nvmlReceiver) tell(result outcome, err error) {
@@ -314,22 +332,16 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 		return
 	}
 	r.last = result
-	logger := r.settings.Logger
-	retry := zap.Duration("retry_after", retryInterval)
-	switch result {
-	case outcomeOK:
-		logger.Info("Collecting from NVML.")
-	case outcomePartial:
-		logger.Warn("Some of NVML's calls fail.", zap.Error(err))
-	case outcomeNoDevice:
-		logger.Info("This machine has no NVIDIA device; the receiver is dormant.",
-			zap.String("sys_root", r.cfg.SysRoot), retry)
-	case outcomeNoLibrary:
-		logger.Warn("There is an NVIDIA device and no NVML; waiting for a driver.", zap.Error(err), retry)
-	case outcomeInitFailed:
-		logger.Warn("NVML cannot be initialised; waiting for the driver.", zap.Error(err), retry)
-	case outcomeDriverLost:
-		logger.Warn("The driver went while NVML was read.", zap.Error(err))
+	level, fields := zap.InfoLevel, []zap.Field{}
+	if err != nil {
+		level, fields = zap.WarnLevel, append(fields, zap.Error(err))
 	}
+	if result == outcomeNoDevice {
+		fields = append(fields, zap.String("sys_root", r.cfg.SysRoot))
+	}
+	if result.waits() {
+		fields = append(fields, zap.Duration("retry_after", retryInterval))
+	}
+	r.settings.Logger.Log(level, texts[result], fields...)
 	base.ReportStatus(r.host, err)
 }

@@ -212,6 +212,29 @@ func TestALibraryIsWaitedForForEver(t *testing.T) {
 	})
 }
 
+func TestALibraryThatCrashesIsTriedLessAndLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := &fakeLibrary{script: script{opening: fmt.Errorf("%w: SIGSEGV", nvml.ErrCrashed)}}
+		f := started(t, unchanged, lib.open)
+		for minutes, want := range []int64{1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5} {
+			assert.Equal(t, map[string]int64{"crashed": want}, f.outcomeCounts(t), "after %d minutes", minutes)
+			pass(time.Minute)
+		}
+		pass(24 * time.Hour)
+		assert.EqualValues(t, 5+90, f.outcomeCounts(t)["crashed"], "every 16 minutes then")
+		assert.Equal(t, []string{
+			"warn: NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.",
+		}, messages(f.logs))
+		lib.set(script{})
+		pass(16 * time.Minute)
+		assert.NotEmpty(t, f.sink.AllMetrics(), "it was mended")
+		lib.set(script{opening: nvml.ErrCrashed})
+		pass(15 * time.Second)
+		pass(time.Minute)
+		assert.EqualValues(t, 5+90+2, f.outcomeCounts(t)["crashed"], "a new crash is tried soon again")
+	})
+}
+
 // closeCounter is a library that notes whether it is open.
 type closeCounter struct {
 	*fakeLibrary

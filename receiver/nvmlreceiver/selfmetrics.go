@@ -21,7 +21,7 @@ type selfMetrics struct {
 
 func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	m := selfMetrics{telemetry: telemetry, outcomes: map[outcome]metric.AddOption{}}
-	for _, o := range outcomes {
+	for o := range texts {
 		m.outcomes[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
 	for k := range cgroup.NumKinds {

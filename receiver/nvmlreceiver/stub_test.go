@@ -82,6 +82,24 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	assert.Len(t, f.sink.AllMetrics(), 3, "there is nothing to say while there is no driver")
 }
 
+// Here, only the child process that tries the library ends.
+func TestALibraryThatCrashesLeavesTheReceiverDormant(t *testing.T) {
+	for _, hold := range holds {
+		for _, how := range []string{"segv", "abort"} {
+			stub := nvmltest.Build(t)
+			f := onStub(t, stub, "init crash="+how+"\n")
+			f.cfg.Hold = hold
+			assert.Equal(t, []outcome{outcomeCrashed, outcomeCrashed}, []outcome{f.collect(t.Context()), f.collect(t.Context())})
+			assert.Equal(t, map[string]int64{"crashed": 2}, f.outcomeCounts(t))
+			assert.Equal(t, 1, f.logs.Len(), "said once")
+			assert.Empty(t, f.sink.AllMetrics())
+			stub.Script(t, "gpu uuid=GPU-1 power=1000\n")
+			assert.Equal(t, outcomeOK, f.collect(t.Context()))
+			require.NoError(t, f.release())
+		}
+	}
+}
+
 // counted returns how often each function was called since Record.
 func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
 	t.Helper()
@@ -131,6 +149,27 @@ func TestShutdownClosesTheLibraryThatIsHeld(t *testing.T) {
 	assert.Nil(t, f.held)
 	assert.Equal(t, 1, counted(t, stub)["nvmlGpmSampleFree"], "what was read of the board")
 	assert.Less(t, count(t, "/proc/self/fd"), fds)
+}
+
+// The counters of a device are copied once in a collection, and compared with the last copy.
+func TestWhatGPMCosts(t *testing.T) {
+	stub := nvmltest.Build(t)
+	stub.Script(t, "gpu uuid=GPU-1\ngpm id=2 value=50\ngpu uuid=GPU-2\n")
+	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.Hold = stub.Path, HoldAlways })
+	compared := func() map[string]int {
+		stub.Record(t)
+		require.Eventually(t, func() bool {
+			f.collect(t.Context())
+			return counted(t, stub)["nvmlGpmMetricsGet"] > 0
+		}, 5*time.Second, time.Millisecond, "the driver renews its counters now and then")
+		return counted(t, stub)
+	}
+	compared() // has two samples made
+	calls := compared()
+	for fn, want := range map[string]int{"nvmlGpmSampleAlloc": 0, "nvmlGpmSampleGet": 1, "nvmlGpmMetricsGet": 1} {
+		assert.Equal(t, want, calls[fn], fn)
+	}
+	require.NoError(t, f.release())
 }
 
 func TestOnlyWhatIsWantedIsAskedFor(t *testing.T) {

@@ -94,6 +94,37 @@ func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
 	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
 }
 
+// machine makes the sys and the proc file system of a host with an NVIDIA device.
+func machine(t *testing.T) (sys, proc string) {
+	t.Helper()
+	sys, proc = t.TempDir(), t.TempDir()
+	device := filepath.Join(sys, "bus", "pci", "devices", "0000:01:00.0")
+	require.NoError(t, os.MkdirAll(device, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(device, "vendor"), []byte("0x10de\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(proc, "self", "ns"), 0o755))
+	require.NoError(t, os.Symlink("pid:[4026531836]", filepath.Join(proc, "self", "ns", "pid")))
+	return sys, proc
+}
+
+// A driver's library that crashes does not take the collector, nor what the exporter says.
+func TestALibraryThatCrashesCostsItsReceiverOnly(t *testing.T) {
+	for _, how := range []string{"segv", "abort"} {
+		library := nvmltest.Build(t)
+		library.Script(t, "init crash="+how+"\n")
+		sys, proc := machine(t)
+		backend := processtest.StartBackend(t, nil)
+		c := startCollector(t, filepath.Join(examplesDir, "slurm.yaml"), join(fastDCGM, fastWindow, fastNVML, []string{
+			"receivers.nvml.library_path=" + library.Path, "receivers.nvml.sys_root=" + sys, "receivers.nvml.proc_root=" + proc,
+		}), map[string]string{
+			"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(), "HEALTH_ENDPOINT": processtest.FreeAddress(t), "NODE_NAME": "n1",
+			"TELEMETRY_PORT": processtest.Port(t, processtest.FreeAddress(t)), "JOB_MAPPING_DIR": filepath.Join(t.TempDir(), "none"),
+		})
+		backend.Until(t, c.Process, "windows by the exporter", twoWindows)
+		assert.Equal(t, 1, strings.Count(c.Output.String(), "NVML crashes when it is initialised"), how)
+		c.Stop(t)
+	}
+}
+
 // Where no exporter runs the driver is enough: for devices, for XID errors, and for jobs, containers
 // of Docker and services of systemd by the control groups of their processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
@@ -105,12 +136,7 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 		"proc pid=8 mem=5000000000\n"+
 		"gpu uuid=GPU-4 name=NVIDIA_L4 minor=3 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=20\n"+
 		"proc pid=9 mem=5000000000\n")
-	sys, proc := t.TempDir(), t.TempDir()
-	device := filepath.Join(sys, "bus", "pci", "devices", "0000:01:00.0")
-	require.NoError(t, os.MkdirAll(device, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(device, "vendor"), []byte("0x10de\n"), 0o600))
-	require.NoError(t, os.MkdirAll(filepath.Join(proc, "self", "ns"), 0o755))
-	require.NoError(t, os.Symlink("pid:[4026531836]", filepath.Join(proc, "self", "ns", "pid")))
+	sys, proc := machine(t)
 	container := gpudata.Holder{ID: strings.Repeat("0123456789abcdef", 4)}
 	for pid, group := range map[string]string{
 		"7": "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", "8": "/system.slice/docker-" + container.ID + ".scope",

@@ -62,86 +62,81 @@ AGAIN:
 }
 `
 
-// driver is what is called of libcuda; all return a CUresult.
-type driver struct {
-	init        func(flags uint32) int32
-	count       func(n *int32) int32
-	device      func(device *int32, ordinal int32) int32
-	retain      func(context *uintptr, device int32) int32
-	release     func(device int32) int32
-	current     func(context uintptr) int32
-	module      func(module *uintptr, image *byte) int32
-	unload      func(module uintptr) int32
-	function    func(function *uintptr, module uintptr, name string) int32
-	allocate    func(memory *uint64, size uint64) int32
-	free        func(memory uint64) int32
-	launch      func(f uintptr, gridX, gridY, gridZ, blockX, blockY, blockZ, shared uint32, stream uintptr, params, extra unsafe.Pointer) int32
-	synchronize func() int32
-	errorName   func(code int32, name **byte) int32
-}
+// cuda is libcuda's handle.
+type cuda uintptr
 
-func open(library string) (d *driver, err error) {
-	// dlerror tells each thread of its own last error.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+// call calls a function. All return a CUresult.
+func (c cuda) call(name string, args ...uintptr) error {
+	function, err := purego.Dlsym(uintptr(c), name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() {
-		if problem := recover(); problem != nil {
-			err = fmt.Errorf("%s lacks a function: %v", library, problem)
-		}
-	}()
-	d = &driver{}
-	for name, function := range map[string]any{
-		"cuInit": &d.init, "cuDeviceGetCount": &d.count, "cuDeviceGet": &d.device, "cuDevicePrimaryCtxRetain": &d.retain,
-		"cuDevicePrimaryCtxRelease_v2": &d.release, "cuCtxSetCurrent": &d.current, "cuModuleLoadData": &d.module, "cuModuleUnload": &d.unload,
-		"cuModuleGetFunction": &d.function, "cuMemAlloc_v2": &d.allocate, "cuMemFree_v2": &d.free, "cuLaunchKernel": &d.launch,
-		"cuCtxSynchronize": &d.synchronize, "cuGetErrorName": &d.errorName,
-	} {
-		purego.RegisterLibFunc(function, handle, name)
-	}
-	return d, nil
-}
-
-// check makes an error of a CUresult.
-func (d *driver) check(call string, code int32) error {
-	if code == 0 {
+	r, _, _ := purego.SyscallN(function, args...)
+	if r = uintptr(uint32(r)); r == 0 {
 		return nil
 	}
-	var name *byte
-	if d.errorName(code, &name) == 0 && name != nil {
-		return fmt.Errorf("%s: %s", call, unix.BytePtrToString(name))
+	text := fmt.Sprint("error ", r)
+	if function, err := purego.Dlsym(uintptr(c), "cuGetErrorName"); err == nil {
+		s := newSlots()
+		if known, _, _ := purego.SyscallN(function, r, address(&s.text)); uint32(known) == 0 && s.text != nil {
+			text = unix.BytePtrToString(s.text)
+		}
 	}
-	return fmt.Errorf("%s: error %d", call, code)
+	return fmt.Errorf("%s: %s", name, text)
+}
+
+// slots are what libcuda reads and writes.
+type slots struct {
+	count, device             int32
+	context, module, function uintptr
+	data                      uint64
+	rounds                    uint32
+	params                    [2]unsafe.Pointer // of the kernel
+	text                      *byte
+}
+
+// newSlots makes slots on the heap, because Go may move a stack: what is returned and not
+// inlined is there.
+//
+//go:noinline
+func newSlots() *slots {
+	s := &slots{rounds: rounds}
+	s.params = [...]unsafe.Pointer{unsafe.Pointer(&s.data), unsafe.Pointer(&s.rounds)} //nolint:gosec // As libcuda wants them.
+	return s
+}
+
+func address[T any](p *T) uintptr {
+	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C takes addresses.
 }
 
 // Run keeps all devices busy until ctx ends. Its error says which call of the library failed
 // on a device.
 func Run(ctx context.Context, library string) error {
-	d, err := open(library)
+	// dlerror tells each thread of its own last error.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return err
 	}
-	if err := d.check("cuInit", d.init(0)); err != nil {
+	c, s := cuda(handle), newSlots()
+	if err := c.call("cuInit", 0); err != nil {
 		return err
 	}
-	var n int32
-	if err := d.check("cuDeviceGetCount", d.count(&n)); err != nil {
+	if err := c.call("cuDeviceGetCount", address(&s.count)); err != nil {
 		return err
 	}
-	if n == 0 {
+	if s.count == 0 {
 		return errors.New("libcuda knows no device")
 	}
-	errs := make([]error, n)
+	errs := make([]error, s.count)
 	var all sync.WaitGroup
-	for i := range n {
+	for i := range errs {
 		all.Go(func() {
 			// A context is current to a thread.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			if err := d.spin(ctx, i); err != nil {
+			if err := c.spin(ctx, uintptr(i)); err != nil {
 				errs[i] = fmt.Errorf("device %d: %w", i, err)
 			}
 		})
@@ -151,46 +146,40 @@ func Run(ctx context.Context, library string) error {
 }
 
 // spin launches the kernel again and again.
-func (d *driver) spin(ctx context.Context, ordinal int32) error {
-	var device int32
-	if err := d.check("cuDeviceGet", d.device(&device, ordinal)); err != nil {
-		return err
-	}
-	var current uintptr
-	if err := d.check("cuDevicePrimaryCtxRetain", d.retain(&current, device)); err != nil {
-		return err
-	}
-	defer d.release(device)
-	if err := d.check("cuCtxSetCurrent", d.current(current)); err != nil {
-		return err
-	}
-	image := append([]byte(kernel), 0)
-	var module, function uintptr
-	if err := d.check("cuModuleLoadData", d.module(&module, &image[0])); err != nil {
-		return err
-	}
-	defer d.unload(module)
-	if err := d.check("cuModuleGetFunction", d.function(&function, module, "spin")); err != nil {
-		return err
-	}
-	var data uint64
-	if err := d.check("cuMemAlloc", d.allocate(&data, memory)); err != nil {
-		return err
-	}
-	defer d.free(data)
-	turns := uint32(rounds)
-	params := [2]unsafe.Pointer{unsafe.Pointer(&data), unsafe.Pointer(&turns)} //nolint:gosec // The kernel's parameters, as libcuda wants them.
+func (c cuda) spin(ctx context.Context, ordinal uintptr) error {
+	s := newSlots()
+	image, entry := append([]byte(kernel), 0), []byte("spin\x00")
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	for _, p := range []any{&data, &turns, &params} {
+	for _, p := range []any{s, &image[0], &entry[0]} {
 		pins.Pin(p)
 	}
+	if err := c.call("cuDeviceGet", address(&s.device), ordinal); err != nil {
+		return err
+	}
+	if err := c.call("cuDevicePrimaryCtxRetain", address(&s.context), uintptr(s.device)); err != nil {
+		return err
+	}
+	defer func() { _ = c.call("cuDevicePrimaryCtxRelease_v2", uintptr(s.device)) }() // the driver does so at the end
+	if err := c.call("cuCtxSetCurrent", s.context); err != nil {
+		return err
+	}
+	if err := c.call("cuModuleLoadData", address(&s.module), address(&image[0])); err != nil {
+		return err
+	}
+	defer func() { _ = c.call("cuModuleUnload", s.module) }()
+	if err := c.call("cuModuleGetFunction", address(&s.function), s.module, address(&entry[0])); err != nil {
+		return err
+	}
+	if err := c.call("cuMemAlloc_v2", address(&s.data), memory); err != nil {
+		return err
+	}
+	defer func() { _ = c.call("cuMemFree_v2", uintptr(s.data)) }()
 	for ctx.Err() == nil {
-		code := d.launch(function, blocks, 1, 1, threads, 1, 1, 0, 0, unsafe.Pointer(&params), nil) //nolint:gosec // As above.
-		if err := d.check("cuLaunchKernel", code); err != nil {
+		if err := c.call("cuLaunchKernel", s.function, blocks, 1, 1, threads, 1, 1, 0, 0, address(&s.params), 0); err != nil {
 			return err
 		}
-		if err := d.check("cuCtxSynchronize", d.synchronize()); err != nil {
+		if err := c.call("cuCtxSynchronize"); err != nil {
 			return err
 		}
 	}

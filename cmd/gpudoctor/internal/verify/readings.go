@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -61,12 +62,7 @@ func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 		if m == nil || !ok || p.Flags().NoRecordedValue() {
 			continue
 		}
-		text := func(key string) string {
-			if v, ok := p.Attributes().Get(key); ok {
-				return v.AsString()
-			}
-			return ""
-		}
+		text := func(key string) string { return pdatagpu.Text(p.Attributes(), key) }
 		d := devices[id.Str()]
 		devices[id.Str()] = Device{
 			Name: cmp.Or(d.Name, text(signal.HardwareName)), Model: cmp.Or(d.Model, text(signal.HardwareModel)),

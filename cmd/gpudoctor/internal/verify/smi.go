@@ -35,6 +35,7 @@ var properties = []property{
 	{"utilization.gpu", signal.HwGPUUtilization, signal.TaskGeneral, 0.01},
 	{"utilization.encoder", signal.HwGPUUtilization, signal.TaskEncoder, 0.01},
 	{"utilization.decoder", signal.HwGPUUtilization, signal.TaskDecoder, 0.01},
+	{"memory.total", signal.HwGPUMemoryLimit, "", mebi},
 	{"memory.used", signal.HwGPUMemoryUsage, "", mebi},
 	{"clocks.sm", signal.GPUClockFrequency, signal.DomainSM, 1e6},
 	{"clocks.mem", signal.GPUClockFrequency, signal.DomainMemory, 1e6},

@@ -126,7 +126,7 @@ func TestNVIDIASMIIsAskedForWhatItKnows(t *testing.T) {
 *power.draw*) echo 'Field "power.draw" is not a valid field to query.'; exit 2;;
 *ecc.*) name=$(echo "$1" | tr ',' '\n' | grep ecc | head -n 1); echo "Field \"$name\" is not a valid field to query."; exit 2;;
 esac
-echo "GPU-1, 700.00, 31, [N/A], 12, 0, 0, 1024, 345, 2619, Active, Not Active, Not Active, Not Active, Not Active, Not Active, 2500000, 0, 0, 0, 0, 1, 0"
+echo "GPU-1, 700.00, 31, [N/A], 12, 0, 0, 81920, 1024, 345, 2619, Active, Not Active, Not Active, Not Active, Not Active, Not Active, 2500000, 0, 0, 0, 0, 1, 0"
 `)
 	r := Readings{}
 	require.NoError(t, s.read(t.Context(), r))
@@ -137,6 +137,7 @@ echo "GPU-1, 700.00, 31, [N/A], 12, 0, 0, 1024, 345, 2619, Active, Not Active, N
 	}
 	assert.InDelta(t, 700, value(signal.GPUPowerLimit, ""), 1e-9)
 	assert.InDelta(t, 0.12, value(signal.HwGPUUtilization, "general"), 1e-9)
+	assert.InDelta(t, 80<<30, value(signal.HwGPUMemoryLimit, ""), 1e-9)
 	assert.InDelta(t, 1<<30, value(signal.HwGPUMemoryUsage, ""), 1e-9)
 	assert.InDelta(t, 345e6, value(signal.GPUClockFrequency, "sm"), 1e-3)
 	assert.InDelta(t, 1, value(signal.GPUClockEventActive, "sw_power_cap"), 0)

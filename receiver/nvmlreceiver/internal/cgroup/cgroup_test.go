@@ -112,6 +112,34 @@ func TestParse(t *testing.T) {
 			"0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + uid + "/x\n", host,
 		},
 
+		// These were read from processes of the programs of Debian 12, on a kernel with both versions.
+		"Slurm 22.05, v1, a step": {
+			"9:name=systemd:/\n8:pids:/\n6:freezer:/slurm_vm/uid_0/job_4711/step_0\n5:devices:/slurm_vm/uid_0/job_4711/step_0/task_0\n4:memory:/process_api/fda67a3b052cb711\n0::/\n", job,
+		},
+		"Slurm 22.05, v1, a batch script": {
+			"6:freezer:/slurm_vm/uid_0/job_4711/step_batch\n5:devices:/slurm_vm/uid_0/job_4711/step_batch/task_0\n1:cpu:/\n0::/\n", job,
+		},
+		"Slurm 22.05, v2, a step":      {"1:cpu:/\n0::/system.slice/vm_slurmstepd.scope/job_4711/step_0/user/task_special\n", job},
+		"Slurm 22.05, v2, the daemon":  {"1:cpu:/\n0::/system.slice/vm_slurmstepd.scope/slurmd\n", host},
+		"Slurm 22.05, v2, extern step": {"1:cpu:/\n0::/system.slice/vm_slurmstepd.scope/job_4711/step_extern/user/task_special\n", job},
+		"Docker 20.10, cgroupfs": {
+			"9:name=systemd:/docker/" + id + "\n5:devices:/docker/" + id + "\n0::/docker/" + id + "\n", container,
+		},
+		"Docker 20.10, a parent of one's own": {
+			"9:name=systemd:/mine/" + id + "\n4:memory:/process_api/fda67a3b052cb711/mine/" + id + "\n", container,
+		},
+		"Podman 4.3, cgroupfs":                 {"9:name=systemd:/libpod_parent/libpod-" + id + "\n1:cpu:/\n0::/\n", container},
+		"Podman 4.3, cgroupfs, a monitor":      {"9:name=systemd:/\n8:pids:/libpod_parent/conmon\n0::/\n", host},
+		"containerd 1.6":                       {"9:name=systemd:/default/" + id + "\n0::/default/" + id + "\n", container},
+		"containerd 1.6, an ID that is a name": {"9:name=systemd:/default/plain1\n0::/default/plain1\n", host},
+		"systemd 252, a service": {
+			"9:name=systemd:/machine/system.slice/ollama.service\n8:pids:/system.slice/ollama.service\n1:cpu:/\n0::/system.slice/ollama.service\n", service("ollama.service"),
+		},
+		"systemd 252, a service of a template": {
+			"8:pids:/system.slice/system-vllm.slice/vllm@llama.service\n5:devices:/system.slice/system-vllm.slice\n0::/system.slice/system-vllm.slice/vllm@llama.service\n",
+			service("vllm@llama.service"),
+		},
+
 		"a host's service":                 {"0::/system.slice/ollama.service\n", service("ollama.service")},
 		"a service's own groups":           {"0::/system.slice/ollama.service/worker-1\n", service("ollama.service")},
 		"a service of a template":          {"0::/system.slice/system-vllm.slice/vllm@llama.service\n", service("vllm@llama.service")},

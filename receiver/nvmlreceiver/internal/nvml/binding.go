@@ -72,42 +72,76 @@ type Library struct {
 	support gpmSupport
 	gpm     gpmMetrics
 	event   eventData
+	info    dlInfo
 }
 
 // Open loads the library and initialises it. An empty path means the loader's
 // path and the usual folders; the first library that can be initialised counts.
-// The error is ErrNoLibrary where none can be loaded, else that of its
-// initialisation, a ResultError.
+// The error is ErrNoLibrary where none can be loaded, ErrCrashed where a trial in a child
+// process crashed, else that of the initialisation, a ResultError.
 func Open(path string) (*Library, error) {
-	if path != "" {
-		return load(path)
+	candidates := []string{path}
+	if path == "" {
+		candidates = found()
 	}
-	var refusal error
-	for _, dir := range searched {
-		candidate := filepath.Join(dir, libraryName)
-		if _, err := os.Stat(candidate); dir != "" && err != nil {
-			continue
-		}
-		l, err := load(candidate)
-		if err == nil {
-			return l, nil
-		}
-		// What a library says counts for more than that another is not there.
-		if refusal == nil || errors.Is(refusal, ErrNoLibrary) && !errors.Is(err, ErrNoLibrary) {
-			refusal = err
-		}
+	file, err := tried(path, candidates)
+	if err != nil {
+		return nil, err
 	}
-	return nil, refusal
+	if file != "" {
+		candidates = []string{file}
+	}
+	l, _, err := first(candidates, func(string) {})
+	if err != nil {
+		if path == "" {
+			forget(path) // there may be another one by the next time
+		}
+		return nil, err
+	}
+	// Without a version there are no fields that depend on it.
+	if driver, err := l.string(symDriverVersion); err == nil {
+		l.driver, l.reason, l.links = driver, firstReason(driver), hasLinkCounters(driver)
+	}
+	return l, nil
 }
 
-// load loads and initialises one library.
-func load(path string) (*Library, error) {
+// found are the libraries of the folders that are searched.
+func found() []string {
+	candidates := []string{libraryName}
+	for _, dir := range searched {
+		file := filepath.Join(dir, libraryName)
+		if _, err := os.Stat(file); err == nil && dir != "" {
+			candidates = append(candidates, file)
+		}
+	}
+	return candidates
+}
+
+// first loads and initialises the first candidate that can be, and tells of each before. File
+// is the one that was loaded, also where its initialisation failed.
+func first(candidates []string, trying func(candidate string)) (l *Library, file string, err error) {
+	for _, candidate := range candidates {
+		trying(candidate)
+		l, f, refusal := load(candidate)
+		if refusal == nil {
+			return l, f, nil
+		}
+		// What a library says counts for more than that another is not there.
+		if err == nil || errors.Is(err, ErrNoLibrary) && !errors.Is(refusal, ErrNoLibrary) {
+			file, err = f, refusal
+		}
+	}
+	return nil, file, err
+}
+
+// load loads and initialises one library. It returns the file that the loader took.
+func load(path string) (*Library, string, error) {
 	// The text of an error is the thread's that called.
 	runtime.LockOSThread()
 	handle, err := purego.Dlopen(path, purego.RTLD_LAZY|purego.RTLD_LOCAL)
 	runtime.UnlockOSThread()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoLibrary, err)
+		return nil, "", fmt.Errorf("%w: %w", ErrNoLibrary, err)
 	}
 	l := &Library{handle: handle}
 	for s, names := range &symbolNames {
@@ -117,16 +151,15 @@ func load(path string) (*Library, error) {
 		l.queries[q] = l.lookup(queries[q].names)
 	}
 	if l.symbols[symInit] == 0 || l.symbols[symShutdown] == 0 {
-		return nil, errors.Join(fmt.Errorf("%w: %s has no nvmlInit", ErrNoLibrary, path), purego.Dlclose(handle))
+		return nil, "", errors.Join(fmt.Errorf("%w: %s has no nvmlInit", ErrNoLibrary, path), purego.Dlclose(handle))
+	}
+	if !filepath.IsAbs(path) {
+		path = l.file(path)
 	}
 	if err := l.call(l.symbols[symInit]); err != nil {
-		return nil, errors.Join(fmt.Errorf("nvmlInit of %s: %w", path, err), purego.Dlclose(handle))
+		return nil, path, errors.Join(fmt.Errorf("nvmlInit of %s: %w", path, err), purego.Dlclose(handle))
 	}
-	// Without a version there are no fields that depend on it.
-	if driver, err := l.string(symDriverVersion); err == nil {
-		l.driver, l.reason, l.links = driver, firstReason(driver), hasLinkCounters(driver)
-	}
-	return l, nil
+	return l, path, nil
 }
 
 // lookup returns the address of the first name that the library has, or 0.

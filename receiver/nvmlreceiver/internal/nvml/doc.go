@@ -3,9 +3,8 @@
 // an older driver's library lacks costs the values that come through it and
 // nothing else.
 //
-// The driver stays busy while the library is initialised. So a Library is opened
-// for one collection and closed after it; between collections nothing is held
-// that could block a driver's upgrade.
+// The driver stays busy while the library is initialised: until a Library is closed, the
+// driver cannot be unloaded. A file is tried in a child process before it is loaded here.
 //
 // The types are there in every build. The binding is left out where it cannot
 // be: on other systems than Linux, and with the build tag otelcol_gpu_no_nvml,

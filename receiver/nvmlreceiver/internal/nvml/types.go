@@ -8,6 +8,9 @@ import (
 // ErrNoLibrary is returned where no library could be loaded.
 var ErrNoLibrary = errors.New("libnvidia-ml.so.1 cannot be loaded")
 
+// ErrCrashed is returned where a library's initialisation ended the child process that tried it.
+var ErrCrashed = errors.New("libnvidia-ml crashed in its initialisation")
+
 // ErrNoBinding is returned by builds without the binding.
 var ErrNoBinding = errors.New("this build cannot call NVML: it was made with the tag otelcol_gpu_no_nvml or for another system than Linux")
 

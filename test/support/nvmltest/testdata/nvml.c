@@ -3,6 +3,7 @@
 // is another file. Its lines:
 //
 //   init rc=9 ms=20               nvmlInit fails with that code, takes so long
+//   init crash=segv               nvmlInit ends the process: segv, abort, exit
 //   driver version=580.95.05      the driver's version; without the line 590.48.01
 //   gpu key=value...              a board: uuid name serial minor migmode and, in NVML's units,
 //                                 total reserved free used util enc dec power limit energy temp
@@ -158,6 +159,11 @@ static int read_script(void) {
         if (!strncmp(line, "init ", 5)) {
             rc = (int)number(line, "rc", 0);
             init_ms = (long)number(line, "ms", 0);
+            if (get(line, "crash", text, sizeof text)) {
+                if (text[0] == 'a') abort();
+                if (text[0] == 'e') exit(3);
+                *(volatile int *)8 = 1;
+            }
         } else if (!strncmp(line, "driver ", 7)) {
             get(line, "version", version, sizeof version);
         } else if (!strncmp(line, "gpu ", 4)) {

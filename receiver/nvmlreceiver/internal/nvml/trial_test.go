@@ -1,0 +1,111 @@
+//go:build linux && !otelcol_gpu_no_nvml
+
+package nvml
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
+)
+
+func TestALibraryThatCrashesInItsInitialisationIsSurvived(t *testing.T) {
+	stub := nvmltest.Build(t)
+	for how, want := range map[string]string{"segv": "SIGSEGV", "abort": "SIGABRT", "exit": "exit status 3"} {
+		t.Run(how, func(t *testing.T) {
+			stub.Script(t, "init crash="+how+"\n")
+			for range 2 {
+				_, err := Open(stub.Path)
+				require.ErrorIs(t, err, ErrCrashed)
+				require.EqualError(t, err, ErrCrashed.Error()+": "+stub.Path+": "+want)
+				require.False(t, mapped(t, stub.Path), "not in this process")
+			}
+		})
+	}
+	stub.Script(t, h100)
+	l, err := Open(stub.Path)
+	require.NoError(t, err, "it was mended")
+	require.NoError(t, l.Close())
+}
+
+// child makes children run a shell script in this program's place.
+func child(t *testing.T, script string) {
+	t.Helper()
+	before := trialProgram
+	t.Cleanup(func() { trialProgram = before })
+	trialProgram = filepath.Join(t.TempDir(), "child")
+	require.NoError(t, os.WriteFile(trialProgram, []byte("#!/bin/sh\n"+script), 0o700))
+}
+
+// opened reports whether a library could be opened.
+func opened(t *testing.T, path string) bool {
+	t.Helper()
+	l, err := Open(path)
+	if err != nil {
+		require.ErrorIs(t, err, ErrCrashed)
+		return false
+	}
+	require.NoError(t, l.Close())
+	return true
+}
+
+func TestALibraryIsTriedAgainWhenItsFileIsAnother(t *testing.T) {
+	stub := nvmltest.Build(t)
+	require.True(t, opened(t, stub.Path))
+	stub.Script(t, "init rc=9\n")
+	_, err := Open(stub.Path)
+	require.ErrorIs(t, err, ErrDriverNotLoaded)
+	stub.Script(t, "")
+
+	child(t, "echo trying $1; exit 1")
+	require.True(t, opened(t, stub.Path), "an error that nvmlInit returns is no reason to try it again")
+	data, err := os.ReadFile(stub.Path)
+	require.NoError(t, err)
+	later := time.Now().Add(time.Second)
+	for name, change := range map[string]func() error{
+		"its time":  func() error { return os.Chtimes(stub.Path, later, later) },
+		"its inode": func() error { return os.Rename(nvmltest.Build(t).Path, stub.Path) },
+		"its size":  func() error { return os.WriteFile(stub.Path, append(data, 0), 0o600) },
+	} {
+		require.NoError(t, change())
+		require.False(t, opened(t, stub.Path), name)
+		require.False(t, opened(t, stub.Path), "%s: what crashed is not trusted", name)
+		crashing := trialProgram
+		trialProgram = "/proc/self/exe"
+		require.True(t, opened(t, stub.Path))
+		trialProgram = crashing
+	}
+}
+
+func TestALibraryThatHangsInItsInitialisationIsGivenUp(t *testing.T) {
+	before := trialLimit
+	t.Cleanup(func() { trialLimit = before })
+	trialLimit = time.Second
+	stub := nvmltest.Build(t)
+	stub.Script(t, "init ms=600000\n")
+	_, err := Open(stub.Path)
+	require.EqualError(t, err, "nvmlInit of "+stub.Path+" did not come back within 1s")
+}
+
+// That says nothing about the library.
+func TestWhereNoChildCanBeRunTheLibraryIsLoadedUntried(t *testing.T) {
+	stub := nvmltest.Build(t)
+	child(t, "echo usage: something; exit 1")
+	require.True(t, opened(t, stub.Path))
+	trialProgram = filepath.Join(t.TempDir(), "none")
+	require.True(t, opened(t, stub.Path))
+}
+
+func TestALibraryOnTheLoadersPathIsKnownByItsFile(t *testing.T) {
+	stub := nvmltest.Build(t)
+	t.Setenv("LD_LIBRARY_PATH", stub.Dir) // a loader reads it when its program starts: the child's does
+	require.True(t, opened(t, ""))
+	child(t, "echo trying $1; exit 1")
+	require.True(t, opened(t, ""))
+	require.NoError(t, os.Rename(nvmltest.Build(t, "-DOLD").Path, stub.Path))
+	require.False(t, opened(t, ""))
+}
