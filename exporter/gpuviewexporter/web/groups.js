@@ -99,7 +99,7 @@ export class Groups {
     Object.assign(this, {devices, paced, onPick, onDevice, onChange});
     $("group").addEventListener("input", () => this.open($("group").value));
     $("by").addEventListener("click", () => this.open($("group").value));
-    $("groups").addEventListener("close", () => onChange(""));
+    $("groups").addEventListener("close", () => { if (!$("groups").open) onChange(""); });
   }
 
   open(by) {

@@ -220,6 +220,8 @@ const (
 	erred
 	// counted is what a container spends.
 	counted
+	// grows from the start of a device's driver.
+	grows
 )
 
 // Lookup returns what the points of a metric are to the store; false when it
@@ -260,6 +262,7 @@ func makeMetrics() map[string]*Metric {
 	}
 	out[signal.GPUSignalAvailable.Name] = judge
 	out[signal.GPUExporterUp.Name] = &Metric{Attribute: signal.URLFull, kind: reported}
+	out[signal.HwEnergy.Name] = &Metric{kind: grows}
 	out[signal.HwErrors.Name] = &Metric{Attribute: signal.ErrorType, kind: erred}
 	for d, m := range demands {
 		out[m.Name] = &Metric{Attribute: signal.Resource, kind: demanded, demand: Demand(d)}
