@@ -422,10 +422,13 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 		}))
 		assert.Empty(t, eval[[]string](p, contrast), name)
 	}
-	for _, dialog := range []string{"", "missing", "details"} {
+	for _, dialog := range []string{"", "missing", "details", "groups"} {
 		if dialog != "" {
-			p.click(map[string]string{"missing": "#tile-missing", "details": "tr.row td"}[dialog])
+			p.click(map[string]string{"missing": "#tile-missing", "details": "tr.row td", "groups": "#by"}[dialog])
 			p.until(fmt.Sprintf(`document.getElementById(%q).open`, dialog))
+		}
+		if dialog == "groups" {
+			p.until(`document.querySelector("#groups-waste p") && document.querySelector("#groups-now .link.sub")`)
 		}
 		scheme("light")
 		scheme("dark")

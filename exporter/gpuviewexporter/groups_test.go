@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -118,10 +120,12 @@ func (s *pageSuite) TestGroupsAreSortedByWhatTheReaderPicksAndHaveAnAddress() {
 	p := s.open(base + "#groups=workload")
 	p.until(`document.getElementById("groups").open && document.querySelector("#groups-now td")`)
 	first := func() string { return eval[string](p, groupRows+"[0]") }
-	assert.Equal(t, "team/pod-a|2;1 node|0%|10%;10% · 10% · 10%|9.0%;9.0% · 9.0% · 9.0%|198 MHz;198 MHz · 198 MHz · 198 MHz|146 W;146 W · 146 W · 146 W|0%;0% · 0% · 0%", first())
+	assert.Equal(t, "team/pod-a|2;1 node|0%|10%;10% · 10% · 10%|9.0%;9.0% · 9.0% · 9.0%|198 MHz;198 · 198 · 198 MHz|146 W;146 · 146 · 146 W|0%;0% · 0% · 0%", first())
 	p.click(`#groups thead [data-by="2"]`)
 	p.until(groupRows + `[0] === "team/pod-b|1;1 node|0%|90%|81%|1782 MHz|594 W|0%"`)
 	assert.Equal(t, "true", eval[string](p, `document.querySelector('#groups thead [data-by="2"]').ariaPressed`))
+	p.do(chromedp.Focus(`#groups thead [data-by="1"]`, chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
+	p.until(`document.activeElement.dataset.by === "1" && document.activeElement.ariaPressed === "true"`)
 	p.click("#groups .bar button")
 	p.until(`!location.hash.includes("groups=")`)
 	p.input("search", "pod-a")

@@ -130,6 +130,28 @@ func (s *pageSuite) TestTheAddressOpensADevice() {
 	assert.Equal(t, address, eval[string](p, "location.href"))
 }
 
+func (s *pageSuite) TestTheDetailsAreGrouped() {
+	t := s.T()
+	p := s.openTimeline()
+	assert.Equal(t, []string{"Utilization and activity", "Memory", "Errors", "Links", "Throttling", "Power and temperature", "Memory in bytes", "XID codes", "Held by", "What the exporter does not give"},
+		eval[[]string](p, `[...document.querySelectorAll("#details-body h3")].map(e => e.innerText)`))
+	assert.LessOrEqual(t, eval[int](p, `Math.max(...[...document.querySelectorAll("#details-body table")].map(t => t.rows.length))`), 15, "no group is a list of all")
+}
+
+func (s *pageSuite) TestACurveIsAsWideAsWhatIsKept() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	for i := range 5 {
+		consume(t, e, newBatch(now().Add(time.Duration(i-4)*time.Minute), time.Minute).on("n").device("GPU-a").load(float64(i)/4, 0.5, 0).md)
+	}
+	p := s.open(base)
+	p.until(rowCount + " === 1")
+	box := `document.querySelector("tr.row svg").getAttribute("viewBox")`
+	assert.Equal(t, "55 0 4 20", eval[string](p, box), "the last five points of sixty")
+	consume(t, e, newBatch(now().Add(time.Minute), time.Minute).on("n").device("GPU-a").load(1, 0.5, 0).md)
+	p.until(box + ` === "54 0 5 20"`)
+}
+
 func (s *pageSuite) TestWhatWasAlways0IsSaidInOneSentence() {
 	t := s.T()
 	p := s.openTimeline()

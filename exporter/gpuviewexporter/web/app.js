@@ -1,5 +1,5 @@
 // The page: controls, connection, and the parts around the table.
-import {byPlace, clock, columns, diagnosed, duration, keys, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
+import {byPlace, clock, columns, diagnosed, duration, keys, lately, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
 import {Model} from "./model.js";
 import {Details} from "./details.js";
 import {FleetMap, fleet} from "./map.js";
@@ -18,7 +18,6 @@ const groups = new Groups({
 });
 const state = {search: "", vendor: "", problems: "", tile: "", map: "", groups: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
-const hint = $("explain").textContent;
 // The longest time between two patches, in seconds.
 const heartbeat = 15;
 // Why updates, or all that is shown, do not come; "" when they do.
@@ -35,11 +34,7 @@ const table = new Table(model, {
     changed();
   },
   onOpen: (d) => details.open(d),
-  onExplain: (c) => {
-    const b = document.createElement("b");
-    b.textContent = c?.label ?? "";
-    $("explain").replaceChildren(...(c ? [b, `: ${c.explain}`] : [hint]));
-  },
+  onExplain: explain,
 });
 
 const map = new FleetMap(model, {onNode: (name) => { state.search = name; changed(); }, onDevice: (d) => details.open(d)});
@@ -87,6 +82,14 @@ function address() {
   said.set("order", state.descending ? "descending" : "ascending");
   if (details.opened || wanted) said.set("device", details.opened ? nameOf(details.opened) : wanted);
   history.replaceState(null, "", `#${said}`);
+}
+
+// explain says what a column means, or without one how to read the page.
+function explain(c) {
+  $("explain").replaceChildren(...(c ? [node("b", c.label), `: ${c.explain}`] : [[
+    "Numbers: newest window. Curves: kept time.", order().curve === undefined ? "" : `Order: mean of the last ${lately / 60} minutes.`,
+    $("map").hidden ? "" : `Map: a cell for each board, by ${map.column.label}.`, "Hover or focus a column for its meaning.",
+  ].filter(Boolean).join(" ")]));
 }
 
 function changed() {
@@ -140,6 +143,7 @@ function chart() {
   $("map").hidden = !mapped;
   $("mapped").ariaPressed = mapped;
   if (mapped) map.show(shown, state.sort);
+  if (!document.querySelector("#head button:is(:hover, :focus)")) explain();
 }
 
 // count tells boards and MIG instances apart.
@@ -352,7 +356,7 @@ function listMissing() {
       const fields = [...new Set(g.signals.flatMap((s) => s.fields ?? []))];
       if (values.length) th.append(node("span", ` {${values.join(", ")}}`));
       th.append(node("span", fields.join(" "), "sub"));
-      const few = g.devices.slice(0, 3).map((d) => `${d.profile || d.name || d.id} on ${d.node}`).join(", ");
+      const few = g.devices.slice(0, 3).map((d) => `${d.profile || d.name || d.id.slice(0, 12)} on ${d.node}`).join(", ");
       const which = node("td", `${g.devices.length.toLocaleString()} of ${all.toLocaleString()}`);
       which.append(node("span", g.devices.length === all ? "" : few + (g.devices.length > 3 ? ` and ${(g.devices.length - 3).toLocaleString()} more` : ""), "sub"));
       tr.append(th, node("td", g.reason.text), which);

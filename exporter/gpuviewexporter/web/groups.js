@@ -133,7 +133,7 @@ export class Groups {
     this.ask();
     const groups = yield* gather(this.devices(), ways[$("group").value]);
     const value = orders[this.by];
-    groups.sort((a, b) => (Number.isNaN(value(a)) - Number.isNaN(value(b))) || value(b) - value(a) || b.devices - a.devices || (a.name < b.name ? -1 : 1));
+    groups.sort((a, b) => ((a.name === nobody) - (b.name === nobody)) || (Number.isNaN(value(a)) - Number.isNaN(value(b))) || value(b) - value(a) || b.devices - a.devices || (a.name < b.name ? -1 : 1));
     const rows = [];
     for (const g of groups.slice(0, most)) {
       rows.push(this.row(g));
@@ -161,10 +161,10 @@ export class Groups {
     return [g.name === nobody ? nobody : this.pick(g.name), count, node("td", Number.isNaN(g.idle) ? "–" : percent(g.idle), "n"), ...g.measures.map((s, i) => {
       const {format, label} = measures[i];
       const td = node("td", s ? format(s.mean) : "–", "n");
-      if (s && g.devices > 1) td.append(node("span", [s.min, s.median, s.max].map(format).join(" · "), "sub"));
+      if (s && g.devices > 1) td.append(node("span", [s.min, s.median, s.max].map(format).map((text, j) => j < 2 ? text.replace(/ (W|MHz)$/, "") : text).join(" · "), "sub"));
       if (s?.apart) {
         const {d, v} = s.apart;
-        const apart = node("button", `${d.node}/${d.profile || d.name || d.id} ${format(v)}`, "link sub");
+        const apart = node("button", `${g.nodes > 1 ? `${d.node}/` : ""}${d.profile || d.name || d.id} ${format(v)}`, "link sub");
         apart.type = "button";
         apart.title = `${label} differs most from the median here`;
         apart.addEventListener("click", () => this.onDevice(d));
