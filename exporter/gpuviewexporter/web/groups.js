@@ -187,7 +187,7 @@ export class Groups {
   wasted() {
     const {from, to, groups, holders, counted, idle: idling, total} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: the gpu_usage processor is not in the pipeline.", "none"));
-    const said = (v) => v === undefined ? "–" : v.toFixed(v < 10 ? 2 : 0);
+    const said = (v) => v === undefined ? "–" : v.toFixed(v < 100 ? 2 : 0);
     const costs = total.cost !== undefined;
     const cells = (w) => [said(w.allocated), said(w.active), said(w.idle), w.allocated > 0 && w.idle !== undefined ? percent(Math.min(1, w.idle / w.allocated)) : "–",
       ...(costs ? [said(w.cost), said(w.costIdle)] : [])].map((text) => node("td", text, "n"));
