@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
@@ -127,19 +126,25 @@ func BenchmarkFirstPaint(b *testing.B) {
 	b.ReportMetric(rows/float64(n), "ms-rows-shown")
 }
 
-// BenchmarkUpdate sends windows of all devices to an open page and reports the
-// longest time that one of them kept the page from doing anything else.
+// BenchmarkUpdate sends windows of all devices to an open page and reports the longest time that one of them kept
+// the page from doing anything else: of its own, and by the clock.
 func BenchmarkUpdate(b *testing.B) {
 	e, base, _ := carry(b)
 	p := open(b, startBrowser(b), base)
 	p.until(`performance.getEntriesByName("rows").length`)
-	p.do(chromedp.Evaluate(`window.longest = 0; new PerformanceObserver(l => l.getEntries().forEach(t => { longest = Math.max(longest, t.duration); })).observe({type: "longtask"})`, nil))
 	at := now()
+	var longest task
 	for b.Loop() {
 		at = at.Add(time.Second)
-		before := eval[string](p, `document.getElementById("window").textContent`)
-		consume(b, e, fleet(at, time.Minute, manyDevices, false))
-		p.until(fmt.Sprintf(`document.getElementById("window").textContent !== %q`, before))
+		task, _ := p.longest(func() {
+			before := eval[string](p, `document.getElementById("window").textContent`)
+			consume(b, e, fleet(at, time.Minute, manyDevices, false))
+			p.until(fmt.Sprintf(`document.getElementById("window").textContent !== %q`, before))
+		})
+		if task.CPU > longest.CPU {
+			longest = task
+		}
 	}
-	b.ReportMetric(eval[float64](p, "longest"), "ms-longest-task")
+	b.ReportMetric(longest.CPU/1000, "ms-longest-task")
+	b.ReportMetric(longest.Duration/1000, "ms-by-the-clock")
 }

@@ -367,6 +367,9 @@ func (s *pageSuite) TestFiveThousandDevicesAreAsManyRowsAsFit() {
 	p.do(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e9`, nil))
 	p.until(rowsOf + `.at(-1).ariaRowIndex === "5001"`)
 	assert.Less(t, eval[int](p, `document.querySelectorAll("tr.row").length`), 60)
+	assert.Less(t, eval[int](p, mapCells+".length"), 1500, "the map likewise")
+	p.do(chromedp.Evaluate(`document.getElementById("map").scrollTop = 1e9`, nil))
+	p.until(`[...document.querySelectorAll("#map button")].at(-1).textContent === "gpu-node-624"`)
 }
 
 func (s *pageSuite) TestTheConsoleIsQuietAndNothingLeavesTheOrigin() {
@@ -385,7 +388,7 @@ func (s *pageSuite) TestTheConsoleIsQuietAndNothingLeavesTheOrigin() {
 		assert.True(t, ours, url)
 		seen = append(seen, path)
 	}
-	for _, path := range []string{"", "app.css", "app.js", "details.js", "dom.js", "model.js", "signals.js", "table.js", "timeline.js", "windows.js", "api/devices", "events"} {
+	for _, path := range []string{"", "app.css", "app.js", "details.js", "dom.js", "model.js", "signals.js", "table.js", "timeline.js", "windows.js", "api/devices/parts", "events"} {
 		assert.Contains(t, seen, path, "requests are seen at all")
 	}
 }
@@ -419,10 +422,13 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 		}))
 		assert.Empty(t, eval[[]string](p, contrast), name)
 	}
-	for _, dialog := range []string{"", "missing", "details"} {
+	for _, dialog := range []string{"", "missing", "details", "groups"} {
 		if dialog != "" {
-			p.click(map[string]string{"missing": "#tile-missing", "details": "tr.row td"}[dialog])
+			p.click(map[string]string{"missing": "#tile-missing", "details": "tr.row td", "groups": "#by"}[dialog])
 			p.until(fmt.Sprintf(`document.getElementById(%q).open`, dialog))
+		}
+		if dialog == "groups" {
+			p.until(`document.querySelector("#groups-waste p") && document.querySelector("#groups-now .link.sub")`)
 		}
 		scheme("light")
 		scheme("dark")

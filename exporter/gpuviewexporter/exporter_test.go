@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -257,6 +258,40 @@ func TestPagesAboveTheLimitAreRefusedAndCounted(t *testing.T) {
 		{Value: 1, Attributes: attribute.NewSet(attribute.String("reason", "limit"))},
 		{Value: 0, Attributes: attribute.NewSet(attribute.String("reason", "slow"))},
 	}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestWasteIsAskedByAGroup(t *testing.T) {
+	e, base := serve(t, nop(), nil)
+	at := now()
+	for i := range 61 { // the idle time of one pod of two is counted
+		b := newBatch(at.Add(time.Duration(i-60)*time.Minute), time.Minute)
+		b.on("n", "team", "sleeps", "main").device("GPU-1").put(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false").put(signal.K8sContainerGPUIdleTime, 60*float64(i), "false")
+		b.on("n", "team", "unknown", "main").device("GPU-2").put(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false")
+		b.on("n", "team", "uncounted", "main").device("GPU-3").put(signal.UtilizationAvg, 0)
+		consume(t, e, b.md)
+	}
+	for by, want := range map[string]string{
+		"workload":  `[{"name": "team/Pod/sleeps", "devices": 1, "allocated": 1, "idle": 1, "since": %[1]d}, {"name": "team/Pod/unknown", "devices": 1, "allocated": 1}]`,
+		"namespace": `[{"name": "team", "devices": 2, "allocated": 2, "idle": 1}]`,
+		"node":      `[{"name": "n", "devices": 2, "allocated": 2, "idle": 1}]`,
+	} {
+		status, _, body := get(t, base+"/api/waste?by="+by)
+		require.Equal(t, http.StatusOK, status)
+		var answer struct{ Groups, Holders, Total json.RawMessage }
+		require.NoError(t, json.Unmarshal(body, &answer))
+		begun := at.Add(-time.Hour).Unix()
+		if by == "workload" {
+			want = fmt.Sprintf(want, begun)
+		}
+		assert.JSONEq(t, want, string(answer.Groups), by)
+		assert.JSONEq(t, `{"name": "", "devices": 0, "allocated": 2, "idle": 1}`, string(answer.Total), by)
+		assert.JSONEq(t, fmt.Sprintf(`[{"name": "team/sleeps", "devices": 1, "allocated": 1, "idle": 1, "since": %d}]`, begun), string(answer.Holders), by)
+	}
+	for _, query := range []string{"", "?by=pod", "?by="} {
+		status, _, body := get(t, base+"/api/waste"+query)
+		assert.Equal(t, http.StatusBadRequest, status, query)
+		assert.Contains(t, string(body), "by is workload, namespace or node")
+	}
 }
 
 func TestAPageThatDoesNotTakeUpdatesIsLetGoAndCounted(t *testing.T) {

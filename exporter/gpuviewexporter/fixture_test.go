@@ -173,7 +173,8 @@ func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Met
 			put(signal.HwGPUMemoryLimit, 80*gib).put(signal.HwGPUMemoryUsage, busy*80*gib)
 		if variety {
 			b.put(signal.GPUSignalAvailable, 1, "gpu.sm.active")
-			b.put(signal.GPUPowerIdle, 70).put(signal.GPUPowerActive, 20+busy*560).put(signal.GPUPowerUnattributed, 12).
+			b.put(signal.GPUClockFrequency, 1.98e9-throttle*0.6e9, signal.DomainSM).
+				put(signal.GPUPowerIdle, 70).put(signal.GPUPowerActive, 20+busy*560).put(signal.GPUPowerUnattributed, 12).
 				put(signal.GPUMemoryBudgetDeclared, 60*gib).put(signal.GPUMemoryHeadroom, (1-busy)*80*gib)
 			if i%8 == 6 {
 				b.put(signal.XIDErrors, 2)

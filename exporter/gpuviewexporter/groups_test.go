@@ -1,9 +1,12 @@
 package gpuviewexporter
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -39,7 +42,7 @@ func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	p.input("group", "namespace")
 	p.until(groupRows + `[0].startsWith("research|3")`)
 	p.input("group", "workload")
-	p.click("#groups-body .link")
+	p.click("#groups-body tbody .link")
 	p.until(`!document.getElementById("groups").open`)
 	assert.Equal(t, "3 of 4 boards", shownOf(p), "a group shows its devices")
 }
@@ -60,23 +63,88 @@ func (s *pageSuite) TestABoardInInstancesIsGroupedByInstance() {
 func (s *pageSuite) TestWhoHadMostIdleGPUTimeIsListedFirst() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
-	for i, idle := range []float64{0, 60} {
-		b := newBatch(now().Add(time.Duration(i-1)*time.Minute), time.Minute)
-		for pod, busy := range map[string]float64{"trains": 1, "sleeps": 0} {
-			b.on("n").device("GPU-"+pod).load(busy, 0.5, 0)
-			b.on("n", pod+"-team", pod, "main").device("GPU-"+pod).put(signal.UtilizationAvg, busy).
-				put(signal.K8sContainerGPUAllocatedTime, 3600*float64(i), "false").
-				put(signal.K8sContainerGPUIdleTime, 60*idle*(1-busy), "false")
+	at := now()
+	// Two pods of a team sleep, one since an hour, one for longer; another team trains.
+	for i := range 3 {
+		b := newBatch(at.Add(time.Duration(i-2)*time.Hour/2), time.Minute)
+		for pod, busy := range map[string][]float64{"trains": {1, 1, 1}, "sleeps-long": {0, 0, 0}, "sleeps": {0, 1, 0}} {
+			b.on("n").device("GPU-"+pod).load(busy[i], 0.5, 0)
+			b.on("n", pod[:6]+"-team", pod, "main").device("GPU-"+pod).put(signal.UtilizationAvg, busy[i])
+			used := 0.0
+			for _, v := range busy[1 : i+1] {
+				used += 1800 * v
+			}
+			b.put(signal.K8sContainerGPUAllocatedTime, 1800*float64(i), "false").put(signal.K8sContainerGPUActiveTime, used, "false").
+				put(signal.K8sContainerGPUIdleTime, 1800*float64(i)-used, "false").
+				put(signal.K8sContainerGPUCost, float64(i), "false").put(signal.K8sContainerGPUCostIdle, float64(i)-used/1800, "false")
 		}
 		consume(t, e, b.md)
 	}
 	p := s.open(base)
-	p.until(rowCount + " === 2")
+	p.until(rowCount + " === 3")
 	p.click("#by")
 	p.input("group", "namespace")
-	p.until(`document.querySelectorAll("#groups-body table")[1]?.tBodies[0].rows[0].cells[0].innerText === "sleeps-team"`)
-	waste := eval[[]string](p, `[...document.querySelectorAll("#groups-body table")[1].tBodies[0].rows].map(r => [...r.cells].map(c => c.innerText).join("|"))`)
+	const rows = `[...document.querySelectorAll("#groups-waste table")].map(t => [...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.innerText).join("|")))`
+	p.until(rows + `[0]?.[0].startsWith("sleeps-team|")`)
+	waste := eval[[][]string](p, rows)
 	require.Len(t, waste, 2)
-	assert.Regexp(t, `^sleeps-team\|1.00\|1.00\|100%\|\d\d:\d\d:\d\d$`, waste[0])
-	assert.Equal(t, "trains-team|1.00|0.00|0%|–", waste[1])
+	since := timeOnPage(p, at.Add(-time.Hour/2)) + ", 30 min"
+	assert.Equal(t, []string{
+		"sleeps-team|2.00|0.50|1.50|75%|4.00|3.00|" + since,
+		"trains-team|1.00|1.00|0.00|0%|2.00|0.00|–",
+		"all|3.00|1.50|1.50|50%|6.00|3.00|",
+	}, waste[0], "parts add up")
+	assert.Equal(t, []string{
+		"sleeps-team/sleeps-long|" + timeOnPage(p, at.Add(-time.Hour)) + ", 60 min|1|1.00|2.00",
+		"sleeps-team/sleeps|" + since + "|1|0.50|1.00",
+	}, waste[1], "who is idle for longest is first")
+	p.input("group", "workload")
+	p.until(rows + `[0]?.[0].startsWith("sleeps-team/sleeps-long|1.00|0.00|1.00|100%|2.00|2.00|")`)
+	p.click("#groups-waste tbody .link")
+	p.until(`!document.getElementById("groups").open`)
+	assert.Equal(t, "1 of 3 boards", shownOf(p))
+}
+
+func (s *pageSuite) TestGroupsAreSortedByWhatTheReaderPicksAndHaveAnAddress() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	b := newBatch(now(), time.Minute)
+	for name, busy := range map[string]float64{"a": 0.1, "b": 0.9} {
+		for i := range map[string]int{"a": 2, "b": 1}[name] {
+			id := fmt.Sprintf("GPU-%s%d", name, i)
+			b.on("n").device(id).load(busy, 0.5, 0).put(signal.GPUClockFrequency, 1.98e9*busy, signal.DomainSM)
+			b.on("n", "team", "pod-"+name, "main").device(id).put(signal.UtilizationAvg, busy)
+		}
+	}
+	consume(t, e, b.md)
+	p := s.open(base + "#groups=workload")
+	p.until(`document.getElementById("groups").open && document.querySelector("#groups-now td")`)
+	first := func() string { return eval[string](p, groupRows+"[0]") }
+	assert.Equal(t, "team/pod-a|2;1 node|0%|10%;10% · 10% · 10%|9.0%;9.0% · 9.0% · 9.0%|198 MHz;198 · 198 · 198 MHz|146 W;146 · 146 · 146 W|0%;0% · 0% · 0%", first())
+	p.click(`#groups thead [data-by="2"]`)
+	p.until(groupRows + `[0] === "team/pod-b|1;1 node|0%|90%|81%|1782 MHz|594 W|0%"`)
+	assert.Equal(t, "true", eval[string](p, `document.querySelector('#groups thead [data-by="2"]').ariaPressed`))
+	p.do(chromedp.Focus(`#groups thead [data-by="1"]`, chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
+	p.until(`document.activeElement.dataset.by === "1" && document.activeElement.ariaPressed === "true"`)
+	p.click("#groups .bar button")
+	p.until(`!location.hash.includes("groups=")`)
+	p.input("search", "pod-a")
+	p.click("#by")
+	p.until(groupRows + `.length === 1`) // of the devices that pass the filter
+}
+
+func (s *pageSuite) TestTheDeviceThatDiffersMostOpens() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	b := newBatch(now(), time.Minute)
+	for i, busy := range []float64{0.9, 0.9, 0.2} {
+		b.on("n").device(fmt.Sprintf("GPU-%d", i), signal.HardwareName, fmt.Sprintf("nvidia%d", i)).load(busy, 0.5, 0)
+	}
+	consume(t, e, b.md)
+	p := s.open(base + "#groups=node")
+	p.until(`document.querySelector("#groups-now .link.sub")`)
+	assert.Equal(t, "Utilization differs most from the median here", eval[string](p, `document.querySelector("#groups-now .link.sub").title`))
+	p.click("#groups-now .link.sub")
+	p.until(`document.getElementById("details").open && document.getElementById("details-title").innerText === "nvidia2 on n"`)
+	assert.NotContains(t, eval[string](p, "document.body.innerText"), "straggler")
 }

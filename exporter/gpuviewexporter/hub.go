@@ -2,7 +2,6 @@ package gpuviewexporter
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -29,7 +28,7 @@ type hub struct {
 	changed chan struct{}
 
 	mu       sync.Mutex
-	clients  map[chan []byte]struct{}
+	clients  map[chan [][]byte]struct{}
 	sequence uint64
 	// batch is the last batch of the store that a patch contains.
 	batch uint64
@@ -39,7 +38,7 @@ type hub struct {
 }
 
 func newHub(s *store.Store, limit int) *hub {
-	return &hub{store: s, limit: limit, changed: make(chan struct{}, 1), clients: map[chan []byte]struct{}{}}
+	return &hub{store: s, limit: limit, changed: make(chan struct{}, 1), clients: map[chan [][]byte]struct{}{}}
 }
 
 // notify says that the store has changed.
@@ -80,11 +79,10 @@ func (h *hub) publish(now time.Time) {
 	if len(h.clients) == 0 {
 		return
 	}
-	// These types cannot fail to marshal.
-	text, _ := json.Marshal(patch)
+	parts := patch.Parts()
 	for c := range h.clients {
 		select {
-		case c <- text:
+		case c <- parts:
 		default:
 			close(c)
 			h.letGo(c)
@@ -100,9 +98,9 @@ func (h *hub) snapshot(now time.Time) *live.Snapshot {
 	return live.Snap(h.store, now, sequence)
 }
 
-// join returns a channel of patches, which is closed when the page is let go;
+// join returns a channel of patches in parts, which is closed when the page is let go;
 // false when there are too many pages, or none are served any more.
-func (h *hub) join() (chan []byte, bool) {
+func (h *hub) join() (chan [][]byte, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -112,27 +110,27 @@ func (h *hub) join() (chan []byte, bool) {
 		h.refused++
 		return nil, false
 	}
-	c := make(chan []byte, backlog)
+	c := make(chan [][]byte, backlog)
 	h.clients[c] = struct{}{}
 	return c, true
 }
 
 // tooSlow lets a page go that did not take a patch in time.
-func (h *hub) tooSlow(c chan []byte) {
+func (h *hub) tooSlow(c chan [][]byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.letGo(c)
 }
 
 // letGo counts a page that is too slow, once. It needs the lock.
-func (h *hub) letGo(c chan []byte) {
+func (h *hub) letGo(c chan [][]byte) {
 	if _, open := h.clients[c]; open {
 		delete(h.clients, c)
 		h.slow++
 	}
 }
 
-func (h *hub) leave(c chan []byte) {
+func (h *hub) leave(c chan [][]byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.clients, c)

@@ -16,7 +16,7 @@ func (s *pageSuite) TestAFleetHasAMapOfNodesAndBoards() {
 	t := s.T()
 	_, p := s.openFleet(80, true)
 	assert.True(t, eval[bool](p, mapShown))
-	p.until(mapCells + `.length === 80 && document.querySelectorAll("#map div").length === 10`)
+	p.until(mapCells + `.length === 80 && document.querySelectorAll("#lines > div").length === 10`)
 	p.input("sort", "utilization")
 	p.until(mapCells + `.some(c => c.className === "u4") && ` + mapCells + `.some(c => c.title.includes("Utilization"))`)
 	color := eval[string](p, `getComputedStyle(`+mapCells+`.find(c => c.className === "u4")).backgroundColor`)

@@ -3,6 +3,7 @@ package gpuviewexporter
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"image/png"
 	"os"
 	"time"
@@ -10,7 +11,31 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
+
+// spending is what some holders of a fleet took after so many minutes: two jobs of which one idles since half an
+// hour, and notebooks that always do.
+func spending(end time.Time, minutes float64) pmetric.Metrics {
+	b := newBatch(end, time.Minute)
+	for _, i := range []int{0, 2, 4, 6, 8, 10} {
+		kind, workload, active := "PyTorchJob", "llama-70b", minutes
+		switch i % 3 {
+		case 1:
+			kind, workload, active = "Deployment", "ranker", min(minutes, 30)
+		case 2:
+			kind, workload, active = "StatefulSet", "notebooks", 0
+		}
+		b.made(kind, workload).on(fmt.Sprintf("gpu-node-%02d", i/8), []string{"training", "inference", "research"}[i%3], fmt.Sprintf("worker-%d", i), "main").
+			device(fmt.Sprintf("GPU-%08x-7d1c-4c5e-9f7a-2b8c1d3e5f60", i+1)).put(signal.GPUDeviceHolder, 1).
+			put(signal.K8sContainerGPUAllocatedTime, 60*minutes, "false").put(signal.K8sContainerGPUActiveTime, 60*active, "false").
+			put(signal.K8sContainerGPUIdleTime, 60*(minutes-active), "false").
+			put(signal.K8sContainerGPUCost, minutes/20, "false").put(signal.K8sContainerGPUCostIdle, (minutes-active)/20, "false")
+	}
+	return b.md
+}
 
 // The pictures of the documents show the page as it is: -update takes them anew. Fonts differ by machine, so
 // without it only their size is compared.
@@ -19,7 +44,9 @@ func (s *pageSuite) TestThePicturesOfTheDocuments() {
 	e, base := serve(t, nop(), nil)
 	at := now()
 	for i := range 60 {
-		consume(t, e, fleet(at.Add(time.Duration(i-59)*time.Minute), time.Minute, 16, true))
+		end := at.Add(time.Duration(i-59) * time.Minute)
+		consume(t, e, fleet(end, time.Minute, 16, true))
+		consume(t, e, spending(end, float64(i)))
 	}
 	p := s.open(base)
 	p.until(`document.querySelectorAll("tr.row:not([hidden])").length > 0`)
@@ -40,6 +67,11 @@ func (s *pageSuite) TestThePicturesOfTheDocuments() {
 	}
 	p.do(chromedp.EmulateViewport(1440, 800))
 	take("screenshot.png")
+	p.do(chromedp.EmulateViewport(1240, 800))
+	p.click("#by")
+	p.input("group", "namespace")
+	p.until(`document.querySelectorAll("#groups-waste table").length === 2 && document.querySelector("#groups-now tbody").rows.length === 4`)
+	take("groups.png")
 	p = s.openTimeline()
 	p.do(chromedp.EmulateViewport(900, 800))
 	take("timeline.png")

@@ -1,7 +1,6 @@
 package gpuviewexporter
 
 import (
-	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
@@ -12,75 +11,38 @@ import (
 
 // read takes a batch of metrics into the store.
 func read(in *store.Batch, md pmetric.Metrics) {
-	for _, rm := range md.ResourceMetrics().All() {
-		place := placeOf(rm.Resource().Attributes())
-		var of device // where points do not say it
-		of.take(rm.Resource().Attributes())
-		of.hold.Labels = pdatagpu.PodLabels(rm.Resource().Attributes())
-		for _, sm := range rm.ScopeMetrics().All() {
-			for _, m := range sm.Metrics().All() {
-				readMetric(in, &place, &of, m)
-			}
+	var place store.Place
+	var of device // where points do not say it
+	var kept *store.Metric
+	wants := func(metric string) (ok bool) {
+		kept, ok = store.Lookup(metric)
+		return ok
+	}
+	in.Count(store.Ignored, pdatagpu.EachPoint(md, wants, func(p *pdatagpu.Point) {
+		if p.First {
+			place, of = placeOf(p), device{}
+			p.ResourceAttributes(of.take)
+			of.hold.Labels = p.PodLabels()
 		}
-	}
-}
-
-func readMetric(in *store.Batch, place *store.Place, of *device, m pmetric.Metric) {
-	var points pmetric.NumberDataPointSlice
-	switch m.Type() {
-	case pmetric.MetricTypeGauge:
-		points = m.Gauge().DataPoints()
-	case pmetric.MetricTypeSum:
-		points = m.Sum().DataPoints()
-	case pmetric.MetricTypeHistogram:
-		in.Count(store.Ignored, m.Histogram().DataPoints().Len())
-		return
-	case pmetric.MetricTypeExponentialHistogram:
-		in.Count(store.Ignored, m.ExponentialHistogram().DataPoints().Len())
-		return
-	case pmetric.MetricTypeSummary:
-		in.Count(store.Ignored, m.Summary().DataPoints().Len())
-		return
-	default:
-		return
-	}
-	kept, ok := store.Lookup(m.Name())
-	if !ok {
-		in.Count(store.Ignored, points.Len())
-		return
-	}
-	for _, dp := range points.All() {
-		p := store.Point{Metric: kept, Start: int64(dp.StartTimestamp()), End: int64(dp.Timestamp())}
-		switch {
-		case dp.Flags().NoRecordedValue() || dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
-			if own, ok := dp.Attributes().Get(kept.Attribute); ok {
-				in.Ended(place, kept, own.AsString())
-			}
+		own := p.Own(kept.Attribute)
+		if p.Ended {
+			in.Ended(&place, kept, own)
 			in.Count(store.NoValue, 1)
-			continue
-		case dp.ValueType() == pmetric.NumberDataPointValueTypeInt:
-			p.Value = float64(dp.IntValue())
-		default:
-			p.Value = dp.DoubleValue()
+			return
 		}
-		p.Attribute, p.Reason = pdatagpu.Text(dp.Attributes(), kept.Attribute), pdatagpu.Text(dp.Attributes(), signal.Reason)
-		d := *of
-		d.take(dp.Attributes())
-		in.Add(place, d.id, &d.about, &d.hold, &p)
-	}
+		d := of
+		p.OwnAttributes(d.take)
+		in.Add(&place, d.id, &d.about, &d.hold, &store.Point{
+			Metric: kept, Attribute: own, Reason: p.Own(signal.Reason), Start: p.Start, End: p.Time, Value: p.Value,
+		})
+	}))
 }
 
-func placeOf(attributes pcommon.Map) store.Place {
-	text := func(key string) string { return pdatagpu.Text(attributes, key) }
-	place := store.Place{
-		Cluster: text(signal.K8sClusterName), Node: text(signal.K8sNodeName), Namespace: text(signal.K8sNamespaceName),
-		Pod: text(signal.K8sPodName), PodUID: text(signal.K8sPodUID), Container: text(signal.K8sContainerName),
-	}
-	if place.Node == "" {
-		place.Node = text(signal.HostName)
-	}
-	if h := pdatagpu.HolderOf(attributes); !h.InPod() {
-		place.Container = outside(&h)
+func placeOf(p *pdatagpu.Point) store.Place {
+	h := &p.Holder
+	place := store.Place{Cluster: p.Place.Cluster, Node: p.Place.Node, Namespace: h.Namespace, Pod: h.Pod, PodUID: h.UID, Container: h.Container}
+	if !h.InPod() {
+		place.Container = outside(h)
 	}
 	return place
 }
@@ -104,34 +66,32 @@ type device struct {
 	hold  store.Hold
 }
 
-// take takes over what attributes say.
-func (d *device) take(attributes pcommon.Map) {
-	for key, v := range attributes.All() {
-		switch key {
-		case signal.HardwareID:
-			d.id = v.AsString()
-		case signal.HardwareParent:
-			d.about.Parent = v.AsString()
-		case signal.HardwareName:
-			d.about.Name = v.AsString()
-		case signal.HardwareModel:
-			d.about.Model = v.AsString()
-		case signal.HardwareVendor:
-			d.about.Vendor = v.AsString()
-		case signal.MIGProfile:
-			d.about.MIGProfile = v.AsString()
-		case signal.MIGUUID:
-			d.about.MIGUUID = v.AsString()
-		case signal.SharingStrategy:
-			d.hold.Sharing = v.AsString()
-		case signal.ResourceClaimName:
-			d.hold.Claim = v.AsString()
-		case signal.DeviceClassName:
-			d.hold.Class = v.AsString()
-		case signal.K8sWorkloadKind:
-			d.hold.WorkloadKind = v.AsString()
-		case signal.K8sWorkloadName:
-			d.hold.Workload = v.AsString()
-		}
+// take takes over what an attribute says.
+func (d *device) take(key, text string) {
+	switch key {
+	case signal.HardwareID:
+		d.id = text
+	case signal.HardwareParent:
+		d.about.Parent = text
+	case signal.HardwareName:
+		d.about.Name = text
+	case signal.HardwareModel:
+		d.about.Model = text
+	case signal.HardwareVendor:
+		d.about.Vendor = text
+	case signal.MIGProfile:
+		d.about.MIGProfile = text
+	case signal.MIGUUID:
+		d.about.MIGUUID = text
+	case signal.SharingStrategy:
+		d.hold.Sharing = text
+	case signal.ResourceClaimName:
+		d.hold.Claim = text
+	case signal.DeviceClassName:
+		d.hold.Class = text
+	case signal.K8sWorkloadKind:
+		d.hold.WorkloadKind = text
+	case signal.K8sWorkloadName:
+		d.hold.Workload = text
 	}
 }

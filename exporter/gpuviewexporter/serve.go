@@ -1,6 +1,7 @@
 package gpuviewexporter
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,9 @@ func (e *viewExporter) handler() (http.Handler, error) {
 	turns := make(chan struct{}, answers)
 	few := func(next http.HandlerFunc) http.HandlerFunc { return fewAtATime(turns, turn, next) }
 	mux.HandleFunc("GET /api/devices", few(e.serveDevices))
+	mux.HandleFunc("GET /api/devices/parts", few(e.serveParts))
 	mux.HandleFunc("GET /api/devices/{number}/history", few(e.serveHistory))
+	mux.HandleFunc("GET /api/waste", few(e.serveWaste))
 	mux.HandleFunc("GET /allocation", few(e.serveAllocation))
 	mux.HandleFunc("GET /allocation.schema.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/schema+json")
@@ -160,6 +163,12 @@ func (e *viewExporter) serveDevices(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, e.hub.snapshot(time.Now()))
 }
 
+// serveParts answers the page with the parts of a snapshot, one a line.
+func (e *viewExporter) serveParts(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	_, _ = w.Write(bytes.Join(e.hub.snapshot(time.Now()).Parts(), []byte("\n")))
+}
+
 func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
 	// What is no number is no device's: they count from 1.
 	number, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
@@ -169,6 +178,15 @@ func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, history)
+}
+
+func (e *viewExporter) serveWaste(w http.ResponseWriter, r *http.Request) {
+	waste, ok := allocation.Wasted(e.store, time.Now(), r.URL.Query().Get("by"))
+	if !ok {
+		writeJSON(w, http.StatusBadRequest, apiError{http.StatusBadRequest, "by is workload, namespace or node"})
+		return
+	}
+	writeJSON(w, http.StatusOK, waste)
 }
 
 func (e *viewExporter) serveAllocation(w http.ResponseWriter, r *http.Request) {
@@ -230,7 +248,11 @@ func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 			if !open {
 				return
 			}
-			ok = send([]byte("data: "), patch, []byte("\n\n"))
+			var events [][]byte
+			for _, part := range patch {
+				events = append(events, []byte("data: "), part, []byte("\n\n"))
+			}
+			ok = send(events...)
 		}
 	}
 }

@@ -62,6 +62,62 @@ func (s *pageSuite) TestTheDetailsHaveATimelineWithAxesAndWhatHappened() {
 	assert.Regexp(t, `: not observed$`, texts(".readout")[0])
 }
 
+func (s *pageSuite) TestTheTimelineMarksWhatBeganAnewAndWhoDidNotAnswer() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	at := now()
+	const url = "http://10.0.0.1:9400/metrics"
+	for i := range 20 {
+		end := at.Add(time.Duration(i-19) * time.Minute)
+		up := newBatch(end, time.Minute).on("node-1").device("")
+		up.point = nil
+		answers := i < 5 || i >= 8
+		consume(t, e, up.put(signal.GPUExporterUp, map[bool]float64{true: 1}[answers], url).md)
+		if !answers {
+			continue
+		}
+		joules := 1e6 + 100*float64(i)
+		if i >= 12 {
+			joules = 100 * float64(i-12)
+		}
+		b := newBatch(end, time.Minute).on("node-1").device("GPU-a", signal.HardwareName, "nvidia0").load(0.5, 0.5, 0)
+		b.put(signal.HwEnergy, joules).counted(at.Add(-2 * time.Hour))
+		b.device("GPU-a/gi1", signal.HardwareParent, "GPU-a", signal.MIGProfile, "1g.10gb").put(signal.UtilizationAvg, 0.5)
+		consume(t, e, b.md)
+	}
+	p := s.open(base + "#sort=node&order=ascending&device=node-1/GPU-a")
+	lane := func(selector string) string {
+		p.until(`document.querySelector("#details .timeline")`)
+		return eval[string](p, fmt.Sprintf(`[...document.querySelectorAll("#details .lane")].filter(l => l.innerText.startsWith(%q)).map(l => l.innerText.replace(/\s+/g, " ").trim()).join("|")`, selector))
+	}
+	on := func(i int) string { return timeOnPage(p, at.Add(time.Duration(i-19)*time.Minute)) }
+	assert.Equal(t, "Restart driver", lane("Restart"))
+	assert.Equal(t, "The energy counter began anew between "+on(11)+" and "+on(12)+": the driver was loaded, or the GPU reset.",
+		eval[string](p, `document.querySelector("#details .lane b").title`))
+	assert.Equal(t, "Exporter no answer "+on(5)+" to "+on(8), lane("Exporter"))
+	assert.Equal(t, url, eval[string](p, `document.querySelector("#details .lane.down .plot").title`))
+	p.do(chromedp.Focus("#details .timeline", chromedp.ByQuery))
+	for range 8 {
+		p.do(chromedp.KeyEvent(kb.ArrowLeft))
+	}
+	assert.Contains(t, eval[string](p, `document.querySelector("#details .readout").innerText`), on(12)+": utilization 50%")
+	assert.Contains(t, eval[string](p, `document.querySelector("#details .readout").innerText`), "; the driver began anew")
+	p.click("#details .bar button")
+	p.click(`[aria-rowindex="3"] td`)
+	p.until(`document.getElementById("details-title").innerText === "1g.10gb on node-1"`)
+	assert.Equal(t, "Restart driver", lane("Restart"), "an instance has its board's")
+	// What is down is said to be so still, and an exporter of another node is not this device's.
+	p.click("#details .bar button")
+	for node, its := range map[string]string{"node-1": url, "node-2": "http://10.0.0.2:9400/metrics"} {
+		up := newBatch(at.Add(30*time.Second), time.Minute).on(node).device("")
+		up.point = nil
+		consume(t, e, up.put(signal.GPUExporterUp, 0, its).md)
+	}
+	p.click(`[aria-rowindex="2"] td`)
+	p.until(`document.querySelector("#details .lane.down span")?.innerText.endsWith(", still")`)
+	assert.Regexp(t, "^Exporter 2 times without an answer, last "+timeOnPage(p, at.Add(30*time.Second))+", still$", lane("Exporter"))
+}
+
 func (s *pageSuite) TestTheAddressOpensADevice() {
 	t := s.T()
 	p := s.openTimeline()
@@ -72,6 +128,28 @@ func (s *pageSuite) TestTheAddressOpensADevice() {
 	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(address))
 	p.until(`document.getElementById("details").open && document.querySelector("#details .timeline")`)
 	assert.Equal(t, address, eval[string](p, "location.href"))
+}
+
+func (s *pageSuite) TestTheDetailsAreGrouped() {
+	t := s.T()
+	p := s.openTimeline()
+	assert.Equal(t, []string{"Utilization and activity", "Memory", "Errors", "Links", "Throttling", "Power and temperature", "Memory in bytes", "XID codes", "Held by", "What the exporter does not give"},
+		eval[[]string](p, `[...document.querySelectorAll("#details-body h3")].map(e => e.innerText)`))
+	assert.LessOrEqual(t, eval[int](p, `Math.max(...[...document.querySelectorAll("#details-body table")].map(t => t.rows.length))`), 15, "no group is a list of all")
+}
+
+func (s *pageSuite) TestACurveIsAsWideAsWhatIsKept() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	for i := range 5 {
+		consume(t, e, newBatch(now().Add(time.Duration(i-4)*time.Minute), time.Minute).on("n").device("GPU-a").load(float64(i)/4, 0.5, 0).md)
+	}
+	p := s.open(base)
+	p.until(rowCount + " === 1")
+	box := `document.querySelector("tr.row svg").getAttribute("viewBox")`
+	assert.Equal(t, "55 0 4 20", eval[string](p, box), "the last five points of sixty")
+	consume(t, e, newBatch(now().Add(time.Minute), time.Minute).on("n").device("GPU-a").load(1, 0.5, 0).md)
+	p.until(box + ` === "54 0 5 20"`)
 }
 
 func (s *pageSuite) TestWhatWasAlways0IsSaidInOneSentence() {

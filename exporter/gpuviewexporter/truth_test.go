@@ -128,7 +128,7 @@ func (s *pageSuite) TestADeviceIsLostByTheTimeThatPassesWithoutAPatch() {
 	p := s.open(base)
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	assert.Equal(t, "0", eval[string](p, tile("lost")))
-	p.do(chromedp.Evaluate(`window.patches = 0; new PerformanceObserver(l => { patches += l.getEntries().filter((r) => r.name.endsWith("api/devices")).length; }).observe({type: "resource"})`, nil))
+	p.do(chromedp.Evaluate(`window.patches = 0; new PerformanceObserver(l => { patches += l.getEntries().filter((r) => r.name.includes("api/devices")).length; }).observe({type: "resource"})`, nil))
 	p.until(tile("lost") + ` === "8"`)
 	assert.Equal(t, "Connected, nothing new comes", text(p, "connection"))
 	assert.Equal(t, 2, eval[int](p, colours))
@@ -137,6 +137,25 @@ func (s *pageSuite) TestADeviceIsLostByTheTimeThatPassesWithoutAPatch() {
 	p.until(`document.getElementById("connection").textContent === "Live"`)
 	assert.Equal(t, "0", eval[string](p, tile("lost")))
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
+}
+
+// A patch that is missing leaves the page with what it cannot know.
+func (s *pageSuite) TestAPageThatMissedAPatchLoadsAnew() {
+	t := s.T()
+	e, p := s.openFleet(250, false)
+	loads := `performance.getEntriesByType("resource").filter((r) => r.name.endsWith("api/devices/parts")).length`
+	before := eval[int](p, loads)
+	e.hub.mu.Lock()
+	e.hub.sequence++
+	e.hub.mu.Unlock()
+	next := now().Add(time.Minute)
+	b := fleet(next, time.Minute, 250, false)
+	consume(t, e, b)
+	p.until(fmt.Sprintf(`%s === %d && document.getElementById("window").textContent.includes(%q)`, loads, before+1, timeOnPage(p, next)))
+	assert.Equal(t, "250 of 250 boards", shownOf(p))
+	consume(t, e, fleet(next.Add(time.Minute), time.Minute, 250, false))
+	p.until(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, timeOnPage(p, next.Add(time.Minute))))
+	assert.Equal(t, before+1, eval[int](p, loads), "once")
 }
 
 func (s *pageSuite) TestABannerSaysWhichExportersAreDownAndSinceWhen() {
@@ -421,7 +440,7 @@ func TestAPageHearsTheTimeAlsoWhenNothingChanges(t *testing.T) {
 		begun := time.Now()
 		go h.run(t.Context())
 		for i := 1; i <= 3; i++ {
-			assert.Contains(t, string(<-patches), fmt.Sprintf(`"seq":%d,`, i))
+			assert.Contains(t, string((<-patches)[0]), fmt.Sprintf(`"seq":%d,`, i))
 			assert.Equal(t, time.Duration(i)*heartbeat, time.Since(begun))
 		}
 	})

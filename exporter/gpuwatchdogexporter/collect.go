@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
@@ -17,14 +16,13 @@ import (
 // wholeOf names what a budget is a share of: the budget processor splits evenly what
 // names no device, and what several pods were given by one claim. Budgets of other
 // exporters may name no device either.
-func wholeOf(device decide.Device, at place, budget pcommon.Map) string {
-	switch pdatagpu.Text(budget, signal.BudgetSource) {
+func wholeOf(device decide.Device, budget *pdatagpu.Point) string {
+	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
-		return "pod " + at.holder.UID
+		return "pod " + budget.Holder.UID
 	case "dra":
 		return strings.Join([]string{
-			"claim", at.holder.Namespace, pdatagpu.DeviceText(budget, at.resource, signal.ResourceClaimName),
-			pdatagpu.DeviceText(budget, at.resource, signal.DRAShareID), device.Node, device.ID,
+			"claim", budget.Holder.Namespace, budget.Text(signal.ResourceClaimName), budget.Text(signal.DRAShareID), device.Node, device.ID,
 		}, " ")
 	}
 	return ""
@@ -49,32 +47,11 @@ var outcomeNames = [outcomes]string{"accepted", "ignored", "no_value", "old", "f
 func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	seen := 0
-	for _, rm := range md.ResourceMetrics().All() {
-		place := readPlace(rm.Resource().Attributes())
-		for _, sm := range rm.ScopeMetrics().All() {
-			for _, m := range sm.Metrics().All() {
-				name := m.Name()
-				if ofContainer, known := lookedAt[name]; !known || ofContainer == place.holder.IsZero() {
-					continue
-				}
-				var points pmetric.NumberDataPointSlice
-				switch m.Type() {
-				case pmetric.MetricTypeGauge:
-					points = m.Gauge().DataPoints()
-				case pmetric.MetricTypeSum:
-					points = m.Sum().DataPoints()
-				default:
-					continue
-				}
-				seen += points.Len()
-				for _, dp := range points.All() {
-					counts[c.point(place, name, dp, now)]++
-				}
-			}
-		}
+	wants := func(metric string) bool {
+		_, known := lookedAt[metric]
+		return known
 	}
-	counts[ignored] += int64(md.DataPointCount() - seen)
+	counts[ignored] += int64(pdatagpu.EachPoint(md, wants, func(p *pdatagpu.Point) { counts[c.point(p, now)]++ }))
 	return counts
 }
 
@@ -91,35 +68,24 @@ var lookedAt = map[string]bool{
 	signal.K8sContainerGPUMemoryBudget.Name: true,
 }
 
-// place is what a Resource says: the node, and for container series the container.
-type place struct {
-	node     string
-	holder   gpudata.Holder
-	resource pcommon.Map
-}
-
-func readPlace(attributes pcommon.Map) place {
-	return place{pdatagpu.PlaceOf(attributes).Node, pdatagpu.HolderOf(attributes), attributes}
-}
-
 // point takes a point of a metric that is looked at.
-func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, now time.Time) outcome {
-	key := decide.Device{Node: at.node, ID: pdatagpu.DeviceText(dp.Attributes(), at.resource, signal.HardwareID)}
-	if key.Node == "" || key.ID == "" {
+func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
+	key := decide.Device{Node: p.Place.Node, ID: p.Text(signal.HardwareID)}
+	if key.Node == "" || key.ID == "" || lookedAt[p.Metric] == p.Holder.IsZero() {
 		return ignored
 	}
-	if dp.Flags().NoRecordedValue() || dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty {
-		c.end(key, at.holder, name)
+	if p.Ended {
+		c.end(key, p.Holder, p.Metric)
 		return noValue
 	}
-	if name == signal.HwEnergy.Name {
-		return c.takeEnergy(boardOf(key), dp, now)
-	}
-	sampled := dp.Timestamp().AsTime()
-	switch {
-	case sampled.Sub(now) > decide.FutureTolerance:
+	sampled := time.Unix(0, p.Time).UTC()
+	if sampled.Sub(now) > decide.FutureTolerance {
 		return future
-	case now.Sub(sampled) > forgetAfter*c.maxAge:
+	}
+	if p.Metric == signal.HwEnergy.Name {
+		return c.takeEnergy(boardOf(key), p.Value, sampled)
+	}
+	if now.Sub(sampled) > forgetAfter*c.maxAge {
 		return old
 	}
 	d := c.devices[key]
@@ -130,20 +96,13 @@ func (c *collection) point(at place, name string, dp pmetric.NumberDataPoint, no
 		d = &device{holders: map[gpudata.Holder]*holder{}}
 		c.devices[key] = d
 	}
-	if !at.holder.IsZero() {
-		return d.takeHolder(key, at, name, dp, decide.Reading{Bytes: bytes(dp), At: sampled})
+	if !p.Holder.IsZero() {
+		return d.takeHolder(key, p, decide.Reading{Bytes: bytes(p.Value), At: sampled})
 	}
-	return d.take(name, dp, sampled)
+	return d.take(p, sampled)
 }
 
-func (c *collection) takeEnergy(board decide.Device, dp pmetric.NumberDataPoint, now time.Time) outcome {
-	sampled, joules := dp.Timestamp().AsTime(), dp.DoubleValue()
-	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
-		joules = float64(dp.IntValue())
-	}
-	if sampled.Sub(now) > decide.FutureTolerance {
-		return future
-	}
+func (c *collection) takeEnergy(board decide.Device, joules float64, sampled time.Time) outcome {
 	e := c.energy[board]
 	switch {
 	case e == nil && len(c.energy) >= maxDevices:
@@ -160,38 +119,34 @@ func (c *collection) takeEnergy(board decide.Device, dp pmetric.NumberDataPoint,
 	return accepted
 }
 
-// bytes returns a point's value; what is no number of bytes is below zero, which
+// bytes returns a value; what is no number of bytes is below zero, which
 // the decision finds impossible.
-func bytes(dp pmetric.NumberDataPoint) int64 {
-	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
-		return dp.IntValue()
-	}
-	v := dp.DoubleValue()
+func bytes(v float64) int64 {
 	if math.IsNaN(v) || math.Abs(v) >= 1<<62 {
 		return -1
 	}
 	return int64(v)
 }
 
-func (d *device) take(name string, dp pmetric.NumberDataPoint, at time.Time) outcome {
+func (d *device) take(p *pdatagpu.Point, at time.Time) outcome {
 	f := d.frame(at)
 	if f == nil {
 		return old
 	}
-	switch name {
+	switch p.Metric {
 	case signal.GPUMemoryHeadroom.Name:
 		d.watched = true
-		f.set(hasHeadroom, &f.headroom, bytes(dp))
+		f.set(hasHeadroom, &f.headroom, bytes(p.Value))
 	case signal.HwGPUMemoryUsage.Name:
-		f.set(hasUsage, &f.usage, bytes(dp))
+		f.set(hasUsage, &f.usage, bytes(p.Value))
 	case signal.HwGPUMemoryLimit.Name:
-		f.set(hasLimit, &f.limit, bytes(dp))
+		f.set(hasLimit, &f.limit, bytes(p.Value))
 	default:
 		d.watched = true
-		if bytes(dp) != 1 {
+		if bytes(p.Value) != 1 {
 			return accepted // a state that does not hold
 		}
-		f.setState(attribution(pdatagpu.Text(dp.Attributes(), signal.State)), pdatagpu.Text(dp.Attributes(), signal.Reason))
+		f.setState(attribution(p.Own(signal.State)), p.Own(signal.Reason))
 	}
 	return accepted
 }
@@ -208,22 +163,19 @@ func attribution(state string) decide.Attribution {
 	}
 }
 
-func (d *device) takeHolder(
-	on decide.Device, at place, name string, dp pmetric.NumberDataPoint, r decide.Reading,
-) outcome {
-	key := at.holder
-	h := d.holders[key]
+func (d *device) takeHolder(on decide.Device, p *pdatagpu.Point, r decide.Reading) outcome {
+	h := d.holders[p.Holder]
 	if h == nil {
 		if len(d.holders) >= maxHolders {
 			return refused
 		}
 		h = &holder{}
-		d.holders[key] = h
+		d.holders[p.Holder] = h
 	}
 	reading := &h.usage
-	if name == signal.K8sContainerGPUMemoryBudget.Name {
+	if p.Metric == signal.K8sContainerGPUMemoryBudget.Name {
 		reading = &h.budget
-		h.whole = wholeOf(on, at, dp.Attributes())
+		h.whole = wholeOf(on, p)
 	}
 	if r.At.Before(reading.At) {
 		return old

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
@@ -38,7 +38,7 @@ func convertHealth(p *corev1.Pod) []demand.Health {
 					Container: c.Name, Resource: resource, Claim: claim, ID: string(r.ResourceID), State: healthState(r.Health),
 				}
 				if !ofClaim {
-					h.Identity = pluginIdentity(resource, h.ID)
+					h.Identity = pluginIdentity(h.ID)
 				}
 				out = append(out, h)
 			}
@@ -59,15 +59,13 @@ func healthState(s corev1.ResourceHealthStatus) string {
 }
 
 // pluginIdentity returns what telemetry calls the device of a device plugin's id.
-func pluginIdentity(resource, id string) []demand.Attribute {
-	d, err := kube.ParseDeviceID(resource, id)
+func pluginIdentity(id string) []demand.Attribute {
+	d := exporters.PluginID(id)
 	switch {
-	case err != nil:
-		return nil
 	case d.MIGUUID != "":
 		return []demand.Attribute{{Key: signal.MIGUUID, Value: d.MIGUUID}}
 	case d.UUID != "" && d.GPUInstance != "":
-		return []demand.Attribute{{Key: signal.HardwareID, Value: dcgm.InstanceID(d.UUID, d.GPUInstance)}, {Key: signal.HardwareParent, Value: d.UUID}}
+		return []demand.Attribute{{Key: signal.HardwareID, Value: exporters.InstanceID(d.UUID, d.GPUInstance)}, {Key: signal.HardwareParent, Value: d.UUID}}
 	case d.UUID != "":
 		return []demand.Attribute{{Key: signal.HardwareID, Value: d.UUID}}
 	}

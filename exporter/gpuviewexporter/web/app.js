@@ -1,18 +1,23 @@
 // The page: controls, connection, and the parts around the table.
-import {byPlace, clock, columns, diagnosed, duration, keys, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
+import {byPlace, clock, columns, diagnosed, duration, keys, lately, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
 import {Model} from "./model.js";
 import {Details} from "./details.js";
 import {FleetMap, fleet} from "./map.js";
-import {Groups} from "./groups.js";
+import {Groups, ways} from "./groups.js";
 import {Table} from "./table.js";
 import {$, node} from "./dom.js";
 
 const model = new Model();
 const details = new Details(model, () => address());
-const groups = new Groups(model, (name) => { state.search = name.replace(/[/ ]+/g, " "); state.tile = ""; changed(); });
-const state = {search: "", vendor: "", problems: "", tile: "", map: "", sort: "throttle", descending: true};
+const groups = new Groups({
+  devices: () => shown,
+  paced,
+  onPick: (name) => { state.search = name.replace(/[/ ]+/g, " "); state.tile = ""; changed(); },
+  onDevice: (d) => details.open(d),
+  onChange: (by) => { state.groups = by; address(); },
+});
+const state = {search: "", vendor: "", problems: "", tile: "", map: "", groups: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
-const hint = $("explain").textContent;
 // The longest time between two patches, in seconds.
 const heartbeat = 15;
 // Why updates, or all that is shown, do not come; "" when they do.
@@ -29,11 +34,7 @@ const table = new Table(model, {
     changed();
   },
   onOpen: (d) => details.open(d),
-  onExplain: (c) => {
-    const b = document.createElement("b");
-    b.textContent = c?.label ?? "";
-    $("explain").replaceChildren(...(c ? [b, `: ${c.explain}`] : [hint]));
-  },
+  onExplain: explain,
 });
 
 const map = new FleetMap(model, {onNode: (name) => { state.search = name; changed(); }, onDevice: (d) => details.open(d)});
@@ -64,8 +65,9 @@ $("details").addEventListener("close", () => $("grid").focus({preventScroll: tru
 
 // The address says what is shown, so that it can be kept and handed on.
 const given = new URLSearchParams(location.hash.slice(1));
-const filters = ["search", "vendor", "problems", "tile", "map"];
+const filters = ["search", "vendor", "problems", "tile", "map", "groups"];
 for (const id of filters) state[id] = given.get(id) ?? "";
+if (!Object.hasOwn(ways, state.groups)) state.groups = "";
 if (orders.some((o) => o.id === given.get("sort"))) state.sort = given.get("sort");
 if (given.has("order")) state.descending = given.get("order") !== "ascending";
 
@@ -80,6 +82,14 @@ function address() {
   said.set("order", state.descending ? "descending" : "ascending");
   if (details.opened || wanted) said.set("device", details.opened ? nameOf(details.opened) : wanted);
   history.replaceState(null, "", `#${said}`);
+}
+
+// explain says what a column means, or without one how to read the page.
+function explain(c) {
+  $("explain").replaceChildren(...(c ? [node("b", c.label), `: ${c.explain}`] : [[
+    "Numbers: newest window. Curves: kept time.", order().curve === undefined ? "" : `Order: mean of the last ${lately / 60} minutes.`,
+    $("map").hidden ? "" : `Map: a cell for each board, by ${map.column.label}.`, "Hover or focus a column for its meaning.",
+  ].filter(Boolean).join(" ")]));
 }
 
 function changed() {
@@ -133,6 +143,7 @@ function chart() {
   $("map").hidden = !mapped;
   $("mapped").ariaPressed = mapped;
   if (mapped) map.show(shown, state.sort);
+  if (!document.querySelector("#head button:is(:hover, :focus)")) explain();
 }
 
 // count tells boards and MIG instances apart.
@@ -345,7 +356,7 @@ function listMissing() {
       const fields = [...new Set(g.signals.flatMap((s) => s.fields ?? []))];
       if (values.length) th.append(node("span", ` {${values.join(", ")}}`));
       th.append(node("span", fields.join(" "), "sub"));
-      const few = g.devices.slice(0, 3).map((d) => `${d.profile || d.name || d.id} on ${d.node}`).join(", ");
+      const few = g.devices.slice(0, 3).map((d) => `${d.profile || d.name || d.id.slice(0, 12)} on ${d.node}`).join(", ");
       const which = node("td", `${g.devices.length.toLocaleString()} of ${all.toLocaleString()}`);
       which.append(node("span", g.devices.length === all ? "" : few + (g.devices.length > 3 ? ` and ${(g.devices.length - 3).toLocaleString()} more` : ""), "sub"));
       tr.append(th, node("td", g.reason.text), which);
@@ -387,35 +398,38 @@ function demand() {
 }
 
 // Connection: patches come as events; a gap in them asks for a snapshot. What comes while one is
-// under way is kept until it is there.
-let waiting = null;
+// under way waits.
 const silence = 40_000;
+let loading = false;
 
 async function load() {
-  if (waiting) return;
-  waiting = [];
+  if (loading) return;
+  loading = true;
   let why = lost;
   try {
-    const answer = await fetch("api/devices");
+    const answer = await fetch("api/devices/parts");
     if (!answer.ok) {
       why = refused;
       throw new Error(String(answer.status));
     }
-    model.load(await answer.json());
+    for (const part of (await answer.text()).split("\n")) {
+      await breath();
+      model.add(JSON.parse(part));
+    }
     trouble.snapshot = "";
-    const kept = waiting;
-    waiting = null;
-    if (!kept.every((p) => model.apply(p))) return load();
-    show();
   } catch {
-    waiting = null;
     connection("snapshot", why);
     setTimeout(load, 3000);
+    return;
+  } finally {
+    loading = false;
   }
+  await show();
+  work();
 }
 
 // show draws what changed, in steps between which the browser may do something else.
-const steps = [choices, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
+const steps = [() => model.settle(), choices, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
 let drawing = false;
 let again = false;
 
@@ -429,7 +443,7 @@ async function show() {
     do {
       again = false;
       for (const step of steps) {
-        step();
+        await paced(step() ?? []);
         await breath();
       }
     } while (again);
@@ -437,6 +451,11 @@ async function show() {
     drawing = false;
   }
   if (first) requestAnimationFrame(() => performance.mark("rows"));
+}
+
+// paced runs what yields, and lets the browser do something else when it took a while.
+async function paced(steps) {
+  for (const _ of steps) await breath();
 }
 
 // breath lets the browser do something else once the work at hand has taken a while.
@@ -452,8 +471,9 @@ function dialogs() {
   if (wanted) wanted = "";
   if (named) details.open(named);
   else details.refresh();
-  groups.refresh();
+  if (state.groups && !$("groups").open) groups.open(state.groups);
   if ($("missing").open) listMissing();
+  return groups.refresh();
 }
 
 function connection(part, why) {
@@ -486,7 +506,7 @@ function connect() {
   });
 }
 
-// work takes patches in, one after the other.
+// work takes patches in, one part after the other.
 const inbox = [];
 let working = false;
 
@@ -495,15 +515,11 @@ async function work() {
   working = true;
   begun = performance.now();
   try {
-    while (inbox.length) {
-      const patch = JSON.parse(inbox.shift());
+    while (inbox.length && !loading) {
+      const part = JSON.parse(inbox.shift());
+      if (!model.add(part)) load();
+      else if (!part.more) await show();
       await breath();
-      if (waiting) waiting.push(patch);
-      else if (!model.apply(patch)) load();
-      else {
-        await breath();
-        await show();
-      }
     }
   } finally {
     working = false;
@@ -518,5 +534,5 @@ function tick() {
 }
 setInterval(tick, 1000);
 document.addEventListener("visibilitychange", tick);
-rows();
+setTimeout(rows);
 connect();

@@ -12,7 +12,11 @@ export class Details {
   constructor(model, onChange) {
     this.model = model;
     this.onChange = onChange;
-    $("details").addEventListener("close", () => { this.opened = this.past = null; onChange(); });
+    $("details").addEventListener("close", () => {
+      if ($("details").open) return; // another device was opened since
+      this.opened = this.past = null;
+      onChange();
+    });
   }
 
   open(d) {

@@ -1,15 +1,20 @@
 // Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time over the
-// kept time. gather is pure; Groups is the dialog.
-import {clock, columns, keys, percent, throttled, watts} from "./signals.js";
+// kept time. gather and spread are pure; Groups is the dialog.
+import {clock, columns, duration, keys, percent, throttled, watts} from "./signals.js";
 import {$, node} from "./dom.js";
 
 // Below this share a device is idle in the window.
 const idle = 0.01;
+// The most groups that are listed: the search narrows them.
+const most = 50;
+// How long what was wasted is good for, in milliseconds.
+const lasting = 60_000;
 const column = (id) => columns.find((c) => c.id === id);
 // The numbers of a group.
 const measures = [
   {label: "Utilization", value: (d) => d.get(keys.utilization), format: percent},
-  {label: "SM", value: (d) => column("sm").value(d), format: percent},
+  {label: "SM activity", value: (d) => column("sm").value(d), format: percent},
+  {label: "Clock", value: (d) => d.get(keys.clock), format: (v) => `${(v / 1e6).toFixed(0)} MHz`},
   {label: "Power", value: (d) => column("power").value(d), format: watts},
   {label: "Throttled", value: (d) => throttled(d).ratio, format: percent},
 ];
@@ -23,9 +28,9 @@ export const ways = {
   node: (d) => new Set([d.node || "no node"]),
 };
 
-// gather returns the groups of devices, those with most devices first. Boards that are cut into instances
-// are counted by these.
-export function gather(devices, way) {
+// gather yields while it makes the groups of devices, and returns them. Boards that are cut into instances are
+// counted by these.
+export function* gather(devices, way) {
   const groups = new Map();
   for (const d of devices) {
     if (d.instances || d.lost) continue;
@@ -33,15 +38,19 @@ export function gather(devices, way) {
       if (!groups.has(name)) groups.set(name, []);
       groups.get(name).push(d);
     }
+    yield;
   }
-  return [...groups].map(([name, of]) => {
+  const out = [];
+  for (const [name, of] of groups) {
     const busy = of.map((d) => d.get(keys.utilization)).filter((v) => !Number.isNaN(v));
-    return {
+    out.push({
       name, devices: of.length, nodes: new Set(of.map((d) => `${d.cluster}/${d.node}`)).size,
       idle: busy.length ? busy.filter((v) => v < idle).length / busy.length : NaN,
       measures: measures.map((m) => spread(of, m.value)),
-    };
-  }).sort((a, b) => b.devices - a.devices || (a.name < b.name ? -1 : 1));
+    });
+    yield;
+  }
+  return out;
 }
 
 // spread says how a number is spread over devices, and which one differs most from the median.
@@ -55,102 +64,144 @@ export function spread(devices, value) {
   return {mean: known.reduce((sum, {v}) => sum + v, 0) / known.length, min: low.v, median, max: high.v, apart: apart.v === median ? null : apart};
 }
 
+// What groups are sorted by: their size, idle share and means.
+const orders = [(g) => g.devices, (g) => g.idle, ...measures.map((m, i) => (g) => g.measures[i]?.mean ?? NaN)];
+
+// table makes a table of a head, of which buttons sort, and rows of cells.
+function table(head, rows) {
+  const out = document.createElement("table");
+  const line = out.createTHead().insertRow();
+  for (const [i, name] of head.entries()) {
+    const th = node("th", typeof name === "string" ? name : "", i ? "n" : "");
+    th.scope = "col";
+    if (typeof name !== "string") th.append(name);
+    line.append(th);
+  }
+  const body = out.createTBody();
+  for (const [first, ...cells] of rows) {
+    const tr = body.insertRow();
+    const th = node("th");
+    th.scope = "row";
+    th.append(first);
+    tr.append(th, ...cells);
+  }
+  return out;
+}
+
 export class Groups {
-  // onPick is called with the words by which the devices of a group are found.
-  constructor(model, onPick) {
-    this.model = model;
-    this.onPick = onPick;
-    this.spent = new Map();
-    $("group").addEventListener("input", () => this.open());
-    $("by").addEventListener("click", () => { $("groups").showModal(); this.open(); });
+  by = 0;
+  asked = 0;
+  waste = null;
+
+  // devices returns those that pass the filter, paced runs what yields. onPick is called with the words by
+  // which a group's devices are found, onDevice with a device, onChange when the dialog opens or closes.
+  constructor({devices, paced, onPick, onDevice, onChange}) {
+    Object.assign(this, {devices, paced, onPick, onDevice, onChange});
+    $("group").addEventListener("input", () => this.open($("group").value));
+    $("by").addEventListener("click", () => this.open($("group").value));
+    $("groups").addEventListener("close", () => { if (!$("groups").open) onChange(""); });
   }
 
-  // open asks what was allocated over the kept time, which is more than the windows say.
-  async open() {
+  open(by) {
+    $("group").value = by;
+    this.waste = null;
+    this.asked = 0;
+    if (!$("groups").open) $("groups").showModal();
+    this.onChange(by);
+    this.paced(this.refresh());
+  }
+
+  // ask asks what was allocated over the kept time, which is more than the windows say.
+  async ask() {
+    if (this.asked && performance.now() - this.asked < lasting) return;
+    this.asked = performance.now();
     const by = $("group").value;
-    this.spent = new Map();
-    this.show();
-    if (by === "node") return;
     try {
-      const answer = await fetch(`allocation?window=${Math.max(1, Math.floor(this.model.retention / 60))}m&aggregate=${by}`);
-      if (!answer.ok) return;
-      const {data} = await answer.json();
-      if ($("group").value !== by) return; // another question is under way
-      this.spent = new Map(Object.entries(data[0] ?? {}));
-      this.show();
+      const answer = await fetch(`api/waste?by=${by}`);
+      const waste = answer.ok ? await answer.json() : null;
+      if (!waste || $("group").value !== by) return; // another question is under way
+      this.waste = waste;
+      this.wasted();
     } catch {
       // The page says elsewhere that there is no connection.
     }
   }
 
-  refresh() { if ($("groups").open) this.show(); }
-
-  show() {
-    const groups = gather(this.model.devices.values(), ways[$("group").value]);
-    const table = document.createElement("table");
-    const head = table.createTHead().insertRow();
-    for (const name of [$("group").selectedOptions[0].text, "Devices", "Idle", ...measures.map((m) => m.label)]) {
-      const th = node("th", name);
-      th.scope = "col";
-      head.append(th);
+  // refresh draws the dialog while it is open, with stops.
+  *refresh() {
+    if (!$("groups").open) return;
+    this.ask();
+    const groups = yield* gather(this.devices(), ways[$("group").value]);
+    const value = orders[this.by];
+    groups.sort((a, b) => ((a.name === nobody) - (b.name === nobody)) || (Number.isNaN(value(a)) - Number.isNaN(value(b))) || value(b) - value(a) || b.devices - a.devices || (a.name < b.name ? -1 : 1));
+    const rows = [];
+    for (const g of groups.slice(0, most)) {
+      rows.push(this.row(g));
+      yield;
     }
-    const body = table.createTBody();
-    for (const g of groups) body.append(this.row(g));
     const at = $("groups-body").scrollTop;
-    $("groups-body").replaceChildren(node("p", "The newest window: the mean, below it lowest · median · highest. A deviation is no verdict: a device that waits for others looks busy. " +
-      "Idle is the share of devices below 1 % utilization."), table, ...this.waste());
+    const focused = document.activeElement?.dataset.by;
+    const head = ["Devices", "Idle", ...measures.map((m) => m.label)].map((label, i) => {
+      const sort = node("button", label, "link");
+      sort.type = "button";
+      sort.dataset.by = i;
+      sort.ariaPressed = i === this.by;
+      sort.addEventListener("click", () => { this.by = i; this.paced(this.refresh()); });
+      return sort;
+    });
+    $("groups-now").replaceChildren(table([$("group").selectedOptions[0].text, ...head], rows), ...(groups.length > most
+      ? [node("p", `${most} of ${groups.length.toLocaleString()} are listed. The search, the vendor and "Problems only" narrow them.`, "none")] : []));
     $("groups-body").scrollTop = at;
+    if (focused) head[focused].focus({preventScroll: true});
   }
 
   row(g) {
-    const tr = document.createElement("tr");
-    const th = document.createElement("th");
-    th.scope = "row";
-    if (g.name === nobody) {
-      th.textContent = nobody;
-    } else {
-      const pick = node("button", g.name, "link");
-      pick.type = "button";
-      pick.addEventListener("click", () => { $("groups").close(); this.onPick(g.name); });
-      th.append(pick);
-    }
     const count = node("td", g.devices.toLocaleString(), "n");
     count.append(node("span", `${g.nodes.toLocaleString()} node${g.nodes === 1 ? "" : "s"}`, "sub"));
-    tr.append(th, count, node("td", Number.isNaN(g.idle) ? "–" : percent(g.idle), "n"));
-    for (const [i, s] of g.measures.entries()) {
-      const {format} = measures[i];
+    return [g.name === nobody ? nobody : this.pick(g.name), count, node("td", Number.isNaN(g.idle) ? "–" : percent(g.idle), "n"), ...g.measures.map((s, i) => {
+      const {format, label} = measures[i];
       const td = node("td", s ? format(s.mean) : "–", "n");
-      if (s && g.devices > 1) td.append(node("span", [s.min, s.median, s.max].map(format).join(" · "), "sub"));
-      if (s?.apart) td.append(node("span", `${s.apart.d.node}/${s.apart.d.name || s.apart.d.id} ${format(s.apart.v)}`, "sub"));
-      tr.append(td);
-    }
-    return tr;
+      if (s && g.devices > 1) td.append(node("span", [s.min, s.median, s.max].map(format).map((text, j) => j < 2 ? text.replace(/ (W|MHz)$/, "") : text).join(" · "), "sub"));
+      if (s?.apart) {
+        const {d, v} = s.apart;
+        const apart = node("button", `${g.nodes > 1 ? `${d.node}/` : ""}${d.profile || d.name || d.id} ${format(v)}`, "link sub");
+        apart.type = "button";
+        apart.title = `${label} differs most from the median here`;
+        apart.addEventListener("click", () => this.onDevice(d));
+        td.append(apart);
+      }
+      return td;
+    })];
   }
 
-  // waste lists who had most idle GPU time over the kept time, where gpu_usage says so.
-  waste() {
-    const spent = [...this.spent].filter(([, a]) => a.gpuHours !== undefined)
-      .map(([name, a]) => ({name, hours: a.gpuHours, idle: a.gpuIdleHours ?? NaN, cost: a.gpuCost ?? NaN, costIdle: a.gpuCostIdle ?? NaN,
-        since: a.gpuIdleSince ? clock(Date.parse(a.gpuIdleSince) / 1000) : "–"}))
-      .sort((a, b) => (b.idle || 0) - (a.idle || 0) || (a.name < b.name ? -1 : 1));
-    if (!spent.length) return [];
-    const table = document.createElement("table");
-    const head = table.createTHead().insertRow();
-    const costs = spent.some((s) => !Number.isNaN(s.cost));
-    for (const name of ["Over the kept time", "GPU hours", "Idle hours", "Idle", "All idle since", ...(costs ? ["Cost", "Idle cost"] : [])]) {
-      const th = node("th", name);
-      th.scope = "col";
-      head.append(th);
-    }
-    const body = table.createTBody();
-    const said = (v) => Number.isNaN(v) ? "–" : v.toFixed(v < 10 ? 2 : 0);
-    for (const s of spent) {
-      const tr = body.insertRow();
-      const th = node("th", s.name);
-      th.scope = "row";
-      tr.append(th, node("td", said(s.hours), "n"), node("td", said(s.idle), "n"), node("td", s.hours > 0 && !Number.isNaN(s.idle) ? percent(Math.min(1, s.idle / s.hours)) : "–", "n"), node("td", s.since, "n"));
-      if (costs) tr.append(node("td", said(s.cost), "n"), node("td", said(s.costIdle), "n"));
-    }
-    return [node("h3", "Allocated and idle"), table];
+  // pick is a name that leads to the devices of it.
+  pick(name) {
+    const out = node("button", name, "link");
+    out.type = "button";
+    out.addEventListener("click", () => { $("groups").close(); this.onPick(name); });
+    return out;
+  }
+
+  // wasted lists who had most idle GPU time over the kept time, and who is idle for longest, where gpu_usage
+  // says so.
+  wasted() {
+    const {from, to, groups, holders, counted, idle: idling, total} = this.waste;
+    if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: the gpu_usage processor is not in the pipeline.", "none"));
+    const said = (v) => v === undefined ? "–" : v.toFixed(v < 100 ? 2 : 0);
+    const costs = total.cost !== undefined;
+    const cells = (w) => [said(w.allocated), said(w.active), said(w.idle), w.allocated > 0 && w.idle !== undefined ? percent(Math.min(1, w.idle / w.allocated)) : "–",
+      ...(costs ? [said(w.cost), said(w.costIdle)] : [])].map((text) => node("td", text, "n"));
+    const since = (w) => w.since ? [node("td", `${clock(w.since)}, ${duration(to - w.since)}`, "n")] : [node("td", "–", "n")];
+    const name = (w) => w.name.startsWith("__") ? w.name : this.pick(w.name.replace("/Pod/", "/"));
+    const hours = ["GPU hours", "Active", "Idle", "Idle share", ...(costs ? ["Cost", "Idle cost"] : [])];
+    const rest = (shown, of) => of > shown ? [node("p", `${shown} of ${of.toLocaleString()} are listed.`, "none")] : [];
+    $("groups-waste").replaceChildren(
+      node("h3", `GPU time of the last ${duration(to - from)}, most idle first`),
+      table([$("group").selectedOptions[0].text, ...hours, "All idle since"], [...groups.map((w) => [name(w), ...cells(w), ...since(w)]), ["all", ...cells(total), node("td")]]), ...rest(groups.length, counted),
+      node("h3", "Idle holders, those that are idle for longest first"),
+      ...(idling ? [table(["Holder", "Idle since", "Devices", ...hours.slice(2, 3), ...hours.slice(5)],
+        holders.map((w) => [name(w), ...since(w), node("td", w.devices.toLocaleString(), "n"), node("td", said(w.idle), "n"), ...(costs ? [node("td", said(w.costIdle), "n")] : [])])), ...rest(holders.length, idling)]
+        : [node("p", "Nobody: all who hold GPUs use them.", "none")]),
+    );
   }
 }

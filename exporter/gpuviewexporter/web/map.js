@@ -1,5 +1,6 @@
 // The map of a fleet: a line for each node, a cell for each board in it, coloured as the column that is
-// sorted by. Cells are pictures: what a line says, its button and the table say too.
+// sorted by. Cells are pictures: what a line says, its button and the table say too. Only lines that can be
+// seen exist.
 import {columns, step} from "./signals.js";
 import {$, node} from "./dom.js";
 
@@ -8,58 +9,75 @@ export const fleet = 64;
 const throttle = columns.find((c) => c.id === "throttle");
 const text = (column, {x, v}) => column.main?.(x) ?? column.format(v);
 
+// The pitch of lines and the least width of one with its gap, as the style has them, and lines beyond the edges.
+const pitch = 21;
+const least = 244;
+const margin = 3;
+
 export class FleetMap {
   lines = new Map();
+  places = [];
+  width = 0;
 
   // onNode is called with a node's name, onDevice with a board.
   constructor(model, {onNode, onDevice}) {
     this.model = model;
     this.onNode = onNode;
-    this.body = $("map");
+    this.scroller = $("map");
+    this.body = $("lines");
     this.body.addEventListener("click", (e) => { if (e.target.device) onDevice(e.target.device); });
+    this.scroller.addEventListener("scroll", () => this.draw(), {passive: true});
+    new ResizeObserver(([e]) => { this.width = e.contentRect.width; requestAnimationFrame(() => this.draw()); }).observe(this.body);
   }
 
-  // show colours the boards among shown by a column; others are pale. A fleet takes several turns, so that
-  // the page goes on between them.
+  // show colours the boards among shown by a column; others are pale.
   show(shown, sort) {
-    const column = columns.find((c) => c.id === sort && c.scale && c.value) ?? throttle;
-    clearTimeout(this.turn);
-    this.take([...this.model.places ?? []], 0, column, new Set(shown), new Set());
+    this.column = columns.find((c) => c.id === sort && c.scale && c.value) ?? throttle;
+    this.visible = new Set(shown);
+    this.places = this.model.places;
+    this.draw();
   }
 
-  take(places, next, column, visible, kept) {
-    const until = performance.now() + 10;
-    for (; next < places.length; next++) {
-      if (performance.now() > until) {
-        this.turn = setTimeout(() => this.take(places, next, column, visible, kept));
-        return;
-      }
-      const place = places[next];
-      const boards = place.filter((d) => !d.board);
-      const id = `${place[0].cluster}/${place[0].node}`;
-      kept.add(id);
-      const line = this.lines.get(id) ?? this.line(id, place[0].node);
-      while (line.cells.childElementCount > boards.length) line.cells.lastChild.remove();
-      while (line.cells.childElementCount < boards.length) line.cells.append(document.createElement("i"));
-      let highest = null;
-      for (const [i, d] of boards.entries()) {
-        const cell = line.cells.children[i];
-        const of = [d, ...d.instances ?? []].map((x) => ({x, v: column.value(x)})).filter(({v}) => !Number.isNaN(v)).sort((a, b) => b.v - a.v)[0];
-        const name = !visible.has(d) ? "off" : d.lost ? "lost" : !of ? "none" : step(column, of.x, of.v);
-        if (cell.className !== name) cell.className = name;
-        const said = `${d.name || d.id}: ${of ? `${column.label} ${text(column, of)}` : "not observed"}`;
-        if (cell.title !== said) cell.title = said;
-        cell.device = d;
-        if (of && !(highest?.v >= of.v)) highest = of;
-      }
-      const said = `${boards.length} board${boards.length === 1 ? "" : "s"}${highest ? `, ${column.label} up to ${text(column, highest)}` : ""}`;
-      if (line.button.title !== said) line.button.title = said;
-    }
+  // draw makes the lines that can be seen.
+  draw() {
+    if (this.scroller.hidden) return;
+    const across = Math.max(1, Math.floor((this.width + 14) / least));
+    const rows = Math.ceil(this.places.length / across);
+    const from = Math.max(0, Math.min(rows, Math.floor(this.scroller.scrollTop / pitch)) - margin);
+    const to = Math.min(rows, from + Math.ceil(innerHeight * 0.34 / pitch) + 2 * margin);
+    this.body.style.paddingBlock = `${from * pitch}px ${(rows - to) * pitch}px`;
+    const seen = this.places.slice(from * across, to * across).map((place) => [`${place[0].cluster}/${place[0].node}`, place]);
+    const ids = new Set(seen.map(([id]) => id));
     for (const [id, line] of this.lines) {
-      if (kept.has(id)) continue;
+      if (ids.has(id)) continue;
       line.row.remove();
       this.lines.delete(id);
     }
+    for (const [i, [id, place]] of seen.entries()) {
+      const line = this.lines.get(id) ?? this.line(id, place[0].node);
+      if (this.body.children[i] !== line.row) this.body.insertBefore(line.row, this.body.children[i] ?? null);
+      this.colour(line, place.filter((d) => !d.board));
+    }
+  }
+
+  // colour shows the boards of a node.
+  colour(line, boards) {
+    const {column} = this;
+    while (line.cells.childElementCount > boards.length) line.cells.lastChild.remove();
+    while (line.cells.childElementCount < boards.length) line.cells.append(document.createElement("i"));
+    let highest = null;
+    for (const [i, d] of boards.entries()) {
+      const cell = line.cells.children[i];
+      const of = [d, ...d.instances ?? []].map((x) => ({x, v: column.value(x)})).filter(({v}) => !Number.isNaN(v)).sort((a, b) => b.v - a.v)[0];
+      const name = !this.visible.has(d) ? "off" : d.lost ? "lost" : !of ? "none" : step(column, of.x, of.v);
+      if (cell.className !== name) cell.className = name;
+      const said = `${d.name || d.id}: ${of ? `${column.label} ${text(column, of)}` : "not observed"}`;
+      if (cell.title !== said) cell.title = said;
+      cell.device = d;
+      if (of && !(highest?.v >= of.v)) highest = of;
+    }
+    const said = `${boards.length} board${boards.length === 1 ? "" : "s"}${highest ? `, ${column.label} up to ${text(column, highest)}` : ""}`;
+    if (line.button.title !== said) line.button.title = said;
   }
 
   line(id, name) {
@@ -70,7 +88,6 @@ export class FleetMap {
     const cells = node("span");
     cells.setAttribute("aria-hidden", "true");
     row.append(button, cells);
-    this.body.append(row);
     const line = {row, button, cells};
     this.lines.set(id, line);
     return line;

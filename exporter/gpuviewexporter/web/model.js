@@ -19,6 +19,9 @@ const curveOf = [(d) => d.get(keys.utilization), (d) => d.get(keys.memory), (d) 
 class Device {
   // lost is true when nothing came from the device in time, or the exporter that keeps it from coming.
   lost = false;
+  board = null;
+  instances = null;
+  placed = 0;
   xids = [];
   vendor = "";
 
@@ -96,47 +99,53 @@ export class Model {
   limits = [];
   meanings = new Map();
   sequence = 0;
+  places = [];
   newest = 0;
   window = 0;
   // The optional columns of which some device had a value since the page was opened.
   used = new Set();
 
-  // load takes a snapshot.
-  load(s) {
+  // add takes a part of a snapshot or of a patch in; what it said shows once it has settled. False says that
+  // only a snapshot can help.
+  add(p) {
+    if (p.fields) {
+      this.begin(p);
+    } else if (!this.coming) {
+      if (p.seq <= this.sequence) return true;
+      if (p.now ? p.seq !== this.sequence + 1 || p.slot !== this.slot : p.seq !== this.under) return false;
+    }
+    if (p.now) this.head(p);
+    for (const d of p.devices) this.take(d);
+    if (p.more) return true;
+    if (this.coming) {
+      this.devices = this.coming;
+      this.moved = true;
+      this.coming = null;
+    }
+    this.sequence = p.seq;
+    return true;
+  }
+
+  // begin takes the names of a snapshot's numbers. Devices stay the same objects, so that one that is chosen or
+  // open stays so.
+  begin(s) {
     this.index = new Map();
     s.fields.forEach((f, i) => this.index.set(key(f.metric, f.value), i));
     s.gauges.forEach((g, i) => this.index.set(key(g.metric, g.value), -1 - i));
     this.holderIndex = new Map(s.holderGauges.map((g, i) => [g.metric, i]));
     this.diagnosis = new Diagnosis(s);
-    // Devices stay the same objects, so that one that is chosen or open stays so.
-    const before = this.devices;
-    this.devices = new Map();
-    this.places = null;
-    for (const {n} of s.devices) {
-      this.devices.set(n, this.know(before.get(n) ?? new Device()));
-    }
+    this.coming = new Map();
     this.points = s.points;
     this.slot = s.slot;
-    this.times(s);
-    for (const d of s.devices) this.take(d, s.verdicts);
-    this.finish();
-  }
-
-  // apply takes a patch; false says that only a snapshot can help.
-  apply(p) {
-    if (p.seq <= this.sequence) return true;
-    if (p.seq !== this.sequence + 1 || p.slot !== this.slot) return false;
-    this.times(p);
-    for (const d of p.devices) this.take(d, p.verdicts);
-    this.finish();
-    return true;
   }
 
   // know gives a device what all of them share.
   know(device) { return Object.assign(device, {index: this.index, diagnosis: this.diagnosis, meanings: this.meanings}); }
 
-  times(s) {
-    this.sequence = s.seq;
+  // head takes what a snapshot or a patch says beside its devices.
+  head(s) {
+    this.under = s.seq;
+    this.verdicts = s.verdicts;
     this.newest = s.newest;
     this.window = s.window;
     this.kept = s.kept;
@@ -153,16 +162,14 @@ export class Model {
   // wrong.
   get now() { return this.said + (performance.now() - this.heard) / 1000; }
 
-  take(d, verdicts) {
-    let device = this.devices.get(d.n);
-    if (!device) {
-      this.devices.set(d.n, device = this.know(new Device()));
-    }
+  take(d) {
+    const device = this.know(this.devices.get(d.n) ?? new Device());
+    (this.coming ?? this.devices).set(d.n, device);
     const curves = device.curves ?? Array(3).fill("-".repeat(this.points));
     const at = device.at ?? this.slotOf(this.newest);
-    if (device.node !== (d.node ?? "") || device.name !== (d.name ?? "") || device.cluster !== (d.cluster ?? "")) this.places = null;
+    if (device.node !== (d.node ?? "") || device.name !== (d.name ?? "") || device.cluster !== (d.cluster ?? "")) this.moved = true;
     Object.assign(device, {parent: "", name: "", model: "", vendor: "", node: "", cluster: "", known: null, profile: "", holders: [], xids: [], throttle: null}, d,
-      {lost: false, said: d.verdict ? verdicts[d.verdict - 1] : ""});
+      {lost: false, said: d.verdict ? this.verdicts[d.verdict - 1] : ""});
     if (d.curves) {
       device.at = this.slotOf(this.newest);
       return;
@@ -222,7 +229,7 @@ export class Model {
     for (const [n, d] of this.devices) {
       if (d.seen < now - this.retention) {
         this.devices.delete(n);
-        this.places = null;
+        this.moved = true;
         changed = true;
         continue;
       }
@@ -245,17 +252,13 @@ export class Model {
     return [down.length > 0 && down.length === known ? down[0] : null, places];
   }
 
-  // place numbers the devices by node, name and id, when some came, went or moved.
-  place() {
-    const nodes = Map.groupBy(this.devices.values(), (d) => `${d.node}\n${d.cluster}`);
-    this.places = sorted(nodes.keys()).map((place) => nodes.get(place).sort((a, b) => collator.compare(a.name, b.name) || collator.compare(a.id, b.id)));
-    this.places.flat().forEach((d, i) => { d.placed = i; });
-  }
-
-  // finish forgets devices without a point for the retention and finds boards' instances.
-  finish() {
+  // settle brings what hangs together with all devices up to date, with stops between which the browser may do
+  // something else: it forgets devices without a point for the retention, finds what is lost, boards'
+  // instances, and the order by place.
+  *settle() {
     this.age();
-    if (!this.places) this.place();
+    yield;
+    if (this.moved) yield* this.place();
     const parents = new Set();
     for (const d of this.devices.values()) {
       d.instances = d.board = null;
@@ -268,9 +271,26 @@ export class Model {
       d.board = boards.get(`${d.cluster}/${d.node}/${d.parent}`) ?? null;
       if (d.board) (d.board.instances ??= []).push(d);
     }
+    yield;
     for (const c of columns) {
       if (c.optional && !this.used.has(c.id) && [...this.devices.values()].some((d) => !Number.isNaN(c.value(d)))) this.used.add(c.id);
+      yield;
     }
+  }
+
+  // place numbers the devices by node, name and id, when some came, went or moved.
+  *place() {
+    this.moved = false;
+    const nodes = Map.groupBy(this.devices.values(), (d) => `${d.node}\n${d.cluster}`);
+    yield;
+    const places = [];
+    for (const place of sorted(nodes.keys())) {
+      places.push(nodes.get(place).sort((a, b) => collator.compare(a.name, b.name) || collator.compare(a.id, b.id)));
+      yield;
+    }
+    this.places = places;
+    this.places.flat().forEach((d, i) => { d.placed = i; });
+    yield;
   }
 
   // rows returns the devices that pass the filter in order, instances after their board. A board

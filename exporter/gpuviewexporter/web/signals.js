@@ -23,7 +23,7 @@ export const keys = {
   memory: sat + "memory.utilization.avg", memoryMax: sat + "memory.utilization.max", pressure: sat + "memory.pressure.ratio",
   xid: sat + "xid.errors", coverage: "gpu.window.coverage", samples: "gpu.window.samples",
   power: "hw.power", idle: "gpu.power.idle", active: "gpu.power.active", unattributed: "gpu.power.unattributed",
-  instancePower: "gpu.instance.power", temperature: "hw.temperature{gpu}", used: "hw.gpu.memory.usage", limit: "hw.gpu.memory.limit",
+  instancePower: "gpu.instance.power", clock: "gpu.clock.frequency{sm}", temperature: "hw.temperature{gpu}", used: "hw.gpu.memory.usage", limit: "hw.gpu.memory.limit",
   clients: "gpu.sharing.clients", budget: "gpu.memory.budget.declared", headroom: "gpu.memory.headroom",
   unbudgeted: "gpu.memory.usage.unbudgeted",
 };

@@ -8,7 +8,7 @@ const headHeight = 38;
 // Where there is no room for the column of nodes, the device's cell says the node.
 const narrow = matchMedia("(max-width: 620px)");
 // Rows beyond the edges, so that scrolling does not show blanks.
-const margin = 6;
+const margin = 3;
 // Rules that hide columns.
 const hidden = new CSSStyleSheet();
 document.adoptedStyleSheets.push(hidden);
@@ -39,7 +39,7 @@ export class Table {
     this.head(onSort, onExplain);
     this.scroller.addEventListener("scroll", () => this.draw(), {passive: true});
     narrow.addEventListener("change", () => { this.arrange(); this.draw(); });
-    new ResizeObserver(() => this.draw()).observe(this.scroller);
+    new ResizeObserver(() => requestAnimationFrame(() => this.draw())).observe(this.scroller);
     this.grid.addEventListener("keydown", (e) => this.press(e));
     this.body.addEventListener("click", (e) => {
       const at = e.target.closest("tr.row")?.index;

@@ -110,40 +110,65 @@ export class Timeline {
     return both;
   }
 
-  // happenings are the XID codes that came, and the containers that held the device.
+  // happenings are the XID codes that came, the starts of the driver, the times for which an exporter did not
+  // answer, and the containers that held the device.
   happenings(d) {
-    const out = [];
     const xids = Map.groupBy(this.past.xids, (x) => `${x.code} ${Math.floor(this.left(x.at))}`);
-    if (xids.size) {
-      const {out: lane, plot} = this.row(node("div", "XID", "axis"), node("div"), "lane");
-      let free = -1;
-      for (const marks of xids.values()) {
-        const [{code}] = marks;
-        const times = marks.reduce((n, x) => n + x.count, 0);
-        const at = this.left(marks[0].at);
-        const mark = node("b", at > free ? String(code) : "");
-        if (at > free) free = at + 5;
-        mark.style.left = `${Math.min(at, 96)}%`;
-        mark.title = `XID ${code}${times > 1 ? ` ×${times}` : ""} by ${clock(marks.at(-1).at)}: ${d.xidText(code).meaning}`;
-        plot.append(mark);
-      }
+    const out = [
+      ...this.marks("XID", [...xids.values()].map((same) => {
+        const [{code, at}] = same;
+        const times = same.reduce((n, x) => n + x.count, 0);
+        return {at, text: String(code), room: 5, title: `XID ${code}${times > 1 ? ` ×${times}` : ""} by ${clock(same.at(-1).at)}: ${d.xidText(code).meaning}`};
+      })),
+      ...this.marks("Restart", this.past.restarts.map((r) => ({
+        at: r.by, text: "driver", room: 9,
+        title: `The energy counter began anew between ${clock(r.after)} and ${clock(r.by)}: the driver was loaded, or the GPU reset.`,
+      }))),
+    ];
+    const down = Map.groupBy(this.past.outages, (o) => o.url);
+    for (const [i, [url, times]] of [...down].entries()) {
+      const {out: lane, plot} = this.row(node("div", i ? "" : "Exporter", "axis"), node("div"), "lane down");
+      for (const o of times) plot.append(this.bar(o.from, o.to || this.past.end));
+      const last = times.at(-1);
+      const said = `${times.length > 1 ? `${times.length} times without an answer, last` : "no answer"} ${clock(last.from)}${last.to ? ` to ${clock(last.to)}` : ", still"}`;
+      plot.append(node("span", down.size > 1 ? `${said} · ${url}` : said));
+      plot.title = url;
       out.push(lane);
     }
     const held = [...Map.groupBy(this.past.holders, holderName)];
     for (const [i, [name, spans]] of held.slice(-maxLanes).entries()) {
       const {out: lane, plot} = this.row(node("div", i ? "" : "Held by", "axis"), node("div"), "lane holder");
-      for (const span of spans) {
-        const bar = node("s");
-        bar.style.left = `${this.left(span.from)}%`;
-        bar.style.width = `${Math.max(0.5, this.left(span.to) - this.left(span.from))}%`;
-        plot.append(bar);
-      }
+      for (const span of spans) plot.append(this.bar(span.from, span.to));
       const [first, last] = [Math.min(...spans.map((s) => s.from)), Math.max(...spans.map((s) => s.to))];
       plot.append(node("span", `${name} · ${first <= this.from ? "before" : "from"} ${clock(Math.max(first, this.from))}${last >= this.past.end ? "" : ` to ${clock(last)}`}`));
       out.push(lane);
     }
     if (held.length > maxLanes) out.push(node("p", `${held.length - maxLanes} further containers held it before.`, "none"));
     return out;
+  }
+
+  // bar is a time.
+  bar(from, to) {
+    const out = node("s");
+    out.style.left = `${this.left(from)}%`;
+    out.style.width = `${Math.max(0.5, this.left(to) - this.left(from))}%`;
+    return out;
+  }
+
+  // marks is a lane of what came at a time; text that has no room, in percent of the width, is left to the title.
+  marks(name, all) {
+    if (!all.length) return [];
+    const {out, plot} = this.row(node("div", name, "axis"), node("div"), "lane");
+    let free = -1;
+    for (const {at, text, room, title} of all) {
+      const left = Math.min(this.left(at), 101 - room);
+      const mark = node("b", left > free ? text : "");
+      if (left > free) free = left + room;
+      mark.style.left = `${left}%`;
+      mark.title = title;
+      plot.append(mark);
+    }
+    return [out];
   }
 
   times() {
@@ -165,10 +190,14 @@ export class Timeline {
       c.style.left = `${(this.at + 0.5) / this.slots * 100}%`;
     }
     const {past} = this;
+    const [begin, end] = [this.from + past.slot * this.at, this.from + past.slot * (this.at + 1)];
+    const came = [...past.xids.filter((x) => x.at > begin && x.at <= end).map((x) => `XID ${x.code}`),
+      ...past.restarts.filter((r) => r.by > begin && r.by <= end).map(() => "the driver began anew"),
+      ...past.outages.filter((o) => o.from <= end && (o.to || past.end) > begin).map((o) => `${o.url} did not answer`)];
     this.said.textContent = this.at < 0
       ? `${duration(past.slot * this.slots)} up to ${clock(past.end)}, for each ${duration(past.slot)} the highest window. The pointer or the arrow keys read it.`
-      : `${clock(this.from + past.slot * (this.at + 1))}: ` + (this.curves.filter((c) => (c.values[this.at] ?? null) !== null)
-        .map((c) => `${c.name} ${c.format(c.values[this.at])}`).join(", ") || "not observed");
+      : `${clock(end)}: ` + [(this.curves.filter((c) => (c.values[this.at] ?? null) !== null)
+        .map((c) => `${c.name} ${c.format(c.values[this.at])}`).join(", ") || "not observed"), ...came].join("; ");
   }
 }
 

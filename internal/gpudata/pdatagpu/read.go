@@ -3,7 +3,6 @@
 package pdatagpu
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -148,12 +147,6 @@ func Text(m pcommon.Map, key string) string {
 		return v.AsString()
 	}
 	return ""
-}
-
-// DeviceText returns the text of an attribute of a device: that of the point, else that of its
-// Resource, where windows may have it instead. It is empty when there is none.
-func DeviceText(point, resource pcommon.Map, key string) string {
-	return cmp.Or(Text(point, key), Text(resource, key))
 }
 
 // nodeOf returns what describes the node of a place.

@@ -24,6 +24,23 @@ type History struct {
 	// XIDs are the codes that came, Holders who held the device, oldest first.
 	XIDs    []Mark `json:"xids"`
 	Holders []Span `json:"holders"`
+	// Restarts are starts of the driver, told by the energy counter, which counts from there. Outages are when
+	// exporters of its place did not answer, To is 0 while one does not.
+	Restarts []Restart `json:"restarts"`
+	Outages  []Outage  `json:"outages"`
+}
+
+// Restart is a start of the driver after one time and not after another, in seconds.
+type Restart struct {
+	After float64 `json:"after"`
+	By    float64 `json:"by"`
+}
+
+// Outage is a time for which an exporter did not answer, in seconds.
+type Outage struct {
+	URL  string  `json:"url"`
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
 }
 
 // Mark is an XID code that came by a time, in seconds.
@@ -60,7 +77,13 @@ func history(v *store.View, d *store.Device) *History {
 	newest, step := v.Newest()
 	out := &History{
 		Values: make([]numbers, store.NumFields), Gauges: make([]numbers, store.ContainerMemoryUsage),
-		XIDs: []Mark{}, Holders: []Span{},
+		XIDs: []Mark{}, Holders: []Span{}, Restarts: []Restart{}, Outages: []Outage{},
+	}
+	for _, r := range v.Restarts(d) {
+		out.Restarts = append(out.Restarts, Restart{seconds(r.After), seconds(r.By)})
+	}
+	for _, o := range v.Outages(d) {
+		out.Outages = append(out.Outages, Outage{o.URL, seconds(o.From), seconds(o.To)})
 	}
 	for _, x := range d.Marks() {
 		out.XIDs = append(out.XIDs, Mark{seconds(x.At), x.Code, x.Count})

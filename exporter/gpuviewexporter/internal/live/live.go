@@ -4,6 +4,7 @@ package live
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -53,6 +54,37 @@ type Snapshot struct {
 	// gpu_view, and of other components in its process.
 	Exporters Exporters `json:"exporters"`
 	Limits    []Limit   `json:"limits"`
+	// More says that further parts of it follow.
+	More bool `json:"more,omitempty"`
+}
+
+// devicesInPart is the most devices of a part: what a browser reads in a millisecond or two.
+const devicesInPart = 100
+
+// part is a further part of a snapshot or a patch.
+type part struct {
+	Sequence uint64   `json:"seq"`
+	Devices  []Device `json:"devices"`
+	More     bool     `json:"more,omitempty"`
+}
+
+// Parts returns a snapshot or a patch as JSON texts of a few devices each, so that the page
+// does something else between them. The first has all but the other devices.
+func (s *Snapshot) Parts() [][]byte {
+	marshal := func(v any) []byte {
+		text, _ := json.Marshal(v) // these types cannot fail
+		return text
+	}
+	first, rest := *s, s.Devices
+	first.Devices = rest[:min(len(rest), devicesInPart)]
+	rest = rest[len(first.Devices):]
+	first.More = len(rest) > 0
+	out := [][]byte{marshal(first)}
+	for devices := range slices.Chunk(rest, devicesInPart) {
+		rest = rest[len(devices):]
+		out = append(out, marshal(part{s.Sequence, devices, len(rest) > 0}))
+	}
+	return out
 }
 
 // Exporters are the known exporters and their state.

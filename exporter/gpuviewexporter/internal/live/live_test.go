@@ -2,6 +2,7 @@ package live
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -75,6 +76,47 @@ func TestAPatchHasWhatChangedSince(t *testing.T) {
 	assert.Empty(t, second.Devices[0].Curves)
 	third, _ := Patch(s, epoch, 3, batch)
 	assert.Empty(t, third.Devices)
+}
+
+func TestThePartsOfASnapshotAreTheWholeOfIt(t *testing.T) {
+	const n = 2*devicesInPart + 1
+	s := store.New(store.Settings{Retention: time.Hour, MaxDevices: n, MaxHolders: 1})
+	for i := range n {
+		add(t, s, fmt.Sprint("GPU-", i), signal.UtilizationAvg, epoch, 0.5)
+	}
+	snap := Snap(s, epoch, 7)
+	type text map[string]json.RawMessage
+	read := func(part []byte) (out text, devices []json.RawMessage) {
+		require.NoError(t, json.Unmarshal(part, &out))
+		require.NoError(t, json.Unmarshal(out["devices"], &devices))
+		return out, devices
+	}
+	body, err := json.Marshal(snap)
+	require.NoError(t, err)
+	whole, want := read(body)
+	var got []json.RawMessage
+	parts := snap.Parts()
+	require.Len(t, parts, 3)
+	for i, p := range parts {
+		part, devices := read(p)
+		assert.LessOrEqual(t, len(devices), devicesInPart)
+		assert.Equal(t, whole["seq"], part["seq"])
+		assert.Equal(t, i < 2, string(part["more"]) == "true", "whether more follow")
+		got = append(got, devices...)
+		if i == 0 {
+			for k, v := range whole {
+				if k != "devices" {
+					assert.Equal(t, v, part[k], k)
+				}
+			}
+		}
+	}
+	assert.Equal(t, want, got)
+	empty := Snap(newStore(), epoch, 0).Parts()
+	require.Len(t, empty, 1)
+	_, devices := read(empty[0])
+	assert.NotNil(t, devices, "an empty list is none")
+	assert.Empty(t, devices)
 }
 
 func TestEveryNumberHasItsName(t *testing.T) {

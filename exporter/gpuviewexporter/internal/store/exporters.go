@@ -30,6 +30,7 @@ type Exporter struct {
 	Heard int64
 	// interval is the time between the last two scrapes, 0 before there were two.
 	interval int64
+	outages  []Outage
 }
 
 // Silent reports whether gpu.exporter.up no longer comes, because nobody scrapes the exporter or
@@ -64,6 +65,9 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 		b.changed = true
 	case p.End > e.At:
 		b.changed = b.changed || up != e.Up || e.Silent(b.now)
+		if up && !e.Up {
+			e.outages = append(e.outages[max(0, len(e.outages)-maxRestarts+1):], Outage{e.URL, e.Since, p.End})
+		}
 		if up != e.Up {
 			e.Up, e.Since = up, p.End
 		}

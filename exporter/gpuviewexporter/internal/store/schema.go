@@ -219,6 +219,8 @@ const (
 	erred
 	// counted is what a container spends.
 	counted
+	// grows from the start of a device's driver.
+	grows
 )
 
 // Lookup returns how the store keeps the points of a metric; false when it does not keep them.
@@ -258,6 +260,7 @@ func makeMetrics() map[string]*Metric {
 	}
 	out[signal.GPUSignalAvailable.Name] = judge
 	out[signal.GPUExporterUp.Name] = &Metric{Attribute: signal.URLFull, kind: reported}
+	out[signal.HwEnergy.Name] = &Metric{kind: grows}
 	out[signal.HwErrors.Name] = &Metric{Attribute: signal.ErrorType, kind: erred}
 	for d, m := range demands {
 		out[m.Name] = &Metric{Attribute: signal.Resource, kind: demanded, demand: Demand(d)}

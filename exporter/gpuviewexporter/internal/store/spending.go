@@ -13,6 +13,7 @@ type Spending uint8
 // Seconds of a board, and what they cost in the currency of the price list.
 const (
 	AllocatedTime Spending = iota
+	ActiveTime
 	IdleTime
 	Cost
 	CostIdle
@@ -22,6 +23,7 @@ const (
 
 var spendings = [NumSpendings]*signal.Metric{
 	AllocatedTime: signal.K8sContainerGPUAllocatedTime,
+	ActiveTime:    signal.K8sContainerGPUActiveTime,
 	IdleTime:      signal.K8sContainerGPUIdleTime,
 	Cost:          signal.K8sContainerGPUCost,
 	CostIdle:      signal.K8sContainerGPUCostIdle,

@@ -143,6 +143,7 @@ type Device struct {
 	tracks  [numKept]track
 	holders map[Place]*Holder
 	xids    xids
+	energy  energy
 	// delay is how long after its end the newest window came, in nanoseconds.
 	delay int64
 	// verdicts are by the index of the signal; judged is the time of their scrape in Unix
@@ -280,7 +281,7 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	case p.Metric.kind == reported:
 		return b.report(place, p)
 	case id == "" || !ok && p.Metric.byValue != nil || (p.Metric.kind == held || p.Metric.kind == counted) && place.Container == "",
-		(p.Metric.kind == judged || p.Metric.kind == erred) && place.Container != "":
+		(p.Metric.kind == judged || p.Metric.kind == erred || p.Metric.kind == grows) && place.Container != "":
 		return Ignored
 	}
 	code, isXID := 0, false
@@ -333,6 +334,8 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		h.spent.take(Spending(index), p, b.s.began, b.oldest)
 	case judged:
 		dev.judge(index, p)
+	case grows:
+		dev.energy.take(p)
 	case erred:
 		dev.xids.count(code, p, cmp.Or(b.s.step, defaultLength))
 	}
@@ -423,6 +426,7 @@ func (s *Store) sweep(oldest int64) {
 			}
 		}
 		d.xids.expire(oldest)
+		d.energy.expire(oldest)
 		for i := range d.tracks {
 			d.tracks[i].expire(oldest)
 		}

@@ -1,0 +1,104 @@
+package allocation
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+)
+
+// maxWasters is the most rows of each list of a Waste.
+const maxWasters = 50
+
+// Waste is who held GPUs over the kept time and did not use them.
+type Waste struct {
+	// From and To are the kept time in seconds.
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+	// Groups are those with most idle time first, Holders pods that are idle now, those that are idle for
+	// longest first. Counted and Idle are how many there are, Total is the sum of all groups.
+	Groups  []Waster `json:"groups"`
+	Holders []Waster `json:"holders"`
+	Counted int      `json:"counted"`
+	Idle    int      `json:"idle"`
+	Total   Waster   `json:"total"`
+}
+
+// Waster is one of them: hours of boards, and costs in the currency of the price list. What nobody counted is
+// absent.
+type Waster struct {
+	Name      string   `json:"name"`
+	Devices   int      `json:"devices"`
+	Allocated *float64 `json:"allocated,omitempty"`
+	Active    *float64 `json:"active,omitempty"`
+	Idle      *float64 `json:"idle,omitempty"`
+	Cost      *float64 `json:"cost,omitempty"`
+	CostIdle  *float64 `json:"costIdle,omitempty"`
+	// Since is since when all of it is idle, in seconds; absent where some was active last.
+	Since float64 `json:"since,omitempty"`
+	spent store.Spent
+}
+
+// Wasted tells the waste by workload, namespace or node; false where aggregate is none of them.
+func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok bool) {
+	if !slices.Contains([]string{byWorkload, byNamespace, byNode}, aggregate) {
+		return nil, false
+	}
+	s.Read(now, func(v *store.View) {
+		to := v.Now
+		from := to - int64(v.Retention())
+		out = &Waste{From: float64(from) / 1e9, To: float64(to) / 1e9, Groups: wasters(v, aggregate, from, to)}
+		for _, w := range out.Groups {
+			out.Total.spent.Add(w.spent)
+		}
+		out.Total.amounts()
+		slices.SortFunc(out.Groups, func(a, b Waster) int {
+			return cmp.Or(cmp.Compare(b.spent.Amounts[store.IdleTime], a.spent.Amounts[store.IdleTime]), cmp.Compare(a.Name, b.Name))
+		})
+		out.Holders = slices.DeleteFunc(wasters(v, byPod, from, to), func(w Waster) bool { return w.Since == 0 })
+		slices.SortFunc(out.Holders, func(a, b Waster) int {
+			return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(b.spent.Amounts[store.IdleTime], a.spent.Amounts[store.IdleTime]), cmp.Compare(a.Name, b.Name))
+		})
+		out.Counted, out.Idle = len(out.Groups), len(out.Holders)
+		out.Groups, out.Holders = out.Groups[:min(out.Counted, maxWasters)], out.Holders[:min(out.Idle, maxWasters)]
+	})
+	return out, true
+}
+
+// wasters are the groups of which allocated time was counted.
+func wasters(v *store.View, aggregate string, from, to int64) []Waster {
+	out := []Waster{}
+	for name, members := range group(v, aggregate) {
+		w := Waster{Name: name}
+		devices := map[*store.Device]bool{}
+		var holders []*store.Holder
+		for _, m := range members {
+			for _, h := range m.holders {
+				spent := h.Spent(from, to)
+				if !spent.Known[store.AllocatedTime] {
+					continue
+				}
+				w.spent.Add(spent)
+				devices[m.device] = true
+				holders = append(holders, h)
+			}
+		}
+		if len(holders) == 0 {
+			continue
+		}
+		w.Devices = len(devices)
+		if since, ok := store.IdleSince(holders, from, to); ok {
+			w.Since = float64(since) / 1e9
+		}
+		w.amounts()
+		out = append(out, w)
+	}
+	return out
+}
+
+func (w *Waster) amounts() {
+	const hour = 3600
+	w.Allocated, w.Active, w.Idle = amount(&w.spent, store.AllocatedTime, hour), amount(&w.spent, store.ActiveTime, hour), amount(&w.spent, store.IdleTime, hour)
+	w.Cost, w.CostIdle = amount(&w.spent, store.Cost, 1), amount(&w.spent, store.CostIdle, 1)
+}

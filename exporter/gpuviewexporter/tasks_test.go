@@ -1,0 +1,131 @@
+package gpuviewexporter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/chromedp/cdproto/tracing"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// task is what kept the page from doing anything else, from the browser's trace, in microseconds. On a busy
+// machine it lasts longer than the page's thread ran: CPU is its own.
+type task struct {
+	Name     string
+	Phase    string  `json:"ph"`
+	Process  int     `json:"pid"`
+	Thread   int     `json:"tid"`
+	Duration float64 `json:"dur"`
+	CPU      float64 `json:"tdur"`
+	Args     struct{ Name string }
+}
+
+// longest returns the longest task of the page while f ran, by its own time.
+func (p *page) longest(f func()) (longest task, n int) {
+	p.t.Helper()
+	listening, stop := context.WithCancel(p)
+	defer stop()
+	var events []task
+	done := make(chan struct{})
+	chromedp.ListenTarget(listening, func(e any) {
+		switch e := e.(type) {
+		case *tracing.EventDataCollected:
+			for _, raw := range e.Value {
+				var one task
+				if json.Unmarshal(raw, &one) == nil { // others have other arguments
+					events = append(events, one)
+				}
+			}
+		case *tracing.EventTracingComplete:
+			close(done)
+		}
+	})
+	p.do(tracing.Start().WithTraceConfig(&tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline", "__metadata"}}))
+	f()
+	p.do(tracing.End())
+	select {
+	case <-done:
+	case <-p.Done():
+		require.NoError(p.t, p.Err())
+	}
+	type thread struct{ process, thread int }
+	pages := map[thread]bool{}
+	for _, e := range events {
+		if e.Name == "thread_name" && e.Args.Name == "CrRendererMain" {
+			pages[thread{e.Process, e.Thread}] = true
+		}
+	}
+	tasks := slices.DeleteFunc(events, func(e task) bool {
+		return e.Name != "RunTask" || e.Phase != "X" || !pages[thread{e.Process, e.Thread}]
+	})
+	require.NotEmpty(p.t, tasks, "the trace has the page's tasks")
+	return slices.MaxFunc(tasks, func(a, b task) int { return cmp.Compare(a.CPU, b.CPU) }), len(tasks)
+}
+
+// painted waits until what was asked for is on the screen.
+func (p *page) painted() {
+	p.t.Helper()
+	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)
+}
+
+// Whatever takes the page 50 ms or more is felt: the browser calls it a long task. The page's own time is
+// asserted, because on a machine that does other things too every task is long by the clock.
+func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	at := now()
+	for i := range 3 {
+		consume(t, e, fleet(at.Add(time.Duration(i-3)*time.Minute), time.Minute, manyDevices, false))
+	}
+	consume(t, e, verdicts(at, manyDevices))
+	p := s.open("about:blank")
+	window := func() string { return eval[string](p, `document.getElementById("window").textContent`) }
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"a page that does nothing", p.painted},
+		{"to load", func() {
+			p.do(chromedp.Navigate(base))
+			p.until(mapCells + `.length > 400`)
+		}},
+		{"two windows of all devices", func() {
+			for i := range 2 {
+				before := window()
+				consume(t, e, fleet(at.Add(time.Duration(i+1)*time.Second), time.Minute, manyDevices, false))
+				p.until(fmt.Sprintf(`document.getElementById("window").textContent !== %q`, before))
+			}
+		}},
+		{"to sort", func() { p.click(`th[data-column="power"] button`) }},
+		{"to search", func() { p.input("search", "node-1") }},
+		{"to search no more", func() { p.input("search", "") }},
+		{"to filter by a tile", func() { p.click("#tile-throttled") }},
+		{"to show all", func() { p.click("#tile-all") }},
+		{"to scroll", func() { p.do(chromedp.Evaluate(`document.getElementById("scroller").scrollTop = 1e5`, nil)) }},
+		{"to open a device", func() {
+			p.click("tr.row td")
+			p.until(`document.querySelector("#details .timeline")`)
+		}},
+		{"to close it", func() { p.click("#details .bar button") }},
+		{"to group by workload, of which each device has its own", func() { p.click("#by") }},
+		{"to group by node", func() { p.input("group", "node") }},
+		{"a window while groups are shown", func() {
+			before := window()
+			consume(t, e, fleet(at.Add(time.Minute), time.Minute, manyDevices, false))
+			p.until(fmt.Sprintf(`document.getElementById("window").textContent !== %q`, before))
+		}},
+	} {
+		task, n := p.longest(func() {
+			step.do()
+			p.painted()
+		})
+		t.Logf("%-55s longest task %5.1f ms of the page's own, %5.1f ms by the clock, of %d", step.name, task.CPU/1000, task.Duration/1000, n)
+		assert.Less(t, task.CPU/1000, 50.0, step.name)
+	}
+}

@@ -1,0 +1,76 @@
+package pdatagpu
+
+import (
+	"cmp"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+)
+
+// Point is a point of a Gauge or a Sum, for those who read windows too: a window has a start and an end, a frame
+// has one time.
+type Point struct {
+	Place  gpudata.Place
+	Holder gpudata.Holder
+	Metric string
+	// Start is 0 where there is none. Ended says that the point has no value.
+	Start, Time int64
+	Value       float64
+	Ended       bool
+	// First is true of the first point of a Resource.
+	First bool
+
+	own, resource pcommon.Map
+}
+
+// Own returns the text of one of the point's own attributes, empty when there is none.
+func (p *Point) Own(key string) string { return Text(p.own, key) }
+
+// Text returns the text of an attribute of the point's device: the point's, else that of its Resource, where
+// windows may have it instead.
+func (p *Point) Text(key string) string { return cmp.Or(p.Own(key), Text(p.resource, key)) }
+
+// OwnAttributes calls f with the point's own attributes, ResourceAttributes with those of its Resource.
+func (p *Point) OwnAttributes(f func(key, text string)) { each(p.own, f) }
+
+// ResourceAttributes calls f with the attributes of the point's Resource.
+func (p *Point) ResourceAttributes(f func(key, text string)) { each(p.resource, f) }
+
+// PodLabels returns the labels of the pod that the point's Resource has.
+func (p *Point) PodLabels() gpudata.Labels { return PodLabels(p.resource) }
+
+func each(m pcommon.Map, f func(key, text string)) {
+	for k, v := range m.All() {
+		f(k, v.AsString())
+	}
+}
+
+// EachPoint calls f with each point of the metrics that are wanted, and returns how many other points there are.
+// The point is valid until f returns.
+func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point)) (others int) {
+	others = md.DataPointCount()
+	var p Point
+	for _, rm := range md.ResourceMetrics().All() {
+		attrs := rm.Resource().Attributes()
+		p = Point{Place: PlaceOf(attrs), Holder: HolderOf(attrs), First: true, resource: attrs}
+		for _, sm := range rm.ScopeMetrics().All() {
+			for _, m := range sm.Metrics().All() {
+				if p.Metric = m.Name(); !wants(p.Metric) {
+					continue
+				}
+				of := points.Of(m)
+				others -= of.Len()
+				for _, dp := range of.All() {
+					p.own, p.Start, p.Time, p.Value = dp.Attributes(), int64(dp.StartTimestamp()), int64(dp.Timestamp()), points.Value(dp)
+					p.Ended = dp.Flags().NoRecordedValue() || dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty
+					f(&p)
+					p.First = false
+				}
+			}
+		}
+	}
+	return others
+}

@@ -1,0 +1,71 @@
+package pdatagpu
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestEachPointHasItsTimesAndWhatItsResourceSays(t *testing.T) {
+	md := pmetric.NewMetrics()
+	add := func(id, own string, resource map[string]any, names ...string) {
+		rm := md.ResourceMetrics().AppendEmpty()
+		assert.NoError(t, rm.Resource().Attributes().FromRaw(resource))
+		for i, name := range names {
+			m := rm.ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
+			m.SetName(name)
+			var dp pmetric.NumberDataPoint
+			switch name {
+			case "sum":
+				dp = m.SetEmptySum().DataPoints().AppendEmpty()
+				dp.SetIntValue(7)
+			case "histogram":
+				m.SetEmptyHistogram().DataPoints().AppendEmpty()
+				continue
+			case "ended":
+				dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
+				dp.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+			default:
+				dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
+				dp.SetDoubleValue(0.5)
+			}
+			dp.SetStartTimestamp(10)
+			dp.SetTimestamp(70)
+			if id != "" {
+				dp.Attributes().PutStr(signal.HardwareID, id)
+			}
+			dp.Attributes().PutInt(own, int64(i))
+		}
+	}
+	pod := map[string]any{signal.K8sNodeName: "n", signal.K8sNamespaceName: "ns", signal.K8sPodName: "p", signal.K8sContainerName: "c"}
+	add("GPU-1", "x", pod, "gauge", "sum", "other")
+	add("", "x", map[string]any{signal.HostName: "h", signal.HardwareID: "GPU-2"}, "histogram", "ended", "gauge")
+
+	type seen struct {
+		place, pod, metric, id, x string
+		first, ended              bool
+		value                     float64
+	}
+	var got []seen
+	others := EachPoint(md, func(metric string) bool { return metric != "other" }, func(p *Point) {
+		assert.Equal(t, [2]int64{10, 70}, [2]int64{p.Start, p.Time})
+		assert.Empty(t, p.Own(signal.K8sNodeName), "not of the Resource")
+		attributes := map[string]string{}
+		p.ResourceAttributes(func(key, text string) { attributes[key] = text })
+		p.OwnAttributes(func(key, text string) { attributes[key] = text })
+		assert.Equal(t, p.Text(signal.HardwareID), attributes[signal.HardwareID])
+		got = append(got, seen{p.Place.Node, p.Holder.Pod, p.Metric, p.Text(signal.HardwareID), p.Own("x"), p.First, p.Ended, p.Value})
+	})
+	assert.Equal(t, []seen{
+		{"n", "p", "gauge", "GPU-1", "0", true, false, 0.5},
+		{"n", "p", "sum", "GPU-1", "1", false, false, 7},
+		{"h", "", "ended", "GPU-2", "1", true, true, 0},
+		{"h", "", "gauge", "GPU-2", "2", false, false, 0.5},
+	}, got)
+	assert.Equal(t, 2, others, "a metric that is not wanted, and a histogram")
+	assert.Equal(t, gpudata.Holder{}, HolderOf(md.ResourceMetrics().At(1).Resource().Attributes()))
+}
