@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
 )
 
 func TestALibraryThatCrashesInItsInitialisationIsSurvived(t *testing.T) {
