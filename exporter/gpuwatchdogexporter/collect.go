@@ -41,7 +41,10 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"accepted", "ignored", "no_value", "old", "future", "refused"}
+// String returns the outcome as the self-metric spells it.
+func (o outcome) String() string {
+	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused"}[o]
+}
 
 // take takes a batch in and returns how many points had which outcome.
 func (c *collection) take(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -48,8 +47,7 @@ func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, no
 }
 
 func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
-	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1,
-		metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", string(reason)))))
+	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, base.With("reason", string(reason)))
 }
 
 // worthARecord holds for each decision below the floor, and for others when the

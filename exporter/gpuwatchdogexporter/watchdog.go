@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/pdata/pmetric"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	"k8s.io/client-go/kubernetes"
@@ -143,11 +142,7 @@ func (w *watchdog) observe() error {
 			return nil
 		}),
 		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
-			leader := int64(0)
-			if w.term.Load().Holds() {
-				leader = 1
-			}
-			o.Observe(leader)
+			w.term.Load().Observe(o)
 			return nil
 		}),
 		w.telemetry.RegisterGpuWatchdogLastSuccessCallback(func(_ context.Context, o metric.Float64Observer) error {
@@ -159,22 +154,11 @@ func (w *watchdog) observe() error {
 	)
 }
 
-var outcomeAttributes = func() (sets [outcomes]metric.MeasurementOption) {
-	for o, name := range outcomeNames {
-		sets[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", name)))
-	}
-	return sets
-}()
-
 // consume takes a batch in. It never fails: what cannot be used is counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md, time.Now())
 	counts := w.samples.take(md, w.clock())
-	for o, n := range counts {
-		if n > 0 {
-			w.telemetry.ExporterGpuWatchdogPoints.Add(ctx, n, outcomeAttributes[o])
-		}
-	}
+	base.CountBy[outcome](ctx, w.telemetry.ExporterGpuWatchdogPoints, "outcome", counts[:])
 	if n := counts[refused]; n > 0 && w.refused.Returns(time.Now()) {
 		w.logger.Warn(fmt.Sprintf("One watchdog watches %d devices with %d containers each at most: further ones are refused and not watched. "+
 			"Run a watchdog in the agent of each node.", maxDevices, maxHolders), zap.Int64("refused", n))
@@ -205,8 +189,7 @@ func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 		Unusable: "The stored state cannot be used. Breaches and cool-downs start anew.",
 		Failure:  base.Failure{Logger: w.logger}, // the status says what cannot be stored
 		Count: func(ctx context.Context, operation string) {
-			w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1,
-				metric.WithAttributeSet(attribute.NewSet(attribute.String("operation", operation))))
+			w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1, base.With("operation", operation))
 		},
 	})
 	base.Restore(ctx, w.state, func(_ string, stored *storedMemory) error {

@@ -13,7 +13,6 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
@@ -114,7 +113,7 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for state, n := range a.nodes {
-			o.Observe(n, metric.WithAttributeSet(attribute.NewSet(attribute.String("state", stateNames[state]))))
+			o.Observe(n, base.With("state", stateNames[state]))
 		}
 		return nil
 	})
@@ -219,8 +218,7 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 		a.settings.Logger.Info("The node's resource was changed.", zap.String("node", node.Name),
 			zap.String("resource", a.cfg.Resource), zap.Any("patch", patch))
 	}
-	a.telemetry.ExtensionGpuMemoryResourcePatches.Add(ctx, 1,
-		metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", outcome))))
+	a.telemetry.ExtensionGpuMemoryResourcePatches.Add(ctx, 1, base.With("outcome", outcome))
 	if apierrors.IsNotFound(err) {
 		err = nil // the watch tells that the node is gone
 	}

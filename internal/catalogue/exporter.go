@@ -305,12 +305,6 @@ func (x *Exporter) Takes(s Spelling, r *Row) bool {
 	return (x.Claims == nil || x.Claims(r)) && (!s.Prefixed || x.Certain(r))
 }
 
-// Owns reports whether a metric name belongs to the exporter, known to the table or not.
-func (x *Exporter) Owns(name string) bool {
-	_, ok := x.spellings[name]
-	return ok || x.OwnsName(name)
-}
-
 // Fields returns the fields in their order. They are shared and must not be changed.
 func (x *Exporter) Fields() []*Field { return x.fields }
 

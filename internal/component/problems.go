@@ -1,6 +1,7 @@
 package component
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,14 @@ func (p *Problems) Check(ok bool, format string, args ...any) {
 		p.errs = append(p.errs, fmt.Errorf(format, args...))
 	}
 }
+
+// Between adds a problem unless low <= value <= high.
+func Between[V cmp.Ordered](p *Problems, setting string, value, low, high V) {
+	p.Check(low <= value && value <= high, "%s is %v: must be between %v and %v", setting, value, low, high)
+}
+
+// MaxSeries adds a problem unless n is a max_series that a component can keep.
+func (p *Problems) MaxSeries(n int) { Between(p, "max_series", n, 1, 10_000_000) }
 
 // Add adds the errors that are not nil.
 func (p *Problems) Add(errs ...error) {

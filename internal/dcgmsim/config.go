@@ -50,9 +50,6 @@ type Config struct {
 	Links int
 	// SharedRows is the form of shared devices' rows.
 	SharedRows SharedRows
-	// OldNamespace is the exporter's --use-old-namespace: uuid, pod_name,
-	// pod_namespace and container_name.
-	OldNamespace bool
 	// PodUID is the exporter's --kubernetes-enable-pod-uid.
 	PodUID bool
 	// CollectInterval is the time for which the exporter serves the same

@@ -133,11 +133,7 @@ func (s *Simulation) newRowTable(n *node) rowTable {
 func (s *Simulation) deviceLabels(n *node, e *entity) labelSet {
 	style := s.config.Style
 	device := "nvidia" + strconv.Itoa(e.gpu.index)
-	uuidLabel := "UUID"
-	if s.config.OldNamespace {
-		uuidLabel = "uuid"
-	}
-	set := labelSet{identity: []label{{"gpu", strconv.Itoa(e.gpu.index)}, {uuidLabel, e.gpu.uuid}}}
+	set := labelSet{identity: []label{{"gpu", strconv.Itoa(e.gpu.index)}, {"UUID", e.gpu.uuid}}}
 	if style == Style2 {
 		set.identity = append(set.identity, label{"device", device})
 		return set
@@ -159,16 +155,13 @@ func (s *Simulation) deviceLabels(n *node, e *entity) labelSet {
 // 3.x wrote the pod labels with empty values.
 func (s *Simulation) withoutPod(set labelSet) labelSet {
 	if s.config.Style.in(until3) {
-		return set.with(nil, s.podNames(&pod{}))
+		return set.with(nil, podNames(&pod{}))
 	}
 	return set
 }
 
 // podNames returns the labels that name a pod.
-func (s *Simulation) podNames(p *pod) []label {
-	if s.config.OldNamespace {
-		return []label{{"container_name", p.container}, {"pod_namespace", p.namespace}, {"pod_name", p.name}}
-	}
+func podNames(p *pod) []label {
 	return []label{{"container", p.container}, {"namespace", p.namespace}, {"pod", p.name}}
 }
 
@@ -177,7 +170,7 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	if p.job != "" {
 		return []label{{"hpc_job", p.job}}
 	}
-	out := s.podNames(p)
+	out := podNames(p)
 	if withUID && (p.claim == nil || s.config.Style.in(since483)) {
 		// Up to 4.8.2 the path for claims forgets the uid.
 		out = append(out, label{"pod_uid", p.uid})

@@ -38,9 +38,6 @@ func TestGolden(t *testing.T) {
 		"exporter_4_5_with_time_slicing_adds_rows_per_process": {50 * time.Second, func(c *Config) {
 			c.Style, c.Fields, c.Scenario, c.GPUs = Style45, FieldsDefault, ScenarioTimeSliced, 1
 		}},
-		"exporter_4_5_with_old_namespace_renames_labels": {50 * time.Second, func(c *Config) {
-			c.Style, c.Fields, c.Scenario, c.GPUs, c.OldNamespace = Style45, FieldsDefault, ScenarioHealthy, 1, true
-		}},
 		"exporter_4_8_3_sorts_families_and_labels": {50 * time.Second, func(c *Config) {
 			c.Scenario, c.GPUs, c.Links, c.PodUID = ScenarioXIDBurst, 1, 2, true
 		}},

@@ -15,7 +15,6 @@ const (
 	ScenarioDRA           = "dra"
 	ScenarioSlurm         = "slurm"
 	ScenarioRestart       = "restart"
-	ScenarioFlaky         = "flaky"
 	ScenarioMixed         = "mixed"
 	ScenarioVendors       = "vendors"
 )
@@ -24,7 +23,7 @@ const (
 func Scenarios() []string {
 	return []string{
 		ScenarioHealthy, ScenarioIdle, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioXIDBurst,
-		ScenarioMIG, ScenarioTimeSliced, ScenarioDRA, ScenarioSlurm, ScenarioRestart, ScenarioFlaky, ScenarioMixed,
+		ScenarioMIG, ScenarioTimeSliced, ScenarioDRA, ScenarioSlurm, ScenarioRestart, ScenarioMixed,
 		ScenarioVendors,
 	}
 }

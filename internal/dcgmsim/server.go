@@ -44,12 +44,6 @@ const (
 	slowPause  = 200 * time.Millisecond
 )
 
-// flakyScript lists the faults of successive scrapes of a node in the flaky scenario.
-var flakyScript = []Fault{
-	FaultNone, FaultNone, FaultHTTP500, FaultNone, FaultNone, FaultEmpty, FaultNone, FaultNone, FaultTruncated,
-	FaultNone, FaultNone, FaultHang,
-}
-
 // maxQueuedFaults bounds the faults that wait for one node.
 const maxQueuedFaults = 1000
 
@@ -119,8 +113,8 @@ func (s *Server) Simulation() *Simulation { return s.simulation }
 // collect interval is applied.
 func (s *Server) Since(t time.Time) time.Duration { return max(t.Sub(s.start), 0) }
 
-// Inject queues faults for the next scrapes of a node, one each. They go before
-// the scenario's own. It panics if the simulation has no such node.
+// Inject queues faults for the next scrapes of a node, one each. It panics if the simulation has no
+// such node.
 func (s *Server) Inject(node int, faults ...Fault) {
 	n := &s.nodes[node]
 	n.mu.Lock()
@@ -208,11 +202,8 @@ func (s *Server) scrape(node int) ([]byte, Fault) {
 	n.scrapes++
 
 	fault := FaultNone
-	switch {
-	case len(n.faults) > 0:
+	if len(n.faults) > 0 {
 		fault, n.faults = n.faults[0], n.faults[1:]
-	case s.simulation.config.Scenario == ScenarioFlaky:
-		fault = flakyScript[count%len(flakyScript)]
 	}
 	if replay := s.settings.Replay; len(replay) > 0 {
 		return replay[count%len(replay)], fault

@@ -224,16 +224,6 @@ func TestASlowScrapeStopsWhenTheServerCloses(t *testing.T) {
 	})
 }
 
-func TestAFlakyExporterFollowsItsScript(t *testing.T) {
-	server := NewServer(newSimulation(t, func(c *Config) { c.Scenario = ScenarioFlaky }), ServerSettings{})
-	for round := range 2 {
-		for k, want := range flakyScript {
-			_, fault := server.scrape(0)
-			assert.Equal(t, want, fault, "scrape %d of round %d", k, round)
-		}
-	}
-}
-
 func TestControlQueuesFaults(t *testing.T) {
 	s := newSite(t, ServerSettings{}, nil)
 	post := func(query string) *httptest.ResponseRecorder {

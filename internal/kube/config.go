@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 // The values of auth_type.
@@ -48,19 +49,12 @@ func NewDefaultConfig() Config { return Config{AuthType: AuthServiceAccount} }
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
 func (c *Config) Validate() error {
-	var errs []error
-	if !slices.Contains(authTypes, c.AuthType) {
-		errs = append(errs, fmt.Errorf("auth_type is %q: must be one of %s", c.AuthType, strings.Join(authTypes, ", ")))
-	}
-	if c.AuthType != AuthKubeConfig {
-		if c.KubeConfig != "" {
-			errs = append(errs, fmt.Errorf("kubeconfig is %q: must only be set with auth_type %s", c.KubeConfig, AuthKubeConfig))
-		}
-		if c.Context != "" {
-			errs = append(errs, fmt.Errorf("context is %q: must only be set with auth_type %s", c.Context, AuthKubeConfig))
-		}
-	}
-	return errors.Join(errs...)
+	var p base.Problems
+	p.Check(slices.Contains(authTypes, c.AuthType), "auth_type is %q: must be one of %s", c.AuthType, strings.Join(authTypes, ", "))
+	unused := c.AuthType != AuthKubeConfig
+	p.Check(!unused || c.KubeConfig == "", "kubeconfig is %q: must only be set with auth_type %s", c.KubeConfig, AuthKubeConfig)
+	p.Check(!unused || c.Context == "", "context is %q: must only be set with auth_type %s", c.Context, AuthKubeConfig)
+	return p.Err()
 }
 
 // restConfig returns the client's configuration, nil when the API server is not

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -27,12 +26,6 @@ const (
 	// maxPodResources is the largest answer of the kubelet in bytes; gRPC's
 	// default of 4 MiB is too little for nodes with many pods.
 	maxPodResources = 16 << 20
-
-	minPodResourcesInterval = time.Second
-	maxPodResourcesInterval = 10 * time.Minute
-	// A duration without its unit is one in nanoseconds: the bounds tell.
-	minPodResourcesTimeout = 10 * time.Millisecond
-	maxPodResourcesTimeout = time.Minute
 	// maxPodResourcesBackoff is the longest pause after failures, unless the
 	// interval is longer.
 	maxPodResourcesBackoff = time.Minute
@@ -77,18 +70,13 @@ func (c *PodResourcesConfig) Validate() error {
 	if !c.Enabled {
 		return nil
 	}
-	var errs []error
-	if !filepath.IsAbs(c.Socket) {
-		errs = append(errs, fmt.Errorf("socket is %q: must be an absolute path", c.Socket))
-	}
-	if c.Interval < minPodResourcesInterval || c.Interval > maxPodResourcesInterval {
-		errs = append(errs, fmt.Errorf("interval is %s: must be between %s and %s", c.Interval, minPodResourcesInterval, maxPodResourcesInterval))
-	}
-	if c.Timeout < minPodResourcesTimeout || c.Timeout > maxPodResourcesTimeout {
-		errs = append(errs, fmt.Errorf("timeout is %s: must be between %s and %s; write the unit, as in 5s",
-			c.Timeout, minPodResourcesTimeout, maxPodResourcesTimeout))
-	}
-	return errors.Join(errs...)
+	var p base.Problems
+	p.Check(filepath.IsAbs(c.Socket), "socket is %q: must be an absolute path", c.Socket)
+	base.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
+	// A duration without its unit is one in nanoseconds: the bounds tell.
+	p.Check(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute,
+		"timeout is %s: must be between 10ms and 1m0s; write the unit, as in 5s", c.Timeout)
+	return p.Err()
 }
 
 // ContainerResources are the devices of one container, app container or sidecar.

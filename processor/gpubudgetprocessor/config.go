@@ -16,14 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
-const (
-	minMaxAge        = time.Second
-	maxMaxAge        = time.Hour
-	maxProcess       = 16 << 30
-	defaultMaxSeries = 50_000
-	maxMaxSeries     = 10_000_000
-	maxReplicas      = 1000
-)
+// maxProcess is more than any CUDA context takes, in bytes.
+const maxProcess = 16 << 30
 
 // Config configures the gpu_budget processor.
 type Config struct {
@@ -154,7 +148,7 @@ func createDefaultConfig() component.Config {
 		Kubernetes: kube.NewDefaultConfig(),
 		MaxAge:     time.Minute,
 		Tolerance:  ToleranceConfig{Process: 512 << 20, Ratio: 0.05},
-		MaxSeries:  defaultMaxSeries,
+		MaxSeries:  50_000,
 	}
 }
 
@@ -203,7 +197,7 @@ func (c *Config) Validate() error {
 	}
 	m := c.Sources.MPS
 	p.Check(m.Limit >= 0, "sources::mps::limit is %d: must be 0 or a number of bytes", m.Limit)
-	p.Check(m.Replicas >= 0 && m.Replicas <= maxReplicas, "sources::mps::replicas is %d: must be between 0 and %d", m.Replicas, maxReplicas)
+	base.Between(&p, "sources::mps::replicas", m.Replicas, 0, 1000)
 	p.Check(m.Limit == 0 || m.Replicas == 0, "sources::mps::limit is %d and sources::mps::replicas is %d: must be one of them", m.Limit, m.Replicas)
 	for i, s := range c.Series {
 		_, own := signal.Lookup(s.Metric)
@@ -218,11 +212,11 @@ func (c *Config) Validate() error {
 		p.Check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.PodUID != "" || l.PID != "" && l.GPUUUID != "",
 			"series[%d]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid", i)
 	}
-	p.Check(c.MaxAge >= minMaxAge && c.MaxAge <= maxMaxAge, "max_age is %s: must be between %s and %s", c.MaxAge, minMaxAge, maxMaxAge)
+	base.Between(&p, "max_age", c.MaxAge, time.Second, time.Hour)
 	p.Check(c.Tolerance.Process >= 0 && c.Tolerance.Process <= maxProcess,
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
-	p.Check(c.Tolerance.Ratio >= 0 && c.Tolerance.Ratio <= 0.5, "tolerance::ratio is %v: must be between 0 and 0.5", c.Tolerance.Ratio)
-	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	base.Between(&p, "tolerance::ratio", c.Tolerance.Ratio, 0, 0.5)
+	p.MaxSeries(c.MaxSeries)
 	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
 	return p.Err()
 }

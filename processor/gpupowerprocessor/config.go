@@ -20,21 +20,8 @@ const (
 	weightingNone   = "none"
 )
 
-const (
-	// maxWatts is more than any board draws.
-	maxWatts = 100_000
-
-	defaultExpire = 24 * time.Hour
-	minExpire     = time.Minute
-	maxExpire     = 365 * 24 * time.Hour
-
-	defaultMaxGap = 90 * time.Second
-	minMaxGap     = 100 * time.Millisecond
-	maxMaxGap     = 24 * time.Hour
-
-	defaultMaxSeries = 200_000
-	maxMaxSeries     = 10_000_000
-)
+// maxWatts is more than any board draws.
+const maxWatts = 100_000
 
 // IdleConfig says what boards draw without work. Powers are in W. The most
 // specific one counts: by_uuid, by_model, watts, learned.
@@ -77,10 +64,10 @@ var (
 
 func createDefaultConfig() component.Config {
 	return &Config{
-		Idle:      IdleConfig{Expire: defaultExpire},
+		Idle:      IdleConfig{Expire: 24 * time.Hour},
 		Weighting: weightingSlices,
-		MaxGap:    defaultMaxGap,
-		MaxSeries: defaultMaxSeries,
+		MaxGap:    90 * time.Second,
+		MaxSeries: 200_000,
 	}
 }
 
@@ -121,12 +108,11 @@ func (c *Config) Validate() error {
 		models[folded] = model
 		watts("idle::by_model::"+model, w)
 	}
-	p.Check(c.Idle.Expire >= minExpire && c.Idle.Expire <= maxExpire,
-		"idle::expire is %s: must be between %s and %s", c.Idle.Expire, minExpire, maxExpire)
+	base.Between(&p, "idle::expire", c.Idle.Expire, time.Minute, 365*24*time.Hour)
 	p.Check(c.Weighting == weightingSlices || c.Weighting == weightingNone,
 		"weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone)
-	p.Check(c.MaxGap >= minMaxGap && c.MaxGap <= maxMaxGap, "max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap)
-	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	base.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
+	p.MaxSeries(c.MaxSeries)
 	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
 	return p.Err()
 }

@@ -11,17 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-const (
-	defaultMaxGap = 90 * time.Second
-	minMaxGap     = 100 * time.Millisecond
-	maxMaxGap     = 24 * time.Hour
-
-	defaultIdleTimeout = 10 * time.Minute
-	maxIdleTimeout     = 7 * 24 * time.Hour
-
-	defaultMaxSeries = 200_000
-	maxMaxSeries     = 10_000_000
-)
+const maxIdleTimeout = 7 * 24 * time.Hour
 
 // PricesConfig is where the prices of boards come from.
 type PricesConfig struct {
@@ -64,9 +54,9 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		NodeName:    base.NodeName(),
 		Kubernetes:  kube.NewDefaultConfig(),
-		MaxGap:      defaultMaxGap,
-		IdleTimeout: defaultIdleTimeout,
-		MaxSeries:   defaultMaxSeries,
+		MaxGap:      90 * time.Second,
+		IdleTimeout: 10 * time.Minute,
+		MaxSeries:   200_000,
 	}
 }
 
@@ -85,10 +75,10 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(con
 func (c *Config) Validate() error {
 	var p base.Problems
 	p.Add(base.CheckNodeName(c.NodeName))
-	p.Check(c.MaxGap >= minMaxGap && c.MaxGap <= maxMaxGap, "max_gap is %s: must be between %s and %s", c.MaxGap, minMaxGap, maxMaxGap)
+	base.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
 	p.Check(c.IdleTimeout >= c.MaxGap && c.IdleTimeout <= maxIdleTimeout,
 		"idle_timeout is %s: must be between max_gap (%s) and %s", c.IdleTimeout, c.MaxGap, maxIdleTimeout)
-	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxMaxSeries, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxMaxSeries)
+	p.MaxSeries(c.MaxSeries)
 	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
 	return p.Err()
 }

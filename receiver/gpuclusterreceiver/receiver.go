@@ -312,11 +312,7 @@ func (r *clusterReceiver) registerCallbacks() error {
 			return nil
 		}),
 		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
-			leader := int64(0)
-			if r.term.Load().Holds() {
-				leader = 1
-			}
-			o.Observe(leader)
+			r.term.Load().Observe(o)
 			return nil
 		}),
 		r.telemetry.RegisterReceiverGpuClusterCacheStateCallback(func(_ context.Context, o metric.Int64Observer) error {

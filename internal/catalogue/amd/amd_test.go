@@ -84,13 +84,13 @@ func TestNamesWithTheExamplesPrefixAreTheSame(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, plain, prefixed)
 	}
-	assert.True(t, Exporter.Owns("amd_gpu_vcn_activity"))
+	assert.True(t, Exporter.OwnsName("amd_gpu_vcn_activity"))
 }
 
 func TestAnyOtherPrefixIsTakenOffWhereOneLabelLeavesNoDoubt(t *testing.T) {
 	_, ok := Exporter.Lookup("site_gpu_used_vram")
 	assert.False(t, ok, "the name alone tells nothing")
-	assert.False(t, Exporter.Owns("site_gpu_used_vram"))
+	assert.False(t, Exporter.OwnsName("site_gpu_used_vram"))
 	for name, field := range map[string]string{
 		"site_gpu_used_vram": "gpu_used_vram", "a_b_gpu_used_vram": "gpu_used_vram", "x_pcie_replay_count": "pcie_replay_count",
 		"sitegpu_used_vram": "", "gpu_used_vram_x": "", "site_gpu_vcn_activity": "", "_": "", "": "",

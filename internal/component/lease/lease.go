@@ -14,6 +14,7 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,15 @@ func (t *Term) Context() context.Context { return t.ctx }
 
 // Holds reports whether the replica leads now. A nil term never does.
 func (t *Term) Holds() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
+
+// Observe gives a self-metric 1 while the replica leads, else 0.
+func (t *Term) Observe(o metric.Int64Observer) {
+	leader := int64(0)
+	if t.Holds() {
+		leader = 1
+	}
+	o.Observe(leader)
+}
 
 // Note returns a note on the lease, which this or an earlier leader wrote, and
 // "" when there is none. Without a lease there are no notes.
