@@ -57,7 +57,7 @@ func init() {
 	} else {
 		say(saysNone, err.Error())
 	}
-	os.Exit(0)
+	syscall.Exit(0) // at once: with the race detector os.Exit takes a second
 }
 
 // trials are the files that were tried, by the path that is configured.
