@@ -144,10 +144,8 @@ func try(candidates []string) (string, error) {
 
 // dlInfo is Dl_info.
 type dlInfo struct {
-	file    *byte
-	base    uintptr
-	symbol  *byte
-	address uintptr
+	file *byte
+	_    [3]uintptr
 }
 
 // file returns the file of a library that was loaded by a name, or that name.
