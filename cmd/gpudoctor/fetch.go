@@ -17,7 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
+
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
 )
 
 const (
@@ -186,20 +187,10 @@ func (f *fetcher) check(resp *http.Response) error {
 // excerpt returns the start of a refusal in one line, to be put behind a message.
 func excerpt(r io.Reader) string {
 	text, _ := io.ReadAll(io.LimitReader(r, excerptSize))
-	if line := printable(strings.Join(strings.Fields(string(text)), " ")); line != "" {
+	if line := top.Printable(strings.Join(strings.Fields(string(text)), " ")); line != "" {
 		return ": " + line
 	}
 	return ""
-}
-
-// printable takes out what could speak to a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, s)
 }
 
 // explain says why there is no answer, without the URL, which is printed already

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
@@ -46,7 +47,7 @@ func (r *report) text() string {
 
 // head says what was read.
 func (r *report) head(b *strings.Builder) {
-	fmt.Fprintf(b, "%s\n", printable(r.Source))
+	fmt.Fprintf(b, "%s\n", top.Printable(r.Source))
 	models := []string{}
 	kinds := map[string]int{}
 	for _, d := range r.Devices {
@@ -63,10 +64,10 @@ func (r *report) head(b *strings.Builder) {
 	}
 	line := strings.Join(devices, ", ")
 	if len(models) > 0 {
-		line += " (" + printable(strings.Join(models, ", ")) + ")"
+		line += " (" + top.Printable(strings.Join(models, ", ")) + ")"
 	}
 	if r.Exporter.Driver != "" {
-		line += ", driver " + printable(r.Exporter.Driver)
+		line += ", driver " + top.Printable(r.Exporter.Driver)
 	}
 	switch {
 	case r.Exporter.Version != "":
@@ -331,7 +332,7 @@ const textWidth = 100
 func bullets(b *strings.Builder, texts []string) {
 	for _, text := range texts {
 		line := "-"
-		for word := range strings.FieldsSeq(printable(text)) {
+		for word := range strings.FieldsSeq(top.Printable(text)) {
 			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > textWidth {
 				b.WriteString(line + "\n")
 				line = " "

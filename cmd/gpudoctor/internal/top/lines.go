@@ -56,7 +56,7 @@ func (l *lines) exporters(b *strings.Builder, p *page) {
 	failing := map[string]bool{}
 	at := instant(p.Now).In(l.zone).Format(time.TimeOnly)
 	for _, e := range p.Exporters.Down {
-		url := printable(e.URL)
+		url := Printable(e.URL)
 		failing[url] = true
 		if !l.failing[url] {
 			fmt.Fprintf(b, "%s %s: scrape fails\n", at, url)

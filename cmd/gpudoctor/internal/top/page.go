@@ -125,12 +125,12 @@ func (d *device) clean() {
 		texts = append(texts, &d.Throttle.By)
 	}
 	for _, text := range texts {
-		*text = printable(*text)
+		*text = Printable(*text)
 	}
 }
 
-// printable takes out what could speak to a terminal.
-func printable(s string) string {
+// Printable takes out what could speak to a terminal.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r

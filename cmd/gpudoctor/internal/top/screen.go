@@ -339,7 +339,7 @@ func (s *screen) summary() string {
 	text := fmt.Sprintf("%s, %s, %s: %d throttled, %d under memory pressure, %d with XID errors, %d lost",
 		counted(boards, "device"), counted(instances, "MIG instance"), counted(len(nodes), "node"), throttled, pressed, errors, lost)
 	if down := s.page.Exporters.Down; len(down) > 0 {
-		text = fmt.Sprintf("no answer from %s (%d of %s)  ", printable(down[0].URL), len(down), counted(s.page.Exporters.Known, "exporter")) + text
+		text = fmt.Sprintf("no answer from %s (%d of %s)  ", Printable(down[0].URL), len(down), counted(s.page.Exporters.Known, "exporter")) + text
 	}
 	return text
 }

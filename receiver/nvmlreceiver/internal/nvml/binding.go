@@ -250,27 +250,15 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	}
 	l.out = [2]uint64{}
 	spec := &queries[q]
-	out, second := address(&l.out[0]), address(&l.out[1])
-	var err error
-	switch fn := l.queries[q]; len(spec.args) {
-	case 0:
-		err = l.call(fn, uintptr(d), out, second)
-	case 1:
-		err = l.call(fn, uintptr(d), spec.args[0], out, second)
-	default:
-		err = l.call(fn, uintptr(d), spec.args[0], spec.args[1], out, second)
-	}
-	var v, none uint64
+	args := append(append(make([]uintptr, 0, 5), uintptr(d)), spec.args...)
+	err := l.call(l.queries[q], append(args, address(&l.out[0]), address(&l.out[1]))...)
+	v, none := l.out[0], uint64(math.MaxUint64)
 	switch spec.result {
-	case uint64Result:
-		v, none = l.out[0], math.MaxUint64
 	case secondResult:
-		v, none = l.out[1], math.MaxUint64
-	default:
+		v = l.out[1]
+	case uint32Result:
 		// It is in the half that comes first in memory.
-		var word [8]byte
-		binary.NativeEndian.PutUint64(word[:], l.out[0])
-		v, none = uint64(binary.NativeEndian.Uint32(word[:])), math.MaxUint32
+		v, none = uint64(*(*uint32)(unsafe.Pointer(&l.out))), math.MaxUint32 //nolint:gosec // As C wrote it.
 	}
 	if err == nil && v == none {
 		return 0, ErrNotSupported
