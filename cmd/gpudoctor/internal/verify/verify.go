@@ -166,12 +166,14 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 }
 
 // watch reads nvidia-smi until the time is over, with the load for the last three quarters of
-// it. It returns when the load began.
+// it; on a slow machine the load waits for NVML's second reading, at most until half of the time
+// is over. It returns when the load began.
 func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
 	ctx, cancel := context.WithTimeout(ctx, r.Duration)
 	defer cancel()
 	var busy sync.WaitGroup
 	defer busy.Wait()
+	begun, due := time.Now(), false
 	var begin <-chan time.Time
 	if r.Load != nil {
 		begin = time.After(r.Duration / 4)
@@ -199,9 +201,7 @@ func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
 		}
 		select {
 		case <-begin:
-			loaded = time.Now()
-			busy.Go(func() { failed <- r.Load(ctx) })
-			begin = nil
+			due, begin = true, nil
 		case err := <-failed:
 			if err != nil {
 				problems = append(problems, fmt.Sprintf("load: %v", err))
@@ -211,7 +211,18 @@ func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
 		case <-ctx.Done():
 			return loaded, problems
 		}
+		if due && (r.hasRead(NVML, 2) || time.Since(begun) >= r.Duration/2) {
+			due, loaded = false, time.Now()
+			busy.Go(func() { failed <- r.Load(ctx) })
+		}
 	}
+}
+
+// hasRead reports whether a source has that many readings.
+func (r *run) hasRead(source string, n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.answers[source] >= n
 }
 
 // unheld lets the receiver load the library for each of some collections.
