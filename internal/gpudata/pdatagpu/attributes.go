@@ -62,12 +62,12 @@ func ownerOf(attrs pcommon.Map) gpudata.Owner {
 	var o gpudata.Ownership
 	fields := ownerFields(&o)
 	take(attrs, fields[:])
-	o.Labels = PodLabels(attrs)
+	o.Labels = podLabels(attrs)
 	return gpudata.NewOwner(o)
 }
 
-// PodLabels returns the labels of a pod that a Resource has.
-func PodLabels(attrs pcommon.Map) gpudata.Labels {
+// podLabels returns the labels of a pod that a Resource has.
+func podLabels(attrs pcommon.Map) gpudata.Labels {
 	return gpudata.NewLabels(withPrefix(attrs, signal.K8sPodLabelPrefix))
 }
 

@@ -39,8 +39,8 @@ func (p *Point) OwnAttributes(f func(key, text string)) { each(p.own, f) }
 // ResourceAttributes calls f with the attributes of the point's Resource.
 func (p *Point) ResourceAttributes(f func(key, text string)) { each(p.resource, f) }
 
-// PodLabels returns the labels of the pod that the point's Resource has.
-func (p *Point) PodLabels() gpudata.Labels { return PodLabels(p.resource) }
+// PodLabels returns the labels of a pod that the point's Resource has.
+func (p *Point) PodLabels() gpudata.Labels { return podLabels(p.resource) }
 
 func each(m pcommon.Map, f func(key, text string)) {
 	for k, v := range m.All() {
