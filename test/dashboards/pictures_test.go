@@ -3,6 +3,7 @@ package dashboards
 import (
 	"cmp"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -386,7 +387,7 @@ func titles(t *testing.T, svg string) []string {
 	decoder := xml.NewDecoder(strings.NewReader(svg))
 	for {
 		token, err := decoder.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return found
 		}
 		require.NoError(t, err)
