@@ -205,6 +205,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"a certificate without its key":      {[]string{backend, `backend.settings.tls.cert_file="/etc/ssl/a.crt"`}, "has a cert_file alone"},
 		"a port that is taken":               {[]string{"prometheus.enabled=true", "prometheus.port=8888"}, "take another one, such as 9464"},
 		"two monitors of one series":         {[]string{"prometheus.enabled=true", "monitoring.podMonitor.enabled=true", "monitoring.serviceMonitor.enabled=true"}, "set one of them to false"},
+		"a page that monitors cannot read":   {[]string{"prometheus.enabled=true", `prometheus.settings.tls={"cert_file":"/etc/ssl/a.crt"}`, "monitoring.podMonitor.enabled=true"}, "put a monitor of your own into extraObjects"},
 		"a number for a duration":            {[]string{backend, "window.settings.window=60"}, "at '/window/settings/window': got number, want"},
 		"a duration of no known unit":        {[]string{backend, `window.settings.window="1 minute"`}, "at '/window/settings/window': '1 minute' does not match pattern"},
 		"a word for a switch":                {[]string{backend, `attribution.settings.jobs="yes"`}, "true or false, without quotes"},

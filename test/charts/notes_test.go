@@ -92,9 +92,8 @@ func TestWhatTheSchemaDoesNotKnowTheAPIServerRefuses(t *testing.T) {
 		`watchdog={"enabled":true,"namespaces":["training"]}`:                    `namespaces "training" not found`,
 		`fullnameOverride="GPU_Collector"`:                                       `metadata.name: Invalid value: "GPU_Collector-agent"`,
 	} {
-		args := []string{"install", release, chartDir, "--namespace", "default", "--kubeconfig", kubeconfig, "--set-json", `backend.endpoint="http://backend"`,
-			"--set-json", "budget.enabled=true", "--set-json", set, "--rollback-on-failure"}
-		output, err := helm(t, args...)
+		output, err := helm(t, "install", release, chartDir, "--namespace", "default", "--kubeconfig", kubeconfig, "--rollback-on-failure",
+			"--set-json", `backend.endpoint="http://backend"`, "--set-json", "budget.enabled=true", "--set-json", set)
 		require.Error(t, err, set)
 		assert.Contains(t, output, want)
 	}

@@ -55,8 +55,16 @@ type panel struct {
 				}
 			}
 		}
+		Overrides []struct {
+			Matcher    struct{ Options any }
+			Properties []struct {
+				ID    string
+				Value any
+			}
+		}
 	}
 	Targets []struct {
+		RefID        string
 		Expr         string
 		LegendFormat string
 		Instant      bool

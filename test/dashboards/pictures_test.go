@@ -3,6 +3,7 @@ package dashboards
 import (
 	"cmp"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -48,6 +49,7 @@ var thresholdColors = map[string]string{"green": "#22a35a", "orange": "#d97706",
 // series is one result of a query: an instant's has one point.
 type series struct {
 	name   string
+	column string // of a table
 	labels map[string]string
 	times  []float64 // seconds
 	values []float64
@@ -77,7 +79,10 @@ func (p *prometheus) results(t *testing.T, shown *panel, from, to time.Time) []s
 		}
 		p.API(t, path+query.Encode(), &data)
 		for _, result := range data.Result {
-			one := series{name: legend(target.LegendFormat, result.Metric), labels: result.Metric}
+			one := series{name: legend(target.LegendFormat, result.Metric), column: "Value", labels: result.Metric}
+			if len(shown.Targets) > 1 {
+				one.column += " #" + target.RefID
+			}
 			if target.Instant {
 				result.Values = [][2]any{result.Value}
 			}
@@ -250,26 +255,33 @@ func (c *canvas) bars(all []series) {
 	c.more(len(all)-shown, c.h-7)
 }
 
+// table has a line for each set of labels, and a column for each query.
 func (c *canvas) table(all []series) {
-	const value = "Value"
 	names, hidden := map[string]string{}, map[string]bool{"__name__": true}
 	for _, transformation := range c.panel.Transformations {
 		maps.Copy(names, transformation.Options.RenameByName)
 		maps.Copy(hidden, transformation.Options.ExcludeByName)
 	}
-	columns := map[string]int{}
+	columns, values := map[string]int{}, map[string]int{}
+	cells := map[string]map[string]string{}
 	for _, s := range all {
-		for label, text := range s.labels {
-			if !hidden[label] {
-				columns[label] = max(columns[label], len(cmp.Or(names[label], label)), len(text))
-			}
+		shown := maps.Clone(s.labels)
+		maps.DeleteFunc(shown, func(label, _ string) bool { return hidden[label] })
+		for label, text := range shown {
+			columns[label] = max(columns[label], len(cmp.Or(names[label], label)), len(text))
+		}
+		line := fmt.Sprint(shown)
+		if cells[line] == nil {
+			cells[line] = shown
+		}
+		if !hidden[s.column] {
+			name := cmp.Or(names[s.column], s.column)
+			values[s.column] = max(len(name), 9)
+			cells[line][s.column] = format(c.panel.unit(name), s.last())
 		}
 	}
-	order := slices.Sorted(maps.Keys(columns))
-	if !hidden[value] {
-		order = append(order, value)
-		columns[value] = 9
-	}
+	order := slices.Concat(slices.Sorted(maps.Keys(columns)), slices.Sorted(maps.Keys(values)))
+	maps.Copy(columns, values)
 	total := 0
 	for _, name := range order {
 		columns[name] = min(columns[name], 40)
@@ -285,16 +297,25 @@ func (c *canvas) table(all []series) {
 		}
 	}
 	line("m", 38, func(name string) string { return cmp.Or(names[name], name) })
-	shown := min(len(all), int((c.h-60)/18))
-	for i, s := range all[:shown] {
-		line("", 58+float64(i)*18, func(name string) string {
-			if name == value {
-				return c.panel.format(s.last())
-			}
-			return s.labels[name]
-		})
+	lines := slices.Sorted(maps.Keys(cells))
+	shown := min(len(lines), int((c.h-60)/18))
+	for i, of := range lines[:shown] {
+		line("", 58+float64(i)*18, func(name string) string { return cells[of][name] })
 	}
-	c.more(len(all)-shown, c.h-7)
+	c.more(len(lines)-shown, c.h-7)
+}
+
+// unit is that of a column.
+func (p *panel) unit(column string) string {
+	unit := p.FieldConfig.Defaults.Unit
+	for _, override := range p.FieldConfig.Overrides {
+		for _, property := range override.Properties {
+			if override.Matcher.Options == column && property.ID == "unit" {
+				unit = fmt.Sprint(property.Value)
+			}
+		}
+	}
+	return unit
 }
 
 // color is that of the highest threshold that a value reaches.
@@ -308,7 +329,9 @@ func (p *panel) color(value float64, otherwise string) string {
 	return color
 }
 
-func (p *panel) format(value float64) string {
+func (p *panel) format(value float64) string { return format(p.FieldConfig.Defaults.Unit, value) }
+
+func format(unit string, value float64) string {
 	scaled := func(base float64, units ...string) string {
 		i := 0
 		for ; math.Abs(value) >= base && i < len(units)-1; i++ {
@@ -316,7 +339,7 @@ func (p *panel) format(value float64) string {
 		}
 		return strconv.FormatFloat(value, 'g', 3, 64) + " " + units[i]
 	}
-	switch unit := p.FieldConfig.Defaults.Unit; unit {
+	switch unit {
 	case "percentunit":
 		return strconv.FormatFloat(math.Round(value*1000)/10, 'f', -1, 64) + " %"
 	case "bytes":
@@ -386,7 +409,7 @@ func titles(t *testing.T, svg string) []string {
 	decoder := xml.NewDecoder(strings.NewReader(svg))
 	for {
 		token, err := decoder.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return found
 		}
 		require.NoError(t, err)
@@ -404,24 +427,34 @@ func titles(t *testing.T, svg string) []string {
 // observed.
 func TestPicturesShowWhatQueriesReturn(t *testing.T) {
 	low, high := 0.0, 1.0
-	d := dashboard{Panels: []panel{{Type: "timeseries", Title: "A & B"}, {Type: "stat", Title: "C"}, {Type: "table", Title: "D"}}}
+	d := dashboard{Panels: []panel{{Type: "timeseries", Title: "A & B"}, {Type: "stat", Title: "C"}, {Type: "table", Title: "D"}, {Type: "stat", Title: "E"}}}
 	for i := range d.Panels {
 		d.Panels[i].GridPos.W, d.Panels[i].GridPos.H, d.Panels[i].GridPos.Y = 12, 8, 8*i
 		d.Panels[i].FieldConfig.Defaults.NoValue, d.Panels[i].FieldConfig.Defaults.Unit = "not observed", "percentunit"
 		d.Panels[i].FieldConfig.Defaults.Min, d.Panels[i].FieldConfig.Defaults.Max = &low, &high
 	}
 	svg := picture(&d, func(p *panel) []series {
-		switch p.Type {
-		case "timeseries":
+		switch {
+		case p.Title == "E":
+			return nil
+		case p.Type == "timeseries":
 			return []series{{name: "a", times: []float64{0, 1, 3, 4}, values: []float64{0, 1, 0.5, 0.5}}}
-		case "stat":
+		case p.Type == "stat":
 			return []series{{times: []float64{0}, values: []float64{0.125}}}
+		case p.Type == "table":
+			return []series{
+				{column: "Value #A", labels: map[string]string{"pod": "x"}, values: []float64{0.25}},
+				{column: "Value #B", labels: map[string]string{"pod": "x"}, values: []float64{0.75}},
+			}
 		}
 		return nil
 	})
 	assert.Contains(t, svg, "A &amp; B")
 	assert.Contains(t, svg, ">12.5 %<")
-	assert.Contains(t, svg, ">not observed<")
+	assert.Equal(t, 1, strings.Count(svg, ">not observed<"))
+	assert.Equal(t, 1, strings.Count(svg, ">x<"), "one line of the table")
+	assert.Contains(t, svg, ">25 %<")
+	assert.Contains(t, svg, ">75 %<")
 	assert.Equal(t, [][]string{{"61,187 ", "192,35 "}, {"456,111 ", "587,111 "}}, polylines(svg))
 }
 

@@ -93,13 +93,19 @@
 {{- end }}
 {{- end }}
 
-{{/* Two listeners of a pod cannot have one port. */}}
+{{/* Two listeners of a pod cannot have one port, and monitors have to match the listener. */}}
 {{- define "otelcol-gpu.checkPorts" -}}
 {{- if and .Values.prometheus.enabled (has (int .Values.prometheus.port) (list 13133 8888)) }}
 {{- fail (printf "prometheus.port is %d, which is the collectors' port for probes or for their own metrics: take another one, such as 9464" (int .Values.prometheus.port)) }}
 {{- end }}
 {{- if and .Values.prometheus.enabled .Values.gateway.enabled (eq (int .Values.prometheus.port) 4317) }}
 {{- fail "prometheus.port is 4317, to which agents send to gateways: take another one, such as 9464" }}
+{{- end }}
+{{- $monitored := or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
+{{- range list "tls" "auth" }}
+{{- if and $monitored $.Values.prometheus.enabled (hasKey ($.Values.prometheus.settings | default dict) .) }}
+{{- fail (printf "prometheus.settings.%s is set, and the monitors of this chart know neither certificates nor passwords: set monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled to false, and put a monitor of your own into extraObjects" .) }}
+{{- end }}
 {{- end }}
 {{- if and .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled }}
 {{- fail "monitoring.podMonitor.enabled and monitoring.serviceMonitor.enabled are true: each series would be there twice; set one of them to false" }}
