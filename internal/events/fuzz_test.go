@@ -54,9 +54,15 @@ func FuzzRestore(f *testing.F) {
 // panic, every event has a time, a place and a count, and the state can be stored and taken over.
 func FuzzFrames(f *testing.F) {
 	metrics := []gpudata.Sample{
-		{Metric: metric("hw.errors"), Own: "xid_79"}, {Metric: metric("hw.errors")}, {Metric: metric("hw.errors"), Own: "xid_"},
-		{Metric: metric(statusMetric), Own: "failed"}, {Metric: metric(statusMetric), Own: "ok"}, {Metric: metric(actionMetric), Own: "none"},
-		{Metric: metric(throttleTime), Own: "power"}, {Metric: metric(eventTime), Own: "hw_thermal"}, {Metric: metric(eventActive), Own: "sw_power_cap"},
+		{Metric: metric("hw.errors"), Own: "xid_79"},
+		{Metric: metric("hw.errors")},
+		{Metric: metric("hw.errors"), Own: "xid_"},
+		{Metric: metric(statusMetric), Own: "failed"},
+		{Metric: metric(statusMetric), Own: "ok"},
+		{Metric: metric(actionMetric), Own: "none"},
+		{Metric: metric(throttleTime), Own: "power"},
+		{Metric: metric(eventTime), Own: "hw_thermal"},
+		{Metric: metric(eventActive), Own: "sw_power_cap"},
 		{Metric: metric("hw.gpu.memory.utilization")},
 	}
 	f.Add([]byte{0, 0, 1, 1, 9, 0, 2, 1, 0x35, 6, 200, 30, 0x92, 3, 1, 250})

@@ -156,7 +156,8 @@ func TestDevicesWithTooLongIDsHaveNoHealthAndAreCounted(t *testing.T) {
 	p := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", AllocatedResourcesStatus: []corev1.ResourceStatus{
 		{Name: "nvidia.com/gpu", Resources: []corev1.ResourceHealth{
 			{ResourceID: corev1.ResourceID(strings.Repeat("x", 256)), Health: corev1.ResourceHealthStatusHealthy},
-			{ResourceID: corev1.ResourceID(strings.Repeat("x", 257)), Health: corev1.ResourceHealthStatusHealthy}, {},
+			{ResourceID: corev1.ResourceID(strings.Repeat("x", 257)), Health: corev1.ResourceHealthStatusHealthy},
+			{},
 		}},
 		{Name: corev1.ResourceName("claim:" + strings.Repeat("y", 257)), Resources: []corev1.ResourceHealth{{ResourceID: "z"}}},
 	}}}}}
