@@ -49,3 +49,72 @@ func FuzzRestore(f *testing.F) {
 		require.NoError(t, err)
 	})
 }
+
+// Whatever frames come, with the clock and the samples' times set as they like: there is no
+// panic, every event has a time, a place and a count, and the state can be stored and taken over.
+func FuzzFrames(f *testing.F) {
+	metrics := []gpudata.Sample{
+		{Metric: metric("hw.errors"), Own: "xid_79"},
+		{Metric: metric("hw.errors")},
+		{Metric: metric("hw.errors"), Own: "xid_"},
+		{Metric: metric(statusMetric), Own: "failed"},
+		{Metric: metric(statusMetric), Own: "ok"},
+		{Metric: metric(actionMetric), Own: "none"},
+		{Metric: metric(throttleTime), Own: "power"},
+		{Metric: metric(eventTime), Own: "hw_thermal"},
+		{Metric: metric(eventActive), Own: "sw_power_cap"},
+		{Metric: metric("hw.gpu.memory.utilization")},
+	}
+	f.Add([]byte{0, 0, 1, 1, 9, 0, 2, 1, 0x35, 6, 200, 30, 0x92, 3, 1, 250})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		set := DefaultSettings()
+		set.Holders = true
+		tr := New(set)
+		now, sample := int64(1000), int64(1000)
+		check := func(events []Event) {
+			for _, e := range events {
+				require.Positive(t, e.Count, "%+v", e)
+				require.NotZero(t, e.Time, "%+v", e)
+				require.NotEmpty(t, e.Body)
+				if e.Name != Suppressed {
+					require.Equal(t, node, e.Place)
+				}
+			}
+		}
+		for ; len(in) >= 4; in = in[4:] {
+			fr := &gpudata.Frame{Place: node, Time: at(sample).UnixNano()}
+			for bit := range 4 { // two boards, two instances of the first
+				if in[0]>>bit&1 == 0 {
+					continue
+				}
+				d := fr.Device([]string{"GPU-1", "GPU-2", "GPU-1/gi1", "GPU-1/gi2"}[bit])
+				if d.Observed = in[0]>>4&1 == 0; bit > 1 {
+					d.Parent, d.Profile = "GPU-1", []string{"1g.10gb", ""}[in[0]>>5&1]
+				}
+				s := metrics[int(in[1])%len(metrics)]
+				s.Value, s.Ended = float64(in[2])/10, in[1]>>7 == 1
+				if in[1]>>6&1 == 1 {
+					s.Start = at(sample - int64(in[2])).UnixNano()
+				}
+				d.Samples.Add(s)
+				if d.HoldersKnown = in[0]>>6&1 == 1; d.HoldersKnown && in[0]>>7 == 1 {
+					d.User(gpudata.Holder{Namespace: "team", Pod: string('a' + rune(in[2]%3))}).Holds = true
+				}
+			}
+			check(tr.Frame(fr, at(now)))
+			check(tr.Exporter(node, "h", "http://n1:9400/metrics", in[3]%7 != 0, at(sample).UnixNano(), at(now)))
+			check(tr.Tick(at(now)))
+			step := int64(int8(in[3]))
+			now, sample = now+step, sample+step*int64(in[2]%4)
+			if in[3]%5 == 0 {
+				text, err := json.Marshal(tr.Store(node))
+				require.NoError(t, err)
+				var s Stored
+				require.NoError(t, json.Unmarshal(text, &s))
+				tr = New(set)
+				require.NoError(t, tr.Restore(&s))
+			}
+		}
+		check(tr.Flush(at(now)))
+	})
+}

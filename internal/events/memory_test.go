@@ -24,10 +24,18 @@ func busyNode(n int, at int64) (f *gpudata.Frame, series int) {
 			d.User(gpudata.Holder{Namespace: "team", Pod: fmt.Sprintf("pod-%d-%d-%d", n, i, k), UID: fmt.Sprintf("6fa459ea-ee8a-3ca4-894e-%06d%03d%03d", n, i, k), Container: "main"}).Holds = true
 		}
 		for _, s := range []struct{ name, own string }{
-			{throttleTime, "power"}, {throttleTime, "thermal"}, {throttleTime, "board_limit"},
-			{"hw.errors", "xid_31"}, {"hw.errors", "ecc_sbe"}, {"hw.errors", "ecc_dbe"}, {"hw.errors", "pcie_replay"},
-			{"hw.errors", "row_remap_correctable"}, {"hw.errors", "row_remap_uncorrectable"},
-			{statusMetric, "ok"}, {actionMetric, "none"}, {"hw.gpu.memory.utilization", ""},
+			{throttleTime, "power"},
+			{throttleTime, "thermal"},
+			{throttleTime, "board_limit"},
+			{"hw.errors", "xid_31"},
+			{"hw.errors", "ecc_sbe"},
+			{"hw.errors", "ecc_dbe"},
+			{"hw.errors", "pcie_replay"},
+			{"hw.errors", "row_remap_correctable"},
+			{"hw.errors", "row_remap_uncorrectable"},
+			{statusMetric, "ok"},
+			{actionMetric, "none"},
+			{"hw.gpu.memory.utilization", ""},
 		} {
 			d.Samples.Add(gpudata.Sample{Metric: metric(s.name), Own: s.own, Value: 1})
 			series++

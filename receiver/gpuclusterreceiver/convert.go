@@ -57,7 +57,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		})
 	}
 
-	out.Health = convertHealth(p)
+	out.Health, out.LeftOut = convertHealth(p)
 
 	p, asks := withLimits(p)
 	if !asks {

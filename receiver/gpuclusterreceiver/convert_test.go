@@ -151,3 +151,17 @@ func TestEmptyObjectsAreNothing(t *testing.T) {
 	empty, _ := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{}}}})
 	assert.Len(t, empty.Devices, 1)
 }
+
+func TestDevicesWithTooLongIDsHaveNoHealthAndAreCounted(t *testing.T) {
+	p := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "a", AllocatedResourcesStatus: []corev1.ResourceStatus{
+		{Name: "nvidia.com/gpu", Resources: []corev1.ResourceHealth{
+			{ResourceID: corev1.ResourceID(strings.Repeat("x", 256)), Health: corev1.ResourceHealthStatusHealthy},
+			{ResourceID: corev1.ResourceID(strings.Repeat("x", 257)), Health: corev1.ResourceHealthStatusHealthy},
+			{},
+		}},
+		{Name: corev1.ResourceName("claim:" + strings.Repeat("y", 257)), Resources: []corev1.ResourceHealth{{ResourceID: "z"}}},
+	}}}}}
+	pod := convertPod(p, gpushare.Families{})
+	assert.Len(t, pod.Health, 1)
+	assert.EqualValues(t, 2, pod.LeftOut)
+}

@@ -14,10 +14,9 @@ import (
 // claimPrefix precedes what a pod calls a claim in the names of allocated resources.
 const claimPrefix = "claim:"
 
-// convertHealth returns what the kubelet says of the health of a pod's devices. Ids longer
-// than an attribute may be are left out.
-func convertHealth(p *corev1.Pod) []demand.Health {
-	var out []demand.Health
+// convertHealth returns what the kubelet says of the health of a pod's devices, and how many
+// were left out because an id or a resource's name is longer than an attribute may be.
+func convertHealth(p *corev1.Pod) (out []demand.Health, leftOut int64) {
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
 		for _, given := range c.AllocatedResourcesStatus {
@@ -31,7 +30,11 @@ func convertHealth(p *corev1.Pod) []demand.Health {
 				}
 			}
 			for _, r := range given.Resources {
-				if r.ResourceID == "" || len(r.ResourceID) > maxValue || len(resource) > maxValue {
+				switch {
+				case r.ResourceID == "":
+					continue
+				case len(r.ResourceID) > maxValue || len(resource) > maxValue:
+					leftOut++
 					continue
 				}
 				h := demand.Health{
@@ -44,7 +47,7 @@ func convertHealth(p *corev1.Pod) []demand.Health {
 			}
 		}
 	}
-	return out
+	return out, leftOut
 }
 
 func healthState(s corev1.ResourceHealthStatus) string {

@@ -30,7 +30,7 @@ type store struct {
 	conditions *regexp.Regexp // types of node conditions that are emitted
 	changed    func()         // called after each change
 	logger     *zap.Logger
-	dropped    atomic.Int64 // attributes of devices that were left out
+	dropped    atomic.Int64 // attributes of devices, and ids of devices of pods, that were left out
 	told       sync.Once    // that some were
 
 	mu      sync.Mutex
@@ -66,6 +66,7 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	ends := []func(){
 		c.SubscribeObjects(kube.Pods, handle(s, kube.Pods, func(p *corev1.Pod) func() {
 			pod := convertPod(p, s.families)
+			s.dropped.Add(pod.LeftOut)
 			return func() { s.cluster.SetPod(pod) }
 		}, s.cluster.DeletePod)),
 		c.SubscribeObjects(kube.Nodes, handle(s, kube.Nodes, func(n *corev1.Node) func() {

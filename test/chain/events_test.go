@@ -1,7 +1,10 @@
 package chain
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
@@ -30,6 +34,8 @@ type watching struct {
 	begin   time.Time
 	storage [2]*storagetest.Memory
 	logs    consumertest.LogsSink
+	nodes   int
+	hidden  *regexp.Regexp // rows that are left out of scrapes; nil for none
 
 	synthesizer consumer.Metrics
 	stop        func()
@@ -39,9 +45,12 @@ func watch(t *testing.T, scenario string) *watching {
 	t.Helper()
 	cfg := dcgmsim.NewDefaultConfig()
 	cfg.Scenario, cfg.GPUs, cfg.Fields = scenario, 1, dcgmsim.FieldsAll
+	if scenario == dcgmsim.ScenarioVendors {
+		cfg.Nodes, cfg.GPUs = 4, 8
+	}
 	sim, err := dcgmsim.New(cfg)
 	require.NoError(t, err)
-	w := &watching{t: t, sim: sim, begin: time.Now(), storage: [2]*storagetest.Memory{storagetest.NewMemory(nil), storagetest.NewMemory(nil)}}
+	w := &watching{t: t, sim: sim, begin: time.Now(), storage: [2]*storagetest.Memory{storagetest.NewMemory(nil), storagetest.NewMemory(nil)}, nodes: cfg.Nodes}
 	w.start()
 	return w
 }
@@ -80,9 +89,24 @@ const interval = 5 * time.Second
 func (w *watching) run(length time.Duration) {
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		time.Sleep(interval)
-		at := time.Since(w.begin)
-		require.NoError(w.t, w.synthesizer.ConsumeMetrics(w.t.Context(), scraped(w.t, w.sim.AppendBody(nil, 0, at), time.Now())))
+		batch := pmetric.NewMetrics()
+		for node := range w.nodes {
+			md := scraped(w.t, w.visible(w.sim.AppendBody(nil, node, time.Since(w.begin))), time.Now())
+			md.ResourceMetrics().At(0).Resource().Attributes().PutStr(signal.K8sNodeName, w.sim.Devices(node)[0].Host)
+			md.ResourceMetrics().MoveAndAppendTo(batch.ResourceMetrics())
+		}
+		require.NoError(w.t, w.synthesizer.ConsumeMetrics(w.t.Context(), batch))
 	}
+}
+
+// visible returns what of a scrape is not hidden.
+func (w *watching) visible(body []byte) (out []byte) {
+	for line := range bytes.Lines(body) {
+		if w.hidden == nil || !w.hidden.Match(line) {
+			out = append(out, line...)
+		}
+	}
+	return out
 }
 
 // told returns how often each event was told, by name and the metric's own attribute.
@@ -170,5 +194,35 @@ func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
 		for name := range w.told() {
 			assert.Contains(t, name, "gpu.throttle.", "the story has nothing but power capping")
 		}
+	})
+}
+
+// Behind the synthesizer a vendor's devices have the events that its exporter can show: AMD's
+// residencies are throttling, and a device without rows is lost.
+func TestEventsAreThoseOfAnyVendor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(t, dcgmsim.ScenarioVendors)
+		w.run(5 * time.Minute)
+		w.hidden = regexp.MustCompile(`accelerator_id="8936909905604911872-(412|2)"`) // two numbers of one chip
+		w.run(3 * time.Minute)
+		w.hidden = nil
+		w.run(time.Minute)
+		w.stop()
+		told := map[string]bool{} // without those of NVIDIA
+		for _, ld := range w.logs.AllLogs() {
+			eachRecord(ld, func(r plog.LogRecord) {
+				if of := pdatagpu.Text(r.Attributes(), signal.HardwareVendor); of != signal.VendorNVIDIA {
+					told[strings.TrimSpace(of+" "+pdatagpu.Text(r.Attributes(), signal.HardwareID)+" "+r.EventName()+" "+pdatagpu.Text(r.Attributes(), signal.ClockViolation))] = true
+				}
+			})
+		}
+		amd := w.sim.Devices(1)
+		capped, hot := "AMD "+deviceID(amd[0]), "AMD "+deviceID(amd[1])
+		tpu := "Google " + deviceID(w.sim.Devices(2)[2])
+		assert.Equal(t, map[string]bool{
+			capped + " gpu.throttle.start power": true,
+			hot + " gpu.throttle.start thermal":  true, hot + " gpu.throttle.start processor_hot": true,
+			tpu + " gpu.device.lost": true, tpu + " gpu.device.found": true,
+		}, told)
 	})
 }

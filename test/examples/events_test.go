@@ -3,6 +3,7 @@ package examples
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -43,6 +44,24 @@ func runEvents(t *testing.T, file string, set []string) {
 		assert.NotEmpty(t, r["body"])
 		assert.NotEmpty(t, r["hw.id"])
 		assert.NotEmpty(t, r["k8s.node.name"])
+	}
+}
+
+func TestEventsWithoutALogsPipelineAreAClearErrorAtTheStart(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(`
+receivers: {dcgm: {endpoints: ["http://localhost:9400/metrics"]}}
+processors: {gpu_synthesizer: }
+connectors: {gpu_events: }
+exporters: {debug: }
+service:
+  pipelines:
+    metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_events, debug]}
+`), 0o600))
+	for _, command := range [][]string{{"validate"}, nil} {
+		output, err := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu"), append(command, "--config", config)...).CombinedOutput()
+		require.Error(t, err)
+		assert.Contains(t, string(output), `connector "gpu_events" used as exporter in [metrics] pipeline but not used in any supported receiver pipeline`)
 	}
 }
 

@@ -31,6 +31,8 @@ type Pod struct {
 	TemplateClaims []TemplateClaim
 	// Health is what the kubelet says of devices that the pod's containers were given.
 	Health []Health
+	// LeftOut is how many of these devices are not in Health.
+	LeftOut int64
 	// BrokenRules are the rules of the GPU share API that the pod breaks, each once.
 	BrokenRules []string
 }
