@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -17,6 +18,12 @@ func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 		assert.False(t, names[s.Name()], s.Name())
 		names[s.Name()] = true
 		told = append(append(told, s.Metric), s.Feeds...)
+	}
+	for m := range dcgm.Exporter.Gaps { // of other vendors alone
+		told = append(told, m)
+		for _, w := range m.Windows {
+			told = append(told, w.Metric)
+		}
 	}
 	for _, m := range signal.All() {
 		switch m {

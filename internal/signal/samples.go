@@ -150,6 +150,16 @@ var (
 			{Metric: made("gpu.saturation.nvlink.throughput.avg", "nvlinkTxBytesAvg, nvlinkRxBytesAvg", "Mean bytes per second over NVLink in one direction."), Function: Mean, Label: "NVLink *"},
 		},
 	})
+	// GPUXGMIThroughput is the transfer rate over AMD's xGMI links in one direction.
+	GPUXGMIThroughput = add(Metric{
+		Name: "gpu.xgmi.throughput", Unit: "By/s",
+		Description: "Bytes per second over all xGMI links of an AMD GPU in one direction.",
+		Source:      "rate of the sum of gpu_xgmi_link_tx, gpu_xgmi_link_rx over the links, x 1000",
+		Attributes:  []string{IODirection},
+		Windows: []Window{
+			{Metric: made("gpu.saturation.xgmi.throughput.avg", "", "Mean bytes per second over xGMI in one direction."), Function: Mean, Label: "xGMI *"},
+		},
+	})
 	// GPUPCIeUtilization is the PCIe rate as a fraction of the link's capacity.
 	GPUPCIeUtilization = add(Metric{
 		Name: "gpu.pcie.utilization", Unit: "1",

@@ -128,7 +128,7 @@ function xidCodes(d) {
 }
 
 // groupOf is the title under which a line of the signal table stands.
-const groups = [[/memory/, "Memory"], [/pcie|nvlink/, "Links"], [/errors/, "Errors"], [/./, "Utilization and activity"]];
+const groups = [[/memory/, "Memory"], [/pcie|nvlink|xgmi/, "Links"], [/errors/, "Errors"], [/./, "Utilization and activity"]];
 const groupOf = (l) => groups.find(([form]) => form.test(l.key))[1];
 
 // always0 says whether a number is 0 and was so for the whole kept time.

@@ -59,7 +59,8 @@ const (
 // Left out on purpose: *_percentage of the violations, which look at a tenth of a second;
 // gfx_clock_below_host_limit_*, whose clock is not known for certain; pcie_bandwidth, which
 // is both directions in one, and pcie_rx, pcie_tx, which were only seen as 0; gpu_afid_errors,
-// which is a code and no count; the bandwidth of xGMI links.
+// which is a code and no count; gpu_xgmi_nbr_*, which are another count of what goes over the
+// xGMI links.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: made(signal.HwGPUUtilization, signal.TaskGeneral, first(gfxBusy).or(gfx))},
@@ -96,6 +97,7 @@ var groups = []cat.Group{
 		{Name: "gpu_prof_occupancy_percent", Unit: cat.Percent, Gives: gives(signal.GPUSMOccupancy)},
 		{Name: "gpu_prof_tensor_active_percent", Unit: cat.Percent, Gives: gives(signal.GPUPipeActive, "tensor")},
 	}},
+	{Title: "Links", Fields: []cat.Field{xgmi("tx", signal.DirectionTransmit), xgmi("rx", signal.DirectionReceive)}},
 	{Title: "Power and temperature", Fields: []cat.Field{
 		{Name: packagePower, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Gives: made(signal.HwPower, "", first(packagePower).or(average).or(usage))},
 		{Name: average, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true},
@@ -117,8 +119,8 @@ var gaps = map[*signal.Metric]string{
 	signal.GPUPowerLimit:              "not exposed",
 	signal.GPUPCIeThroughput:          "exposed as both directions in one",
 	signal.GPUPCIeUtilization:         "exposed as both directions in one",
-	signal.GPUNVLinkThroughput:        "there is no NVLink; xGMI is not read",
-	signal.GPUNVLinkUtilization:       "there is no NVLink; xGMI is not read",
+	signal.GPUNVLinkThroughput:        "there is no NVLink; `gpu.xgmi.throughput`",
+	signal.GPUNVLinkUtilization:       "there is no NVLink",
 	signal.K8sContainerGPUMemoryUsage: "no rows of processes",
 	signal.K8sContainerGPUUtilization: "no rows of processes",
 }
@@ -153,6 +155,14 @@ func healthy(v float64) cat.Health {
 		return cat.HealthOK
 	}
 	return cat.HealthFailed
+}
+
+// xgmi are the bytes over the links in one direction. The first is the GPU's own and stays at 0.
+func xgmi(name, direction string) cat.Field {
+	return cat.Field{
+		Name: "gpu_xgmi_link_" + name, Unit: cat.Kilobyte, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum,
+		Gives: gives(signal.GPUXGMIThroughput, direction),
+	}
 }
 
 // residency is the time throttled for a cause, from a field that counts ticks.

@@ -24,6 +24,7 @@ var labels = map[string]catalogue.Role{
 
 	"clock_type": catalogue.RoleCut,
 	"xcc_index":  catalogue.RolePart,
+	"link_index": catalogue.RolePart,
 }
 
 // blankText reports texts that stand for "no value": of a partition that a board without

@@ -97,6 +97,7 @@ var gaps = map[*signal.Metric]string{
 	signal.GPUPCIeUtilization:         "exposed by kinds of packets that overlap",
 	signal.GPUNVLinkThroughput:        "there is no NVLink; HCCS is not read",
 	signal.GPUNVLinkUtilization:       "there is no NVLink; HCCS is not read",
+	signal.GPUXGMIThroughput:          "there is no xGMI",
 	signal.K8sContainerGPUMemoryUsage: "a pod's rows repeat the chip's",
 	signal.K8sContainerGPUUtilization: "a pod's rows repeat the chip's",
 }

@@ -15,6 +15,7 @@ var Exporter = cat.New(cat.Exporter{
 	Vendor:         signal.VendorNVIDIA,
 	Groups:         known(groups),
 	Signals:        held,
+	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "there is no xGMI"},
 	Labels:         labels,
 	BlankText:      blankText,
 	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "DCGM_") },

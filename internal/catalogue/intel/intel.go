@@ -134,6 +134,7 @@ var gaps = map[*signal.Metric]string{
 	signal.GPUPCIeUtilization:         "exposed without a known direction",
 	signal.GPUNVLinkThroughput:        "there is no NVLink; Xe Link is not exposed",
 	signal.GPUNVLinkUtilization:       "there is no NVLink; Xe Link is not exposed",
+	signal.GPUXGMIThroughput:          "there is no xGMI",
 	signal.GPUDeviceHolder:            "no labels of pods",
 	signal.K8sContainerGPUMemoryUsage: "no rows of processes",
 	signal.K8sContainerGPUUtilization: "no rows of processes",

@@ -98,6 +98,7 @@ var gaps = map[*signal.Metric]string{
 	signal.GPUPCIeUtilization:         "not exposed",
 	signal.GPUNVLinkThroughput:        "there is no NVLink; NeuronLink is not exposed",
 	signal.GPUNVLinkUtilization:       "there is no NVLink; NeuronLink is not exposed",
+	signal.GPUXGMIThroughput:          "there is no xGMI",
 	signal.GPUDeviceHolder:            "no labels of pods",
 	signal.K8sContainerGPUMemoryUsage: "processes have no labels of pods",
 	signal.K8sContainerGPUUtilization: "processes have no labels of pods",

@@ -72,6 +72,7 @@ var gaps = map[*signal.Metric]string{
 	signal.GPUPCIeUtilization:         "not exposed",
 	signal.GPUNVLinkThroughput:        "there is no NVLink; the chips' own links are not exposed",
 	signal.GPUNVLinkUtilization:       "there is no NVLink; the chips' own links are not exposed",
+	signal.GPUXGMIThroughput:          "there is no xGMI",
 	signal.K8sContainerGPUMemoryUsage: "a pod's rows repeat the chip's",
 	signal.K8sContainerGPUUtilization: "a pod's rows repeat the chip's",
 }

@@ -7,9 +7,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/amd"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/ascend"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/intel"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/neuron"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -104,30 +111,39 @@ func TestASumOfCountersOutlivesAMissingPart(t *testing.T) {
 	assert.False(t, ok, "a scrape that is not newer tells nothing")
 }
 
-// Two vendors that give their devices the same id on one node.
+// Vendors whose devices have the same id on one node, each with all fields of its table.
 func TestNoVendorsRowChangesAnotherVendorsDevice(t *testing.T) {
-	vendors := map[string][]exposed{
-		"NVIDIA": {
-			{of: dcgm.Exporter, name: "DCGM_FI_DEV_POWER_USAGE", labels: map[string]string{"UUID": "GPU-1"}},
-			{of: dcgm.Exporter, name: "DCGM_FI_DEV_FB_USED", labels: map[string]string{"UUID": "GPU-1"}},
-			{of: dcgm.Exporter, name: "DCGM_FI_DEV_FB_FREE", labels: map[string]string{"UUID": "GPU-1"}},
-			{of: dcgm.Exporter, name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", labels: map[string]string{"UUID": "GPU-1", "GPU_I_ID": "1"}},
-			{of: dcgm.Exporter, name: "DCGM_FI_DEV_XID_ERRORS", labels: map[string]string{"UUID": "GPU-1"}},
-		},
-		"AMD": {
-			{of: amd.Exporter, name: "gpu_package_power", labels: mi300x},
-			{of: amd.Exporter, name: "gpu_ecc_correct_umc", labels: mi300x},
-			{of: amd.Exporter, name: "gpu_violation_ppt_residency_accumulated", labels: mi300x},
-			{of: amd.Exporter, name: "gpu_violation_current_accumulated_counter", labels: mi300x},
-			{of: amd.Exporter, name: "gpu_energy_consumed", labels: map[string]string{
-				"gpu_id": "0", "card_model": "m", "gpu_compute_partition_type": "cpx", "gpu_partition_id": "1", "serial_number": "GPU-1",
-			}},
-		},
+	devices := map[*catalogue.Exporter]map[string]string{
+		dcgm.Exporter:   {"UUID": "GPU-1"},
+		amd.Exporter:    {"gpu_id": "0", "card_model": "m", "gpu_uuid": "GPU-1"},
+		tpu.Exporter:    {"make": "cloud-tpu", "accelerator_id": "GPU-1"},
+		neuron.Exporter: {"instance_id": "GPU-1", "instance_type": "inf1.xlarge", "runtime_tag": "1"},
+		intel.Exporter:  {"hw.id": "GPU-1", "pci.bdf": "0000:01:00.0"},
+		ascend.Exporter: {"id": "0", "vdie_id": "GPU-1"},
 	}
+	vendors := map[string][]exposed{}
+	for _, x := range exporters.All {
+		require.Contains(t, devices, x, x.Name)
+		for _, f := range x.Fields() {
+			labels := maps.Clone(devices[x])
+			for name, role := range x.Labels {
+				if role == catalogue.RoleCut && f.Cut != nil {
+					labels[name] = f.Cut[0]
+				}
+			}
+			vendors[x.Vendor] = append(vendors[x.Vendor], exposed{of: x, name: f.Exposed(), labels: labels})
+		}
+	}
+	partition := map[string]string{"gpu_id": "0", "card_model": "m", "gpu_compute_partition_type": "cpx", "gpu_partition_id": "1", "serial_number": "GPU-1"}
+	vendors["AMD"] = append(vendors["AMD"], exposed{of: amd.Exporter, name: "gpu_energy_consumed", labels: partition})
+	vendors["NVIDIA"] = append(vendors["NVIDIA"], exposed{of: dcgm.Exporter, name: "DCGM_FI_DEV_FB_USED", labels: map[string]string{"UUID": "GPU-1", "GPU_I_ID": "1"}})
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 9))
-		apart := map[string]*Synthesizer{"NVIDIA": New(Options{MaxDevices: 10}), "AMD": New(Options{MaxDevices: 10})}
-		together := New(Options{MaxDevices: 10})
+		apart := map[string]*Synthesizer{}
+		for vendor := range vendors {
+			apart[vendor] = New(Options{MaxDevices: 50})
+		}
+		together := New(Options{MaxDevices: 50})
 		for at := int64(10); at < 200; at += 10 {
 			want := map[string]float64{}
 			var all []exposed
