@@ -119,8 +119,8 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// process replaces the exporters' metrics of the batch by the samples made of
-// them. Everything else stays as it is.
+// process replaces the exporters' metrics in the batch by samples. Everything else passes
+// unchanged.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,11 +189,11 @@ func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
 	p.core.Release(frames)
 }
 
-// receiverScope is the scope of what the dcgm receiver hands on.
+// receiverScope is the scope of the dcgm receiver's metrics.
 const receiverScope = "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 
-// placeOfExporter completes the place on the Resource of an exporter's own metrics,
-// which the dcgm receiver gives a host.name: it is that of the exporter's devices.
+// placeOfExporter completes the place on the Resource of an exporter's own metrics, which the
+// dcgm receiver gives a host.name, by the place of the exporter's devices.
 func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	host := text(resource, signal.HostName)
 	if host == "" {
