@@ -361,7 +361,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	stats := p.core.TakeStats()
 	p.devices.Refused(p.logger, now, stats.Dropped[synth.DropDeviceLimit])
 	if stats.Split {
-		p.logger.Warn("The pipeline is wired wrongly: the fields of one device and time come in several batches, so that samples are made of a part of them. " +
+		p.logger.Warn("The pipeline is wired wrongly: the fields of one device and time come in several batches; samples are made of a part of them. " +
 			"Put gpu_synthesizer right behind the receiver, before batch and everything else that splits batches.")
 	}
 	for r, n := range stats.Dropped {
@@ -376,7 +376,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
 		p.unnamed = true
-		p.logger.Warn("Metrics of a GPU exporter came without the label UUID, or what stands for it: which GPU they are about is not known, and they are dropped. " +
+		p.logger.Warn("Metrics of a GPU exporter came without the label UUID, or its equivalent. Their GPU is unknown, and they are dropped. " +
 			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Clamped > 0 {
@@ -387,7 +387,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if c := p.core.TakeConflict(); c != nil && !p.told {
 		p.told = true
-		p.logger.Warn("A GPU has two sources. One is kept as long as it is there; what the other says of the GPU is dropped and counted, "+
+		p.logger.Warn("A GPU has two sources. One is kept while it is present; the other's rows of the GPU are dropped and counted, "+
 			"here and on every other GPU like it. Expose each GPU once, and set processes_only where nvml stands beside an exporter.",
 			zap.String(signal.HardwareID, c.Device), zap.String(signal.K8sNodeName, c.Node),
 			zap.String("kept", c.Kept), zap.String("dropped", c.Dropped))

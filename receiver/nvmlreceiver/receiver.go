@@ -139,7 +139,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	}
 	r.host = host
 	if r.cfg.processes() && !r.allProcesses {
-		r.settings.Logger.Warn("This is not the host's PID namespace, in which alone NVML lists all processes: gpu.process.count is not known.",
+		r.settings.Logger.Warn("NVML lists all processes only in the host's PID namespace, and this is another one: gpu.process.count is absent. Set hostPID.",
 			zap.String("proc_root", r.cfg.ProcRoot))
 	}
 	// The loop outlives ctx, which ends with Start.
