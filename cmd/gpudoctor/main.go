@@ -1,6 +1,6 @@
-// Command gpudoctor says which signals an exporter can give, why each other one is missing,
-// and what turns it on; of a collector's configuration what is wired or timed wrongly. Its
-// command top shows devices in a terminal, verify compares sources on a machine with GPUs.
+// Command gpudoctor says which signals an exporter can give, why the others are missing, and
+// what turns it on; of a collector's configuration what is wired or timed wrongly. Its command
+// top shows devices in a terminal, verify compares sources on a machine with GPUs.
 //
 // Without a command it asks once and reads what is exposed, as the collector would. What an
 // exposition cannot prove is called likely.

@@ -85,8 +85,7 @@ func plural(n int, names [2]string) string {
 	return fmt.Sprintf("%d %s", n, names[1])
 }
 
-// line is one line of the table: parts of one metric about which the same is to
-// be said.
+// line is one line of the table: parts of one metric with the same verdicts.
 type line struct {
 	metric string
 	parts  []string

@@ -50,7 +50,7 @@ type topOptions struct {
 	window, scrape time.Duration
 }
 
-// runTop shows windows until it is told to end. It returns the exit status.
+// runTop shows windows until ctx ends. It returns the exit status.
 func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -107,7 +107,7 @@ type SeriesConfig struct {
 	Metric string `mapstructure:"metric"`
 	// Unit is bytes or MiB.
 	Unit string `mapstructure:"unit"`
-	// Scope is what one series speaks of: process, pod, device_duplicate, budget.
+	// Scope is what one series is about: process, pod, device_duplicate, budget.
 	Scope string `mapstructure:"scope"`
 	// Labels are the names of its labels; those left out do not exist.
 	Labels LabelsConfig `mapstructure:"labels"`
@@ -131,7 +131,7 @@ type LabelsConfig struct {
 type ToleranceConfig struct {
 	// Process is for each process, in bytes: its CUDA context.
 	Process int64 `mapstructure:"process"`
-	// Ratio is of the device's usage.
+	// Ratio is a share of the device's usage.
 	Ratio float64 `mapstructure:"ratio"`
 
 	_ struct{}

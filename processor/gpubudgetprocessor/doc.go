@@ -1,6 +1,6 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpubudgetprocessor puts what containers may use of a GPU's memory
-// beside what they do use, and says whether the numbers can be believed: what
-// the containers of a device use must add up to what the device says.
+// Package gpubudgetprocessor compares the GPU memory that containers may use with the memory
+// that they use, and says whether the numbers can be trusted: the usage of a device's containers
+// must add up to the device's.
 package gpubudgetprocessor

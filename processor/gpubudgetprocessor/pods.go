@@ -82,7 +82,7 @@ func (p *pods) refresh() {
 	maps.DeleteFunc(p.declared, func(uid types.UID, _ declared) bool { return p.byUID[uid] == nil })
 }
 
-// off reports whether there is nobody to ask what pods declare.
+// off reports whether the API server is not used for declarations.
 func (p *pods) off() bool {
 	return p.cache == nil || p.cache.State(kube.Pods).Phase == kube.Off
 }
@@ -123,8 +123,8 @@ func (p *pods) complete(h *gpudata.Holder, id string) {
 	}
 }
 
-// declare fills in what the pod of a user declares. One whose container is not
-// named is that of a pod with one.
+// declare fills in what the pod of a user declares. A user without a container's name has the
+// container of a pod that has only one.
 func (p *pods) declare(u *budget.User) {
 	if p.off() {
 		u.Declarations, u.Unasked = true, true
@@ -173,8 +173,8 @@ func containers(pod *corev1.Pod) []gpushare.ContainerSpec {
 	return out
 }
 
-// consumed returns the memory that the claims of a pod's container consume of a device. One
-// claim is of the samples, which tell the device; a container may have several on it.
+// consumed returns the memory that the claims of a pod's container consume of a device. The
+// samples carry one claim, which names the device; a container may have several claims on it.
 func (p *pods) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation) []budget.Claim {
 	if !slices.Contains(p.kinds, kube.ResourceClaims) {
 		return nil
@@ -203,8 +203,8 @@ func (p *pods) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation
 	return out
 }
 
-// memory is what a result consumes of the device's memory in bytes, 0 where it does
-// not say. An unqualified name is the driver's.
+// memory returns the memory of the device that a result consumes, in bytes, 0 where it is not
+// given. An unqualified name is the driver's.
 func memory(r *resourcev1.DeviceRequestAllocationResult) int64 {
 	for _, name := range []resourcev1.QualifiedName{"memory", resourcev1.QualifiedName(r.Driver + "/memory")} {
 		if q, ok := r.ConsumedCapacity[name]; ok {

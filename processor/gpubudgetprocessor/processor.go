@@ -100,7 +100,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
 	p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
 	if p.unread.Returns(time.Now()) {
-		p.set.Logger.Warn("The annotations of a pod cannot be read: what they say of GPU memory is left out. Further pods are counted only.",
+		p.set.Logger.Warn("The annotations of a pod cannot be read: the GPU memory that they declare is ignored. Further pods are only counted.",
 			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
 	}
 }
@@ -143,8 +143,7 @@ func (p *gpuBudget) shutdown(ctx context.Context) error {
 // and between two writes to the storage.
 const sweepEvery = time.Minute
 
-// process adds budgets, usage and states to the batch. What is in it
-// stays as it is.
+// process adds budgets, usage and states to the batch, and changes nothing in it.
 func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

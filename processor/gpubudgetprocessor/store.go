@@ -111,7 +111,7 @@ func (r *driftReport) sweep(now time.Time, state *base.State) {
 	}
 }
 
-// storedVersion is that of what is stored of a place.
+// storedVersion is the version of the stored form of a place.
 const storedVersion = 1
 
 type storedPlace struct {

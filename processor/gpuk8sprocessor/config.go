@@ -27,9 +27,9 @@ const (
 
 // Config configures the gpu_k8s processor.
 type Config struct {
-	// NodeName is the node whose kubelet and API objects are read. Devices of
-	// other nodes are attributed by labels and processes. Default: the environment
-	// variable NODE_NAME; when that is unset too, no device is of this node.
+	// NodeName is the node whose kubelet and API objects are read. Devices of other nodes are
+	// attributed by labels and processes. Default: the environment variable NODE_NAME; when that
+	// is unset too, no device counts as this node's.
 	NodeName string `mapstructure:"node_name"`
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
@@ -67,10 +67,10 @@ type Config struct {
 type SourcesConfig struct {
 	// PodResources is the kubelet's PodResources service.
 	PodResources kube.PodResourcesConfig `mapstructure:"pod_resources"`
-	// DRA is what the API server knows of dynamic resource allocation.
+	// DRA reads dynamic resource allocation from the API server.
 	DRA DRAConfig `mapstructure:"dra"`
 	// JobMappingDir is the directory that dcgm-exporter reads with --hpc-job-mapping-dir. It
-	// speaks of the GPUs of this machine that no label names a holder of.
+	// names the holders of GPUs of this machine where no label does.
 	JobMappingDir string `mapstructure:"hpc_job_mapping_dir"`
 
 	_ struct{}

@@ -71,14 +71,14 @@ func (p *gpuK8s) nameOwners(f *gpudata.Frame) {
 	}
 }
 
-// isOwn reports whether a frame is of the node whose kubelet is asked.
+// isOwn reports whether a frame belongs to the node whose kubelet is asked.
 func (p *gpuK8s) isOwn(f *gpudata.Frame) bool {
 	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
 }
 
 // nameProcesses gives processes their containers and lists who is on the device, where the
-// source of the processes did not. A process that is nobody's is listed too: a list that names no container and no job on a device says
-// that none is on it.
+// source of the processes did not. A process without a container is listed too: a list without a
+// container or job on a device shows that none uses it.
 func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *counts) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -190,8 +190,8 @@ func keepOwner(users []*gpudata.User, from *gpudata.User) {
 	}
 }
 
-// shareAsHolders says how users that are no holders share the device: as the sharer that is the
-// same container. Of one that is not known to hold it, it is unknown.
+// shareAsHolders sets the sharing strategy of users that are no holders: that of the holder that
+// is the same container, else unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {

@@ -27,7 +27,7 @@ const (
 	maxReadings = int(history/mappingInterval) + 1
 )
 
-// jobMapping keeps what the files of the job mapping say of the GPUs of this machine. It reads
+// jobMapping keeps the contents of the job mapping files, for the GPUs of this machine. It reads
 // them in a goroutine of its own, because a network file system may hang.
 type jobMapping struct {
 	dir, node string
@@ -41,7 +41,7 @@ type jobMapping struct {
 	stopped chan struct{}
 }
 
-// reading is what the files said at a time; nothing where they could not be read.
+// reading has the contents of the files at a time; empty where they could not be read.
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping

@@ -43,8 +43,7 @@ func choose(labels map[string]string, wanted []string) (chosen map[string]string
 	return chosen
 }
 
-// sharingStrategyLabel is what gpu-feature-discovery tells of a node: none, mps
-// or time-slicing.
+// sharingStrategyLabel is set by gpu-feature-discovery on a node: none, mps or time-slicing.
 const sharingStrategyLabel = "nvidia.com/gpu.sharing-strategy"
 
 // sharing returns gpu.sharing.strategy for the node label's value.
@@ -89,7 +88,7 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Created: p.CreationTimestamp.UnixNano(),
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
-		// The kubelet's name for a static pod is what it hashed the pod's file to.
+		// The kubelet names a static pod by the hash of its file.
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
 		Owner:     readOwner(p, labels, job),
 	}

@@ -73,7 +73,7 @@ func readJob(o *gpudata.Ownership, p *corev1.Pod, job findJob) {
 	}
 }
 
-// cutHash returns the name of what a ReplicaSet was made for, which gave it the name
+// cutHash returns the name of the object that made a ReplicaSet, which gave it the name
 // <name>-<hash> and its pods the hash as a label.
 func cutHash(name, hash string) (string, bool) {
 	if hash == "" {

@@ -125,8 +125,8 @@ func (p *gpuPower) ratio(v float64) float64 {
 	return v
 }
 
-// processList is what was said of the processes of a device at one moment. It owns what it
-// refers to, because it outlives its batch.
+// processList has the processes of a device at one moment. It owns its data, because it outlives
+// its batch.
 type processList struct {
 	time      int64
 	processes []split.Process

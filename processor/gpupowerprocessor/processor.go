@@ -70,8 +70,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 	}, nil
 }
 
-// process adds the power of boards, instances, containers and processes
-// to the batch. What is in it stays as it is.
+// process adds the power of boards, instances, containers and processes to the batch, and
+// changes nothing in it.
 func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,8 +24,8 @@ const (
 	sweepEvery = time.Minute
 )
 
-// place is what is remembered of a node. Times of type time.Time are of the wall
-// clock and say when something was named last.
+// place is the state of a node. Values of type time.Time are wall clock times at which something
+// was last seen.
 type place struct {
 	boards map[string]*boardState
 	energy map[energyKey]*energyState
@@ -66,9 +66,9 @@ func newPlace(now time.Time) *place {
 	return &place{boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}, seen: now}
 }
 
-// list returns the newest list of a device's processes at the time of a frame, whose own
-// lists are given; nil when nothing is known of them. A list ends with the next one of its
-// device: one of other devices says nothing of this one.
+// list returns the newest list of a device's processes at the time of a frame, whose own lists
+// are given; nil when they are unknown. The next list of the same device replaces a list; lists
+// of other devices do not.
 func (pl *place) list(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
 	if l, ok := lists[id]; ok || pl == nil {
 		return l
@@ -83,9 +83,8 @@ func (pl *place) list(lists map[string]*processList, id string, at int64, maxGap
 	return nil
 }
 
-// remember keeps a list of a device's processes for boards that are sampled at other
-// times. It returns all that is known of that moment: one moment can come in several
-// batches.
+// remember keeps a list of a device's processes for boards that are sampled at other times. It
+// returns the whole list of that moment, which can come in several batches.
 func (p *gpuPower) remember(pl *place, id string, l *processList, now time.Time) *processList {
 	if pl == nil {
 		return l

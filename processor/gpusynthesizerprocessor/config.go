@@ -32,8 +32,8 @@ type Config struct {
 	// Raw says what becomes of the DCGM metrics that signals were made of, and
 	// of unknown ones: drop or keep.
 	Raw string `mapstructure:"raw"`
-	// ViolationUnit is the unit of the *_VIOLATION counters: ns, which is what
-	// DCGM counts in whatever HELP says, or us.
+	// ViolationUnit is the unit of the *_VIOLATION counters: ns, in which DCGM counts whatever
+	// HELP says, or us.
 	ViolationUnit string `mapstructure:"violation_unit"`
 	// NodeName is k8s.node.name where the scrape target does not say it.
 	// Default: the environment variable NODE_NAME; when that is unset too, the

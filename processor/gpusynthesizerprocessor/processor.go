@@ -119,8 +119,8 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// process replaces the exporters' metrics of the batch by the samples made of
-// them. Everything else stays as it is.
+// process replaces the exporters' metrics in the batch by samples. Everything else passes
+// unchanged.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,11 +189,11 @@ func (p *gpuSynthesizer) release(frames []*gpudata.Frame) {
 	p.core.Release(frames)
 }
 
-// receiverScope is the scope of what the dcgm receiver hands on.
+// receiverScope is the scope of the dcgm receiver's metrics.
 const receiverScope = "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 
-// placeOfExporter completes the place on the Resource of an exporter's own metrics,
-// which the dcgm receiver gives a host.name: it is that of the exporter's devices.
+// placeOfExporter completes the place on the Resource of an exporter's own metrics, which the
+// dcgm receiver gives a host.name, by the place of the exporter's devices.
 func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	host := text(resource, signal.HostName)
 	if host == "" {
@@ -361,7 +361,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	stats := p.core.TakeStats()
 	p.devices.Refused(p.logger, now, stats.Dropped[synth.DropDeviceLimit])
 	if stats.Split {
-		p.logger.Warn("The pipeline is wired wrongly: the fields of one device and time come in several batches, so that samples are made of a part of them. " +
+		p.logger.Warn("The pipeline is wired wrongly: the fields of one device and time come in several batches; samples are made of a part of them. " +
 			"Put gpu_synthesizer right behind the receiver, before batch and everything else that splits batches.")
 	}
 	for r, n := range stats.Dropped {
@@ -376,7 +376,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if stats.Dropped[synth.DropNoDevice] > 0 && !p.unnamed {
 		p.unnamed = true
-		p.logger.Warn("Metrics of a GPU exporter came without the label UUID, or what stands for it: which GPU they are about is not known, and they are dropped. " +
+		p.logger.Warn("Metrics of a GPU exporter came without the label UUID, or its equivalent. Their GPU is unknown, and they are dropped. " +
 			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
 	}
 	if stats.Clamped > 0 {
@@ -387,7 +387,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 	}
 	if c := p.core.TakeConflict(); c != nil && !p.told {
 		p.told = true
-		p.logger.Warn("A GPU has two sources. One is kept as long as it is there; what the other says of the GPU is dropped and counted, "+
+		p.logger.Warn("A GPU has two sources. One is kept while it is present; the other's rows of the GPU are dropped and counted, "+
 			"here and on every other GPU like it. Expose each GPU once, and set processes_only where nvml stands beside an exporter.",
 			zap.String(signal.HardwareID, c.Device), zap.String(signal.K8sNodeName, c.Node),
 			zap.String("kept", c.Kept), zap.String("dropped", c.Dropped))

@@ -20,7 +20,7 @@ type setRow struct {
 	fields []exposedField
 }
 
-// exposedField is what a metric is to the catalogue.
+// exposedField is a metric's entry in the catalogue.
 type exposedField struct {
 	metric   *exposition.Metric
 	spelling catalogue.Spelling  // of a field of the catalogue

@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// What the prometheus receiver and others of the contrib distribution say of the target
-// that they scraped. No exporter's label has dots in its name.
+// Attributes of the scraped target, from the prometheus receiver and others of the contrib
+// distribution. No exporter's label has dots in its name.
 const (
 	serviceName     = "service.name"
 	serviceInstance = "service.instance.id"

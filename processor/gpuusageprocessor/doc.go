@@ -1,6 +1,5 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpuusageprocessor counts the time of GPUs by who held them: what was allocated to
-// each container, how much of it was used, what nobody held and what nobody saw. The parts add
-// up to the time that passed.
+// Package gpuusageprocessor counts GPU time: allocated to each container, active and idle of it,
+// unallocated, and unobserved. The parts add up to the time that passed.
 package gpuusageprocessor

@@ -150,7 +150,8 @@ func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Inte
 	return true
 }
 
-// divide says who has what of a board. The holders of its devices are in the order of their users.
+// divide returns the shares of a board. The holders of its devices are in the order of their
+// users.
 func (p *gpuUsage) divide(f *gpudata.Frame, b *present) *usage.Board {
 	out := &usage.Board{Devices: make([]usage.Device, len(b.devices))}
 	for i := range b.devices {

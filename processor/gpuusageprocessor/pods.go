@@ -58,7 +58,7 @@ func (p *pods) stop() {
 	}
 }
 
-// age forgets pods that nobody asked for.
+// age forgets pods that were not used for a while.
 func (p *pods) age(now time.Time) { p.known.Age(now) }
 
 // declared returns the part of a board's compute that was declared for a user, 0 for none. A

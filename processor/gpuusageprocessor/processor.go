@@ -92,7 +92,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	return p, nil
 }
 
-// process adds the usage of boards and containers to the batch. What is in it stays as it is.
+// process adds the usage of boards and containers to the batch, and changes nothing in it.
 func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/usage"
 )
 
-// storedVersion is that of what is stored of a place.
+// storedVersion is the version of the stored form of a place.
 const storedVersion = 1
 
 type storedPlace struct {

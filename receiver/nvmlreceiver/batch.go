@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
 
-// countedEvents says of XID errors that each was counted.
+// countedEvents marks XID errors as counted one by one.
 var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
 // frameOf returns the frame of a collection, and how many processes there were by kind of

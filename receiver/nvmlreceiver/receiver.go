@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// stuckAfter is how long a collection may take before it is said that NVML does
-	// not answer. Sick GPUs hold calls for minutes.
+	// stuckAfter is the duration of a collection after which the log says that NVML does not
+	// answer. Sick GPUs hold calls for minutes.
 	stuckAfter = 30 * time.Second
 	// shutdownWait bounds how long Shutdown waits for a call to come back: it cannot
 	// be interrupted.
@@ -139,7 +139,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	}
 	r.host = host
 	if r.cfg.processes() && !r.allProcesses {
-		r.settings.Logger.Warn("This is not the host's PID namespace, in which alone NVML lists all processes: gpu.process.count is not known.",
+		r.settings.Logger.Warn("NVML lists all processes only in the host's PID namespace, and this is another one: gpu.process.count is absent. Set hostPID.",
 			zap.String("proc_root", r.cfg.ProcRoot))
 	}
 	// The loop outlives ctx, which ends with Start.
@@ -303,8 +303,8 @@ func hasDevice(sysRoot string) bool {
 	return false
 }
 
-// hostPIDNamespace is what the link of the first PID namespace says on every Linux:
-// its inode is PROC_PID_INIT_INO.
+// hostPIDNamespace is the link of the first PID namespace on every Linux: its inode is
+// PROC_PID_INIT_INO.
 const hostPIDNamespace = "pid:[4026531836]"
 
 // inHostPIDNamespace reports whether this process is in the PID namespace of the

@@ -248,7 +248,7 @@ func TestOutsideTheHostsPIDNamespaceProcessesAreNotCounted(t *testing.T) {
 			assert.Equal(t, map[string]int{"hw.power": 1}, f.names())
 			require.NoError(t, f.Start(t.Context(), f.host))
 			require.NoError(t, f.Shutdown(t.Context()))
-			assert.Contains(t, messages(f.logs), "warn: This is not the host's PID namespace, in which alone NVML lists all processes: gpu.process.count is not known.")
+			assert.Contains(t, messages(f.logs), "warn: NVML lists all processes only in the host's PID namespace, and this is another one: gpu.process.count is absent. Set hostPID.")
 		})
 	}
 }

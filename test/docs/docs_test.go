@@ -34,7 +34,7 @@ var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // what a dashboard may read and no signal is made of
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
 	"gpu_pod_memory_used_bytes", "gpu_process_memory_used_bytes", // what gpu_budget reads of other exporters
-	"gpu_uuid", "gpu_name", // labels of exporters and Kepler
+	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
 	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
 	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // drivers of DRA
 	"otelcol_gpu_no_nvml",            // a build tag

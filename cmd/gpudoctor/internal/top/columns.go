@@ -44,7 +44,7 @@ type column struct {
 	// leaves orders the columns that a narrow terminal has no room for: the greatest goes
 	// first, 0 never.
 	leaves int
-	// legend is what the heading does not say by itself.
+	// legend explains the heading.
 	legend string
 	// optional columns show where some device has a number of at least least.
 	optional bool
@@ -152,7 +152,7 @@ func (c *column) cell(d *device, folded bool) cell {
 	return out
 }
 
-// rank is what a device is sorted by: the greatest number of itself and its instances.
+// rank returns the number by which a device is sorted: the greatest of itself and its instances.
 func (c *column) rank(d *device) float64 {
 	v := c.value(d)
 	for _, i := range d.instances {

@@ -12,8 +12,7 @@ import (
 	"unicode"
 )
 
-// page is what gpu_view's /api/devices says, as far as it is shown here. Times are in
-// seconds.
+// page has the parts of gpu_view's /api/devices that are shown here. Times are in seconds.
 type page struct {
 	Now     float64  `json:"now"`
 	Newest  float64  `json:"newest"`
@@ -59,8 +58,8 @@ type device struct {
 	Length  float64 `json:"len"`
 	Seen    float64 `json:"seen"`
 	Due     float64 `json:"due"`
-	// Values are the numbers of the window by the position in the page's Fields, Gauges
-	// the last values by that in its Gauges; nil is absent.
+	// Values are the numbers of the window by the position in the page's Fields, Gauges the last
+	// values by the position in its Gauges; nil is absent.
 	Values   []*float64 `json:"v"`
 	Gauges   []*float64 `json:"g"`
 	Throttle *struct {

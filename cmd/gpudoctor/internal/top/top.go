@@ -21,7 +21,7 @@ type Source struct {
 	Interval, Timeout time.Duration
 }
 
-// answer is what came of one question.
+// answer is the result of one request.
 type answer struct {
 	page *page
 	err  error
@@ -83,8 +83,8 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	return nil
 }
 
-// Lines writes a line of at most width characters per device and window until ctx ends. What
-// is asked in vain after the first answer is said on errs once, until an answer comes again.
+// Lines writes a line of at most width characters per device and window until ctx ends. A
+// failure after the first answer is written to errs once, until an answer comes again.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
 	first := s.ask(ctx)
 	if first.err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Verdict is what a comparison or a question came to.
+// Verdict is the result of a comparison or a question.
 type Verdict string
 
 // The verdicts. Alone is a value that one source gives, Undecided a question that this
@@ -21,7 +21,7 @@ const (
 	Undecided Verdict = "undecided"
 )
 
-// Comparison is what the sources say of one key.
+// Comparison has the values of one key by source.
 type Comparison struct {
 	Key
 	Unit    string
@@ -35,7 +35,7 @@ type Comparison struct {
 // nvidia-smi rounds.
 type tolerance struct{ absolute, relative float64 }
 
-// tolerances are by unit; of counters it is that of the rate.
+// tolerances are by unit; for counters they are those of the rate.
 var tolerances = map[string]tolerance{
 	"1":       {0.05, 0},
 	"W":       {5, 0.05},
@@ -48,7 +48,7 @@ var tolerances = map[string]tolerance{
 	"{state}": {0.2, 0},  // the mean: a share of the samples
 }
 
-// otherwise is the tolerance of counts: none but that of rounding.
+// otherwise is the tolerance of counts: rounding only.
 var otherwise = tolerance{1e-9, 1e-9}
 
 // apart returns the distance of two figures and whether it is within the tolerance. What

@@ -23,7 +23,7 @@ type Question struct {
 	Evidence []string
 }
 
-// Cost is what the collections of the nvml receiver took.
+// Cost is the duration of the nvml receiver's collections.
 type Cost struct {
 	Hold        string
 	Collections uint64
@@ -38,11 +38,11 @@ func (q *Question) decide(v Verdict, format string, a ...any) {
 	q.Evidence = append(q.Evidence, fmt.Sprintf(format, a...))
 }
 
-// little is the share of the time below which nothing is said about a counter of time.
+// little is the share of the time below which a counter of time gets no verdict.
 const little = 0.02
 
-// counterOfTime asks whether the counters of a metric, in seconds, run as fast as the reasons
-// that they stand for are set. Parts are reasons by the counters' own attribute.
+// counterOfTime asks whether the counters of a metric, in seconds, grow by the time for which
+// their reasons are set. Parts are reasons by the counters' own attribute.
 func counterOfTime(q *Question, metric string, parts map[string]string, sources map[string]Readings) {
 	for _, source := range []string{NVML, DCGM, SMI} {
 		for _, key := range keys(sources[source], metric) {

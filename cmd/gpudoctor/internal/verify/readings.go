@@ -1,5 +1,5 @@
-// Package verify compares what NVML, dcgm-exporter and nvidia-smi say of the same GPUs over
-// the same time, and answers from it what only hardware can answer.
+// Package verify compares the values of NVML, dcgm-exporter and nvidia-smi for the same GPUs
+// over the same time, and answers questions that only hardware can answer.
 package verify
 
 import (
@@ -54,7 +54,7 @@ var metrics = func() map[string]*signal.Metric {
 	return out
 }()
 
-// add takes the points of devices over, and what they say of the devices.
+// add takes over the points of devices and the description of the devices.
 func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	for p := range points.All(md) {
 		m := metrics[p.Metric.Name()]
@@ -76,8 +76,8 @@ func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	}
 }
 
-// Figure is what a source says of a key over the whole time: the mean of a gauge, the rate
-// per second of a counter. Spread is the distance of a gauge's extremes.
+// Figure summarises a source's values of a key over the whole time: the mean of a gauge, the
+// rate per second of a counter. Spread is a gauge's maximum minus its minimum.
 type Figure struct {
 	Value, Spread float64
 }

@@ -86,7 +86,7 @@ func (r *Report) title() string {
 	return title
 }
 
-// device is a device's name; of an instance it is that of its board and its number.
+// device returns a device's name; for an instance, the name of its board and its number.
 func (r *Report) device(id string) string {
 	board, instance, isInstance := strings.Cut(id, "/")
 	name := cmp.Or(r.Devices[id].Name, r.Devices[board].Name, board)

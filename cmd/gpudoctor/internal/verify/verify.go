@@ -35,7 +35,7 @@ type Options struct {
 	Log *zap.Logger
 }
 
-// Report is what came of it.
+// Report is the result.
 type Report struct {
 	Begun    time.Time
 	Options  Options

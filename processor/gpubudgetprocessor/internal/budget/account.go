@@ -8,14 +8,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
-// account is what one origin says of one device.
+// account has the usage of one device's containers from one origin.
 type account struct {
 	used      map[*User]int64
 	extra     []*User // who does not hold the device
 	other     int64
 	processes int
-	// silent are containers of processes that do not tell their memory, or which one
-	// of several they are of.
+	// silent are containers of processes whose memory is unknown, or which may belong to one of
+	// several containers.
 	silent []gpudata.Holder
 	// complete says that who is not named uses nothing.
 	complete   bool
@@ -65,9 +65,9 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	a.used[u] += bytes
 }
 
-// ofProcesses is what a list of processes says of a device. Where the list's
-// source counts processes, it is whole for the devices that it has a count of, and
-// as many processes.
+// ofProcesses returns the account of a device from a list of processes. If the list's source
+// counts processes, the list is complete for devices whose count equals the number of listed
+// processes.
 func (d *Device) ofProcesses(l *list) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
 	n := 0
@@ -93,7 +93,7 @@ func (d *Device) ofProcesses(l *list) *account {
 	return a.settled()
 }
 
-// settled leaves out what is a part of what a container uses.
+// settled leaves out entries that are a part of a container's usage.
 func (a *account) settled() *account {
 	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.untold(u) })
 	return a
@@ -104,9 +104,9 @@ func (a *account) untold(u *User) bool {
 	return slices.ContainsFunc(a.silent, func(c gpudata.Holder) bool { return u.Fits(c) })
 }
 
-// ofFrame is what a series of another exporter says of a device. A row with a
-// PID and no pod is whose the list of processes says. Where that does not name the PID
-// and the exporter knows no pods, it may be anybody's.
+// ofFrame returns the account of a device from another exporter's series. The list of processes
+// gives the container of a row with a PID and no pod. If the list lacks the PID and the exporter
+// knows no pods, the row may belong to any container.
 func (d *Device) ofFrame(f *located, owners map[pid]Process) *account {
 	a := &account{used: map[*User]int64{}, complete: f.scope == presets.Process}
 	for r, bytes := range f.values {

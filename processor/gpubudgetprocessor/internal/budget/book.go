@@ -33,8 +33,8 @@ type Book struct {
 	holders   int
 }
 
-// NewBook returns an empty book. Lists and scrapes count for maxAge; maxRows bounds
-// each kind of what is kept.
+// NewBook returns an empty book. Lists and scrapes count for maxAge; maxRows bounds the entries
+// of each kind.
 func NewBook(maxAge time.Duration, maxRows int) *Book {
 	return &Book{
 		maxAge: int64(maxAge), maxRows: maxRows,
@@ -43,7 +43,7 @@ func NewBook(maxAge time.Duration, maxRows int) *Book {
 	}
 }
 
-// scrape is what one source said at one time.
+// scrape has the rows of one source at one time.
 type scrape struct {
 	time int64     // by its own clock, nanoseconds since the epoch
 	seen time.Time // by ours
@@ -54,7 +54,7 @@ type scrape struct {
 type Process struct {
 	Device string // hw.id
 	PID    string
-	// Holder is what is known of its container; nothing for a host's process.
+	// Holder is its container as far as it is known; zero for a host's process.
 	Holder gpudata.Holder
 	// Used is its memory, Unknown where it is not known.
 	Used int64
@@ -93,13 +93,13 @@ type instance struct {
 	seen time.Time
 }
 
-// verdict says how what is said at a time stands to what the book has.
+// verdict says how a new scrape relates to the one in the book.
 type verdict uint8
 
 const (
 	late verdict = iota // a newer scrape is known
 	next                // it begins a new scrape, and the one before has left the book
-	same                // it is of the scrape that is known
+	same                // it belongs to the known scrape
 )
 
 // hear takes notice that a source speaks at t. A new scrape replaces the one before.
@@ -228,7 +228,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 	return true
 }
 
-// Sweep forgets sources of which nothing was heard for long.
+// Sweep forgets sources without data for long.
 func (b *Book) Sweep(now time.Time) {
 	old := func(seen time.Time) bool { return now.Sub(seen) > retention }
 	for place, l := range b.lists {
@@ -337,14 +337,14 @@ func (b *Book) best(d *Device, t int64, l *list, frames []located) (a *account, 
 	return nobody, false
 }
 
-// located is a frame that may speak of a place.
+// located is a frame that may be about a place.
 type located struct {
 	*frame
-	devices map[presets.Row]*Device // of each row, nil where that cannot be told
+	devices map[presets.Row]*Device // of each row, nil where it is unknown
 	pods    bool                    // rows name pods: one that does not is nobody's
 }
 
-// of returns the frames that may speak of the place, best rank and newest first.
+// of returns the frames that may be about the place, best rank and newest first.
 func (b *Book) of(p *Place) []located {
 	var out []located
 	for key, f := range b.frames {

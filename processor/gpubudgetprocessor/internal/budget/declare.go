@@ -10,9 +10,9 @@ import (
 // Source names where a budget was declared.
 type Source uint8
 
-// The sources, best first: what a scheduler wrote down for a device is better
-// than what was asked of it, both are better than what no scheduler heard of,
-// and what the hardware gives is the bound where nobody declared anything.
+// The sources, best first: what a scheduler assigned on a device, what was requested of a
+// scheduler, declarations that no scheduler reads, and the size of the hardware where nothing
+// was declared.
 const (
 	NoSource Source = iota
 	KoordinatorAllocation
@@ -48,8 +48,8 @@ type MPSBudget struct {
 	Replicas int64
 }
 
-// Declare gives each user the budget of the best source that has one for it. Of one
-// whose pod could not be asked nothing is known: the pod may have a better source's.
+// Declare gives each user the budget of the best source that has one for it. If the pod of a
+// user is unknown, so is the budget: the pod may have one from a better source.
 func (p *Place) Declare(mps MPSBudget) {
 	for _, d := range p.Devices {
 		for _, u := range d.Users {
@@ -144,9 +144,8 @@ func (d *Device) is(b *gpushare.Budget) bool {
 	return d.Board == "" && b.Minor == d.Minor
 }
 
-// given returns the devices that a budget is for that names none: those that its
-// container was given, or its pod where it is the pod's. Where none was given, it is
-// for any that they are on.
+// given returns the devices of a budget that names none: those that its container was given, or
+// the pod if it is the pod's budget. If none was given, those that they use.
 func (p *Place) given(c gpudata.Holder, pod bool) []*Device {
 	var given []*Device
 	for _, d := range p.Devices {

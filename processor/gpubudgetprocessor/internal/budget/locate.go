@@ -23,8 +23,8 @@ func (p *Place) touches(f *frame) bool {
 	return false
 }
 
-// locate returns the device that a row speaks of, nil when that cannot be told. A row
-// that names a board that is cut, or no device, is of the one that its container holds.
+// locate returns the device of a row, nil when it is unknown. A row that names a board in MIG
+// mode, or no device, belongs to the only device that its container holds.
 func (p *Place) locate(r *presets.Row) *Device {
 	if r.GPU == "" && slices.ContainsFunc(p.absent, func(h gpudata.Holder) bool { return h.Fits(r.Holder) }) {
 		return nil
@@ -53,8 +53,7 @@ func (p *Place) locate(r *presets.Row) *Device {
 	return nil
 }
 
-// utilization takes over how busy containers kept their devices, where no better exporter
-// has told it.
+// utilization takes over the utilization of containers, where no better exporter gave it.
 func (f *located) utilization() {
 	told := map[*User]int64{}
 	for r, millionths := range f.values {
@@ -71,8 +70,8 @@ func (f *located) utilization() {
 	}
 }
 
-// exported takes over budgets that another exporter knows, where no better one
-// has told one. A row that names no device is for all that its container holds.
+// exported takes over budgets that another exporter knows, where no better one gave a budget. A
+// row that names no device is for all devices that its container holds.
 func (p *Place) exported(f *frame) {
 	sums := map[*User]int64{}
 	for r, bytes := range f.values {

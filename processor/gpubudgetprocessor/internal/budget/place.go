@@ -5,7 +5,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// Unknown is a number of bytes that nobody has told.
+// Unknown is an unknown number of bytes.
 const Unknown = -1
 
 // samePod reports whether two containers are of one pod.
@@ -17,7 +17,7 @@ func samePod(a, b gpudata.Holder) bool {
 // Place is the devices of one node at one moment.
 type Place struct {
 	gpudata.Place
-	// Time is that of the samples, in nanoseconds since the epoch.
+	// Time is the time of the samples, in nanoseconds since the epoch.
 	Time    int64
 	Devices []*Device
 	// absent hold devices that are not in the samples, see [Book.recall].
@@ -48,8 +48,7 @@ type Device struct {
 	Processes int
 	// Stale says that what is known of the users is too old.
 	Stale bool
-	// Impossible says that a number was told that cannot be on the device, and
-	// dropped.
+	// Impossible says that a number above the size of the device came in and was dropped.
 	Impossible bool
 	// Result is what Reconcile found.
 	Result
@@ -79,7 +78,7 @@ type Origin uint8
 
 // The origins.
 const (
-	// None: nobody told.
+	// None: no origin.
 	None Origin = iota
 	// Reported: it came in as the container's usage.
 	Reported
@@ -117,16 +116,16 @@ type User struct {
 	// could be asked for.
 	Declared     []gpushare.Budget
 	Declarations bool
-	// Unasked says that nobody can be asked: what is known otherwise counts, but a user
-	// without a budget is not known to have none.
+	// Unasked says that the API server is not used: other sources count, but a user without a
+	// budget may have one.
 	Unasked bool
 	// Claims are what the allocations of its claims consume of the device.
 	Claims []Claim
 	// Exported is a budget that another exporter tells, 0 for none.
 	Exported int64
 
-	// Budget is in bytes, 0 where there is none. Unsized says that there is one of
-	// which the bytes are not known: a share of a device that does not tell its size.
+	// Budget is in bytes, 0 where there is none. Unsized says that there is one of unknown size:
+	// a share of a device whose size is unknown.
 	Budget  int64
 	Source  Source
 	Unsized bool

@@ -28,7 +28,7 @@ const (
 	UsageMissing
 	// Unexplained: the device uses more than its users do, beyond tolerance.
 	Unexplained
-	// FalseZero: every user is said to use nothing, and the device says otherwise.
+	// FalseZero: every user seems to use nothing, and the device is in use.
 	FalseZero
 	// AboveDevice: a number above the size of the device.
 	AboveDevice
@@ -66,10 +66,10 @@ const aboveDevice = 1.05
 
 // Tolerance is how far the sum of the users may be from the device's usage.
 type Tolerance struct {
-	// Process is what each process takes that is not in its own number: a CUDA
-	// context, in bytes.
+	// Process is the memory of each process beyond its own number, for its CUDA context, in
+	// bytes.
 	Process int64
-	// Ratio is of the device's usage.
+	// Ratio is a share of the device's usage.
 	Ratio float64
 }
 
@@ -77,8 +77,7 @@ func (t Tolerance) of(d *Device, processes int) float64 {
 	return float64(t.Process)*float64(max(processes, 1)) + t.Ratio*float64(max(d.Used, 0))
 }
 
-// Result is what can be said of a device. Bytes are Unknown where they cannot be
-// told.
+// Result is the verdict on a device, with its sums in bytes, Unknown where they are unknown.
 type Result struct {
 	Reason Reason
 	// Declared is the sum of the budgets.
@@ -135,7 +134,7 @@ func (d *Device) reason(t Tolerance) Reason {
 	if d.Impossible || d.Used >= 0 && !d.Possible(d.Used) {
 		return AboveDevice
 	}
-	// On a device that is as good as empty nothing need have been told for long.
+	// A device without usage beyond tolerance needs no recent data.
 	if d.Stale && (d.Used < 0 || float64(d.Used) > t.of(d, len(d.Users))) {
 		return StaleSource
 	}

@@ -1,9 +1,9 @@
-// Package drift keeps how much memory a container used over a long time in a few
-// hundred bytes, and tells percentiles of it.
+// Package drift keeps how much memory a container used over a long time in a few hundred bytes,
+// and computes percentiles.
 //
-// A value falls into a bin that is 2 % wide, so a percentile is within 1 % of
-// the true one. The window is made of slots; the oldest slot is forgotten as a
-// whole, so a percentile is of the last 23 to 24 twenty-fourths of the window.
+// A value falls into a bin that is 2 % wide, so a percentile is within 1 % of the true one. The
+// window is made of slots; the oldest slot is forgotten as a whole, so a percentile covers the
+// last 23 to 24 twenty-fourths of the window.
 package drift
 
 import (

@@ -1,6 +1,5 @@
-// Package presets knows the metrics in which other exporters say how much GPU
-// memory pods and processes use, or may use: their names, units and labels, and
-// what a value speaks of. It is data and pure functions.
+// Package presets knows other exporters' metrics of GPU memory that pods and processes use, or
+// may use: their names, units, labels and scopes. It is data and pure functions.
 package presets
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Scope is what one series of a metric speaks of.
+// Scope is what one series of a metric is about.
 type Scope uint8
 
 // The scopes.

@@ -11,8 +11,7 @@ type Decision struct {
 	// Source is who named the Holders; None when nobody holds the device, or
 	// nobody says.
 	Source Source
-	// Known says that an authoritative source speaks of the device, so that no
-	// Holders means nobody.
+	// Known says that an authoritative source knows the device, so that no Holders means nobody.
 	Known bool
 	// Strategy is gpu.sharing.strategy; empty without Holders.
 	Strategy string
@@ -21,12 +20,11 @@ type Decision struct {
 	Holders []Holding
 }
 
-// Decide picks the one source that speaks for a device at a time: what the table says, as long
-// as one of the pods that it names exists; else the labels on the exporter's rows; else the
-// processes that use it. That nobody was given the device is said of pods: jobs and containers
-// outside Kubernetes that the labels name, and those whose processes use it, hold it still. e
-// may be nil. shared says that the labels show a replica of a shared device. It sorts labels and
-// processes in place.
+// Decide picks the source of a device's holders at a time: the table, as long as one of the pods
+// that it names exists; else the labels on the exporter's rows; else the processes that use it.
+// A table entry without holders means no pod: jobs and containers outside Kubernetes, by labels
+// or processes, still hold the device. e may be nil. shared says that the labels show a replica
+// of a shared device. It sorts labels and processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	sharing := ""

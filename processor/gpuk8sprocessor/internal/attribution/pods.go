@@ -15,8 +15,8 @@ type podKey struct {
 // life is the time in which a name was one pod.
 type life struct {
 	uid string
-	// from and until bound the pod's existence; ended is when all its containers
-	// had ended for good. All in nanoseconds.
+	// from and until bound the pod's existence; ended is when all its containers had ended and
+	// will not restart. All in nanoseconds.
 	from, until, ended int64
 	claims             []PodClaim
 	staticUID          string

@@ -107,8 +107,7 @@ func (l *ProcessLog) On(place gpudata.Place, id string, at int64) (users []gpuda
 	return nil, false
 }
 
-// sweep forgets places of which nothing came for so long that nothing of theirs
-// serves any more; mu is held.
+// sweep forgets places whose lists are too old to be used; mu is held.
 func (l *ProcessLog) sweep(now time.Time) {
 	if since := now.Sub(l.swept); since >= 0 && since < l.hold {
 		return

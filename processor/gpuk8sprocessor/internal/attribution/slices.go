@@ -10,7 +10,7 @@ type sliceDevice struct {
 	kind, uuid, parent, profile string
 }
 
-// slicePool is what the slices of a pool's highest generation say of it.
+// slicePool has the slices of a pool's highest generation.
 type slicePool struct {
 	generation, have, want int64
 	names                  map[string]bool

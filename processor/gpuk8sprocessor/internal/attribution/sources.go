@@ -37,7 +37,7 @@ const (
 	Processes Source = signal.HolderSourceProcesses
 )
 
-// Sources is what all sources outside of the telemetry say at one time.
+// Sources are the answers of all sources outside the telemetry at one time.
 type Sources struct {
 	// Listing is the kubelet's answer.
 	Listing Listing
@@ -74,7 +74,7 @@ type Listing struct {
 	Containers []ContainerResources
 }
 
-// ContainerResources is what the kubelet gave to one container.
+// ContainerResources are the devices that the kubelet gave to one container.
 type ContainerResources struct {
 	Namespace, Pod, Container string
 	// Devices came from a device plugin.
@@ -148,7 +148,7 @@ type Pod struct {
 	Namespace, Name, UID string
 	// Created is in nanoseconds since the epoch.
 	Created int64
-	// Ended says that all containers ended for good; such a pod holds nothing.
+	// Ended says that all containers ended and will not restart; such a pod holds nothing.
 	Ended bool
 	// Claims says which containers use which ResourceClaim.
 	Claims []PodClaim

@@ -12,11 +12,10 @@ import (
 
 // Entry is the row of one device in a table. It is never changed.
 type Entry struct {
-	// Facts are what slices and schedulers tell of the device beside its points.
+	// Facts are attributes of the device from slices and schedulers, beside its points.
 	Facts gpudata.Description
-	// Source is who speaks for the device. Of a device with a Source nobody
-	// else is asked for an allocation, even when there are no Holders, unless the
-	// source's last word is too old for that.
+	// Source is the source of the device's holders. No other source is used for a device with a
+	// Source, even when there are no Holders, unless the source's last answer is too old.
 	Source Source
 	// Holders are those that the source names, sorted.
 	Holders []Holding
@@ -25,7 +24,7 @@ type Entry struct {
 	until   int64  // when the right to say nobody ends, in nanoseconds
 }
 
-// Table is what the sources say from one moment on. It is never changed.
+// Table has the answers of the sources from one moment on. It is never changed.
 type Table struct {
 	from         int64
 	entries      map[string]*Entry
@@ -62,9 +61,9 @@ type builder struct {
 	lost map[string]Reason // ids that could not be joined
 }
 
-// build makes the table of what sources say, holders resolved to the pods that
-// had their names when the kubelet answered. grace is how long that it names
-// nobody outlasts a kubelet that answers no more, in nanoseconds.
+// build makes the table from the sources, with holders resolved to the pods that had their names
+// when the kubelet answered. grace is the time in nanoseconds for which "no holder" stays valid
+// after the kubelet stops answering.
 func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, drivers []string, grace int64) *Table {
 	listed, whole := sliceDevices(s.Slices, drivers)
 	b := &builder{
@@ -219,8 +218,8 @@ func (b *builder) allocation(a *gpudata.Allocation, d *ClaimedDevice) (admin boo
 	return false
 }
 
-// hold enters a holder of a device, or only that the source speaks of it. Before
-// the first scrape nobody knows which devices scrapes show.
+// hold enters a holder of a device, or only that the source knows the device. Before the first
+// scrape it is unknown which devices scrapes show.
 func (b *builder) hold(id string, s Source, h Holding, no bool) {
 	e := b.entry(id)
 	e.Source = s
@@ -239,7 +238,7 @@ func (b *builder) allocations() (missing doubt) {
 	if b.sources.ClaimsState == Off {
 		return doubt{}
 	}
-	mine := map[string]bool{} // devices that this source speaks of
+	mine := map[string]bool{} // devices that this source knows
 	for i := range b.sources.Claims {
 		c := &b.sources.Claims[i]
 		for j := range c.Results {
@@ -308,10 +307,10 @@ func (c *PodClaim) uses(request string) bool {
 	return c.Request == "" || c.Request == main
 }
 
-// nobody enters the devices that are held by nobody for sure. dynamic says that
-// the kubelet lists DRA devices. missing are the devices that its ids without a
-// device may mean, claimed those that such claims may mean, and unseen those that
-// may be a DRA driver's though no slice says so.
+// nobody enters the devices that certainly have no holder. dynamic says that the kubelet lists
+// DRA devices. missing are the devices that its ids without a device may mean, claimed those
+// that such claims may mean, and unseen those that may be a DRA driver's though no slice says
+// so.
 func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	boards := map[string]bool{} // with instances
 	for _, d := range b.devices {

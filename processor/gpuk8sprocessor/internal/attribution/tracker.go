@@ -42,13 +42,13 @@ type Tracker struct {
 	view atomic.Pointer[view]
 }
 
-// observation is what the sources said from a moment on.
+// observation has the answers of the sources from a moment on.
 type observation struct {
 	from    int64
 	sources Sources
 }
 
-// view is what readers see.
+// view is the state for readers.
 type view struct {
 	tables []*Table // oldest first
 	pods   podLog
@@ -147,8 +147,7 @@ func (t *Tracker) rebuild() {
 	t.view.Store(v)
 }
 
-// Lookup returns what is known of a device at a time in nanoseconds; nil when
-// that is nothing.
+// Lookup returns the entry of a device at a time in nanoseconds; nil when there is none.
 func (t *Tracker) Lookup(id string, at int64) *Entry {
 	tables := t.view.Load().tables
 	for _, table := range slices.Backward(tables) {
@@ -159,10 +158,9 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 	return nil
 }
 
-// Pod returns the UID of the pod that has a name at a time in nanoseconds, empty
-// when it is not known, and whether the pod is known to hold nothing any more: its
-// containers had ended for good, or it was deleted. uid is what the one who names
-// the pod knows of it, empty for nothing.
+// Pod returns the UID of the pod that has a name at a time in nanoseconds, empty when it is not
+// known, and whether the pod is known to hold nothing any more: its containers had ended, or it
+// was deleted. uid is the UID that is known with the name, empty for none.
 func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone bool) {
 	pods := t.view.Load().pods
 	if uid != "" {
@@ -175,10 +173,9 @@ func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone
 	return "", pods.left(namespace, name, at)
 }
 
-// Container returns the container of a process by the container's ID and the
-// pod's UID as control groups spell them, both empty where they are not known. A
-// container that is not known of a pod that is has no name. It reports false when
-// neither is known.
+// Container returns the container of a process by the container's ID and the pod's UID as
+// control groups spell them, both empty where they are not known. An unknown container of a
+// known pod has no name. It reports false when both are unknown.
 func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	users := t.view.Load().users
 	u, ok := users.byContainer[containerID]

@@ -64,7 +64,7 @@ type Mapping struct {
 
 var errEntries = errors.New("the directory holds too much")
 
-// name is that of a file.
+// name matches the name of a file.
 var name = regexp.MustCompile(`^(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4}))?$`)
 
 // Read reads the files of a directory. One that does not exist has none.
@@ -110,7 +110,7 @@ func list(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// read returns the text of a file, of which at most left bytes are read.
+// read returns the text of a file. At most left bytes are read.
 func read(path string, now time.Time, left *int64) (string, State) {
 	// A pipe without a writer would not come back.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // Of a directory that is configured.
@@ -136,7 +136,7 @@ func read(path string, now time.Time, left *int64) (string, State) {
 	return string(text), Used
 }
 
-// parse returns the ids of a file's text. Where a line is none, who has the GPU is not known.
+// parse returns the ids in a file's text. If a line is no id, the holder of the GPU is unknown.
 func parse(text string) ([]string, State) {
 	var ids []string
 	for line := range strings.Lines(text) {

@@ -180,7 +180,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ProcessorGpuK8sConflicts, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_k8s_conflicts",
-		metric.WithDescription("Devices that several pods were given as if each had them alone. [Alpha]"),
+		metric.WithDescription("Devices that several pods hold exclusively. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)
@@ -198,7 +198,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sJobsRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_jobs_refused",
-		metric.WithDescription("Holders, users and processes of devices that belong to a batch job without series, because max_jobs others have some, counted with each sample. [Alpha]"),
+		metric.WithDescription("Holders, users and processes of batch jobs beyond max_jobs, which have no series, counted with each sample. [Alpha]"),
 		metric.WithUnit("{holder}"),
 	)
 	errs = errors.Join(errs, err)
@@ -210,7 +210,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sProcessPointsUnknown, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_process_points_unknown",
-		metric.WithDescription("Points of processes in pods that are not known; they leave as they came. [Alpha]"),
+		metric.WithDescription("Points of processes in unknown pods. They pass unchanged. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) processor.Settings {
 func AssertEqualProcessorGpuK8sConflicts(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_conflicts",
-		Description: "Devices that several pods were given as if each had them alone. [Alpha]",
+		Description: "Devices that several pods hold exclusively. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -66,7 +66,7 @@ func AssertEqualProcessorGpuK8sJobs(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_jobs_refused",
-		Description: "Holders, users and processes of devices that belong to a batch job without series, because max_jobs others have some, counted with each sample. [Alpha]",
+		Description: "Holders, users and processes of batch jobs beyond max_jobs, which have no series, counted with each sample. [Alpha]",
 		Unit:        "{holder}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -98,7 +98,7 @@ func AssertEqualProcessorGpuK8sPointsDropped(t *testing.T, tt *componenttest.Tel
 func AssertEqualProcessorGpuK8sProcessPointsUnknown(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_process_points_unknown",
-		Description: "Points of processes in pods that are not known; they leave as they came. [Alpha]",
+		Description: "Points of processes in unknown pods. They pass unchanged. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

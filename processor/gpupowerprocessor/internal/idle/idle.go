@@ -1,5 +1,5 @@
-// Package idle says how much power a board draws without work: what was
-// configured, else what was learned while nothing ran. It knows nothing of pdata.
+// Package idle has the power that a board draws without work: configured, else learned while
+// nothing ran. It does not use pdata.
 package idle
 
 import (
@@ -34,9 +34,9 @@ func (k Kind) String() string {
 // sorted, such as "1g.10gb*4,3g.40gb*1". It is empty for a board that is not cut.
 type Layout string
 
-// LayoutOf returns the layout of a board with instances of these profiles. An
-// instance without a known profile is a "?". A profile of a compute instance
-// (1c.3g.40gb) stands for that of its GPU instance (3g.40gb).
+// LayoutOf returns the layout of a board with instances of these profiles. An instance without a
+// known profile is a "?". The profile of a compute instance (1c.3g.40gb) counts as that of its
+// GPU instance (3g.40gb).
 func LayoutOf(profiles []string) Layout {
 	count := map[string]int{}
 	for _, p := range profiles {
@@ -96,7 +96,7 @@ type Baseline struct {
 	told int64 // the Quiet that was last reported as changed
 }
 
-// Sample is what a board drew while nothing ran on it, as far as is known.
+// Sample is the power of a board while nothing ran on it, as far as is known.
 type Sample struct {
 	Layout Layout
 	// Time is in nanoseconds since the epoch.
@@ -115,7 +115,7 @@ const (
 	runTime    = time.Minute
 )
 
-// run is what a board drew since something ran last, or since the run before.
+// run is the power of a board since something last ran, or since the run before.
 type run struct {
 	layout      Layout
 	first, last int64

@@ -72,13 +72,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerFrozen, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_frozen",
-		metric.WithDescription("Times that an activity source of a board was passed over because its zeros could not be true, by source. [Alpha]"),
+		metric.WithDescription("Times that an activity source of a board was skipped because its zeros contradict other sources, by source. [Alpha]"),
 		metric.WithUnit("{sample}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerPointsClamped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_points_clamped",
-		metric.WithDescription("Ratios that were above 1 and were brought back. [Alpha]"),
+		metric.WithDescription("Ratios above 1 that were clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

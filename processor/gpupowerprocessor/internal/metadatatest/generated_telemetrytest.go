@@ -38,7 +38,7 @@ func AssertEqualProcessorGpuPowerBoards(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerFrozen(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_frozen",
-		Description: "Times that an activity source of a board was passed over because its zeros could not be true, by source. [Alpha]",
+		Description: "Times that an activity source of a board was skipped because its zeros contradict other sources, by source. [Alpha]",
 		Unit:        "{sample}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -54,7 +54,7 @@ func AssertEqualProcessorGpuPowerFrozen(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_points_clamped",
-		Description: "Ratios that were above 1 and were brought back. [Alpha]",
+		Description: "Ratios above 1 that were clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -56,7 +56,7 @@ type Activity struct {
 	Utilization float64
 }
 
-// Unknown returns an Activity of which nothing is known.
+// Unknown returns an unknown Activity.
 func Unknown() Activity {
 	nan := math.NaN()
 	return Activity{nan, nan, nan, nan, nan}

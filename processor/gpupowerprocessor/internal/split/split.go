@@ -36,8 +36,7 @@ type Process struct {
 	// device's multiprocessors busy; NaN is unknown.
 	Utilization float64
 
-	// Power is what the process is charged with, in W; NaN when nothing can be
-	// said.
+	// Power is what the process is charged with, in W; NaN when it is unknown.
 	Power     float64
 	Estimated bool
 }
@@ -60,7 +59,7 @@ type Instance struct {
 	Estimated bool
 }
 
-// Board is what one sample says of a board, and how its power was shared out.
+// Board is a board in one sample, and how its power was divided.
 type Board struct {
 	// Device is the board as a whole. Under MIG its holders and processes are
 	// charged with nothing: which instance they used is not known.

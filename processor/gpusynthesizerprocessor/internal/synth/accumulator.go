@@ -51,8 +51,7 @@ const (
 	draConflict
 )
 
-// cell is one field's value: that of rows without a holder, and that of rows
-// with one.
+// cell has one field's value from rows without a holder, and from rows with one.
 type cell struct {
 	bare, held       float64
 	hasBare, hasHeld bool
@@ -115,7 +114,7 @@ type rate struct {
 	ok    bool
 }
 
-// derive turns the counters of which signals take the rate into rates.
+// derive turns counters into rates, where a signal takes the rate.
 func (a *accumulator) derive(t int64) {
 	counters := a.device.of.Rates
 	a.rates = append(a.rates[:0], make([]rate, len(counters))...)

@@ -51,13 +51,14 @@ type Device struct {
 	}
 	// DRA is the one allocation that all rows of the last scrape agree on.
 	DRA DRA
-	// frame is of the scrape at hand and used again in another batch than this one.
+	// frame belongs to the current scrape, and is used again in later batches.
 	frame *gpudata.DeviceFrame
 	batch uint64
 
 	number int // of the instance, to find the lowest
 
-	// claims are those on the device's board, and era theirs that the state below is of.
+	// claims are those on the device's board; era is the era of the claims to which the state
+	// below belongs.
 	claims *claims
 	era    uint32
 
@@ -90,7 +91,7 @@ func (d *Device) seen(t int64, arrived time.Duration) int64 {
 	case t == d.last:
 		return d.prev
 	case arrived-d.arrived > lateLimit:
-		// A clock was set back: what came last is what counts on.
+		// A clock was set back: continue from the last scrape.
 		d.prev, d.last, d.arrived = 0, t, arrived
 		d.xid.time = 0
 		d.forgetBases()
@@ -145,7 +146,7 @@ func (d *Device) model() *catalogue.Model {
 	return &d.known.model
 }
 
-// describeBoard gives a board that no row names what its instances' rows say of it.
+// describeBoard describes a board without a row of its own by the rows of its instances.
 func (d *Device) describeBoard(instance *Device) {
 	set(&d.Name, instance.Name)
 	set(&d.Model, instance.Model)

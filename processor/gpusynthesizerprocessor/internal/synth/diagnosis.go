@@ -69,8 +69,8 @@ func (g *diagnosis) end() {
 	}
 }
 
-// signals writes which signals the device gives. What is measured on its board,
-// or on its instances, is said there.
+// signals writes which signals the device gives. A signal that is measured on its board, or on
+// its instances, has its verdict there.
 func (e *emitter) signals(d *diagnose.Device) {
 	for _, v := range d.Verdicts() {
 		if v.Elsewhere {

@@ -145,7 +145,7 @@ func (e *emitter) capacity(s *catalogue.Signal) float64 {
 	return s.Capacity(e.a.device.model(), e.a.values)
 }
 
-// xid writes the counts of XID events, or a 0 that says that they are watched.
+// xid writes the counts of XID events, or a 0 while none has come.
 func (e *emitter) xid() {
 	if !e.a.xidSeen {
 		return
@@ -213,7 +213,7 @@ func (e *emitter) holders() {
 	}
 }
 
-// sharing is what labels tell of how the device's holders share it.
+// sharing returns how the device's holders share it, as labels show it.
 func (a *accumulator) sharing() string {
 	replica, claimed := false, true
 	for i := range a.holders {

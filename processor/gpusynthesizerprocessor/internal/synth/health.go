@@ -50,8 +50,8 @@ func (a *accumulator) eachPart(visit func(*accumulator)) {
 	}
 }
 
-// health writes the state of the board: the worst of what its fields tell and, where none of
-// them is the recovery action, of its XID errors.
+// health writes the state of the board: the worst state of its fields and, unless one of them is
+// the recovery action, of its XID errors.
 func (e *emitter) health(s *catalogue.Signal) {
 	a := e.a
 	if a.device.Parent != nil {

@@ -2,8 +2,8 @@ package synth
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// residency is the time in a state, of which two counters tell the share: one grows while
-// the state holds, the other always.
+// residency is the time in a state, from two counters: one grows while the state holds, the
+// other always.
 type residency struct {
 	time         int64 // of the last scrape with both, 0 is none
 	state, clock float64

@@ -31,13 +31,13 @@ type Source struct {
 	ready bool
 	// endpoint says that a receiver scraped it itself.
 	endpoint bool
-	// ended says that it was said to be gone, until it is there again.
+	// ended says that the source was reported as gone, until it appears again.
 	ended bool
 	last  int64 // newest sample time
 }
 
-// Source returns the source of that name, which is part of its rank and of what is said
-// to people. An empty name is no source.
+// Source returns the source of that name. The name is part of its rank and of messages. An empty
+// name is no source.
 func (s *Synthesizer) Source(id string, ready bool) *Source {
 	if id == "" {
 		return nil
@@ -58,8 +58,8 @@ func (src *Source) name() string {
 	return src.id
 }
 
-// Scraped says that the rows of the batch at hand with this time are of src, where they
-// do not say so themselves.
+// Scraped sets the source of the rows of the current batch with this time, where they do not
+// name it themselves.
 func (s *Synthesizer) Scraped(at int64, src *Source) {
 	src.endpoint = true
 	for i := range s.scrapes {
@@ -109,8 +109,8 @@ func (s *Synthesizer) TakeConflict() *Conflict {
 	return c
 }
 
-// claims are those of the sources that expose a board, or instances of it. One of them
-// is kept as long as it is there: samples of two would be mixed into one series.
+// claims are those of the sources that expose a board, or instances of it. One of them is kept
+// while it is present: samples of two would be mixed into one series.
 type claims struct {
 	node, board string
 	// list has the kept source first and the others by rank.
@@ -124,8 +124,7 @@ type claims struct {
 	counters map[counterKey]float64
 }
 
-// boardKey is what windows tell boards apart by: the host does not matter where the
-// node is known.
+// boardKey identifies a board as windows do: the host does not matter where the node is known.
 type boardKey struct{ node, board string }
 
 type counterKey struct {
@@ -285,16 +284,17 @@ func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Sou
 	return true, nil
 }
 
-// supersedes reports whether a source takes a board over from one that is there: it ranks
-// higher, and it came while the board was new, or the other one gives way to exporters.
-// It was there once before, and the other one since, whose counters are known by that.
+// supersedes reports whether a source takes a board over from one that is present: it ranks
+// higher, and either it came while the board was new, or the other one gives way to exporters.
+// In both cases it was seen once before, and the other one since, so that the counters of both
+// are known.
 func (c *claims) supersedes(x, kept *claim) bool {
 	return rank(*x, *kept) < 0 && x.dropped && x.last > x.first && kept.last > x.first &&
 		(x.first-c.first < settling || kept.source.ready)
 }
 
-// rises reports whether a counter may leave: just after another source took over it must
-// not fall below what that of the one before showed.
+// rises reports whether a counter may leave: just after another source took over, it must not be
+// lower than the last value of the previous source.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
 	if c == nil || c.counters == nil || m.Kind != signal.Counter {
 		return true
@@ -393,7 +393,7 @@ func (a *accumulator) followSource() (changed bool) {
 	return true
 }
 
-// sweepSources forgets sources and claims of which nothing was heard for long.
+// sweepSources forgets sources and claims without data for long.
 func (s *Synthesizer) sweepSources(at int64) {
 	for id, src := range s.sources {
 		if at-src.last > idleLimit {

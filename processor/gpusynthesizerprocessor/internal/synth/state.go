@@ -9,10 +9,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 )
 
-// StateVersion is that of [State].
+// StateVersion is the version of [State].
 const StateVersion = 1
 
-// State is what survives a restart, as JSON: where XID counting stood.
+// State is the state of XID counting that survives a restart, as JSON.
 type State struct {
 	Version int            `json:"version"`
 	Devices []storedDevice `json:"devices"`

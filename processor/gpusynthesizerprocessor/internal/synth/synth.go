@@ -63,7 +63,7 @@ type Synthesizer struct {
 	splits    splits
 }
 
-// observation is one row of the batch at hand.
+// observation is one row of the current batch.
 type observation struct {
 	row     *Row
 	field   *catalogue.Field
@@ -112,8 +112,8 @@ func (s *Synthesizer) TakeStats() Stats {
 	return out
 }
 
-// Add takes one row's value for the batch at hand. src is nil where the row does not say
-// it, at is its time in nanoseconds since the epoch.
+// Add takes one row's value for the current batch. src is nil where the row does not name its
+// source, at is its time in nanoseconds since the epoch.
 func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
 		s.stats.Dropped[row.drop]++
@@ -133,13 +133,11 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 // Drop counts a value that the caller recognised as no observation.
 func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 
-// Arrived says when the batch at hand came, by a clock that nobody sets: the time since
-// any moment that stays the same. Without it samples that are older than others are
-// late for ever.
+// Arrived sets when the current batch came, by a monotonic clock: the time since any fixed
+// moment. Without it, samples that are older than others stay late for ever.
 func (s *Synthesizer) Arrived(at time.Duration) { s.arrived = at }
 
-// Flush returns the frames of the batch at hand, the oldest first. They are valid until
-// they are given to Release.
+// Flush returns the frames of the current batch, the oldest first. They are valid until Release.
 func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
 	s.batch++
@@ -360,7 +358,7 @@ func isViolation(f *catalogue.Field) bool {
 	return len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPUClockThrottleTime
 }
 
-// accumulator returns the device's accumulator for the scrape at hand.
+// accumulator returns the device's accumulator for the current scrape.
 func (s *Synthesizer) accumulator(d *Device) *accumulator {
 	if d.acc != nil {
 		return d.acc

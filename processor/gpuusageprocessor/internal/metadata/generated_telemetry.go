@@ -79,7 +79,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsagePointsClamped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_points_clamped",
-		metric.WithDescription("Ratios that were above 1 and were brought back. [Alpha]"),
+		metric.WithDescription("Ratios above 1 that were clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

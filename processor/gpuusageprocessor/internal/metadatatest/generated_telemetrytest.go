@@ -56,7 +56,7 @@ func AssertEqualProcessorGpuUsageDeclarationsUnreadable(t *testing.T, tt *compon
 func AssertEqualProcessorGpuUsagePointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_points_clamped",
-		Description: "Ratios that were above 1 and were brought back. [Alpha]",
+		Description: "Ratios above 1 that were clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -27,7 +27,7 @@ func (c *Counter) valid(last int64) bool {
 	return c.Start >= 0 && c.Start <= last && c.Value >= 0 && !math.IsInf(c.Value, 0) && (c.Start > 0 || c.Value == 0)
 }
 
-// Account is what was counted of a holder on a device. Times are in seconds.
+// Account has the counters of a holder on a device. Times are in seconds.
 type Account struct {
 	Allocated Counter `json:"allocated"`
 	Active    Counter `json:"active,omitzero"`
@@ -60,12 +60,12 @@ type Ledger struct {
 	Unallocated     Counter
 	Unobserved      Counter
 	UnallocatedCost Counter
-	// Currency is that of all costs of the board.
+	// Currency is the currency of all costs of the board.
 	Currency string
 	Accounts map[Key]*Account
 }
 
-// Step is what a frame makes of a ledger.
+// Step is the effect of a frame on a ledger.
 type Step uint8
 
 const (
@@ -111,8 +111,8 @@ type Interval struct {
 	Price  Price
 }
 
-// Use makes the currency of a price that of the ledger. Amounts of another one cannot be added:
-// their counters end.
+// Use sets the currency of the ledger to that of a price. Amounts in another currency cannot be
+// added: their counters end.
 func (l *Ledger) Use(p Price) {
 	if p.Currency == "" || p.Currency == l.Currency {
 		return

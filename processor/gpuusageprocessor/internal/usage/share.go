@@ -1,5 +1,5 @@
-// Package usage divides the time of GPU boards among those who hold them: what was
-// allocated, what of it was used, what nobody held, and what nobody saw.
+// Package usage divides the time of GPU boards among those who hold them: allocated, active of
+// it, unallocated, and unobserved.
 package usage
 
 import (
@@ -29,7 +29,8 @@ type Holder struct {
 	gpudata.Holder
 	// Declared is the part of the device's compute that was declared for the holder, 0 for none.
 	Declared float64
-	// Weight is how many parts the holder gets of what is divided, at least 1: its replicas.
+	// Weight is the number of parts that the holder gets of the divided rest, at least 1: its
+	// replicas.
 	Weight int
 	// Utilization of the device by the holder's own processes, or Unknown.
 	Utilization float64
@@ -45,8 +46,8 @@ type Holder struct {
 type Board struct {
 	Devices []Device
 
-	// Unallocated is what nobody holds and Unobserved of what nothing is known, in board
-	// equivalents. The shares of all holders and these two are 1 together.
+	// Unallocated and Unobserved are the parts without a holder and with an unknown one, in
+	// board equivalents. With the shares of all holders they add up to 1.
 	Unallocated, Unobserved float64
 }
 

@@ -35,7 +35,7 @@ type output struct {
 	own    string
 }
 
-// noQuery stands for "no query gives the same value as the field".
+// noQuery means that no query gives the same value as the field.
 const noQuery = nvml.NumQueries
 
 // fields are the samples made of field values, which one call gives together.
@@ -79,7 +79,7 @@ var healths = map[nvml.FieldID]func(v float64) catalogue.Health{
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
 }
 
-// flag is the health of a board of which a flag is set.
+// flag returns the health of a board whose flag is set.
 func flag(h catalogue.Health) func(v float64) catalogue.Health {
 	return func(v float64) catalogue.Health {
 		if v != 0 {
@@ -258,7 +258,8 @@ func (r *reader) recoveryAction(d *Device, number float64) {
 	r.states(signal.GPURecoveryAction, d, signal.RecoveryAction, action)
 }
 
-// states adds a sample for each value of a metric's own attribute: 1 for that of now.
+// states adds a sample for each value of a metric's own attribute: 1 for the current one, 0 for
+// the others.
 func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	for _, state := range signal.Values(attribute) {
 		is := 0.0

@@ -1,5 +1,5 @@
-// Package collect turns what NVML says of a machine's GPUs into samples. It knows
-// neither how the library is called nor how samples leave.
+// Package collect turns NVML's answers about a machine's GPUs into samples. It neither calls the
+// library itself nor sends samples.
 package collect
 
 import (
@@ -55,8 +55,8 @@ type Device struct {
 	Driver string
 	// Serial is the serial number of a board, empty when it has none.
 	Serial string
-	// Instance, Profile and MIGUUID describe a GPU instance. The UUID is that of
-	// its MIG device; it is empty where compute instances share the GPU instance.
+	// Instance, Profile and MIGUUID describe a GPU instance. MIGUUID is the UUID of its MIG
+	// device; it is empty where compute instances share the GPU instance.
 	Instance, Profile, MIGUUID string
 }
 
@@ -66,7 +66,7 @@ type Point struct {
 	Device *Device
 	// Own is the value of the metric's own attribute, if it has one.
 	Own string
-	// PID is the process that the sample is of; 0 for the device itself.
+	// PID is the process of the sample; 0 for the device itself.
 	PID uint32
 	// Start is when a count was zero; zero is not known.
 	Start time.Time
@@ -99,7 +99,7 @@ type Options struct {
 	// Hold says that the library lasts from one collection to the next, without which
 	// nothing can be read of the time between.
 	Hold bool
-	// Disabled are metrics that nobody wants; calls made for them alone are spared.
+	// Disabled metrics are not made, nor are calls that only they need.
 	Disabled map[*signal.Metric]bool
 	// Now is the clock by which calls are found slow.
 	Now func() time.Time
@@ -144,7 +144,7 @@ type memo struct {
 	device *Device
 	// sampled is the driver's time of the last utilisation sample that was read.
 	sampled uint64
-	// capacity is that of the board's PCIe link in By/s; 0 is unknown.
+	// capacity is the capacity of the board's PCIe link in By/s; 0 is unknown.
 	capacity float64
 	// mig says that the board was in MIG mode.
 	mig bool
@@ -239,8 +239,8 @@ func (c *Collector) remember(key string) *memo {
 	return m
 }
 
-// describe says what the device is like now. What it said of itself before it was
-// another one, or another driver's, counts no more.
+// describe sets the current description of the device. If the device or the driver changed, what
+// was remembered of it is dropped.
 func (m *memo) describe(d Device) {
 	if *m.device != d {
 		m.device, m.checked, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil
@@ -322,7 +322,7 @@ func (r *reader) board(index int) {
 	if minor, ok := r.query(handle, nvml.MinorNumber); ok {
 		board.Name = "nvidia" + strconv.Itoa(int(minor))
 	}
-	// It only describes: where it cannot be read, nothing else is worse for that.
+	// The serial number only describes: nothing else depends on it.
 	if serial, err := r.lib.Serial(handle); err == nil {
 		board.Serial = serial
 	}

@@ -13,13 +13,13 @@ import (
 // maxEvents bounds the events that one collection takes. Others are taken by the next one.
 const maxEvents = 1000
 
-// watch is what is kept of the XID errors of a board or an instance.
+// watch has the XID errors of a board or an instance.
 type watch struct {
 	// since is when the driver began to keep a board's events, zero where it does not.
 	// refused says that it will not.
 	since   time.Time
 	refused bool
-	// xids are the errors so far, by code, and news says that one is of this collection.
+	// xids are the errors so far, by code; news says that one came in this collection.
 	xids map[uint64]xidCount
 	news bool
 }
@@ -135,7 +135,7 @@ func (r *reader) xidSamples(m *memo) {
 	}
 }
 
-// xids adds the XID errors of a device, or a 0 that says that they are watched.
+// xids adds the XID errors of a device, or a 0 while none has come.
 func (c *Collector) xids(m *memo, since time.Time) {
 	m.watch.news = false
 	if len(m.watch.xids) == 0 {

@@ -22,8 +22,7 @@ type migDevice struct {
 	identity
 }
 
-// identity is what a MIG device says of itself. It does not change as long as the
-// device exists.
+// identity is the identity of a MIG device. It does not change as long as the device exists.
 type identity struct {
 	id      uint32 // of its GPU instance
 	uuid    string
@@ -31,16 +30,16 @@ type identity struct {
 	profile string
 }
 
-// instance is a GPU instance of the board that is being read. Its identity is that of
-// its first compute instance, without the UUID where it has several.
+// instance is a GPU instance of the board that is being read. It has the identity of its first
+// compute instance, without the UUID where it has several.
 type instance struct {
 	identity
 	handle nvml.Device // of its first compute instance
 	// listed says that its processes are known, all of them, and busy that there
 	// are some.
 	listed, busy bool
-	// spared says that it is not asked anything in this collection; otherwise took
-	// is the time of its calls.
+	// spared says that it is not read in this collection; otherwise took is the time of its
+	// calls.
 	spared bool
 	took   time.Duration
 	*memo
@@ -73,10 +72,9 @@ func (r *reader) readLayout(handle nvml.Device, m *memo, mig bool) {
 	}
 }
 
-// findInstances finds the GPU instances of a board through its MIG devices, each
-// of which is a compute instance. Indices have gaps. Where the instances' calls are
-// slow, and as long as there are devices at the same indices, these are what they
-// were: confirm finds out where they are not.
+// findInstances finds the GPU instances of a board through its MIG devices, each of which is a
+// compute instance. Indices have gaps. Where the instances' calls are slow, devices at the same
+// indices are taken for the same ones; confirm finds those that are not.
 func (r *reader) findInstances(handle nvml.Device, m *memo) {
 	r.instances, r.migs = r.instances[:0], r.migs[:0]
 	most, complete := r.query(handle, nvml.MaxMIGDevices)
@@ -152,9 +150,9 @@ func (r *reader) clock(took *time.Duration) func() {
 	return func() { *took += r.options.Now().Sub(began) }
 }
 
-// spare chooses which instances are not asked: where calls are slow, those that are
-// idle and were read before, but for the one that was read longest ago. So each has
-// its samples from time to time, and it is noticed when calls are fast again.
+// spare chooses which instances are not asked: where calls are slow, those that are idle and
+// were read before, but for the one that was read longest ago. So each instance is read from
+// time to time, and faster calls are noticed.
 func (r *reader) spare(m *memo) {
 	var next *instance
 	for i := range r.instances {
@@ -213,8 +211,7 @@ func (r *reader) readInstances(board nvml.Device, m *memo) {
 			return
 		case in.spared:
 			r.stats.InstancesSkipped++
-			// The size of an instance is fixed when it is made: as long as it is the same
-			// one, this is no old reading.
+			// The size of an instance never changes, so it is no old reading.
 			if r.options.Devices && in.limit > 0 {
 				r.point(Point{Metric: signal.HwGPUMemoryLimit, Device: in.device, Value: in.limit})
 			}

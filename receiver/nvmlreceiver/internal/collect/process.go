@@ -15,8 +15,8 @@ func ProcessMetrics() []*signal.Metric {
 	return []*signal.Metric{signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization}
 }
 
-// listProcesses lists the processes of a board, each once on each instance, and
-// says of which devices all are known.
+// listProcesses lists the processes of a board, each once on each instance, and records the
+// devices whose list is complete.
 func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	r.processes, r.onBoard = r.processes[:0], -1
 	some, all := r.appendLists(board, mig)
@@ -41,10 +41,10 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	}
 }
 
-// listByInstance lists the processes of each instance, which are those of all its
-// compute instances. Without the right to a board's list there are only these; an old
-// library tells instances of processes in no other way. A MIG device that does not say
-// of which instance it is may be any one's: then no instance is known to be listed.
+// listByInstance lists the processes of each instance, that is, of all its compute instances.
+// Callers without the right to a board's list have only these, and old libraries name instances
+// in no other way. A MIG device that does not name its instance may belong to any: then no
+// instance's list is complete.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
 	for i := range r.instances {

@@ -104,7 +104,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlRatiosClamped, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_ratios_clamped",
-		metric.WithDescription("Ratios that were above 1 and were brought back. [Alpha]"),
+		metric.WithDescription("Ratios above 1 that were clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

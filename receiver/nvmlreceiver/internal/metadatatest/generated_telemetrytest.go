@@ -117,7 +117,7 @@ func AssertEqualReceiverNvmlProcesses(t *testing.T, tt *componenttest.Telemetry,
 func AssertEqualReceiverNvmlRatiosClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_ratios_clamped",
-		Description: "Ratios that were above 1 and were brought back. [Alpha]",
+		Description: "Ratios above 1 that were clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -320,8 +320,8 @@ func (l *Library) Memory(d Device) (Memory, error) {
 	return m, nil
 }
 
-// FieldValues fills in the values of the fields whose IDs are given. The error is
-// that of the whole call; a field without a value says so in OK.
+// FieldValues fills in the values of the fields whose IDs are given. The error is the error of
+// the whole call; OK is false for a field without a value.
 func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	l.fields = l.fields[:0]
 	for i := range values {
@@ -395,17 +395,16 @@ func (f *fieldValue) decode() (float64, bool) {
 	}
 }
 
-// unwritten is what lists are filled with before the library writes to them.
+// unwritten fills lists before the library writes to them.
 const unwritten = "Z"
 
-// Processes appends the processes of one kind to the list. In MIG mode a board's
-// list is of all its instances; without the right to that the error is
-// ErrNoPermission.
+// Processes appends the processes of one kind to the list. In MIG mode a board's list has the
+// processes of all its instances; callers without the right to it get ErrNoPermission.
 //
-// Three layouts of an entry occur, and neither a function's name nor the driver's
-// version tells reliably which: R535 changed the one of _v3 and changed it back.
-// So there is room for the largest, and how far the library wrote tells. Where it
-// does not, there is no list.
+// Three layouts of an entry occur, and neither a function's name nor the driver's version tells
+// reliably which: R535 changed the one of _v3 and changed it back. So there is room for the
+// largest, and the number of bytes that the library wrote decides. Where that is ambiguous,
+// there is no list.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
 	entries := max(len(l.list)/processInfoMaxSize, listStart)
 	for range listRetries {

@@ -57,11 +57,11 @@ var firstLinkCounters = []int{570, 133, 7}
 // hasLinkCounters reports whether a driver, given its version, has the error counters
 // of single NVLinks, by link in the fields' scope.
 //
-// FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and
-// later, FieldNVLinkRecoveryEvents in those of 560.28.03 and later, each under one
-// number that had no other use before. What the scope means to them is said from
-// 570.133.07 on: "Link ID needs to be specified in the scopeId field". Before, a
-// value could be one link's or all links', so it is not read.
+// FieldNVLinkErrorReplay to FieldNVLinkErrorCRC are in the headers of 520.56.06 and later,
+// FieldNVLinkRecoveryEvents in those of 560.28.03 and later, each under one number that had no
+// other use before. nvml.h defines the scope for them from 570.133.07 on: "Link ID needs to be
+// specified in the scopeId field". Before, a value could be for one link or for all, so it is
+// not read.
 func hasLinkCounters(driver string) bool {
 	version := parseVersion(driver)
 	return version != nil && slices.Compare(version, firstLinkCounters) >= 0

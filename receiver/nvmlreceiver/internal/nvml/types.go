@@ -241,6 +241,6 @@ type EventSet uintptr
 // XIDEvent is an XID error of a board.
 type XIDEvent struct {
 	Device   Device
-	Instance uint32 // the GPU instance that it is of, or NoInstance
+	Instance uint32 // its GPU instance, or NoInstance
 	Code     uint64
 }
