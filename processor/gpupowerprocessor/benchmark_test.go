@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
@@ -81,4 +83,14 @@ func setTime(md pmetric.Metrics, seconds int) {
 			}
 		}
 	}
+}
+
+// The limit is what it was when it was written, plus a tenth.
+func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	idle := 70.0
+	cfg.Idle.Watts = &idle
+	p, err := newProcessor(cfg, processortest.NewNopSettings(metadata.Type))
+	require.NoError(t, err)
+	assert.Less(t, pdatatest.Allocations(t, p.process, func(i int) pmetric.Metrics { return largeNode(t, 10+i) }), 2680.0)
 }
