@@ -276,10 +276,13 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	}
 	o.cpu = (after - before).Seconds() / float64(h.windows) / float64(chartWindow/chartInterval)
 	counts.begin("gpu.window.samples")
-	if err := wait(window * 5 / 4); err != nil {
-		return nil, err
+	o.missing = tr.agents() * r.gpus
+	for n := 0; n < 3*looks && o.missing > 0; n++ {
+		if err := wait(window / looks); err != nil {
+			return nil, err
+		}
+		o.missing = tr.agents()*r.gpus - counts.seen()
 	}
-	o.missing = tr.agents()*r.gpus - counts.seen()
 	for i, p := range processes {
 		peak, err := p.status("VmHWM")
 		if err != nil {

@@ -45,7 +45,7 @@ func plot(r results) string {
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" role=\"img\">\n<title>Cost against devices: the agent, the prometheus receiver and Prometheus</title>\n%s<rect width=\"%[1]g\" height=\"%[2]g\"/>\n",
 		plotWidth, plotHeight, plotStyle)
 	for i, c := range contestants {
-		x := marginLeft + float64(i)*150
+		x := marginLeft + float64(i)*190
 		fmt.Fprintf(&b, "<polyline class=\"c%d\" points=\"%g,16 %g,16\"/><circle class=\"c%[1]d\" cx=\"%[4]g\" cy=\"16\" r=\"3\"/><text x=\"%[5]g\" y=\"20\">%[6]s</text>\n",
 			i, x, x+26, x+13, x+32, c.name)
 	}
