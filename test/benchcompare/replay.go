@@ -20,6 +20,9 @@ type replay struct {
 	first              atomic.Pointer[string]
 }
 
+// patience is how long an agent waits for an answer.
+const patience = 10 * time.Second
+
 // senders are how many agents send at once.
 const senders = 32
 
@@ -45,7 +48,7 @@ func (rp *replay) run(ctx context.Context, tr tier, r *recording, gateway func(i
 			var body []byte
 			for node := range due {
 				body = r.of(body[:0], node, time.Now())
-				call, cancel := context.WithTimeout(ctx, min(tr.interval, 10*time.Second))
+				call, cancel := context.WithTimeout(ctx, patience)
 				var answer []byte
 				err := connections[node].Invoke(call, "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", &body, &answer)
 				cancel()
