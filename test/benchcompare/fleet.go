@@ -202,8 +202,13 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 		return nil, err
 	}
 	defer backend.stop()
-	processes := make([]*process, tr.run)
-	for i := range processes {
+	processes := make([]*process, 0, tr.run)
+	defer func() {
+		for _, p := range processes {
+			p.kill()
+		}
+	}()
+	for i := range tr.run {
 		own := filepath.Join(dir, strconv.Itoa(i))
 		if err := os.Mkdir(own, 0o700); err != nil {
 			return nil, err
@@ -217,11 +222,12 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 			return nil, err
 		}
 		command := []string{"/usr/bin/env", "POD_IP=" + gatewayAddress(i), gatewayGoal, h.collector, "--config", file}
-		if processes[i], err = start(ctx, own, command); err != nil {
+		p, err := start(ctx, own, command)
+		if err != nil {
 			return nil, err
 		}
-		defer processes[i].kill()
-		if _, err := processes[i].awaitReady(ctx, "http://"+gatewayAddress(i)+":13133/"); err != nil {
+		processes = append(processes, p)
+		if _, err := p.awaitReady(ctx, "http://"+gatewayAddress(i)+":13133/"); err != nil {
 			return nil, err
 		}
 	}
@@ -299,7 +305,9 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 		o.unsent += selfMetric(text, "otelcol_exporter_send_failed_metric_points", "") + selfMetric(text, "otelcol_exporter_enqueue_failed_metric_points", "")
 	}
 	stop()
-	<-done
+	if err := <-done; err != nil {
+		return nil, err
+	}
 	o.all, o.failed, o.late = replayed.sent.Load(), replayed.failed.Load(), replayed.late.Load()
 	if e := replayed.first.Load(); e != nil {
 		o.firstError = *e

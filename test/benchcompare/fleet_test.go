@@ -65,8 +65,12 @@ func TestSizesOfFleetsAreRefusedThatCannotBe(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int{30, 10000}, sizes)
 	for _, bad := range []fleetFlags{
-		{sizes: "2", run: 3, rate: 50}, {sizes: "100000", run: 3, rate: 50}, {sizes: "x", run: 3, rate: 50},
-		{sizes: "30", run: 4, rate: 50}, {sizes: "30", run: 0, rate: 50}, {sizes: "30", run: 1},
+		{sizes: "2", run: 3, rate: 50},
+		{sizes: "100000", run: 3, rate: 50},
+		{sizes: "x", run: 3, rate: 50},
+		{sizes: "30", run: 4, rate: 50},
+		{sizes: "30", run: 0, rate: 50},
+		{sizes: "30", run: 1},
 	} {
 		_, err := bad.numbers()
 		assert.Error(t, err, "%+v", bad)

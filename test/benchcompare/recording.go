@@ -94,7 +94,7 @@ func (r *recording) of(dst []byte, node int, at time.Time) []byte {
 		copy(body[i:], id)
 	}
 	for _, i := range r.times {
-		binary.LittleEndian.PutUint64(body[i:], uint64(at.UnixNano())) //nolint:gosec // a time of today
+		binary.LittleEndian.PutUint64(body[i:], uint64(at.UnixNano()))
 	}
 	return dst
 }

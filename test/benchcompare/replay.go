@@ -29,17 +29,21 @@ const senders = 32
 // run sends a scrape of each agent in each interval, evenly spread, on a connection of its own,
 // to the gateway at that host:port, until ctx ends.
 func (rp *replay) run(ctx context.Context, tr tier, r *recording, gateway func(int) string) error {
-	connections := make([]*grpc.ClientConn, tr.agents())
-	for i := range connections {
+	connections := make([]*grpc.ClientConn, 0, tr.agents())
+	defer func() {
+		for _, c := range connections {
+			_ = c.Close()
+		}
+	}()
+	for i := range tr.agents() {
 		c, err := grpc.NewClient("passthrough:///"+gateway(i%tr.run),
-			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithSharedWriteBuffer(true),
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithReadBufferSize(0), grpc.WithDisableServiceConfig(),
 			grpc.WithDefaultCallOptions(grpc.ForceCodec(asItIs{}), grpc.UseCompressor(gzip.Name)))
 		if err != nil {
 			return err
 		}
-		defer func() { _ = c.Close() }()
-		connections[i] = c
+		connections = append(connections, c)
 	}
 	due := make(chan int)
 	var wg sync.WaitGroup

@@ -88,14 +88,14 @@ func documentation(r results) string {
 // row renders one measure, nothing where nobody was measured.
 func (m *measure) row(what string, s scale, measured []*figures) string {
 	values := make([]float64, len(measured))
-	any := false
+	measuredOne := false
 	for i, f := range measured {
 		if f != nil {
 			values[i] = *m.of(f)
-			any = any || values[i] != 0
+			measuredOne = measuredOne || values[i] != 0
 		}
 	}
-	if !any {
+	if !measuredOne {
 		return ""
 	}
 	var b strings.Builder
