@@ -122,11 +122,16 @@ bench: build ## Run the benchmarks, peers beside them, and print the ratios; BEN
 		$(BENCHMARK) $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u | grep -vx '$(COMPARISON)'); \
 	} | go run ./test/bench/table
 
-# Nodes that are scraped; 100k-instances is one more scale.
+# Nodes that are scraped; 1-held and 100k-instances are further scales. FLEET are nodes whose agents
+# are replaced by what one of them sends, before gateways. CGROUP is a directory of a memory cgroup that
+# may have children; without it what the kernel charges is not measured.
 SCALES ?= 1,10,100,1000
+FLEET ?=
+CGROUP ?=
 .PHONY: bench-compare
-bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver and a real Prometheus; SCALES=1,10 narrows it
-	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -prometheus "$(PROMETHEUS)" -scales $(SCALES)
+bench-compare: build $(PROMETHEUS) ## The agent beside the prometheus receiver and a real Prometheus, into docs/performance.*; SCALES=1,10 narrows it, FLEET=1000,10000 is the form for gateways
+	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -prometheus "$(PROMETHEUS)" -scales $(SCALES) \
+		-fleet "$(FLEET)" -cgroup "$(CGROUP)" -docs docs
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (5s)

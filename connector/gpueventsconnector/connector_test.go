@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -163,4 +164,32 @@ func TestBadSettingsAreAClearError(t *testing.T) {
 	require.ErrorContains(t, cfg.(*Config).Unmarshal(confmap.NewFromStringMap(map[string]any{"intervall": "1m"})), "interval")
 	cfg.(*Config).For = 60
 	require.ErrorContains(t, cfg.(*Config).Validate(), "for is 60ns")
+}
+
+// The connector reads metrics, as no processor stands behind it. The limit is what a scrape of a
+// node took when it was written, plus a tenth.
+func TestAScrapeOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+	c := begin(t, nil, func(plog.Logs) error { return nil })
+	const runs = 10
+	var batches []pmetric.Metrics
+	for i := range runs + 2 {
+		var b strings.Builder
+		for g := range 56 {
+			for _, sample := range []string{
+				"hw.errors {error.type=xid_31, hw.id=GPU-%d} = 1", "gpu.clock.event.active {gpu.clock.event.reason=hw_thermal, hw.id=GPU-%d} = 0",
+				"hw.temperature {hw.sensor_location=gpu, hw.id=GPU-%d} = 40", "hw.gpu.utilization {hw.gpu.task=general, hw.id=GPU-%d} = 0.5",
+			} {
+				fmt.Fprintf(&b, "%ds {k8s.node.name=n1} "+sample+"\n", 10+i, g)
+			}
+		}
+		batches = append(batches, batch(t, b.String()))
+	}
+	next := 0
+	consume := func() {
+		require.NoError(t, c.ConsumeMetrics(t.Context(), batches[next]))
+		next++
+	}
+	consume()
+	assert.Less(t, testing.AllocsPerRun(runs, consume), 291.0)
+	require.NoError(t, c.Shutdown(t.Context()))
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
@@ -327,7 +328,7 @@ func TestASecondProcessorAddsNothing(t *testing.T) {
 
 // nodeBatch is what the synthesizer makes of one scrape of 8 boards with 7
 // instances each.
-func nodeBatch(b *testing.B) (pmetric.Metrics, map[string]string) {
+func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]string) {
 	b.Helper()
 	var lines []string
 	holders := map[string]string{}
@@ -357,14 +358,14 @@ func nodeBatch(b *testing.B) (pmetric.Metrics, map[string]string) {
 	for i := range lines {
 		lines[i] = lengthen(lines[i])
 	}
-	return parse(b, lines, 10*time.Second), holders
+	return parse(b, lines, at), holders
 }
 
 // BenchmarkProcessor is a node of 8 boards with 7 instances each, every instance
 // held by a container: figures are per point that leaves.
 func BenchmarkProcessor(b *testing.B) {
 	p := newTestProcessor(b, "", processortest.NewNopSettings(metadata.Type))
-	template, holders := nodeBatch(b)
+	template, holders := nodeBatch(b, 10*time.Second)
 	held(p, time.Unix(5, 0), holders)
 	b.ReportAllocs()
 	var cpu cpumeter.Meter
@@ -382,4 +383,15 @@ func BenchmarkProcessor(b *testing.B) {
 	}
 	b.ReportMetric(float64(left), "points")
 	cpu.Report(b, left)
+}
+
+// The limit is what it was when it was written, plus a tenth.
+func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	_, holders := nodeBatch(t, 0)
+	held(p, time.Unix(5, 0), holders)
+	assert.Less(t, pdatatest.Allocations(t, p.process, func(i int) pmetric.Metrics {
+		md, _ := nodeBatch(t, time.Duration(10+i)*time.Second)
+		return md
+	}), 381.0)
 }

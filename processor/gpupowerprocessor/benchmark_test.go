@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -15,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
 // largeNode is a node of 8 boards, each cut into 7 instances, each shared by 3
@@ -81,4 +83,14 @@ func setTime(md pmetric.Metrics, seconds int) {
 			}
 		}
 	}
+}
+
+// The limit is what it was when it was written, plus a tenth.
+func TestABatchOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	idle := 70.0
+	cfg.Idle.Watts = &idle
+	p, err := newProcessor(cfg, processortest.NewNopSettings(metadata.Type))
+	require.NoError(t, err)
+	assert.Less(t, pdatatest.Allocations(t, p.process, func(i int) pmetric.Metrics { return largeNode(t, 10+i) }), 2680.0)
 }

@@ -7,11 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
@@ -217,6 +223,64 @@ func TestASampleOfAKnownSeriesAllocatesNothing(t *testing.T) {
 	}
 	// What a closed window takes is shared by its 6272 samples.
 	require.Less(t, testing.AllocsPerRun(20, step), 20.0)
+}
+
+// frameOfANode is what is handed over of a scrape of 8 GPUs in 7 MIG instances each, all held.
+func frameOfANode(at time.Time) *gpudata.Frame {
+	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: at.UnixNano()}
+	for g := range 8 {
+		for i := range 7 {
+			d := f.Device(fmt.Sprintf("GPU-%d/gi%d", g, i))
+			d.Observed, d.HoldersKnown, d.Parent, d.Profile = true, true, fmt.Sprint("GPU-", g), "1g.10gb"
+			for _, m := range []*signal.Metric{signal.HwPower, signal.HwEnergy, signal.HwGPUMemoryUtilization, signal.GPUSMActive, signal.GPUDRAMActive} {
+				d.Samples.Add(gpudata.Sample{Metric: m, Value: 0.5})
+			}
+			u := d.User(gpudata.Holder{Namespace: "ns", Pod: fmt.Sprint("pod-", g, i), UID: fmt.Sprint("uid-", g, i), Container: "c"})
+			u.Holds, u.Strategy = true, signal.SharingMIG
+		}
+	}
+	f.Share(&gpudata.Attribution{})
+	return f
+}
+
+// The limit is what it was when it was written, plus a tenth.
+func TestAFrameThatIsHandedOverAllocatesNoMoreThanItDid(t *testing.T) {
+	p, err := newWindowProcessor(processortest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
+	require.NoError(t, err)
+	now := time.Now()
+	p.engine = window.New(p.cfg.settings(), now)
+	const runs = 10
+	var frames []*gpudata.Frame
+	for i := range runs + 2 {
+		frames = append(frames, frameOfANode(now.Add(time.Duration(i-runs)*time.Second)))
+	}
+	next := 0
+	take := func() {
+		_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: pmetric.NewMetrics(), Frames: frames[next : next+1]})
+		require.NoError(t, err)
+		next++
+	}
+	take()
+	assert.Less(t, testing.AllocsPerRun(runs, take), 105.0)
+	require.Positive(t, p.engine.Stats().Series)
+}
+
+// What leaves is pdata: a point is an object, and so is each of its attributes' values. The limit
+// is what it was when it was written, plus a tenth.
+func TestAPointOfAWindowAllocatesNoMoreThanItDid(t *testing.T) {
+	n := newBenchNodes(1, 56)
+	for range 6 {
+		n.advance()
+		n.scrape()
+	}
+	upTo, pending := n.engine.ClosedUpTo(n.now.Add(-time.Second))
+	require.True(t, pending)
+	em := n.engine.Fetch(upTo)
+	rows, _ := em.Next(nil, 1<<20)
+	em.Close()
+	require.Greater(t, len(rows), 1000)
+	w := writer{starts: true}
+	assert.Less(t, testing.AllocsPerRun(10, func() { w.write(rows) })/float64(len(rows)), 13.3)
 }
 
 // BenchmarkEngineNodeScale is a scrape of 8 GPUs of 7 MIG instances each, windows

@@ -1,10 +1,14 @@
 package dcgmreceiver
 
 import (
+	"bytes"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
@@ -51,4 +55,23 @@ func BenchmarkScrape(b *testing.B) {
 	for b.Loop() {
 		r.endpoints[0].scrape(b.Context(), b.Context())
 	}
+}
+
+// answers is a transport that has an answer without a network, of which both ends would be counted.
+type answers []byte
+
+func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(a)), Body: io.NopCloser(bytes.NewReader(a))}, nil
+}
+
+// The limit is what it was when it was written, plus a tenth.
+func TestFetchingAndParsingANodeAllocatesNoMoreThanItDid(t *testing.T) {
+	f := opened(t, []string{"http://exporter:9400/metrics"}, nil)
+	f.fetcher.client = &http.Client{Transport: answers(expositiontest.Node(8, 7))}
+	attempt := func() {
+		a := f.endpoints[0].attempt(t.Context())
+		require.Nil(t, a.failure)
+	}
+	attempt()
+	assert.Less(t, testing.AllocsPerRun(20, attempt), 26.0)
 }

@@ -36,9 +36,13 @@ type setting struct {
 	exporters, backend, own string
 	nodes, devices          int
 	interval, window        time.Duration
-	// deviceAttributes is the agent's gpu_window::device_attributes.
-	deviceAttributes string
-	held             bool
+	// deviceAttributes is the agent's gpu_window::device_attributes, compression the exporter's.
+	deviceAttributes, compression string
+	held                          bool
+	// profiler is the host:port of the pprof extension, empty for none.
+	profiler string
+	// pipeline, where it is not empty, is the agent's.
+	pipeline string
 }
 
 // The columns, ours first.
@@ -61,6 +65,9 @@ func prepareAgent(dir string, s setting) ([]string, string, error) {
 	pipeline := `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`
 	if s.held {
 		pipeline = `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power, gpu_usage, gpu_window], exporters: [otlp_http]}`
+	}
+	if s.pipeline != "" {
+		pipeline = s.pipeline
 	}
 	return prepareCollector(dir, s, fmt.Sprintf(`
 receivers:
@@ -89,16 +96,20 @@ receivers:
 
 func prepareCollector(dir string, s setting, input, pipeline string) ([]string, string, error) {
 	config := filepath.Join(dir, "config.yaml")
+	profiler, extensions := "", "[health_check]"
+	if s.profiler != "" {
+		profiler, extensions = fmt.Sprintf("  pprof: {endpoint: %q}\n", s.profiler), "[health_check, pprof]"
+	}
 	err := os.WriteFile(config, fmt.Appendf(nil, `extensions:
   health_check: {endpoint: %q}
-%s
+%s%s
 exporters:
-  otlp_http: {endpoint: %q, compression: gzip}
+  otlp_http: {endpoint: %q, compression: %q}
 service:
-  extensions: [health_check]
+  extensions: %s
   pipelines: {metrics: %s}
   telemetry: {metrics: {level: none}, logs: {level: warn}}
-`, s.own, input, s.backend, pipeline), 0o600)
+`, s.own, profiler, input, s.backend, s.compression, extensions, pipeline), 0o600)
 	return []string{s.collector, "--config", config}, "http://" + s.own + "/", err
 }
 

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
+	"fmt"
 	"io"
 	"sync"
 
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
@@ -35,9 +37,9 @@ func (c *counter) seen() int {
 	return len(c.devices)
 }
 
-// take reads an OTLP request that is compressed with gzip, and returns its size. One
-// that cannot be read names no device.
-func (c *counter) take(body io.Reader) int64 {
+// take reads an OTLP request of that content encoding, and returns its size as it was sent.
+// One that cannot be read names no device.
+func (c *counter) take(body io.Reader, encoding string) int64 {
 	c.mu.Lock()
 	metric := c.metric
 	c.mu.Unlock()
@@ -50,10 +52,8 @@ func (c *counter) take(body io.Reader) int64 {
 		return int64(len(compressed))
 	}
 	request := pmetricotlp.NewExportRequest()
-	if text, err := gzip.NewReader(bytes.NewReader(compressed)); err == nil {
-		if plain, err := io.ReadAll(text); err == nil {
-			_ = request.UnmarshalProto(plain)
-		}
+	if plain, err := decoded(compressed, encoding); err == nil {
+		_ = request.UnmarshalProto(plain)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,6 +65,29 @@ func (c *counter) take(body io.Reader) int64 {
 		}
 	}
 	return int64(len(compressed))
+}
+
+// decoded returns what was compressed as the content encoding says.
+func decoded(compressed []byte, encoding string) ([]byte, error) {
+	switch encoding {
+	case "gzip":
+		r, err := gzip.NewReader(bytes.NewReader(compressed))
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(r)
+	case "zstd":
+		r, err := zstd.NewReader(nil)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return r.DecodeAll(compressed, nil)
+	case "":
+		return compressed, nil
+	default:
+		return nil, fmt.Errorf("content encoding %q", encoding)
+	}
 }
 
 // label returns an attribute's text, empty when there is none.

@@ -2,9 +2,10 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"testing"
 
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -32,21 +33,26 @@ func TestDevicesAreCountedOnceTheMetricIsNamed(t *testing.T) {
 	}
 	plain, err := pmetricotlp.NewExportRequestFromMetrics(md).MarshalProto()
 	require.NoError(t, err)
-	var body bytes.Buffer
-	w := gzip.NewWriter(&body)
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
 	_, err = w.Write(plain)
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
+	z, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
 
-	var c counter
-	assert.EqualValues(t, body.Len(), c.take(bytes.NewReader(body.Bytes())))
-	assert.Zero(t, c.seen(), "not yet")
-	c.begin("raw")
-	assert.EqualValues(t, body.Len(), c.take(bytes.NewReader(body.Bytes())))
-	assert.Equal(t, 2, c.seen())
-	c.begin("windows")
-	c.take(bytes.NewReader([]byte("neither gzip nor OTLP")))
-	assert.Zero(t, c.seen())
-	c.take(bytes.NewReader(body.Bytes()))
-	assert.Equal(t, 3, c.seen())
+	for encoding, body := range map[string][]byte{"gzip": zipped.Bytes(), "zstd": z.EncodeAll(plain, nil), "": plain} {
+		var c counter
+		assert.EqualValues(t, len(body), c.take(bytes.NewReader(body), encoding))
+		assert.Zero(t, c.seen(), "not yet")
+		c.begin("raw")
+		assert.EqualValues(t, len(body), c.take(bytes.NewReader(body), encoding), "as it was sent")
+		assert.Equal(t, 2, c.seen(), encoding)
+		c.begin("windows")
+		c.take(bytes.NewReader([]byte("neither compressed nor OTLP")), encoding)
+		c.take(bytes.NewReader(body), "br")
+		assert.Zero(t, c.seen())
+		c.take(bytes.NewReader(body), encoding)
+		assert.Equal(t, 3, c.seen(), encoding)
+	}
 }

@@ -2,6 +2,9 @@
 // same binary with the prometheus receiver to OTLP, and a real Prometheus that scrapes and
 // evaluates OpenCost's queries as recording rules. Each runs as a process, one after the other,
 // against the same simulated exporters. The output is a Markdown table with ratios and targets.
+// With -docs the figures are kept in performance.tsv of that directory, and the table and the
+// plot that its performance.md shows are made of them. With -fleet agents are replaced by what
+// one of them sends, before a tier of gateways.
 //
 // CPU is CPU time of the process alone, so that other work on the machine changes it little; the
 // load is printed beside each run. To end in minutes, intervals and windows are shortened
@@ -32,7 +35,7 @@ import (
 var scales = []scale{
 	{name: "1", nodes: 1, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.12, memory: 0.40},
 	{name: "1-held", nodes: 1, mig: 7, held: true, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.20, memory: 0.45},
-	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 5, cpu: 0.11, memory: 0.45},
+	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 7.5, cpu: 0.11, memory: 0.45},
 	{name: "100", nodes: 100, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 3, cpu: 0.12, memory: 0.45},
 	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6, cpu: 0.25, memory: 0.60},
 	// 100,016 MIG instances in one process: the end of the agent's curve.
@@ -50,10 +53,18 @@ func main() {
 	}
 	h := harness{}
 	flag.StringVar(&h.collector, "collector", "bin/otelcol-gpu", "the built collector")
-	flag.StringVar(&h.prometheus, "prometheus", "", "a built Prometheus")
+	flag.StringVar(&h.prometheus, "prometheus", "", "a built Prometheus; empty: without it")
 	flag.IntVar(&h.windows, "windows", 6, "windows to measure, after three that warm up")
+	flag.StringVar(&h.cgroup, "cgroup", "", "a directory in which each contestant gets a memory cgroup of its own, such as one that systemd delegates; empty: what the kernel charges is not measured")
+	flag.StringVar(&h.agentConfig, "agent-config", "", "a file with configuration that is merged over the agent's")
+	alone := flag.Bool("alone", false, "run the agent alone")
+	flag.StringVar(&h.profiles, "profiles", "", "a directory for CPU and heap profiles of the agent and the receiver, for collectors with the pprof extension; their CPU is not to be compared then")
+	flag.StringVar(&h.compression, "compression", "gzip", "what the agent and the receiver send: gzip, zstd or none")
 	flag.StringVar(&h.deviceAttributes, "device-attributes", "point", "the agent's gpu_window::device_attributes: point or resource")
 	chosen := flag.String("scales", strings.Join(names, ","), "fleets to measure at")
+	docs := flag.String("docs", "", "the documentation to write the results into; empty: none")
+	var tiers fleetFlags
+	tiers.declare()
 	speed := flag.Float64("speed", 0, "factor by which times are shortened, 1 for production's; 0: as each scale has it")
 	flag.Parse()
 	picked, err := pick(*chosen)
@@ -63,8 +74,8 @@ func main() {
 		err = fmt.Errorf("-windows %d: has to be 1 or more", h.windows)
 	case *speed < 0 || *speed > 60:
 		err = fmt.Errorf("-speed %g: has to be from 0 to 60", *speed)
-	case h.prometheus == "" || flag.NArg() > 0:
-		err = errors.New("-prometheus has to name a file, and there are no arguments beside flags")
+	case flag.NArg() > 0:
+		err = errors.New("there are no arguments beside flags")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchcompare:", err)
@@ -72,11 +83,24 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	if tiers.sizes != "" {
+		if err := h.runFleets(ctx, tiers, *docs, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "benchcompare:", err)
+			cancel()
+			os.Exit(1) //nolint:gocritic // cancel ran
+		}
+		return
+	}
 	for i := range picked {
 		if *speed != 0 {
 			picked[i].speed = *speed
 		}
-		if err := h.run(ctx, picked[i], os.Stdout); err != nil {
+		picked[i].alone = picked[i].alone || *alone
+		measured, err := h.run(ctx, picked[i], os.Stdout)
+		if err == nil && *docs != "" {
+			err = keep(*docs, picked[i], measured)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "benchcompare:", err)
 			cancel()
 			os.Exit(1) //nolint:gocritic // cancel ran
@@ -102,37 +126,30 @@ func pick(names string) ([]scale, error) {
 }
 
 // run measures all contestants at one scale and prints their table.
-func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
+func (h *harness) run(ctx context.Context, s scale, out io.Writer) ([]*figures, error) {
 	interval, window := s.shortened()
 	l, err := newLoad(s.nodes, s.mig, interval)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	samples := 0
 	for _, n := range l.nodes {
 		samples += len(n.values)
 	}
-	fleet := fmt.Sprintf("%d nodes of 8 GPUs", s.nodes)
-	if s.nodes == 1 {
-		fleet = "A node of 8 GPUs"
-	}
-	if s.mig > 0 {
-		fleet += fmt.Sprintf(" in %d MIG instances each", s.mig)
-	}
-	if s.held {
-		fleet += ", with gpu_k8s, gpu_power and gpu_usage"
-	}
 	fmt.Fprintf(out, "\n## %s\n\n%d samples a scrape; each %s into windows of %s, run as %s and %s, %d windows; %d CPUs.\n",
-		fleet, samples, s.interval, s.window, interval, window, h.windows, runtime.NumCPU())
+		s.fleet(), samples, s.interval, s.window, interval, window, h.windows, runtime.NumCPU())
+	if h.cgroup == "" {
+		fmt.Fprint(out, "What a memory cgroup is charged is not measured: -cgroup names none.\n")
+	}
 	measured := make([]*figures, len(contestants))
 	for i, c := range contestants {
-		if s.alone && i > 0 {
+		if s.alone && i > 0 || c.name == "Prometheus" && h.prometheus == "" {
 			continue
 		}
 		before := loadAverage()
 		f, err := h.measure(ctx, c, s, l)
 		if err != nil {
-			return fmt.Errorf("%d nodes, %s: %w", s.nodes, c.name, err)
+			return nil, fmt.Errorf("%d nodes, %s: %w", s.nodes, c.name, err)
 		}
 		measured[i] = &f
 		fmt.Fprintf(out, "\n- %s: %.0f %% of the scrapes that were due; load average %s before, %s after", c.name, 100*f.kept, before, loadAverage())
@@ -143,7 +160,7 @@ func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
 		runtime.GC()
 	}
 	fmt.Fprint(out, "\n\n"+table(s, measured))
-	return nil
+	return measured, nil
 }
 
 // loadAverage returns the machine's load of the last minute.

@@ -39,10 +39,11 @@ func (s scale) devices() int { return s.nodes * 8 * max(s.mig, 1) }
 
 // figures are what a contestant cost.
 type figures struct {
-	// cpu is in seconds per 1,000 samples, memory in MiB, sent in compressed bytes per
-	// device and window, start in seconds until it was up. anonymous is the part of resident
-	// that no file backs.
-	cpu, resident, anonymous, peak, sent, start float64
+	// cpu is in µs a sample, memory in MiB, sent in compressed bytes per device and window,
+	// start in seconds until it was up. resident and anonymous, the part of it that no file
+	// backs, are means over the measured time; charged and cache are those of a memory cgroup,
+	// 0 without one.
+	cpu, resident, anonymous, charged, cache, peak, sent, start float64
 	// kept is the share of the scrapes that were due and were made.
 	kept float64
 }
@@ -52,12 +53,18 @@ type harness struct {
 	collector, prometheus string
 	// windows is the number of windows that are measured, after three that warm up.
 	windows int
-	// deviceAttributes is the agent's gpu_window::device_attributes.
-	deviceAttributes string
+	// deviceAttributes is the agent's gpu_window::device_attributes, compression the exporter's.
+	deviceAttributes, compression string
+	// cgroup is a directory in which each contestant gets a memory cgroup, empty for none.
+	cgroup string
+	// agentConfig is a file with further configuration of the agent, empty for none.
+	agentConfig string
+	// profiles is a directory for profiles, empty for none.
+	profiles string
 }
 
 // measure runs one contestant at one scale.
-func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (figures, error) {
+func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (_ figures, err error) {
 	dir, err := os.MkdirTemp("", "benchcompare-")
 	if err != nil {
 		return figures{}, err
@@ -72,7 +79,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	}
 	defer exporters.stop()
 	backend, err := serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		sent.Add(counts.take(r.Body))
+		sent.Add(counts.take(r.Body, r.Header.Get("Content-Encoding")))
 	}))
 	if err != nil {
 		return figures{}, err
@@ -82,16 +89,31 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	if err != nil {
 		return figures{}, err
 	}
+	profiler := ""
+	if h.profiles != "" {
+		if profiler, err = freeAddress(ctx); err != nil {
+			return figures{}, err
+		}
+	}
 	interval, window := s.shortened()
 	command, ready, err := c.prepare(dir, setting{
+		profiler:  profiler,
 		collector: h.collector, prometheus: h.prometheus, exporters: exporters.address, backend: "http://" + backend.address, own: own,
-		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, deviceAttributes: h.deviceAttributes, held: s.held,
+		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, deviceAttributes: h.deviceAttributes, compression: h.compression, held: s.held,
 	})
 	if err != nil {
 		return figures{}, err
 	}
 
-	p, err := start(ctx, dir, command)
+	if h.agentConfig != "" && c.name == contestants[0].name {
+		command = append(command, "--config", h.agentConfig)
+	}
+	group, err := newMemoryCgroup(h.cgroup)
+	if err != nil {
+		return figures{}, err
+	}
+	defer group.remove()
+	p, err := start(ctx, dir, group.command(command))
 	if err != nil {
 		return figures{}, err
 	}
@@ -111,7 +133,11 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		return f, err
 	}
 	bytesBefore, samples, scrapes := sent.Load(), l.samples.Load(), l.scrapes.Load()
-	if err := p.wait(ctx, time.Duration(h.windows)*window); err != nil {
+	if profiler != "" && c.sends != "" {
+		profiled := h.profile(ctx, profiler, s.name+"-"+c.sends, time.Duration(h.windows)*window)
+		defer func() { err = errors.Join(err, <-profiled) }()
+	}
+	if err := p.watch(ctx, &f, group, time.Duration(h.windows)*window, h.windows*looks); err != nil {
 		return f, err
 	}
 	after, err := cpuTime(p.cmd.Process.Pid)
@@ -123,12 +149,6 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		return f, fmt.Errorf("nothing was scraped: %s", p.output())
 	}
 	f.cpu, f.sent, f.kept = s.rates(seen)
-	if f.resident, err = p.status("VmRSS"); err != nil {
-		return f, err
-	}
-	if f.anonymous, err = p.status("RssAnon"); err != nil {
-		return f, err
-	}
 	if f.peak, err = p.status("VmHWM"); err != nil {
 		return f, err
 	}
@@ -151,6 +171,24 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	return f, nil
 }
 
+// profile writes a CPU profile of that long and a heap profile of a collector.
+func (h *harness) profile(ctx context.Context, address, name string, d time.Duration) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		var all error
+		for _, query := range []string{fmt.Sprintf("profile?seconds=%d", int(d.Seconds())), "heap"} {
+			text, err := get(ctx, "http://"+address+"/debug/pprof/"+query)
+			if err == nil {
+				kind, _, _ := strings.Cut(query, "?")
+				err = os.WriteFile(filepath.Join(h.profiles, name+"."+kind+".pprof"), []byte(text), 0o600)
+			}
+			all = errors.Join(all, err)
+		}
+		done <- all
+	}()
+	return done
+}
+
 // span is what was counted while windows were measured.
 type span struct {
 	windows                int
@@ -163,7 +201,7 @@ type span struct {
 func (s scale) rates(seen span) (cpu, sent, kept float64) {
 	windows := float64(seen.windows)
 	due := float64(s.nodes) * windows * float64(s.window/s.interval)
-	return seen.cpu.Seconds() / float64(seen.samples) * 1000,
+	return float64(seen.cpu.Nanoseconds()) / float64(seen.samples) / 1000,
 		float64(seen.sent) / float64(s.devices()) / windows,
 		float64(seen.scrapes) / due
 }
@@ -262,6 +300,35 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// looks is how often memory is read in a window: a collection of garbage falls anywhere in it.
+const looks = 8
+
+// watch waits that long and sets the memory figures to their means over so many looks.
+func (p *process) watch(ctx context.Context, f *figures, group memoryCgroup, d time.Duration, n int) error {
+	for range n {
+		if err := p.wait(ctx, d/time.Duration(n)); err != nil {
+			return err
+		}
+		resident, err := p.status("VmRSS")
+		if err != nil {
+			return err
+		}
+		anonymous, err := p.status("RssAnon")
+		if err != nil {
+			return err
+		}
+		charged, cache, err := group.charged()
+		if err != nil {
+			return err
+		}
+		f.resident += resident / float64(n)
+		f.anonymous += anonymous / float64(n)
+		f.charged += charged / float64(n)
+		f.cache += cache / float64(n)
+	}
+	return nil
 }
 
 func (p *process) kill() {

@@ -2,30 +2,46 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A measure is a row of the table.
 type measure struct {
-	what string
-	of   func(*figures) float64
+	// key names it in the results file.
+	key, what string
+	of        func(*figures) *float64
 	// aims are the highest ratios of the agent's to the receiver's and to Prometheus' that
 	// were aimed at, 0 where nothing was; nil aims at nothing.
 	aims func(scale) [2]float64
+	// documented says that the documentation shows it.
+	documented bool
 }
 
 var measures = []measure{
-	{what: "CPU, s per 1,000 samples", of: func(f *figures) float64 { return f.cpu }, aims: func(s scale) [2]float64 {
+	{key: "cpu", what: "CPU, µs a sample", of: func(f *figures) *float64 { return &f.cpu }, aims: func(s scale) [2]float64 {
 		return [2]float64{s.cpu, s.prometheus(0.25)}
-	}},
-	{what: "resident memory, MiB", of: func(f *figures) float64 { return f.resident }, aims: func(s scale) [2]float64 {
+	}, documented: true},
+	{key: "resident", what: "resident memory, MiB", of: func(f *figures) *float64 { return &f.resident }, aims: func(s scale) [2]float64 {
 		return [2]float64{s.memory, s.prometheus(0.40)}
-	}},
-	{what: "anonymous memory, MiB", of: func(f *figures) float64 { return f.anonymous }},
-	{what: "highest resident memory, MiB", of: func(f *figures) float64 { return f.peak }},
-	{what: "bytes out per device and window", of: func(f *figures) float64 { return f.sent }},
-	{what: "start, s", of: func(f *figures) float64 { return f.start }},
+	}, documented: true},
+	{key: "anonymous", what: "anonymous memory, MiB", of: func(f *figures) *float64 { return &f.anonymous }, documented: true},
+	{key: "charged", what: "charged to its memory cgroup, MiB", of: func(f *figures) *float64 { return &f.charged }, documented: true},
+	{key: "cache", what: "of that page cache, MiB", of: func(f *figures) *float64 { return &f.cache }, documented: true},
+	{key: "peak", what: "highest resident memory, MiB", of: func(f *figures) *float64 { return &f.peak }},
+	{key: "bytes", what: "bytes out per device and window", of: func(f *figures) *float64 { return &f.sent }, documented: true},
+	{key: "start", what: "start, s", of: func(f *figures) *float64 { return &f.start }},
+}
+
+// byKey returns the figures as the results file has them.
+func (f *figures) byKey() map[string]float64 {
+	of := map[string]float64{}
+	for i := range measures {
+		of[measures[i].key] = *measures[i].of(f)
+	}
+	return of
 }
 
 // prometheus is an aim beside a Prometheus, which is for 10 and 100 nodes.
@@ -36,43 +52,93 @@ func (s scale) prometheus(aim float64) float64 {
 	return 0
 }
 
+const tableHead = "| agent | prometheus receiver | Prometheus | to the receiver | to Prometheus | targets |\n|---|--:|--:|--:|--:|--:|---|\n"
+
 // table renders what contestants cost, in their order, as Markdown; one that did not
 // run is nil.
 func table(s scale, measured []*figures) string {
 	var b strings.Builder
-	b.WriteString("| ")
-	for _, c := range contestants {
-		b.WriteString("| " + c.name + " ")
-	}
-	b.WriteString("| to the receiver | to Prometheus | targets |\n|---|--:|--:|--:|--:|--:|---|\n")
-	for _, m := range measures {
-		values := make([]float64, len(measured))
-		b.WriteString("| " + m.what + " ")
-		for i, f := range measured {
-			if f != nil {
-				values[i] = m.of(f)
-			}
-			b.WriteString("| " + cell(values[i]) + " ")
-		}
-		var targets []string
-		var aims [2]float64
-		if m.aims != nil {
-			aims = m.aims(s)
-		}
-		for i, most := range aims {
-			if values[i+1] == 0 {
-				b.WriteString("|  ")
-				continue
-			}
-			ratio := values[0] / values[i+1]
-			b.WriteString("| " + cell(ratio) + " ")
-			if most > 0 {
-				targets = append(targets, verdict(most, ratio))
-			}
-		}
-		b.WriteString("| " + strings.Join(targets, "; ") + " |\n")
+	b.WriteString("| " + tableHead)
+	for i := range measures {
+		b.WriteString(measures[i].row(measures[i].what, s, measured))
 	}
 	return b.String()
+}
+
+// documentation renders the table of all scales that the results have, which
+// docs/performance.md shows.
+func documentation(r results) string {
+	var b strings.Builder
+	b.WriteString("| " + tableHead)
+	for _, s := range scales {
+		measured := r.scaleOf(s.name)
+		if !slices.ContainsFunc(measured, func(f *figures) bool { return f != nil }) {
+			continue
+		}
+		b.WriteString("| **" + s.fleet() + "** | | | | | | |\n")
+		for i := range measures {
+			if measures[i].documented {
+				b.WriteString(measures[i].row(measures[i].what, s, measured))
+			}
+		}
+	}
+	return b.String()
+}
+
+// row renders one measure, nothing where nobody was measured.
+func (m *measure) row(what string, s scale, measured []*figures) string {
+	values := make([]float64, len(measured))
+	measuredOne := false
+	for i, f := range measured {
+		if f != nil {
+			values[i] = *m.of(f)
+			measuredOne = measuredOne || values[i] != 0
+		}
+	}
+	if !measuredOne {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("| " + what + " ")
+	for _, v := range values {
+		b.WriteString("| " + cell(v) + " ")
+	}
+	var targets []string
+	var aims [2]float64
+	if m.aims != nil {
+		aims = m.aims(s)
+	}
+	for i, most := range aims {
+		if values[0] == 0 || values[i+1] == 0 {
+			b.WriteString("|  ")
+			continue
+		}
+		ratio := values[0] / values[i+1]
+		b.WriteString("| " + cell(ratio) + " ")
+		if most > 0 {
+			targets = append(targets, verdict(most, ratio))
+		}
+	}
+	b.WriteString("| " + strings.Join(targets, "; ") + " |\n")
+	return b.String()
+}
+
+// fleet says what a scale is.
+func (s scale) fleet() string {
+	fleet := fmt.Sprintf("%d nodes of 8 GPUs", s.nodes)
+	if s.nodes == 1 {
+		fleet = "A node of 8 GPUs"
+	}
+	if s.mig > 0 {
+		fleet += fmt.Sprintf(" in %d MIG instances each", s.mig)
+	}
+	if s.held {
+		fleet += ", with gpu_k8s, gpu_power and gpu_usage"
+	}
+	if s.interval == time.Minute {
+		fleet += ", two samples a window"
+	}
+	return fleet
 }
 
 func verdict(most, ratio float64) string {

@@ -13,15 +13,15 @@ import (
 
 func TestTheTableHasRatiosAndTheScalesTargets(t *testing.T) {
 	measured := []*figures{
-		{cpu: 0.002, resident: 90, anonymous: 60, peak: 100, sent: 600, start: 0.4},
-		{cpu: 0.010, resident: 120, anonymous: 80, peak: 200, sent: 900, start: 0.5},
-		{cpu: 0.004, resident: 300, anonymous: 240, peak: 300, start: 0.2},
+		{cpu: 2, resident: 90, anonymous: 60, peak: 100, sent: 600, start: 0.4},
+		{cpu: 10, resident: 120, anonymous: 80, peak: 200, sent: 900, start: 0.5},
+		{cpu: 4, resident: 300, anonymous: 240, peak: 300, start: 0.2},
 	}
 	ten := scale{nodes: 10, cpu: 0.25, memory: 0.5}
 	assert.Equal(t, strings.TrimPrefix(`
 | | agent | prometheus receiver | Prometheus | to the receiver | to Prometheus | targets |
 |---|--:|--:|--:|--:|--:|---|
-| CPU, s per 1,000 samples | 0.002 | 0.01 | 0.004 | 0.2 | 0.5 | ≤ 0.25, met; ≤ 0.25, **missed** |
+| CPU, µs a sample | 2 | 10 | 4 | 0.2 | 0.5 | ≤ 0.25, met; ≤ 0.25, **missed** |
 | resident memory, MiB | 90 | 120 | 300 | 0.75 | 0.3 | ≤ 0.5, **missed**; ≤ 0.4, met |
 | anonymous memory, MiB | 60 | 80 | 240 | 0.75 | 0.25 |  |
 | highest resident memory, MiB | 100 | 200 | 300 | 0.5 | 0.333 |  |
@@ -55,7 +55,7 @@ func TestTimesAreShortenedTogether(t *testing.T) {
 func TestFiguresAreOfASampleADeviceAndAScrapeThatWasDue(t *testing.T) {
 	s := scale{nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute}
 	cpu, sent, kept := s.rates(span{windows: 6, cpu: 900 * time.Millisecond, samples: 450_000, scrapes: 216, sent: 6 * 560 * 350})
-	assert.InDelta(t, 0.002, cpu, 1e-12, "seconds per 1,000 samples")
+	assert.InDelta(t, 2, cpu, 1e-12, "microseconds a sample")
 	assert.InDelta(t, 350, sent, 1e-9, "bytes per device, of which a node has 56, and window")
 	assert.InDelta(t, 0.9, kept, 1e-12, "of 10 nodes times 4 scrapes times 6 windows")
 	assert.Equal(t, 80, scale{nodes: 10}.devices(), "GPUs in one piece")

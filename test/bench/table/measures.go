@@ -2,10 +2,10 @@ package main
 
 // Figures are named by package, benchmark and unit, as go test prints them.
 const (
-	scrape      = "comparison.BenchmarkScrape/"
-	many        = "comparison.BenchmarkScrapeMany/"
-	parser      = "comparison.BenchmarkParser/"
-	agent       = "comparison.BenchmarkAgent/"
+	scrape      = "bench.BenchmarkScrape/"
+	many        = "bench.BenchmarkScrapeMany/"
+	parser      = "bench.BenchmarkParser/"
+	agent       = "bench.BenchmarkAgent/"
 	synthesizer = "gpusynthesizerprocessor.BenchmarkSynthesizer/"
 	window      = "gpuwindowprocessor.Benchmark"
 )
@@ -21,13 +21,13 @@ type beside struct {
 }
 
 var besides = []beside{
-	{"scrape to pdata, CPU: `dcgm` beside `prometheus`", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
+	{"scrape to pdata, CPU, the serving exporter's in both: `dcgm` beside `prometheus`", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
 	{"the same, less HTTP, which both pay alike", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", scrape + "http-at-intervals", 1.0 / 8},
-	{"scrape to pdata, allocations", scrape + "dcgm", scrape + "prometheus", "allocs/sample", "", 1.0 / 10},
-	{"scrape to pdata, bytes allocated", scrape + "dcgm", scrape + "prometheus", "B/sample", "", 0},
-	{"scrape to pdata of ten exporters without a pause, CPU", many + "dcgm", many + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
-	{"scrape, synthesizer and windows, CPU, beside `prometheus` alone", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 2},
-	{"scrape, synthesizer and windows, allocations", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "allocs/sample", "", 0},
+	{"scrape to pdata, allocations, the serving exporter's in both", scrape + "dcgm", scrape + "prometheus", "allocs/sample", "", 1.0 / 10},
+	{"scrape to pdata, bytes allocated, the serving exporter's in both", scrape + "dcgm", scrape + "prometheus", "B/sample", "", 0},
+	{"scrape to pdata of ten exporters without a pause, CPU, theirs in both", many + "dcgm", many + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
+	{"scrape, synthesizer and windows, CPU, the exporter's too, beside `prometheus` alone", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 2},
+	{"scrape, synthesizer and windows, allocations, the exporter's too", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "allocs/sample", "", 0},
 	{"parser beside `textparse`", parser + "exposition", parser + "textparse", "cpu-ns/sample", "", 0},
 	{"parser beside `textparse` with labels", parser + "exposition", parser + "textparse-labels", "cpu-ns/sample", "", 0},
 	{"parser beside `expfmt`", parser + "exposition", parser + "expfmt", "cpu-ns/sample", "", 0},
@@ -46,7 +46,7 @@ type alone struct {
 var alones = []alone{
 	{"HTTP server and a client that throws the body away, CPU", scrape + "http", "cpu-ns/sample", -1},
 	{"the same at the receivers' interval, CPU", scrape + "http-at-intervals", "cpu-ns/sample", -1},
-	{"scrape and synthesizer, CPU", scrape + "dcgm-synthesizer", "cpu-ns/sample", -1},
+	{"scrape and synthesizer, CPU, the exporter's too", scrape + "dcgm-synthesizer", "cpu-ns/sample", -1},
 	{"scrape to pdata without HTTP", "dcgmreceiver.BenchmarkScrapeToPdata", "cpu-ns/sample", -1},
 	{"synthesizer, labels on Resources (`dcgm` receiver)", synthesizer + "LabelsOnResources", "cpu-ns/sample", -1},
 	{"synthesizer, labels on points (`prometheus` receiver)", synthesizer + "LabelsOnPoints", "cpu-ns/sample", -1},

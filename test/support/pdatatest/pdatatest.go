@@ -76,3 +76,24 @@ func HandedOver(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 	assert.Equal(t, Lines(want), Lines(got), "frames that are handed over say the same as metrics")
 	return ok
 }
+
+// Allocations returns how often a processor allocates for a batch whose frames are handed over to
+// it, once it knows what is in the batch. at gives the batches, the first being 0.
+func Allocations(t *testing.T, process Process, at func(int) pmetric.Metrics) float64 {
+	t.Helper()
+	const runs = 10
+	arrivals := make([]*pdatagpu.Arrival, runs+2)
+	for i := range arrivals {
+		frames := pdatagpu.ReadWithEnds(at(i), func(*signal.Metric) bool { return true }).Frames
+		require.NotEmpty(t, frames)
+		arrivals[i] = &pdatagpu.Arrival{Metrics: pmetric.NewMetrics(), Frames: frames}
+	}
+	next := 0
+	consume := func() {
+		_, err := process(t.Context(), arrivals[next])
+		require.NoError(t, err)
+		next++
+	}
+	consume()
+	return testing.AllocsPerRun(runs, consume)
+}

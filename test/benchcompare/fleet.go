@@ -1,0 +1,358 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// gateways are the chart's replicas.
+const gateways = 3
+
+// A tier is a number of gateways, configured as the chart does, with a backend behind them and
+// recorded agents before them. Agents are evenly spread: which hash picks a gateway costs it nothing.
+type tier struct {
+	// nodes is the size of the fleet; gateways of it take their share of them each, and run of
+	// these gateways do.
+	nodes, gateways, run int
+	interval             time.Duration
+}
+
+// The chart's limits of a gateway: resources.limits.memory, of which memory_limiter takes shares
+// and GOMEMLIMIT four fifths.
+const (
+	gatewayMemory = 2048 // MiB
+	gatewayGoal   = "GOMEMLIMIT=1638MiB"
+	chartInterval = 15 * time.Second
+	chartWindow   = time.Minute
+	chartGap      = 50 * time.Second
+)
+
+// outcome is what a tier did.
+type outcome struct {
+	tier
+	recording *recording
+	// cpu is in seconds a round of scrapes, resident and anonymous in MiB, of all gateways that
+	// ran; peak is the highest resident memory of one.
+	cpu, resident, anonymous, peak float64
+	// all are requests of agents, failed those that were refused, late those that left long
+	// after they were due.
+	all, failed, late int64
+	// series, refused and lateSamples are what gpu_window says; unsent are points that the
+	// exporter could not send or queue; missing are devices without a window.
+	series, refused, lateSamples, unsent float64
+	missing                              int
+	firstError                           string
+}
+
+// agents returns how many agents send.
+func (tr tier) agents() int { return tr.nodes * tr.run / tr.gateways }
+
+// stretched returns a time of the chart in those of the measurement.
+func (tr tier) stretched(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * float64(tr.interval) / float64(chartInterval)).Round(time.Millisecond)
+}
+
+// gatewayAddress is where a gateway listens, on the ports of the chart.
+func gatewayAddress(i int) string { return fmt.Sprintf("127.88.0.%d", i+1) }
+
+// gatewayConfig makes of the chart's configuration of a gateway one that runs here: without
+// certificates, with the memory limit in bytes, and in times that are longer or shorter.
+func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error) {
+	var chart map[string]any
+	for document := range bytes.SplitSeq(manifest, []byte("\n---\n")) {
+		var object struct {
+			Data map[string]string
+		}
+		if err := yaml.Unmarshal(document, &object); err != nil {
+			return nil, err
+		}
+		if text := object.Data["gateway.yaml"]; text != "" {
+			if err := yaml.Unmarshal([]byte(text), &chart); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if chart == nil {
+		return nil, errors.New("no ConfigMap with gateway.yaml")
+	}
+	at := func(path ...string) map[string]any {
+		m := chart
+		for _, key := range path {
+			m, _ = m[key].(map[string]any)
+		}
+		if m == nil {
+			m = map[string]any{} // what is set there is lost, which the collector then says
+		}
+		return m
+	}
+	queue := at("exporters", "otlp_grpc", "sending_queue")
+	chart["exporters"] = map[string]any{"otlp_http": map[string]any{"endpoint": backend, "compression": "gzip", "sending_queue": queue}}
+	at("service", "pipelines", "metrics")["exporters"] = []string{"otlp_http"}
+	delete(at("receivers", "otlp", "protocols", "grpc"), "tls")
+	at("extensions", "file_storage")["directory"] = dir
+	limiter := at("processors", "memory_limiter")
+	for _, key := range []string{"limit", "spike_limit"} {
+		percent, _ := limiter[key+"_percentage"].(int)
+		delete(limiter, key+"_percentage")
+		limiter[key+"_mib"] = gatewayMemory * percent / 100
+	}
+	window := at("processors", "gpu_window")
+	window["window"], window["max_gap"] = tr.stretched(chartWindow).String(), tr.stretched(chartGap).String()
+	window["grace"] = tr.stretched(time.Minute).String()
+	return yaml.Marshal(chart)
+}
+
+// record runs one agent, as the chart does where there are gateways, beside a node of whole GPUs
+// and returns what it sends of a scrape.
+func (h *harness) record(ctx context.Context) (*recording, error) {
+	const interval = time.Second
+	l, err := newLoad(1, 0, interval)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range l.nodes {
+		for i := range n.pieces {
+			n.pieces[i] = bytes.ReplaceAll(n.pieces[i], []byte(`"gpu-node-0"`), []byte(`"`+recordedNode+`"`))
+		}
+	}
+	exporters, err := serve(ctx, l.handler())
+	if err != nil {
+		return nil, err
+	}
+	defer exporters.stop()
+	bodies := make(chan []byte, 1)
+	backend, err := serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil {
+			select {
+			case bodies <- body:
+			default:
+			}
+		}
+	}))
+	if err != nil {
+		return nil, err
+	}
+	defer backend.stop()
+	dir, err := os.MkdirTemp("", "benchcompare-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	own, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := setting{
+		collector: h.collector, exporters: exporters.address, backend: "http://" + backend.address, own: own,
+		nodes: 1, devices: 8, interval: interval, window: time.Minute, deviceAttributes: h.deviceAttributes, compression: "none",
+		pipeline: `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power], exporters: [otlp_http]}`,
+	}
+	command, _, err := prepareAgent(dir, s)
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(ctx, dir, command)
+	if err != nil {
+		return nil, err
+	}
+	defer p.kill()
+	var last error
+	for range 10 {
+		select {
+		case body := <-bodies:
+			r, err := newRecording(body)
+			if err == nil {
+				return r, nil
+			}
+			last = err
+		case <-p.ended:
+			return nil, fmt.Errorf("the agent ended: %s", p.output())
+		case <-time.After(time.Minute):
+			return nil, fmt.Errorf("the agent sends nothing: %s", p.output())
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, fmt.Errorf("no scrape to record: %w", last)
+}
+
+// fleet runs a tier behind recorded agents.
+func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []byte) (*outcome, error) {
+	dir, err := os.MkdirTemp("", "benchcompare-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	var counts counter
+	backend, err := serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		counts.take(r.Body, r.Header.Get("Content-Encoding"))
+	}))
+	if err != nil {
+		return nil, err
+	}
+	defer backend.stop()
+	processes := make([]*process, 0, tr.run)
+	defer func() {
+		for _, p := range processes {
+			p.kill()
+		}
+	}()
+	for i := range tr.run {
+		own := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.Mkdir(own, 0o700); err != nil {
+			return nil, err
+		}
+		config, err := gatewayConfig(manifest, tr, own, "http://"+backend.address)
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(own, "config.yaml")
+		if err := os.WriteFile(file, config, 0o600); err != nil {
+			return nil, err
+		}
+		command := []string{"/usr/bin/env", "POD_IP=" + gatewayAddress(i), gatewayGoal, h.collector, "--config", file}
+		p, err := start(ctx, own, command)
+		if err != nil {
+			return nil, err
+		}
+		processes = append(processes, p)
+		if _, err := p.awaitReady(ctx, "http://"+gatewayAddress(i)+":13133/"); err != nil {
+			return nil, err
+		}
+	}
+
+	o := &outcome{tier: tr, recording: r}
+	var replayed replay
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		done <- replayed.run(sending, tr, r, func(i int) string { return gatewayAddress(i) + ":4317" })
+	}()
+	// Two windows have left and a third is under way.
+	window := tr.stretched(chartWindow)
+	wait := func(d time.Duration) error {
+		select {
+		case <-time.After(d):
+		case err := <-done:
+			return fmt.Errorf("agents stopped: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return nil
+	}
+	if err := wait(window * 13 / 4); err != nil {
+		return nil, err
+	}
+	before, err := cpuOf(processes)
+	if err != nil {
+		return nil, err
+	}
+	for range h.windows * looks {
+		if err := wait(window / looks); err != nil {
+			return nil, err
+		}
+		for _, p := range processes {
+			resident, err := p.status("VmRSS")
+			if err != nil {
+				return nil, fmt.Errorf("%w: %s", err, p.output())
+			}
+			anonymous, err := p.status("RssAnon")
+			if err != nil {
+				return nil, err
+			}
+			o.resident += resident / float64(h.windows*looks)
+			o.anonymous += anonymous / float64(h.windows*looks)
+		}
+	}
+	after, err := cpuOf(processes)
+	if err != nil {
+		return nil, err
+	}
+	o.cpu = (after - before).Seconds() / float64(h.windows) / float64(chartWindow/chartInterval)
+	counts.begin("gpu.window.samples")
+	o.missing = tr.agents() * r.gpus
+	for n := 0; n < 3*looks && o.missing > 0; n++ {
+		if err := wait(window / looks); err != nil {
+			return nil, err
+		}
+		o.missing = tr.agents()*r.gpus - counts.seen()
+	}
+	for i, p := range processes {
+		peak, err := p.status("VmHWM")
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", err, p.output())
+		}
+		o.peak = max(o.peak, peak)
+		text, err := get(ctx, "http://"+gatewayAddress(i)+":8888/metrics")
+		if err != nil {
+			return nil, err
+		}
+		o.series += selfMetric(text, "otelcol_processor_gpu_window_series", "")
+		o.refused += selfMetric(text, "otelcol_processor_gpu_window_samples", `outcome="refused"`)
+		o.lateSamples += selfMetric(text, "otelcol_processor_gpu_window_samples", `outcome="late"`)
+		o.unsent += selfMetric(text, "otelcol_exporter_send_failed_metric_points", "") + selfMetric(text, "otelcol_exporter_enqueue_failed_metric_points", "")
+	}
+	stop()
+	if err := <-done; err != nil {
+		return nil, err
+	}
+	o.all, o.failed, o.late = replayed.sent.Load(), replayed.failed.Load(), replayed.late.Load()
+	if e := replayed.first.Load(); e != nil {
+		o.firstError = *e
+	}
+	return o, nil
+}
+
+func cpuOf(processes []*process) (time.Duration, error) {
+	var sum time.Duration
+	for _, p := range processes {
+		had, err := cpuTime(p.cmd.Process.Pid)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %s", err, p.output())
+		}
+		sum += had
+	}
+	return sum, nil
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}
+
+// selfMetric adds up the samples of a self-metric that have a label.
+func selfMetric(text, name, label string) float64 {
+	sum := 0.0
+	for line := range strings.Lines(text) {
+		series, value, ok := sample([]byte(line))
+		found, labels, _ := strings.Cut(series, "{")
+		if !ok || strings.TrimSuffix(found, "_total") != name || !strings.Contains(labels, label) {
+			continue
+		}
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			sum += v
+		}
+	}
+	return sum
+}
