@@ -202,7 +202,7 @@ func (pl *driftPlace) stored() storedPlace {
 		out.Series = append(out.Series, storedSeries{k.device, k.holder, s.last, s.Sketch})
 	}
 	slices.SortFunc(out.Series, func(a, b storedSeries) int {
-		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Holder.Compare(b.Holder))
+		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder))
 	})
 	return out
 }

@@ -135,7 +135,7 @@ func (pl *place) stored() storedPlace {
 		out.Energy = append(out.Energy, storedEnergy{k.device, k.holder, e.Counter})
 	}
 	slices.SortFunc(out.Energy, func(a, b storedEnergy) int {
-		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Holder.Compare(b.Holder))
+		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder))
 	})
 	return out
 }

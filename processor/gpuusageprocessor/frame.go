@@ -191,11 +191,11 @@ func (p *gpuUsage) size(b *present, d *device) float64 {
 	if !b.cut {
 		return 1
 	}
-	slices := exporters.Slices(d.Vendor, d.Profile)
-	if slices == 0 {
+	cut := exporters.Slices(d.Vendor, d.Profile)
+	if cut == 0 {
 		return usage.Unknown()
 	}
-	return float64(slices) / float64(exporters.BoardSlices(d.Vendor, d.Model, len(b.devices)))
+	return float64(cut) / float64(exporters.BoardSlices(d.Vendor, d.Model, len(b.devices)))
 }
 
 // price returns the price of a board, zero for none.

@@ -141,7 +141,7 @@ func (p *gpuUsage) stored() map[string]*storedPlace {
 			of.Accounts = append(of.Accounts, storedAccount{k.Device, k.Holder, k.Estimated, *a})
 		}
 		slices.SortFunc(of.Accounts, func(a, b storedAccount) int {
-			return cmp.Or(cmp.Compare(a.Device, b.Device), a.Holder.Compare(b.Holder), cmp.Compare(a.Allocated.Start, b.Allocated.Start))
+			return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder), cmp.Compare(a.Allocated.Start, b.Allocated.Start))
 		})
 		s.Boards = append(s.Boards, of)
 	}

@@ -68,8 +68,11 @@ func TestTimesOfOneRoundAreOne(t *testing.T) {
 			series string
 			age    time.Duration
 		}{
-			{`first{id="0"}`, 9 * time.Second}, {`second{id="0"}`, 5 * time.Second}, {`third{id="0"}`, 4 * time.Second},
-			{`stuck{id="0"}`, 9*time.Second + time.Millisecond}, {`first{id="1"}`, 3 * time.Second},
+			{`first{id="0"}`, 9 * time.Second},
+			{`second{id="0"}`, 5 * time.Second},
+			{`third{id="0"}`, 4 * time.Second},
+			{`stuck{id="0"}`, 9*time.Second + time.Millisecond},
+			{`first{id="1"}`, 3 * time.Second},
 		} {
 			body += fmt.Sprintln(row.series, 1, start.Add(-row.age).UnixMilli())
 		}

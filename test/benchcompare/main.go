@@ -87,7 +87,7 @@ func main() {
 		if err := h.runFleets(ctx, tiers, *docs, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "benchcompare:", err)
 			cancel()
-			os.Exit(1) //nolint:gocritic // cancel ran
+			os.Exit(1)
 		}
 		return
 	}
@@ -103,7 +103,7 @@ func main() {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "benchcompare:", err)
 			cancel()
-			os.Exit(1) //nolint:gocritic // cancel ran
+			os.Exit(1)
 		}
 	}
 }

@@ -223,7 +223,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 	if !b.room(&f.scrape) {
 		return false
 	}
-	r.Holder, r.GPU, r.Slot = r.Holder.Clone(), strings.Clone(r.GPU), strings.Clone(r.Slot)
+	r.Holder, r.GPU, r.Slot = r.Clone(), strings.Clone(r.GPU), strings.Clone(r.Slot)
 	f.values[r] = bytes
 	return true
 }
