@@ -107,5 +107,5 @@ func TestAFrameOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	assert.Less(t, testing.AllocsPerRun(10, func() {
 		step(f, copies)
 		p.frame(f, time.Unix(0, f.Time))
-	}), 498.0)
+	}), 339.0)
 }

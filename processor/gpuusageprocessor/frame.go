@@ -24,6 +24,7 @@ type present struct {
 	board    *gpudata.DeviceFrame
 	devices  []device // the board or its instances
 	cut      bool     // the devices are instances
+	slices   int      // of the board, once somebody asked
 	observed bool
 }
 
@@ -195,7 +196,10 @@ func (p *gpuUsage) size(b *present, d *device) float64 {
 	if cut == 0 {
 		return usage.Unknown()
 	}
-	return float64(cut) / float64(exporters.BoardSlices(d.Vendor, d.Model, len(b.devices)))
+	if b.slices == 0 {
+		b.slices = exporters.BoardSlices(d.Vendor, d.Model, len(b.devices))
+	}
+	return float64(cut) / float64(b.slices)
 }
 
 // price returns the price of a board, zero for none.

@@ -87,7 +87,7 @@ func main() {
 		if err := h.runFleets(ctx, tiers, *docs, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "benchcompare:", err)
 			cancel()
-			os.Exit(1)
+			os.Exit(1) //nolint:gocritic // cancel ran
 		}
 		return
 	}
