@@ -125,7 +125,8 @@ const plain = (field) => usual(`the exporter does not give ${field}, which its c
 const needs = {
   // What the table alone speaks of goes by its metric.
   ...Object.fromEntries(windows.map((w) => [w.metric, {
-    at: w.board ? "board" : "instance", names: w.values.map((v) => key(w.metric, v)), usual: (w.profiling ? profiling : plain)(w.fields.join(" and ")),
+    at: w.board ? "board" : "instance", names: w.values.map((v) => key(w.metric, v)),
+    usual: w.fields.length ? (w.profiling ? profiling : plain)(w.fields.join(" and ")) : usual("the exporter does not give it."),
   }])),
   utilization: {at: "instance", names: [keys.utilization], usual: profiling("DCGM_FI_PROF_GR_ENGINE_ACTIVE") + " Without it DCGM_FI_DEV_GPU_UTIL is taken, which MIG does not have."},
   memory: {at: "instance", names: [keys.memory], usual: plain("DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE")},

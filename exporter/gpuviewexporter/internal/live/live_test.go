@@ -272,3 +272,7 @@ func TestAHistoryHasTheHighestWindowOfEachSlotAndTheLowestCoverage(t *testing.T)
 	require.True(t, ok)
 	assert.Len(t, h.Values, int(store.NumFields), "a device without windows has an empty one")
 }
+
+func TestEveryWindowSaysWhatTheScriptReads(t *testing.T) {
+	assert.NotContains(t, string(Windows()), "null", "the script joins lists and shows texts")
+}

@@ -28,8 +28,8 @@ type Window struct {
 	Max string `json:"max"`
 	// Board says that it is measured for the board and not for MIG instances.
 	Board bool `json:"board"`
-	// Fields are those that an exporter usually has to give for it, Profiling says that
-	// they need profiling.
+	// Fields are those that an exporter usually has to give for it, none where no exporter of
+	// NVIDIA's gives it. Profiling says that they need profiling.
 	Fields    []string `json:"fields"`
 	Profiling bool     `json:"profiling"`
 }
@@ -45,6 +45,7 @@ func Windows() []byte {
 			out := Window{
 				Metric: w.Name, Unit: w.Unit, Values: []string{""}, First: samples.Windows[0].Name,
 				Label: w.Label, Column: w.Column, Explain: w.Explain, Steps: w.Steps, Always: w.Always,
+				Fields: []string{},
 			}
 			if len(w.Attributes) > 0 {
 				out.Values = signal.Values(w.Attributes[0])
