@@ -2,6 +2,9 @@ package catalogue
 
 import (
 	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
@@ -177,5 +180,16 @@ var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 func (r *Row) batchJob() (Holder, bool) {
 	job := r.text[RoleJob]
-	return Holder{Job: job}, job != ""
+	return Holder{Job: job}, job != "" && IsJobID(job)
+}
+
+// MaxJobID is the length of the longest id of a batch job in bytes. Those of schedulers have
+// some ten.
+const MaxJobID = 128
+
+// IsJobID reports whether a text may be the id of a batch job: 4711, 4711_3, 4711+0,
+// 123[4].server.
+func IsJobID(text string) bool {
+	odd := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	return len(text) <= MaxJobID && !strings.ContainsFunc(text, odd)
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
 const (
@@ -23,8 +23,6 @@ const (
 	// maxEntries bounds what the directory may hold, maxBytes what is read of all its files.
 	maxEntries = 10_000
 	maxBytes   = 1 << 20
-	// maxID is the length of the longest id in bytes. Those of schedulers have some ten.
-	maxID = 128
 )
 
 // State is what became of a file.
@@ -144,16 +142,10 @@ func parse(text string) ([]string, State) {
 		if id == "" {
 			continue
 		}
-		if !valid(id) {
+		if !catalogue.IsJobID(id) {
 			return nil, Invalid
 		}
 		ids = append(ids, id)
 	}
 	return ids, Used
-}
-
-// valid reports whether a text may be an id: 4711, 4711_3, 4711+0, 123[4].server.
-func valid(id string) bool {
-	odd := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }
-	return len(id) <= maxID && !strings.ContainsFunc(id, odd)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
 var now = time.Unix(1_000_000, 0)
@@ -45,8 +47,8 @@ func TestAFileHasAJobALine(t *testing.T) {
 		"no UTF-8":                        {"\xff\n", nil, Invalid},
 		"a blank that is not ASCII":       {"47\u00a011\n", nil, Invalid},
 		"a letter that cannot be seen":    {"47\u200b11\n", nil, Invalid},
-		"the longest id":                  {strings.Repeat("7", maxID) + "\n", []string{strings.Repeat("7", maxID)}, Used},
-		"too long an id":                  {strings.Repeat("7", maxID+1) + "\n", nil, Invalid},
+		"the longest id":                  {strings.Repeat("7", catalogue.MaxJobID) + "\n", []string{strings.Repeat("7", catalogue.MaxJobID)}, Used},
+		"too long an id":                  {strings.Repeat("7", catalogue.MaxJobID+1) + "\n", nil, Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -140,7 +142,7 @@ func FuzzParse(f *testing.F) {
 		assert.True(t, state == Used || state == Invalid && ids == nil)
 		lines := strings.Split(text, "\n")
 		for _, id := range ids {
-			assert.True(t, valid(id), "%q", id)
+			assert.True(t, catalogue.IsJobID(id), "%q", id)
 			assert.True(t, slices.ContainsFunc(lines, func(line string) bool { return strings.TrimSpace(line) == id }), "%q", id)
 		}
 	})
