@@ -94,18 +94,3 @@ func TestBytesOfASeries(t *testing.T) {
 	t.Logf("%.0f bytes a series", each)
 	assert.Less(t, each, 148.0)
 }
-
-// The limit is what it was when it was written, plus a tenth.
-func TestAFrameOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
-	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
-	require.NoError(t, err)
-	f := largeNode("n1")
-	copies := map[*gpudata.DeviceFrame]gpudata.Samples{}
-	for _, d := range f.Devices {
-		copies[d] = d.Samples
-	}
-	assert.Less(t, testing.AllocsPerRun(10, func() {
-		step(f, copies)
-		p.frame(f, time.Unix(0, f.Time))
-	}), 339.0)
-}

@@ -9,15 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
-	"go.opentelemetry.io/collector/processor/processortest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
@@ -241,28 +237,6 @@ func frameOfANode(at time.Time) *gpudata.Frame {
 	}
 	f.Share(&gpudata.Attribution{})
 	return f
-}
-
-// The limit is what it was when it was written, plus a tenth.
-func TestAFrameThatIsHandedOverAllocatesNoMoreThanItDid(t *testing.T) {
-	p, err := newWindowProcessor(processortest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
-	require.NoError(t, err)
-	now := time.Now()
-	p.engine = window.New(p.cfg.settings(), now)
-	const runs = 10
-	var frames []*gpudata.Frame
-	for i := range runs + 2 {
-		frames = append(frames, frameOfANode(now.Add(time.Duration(i-runs)*time.Second)))
-	}
-	next := 0
-	take := func() {
-		_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: pmetric.NewMetrics(), Frames: frames[next : next+1]})
-		require.NoError(t, err)
-		next++
-	}
-	take()
-	assert.Less(t, testing.AllocsPerRun(runs, take), 105.0)
-	require.Positive(t, p.engine.Stats().Series)
 }
 
 // What leaves is pdata: a point is an object, and so is each of its attributes' values. The limit
