@@ -104,7 +104,7 @@ func TestASourceThatDiffersIsNamedWithTheDistance(t *testing.T) {
 func TestALoadIsSeen(t *testing.T) {
 	t.Parallel()
 	o := onStubs(t, "exit 1", "")
-	o.load, o.Duration = true, 8*time.Second
+	o.load, o.Duration = true, 6*time.Second
 	dir := filepath.Dir(o.library)
 	output, err := exec.CommandContext(t.Context(), "gcc", "-shared", "-fPIC", "-o", o.library, "testdata/verify/cuda.c").CombinedOutput()
 	require.NoError(t, err, "%s", output)

@@ -172,6 +172,9 @@ func moves(sources map[string]Readings, loaded time.Time) Question {
 				continue
 			}
 			before, after := since(sources[NVML][key], loaded)
+			if n := len(before); n > 1 {
+				before = before[:n-1] // the last one may have been under way
+			}
 			idle, ok := figure(metrics[key.Metric], before)
 			busy, also := figure(metrics[key.Metric], highest(after))
 			if !ok || !also {
