@@ -106,7 +106,7 @@ func (s *pageSuite) TestTheTimelineMarksWhatBeganAnewAndWhoDidNotAnswer() {
 	p.click(`[aria-rowindex="3"] td`)
 	p.until(`document.getElementById("details-title").innerText === "1g.10gb on node-1"`)
 	assert.Equal(t, "Restart driver", lane("Restart"), "an instance has its board's")
-	// What is down is said to be so still, and an exporter of another node is not this device's.
+	// An outage lasts until the exporter answers, and an exporter of another node is not this device's.
 	p.click("#details .bar button")
 	for node, its := range map[string]string{"node-1": url, "node-2": "http://10.0.0.2:9400/metrics"} {
 		up := newBatch(at.Add(30*time.Second), time.Minute).on(node).device("")

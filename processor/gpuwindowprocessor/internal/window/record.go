@@ -80,7 +80,7 @@ func (in *Ingest) at(d *device, t int64) *moment {
 	return m
 }
 
-// says takes what a batch says of a place at t.
+// says takes the Resource that a batch gives a place at t.
 func (p *place) says(w *openWindow, t int64, info *Resource) {
 	pw, isNew := p.Windows.in(w)
 	if isNew || t >= pw.Time {

@@ -18,9 +18,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Sizes of buffers. Names and UUIDs have at most 96 bytes; lists start with what
-// nearly always suffices, and are given up on when a library asks for absurdly
-// much.
+// Sizes of buffers. Names and UUIDs have at most 96 bytes; lists start with what nearly always
+// suffices, and are given up on when a library asks for absurdly much.
 const (
 	textSize    = 96
 	listStart   = 64
@@ -172,8 +171,7 @@ func (l *Library) lookup(names []string) uintptr {
 	return 0
 }
 
-// Close ends the library's use of the driver and unloads it. Nothing may be
-// called afterwards.
+// Close ends the library's use of the driver and unloads it. Nothing may be called afterwards.
 func (l *Library) Close() error {
 	return errors.Join(l.call(l.symbols[symShutdown]), purego.Dlclose(l.handle))
 }
@@ -222,8 +220,7 @@ func (l *Library) MIGDevice(board Device, index int) (Device, error) {
 // UUID returns GPU-… of a board or MIG-… of a MIG device.
 func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, uintptr(d)) }
 
-// Name returns the model of a board; a MIG device's ends in "MIG " and its
-// profile.
+// Name returns the model of a board; a MIG device's ends in "MIG " and its profile.
 func (l *Library) Name(d Device) (string, error) { return l.string(symName, uintptr(d)) }
 
 // Driver returns the driver's version: 580.95.05. It is empty where the library does
