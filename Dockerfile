@@ -9,10 +9,10 @@
 # The source archive of a release has all modules, in vendor/: with the two base images on the
 # machine it builds without a network, --network=none.
 #
-# `make pin-images` writes the base images' digests behind their tags here; a release is refused
-# without them. The static form has no base image.
-ARG GO_IMAGE=golang:1.26
-ARG BASE_IMAGE=debian:trixie-slim
+# The base images are indexes for all platforms, by digest; `make pin-images` writes those that
+# their tags have now. A release without digests is refused. The static form has no base image.
+ARG GO_IMAGE=golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a
+ARG BASE_IMAGE=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 ARG FORM=static
 
 FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
