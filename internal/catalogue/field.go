@@ -93,8 +93,9 @@ type Field struct {
 	Rescaled []Rescaled
 	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.
 	ZeroIsNone bool
-	// Health returns the board's health for a value. It is nil for a field that does not tell it.
-	Health func(v float64) Health
+	// Health returns the board's health for a value, and false where the value does not tell it.
+	// It is nil for a field that never does.
+	Health func(v float64) (Health, bool)
 	// Gives are signals that are made of this field alone, where they do not say otherwise.
 	Gives []Signal
 

@@ -51,6 +51,8 @@ const (
 	Kilobyte
 	// Tick is a duration in a unit that only another counter of it tells.
 	Tick
+	// Flag is 0 or 1.
+	Flag
 )
 
 // DCGM's "no value" sentinels. Each type has four consecutive ones: blank, not
@@ -101,6 +103,7 @@ var (
 		Microjoule:           {1e-6, false, false, 0, inf},
 		Kilobyte:             {1000, false, false, 0, inf},
 		Tick:                 {1, false, false, 0, inf},
+		Flag:                 {1, true, true, 0, 1},
 	}
 )
 
@@ -131,7 +134,7 @@ func (u Unit) Value(exposed float64) (float64, Verdict) {
 		t.float64Blanks && isBlank(exposed, float64Blank):
 		return 0, Blank
 	case exposed < t.min || exposed > t.max,
-		u == Mask && exposed != math.Trunc(exposed):
+		(u == Mask || u == Flag) && exposed != math.Trunc(exposed):
 		return 0, Absurd
 	}
 	return exposed * t.factor, Valid
@@ -194,6 +197,6 @@ func (u Unit) String() string {
 	return [...]string{
 		"count", "bit mask", "ratio", "%", "ratio or %", "MiB", "bytes", "bytes", "bytes/s",
 		"MHz", "Hz", "W", "mJ", "J", "°C", "ns", "s", "1000 KiB/s",
-		"µJ", "1000 bytes", "ticks",
+		"µJ", "1000 bytes", "ticks", "flag",
 	}[u]
 }

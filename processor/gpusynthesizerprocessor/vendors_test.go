@@ -10,11 +10,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
@@ -98,6 +105,83 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What clones of a virtual machine or exporters without a host in their ids say of two nodes is
+// what each says alone.
+func TestIdsThatRepeatOverNodesAreDevicesOfTheirOwn(t *testing.T) {
+	t.Setenv(base.NodeNameEnv, "")
+	on := func(node string, s scrape) pmetric.Metrics {
+		md := onResources(s)
+		for _, rm := range md.ResourceMetrics().All() {
+			attrs := rm.Resource().Attributes()
+			attrs.PutStr(signal.K8sNodeName, node)
+			for _, label := range []string{"hostname", "Hostname", "nodename", "node"} {
+				if _, has := attrs.Get(label); has {
+					attrs.PutStr(label, node)
+				}
+			}
+		}
+		return md
+	}
+	for _, file := range expositiontest.Recordings(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".prom"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			s := scrape{10, parse(t, string(text))}
+			alone := func(node string) []string {
+				return slices.Collect(strings.Lines(strings.TrimPrefix(run(t, "", []scrape{s}, func(s scrape) pmetric.Metrics { return on(node, s) }), "\n")))
+			}
+			together := run(t, "", []scrape{s}, func(s scrape) pmetric.Metrics {
+				md := on("n1", s)
+				on("n2", s).ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
+				return md
+			})
+			lines := slices.Collect(strings.Lines(strings.TrimPrefix(together, "\n")))
+			assert.ElementsMatch(t, slices.Concat(alone("n1"), alone("n2")), lines)
+			for _, line := range lines {
+				if strings.Contains(line, "hw.id=") {
+					assert.Contains(t, line, "k8s.node.name=n")
+				}
+			}
+		})
+	}
+}
+
+// A release of AMD's exporter that is known in part: what is certain comes out, and the rest is
+// counted by its reason.
+func TestOfAHalfKnownReleaseComesWhatIsCertain(t *testing.T) {
+	const of = `gpu_uuid="U-1",serial_number="S-1",gpu_id="0",gpu_partition_id="0",gpu_compute_partition_type="spx",card_model="102-X",hostname="n1"`
+	tel := componenttest.NewTelemetry()
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	p, sink := newTestProcessor(t, "", set)
+	for i, seconds := range []int64{10, 20} {
+		feed(t, p, seconds, strings.ReplaceAll(fmt.Sprintf(`gpu_gfx_activity{OF} 40
+gpu_gfx_activity_v2{OF} 400
+gpu_used_vram{OF} 1024
+gpu_vram_capacity{OF} 2048
+gpu_clock{OF,clock_type="GPU_CLOCK_TYPE_NEXT"} 2100
+gpu_violation_next_residency_accumulated{OF} %d
+gpu_violation_ppt_residency_accumulated{OF} %d
+gpu_package_power{OF} NaN
+gpu_health{OF} 7
+gpu_junction_temperature{gpu_partition_id="0",gpu_compute_partition_type="spx",next_id="9"} 50`, 100*i, 200*i), "OF", of))
+	}
+	assert.Equal(t, `  10s {host.name=n1, k8s.node.name=n1} gauge hw.gpu.utilization {hw.gpu.task=general, hw.id=U-1, hw.model=102-X, hw.serial_number=S-1} = 0.4f 1
+  10s {host.name=n1, k8s.node.name=n1} sum hw.gpu.memory.usage {hw.id=U-1, hw.model=102-X, hw.serial_number=S-1} = 1073741824 By
+  10s {} gauge gpu_junction_temperature {gpu_compute_partition_type=spx, gpu_partition_id=0, next_id=9} = 50f
+  20s {host.name=n1, k8s.node.name=n1} gauge hw.gpu.utilization {hw.gpu.task=general, hw.id=U-1, hw.model=102-X, hw.serial_number=S-1} = 0.4f 1
+  20s {host.name=n1, k8s.node.name=n1} sum hw.gpu.memory.usage {hw.id=U-1, hw.model=102-X, hw.serial_number=S-1} = 1073741824 By
+  20s {} gauge gpu_junction_temperature {gpu_compute_partition_type=spx, gpu_partition_id=0, next_id=9} = 50f
+`, rendered(sink), "names without the labels of a device stay as they are")
+	twice := func(reason string) metricdata.DataPoint[int64] {
+		return metricdata.DataPoint[int64]{Value: 2, Attributes: attribute.NewSet(attribute.String("reason", reason))}
+	}
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		twice("other_entity"), twice("not_finite"), twice("absurd"), // the clock, the power, the health
+	}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 6}}, metricdatatest.IgnoreTimestamp())
 }
 
 // arcs are what a board of Intel has. Bytes over PCIe are a rate from the second scrape on.

@@ -88,7 +88,7 @@ var groups = []cat.Group{
 		ofBlocks("gpu_ecc_uncorrect_"),
 		{Name: "gpu_ecc_deferred_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("ecc_deferred", "gpu_ecc_deferred_")},
 		ofBlocks("gpu_ecc_deferred_"),
-		{Name: "gpu_health", Unit: cat.None, Scope: cat.Board, Health: healthy, Gives: []cat.Signal{{Metric: signal.HwStatus, By: cat.ByHealth}}},
+		{Name: "gpu_health", Unit: cat.Flag, Scope: cat.Board, Health: healthy, Gives: []cat.Signal{{Metric: signal.HwStatus, By: cat.ByHealth}}},
 		{Name: "pcie_replay_count", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: gives(signal.HwErrors, "pcie_replay")},
 	}},
 	{Title: "Activity (the gpu_prof_ fields are off by default)", Fields: []cat.Field{
@@ -150,11 +150,11 @@ func size(_ int, v []float64) (all float64, ok bool) {
 }
 
 // healthy returns the health of a GPU for the value of gpu_health, which is 1 for a healthy one.
-func healthy(v float64) cat.Health {
+func healthy(v float64) (cat.Health, bool) {
 	if v == 1 {
-		return cat.HealthOK
+		return cat.HealthOK, true
 	}
-	return cat.HealthFailed
+	return cat.HealthFailed, true
 }
 
 // xgmi are the bytes over the links in one direction. The first is the GPU's own and stays at 0.

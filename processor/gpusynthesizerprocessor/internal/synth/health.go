@@ -60,8 +60,12 @@ func (e *emitter) health(s *catalogue.Signal) {
 	worst, known, told := catalogue.HealthOK, false, false
 	a.eachPart(func(part *accumulator) { known = known || part.xidSeen })
 	for _, f := range a.device.of.Healths {
-		if v, ok := a.get(f.ID); ok {
-			worst, known = max(worst, f.Health(v)), true
+		v, ok := a.get(f.ID)
+		if !ok {
+			continue
+		}
+		if health, tells := f.Health(v); tells {
+			worst, known = max(worst, health), true
 			told = told || len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPURecoveryAction
 		}
 	}

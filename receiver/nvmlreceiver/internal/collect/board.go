@@ -67,25 +67,25 @@ var fields = [...]struct {
 	{nvml.FieldRemappedCorrectable, catalogue.None, noQuery, []output{{signal.HwErrors, "row_remap_correctable"}}},
 	{nvml.FieldRemappedUncorrected, catalogue.None, noQuery, []output{{signal.HwErrors, "row_remap_uncorrectable"}}},
 	{nvml.FieldPCIeReplays, catalogue.None, nvml.PCIeReplays, []output{{signal.HwErrors, "pcie_replay"}}},
-	{nvml.FieldRemapFailure, catalogue.None, noQuery, []output{{signal.HwErrors, "row_remap_failure"}}},
-	{nvml.FieldRemapPending, catalogue.None, noQuery, nil},
+	{nvml.FieldRemapFailure, catalogue.Flag, noQuery, []output{{signal.HwErrors, "row_remap_failure"}}},
+	{nvml.FieldRemapPending, catalogue.Flag, noQuery, nil},
 	{nvml.FieldRecoveryAction, catalogue.None, noQuery, nil},
 }
 
 // healths say what a field's value tells of the board's health.
-var healths = map[nvml.FieldID]func(v float64) catalogue.Health{
+var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRemapFailure:   flag(catalogue.HealthFailed),
 	nvml.FieldRemapPending:   flag(catalogue.HealthDegraded),
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
 }
 
 // flag returns the health of a board whose flag is set.
-func flag(h catalogue.Health) func(v float64) catalogue.Health {
-	return func(v float64) catalogue.Health {
-		if v != 0 {
-			return h
+func flag(h catalogue.Health) func(v float64) (catalogue.Health, bool) {
+	return func(v float64) (catalogue.Health, bool) {
+		if v == 0 {
+			return catalogue.HealthOK, true
 		}
-		return catalogue.HealthOK
+		return h, v == 1
 	}
 }
 
@@ -214,6 +214,11 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 		}
 	}
 	worst, known := catalogue.HealthOK, false
+	tell := func(health catalogue.Health, told bool) {
+		if told {
+			worst, known = max(worst, health), true
+		}
+	}
 	for i := range fields {
 		f, v := &fields[i], r.values[i]
 		if !v.OK && f.fallback != noQuery {
@@ -228,7 +233,7 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 				r.sample(o.metric, m.device, o.own, f.unit, v.Value)
 			}
 			if health := healths[f.id]; health != nil {
-				worst, known = max(worst, health(v.Value)), true
+				tell(health(v.Value))
 			}
 			if f.id == nvml.FieldRecoveryAction {
 				r.recoveryAction(m.device, v.Value)
@@ -237,7 +242,7 @@ func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 	}
 	if r.wants(signal.HwStatus) {
 		if mask, ok := r.query(handle, nvml.FabricHealth); ok {
-			worst, known = max(worst, dcgm.FabricHealth(mask)), true
+			tell(dcgm.FabricHealth(mask))
 		}
 	}
 	if known {
