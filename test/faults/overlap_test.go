@@ -1,0 +1,79 @@
+package faults
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// Two agents that overlap on a node count its time once: the state opens for one of them. The
+// other fails to start until the first has ended, and continues its counters.
+func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
+	t.Parallel()
+	e, b := newExporter(t, "node-1"), newBackend(t)
+	e.adds(func(int) string { return `,namespace="ml",pod="train-0",container="main"` }, nil)
+	s := setting{file: "../../examples/usage.yaml", set: fast, env: map[string]string{
+		"DCGM_ENDPOINT": e.url(), "OTLP_ENDPOINT": b.url(), "STORAGE_DIR": t.TempDir(), "PRICES_FILE": "../../examples/usage/prices.yaml",
+	}}
+	counts := func(c *collector, since time.Time) {
+		processtest.Until(t, "time of containers", func() bool {
+			return slices.ContainsFunc(b.all(), func(p point) bool {
+				return p.metric == signal.K8sContainerGPUAllocatedTime.Name && p.end.After(since) && p.value > 0
+			})
+		}, c.Process)
+	}
+	first := startCollector(t, s)
+	counts(first, time.Time{})
+
+	second := startCollector(t, s)
+	select {
+	case <-second.Ended:
+	case <-time.After(processtest.Patience):
+		require.Fail(t, "both have the state")
+	}
+	require.Error(t, second.Err)
+	assert.Contains(t, second.Output.String(), `storage "file_storage": timeout`)
+	overlapped := time.Now()
+	counts(first, overlapped)
+	first.stop(t)
+
+	stopped := time.Now()
+	second = startCollector(t, s)
+	counts(second, stopped)
+	second.stop(t)
+
+	parts := map[string]map[time.Time]float64{} // of the time by device and end
+	starts, last := map[time.Time]bool{}, map[string]point{}
+	all := slices.SortedFunc(slices.Values(b.all()), func(a, b point) int { return cmp.Or(a.end.Compare(b.end), cmp.Compare(a.value, b.value)) })
+	for _, p := range all {
+		switch p.metric {
+		case signal.K8sContainerGPUAllocatedTime.Name, signal.GPUUnallocatedTime.Name, signal.GPUUnobservedTime.Name:
+		default:
+			continue
+		}
+		series := p.metric + p.pod + p.device
+		assert.GreaterOrEqual(t, p.value, last[series].value, "%s falls", series)
+		last[series] = p
+		starts[p.start] = true
+		if parts[p.device] == nil {
+			parts[p.device] = map[time.Time]float64{}
+		}
+		parts[p.device][p.end] += p.value
+	}
+	require.Len(t, starts, 1, "all counters began with the first agent")
+	require.Len(t, parts, gpus)
+	for device, sums := range parts {
+		for end, sum := range sums {
+			for start := range starts {
+				assert.InDelta(t, end.Sub(start).Seconds(), sum, 1e-6, "%s: time is counted once, and whole", device)
+			}
+		}
+	}
+}
