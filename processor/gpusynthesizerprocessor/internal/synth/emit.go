@@ -2,6 +2,7 @@ package synth
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -40,7 +41,7 @@ type emitter struct {
 }
 
 func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, more ...gpudata.Attr) {
-	if e.s.disabled[m] {
+	if slices.Contains(e.s.disabled, m) {
 		return
 	}
 	if start > e.time {
@@ -188,7 +189,7 @@ func (e *emitter) holders() {
 	for i := range a.holders {
 		h := &a.holders[i]
 		u := e.to.User(h.Holder)
-		u.Holds, u.Source, u.Allocation = !e.s.disabled[signal.GPUDeviceHolder], signal.HolderSourceLabels, h.dra.allocation()
+		u.Holds, u.Source, u.Allocation = !slices.Contains(e.s.disabled, signal.GPUDeviceHolder), signal.HolderSourceLabels, h.dra.allocation()
 		if u.Replicas = len(h.vgpus); u.Replicas > 0 {
 			u.Strategy = signal.SharingTimeSlicing
 		}
@@ -207,7 +208,7 @@ func (e *emitter) holders() {
 				e.s.stats.Clamped++
 			}
 		}
-		if !e.s.disabled[m] {
+		if !slices.Contains(e.s.disabled, m) {
 			users[u.holder].Samples.Add(gpudata.Sample{Metric: m, Value: v, More: sharing})
 		}
 	}

@@ -36,7 +36,7 @@ type Synthesizer struct {
 	microseconds bool
 	maxDevices   int
 	cluster      string
-	disabled     map[*signal.Metric]bool
+	disabled     []*signal.Metric // few
 
 	devices map[deviceKey]*Device
 	claims  map[boardKey]*claims
@@ -81,7 +81,7 @@ func New(o Options) *Synthesizer {
 		microseconds: o.ViolationMicroseconds,
 		maxDevices:   o.MaxDevices,
 		cluster:      o.Cluster,
-		disabled:     make(map[*signal.Metric]bool, len(o.Disabled)),
+		disabled:     o.Disabled,
 		devices:      map[deviceKey]*Device{},
 		lent:         map[*gpudata.Frame]uint64{},
 		claims:       map[boardKey]*claims{},
@@ -89,10 +89,7 @@ func New(o Options) *Synthesizer {
 		targets:      map[Place]catalogue.Holder{},
 		places:       map[Place]int64{},
 	}
-	for _, m := range o.Disabled {
-		s.disabled[m] = true
-	}
-	if !s.disabled[signal.GPUSignalAvailable] {
+	if !slices.Contains(s.disabled, signal.GPUSignalAvailable) {
 		s.diagnosis = &diagnosis{}
 	}
 	return s
