@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
 const board = "GPU-0d7d2e0c-31a1-4a0e-9a3c-0c8f6f3a1b22"
@@ -41,7 +42,7 @@ func onStubs(t *testing.T, program, exporter string) *verifyOptions {
 	require.NoError(t, os.WriteFile(filepath.Join(sys, "vendor"), []byte("0x10de\n"), 0o600))
 
 	smi := filepath.Join(stub.Dir, "nvidia-smi")
-	require.NoError(t, os.WriteFile(smi, []byte("#!/bin/sh\n"+program), 0o700))
+	scripttest.Write(t, smi, "#!/bin/sh\n"+program)
 	o, err := parseVerify([]string{"-duration", "4s", "-interval", "1s", "-nvidia-smi", smi, "-exporter", ""}, io.Discard)
 	require.NoError(t, err)
 	if exporter != "" {

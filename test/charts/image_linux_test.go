@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
 // image is what the Dockerfile says of the image that it makes.
@@ -82,21 +82,23 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	t.Cleanup(exporter.Close)
 
 	dir := t.TempDir()
-	install := func(file string, content []byte, mode fs.FileMode) {
+	install := func(file string, content []byte) {
 		path := filepath.Join(dir, file)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, content, mode))
-		require.NoError(t, os.Chmod(path, mode))
+		require.NoError(t, os.WriteFile(path, content, 0o644))
+		require.NoError(t, os.Chmod(path, 0o644))
 	}
 	read := func(file string) []byte {
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
 		return content
 	}
-	install(img.entrypoint, read(program), 0o755)
-	install(img.cmd, read(filepath.Join(root, img.config)), 0o644)
+	entrypoint := filepath.Join(dir, img.entrypoint)
+	require.NoError(t, os.MkdirAll(filepath.Dir(entrypoint), 0o755))
+	scripttest.Write(t, entrypoint, string(read(program)))
+	install(img.cmd, read(filepath.Join(root, img.config)))
 	install("/etc/ssl/certs/ca-certificates.crt",
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw}), 0o644)
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw}))
 	state := filepath.Join(dir, img.state)
 	require.NoError(t, os.MkdirAll(state, 0o755))
 	// A test's directory and the one around it are the test's own; the image's user has to pass.
@@ -217,7 +219,7 @@ func TestBaseImagesAreNamedByDigest(t *testing.T) {
 	}
 	for _, digit := range []string{"a", "b"} { // the second replaces the first
 		digest := "sha256:" + strings.Repeat(digit, 64)
-		require.NoError(t, os.WriteFile(registry, []byte("#!/bin/sh\n[ \"$1\" = digest ] && case \"$2\" in *@*) exit 1 ;; esac && echo "+digest+"\n"), 0o700))
+		scripttest.Write(t, registry, "#!/bin/sh\n[ \"$1\" = digest ] && case \"$2\" in *@*) exit 1 ;; esac && echo "+digest+"\n")
 		said, err := script(registry)
 		require.NoError(t, err, said)
 		pinned, err := os.ReadFile(dockerfile)
@@ -228,7 +230,7 @@ func TestBaseImagesAreNamedByDigest(t *testing.T) {
 	said, err := script("--check")
 	require.NoError(t, err, said)
 
-	require.NoError(t, os.WriteFile(registry, []byte("#!/bin/sh\necho nonsense\n"), 0o700))
+	scripttest.Write(t, registry, "#!/bin/sh\necho nonsense\n")
 	_, err = script(registry)
 	require.Error(t, err)
 	kept, err := os.ReadFile(dockerfile)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
 // conformance runs the script and returns its report, its complaints and its status.
@@ -84,7 +85,7 @@ func TestConformanceIsSaidOfEachAccelerator(t *testing.T) {
 // It asks the API server for the page of each running agent, and for nothing else.
 func TestConformanceReadsTheAgentsOfACluster(t *testing.T) {
 	bin := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "kubectl"), []byte(`#!/bin/sh
+	scripttest.Write(t, filepath.Join(bin, "kubectl"), `#!/bin/sh
 case "$*" in
 "get pods -n gpus -l app=agent --field-selector=status.phase=Running -o name") printf 'pod/a\npod/b\n' ;;
 "get --raw /version") echo '{"gitVersion": "v1.36.3"}' ;;
@@ -93,7 +94,7 @@ case "$*" in
 	printf 'hw_gpu_memory_usage_bytes{hw_id="GPU-%s"} 1\nhw_gpu_utilization_ratio{hw_id="GPU-%s"} 1' "$pod" "$pod" ;;
 *) echo "unexpected: $*" >&2; exit 1 ;;
 esac
-`), 0o700))
+`)
 	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
 	report, complaint, status := conformance(t, env, "-n", "gpus", "-l", "app=agent")
 	assert.Zero(t, status, complaint)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
 const (
@@ -155,7 +156,7 @@ func TestTheRPMPackageIsInstalledUpgradedAndRemoved(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755))
 		run(t, nil, "cp", "--dereference", file, dir+file)
 	}
-	require.NoError(t, os.WriteFile(dir+"/bin/systemctl", []byte("#!/bin/sh\necho \"$@\" >>/asked\n"), 0o755))
+	scripttest.Write(t, dir+"/bin/systemctl", "#!/bin/sh\necho \"$@\" >>/asked\n")
 	require.NoError(t, os.MkdirAll(dir+"/run/systemd/system", 0o755))
 	rpm := func(args ...string) (asked string) {
 		run(t, nil, "rpm", append([]string{"--root=" + dir, "--nodeps"}, args...)...)

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -117,7 +117,7 @@ func TestANoOutweighsEveryYes(t *testing.T) {
 func program(t *testing.T, script string) *smi {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nvidia-smi")
-	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
+	scripttest.Write(t, path, "#!/bin/sh\n"+script)
 	return &smi{path: path}
 }
 

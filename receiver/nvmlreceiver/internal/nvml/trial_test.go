@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
 func TestALibraryThatCrashesInItsInitialisationIsSurvived(t *testing.T) {
@@ -38,7 +39,7 @@ func child(t *testing.T, script string) {
 	before := trialProgram
 	t.Cleanup(func() { trialProgram = before })
 	trialProgram = filepath.Join(t.TempDir(), "child")
-	require.NoError(t, os.WriteFile(trialProgram, []byte("#!/bin/sh\n"+script), 0o700))
+	scripttest.Write(t, trialProgram, "#!/bin/sh\n"+script)
 }
 
 // opened reports whether a library could be opened.
