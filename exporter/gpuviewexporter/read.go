@@ -32,9 +32,9 @@ func read(in *store.Batch, md pmetric.Metrics) {
 		}
 		d := of
 		p.OwnAttributes(d.take)
-		in.Add(&place, d.id, &d.about, &d.hold, &store.Point{
-			Metric: kept, Attribute: own, Reason: p.Own(signal.Reason), Start: p.Start, End: p.Time, Value: p.Value,
-		})
+		point := store.Point{Metric: kept, Attribute: own, Reason: p.Own(signal.Reason), Start: p.Start, End: p.Time, Value: p.Value}
+		copy(point.Currency[:], p.Own(signal.CostCurrency))
+		in.Add(&place, d.id, &d.about, &d.hold, &point)
 	}))
 }
 

@@ -185,7 +185,7 @@ export class Groups {
   // wasted lists who had most idle GPU time over the kept time, and who is idle for longest, where gpu_usage
   // says so.
   wasted() {
-    const {from, to, groups, holders, counted, idle: idling, total} = this.waste;
+    const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: the gpu_usage processor is not in the pipeline.", "none"));
     const said = (v) => v === undefined ? "–" : v.toFixed(v < 100 ? 2 : 0);
     const costs = total.cost !== undefined;
@@ -193,7 +193,7 @@ export class Groups {
       ...(costs ? [said(w.cost), said(w.costIdle)] : [])].map((text) => node("td", text, "n"));
     const since = (w) => w.since ? [node("td", `${clock(w.since)}, ${duration(to - w.since)}`, "n")] : [node("td", "–", "n")];
     const name = (w) => w.name.startsWith("__") ? w.name : this.pick(w.name.replace("/Pod/", "/"));
-    const hours = ["GPU hours", "Active", "Idle", "Idle share", ...(costs ? ["Cost", "Idle cost"] : [])];
+    const hours = ["GPU hours", "Active", "Idle", "Idle share", ...(costs ? [`Cost, ${currency}`, `Idle cost, ${currency}`] : [])];
     const rest = (shown, of) => of > shown ? [node("p", `${shown} of ${of.toLocaleString()} are listed.`, "none")] : [];
     $("groups-waste").replaceChildren(
       node("h3", `GPU time of the last ${duration(to - from)}, most idle first`),

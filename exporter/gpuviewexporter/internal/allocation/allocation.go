@@ -41,6 +41,8 @@ type Allocation struct {
 	GPUIdleHours *float64 `json:"gpuIdleHours,omitempty"`
 	GPUCost      *float64 `json:"gpuCost,omitempty"`
 	GPUCostIdle  *float64 `json:"gpuCostIdle,omitempty"`
+	// GPUCostCurrency is the ISO 4217 code. Costs in several currencies are absent.
+	GPUCostCurrency string `json:"gpuCostCurrency,omitempty"`
 	// GPUIdleSince is since when all of it was idle; absent where some was active last.
 	GPUIdleSince string `json:"gpuIdleSince,omitempty"`
 }
@@ -326,6 +328,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	const hour = 3600
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
 	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
+	a.GPUCostCurrency = spent.Currency.String()
 	if since, ok := store.IdleSince(holders, from, to); ok {
 		a.GPUIdleSince = stamp(since)
 	}

@@ -23,10 +23,12 @@ type Waste struct {
 	Counted int      `json:"counted"`
 	Idle    int      `json:"idle"`
 	Total   Waster   `json:"total"`
+	// Currency is that of the costs, empty without any and where groups have several.
+	Currency string `json:"currency,omitempty"`
 }
 
-// Waster is one of them: hours of boards, and costs in the currency of the price list. What nobody counted is
-// absent.
+// Waster is one of them: hours of boards, and costs in the currency of the price list. What nobody counted, and
+// costs in several currencies, are absent.
 type Waster struct {
 	Name      string   `json:"name"`
 	Devices   int      `json:"devices"`
@@ -53,6 +55,7 @@ func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok boo
 			out.Total.spent.Add(w.spent)
 		}
 		out.Total.amounts()
+		out.Currency = out.Total.spent.Currency.String()
 		slices.SortFunc(out.Groups, func(a, b Waster) int {
 			return cmp.Or(cmp.Compare(b.spent.Amounts[store.IdleTime], a.spent.Amounts[store.IdleTime]), cmp.Compare(a.Name, b.Name))
 		})

@@ -29,10 +29,26 @@ var spendings = [NumSpendings]*signal.Metric{
 	CostIdle:      signal.K8sContainerGPUCostIdle,
 }
 
-// Spent are amounts of each spending. What nobody counts is not known.
+// Currency is an ISO 4217 code, zero for none.
+type Currency [3]byte
+
+// severalCurrencies is that of amounts which cannot be added.
+var severalCurrencies = Currency{'*', '*', '*'}
+
+// String returns the code, "" where there is none or no single one.
+func (c Currency) String() string {
+	if c == (Currency{}) || c == severalCurrencies {
+		return ""
+	}
+	return string(c[:])
+}
+
+// Spent are amounts of each spending. What nobody counts, and money in several currencies, is
+// not known.
 type Spent struct {
-	Amounts [NumSpendings]float64
-	Known   [NumSpendings]bool
+	Amounts  [NumSpendings]float64
+	Known    [NumSpendings]bool
+	Currency Currency
 }
 
 // Add adds what others spent.
@@ -40,6 +56,21 @@ func (s *Spent) Add(o Spent) {
 	for i := range o.Amounts {
 		s.Amounts[i] += o.Amounts[i]
 		s.Known[i] = s.Known[i] || o.Known[i]
+	}
+	s.in(o.Currency)
+}
+
+// in says that money of a currency was added.
+func (s *Spent) in(c Currency) {
+	switch {
+	case c == Currency{} || c == s.Currency:
+	case s.Currency == Currency{}:
+		s.Currency = c
+	default:
+		s.Currency = severalCurrencies
+	}
+	if s.Currency == severalCurrencies {
+		s.Known[Cost], s.Known[CostIdle] = false, false
 	}
 }
 
@@ -50,10 +81,11 @@ type spent struct {
 	gains    []gain
 }
 
-// spentKey is a counter: estimated time has one of its own.
+// spentKey is a counter: estimated time has one of its own, and so has each currency.
 type spentKey struct {
 	what      Spending
 	estimated bool
+	currency  Currency
 }
 
 // counter is the last point of a counter.
@@ -70,7 +102,7 @@ type gain struct {
 // take takes the next point of a counter. What it counted before the store began is not known
 // by time, so it is no gain.
 func (s *spent) take(what Spending, p *Point, began, oldest int64) {
-	key := spentKey{what, p.Attribute == "true"}
+	key := spentKey{what, p.Attribute == "true", p.Currency}
 	last, known := s.counters[key]
 	if p.End <= last.at {
 		return
@@ -94,6 +126,7 @@ func (s *spent) take(what Spending, p *Point, began, oldest int64) {
 	}
 	s.gains[i].spent.Amounts[what] += gained
 	s.gains[i].spent.Known[what] = true
+	s.gains[i].spent.in(p.Currency)
 }
 
 func (g gain) compare(at int64) int {

@@ -114,3 +114,67 @@ func TestSinceWhenAllThatContainersHoldIsIdle(t *testing.T) {
 		})
 	}
 }
+
+func TestMoneyInSeveralCurrenciesIsNotAdded(t *testing.T) {
+	dollars, euros := Currency{'U', 'S', 'D'}, Currency{'E', 'U', 'R'}
+	in := func(currency Currency, cost float64) (s Spent) {
+		s.Amounts[Cost], s.Known[Cost] = cost, true
+		s.Amounts[AllocatedTime], s.Known[AllocatedTime] = 60, true
+		s.Currency = currency
+		return s
+	}
+	for name, tt := range map[string]struct {
+		parts    []Spent
+		known    bool
+		cost     float64
+		currency string
+	}{
+		"one currency":                 {[]Spent{in(dollars, 1), in(dollars, 2)}, true, 3, "USD"},
+		"beside time without a price":  {[]Spent{{}, in(euros, 1), {}}, true, 1, "EUR"},
+		"two":                          {[]Spent{in(dollars, 1), in(euros, 2)}, false, 0, ""},
+		"two, whatever is added later": {[]Spent{in(dollars, 1), in(euros, 2), in(dollars, 4)}, false, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sum, nested Spent
+			for _, p := range tt.parts {
+				sum.Add(p)
+			}
+			nested.Add(in(dollars, 0))
+			nested.Add(sum)
+			assert.Equal(t, tt.known, sum.Known[Cost])
+			assert.Equal(t, tt.currency, sum.Currency.String())
+			assert.Equal(t, tt.currency == "USD", nested.Known[Cost], "a sum of sums is no other")
+			if tt.known {
+				assert.InDelta(t, tt.cost, sum.Amounts[Cost], 0)
+			}
+		})
+	}
+}
+
+func TestEachCurrencyHasACounterOfItsOwn(t *testing.T) {
+	s := New(Settings{Retention: time.Hour, MaxDevices: 1, MaxHolders: 1})
+	m, _ := Lookup(signal.K8sContainerGPUCost.Name)
+	begin := time.Unix(1_000_000, 0)
+	s.Begin(begin).End()
+	in := s.Begin(begin.Add(10 * time.Minute))
+	for _, p := range []struct {
+		minute   int
+		currency string
+		value    float64
+	}{{1, "USD", 5}, {2, "USD", 6}, {3, "EUR", 1}, {4, "EUR", 3}} {
+		point := Point{Metric: m, Attribute: "false", Start: begin.UnixNano(), End: begin.Add(time.Duration(p.minute) * time.Minute).UnixNano(), Value: p.value}
+		copy(point.Currency[:], p.currency)
+		in.Add(&Place{Node: "n", Namespace: "ns", Pod: "p", Container: "c"}, "GPU-1", &Description{}, &Hold{}, &point)
+	}
+	in.End()
+	s.Read(begin.Add(10*time.Minute), func(v *View) {
+		h := v.Devices(0)[0].Holders()[0]
+		minute := func(n int) int64 { return begin.Add(time.Duration(n) * time.Minute).UnixNano() }
+		before, after, all := h.Spent(minute(0), minute(2)), h.Spent(minute(2), minute(4)), h.Spent(minute(0), minute(4))
+		assert.InDelta(t, 6, before.Amounts[Cost], 0)
+		assert.Equal(t, "USD", before.Currency.String())
+		assert.InDelta(t, 3, after.Amounts[Cost], 0)
+		assert.Equal(t, "EUR", after.Currency.String())
+		assert.False(t, all.Known[Cost])
+	})
+}

@@ -119,6 +119,8 @@ type Point struct {
 	// Attribute is the value of the metric's own attribute, Reason why a signal is
 	// missing.
 	Attribute, Reason string
+	// Currency is that of an amount of money.
+	Currency Currency
 	// Start and End are the point's times in Unix nanoseconds; Start is 0 where
 	// it has none.
 	Start, End int64
