@@ -76,7 +76,7 @@ func (s *pageSuite) TestWhoHadMostIdleGPUTimeIsListedFirst() {
 			}
 			b.put(signal.K8sContainerGPUAllocatedTime, 1800*float64(i), "false").put(signal.K8sContainerGPUActiveTime, used, "false").
 				put(signal.K8sContainerGPUIdleTime, 1800*float64(i)-used, "false").
-				put(signal.K8sContainerGPUCost, float64(i), "false").put(signal.K8sContainerGPUCostIdle, float64(i)-used/1800, "false")
+				put(signal.K8sContainerGPUCost, float64(i), "false", "EUR").put(signal.K8sContainerGPUCostIdle, float64(i)-used/1800, "false", "EUR")
 		}
 		consume(t, e, b.md)
 	}
@@ -94,6 +94,7 @@ func (s *pageSuite) TestWhoHadMostIdleGPUTimeIsListedFirst() {
 		"trains-team|1.00|1.00|0.00|0%|2.00|0.00|–",
 		"all|3.00|1.50|1.50|50%|6.00|3.00|",
 	}, waste[0], "parts add up")
+	assert.Contains(t, eval[string](p, `document.querySelector("#groups-waste thead").innerText`), "Idle cost, EUR")
 	assert.Equal(t, []string{
 		"sleeps-team/sleeps-long|" + timeOnPage(p, at.Add(-time.Hour)) + ", 60 min|1|1.00|2.00",
 		"sleeps-team/sleeps|" + since + "|1|0.50|1.00",

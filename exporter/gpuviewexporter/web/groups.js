@@ -188,12 +188,12 @@ export class Groups {
     const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: the gpu_usage processor is not in the pipeline.", "none"));
     const said = (v) => v === undefined ? "–" : v.toFixed(v < 100 ? 2 : 0);
-    const costs = total.cost !== undefined;
+    const costs = total.cost !== undefined, unit = currency ? `, ${currency}` : "";
     const cells = (w) => [said(w.allocated), said(w.active), said(w.idle), w.allocated > 0 && w.idle !== undefined ? percent(Math.min(1, w.idle / w.allocated)) : "–",
       ...(costs ? [said(w.cost), said(w.costIdle)] : [])].map((text) => node("td", text, "n"));
     const since = (w) => w.since ? [node("td", `${clock(w.since)}, ${duration(to - w.since)}`, "n")] : [node("td", "–", "n")];
     const name = (w) => w.name.startsWith("__") ? w.name : this.pick(w.name.replace("/Pod/", "/"));
-    const hours = ["GPU hours", "Active", "Idle", "Idle share", ...(costs ? [`Cost, ${currency}`, `Idle cost, ${currency}`] : [])];
+    const hours = ["GPU hours", "Active", "Idle", "Idle share", ...(costs ? [`Cost${unit}`, `Idle cost${unit}`] : [])];
     const rest = (shown, of) => of > shown ? [node("p", `${shown} of ${of.toLocaleString()} are listed.`, "none")] : [];
     $("groups-waste").replaceChildren(
       node("h3", `GPU time of the last ${duration(to - from)}, most idle first`),
