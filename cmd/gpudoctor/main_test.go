@@ -457,6 +457,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{nil, "want one URL, FILE or - after the flags (got 0); -h says more"},
 		{[]string{"a", "b"}, "want one URL, FILE or - after the flags (got 2); -h says more"},
 		{[]string{"-jsn", "-"}, "flag provided but not defined: -jsn"},
+		{[]string{"-timeout", "15", "-"}, `invalid value "15" for flag -timeout: want a duration such as 15s`},
 		{[]string{"-timeout", "0s", "-"}, "-timeout must be positive (got 0s)"},
 		{[]string{"-header", "Authorization", "-"}, `invalid value "Authorization" for flag -header: want NAME: VALUE`},
 		{[]string{missing}, `"` + missing + `" is neither a file nor a URL; want http://HOST:9400/metrics`},

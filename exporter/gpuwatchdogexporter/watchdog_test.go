@@ -510,7 +510,7 @@ func TestStartFailsForWhatIsNotThere(t *testing.T) {
 		return err
 	}
 	stored := func(cfg *Config) { cfg.Storage = &storagetest.ID }
-	require.ErrorContains(t, start(componenttest.NewNopHost(), stored), `storage is "memory_storage": must be an extension of the service`)
+	require.ErrorContains(t, start(componenttest.NewNopHost(), stored), `storage is "memory_storage": must be an extension that service::extensions lists`)
 	require.ErrorContains(t, start(storagetest.NewMemory(nil), stored, func(cfg *Config) {
 		cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: "/no/such/file"}
 	}), "/no/such/file")

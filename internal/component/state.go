@@ -72,7 +72,7 @@ func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind
 	}
 	found, ok := host.GetExtensions()[*ext]
 	if !ok {
-		return nil, fmt.Errorf("storage is %q: must be an extension of the service", ext)
+		return nil, fmt.Errorf("storage is %q: must be an extension that service::extensions lists", ext)
 	}
 	extension, ok := found.(storage.Extension)
 	if !ok {

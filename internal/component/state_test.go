@@ -39,7 +39,7 @@ func (h host) GetExtensions() map[component.ID]component.Component {
 
 func TestOpenSaysWhatIsWrongWithTheExtension(t *testing.T) {
 	_, err := open(componenttest.NewNopHost())
-	require.EqualError(t, err, `storage is "memory_storage": must be an extension of the service`)
+	require.EqualError(t, err, `storage is "memory_storage": must be an extension that service::extensions lists`)
 	_, err = open(host{struct {
 		component.StartFunc
 		component.ShutdownFunc

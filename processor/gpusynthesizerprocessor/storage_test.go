@@ -182,7 +182,7 @@ func TestAStorageThatIsNoneFailsTheStart(t *testing.T) {
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
 	require.NoError(t, err)
 	assert.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()),
-		`storage is "memory_storage": must be an extension of the service`)
+		`storage is "memory_storage": must be an extension that service::extensions lists`)
 }
 
 func TestTheStorageIsClosedOnce(t *testing.T) {

@@ -194,6 +194,6 @@ func TestAStorageThatIsNotThereFailsTheStart(t *testing.T) {
 	cfg.Storage = &storagetest.ID
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
 	require.NoError(t, err)
-	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), `storage is "memory_storage": must be an extension of the service`)
+	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), `storage is "memory_storage": must be an extension that service::extensions lists`)
 	require.NoError(t, p.Shutdown(context.Background()))
 }

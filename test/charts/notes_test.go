@@ -72,6 +72,15 @@ func TestTheNotesSayWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "whoever is on the way reads them")
 	assert.NotContains(t, output, "WARNING: image.repository")
 
+	// A list of processors of one's own, from before usage was enabled.
+	lists := `agent.config.service.pipelines.metrics.processors=["memory_limiter","gpu_synthesizer","gpu_k8s","gpu_power","gpu_window"]`
+	output, err = install(backend, "usage.enabled=true", lists)
+	require.NoError(t, err, output)
+	assert.Contains(t, output, "WARNING: agent.config replaces the list of processors, and gpu_usage is in none: add it, or it does nothing.")
+	output, err = install(backend, lists)
+	require.NoError(t, err, output)
+	assert.NotContains(t, output, "is in none")
+
 	output, err = install(backend, "nvml.enabled=true", `cluster.priorityClassName="important"`)
 	require.NoError(t, err, output)
 	assert.Contains(t, output, "the cluster has no RuntimeClass nvidia, which nvml.runtimeClassName names: pods wait for it")

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -46,7 +47,7 @@ func Parse(text []byte) (*List, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(l); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, explain(err)
 	}
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -78,6 +79,29 @@ func Parse(text []byte) (*List, error) {
 		l.Prices[i].Model = catalogue.FoldModel(l.Prices[i].Model)
 	}
 	return l, nil
+}
+
+var (
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type price\.(\w+)`)
+	noNumber   = regexp.MustCompile("cannot unmarshal !!\\w+ (`.*`) into float64")
+	// keys are what the parts of a list may have.
+	keys = map[string]string{"List": "currency, prices", "Price": "model, node_label, host_type, price"}
+)
+
+// explain says in the words of the list what the decoder says in those of Go.
+func explain(err error) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	var errs []error
+	for _, text := range wrong.Errors {
+		if m := unknownKey.FindStringSubmatch(text); m != nil {
+			text = strings.Replace(text, m[0], fmt.Sprintf("%s is unknown: must be one of %s", m[1], keys[m[2]]), 1)
+		}
+		errs = append(errs, errors.New(noNumber.ReplaceAllString(text, "$1 must be a number")))
+	}
+	return errors.Join(errs...)
 }
 
 // Of returns the price of a board; false where the list has none. The model is as exposed, the

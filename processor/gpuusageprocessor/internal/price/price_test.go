@@ -53,8 +53,9 @@ func TestWhatIsWrongWithAListIsSaid(t *testing.T) {
 		"prices: [{model: a, price: -1}]":               "prices[0]::price is -1: must not be negative",
 		"prices: [{model: a, price: .inf}]":             "prices[0]::price is +Inf: must not be negative",
 		"prices: [{model: a, price: .nan}]":             "prices[0]::price is NaN: must not be negative",
-		"prices: [{model: a, price: 1, currency: EUR}]": "field currency not found in type price.Price",
-		"prices: [{model: a, price: four}]":             "cannot unmarshal !!str `four` into float64",
+		"prices: [{model: a, price: 1, currency: EUR}]": "line 1: currency is unknown: must be one of model, node_label, host_type, price",
+		"currencies: USD":                               "line 1: currencies is unknown: must be one of currency, prices",
+		"prices: [{model: a, price: four}]":             "line 1: `four` must be a number",
 	} {
 		_, err := Parse([]byte(text))
 		require.ErrorContains(t, err, want, text)
