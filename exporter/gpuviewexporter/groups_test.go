@@ -47,6 +47,28 @@ func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	assert.Equal(t, "3 of 4 boards", shownOf(p), "a group shows its devices")
 }
 
+// A dialog tells of its end in a task of its own; a window may come before it.
+func (s *pageSuite) TestGroupsThatWereClosedStayClosed() {
+	t := s.T()
+	e, base := serve(t, nop(), nil)
+	at := now()
+	window := func(i int) {
+		consume(t, e, newBatch(at.Add(time.Duration(i)*time.Second), time.Minute).on("n").device("GPU-1").load(float64(i)/10, 0.5, 0).md)
+	}
+	window(1)
+	p := s.open(base)
+	p.until(rowCount + " === 1")
+	p.do(chromedp.Evaluate(`window.addEventListener("close", (e) => e.stopImmediatePropagation(), {capture: true})`, nil))
+	p.click("#by")
+	p.until(`document.querySelector("#groups-body td")`)
+	p.click("#groups .bar button")
+	before := eval[string](p, `document.getElementById("window").textContent`)
+	window(2)
+	p.until(fmt.Sprintf(`document.getElementById("window").textContent !== %q`, before))
+	p.painted()
+	assert.False(t, eval[bool](p, `document.getElementById("groups").open`))
+}
+
 func (s *pageSuite) TestABoardInInstancesIsGroupedByInstance() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)

@@ -135,10 +135,13 @@ func (w *wiring) stage(of, id, name string) stage {
 	return stage{kind: kind(id), id: id, pipeline: name, settings: settings}
 }
 
-// kind returns the type of a component's or pipeline's id.
+// kind returns the type of a component's or pipeline's id, by its present name.
 func kind(id string) string {
 	name, _, _ := strings.Cut(id, "/")
-	return strings.TrimSpace(name)
+	if name = strings.TrimSpace(name); name == "cumulativetodelta" {
+		return "cumulative_to_delta"
+	}
+	return name
 }
 
 func texts(value any) (out []string) {

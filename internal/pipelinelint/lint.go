@@ -44,6 +44,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 		}
 	}
 	l.ends(paths)
+	l.stored(paths)
 	for _, p := range paths {
 		if end := p.end(); end.kind == "gpu_events" && !takesLogs(conf, end.id) {
 			l.say(end, "%s is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [%[1]s].", end.id)
@@ -80,8 +81,8 @@ var orders = []struct{ first, second, why string }{
 	{"gpu_synthesizer", "gpu_budget", "gpu_budget reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_usage", "gpu_usage reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_window", "gpu_window makes windows of samples, which gpu_synthesizer makes"},
-	{"gpu_synthesizer", "cumulativetodelta", "gpu_synthesizer reads cumulative counters"},
-	{"gpu_window", "cumulativetodelta", "gpu_window reads cumulative counters"},
+	{"gpu_synthesizer", "cumulative_to_delta", "gpu_synthesizer reads cumulative counters"},
+	{"gpu_window", "cumulative_to_delta", "gpu_window reads cumulative counters"},
 	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_budget", "gpu_budget judges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_usage", "gpu_usage charges the holders that gpu_k8s finds"},
@@ -190,6 +191,24 @@ func (l *linter) ends(paths []path) {
 		if g := &all[i]; g.samples && !g.ready {
 			kind := g.exporter.kind
 			l.say(&g.exporter, "%s is missing: %s has nothing but samples. Put %s into the pipeline before it.", makers[kind], kind, makers[kind])
+		}
+	}
+}
+
+// stored says which processors keep state and stand in several pipelines.
+func (l *linter) stored(paths []path) {
+	first := map[string]string{} // pipeline by processor
+	for _, p := range paths {
+		for i := 1; i < len(p)-1; i++ {
+			s := &p[i]
+			if s.settings["storage"] == nil {
+				continue
+			}
+			if other, known := first[s.id]; known && other != s.pipeline {
+				l.say(s, "it has a storage and is in %s too: each pipeline has an instance of its own, of which one can have the storage, so that the collector does not start. Name a second one, such as %s/2.", other, s.kind)
+			} else {
+				first[s.id] = s.pipeline
+			}
 		}
 	}
 }

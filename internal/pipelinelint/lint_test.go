@@ -55,6 +55,21 @@ service: {pipelines: {metrics: {receivers: [otlp], processors: [gpu_window, batc
 service: {pipelines: {metrics: {receivers: [otlp], exporters: [gpu_view]}, metrics/cluster: {receivers: [gpu_cluster], exporters: [gpu_view]}}}`, nil},
 		"no synthesizer is needed for NVML": {`
 service: {pipelines: {metrics: {receivers: [nvml], processors: [gpu_k8s, gpu_window], exporters: [otlp]}}}`, nil},
+		"one processor with a storage in two pipelines": {`
+receivers: {dcgm: {}}
+processors: {gpu_synthesizer: {storage: file_storage}, gpu_k8s: {}, gpu_window: {storage: file_storage}}
+connectors: {forward: {}, gpu_events: {storage: file_storage}}
+service:
+  pipelines:
+    metrics: {receivers: [forward], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}
+    metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [forward, gpu_events]}
+    logs: {receivers: [gpu_events], exporters: [otlp]}`, []string{
+			"pipeline metrics: gpu_synthesizer: it has a storage and is in metrics/samples too: each pipeline has an instance of its own, of which one can have the storage, so that the collector does not start. Name a second one, such as gpu_synthesizer/2.",
+		}},
+		"the name of a processor before it was renamed": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulativetodelta, gpu_synthesizer], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind cumulative_to_delta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulative_to_delta.",
+		}},
 		"window before synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window, gpu_synthesizer], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind gpu_window: gpu_window makes windows of samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_window.",
@@ -117,8 +132,8 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 connectors: {gpu_events: {}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_events]}, logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
 		"deltas before the synthesizer": {`
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulativetodelta, gpu_synthesizer], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind cumulativetodelta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulativetodelta.",
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [cumulative_to_delta, gpu_synthesizer], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: gpu_synthesizer: gpu_synthesizer stands behind cumulative_to_delta: gpu_synthesizer reads cumulative counters. Put gpu_synthesizer before cumulative_to_delta.",
 		}},
 		"an interval above the window": {`
 receivers: {dcgm: {collection_interval: 70s}}

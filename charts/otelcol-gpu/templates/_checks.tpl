@@ -218,3 +218,34 @@ a Secret that is there already has what is read of it. */}}
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* What a configuration that the user's was merged into leaves unable to start. */}}
+{{- define "otelcol-gpu.checkPipelines" -}}
+{{- $name := index . 0 }}
+{{- $config := index . 1 }}
+{{- range $id := $config.service.extensions | default list }}
+{{- if not (hasKey ($config.extensions | default dict) $id) }}
+{{- fail (printf "%s.config: service.extensions has %q, which is not configured: must be one of %s" $name $id (keys ($config.extensions | default dict) | sortAlpha | join ", ")) }}
+{{- end }}
+{{- end }}
+{{- $stored := dict }}
+{{- range $pipeline, $parts := $config.service.pipelines }}
+{{- range $kind := list "receivers" "processors" "exporters" }}
+{{- $known := index $config $kind | default dict }}
+{{- if ne $kind "processors" }}
+{{- $known = merge (dict) $known ($config.connectors | default dict) }}
+{{- end }}
+{{- range $id := (index ($parts | default dict) $kind) | default list }}
+{{- if not (hasKey $known $id) }}
+{{- fail (printf "%s.config: pipeline %s has %q in its %s, which is not configured: must be one of %s" $name $pipeline $id $kind (keys $known | sortAlpha | join ", ")) }}
+{{- end }}
+{{- if and (eq $kind "processors") (dig "storage" "" (index $known $id | default dict)) }}
+{{- if hasKey $stored $id }}
+{{- fail (printf "%s.config: processor %s keeps state and is in the pipelines %s and %s: only one of them could start; take it out of one" $name $id (get $stored $id) $pipeline) }}
+{{- end }}
+{{- $_ := set $stored $id $pipeline }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -497,7 +497,9 @@ service:
 {{- $root := index . 0 }}
 {{- $name := index . 1 }}
 {{- include "otelcol-gpu.check" $root }}
-{{- include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values $name).config) }}
+{{- $config := include "otelcol-gpu.merged" (list (include (printf "otelcol-gpu.config.%s" $name) $root) (index $root.Values $name).config) }}
+{{- include "otelcol-gpu.checkPipelines" (list $name (fromYaml $config)) }}
+{{- $config }}
 {{- end }}
 
 {{/* The program of a collector, empty for the image's own: on a node the agent form, which takes

@@ -71,8 +71,9 @@ if (!Object.hasOwn(ways, state.groups)) state.groups = "";
 if (orders.some((o) => o.id === given.get("sort"))) state.sort = given.get("sort");
 if (given.has("order")) state.descending = given.get("order") !== "ascending";
 
-// wanted is the device that the address opens, once it is there.
+// wanted is the device that the address opens, once it is there, and grouped the groups.
 let wanted = given.get("device") ?? "";
+let grouped = state.groups;
 const nameOf = (d) => `${d.node ?? ""}/${d.id}`;
 
 function address() {
@@ -471,7 +472,8 @@ function dialogs() {
   if (wanted) wanted = "";
   if (named) details.open(named);
   else details.refresh();
-  if (state.groups && !$("groups").open) groups.open(state.groups);
+  if (grouped) groups.open(grouped);
+  grouped = "";
   if ($("missing").open) listMissing();
   return groups.refresh();
 }
