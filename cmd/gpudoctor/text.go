@@ -98,14 +98,21 @@ func (r *report) table(b *strings.Builder) {
 	var lines []line
 	heading := line{metric: "signal", why: "why not"}
 	elsewhere := false
+	var lacks []string // metrics, of which the vendor's exporter gives nothing
 	for i := range r.Signals {
 		s := &r.Signals[i]
+		if r.neverGiven(s.Metric) {
+			if !slices.Contains(lacks, s.Metric) {
+				lacks = append(lacks, s.Metric)
+			}
+			continue
+		}
 		l := line{metric: s.Metric, why: r.why(s)}
 		if s.Part != "" {
 			l.parts = []string{s.Part}
 		}
 		for _, k := range s.Kinds {
-			if i == 0 {
+			if len(lines) == 0 {
 				heading.cells = append(heading.cells, r.kindNames(k.Kind)[0])
 			}
 			l.cells = append(l.cells, cell(k))
@@ -122,6 +129,26 @@ func (r *report) table(b *strings.Builder) {
 		b.WriteString("- : measured on the board, or on its instances\n")
 	}
 	b.WriteString("\n")
+	if len(lacks) > 0 {
+		b.WriteString("This vendor's exporter has none of these\n")
+		bullets(b, []string{strings.Join(lacks, ", ")})
+		b.WriteString("\n")
+	}
+}
+
+// neverGiven reports whether the vendor is the only reason why a metric is missing, all of it.
+func (r *report) neverGiven(metric string) bool {
+	for i := range r.Signals {
+		s := &r.Signals[i]
+		if s.Metric != metric {
+			continue
+		}
+		given := slices.ContainsFunc(s.Kinds, func(k diagnose.KindCount) bool { return k.Available > 0 })
+		if given || len(s.Missing) == 0 || slices.ContainsFunc(s.Missing, func(m diagnose.Missing) bool { return m.Reason != diagnose.Vendor.String() }) {
+			return false
+		}
+	}
+	return true
 }
 
 // nameWidth is the room for a signal's name, beyond which its parts break.
