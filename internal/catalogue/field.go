@@ -233,7 +233,8 @@ type Signal struct {
 	// they are added up.
 	Make func(set int, values []float64) (v float64, ok bool)
 	// Lasting signals come from no later set where an earlier one had values before: its
-	// fields are missing for a moment, and the later set counts otherwise.
+	// fields are missing for a moment, and the later set counts otherwise. Counters come from no
+	// earlier one either.
 	Lasting bool
 	// Bits make one sample for each of them of a mask.
 	Bits []Bit

@@ -140,8 +140,13 @@ func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool
 // make returns a signal's value, made of the first set of fields that all have one.
 func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	for i, set := range s.Sets {
-		if s.Lasting && i > a.device.bestSet(s) {
-			return 0, false
+		if s.Lasting {
+			switch best := a.device.bestSet(s); {
+			case i > best:
+				return 0, false
+			case i < best && best < len(s.Sets) && s.Metric.Kind == signal.Counter:
+				continue // what it counted before is not in the better one's value
+			}
 		}
 		total, ok := 0.0, true
 		a.values = a.values[:0]
