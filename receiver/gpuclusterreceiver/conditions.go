@@ -25,7 +25,7 @@ func defaultConditions() []string {
 // conditionPattern matches a valid entry of node_conditions.
 var conditionPattern = regexp.MustCompile(`^[A-Za-z0-9*._/-]+$`)
 
-// newConditions returns what matches the names of the conditions that are emitted.
+// newConditions returns a pattern for the names of the conditions that are emitted.
 func newConditions(patterns []string) (*regexp.Regexp, error) {
 	alternatives := make([]string, len(patterns))
 	for i, p := range patterns {

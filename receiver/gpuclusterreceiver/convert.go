@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// isExtended reports whether a resource is none of a node's own cpu, memory and
-// storage: those have no domain in their names.
+// isExtended reports whether a resource is an extended one. The node's own cpu, memory and
+// storage have no domain in their names.
 func isExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 
 // convertPod returns the parts of a pod that demand depends on. GPU share rules are checked with
@@ -100,9 +100,9 @@ func convertPhase(phase corev1.PodPhase) demand.Phase {
 	return demand.PhaseOther
 }
 
-// withLimits returns the pod with limits of extended resources as requests
-// where there is none, as the API server defaults them, and whether it asks for
-// an extended resource at all. The pod that it was given is not changed.
+// withLimits returns a copy of the pod in which a limit of an extended resource is also its
+// request where there is none, as the API server does it, and whether the pod asks for an
+// extended resource at all.
 func withLimits(p *corev1.Pod) (_ *corev1.Pod, asks bool) {
 	fill := func(containers []corev1.Container) []corev1.Container {
 		copied := false
@@ -229,12 +229,12 @@ func alternative(name, class string, mode resourcev1.DeviceAllocationMode, count
 	return a
 }
 
-// convertTemplate returns what a template would make claims ask for.
+// convertTemplate returns the requests of claims made from a template.
 func convertTemplate(t *resourcev1.ResourceClaimTemplate) *demand.Template {
 	return &demand.Template{Namespace: t.Namespace, Name: t.Name, Requests: claimRequests(t.Spec.Spec)}
 }
 
-// convertClass returns what decides whether a class is one of GPUs.
+// convertClass returns the parts of a class that tell whether its devices are GPUs.
 func convertClass(c *resourcev1.DeviceClass) *demand.Class {
 	out := &demand.Class{Name: c.Name}
 	if c.Spec.ExtendedResourceName != nil {
@@ -317,7 +317,7 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 	return out, dropped
 }
 
-// shortName leaves out the driver's own domain, which a name without one means.
+// shortName leaves out the driver's own domain. A name without a domain means that one.
 func shortName(driver string, name resourcev1.QualifiedName) string {
 	return strings.TrimPrefix(string(name), driver+"/")
 }

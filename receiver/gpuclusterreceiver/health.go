@@ -11,11 +11,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// claimPrefix precedes what a pod calls a claim in the names of allocated resources.
+// claimPrefix precedes the pod's name of a claim in the names of allocated resources.
 const claimPrefix = "claim:"
 
-// convertHealth returns what the kubelet says of the health of a pod's devices, and how many
-// were left out because an id or a resource's name is longer than an attribute may be.
+// convertHealth returns the health that the kubelet reports for a pod's devices, and how many
+// devices were left out because their id or resource name is too long for an attribute.
 func convertHealth(p *corev1.Pod) (out []demand.Health, leftOut int64) {
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
@@ -61,7 +61,7 @@ func healthState(s corev1.ResourceHealthStatus) string {
 	return "unknown"
 }
 
-// pluginIdentity returns what telemetry calls the device of a device plugin's id.
+// pluginIdentity returns the device's identity in metrics for the id of a device plugin.
 func pluginIdentity(id string) []demand.Attribute {
 	d := exporters.PluginID(id)
 	switch {

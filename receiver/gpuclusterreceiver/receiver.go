@@ -99,15 +99,15 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 	return opts
 }
 
-// Start implements component.Component. It fails when nothing says where the API
-// server is: outside of a cluster, or with a kubeconfig that cannot be read. That
-// the API server cannot be reached is no reason to fail.
+// Start implements component.Component. It fails without the address of an API server:
+// outside a cluster, or when the kubeconfig cannot be read. An API server that does not
+// answer is tried again.
 func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
 	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}
-	// Any kind tells, for without a server all of them are off.
+	// Without a server all kinds are off, so one of them tells.
 	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
 	if state := c.State(kube.Pods); state.Phase == kube.Off {
 		c.Release()
@@ -140,7 +140,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 // elect hands out terms until ctx ends.
 func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	client := r.cache.Client()
-	if client == nil { // the cache is off, which its state says
+	if client == nil { // the cache is off
 		return
 	}
 	tell := func(err error) {
@@ -169,8 +169,8 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	}
 }
 
-// serve emits until the term or ctx ends: as soon as all kinds are known, and
-// at every interval what is known by then.
+// serve emits until the term or ctx ends: first when all kinds are known, then at every
+// interval.
 func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
 	inTerm, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -198,7 +198,7 @@ func (r *clusterReceiver) serve(ctx context.Context, t *lease.Term) {
 	}
 }
 
-// settled reports whether waiting makes nothing more known.
+// settled reports whether every kind is known or cannot become known.
 func (r *clusterReceiver) settled() bool {
 	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
 		known, settled := r.look(k)
@@ -206,8 +206,8 @@ func (r *clusterReceiver) settled() bool {
 	})
 }
 
-// look reports whether all objects of a kind are known, and whether there is no point in waiting
-// for them. Those last seen count as known while the API server is away.
+// look reports whether all objects of a kind are known, and whether waiting for them is
+// pointless. While the API server is away, the last seen objects count as known.
 func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:
@@ -236,8 +236,8 @@ func (r *clusterReceiver) stored(k kube.Kind) int {
 	}
 }
 
-// observed tells what can be said now. A kind that is still on its way holds
-// back what it would change.
+// observed returns the kinds whose objects are known. Points that depend on another kind are
+// left out until it is loaded.
 func (r *clusterReceiver) observed() demand.Observed {
 	pods, podsSettled := r.look(kube.Pods)
 	nodes, nodesSettled := r.look(kube.Nodes)
@@ -291,14 +291,14 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 }
 
-// leftOut is that emissions leave something out. For a single emission that is normal: a
-// pool is in pieces while its driver replaces the slices.
+// leftOut remembers that emissions left something out. In a single emission that is normal: a
+// pool is incomplete while its driver replaces the slices.
 type leftOut struct {
 	base.Trouble
 	before bool // the last emission left something out
 }
 
-// lasts takes note of an emission that left n out, and reports whether to say so.
+// lasts notes an emission that left n out, and reports whether to log that.
 func (l *leftOut) lasts(now time.Time, n int64) bool {
 	lasting := n > 0 && l.before
 	l.before = n > 0
@@ -325,7 +325,7 @@ func (r *clusterReceiver) registerCallbacks() error {
 }
 
 // stateChanged tells the host when kinds cannot be read, or can be read again.
-// An API that the server does not have is not missed. The cache logs what is wrong.
+// An API that the server does not serve is no error. The cache logs errors.
 func (r *clusterReceiver) stateChanged() {
 	r.progress.Give()
 	var errs []error

@@ -31,11 +31,11 @@ type store struct {
 	changed    func()         // called after each change
 	logger     *zap.Logger
 	dropped    atomic.Int64 // attributes of devices, and ids of devices of pods, that were left out
-	told       sync.Once    // that some were
+	told       sync.Once    // logs the first of them
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
-	stored  map[kube.Kind]int // objects that the cache handed over, without those that went
+	stored  map[kube.Kind]int // objects from the cache that still exist
 
 	caughtUp map[kube.Kind]bool // guarded by mu too
 }
@@ -60,8 +60,7 @@ func newStore(cfg *Config, changed func(), logger *zap.Logger) (*store, error) {
 	}, nil
 }
 
-// subscribe lets the cache hand its objects over. The function that it returns
-// ends that.
+// subscribe makes the store follow the cache, until the returned function is called.
 func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	ends := []func(){
 		c.SubscribeObjects(kube.Pods, handle(s, kube.Pods, func(p *corev1.Pod) func() {
@@ -98,8 +97,8 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	}
 }
 
-// leaveOut counts the attributes of a slice's devices that were left out, and says the first
-// ones in the log.
+// leaveOut counts the attributes of a slice's devices that were left out, and logs the first
+// ones.
 func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
 	if len(attributes) == 0 {
@@ -117,8 +116,8 @@ func clusterScoped(remove func(name string)) func(namespace, name string) {
 	return func(_, name string) { remove(name) }
 }
 
-// handle returns what takes the objects of one kind over. convert works without
-// the lock, what it returns and remove with it.
+// handle returns the handler for the objects of one kind. convert runs without the lock; remove
+// and the function that convert returns run with it.
 func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
 	set := func(object any, more int) {
 		typed, ok := object.(T)
@@ -153,9 +152,8 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 	}
 }
 
-// catchUp notes that all objects of a kind that were in the cache at first, n
-// of them, have been taken over. The cache is complete somewhat before its last
-// object arrives here.
+// catchUp notes that the store has the n objects of a kind that the cache began with. The cache
+// is complete a little before the last of them arrives here.
 func (s *store) catchUp(k kube.Kind, n func() int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
