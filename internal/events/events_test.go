@@ -3,7 +3,9 @@ package events
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,15 +221,67 @@ func TestEvents(t *testing.T) {
 		}},
 		"a new board in a known place is found": {`
 			0 GPU-1
-			10 GPU-1
-			10 GPU-2`, []string{"10s gpu.device.found GPU-2  x1 INFO"}},
-		"repartitioning MIG reports the instances that appeared and those that are gone": {`
-			0 GPU-1/gi1@GPU-1:7g.80gb
-			10 GPU-1/gi2@GPU-1:1g.10gb
-			100 GPU-1/gi2@GPU-1:1g.10gb`, []string{
-			"10s gpu.partition.change GPU-1 [7g.80gb]->[1g.10gb,7g.80gb] x1 INFO",
-			"100s gpu.partition.change GPU-1 [1g.10gb,7g.80gb]->[1g.10gb] x1 INFO",
+			90 GPU-1
+			90 GPU-2`, []string{"90s gpu.device.found GPU-2  x1 INFO"}},
+		"boards that come soon after a place's first are a baseline, what they do next is not": {`
+			0 GPU-1
+			1 GPU-2 hw.errors xid_31 3
+			2 GPU-3/gi1@GPU-3:7g
+			89 GPU-4
+			89 GPU-1
+			89 GPU-2 hw.errors xid_31 4
+			89 GPU-3/gi2@GPU-3:3g`, []string{
+			"89s gpu.xid GPU-2 error.type=xid_31 x1 WARN", "89s gpu.partition.change GPU-3 [7g]->[3g] x1 INFO",
 		}},
+		"MIG that is switched on is one change": {`
+			0 GPU-1
+			10 GPU-1
+			10 GPU-1/gi1@GPU-1:2g
+			10 GPU-1/gi2@GPU-1:1g
+			10 GPU-1/gi3@GPU-1:1g
+			80 GPU-1`, []string{"10s gpu.partition.change GPU-1 []->[1g,1g,2g] x1 INFO"}},
+		"MIG that is cut anew is one change, at once": {`
+			0 GPU-1/gi1@GPU-1:7g
+			10 GPU-1/gi2@GPU-1:1g
+			100 GPU-1/gi2@GPU-1:1g`, []string{"10s gpu.partition.change GPU-1 [7g]->[1g] x1 INFO"}},
+		"also where new instances have ids of old ones": {`
+			0 GPU-1/gi1@GPU-1:1g held by a
+			0 GPU-1/gi2@GPU-1:1g held by b
+			0 GPU-1/gi3@GPU-1:1g held by c
+			0 GPU-1/gi4@GPU-1:1g held by d
+			10 GPU-1/gi1@GPU-1:2g held by a
+			10 GPU-1/gi2@GPU-1:2g held by b
+			100 GPU-1/gi1@GPU-1:2g
+			100 GPU-1/gi2@GPU-1:2g`, []string{
+			"10s gpu.holder.end GPU-1/gi3 c x1 INFO", "10s gpu.holder.end GPU-1/gi4 d x1 INFO",
+			"10s gpu.partition.change GPU-1 [1g,1g,1g,1g]->[2g,2g] x1 INFO",
+		}},
+		"instances that stay beside new ones stay": {`
+			0 GPU-1/gi1@GPU-1:1g
+			0 GPU-1/gi2@GPU-1:1g
+			10 GPU-1/gi2@GPU-1:1g
+			10 GPU-1/gi3@GPU-1:2g`, []string{"10s gpu.partition.change GPU-1 [1g,1g]->[1g,2g] x1 INFO"}},
+		"an instance without a row for a while is no change": {`
+			0 GPU-1/gi1@GPU-1:1g
+			0 GPU-1/gi2@GPU-1:1g
+			80 GPU-1/gi1@GPU-1:1g
+			90 GPU-1/gi1@GPU-1:1g
+			90 GPU-1/gi2@GPU-1:1g
+			170 GPU-1/gi1@GPU-1:1g`, nil},
+		"a profile that is unknown, or becomes known, is no change": {`
+			0 GPU-1/gi1@GPU-1:1g
+			0 GPU-1/gi2@GPU-1
+			10 GPU-1/gi1@GPU-1
+			10 GPU-1/gi2@GPU-1:2g
+			20 GPU-1/gi1@GPU-1:1g
+			20 GPU-1/gi2@GPU-1:3g`, []string{"20s gpu.partition.change GPU-1 [1g,2g]->[1g,3g] x1 INFO"}},
+		"a frame that comes late changes no layout": {`
+			0 GPU-1/gi1@GPU-1:1g
+			0 GPU-1/gi2@GPU-1:1g
+			20 GPU-1/gi1@GPU-1:2g
+			10 GPU-1/gi1@GPU-1:1g
+			10 GPU-1/gi2@GPU-1:1g
+			90 GPU-1/gi1@GPU-1:2g`, []string{"20s gpu.partition.change GPU-1 [1g,1g]->[2g] x1 INFO"}},
 		"memory pressure": {`
 			0 GPU-1 hw.gpu.memory.utilization - 0.95
 			30 GPU-1 hw.gpu.memory.utilization - 0.95
@@ -300,6 +354,89 @@ func TestNoErrorIsLostOrDoubledOverCleanRestarts(t *testing.T) {
 		}
 		told += sum(tr.Flush(at(3000)))
 		require.EqualValues(t, total, told, "seed %d", seed)
+	}
+}
+
+// A board is cut at random, its instances reuse ids, and rows are missing from some scrapes.
+func TestEveryLayoutThatIsToldWasThere(t *testing.T) {
+	set := DefaultSettings()
+	set.Interval = time.Second
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		tr, layout, told := New(set), map[int]string{}, ""
+		were, last := map[string]bool{"": true}, map[int]string{}
+		see := func(s int64, hidden int) {
+			f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+			f.Device("GPU-1").Observed = true
+			for gi, profile := range layout {
+				if gi != hidden {
+					d := f.Device(fmt.Sprint("GPU-1/gi", gi))
+					d.Observed, d.Parent, d.Profile = true, "GPU-1", profile
+				}
+			}
+			for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s))...) {
+				require.Equal(t, PartitionChange, e.Name)
+				require.EqualValues(t, 1, e.Count)
+				require.Equal(t, told, e.Texts[AttrFrom], "seed %d, %d s", seed, s)
+				told = e.Texts[AttrTo]
+				require.True(t, were[told], "seed %d, %d s: %q", seed, s, told)
+			}
+		}
+		see(0, 0)
+		for s := int64(10); s < 3000; s += 10 {
+			hidden := 0
+			switch r.IntN(8) {
+			case 0: // some go, others are made
+				maps.Copy(last, layout)
+				for gi := 1; gi < 15; gi++ {
+					if r.IntN(2) == 0 {
+						delete(layout, gi)
+					}
+				}
+				for range r.IntN(4) {
+					gi, profile := 1+r.IntN(14), []string{"1g", "2g", "3g"}[r.IntN(3)]
+					if last[gi] != profile { // or it would be the one that went
+						layout[gi] = profile
+					}
+				}
+			case 1:
+				hidden = r.IntN(15)
+			}
+			were[cut(layout)] = true
+			if hidden != 0 {
+				see(s, hidden)
+				s += 10
+			}
+			see(s, 0)
+		}
+		see(3100, 0)
+		require.Equal(t, cut(layout), told, "seed %d", seed)
+	}
+}
+
+func cut(layout map[int]string) string { return strings.Join(slices.Sorted(maps.Values(layout)), ",") }
+
+// What the storage knows is no longer a baseline.
+func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
+	for _, test := range []struct {
+		state bool
+		want  int
+	}{{true, 1}, {false, 0}} {
+		tr := New(DefaultSettings())
+		assert.Empty(t, tr.Frame(errorsAt(0, 0, 1), at(0)))
+		assert.Empty(t, tr.Frame(errorsAt(100, 0, 1), at(100)))
+		text, err := json.Marshal(tr.Store(node))
+		require.NoError(t, err)
+		tr = New(DefaultSettings())
+		if test.state {
+			var stored Stored
+			require.NoError(t, json.Unmarshal(text, &stored))
+			require.NoError(t, tr.Restore(&stored))
+		}
+		assert.Empty(t, tr.Frame(errorsAt(110, 0, 1), at(110)))
+		f := errorsAt(111, 0, 1)
+		f.Device("GPU-2").Observed = true
+		assert.Len(t, tr.Frame(f, at(111)), test.want)
 	}
 }
 

@@ -51,7 +51,8 @@ func FuzzRestore(f *testing.F) {
 }
 
 // Whatever frames come, with the clock and the samples' times set as they like: there is no
-// panic, every event has a time, a place and a count, and the state can be stored and taken over.
+// panic, every event has a time, a place and a count, an instance is remembered with its board
+// alone, and the state can be stored and taken over.
 func FuzzFrames(f *testing.F) {
 	metrics := []gpudata.Sample{
 		{Metric: metric("hw.errors"), Own: "xid_79"},
@@ -102,6 +103,11 @@ func FuzzFrames(f *testing.F) {
 				}
 			}
 			check(tr.Frame(fr, at(now)))
+			for id, k := range tr.places[node].Devices {
+				if k.Description.Parent != "" {
+					require.Contains(t, tr.places[node].Devices["GPU-1"].Profiles, id)
+				}
+			}
 			check(tr.Exporter(node, "h", "http://n1:9400/metrics", in[3]%7 != 0, at(sample).UnixNano(), at(now)))
 			check(tr.Tick(at(now)))
 			step := int64(int8(in[3]))

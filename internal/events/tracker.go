@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ type Tracker struct {
 // place is what is remembered of one place.
 type place struct {
 	Host      string
+	Since     int64 `json:",omitempty"` // time of the first frame
 	Seen      int64 // newest sample time
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
@@ -81,8 +83,10 @@ type state struct {
 
 type profile struct {
 	Seen int64
-	Name string
+	Name string // or unknown
 }
+
+const unknown = "unknown"
 
 // New returns a tracker without state.
 func New(set Settings) *Tracker {
@@ -115,9 +119,8 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	if p == nil {
 		return nil
 	}
-	first := p.Devices == nil
 	if p.Devices == nil {
-		p.Devices = map[string]*device{}
+		p.Devices, p.Since = map[string]*device{}, f.Time
 	}
 	p.Host = f.Host
 	c := frame{Tracker: t, f: f, place: p, before: map[string]int64{}, now: now.UnixNano()}
@@ -133,12 +136,12 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	for _, d := range f.Devices {
 		if id := boardOf(d); d.Observed && !boards[id] && room(id) {
 			boards[id] = true
-			fresh[id] = c.board(id, d, first)
+			fresh[id] = c.board(id, d)
 		}
 	}
 	for _, d := range f.Devices {
 		if d.Observed && boards[boardOf(d)] && room(d.Device.ID()) {
-			c.device(d, fresh[boardOf(d)])
+			c.device(d)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(boards)) {
@@ -182,8 +185,9 @@ func boardOf(d *gpudata.DeviceFrame) string {
 	return d.Device.ID()
 }
 
-// board records that a board has a row, and reports whether the board is new or was lost.
-func (c *frame) board(id string, d *gpudata.DeviceFrame, first bool) (fresh bool) {
+// board records that a board has a row, and reports whether the board is new or was lost. The
+// boards of a place do not all come in its first frame: exporters answer one after the other.
+func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	b := c.place.Devices[id]
 	fresh = b == nil || b.Lost
 	if b == nil {
@@ -192,10 +196,11 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame, first bool) (fresh bool
 	}
 	c.before[id] = b.Seen
 	if fresh {
-		b.Lost, b.Description = false, described(d, id)
-		if !first {
+		b.Description = described(d, id)
+		if b.Lost || c.f.Time-c.place.Since >= int64(c.set.LostAfter) {
 			c.emit(b, id, Event{Name: DeviceFound, Severity: Info, Body: "GPU " + id + " was found."})
 		}
+		b.Lost = false
 	}
 	b.Seen = max(b.Seen, c.f.Time)
 	return fresh
@@ -210,34 +215,20 @@ func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	return gpudata.Description{Name: d.Name, Model: d.Model, Vendor: d.Vendor, Driver: d.Driver}
 }
 
-// device looks at the samples of a device. baseline says that its board was not known.
-func (c *frame) device(d *gpudata.DeviceFrame, baseline bool) {
+// device looks at the samples of a device.
+func (c *frame) device(d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
 	k := c.place.Devices[id]
 	if k == nil {
+		if b := c.place.Devices[d.Parent]; b != nil && b.cutLater(c.f.Time) {
+			return // of a layout that is no more
+		}
 		k = &device{}
 		c.place.Devices[id] = k
 	}
 	before := k.Seen
 	if d.Parent == "" {
 		before = c.before[id]
-	}
-	if d.Parent != "" {
-		b := c.place.Devices[d.Parent]
-		if b.Profiles == nil {
-			b.Profiles = map[string]profile{}
-		}
-		name := d.Profile
-		if name == "" {
-			name = "unknown"
-		}
-		_, known := b.Profiles[id]
-		if !known && !baseline {
-			from := b.profiles()
-			b.Profiles[id] = profile{c.f.Time, name}
-			c.repartitioned(b, d.Parent, from)
-		}
-		b.Profiles[id] = profile{c.f.Time, name}
 	}
 	k.Description = d.Description
 	k.Holder, k.Strategy, k.Allocation = gpudata.Holder{}, "", gpudata.Allocation{}
@@ -273,33 +264,61 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	return one
 }
 
-// partition finds instances of a present board that are gone for LostAfter.
+// partition finds out how a present board is cut. Where an instance is new or of another profile,
+// the frame shows the whole layout: what it lacks is gone. Otherwise an instance is gone after
+// LostAfter. A frame that comes late tells nothing.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
-	from := b.profiles()
-	gone := false
+	if b.cutLater(c.f.Time) {
+		return
+	}
+	from, recut := b.profiles(), false
+	for _, d := range c.f.Devices {
+		inst := d.Device.ID()
+		if d.Parent != id || !d.Observed || c.place.Devices[inst] == nil {
+			continue
+		}
+		if b.Profiles == nil {
+			b.Profiles = map[string]profile{}
+		}
+		was, known := b.Profiles[inst]
+		name := cmp.Or(d.Profile, was.Name, unknown)
+		recut = recut || !known || was.Name != unknown && was.Name != name
+		b.Profiles[inst] = profile{c.f.Time, name}
+	}
+	var gone []string
 	for inst, p := range b.Profiles {
-		if c.f.Time-p.Seen >= int64(c.set.LostAfter) {
-			if k := c.place.Devices[inst]; k != nil {
-				c.end(k, inst)
-				c.released(k, inst)
-			}
-			delete(b.Profiles, inst)
-			delete(c.place.Devices, inst)
-			gone = true
+		if age := c.f.Time - p.Seen; age >= int64(c.set.LostAfter) || age > 0 && recut {
+			gone = append(gone, inst)
 		}
 	}
-	if gone && !baseline {
-		c.repartitioned(b, id, from)
+	slices.Sort(gone)
+	for _, inst := range gone {
+		if k := c.place.Devices[inst]; k != nil {
+			c.end(k, inst)
+			c.released(k, inst)
+		}
+		delete(b.Profiles, inst)
+		delete(c.place.Devices, inst)
 	}
-}
-
-func (c *frame) repartitioned(b *device, id, from string) {
+	if baseline || !recut && len(gone) == 0 {
+		return
+	}
 	to := b.profiles()
 	c.emit(b, id, Event{
 		Name: PartitionChange, Severity: Info, Texts: map[string]string{AttrFrom: from, AttrTo: to},
 		Body: "GPU " + id + " was partitioned anew, from [" + from + "] to [" + to + "].",
 	})
+}
+
+// cutLater reports whether instances of a board were seen later than at a time.
+func (b *device) cutLater(than int64) bool {
+	for _, p := range b.Profiles {
+		if p.Seen > than {
+			return true
+		}
+	}
+	return false
 }
 
 // profiles returns the profiles of a board's instances, sorted and joined by commas.
