@@ -221,13 +221,13 @@ func TestEvents(t *testing.T) {
 		}},
 		"a new board in a known place is found": {`
 			0 GPU-1
-			90 GPU-1
-			90 GPU-2`, []string{"90s gpu.device.found GPU-2  x1 INFO"}},
-		"boards that come soon after a place's first are a baseline, what they do next is not": {`
+			10 GPU-1
+			10 GPU-2`, []string{"10s gpu.device.found GPU-2  x1 INFO"}},
+		"boards that come before any board's second frame are a baseline, what they do next is not": {`
 			0 GPU-1
 			1 GPU-2 hw.errors xid_31 3
 			2 GPU-3/gi1@GPU-3:7g
-			89 GPU-4
+			3 GPU-4
 			89 GPU-1
 			89 GPU-2 hw.errors xid_31 4
 			89 GPU-3/gi2@GPU-3:3g`, []string{
@@ -436,6 +436,7 @@ func TestABoardThatIsNewAfterARestartIsFound(t *testing.T) {
 		assert.Empty(t, tr.Frame(errorsAt(110, 0, 1), at(110)))
 		f := errorsAt(111, 0, 1)
 		f.Device("GPU-2").Observed = true
+		f.Devices = slices.DeleteFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Device.ID() == "GPU-1" }) // of another exporter
 		assert.Len(t, tr.Frame(f, at(111)), test.want)
 	}
 }

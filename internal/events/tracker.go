@@ -38,7 +38,7 @@ type Tracker struct {
 // place is what is remembered of one place.
 type place struct {
 	Host      string
-	Since     int64 `json:",omitempty"` // time of the first frame
+	First     bool  `json:",omitempty"` // no board was in two frames yet
 	Seen      int64 // newest sample time
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
@@ -120,8 +120,11 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 		return nil
 	}
 	if p.Devices == nil {
-		p.Devices, p.Since = map[string]*device{}, f.Time
+		p.Devices, p.First = map[string]*device{}, true
 	}
+	p.First = p.First && !slices.ContainsFunc(f.Devices, func(d *gpudata.DeviceFrame) bool {
+		return d.Observed && p.Devices[boardOf(d)] != nil
+	})
 	p.Host = f.Host
 	c := frame{Tracker: t, f: f, place: p, before: map[string]int64{}, now: now.UnixNano()}
 	boards := map[string]bool{}
@@ -186,7 +189,7 @@ func boardOf(d *gpudata.DeviceFrame) string {
 }
 
 // board records that a board has a row, and reports whether the board is new or was lost. The
-// boards of a place do not all come in its first frame: exporters answer one after the other.
+// boards of a place need not all be in its first frame: exporters answer one after the other.
 func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	b := c.place.Devices[id]
 	fresh = b == nil || b.Lost
@@ -197,7 +200,7 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	c.before[id] = b.Seen
 	if fresh {
 		b.Description = described(d, id)
-		if b.Lost || c.f.Time-c.place.Since >= int64(c.set.LostAfter) {
+		if b.Lost || !c.place.First {
 			c.emit(b, id, Event{Name: DeviceFound, Severity: Info, Body: "GPU " + id + " was found."})
 		}
 		b.Lost = false
