@@ -9,6 +9,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
+func TestATextThatStandsForNoValueTellsNothing(t *testing.T) {
+	for _, x := range All {
+		for label, role := range x.Labels {
+			for _, text := range []string{"", " ", "\t ", "N/A", "n/a", " N/A"} {
+				r := catalogue.NewRow(x)
+				r.Set(label, text)
+				assert.Empty(t, r.Get(role), "%s %s %q", x.Name, label, text)
+			}
+		}
+	}
+}
+
 // What is neither 0 nor 1 is no state.
 func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
 	for _, x := range All {
