@@ -232,8 +232,8 @@ type Signal struct {
 	// Make makes the value of those of a set, which is given by its position; without it
 	// they are added up.
 	Make func(set int, values []float64) (v float64, ok bool)
-	// Lasting signals come from no later set where an earlier one had values before: its
-	// fields are missing for a moment, and the later set counts otherwise.
+	// Lasting signals come from no later set where the last field of an earlier one ever had a
+	// value: its fields are missing for a moment, and the later set measures something else.
 	Lasting bool
 	// Bits make one sample for each of them of a mask.
 	Bits []Bit

@@ -140,8 +140,13 @@ func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool
 // make returns a signal's value, made of the first set of fields that all have one.
 func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	for i, set := range s.Sets {
-		if s.Lasting && i > a.device.bestSet(s) {
-			return 0, false
+		if s.Lasting {
+			if i > a.device.bestSet(s) {
+				return 0, false
+			}
+			if _, has := a.value(s, set[len(set)-1]); has {
+				a.device.sets[s] = i
+			}
 		}
 		total, ok := 0.0, true
 		a.values = a.values[:0]
@@ -157,9 +162,6 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			total, ok = s.Make(i, a.values)
 		}
 		if ok {
-			if s.Lasting {
-				a.device.sets[s] = i
-			}
 			return total, true
 		}
 	}
