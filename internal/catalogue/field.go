@@ -89,6 +89,10 @@ type Field struct {
 	// Renumbered fields have rows whose labels number the devices in another way than those
 	// of the other fields, which is the device's own: both count upwards alike.
 	Renumbered bool
+	// Copied fields have each device's row for every holder of a group of devices, so that
+	// the row tells the device's holder only where the group has no other one. It is of
+	// exporters that have Renumbered fields.
+	Copied bool
 	// Rescaled are names under which it is exposed in another unit.
 	Rescaled []Rescaled
 	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.

@@ -36,9 +36,11 @@ type accumulator struct {
 	instances []*accumulator
 	events    []event
 	xidSeen   bool
-	// row is the row taken last, holder its index into holders, or -1.
-	row    *Row
-	holder int
+	// row is the row taken last, held says that it names a holder, holder is its index into
+	// holders, or -1 where it names none or, untold, one that need not be the device's.
+	row          *Row
+	held, untold bool
+	holder       int
 	// prev is the sample time before this one, 0 when the device is new.
 	prev int64
 }
@@ -184,11 +186,12 @@ type holder struct {
 }
 
 // take notes what a row's labels say, held whether they name a holder.
-func (a *accumulator) take(r *Row, held bool) {
-	a.row, a.holder = r, -1
+func (a *accumulator) take(o *observation, held bool) {
+	r := o.row
+	a.row, a.held, a.untold, a.holder = r, held, o.untold, -1
 	a.device.describe(r)
 	a.addDRA(r)
-	if held {
+	if held && !o.untold {
 		a.holder = a.addHolder(r)
 	}
 }
