@@ -33,7 +33,7 @@ type Exporter struct {
 	// that any other prefix may precede a field's name. Without it none may.
 	Certain func(*Row) bool
 	// Labels have each spelling of a label with what it tells, BlankText reports texts
-	// that stand for "no value".
+	// that stand for "no value" beside those of NoText. It may be nil.
 	Labels    map[string]Role
 	BlankText func(string) bool
 	// BlankValue reports values that stand for "no value" in every unit, beside those of

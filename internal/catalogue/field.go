@@ -89,6 +89,10 @@ type Field struct {
 	// Renumbered fields have rows whose labels number the devices in another way than those
 	// of the other fields, which is the device's own: both count upwards alike.
 	Renumbered bool
+	// Copied fields have each device's row for every holder of a group of devices, so that
+	// the row tells the device's holder only where the group has no other one. It is of
+	// exporters that have Renumbered fields.
+	Copied bool
 	// Rescaled are names under which it is exposed in another unit.
 	Rescaled []Rescaled
 	// ZeroIsNone says that a 0 is no observation: there is no such sensor or size.
@@ -232,9 +236,9 @@ type Signal struct {
 	// Make makes the value of those of a set, which is given by its position; without it
 	// they are added up.
 	Make func(set int, values []float64) (v float64, ok bool)
-	// Lasting signals come from no later set where an earlier one had values before: its
-	// fields are missing for a moment, and the later set counts otherwise. Counters come from no
-	// earlier one either.
+	// Lasting signals come from no later set where the last field of an earlier one ever had a
+	// value: its fields are missing for a moment, and the later set measures something else.
+	// Counters come from no earlier one either.
 	Lasting bool
 	// Bits make one sample for each of them of a mask.
 	Bits []Bit

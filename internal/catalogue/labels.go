@@ -115,10 +115,16 @@ func (r *Row) Of() *Exporter { return r.of }
 // value wins; exporters never use two.
 func (r *Row) Set(name, value string) {
 	role := r.of.Labels[name]
-	if role == NoRole || r.of.BlankText(value) || r.text[role] != "" {
+	if role == NoRole || r.text[role] != "" || NoText(value) || r.of.BlankText != nil && r.of.BlankText(value) {
 		return
 	}
 	r.text[role] = value
+}
+
+// NoText reports whether a label's text stands for "no value", whatever it is a label of.
+func NoText(text string) bool {
+	text = strings.TrimSpace(text)
+	return text == "" || strings.EqualFold(text, "N/A")
 }
 
 // Get returns the text of a role; empty when the row does not say.

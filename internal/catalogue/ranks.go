@@ -3,10 +3,13 @@ package catalogue
 import "slices"
 
 // Ranks joins the two ways in which an exporter numbers the devices of one group: a device's own
-// number and the other one have the same rank, where there are as many of both.
+// number and the other one have the same rank, where there are as many of both. It also tells
+// whether the group has several holders.
 type Ranks struct {
-	own   []Identity
-	other []int
+	own    []Identity
+	other  []int
+	holder Holder
+	shared bool
 }
 
 // Add takes the identity of a row over; renumbered says that it has the other number.
@@ -19,6 +22,15 @@ func (r *Ranks) Add(is Identity, renumbered bool) {
 		r.own = slices.Insert(r.own, at, is)
 	}
 }
+
+// Hold takes over that a holder has some device of the group.
+func (r *Ranks) Hold(h Holder) {
+	r.shared = r.shared || r.holder != (Holder{}) && !r.holder.Same(h)
+	r.holder = h
+}
+
+// Untold reports whether the holder that a field's row names need not be the device's.
+func (r *Ranks) Untold(f *Field) bool { return f.Copied && r.shared }
 
 // Own returns the identity by a device's own number. It returns false where the numbers cannot be
 // joined.

@@ -29,3 +29,15 @@ func TestTwoNumberingsOfDevicesAreJoinedByRank(t *testing.T) {
 	_, joined = r.Own(Identity{Number: 500}, true)
 	assert.False(t, joined, "no row had it")
 }
+
+func TestRowsThatAreCopiedToEveryHolderTellTheOnlyOne(t *testing.T) {
+	copied, own := &Field{Copied: true}, &Field{}
+	var r Ranks
+	r.Hold(Holder{Namespace: "ns", Pod: "p"})
+	r.Hold(Holder{Namespace: "ns", Pod: "p"})
+	assert.False(t, r.Untold(copied))
+	r.Hold(Holder{Namespace: "ns", Pod: "q"})
+	r.Hold(Holder{Namespace: "ns", Pod: "q"})
+	assert.True(t, r.Untold(copied))
+	assert.False(t, r.Untold(own))
+}

@@ -49,6 +49,9 @@ func TestUnits(t *testing.T) {
 		{"a temperature that melts", Celsius, 65535, 0, Absurd},
 		{"half a bit", Mask, 4.5, 0, Absurd},
 		{"a negative mask", Mask, -4, 0, Absurd},
+		{"a flag that is set", Flag, 1, 1, Valid},
+		{"half a flag", Flag, 0.5, 0, Absurd},
+		{"seven flags", Flag, 7, 0, Absurd},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, verdict := tt.unit.Value(tt.exposed)

@@ -57,6 +57,7 @@ type row struct {
 	// holder is the container that the row names; held says that it holds the device.
 	holder        catalogue.Holder
 	held, relayed bool
+	ranks         *catalogue.Ranks // of the device's group, nil where there is none
 }
 
 // deviceKey is the identity of a device in one exposition.
@@ -152,13 +153,13 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		e.seen.duplicates++
 	}
 	e.noteHost(text)
+	r := row{spelling: sp, exposed: value}
+	e.noteHolder(&r, text, federated)
 	take := func(is catalogue.Identity) {
-		d := e.device(is, text)
+		r.device = e.device(is, text)
 		if target != "" {
-			d.instanceLabels = add(d.instanceLabels, target)
+			r.device.instanceLabels = add(r.device.instanceLabels, target)
 		}
-		r := row{device: d, spelling: sp, exposed: value}
-		e.noteHolder(&r, text, federated)
 		e.take(&r, text)
 	}
 	if !of.Renumbers {
@@ -175,7 +176,11 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 		e.ranks[is.Group] = ranks
 	}
 	ranks.Add(is, renumbered)
+	r.ranks = ranks
 	e.later = append(e.later, func() {
+		if r.held && !e.isTarget(&r) {
+			ranks.Hold(r.holder)
+		}
 		if own, joined := ranks.Own(is, renumbered); joined {
 			take(own)
 		} else {
@@ -284,6 +289,11 @@ func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
 	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
 }
 
+// isTarget reports whether whom a row names is the scrape target.
+func (e *Exposition) isTarget(r *row) bool {
+	return !r.relayed && slices.Contains(e.targets, r.holder)
+}
+
 // settle hands the rows to the scrape, once all are there.
 func (e *Exposition) settle() {
 	for _, row := range e.later {
@@ -292,7 +302,7 @@ func (e *Exposition) settle() {
 	scale := e.scale()
 	for i := range e.rows {
 		r := &e.rows[i]
-		if r.held && !r.relayed && slices.Contains(e.targets, r.holder) {
+		if r.held && e.isTarget(r) {
 			r.held, e.seen.ownPod = false, true
 		}
 		r.holder.UID = "" // not every row of a container has it
@@ -303,7 +313,7 @@ func (e *Exposition) settle() {
 		if st == Blank {
 			e.seen.blanks++
 		}
-		r.device.See(r.spelling.Field.ID, st, r.held)
+		r.device.See(r.spelling.Field.ID, st, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field))
 	}
 }
 

@@ -41,6 +41,8 @@ const (
 	Free
 	// NoPodLabels means that no row names a pod.
 	NoPodLabels
+	// Copied means that rows name every pod of the node, and none tells which one holds it.
+	Copied
 	// NoProcessRows means that no pod has rows of its own beside the device's.
 	NoProcessRows
 	// Unprofiled means that DCGM does not profile the model.
@@ -74,6 +76,7 @@ var reasons = [...]struct{ code, text string }{
 	Unit:          {"unit", "0 to 1 or 0 to 100? nothing in the scrape tells"},
 	Free:          {"free", "nobody holds the device"},
 	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped"},
+	Copied:        {"copied", "rows name every pod of the node, and none of the device's workload tells which one holds it"},
 	NoProcessRows: {"no_process_rows", "no rows per process"},
 	Unprofiled:    {"unprofiled", "DCGM does not profile this model"},
 	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one"},
@@ -101,7 +104,7 @@ func ParseReason(code string) (Reason, bool) {
 // exporter changes them.
 func (r Reason) Lasting() bool {
 	switch r {
-	case MIG, VGPU, OthersOnly, Sensor, Link, NoCounter, Free, Unprofiled, Bridge, Vendor:
+	case MIG, VGPU, OthersOnly, Sensor, Link, NoCounter, Free, Copied, Unprofiled, Bridge, Vendor:
 		return true
 	}
 	return false

@@ -77,6 +77,7 @@ type Device struct {
 	instances  []*Device
 	bare, with states // rows without a holder, and with one
 	held       bool
+	untold     bool // some row names a holder that need not be the device's
 }
 
 func (s *Scrape) of() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
@@ -94,12 +95,17 @@ func (s *Scrape) Device(parent *Device) *Device {
 // Declare notes that HELP or TYPE name a field.
 func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
-// See notes a row of the device. held says that the row names a holder.
-func (d *Device) See(id catalogue.ID, st State, held bool) {
+// See notes a row of the device. held says that the row names a holder, untold that it need not
+// be the device's.
+func (d *Device) See(id catalogue.ID, st State, held, untold bool) {
 	d.scrape.anywhere.see(id, st)
 	if held {
 		d.with.see(id, st)
-		d.held, d.scrape.held = true, true
+		if untold {
+			d.untold = true
+		} else {
+			d.held, d.scrape.held = true, true
+		}
 		return
 	}
 	d.bare.see(id, st)
@@ -376,6 +382,8 @@ func (d *Device) judgeHolder(v *Verdict) {
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
+	case d.untold:
+		v.Reason = Copied
 	case d.scrape.held || d.scrape.Clues.emptyPod:
 		v.Reason, v.Likely = Free, true
 	default:

@@ -41,10 +41,13 @@ func (p *gpuBudget) row(resource pcommon.Map, s *ranked, dp pmetric.NumberDataPo
 	switch {
 	case !ok:
 		return why, false
-	case v < 0, s.Scope == presets.Utilization && v > 100:
+	case v < 0:
 		return pdatagpu.OutOfRange, false
 	case s.Scope == presets.DeviceDuplicate:
 		return deviceDuplicate, false
+	case s.Scope == presets.Utilization && v > 100:
+		v = 100
+		p.clamped++
 	}
 	// The dcgm receiver puts an exporter's labels on the Resource.
 	label := func(name string) string {

@@ -62,6 +62,7 @@ type gpuBudget struct {
 	pods    *pods
 	dropped [numDrops]int64          // of this batch
 	found   [budget.NumReasons]int64 // likewise
+	clamped int64                    // likewise
 	swept   time.Time
 	limit   base.Limit
 	unread  base.Trouble // pods with annotations that cannot be read
@@ -180,9 +181,12 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 func (p *gpuBudget) report(ctx context.Context) {
 	base.CountBy[drop](ctx, p.telemetry.ProcessorGpuBudgetPointsDropped, "reason", p.dropped[:])
 	base.CountBy[budget.Reason](ctx, p.telemetry.ProcessorGpuBudgetDevices, "reason", p.found[:])
+	if p.clamped > 0 {
+		p.telemetry.ProcessorGpuBudgetPointsClamped.Add(ctx, p.clamped)
+	}
 	if p.drift.refused > 0 {
 		p.telemetry.ProcessorGpuBudgetSeriesRefused.Add(ctx, p.drift.refused)
 	}
 	p.telemetry.ProcessorGpuBudgetSeries.Record(ctx, int64(p.drift.series))
-	p.dropped, p.found, p.drift.refused = [numDrops]int64{}, [budget.NumReasons]int64{}, 0
+	p.dropped, p.found, p.clamped, p.drift.refused = [numDrops]int64{}, [budget.NumReasons]int64{}, 0, 0
 }

@@ -1,6 +1,7 @@
 package gpusynthesizerprocessor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,7 +25,26 @@ func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
 	relayed := func(labels string) string {
 		return labels + `,exported_namespace="ns",exported_pod="p",exported_container="c"`
 	}
+	chip := func(name string, number int, labels string) string {
+		return fmt.Sprintf(`%s{accelerator_id="7-%d",make="cloud-tpu",%s} 5`+"\n", name, number, labels)
+	}
+	const (
+		plugin = `namespace="kube-system",pod="tpu-device-plugin-4",container="plugin"`
+		p1     = `namespace="ns",pod="p1",container="c"`
+		p2     = `namespace="ns",pod="p2",container="c"`
+	)
+	idle := func(labels ...string) (out string) {
+		for _, l := range labels {
+			out += chip("tensorcore_utilization", 0, l) + chip("tensorcore_utilization", 1, l)
+		}
+		return out
+	}
 	for name, body := range map[string]string{
+		"a pod of a TPU node":                        idle(p1),
+		"two of them":                                idle(p1, p2),
+		"and their workloads":                        idle(p1, p2) + chip("duty_cycle", 404, p1) + chip("duty_cycle", 405, p2),
+		"and a workload of a chip that is none":      idle(p1) + chip("duty_cycle", 404, p2),
+		"a pod of a TPU node by a Prometheus":        idle(relayed(plugin)) + chip("tensorcore_utilization_node", 0, plugin) + chip("tensorcore_utilization_node", 1, plugin),
 		"a workload that is called as exporters are": gpu("GPU-1", workload) + gpu("GPU-2", `namespace="",pod="",container=""`),
 		"the same by a Prometheus":                   gpu("GPU-1", workload+`,job="dcgm"`),
 		"the exporter by a Prometheus":               gpu("GPU-1", exporter) + gpu("GPU-2", relayed(exporter)),

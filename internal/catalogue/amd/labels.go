@@ -31,7 +31,7 @@ var labels = map[string]catalogue.Role{
 // partitions has, and of a UUID that virtual machines do not get.
 func blankText(s string) bool {
 	switch s {
-	case "", "NA", "N/A", "4294967295", "00000000-0000-0000-0000-000000000000":
+	case "NA", "4294967295", "00000000-0000-0000-0000-000000000000":
 		return true
 	}
 	return false

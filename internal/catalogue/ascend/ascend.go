@@ -22,7 +22,7 @@ var Exporter = cat.New(cat.Exporter{
 
 	Claims:         func(r *cat.Row) bool { return r.Get(cat.RoleIndex) != "" },
 	Labels:         labels,
-	BlankText:      func(s string) bool { return s == "" || s == "NA" || s == "N/A" },
+	BlankText:      func(s string) bool { return s == "NA" },
 	BlankValue:     func(v float64) bool { return v == -1 }, // a reading that failed
 	OwnsName:       ownsName,
 	Identify:       identify,
@@ -32,7 +32,7 @@ var Exporter = cat.New(cat.Exporter{
 })
 
 // groups is the table. Chips for training have HBM, others DDR; some have both, and then models
-// and their data are in HBM. TYPE says gauge everywhere.
+// and their data are in HBM: a chip that had a size of HBM has it. TYPE says gauge everywhere.
 //
 // Left out on purpose: health_status, which does not tell a warning from a failure; error_code, which
 // is a code and no count; hbm_ecc_*_error_cnt without total, which may be those of the moment;
@@ -44,9 +44,9 @@ var groups = []cat.Group{
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
 		{Name: hbmUsed, Unit: cat.MiB, Gives: []cat.Signal{
-			{Metric: signal.HwGPUMemoryUtilization, From: memory, Make: func(_ int, v []float64) (float64, bool) { return v[0] / v[1], true }},
-			{Metric: signal.HwGPUMemoryUsage, From: memory, Make: func(_ int, v []float64) (float64, bool) { return v[0], true }},
-			{Metric: signal.HwGPUMemoryLimit, From: [][]string{{hbmTotal}, {ddrTotal}}},
+			{Metric: signal.HwGPUMemoryUtilization, From: memory, Lasting: true, Make: func(_ int, v []float64) (float64, bool) { return v[0] / v[1], true }},
+			{Metric: signal.HwGPUMemoryUsage, From: memory, Lasting: true, Make: func(_ int, v []float64) (float64, bool) { return v[0], true }},
+			{Metric: signal.HwGPUMemoryLimit, From: [][]string{{hbmTotal}, {ddrTotal}}, Lasting: true},
 		}},
 		{Name: hbmTotal, Unit: cat.MiB, ZeroIsNone: true},
 		{Name: ddrUsed, Unit: cat.MiB},

@@ -173,6 +173,8 @@ func TestRowLabels(t *testing.T) {
 		{name: "link rows are about a link", labels: map[string]string{"gpu_uuid": "GPU-1", "nvlink": "1"}, uuid: "GPU-1"},
 		{name: "switch rows", labels: map[string]string{"nvswitch": "0", "Hostname": "n1"}, host: "n1"},
 		{name: "CPU rows reuse the GPU layout", labels: map[string]string{"cpu": "0", "cpucore": "3"}},
+		{name: "a UUID of N/A is none", labels: map[string]string{"UUID": "N/A", "modelName": "NVIDIA A100-SXM4-40GB", "Hostname": "n1"}, host: "n1"},
+		{name: "nor is one of blanks", labels: map[string]string{"UUID": " \t", "modelName": "NVIDIA A100-SXM4-40GB", "Hostname": " "}},
 		{name: "sentinel texts are no value", labels: map[string]string{"UUID": "<<<NULL>>>", "Hostname": "<<<NOT_FOUND>>>"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -42,7 +42,7 @@ var labels = map[string]catalogue.Role{
 
 // blankText reports whether a label's text is DCGM's "no value".
 func blankText(s string) bool {
-	return s == "" || (len(s) > 5 && s[:3] == "<<<" && s[len(s)-3:] == ">>>")
+	return len(s) > 5 && s[:3] == "<<<" && s[len(s)-3:] == ">>>"
 }
 
 // identify returns which device a row is about. The exporter's UUID is the board's, also on

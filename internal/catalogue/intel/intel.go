@@ -22,7 +22,6 @@ var Exporter = cat.New(cat.Exporter{
 
 	Claims:         claims,
 	Labels:         labels,
-	BlankText:      func(s string) bool { return s == "" },
 	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "hw.") || strings.HasPrefix(name, "hw_") },
 	Identify:       identify,
 	InstanceID:     func(_, instance string) string { return instance },
@@ -88,7 +87,7 @@ func occupancy(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 
 func reasons() (out []cat.Field) {
 	for _, reason := range names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
 		out = append(out, cat.Field{
-			Name: "hw.frequency.throttle_status{" + reason + "}", Unit: cat.None, Aliases: names("hw_frequency_throttle_status"), Cut: names(reason),
+			Name: "hw.frequency.throttle_status{" + reason + "}", Unit: cat.Flag, Aliases: names("hw_frequency_throttle_status"), Cut: names(reason),
 			Gives: gives(signal.GPUClockEventActive, reason),
 		})
 	}

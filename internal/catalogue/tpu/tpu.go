@@ -21,7 +21,6 @@ var Exporter = cat.New(cat.Exporter{
 
 	Claims:     claims,
 	Labels:     labels,
-	BlankText:  func(s string) bool { return s == "" },
 	OwnsName:   func(string) bool { return false },
 	Identify:   identify,
 	InstanceID: func(_, instance string) string { return instance },
@@ -34,7 +33,8 @@ var Exporter = cat.New(cat.Exporter{
 // groups is the table. The plugin shows each value twice: with the pod's labels, and for the
 // device without them, under a name that ends in _node. Utilization and memory come from the
 // workload: an idle chip has no such rows. Their accelerator_id numbers the chips of the whole
-// slice; in other rows it numbers those of the node.
+// slice; in other rows it numbers those of the node. Those are read on the host and copied to
+// every pod of the node.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: "duty_cycle_node", Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Renumbered: true, Gives: gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -47,8 +47,8 @@ var groups = []cat.Group{
 		{Name: total, Unit: cat.Byte, Aliases: []string{"memory_total"}, Renumbered: true, ZeroIsNone: true, Gives: gives(signal.HwGPUMemoryLimit, "")},
 	}},
 	{Title: "Activity, read on the host", Fields: []cat.Field{
-		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Gives: gives(signal.GPUDRAMActive, "")},
-		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Gives: gives(signal.GPUPipeActive, "tensor")},
+		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Copied: true, Gives: gives(signal.GPUDRAMActive, "")},
+		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Copied: true, Gives: gives(signal.GPUPipeActive, "tensor")},
 	}},
 }
 

@@ -30,6 +30,7 @@ type TelemetryBuilder struct {
 	registrations                            []metric.Registration
 	ProcessorGpuBudgetDeclarationsUnreadable metric.Int64Counter
 	ProcessorGpuBudgetDevices                metric.Int64Counter
+	ProcessorGpuBudgetPointsClamped          metric.Int64Counter
 	ProcessorGpuBudgetPointsDropped          metric.Int64Counter
 	ProcessorGpuBudgetSeries                 metric.Int64Gauge
 	ProcessorGpuBudgetSeriesRefused          metric.Int64Counter
@@ -101,6 +102,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_gpu_budget_devices",
 		metric.WithDescription("Evaluations of a device, by what they found. [Alpha]"),
 		metric.WithUnit("{device}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuBudgetPointsClamped, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_budget_points_clamped",
+		metric.WithDescription("Ratios above 1 that were clamped. [Alpha]"),
+		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetPointsDropped, err = builder.meter.Int64Counter(

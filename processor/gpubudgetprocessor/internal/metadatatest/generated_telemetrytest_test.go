@@ -26,6 +26,7 @@ func TestSetupTelemetry(t *testing.T) {
 	}))
 	tb.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetDevices.Add(context.Background(), 1)
+	tb.ProcessorGpuBudgetPointsClamped.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetPointsDropped.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetSeries.Record(context.Background(), 1)
 	tb.ProcessorGpuBudgetSeriesRefused.Add(context.Background(), 1)
@@ -34,6 +35,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuBudgetDevices(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuBudgetPointsClamped(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuBudgetPointsDropped(t, testTel,

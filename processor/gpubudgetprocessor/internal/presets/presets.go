@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
@@ -109,7 +110,7 @@ func (s *Series) Row(label func(string) string) (Row, bool) {
 
 // normalise adds the prefix that some exporters cut off.
 func normalise(gpu string) string {
-	if gpu == "" {
+	if catalogue.NoText(gpu) {
 		return ""
 	}
 	return exporters.BoardID(gpu)

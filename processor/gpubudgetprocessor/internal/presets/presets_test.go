@@ -107,6 +107,17 @@ func TestAnExportersOwnPodIsNotTheWorkload(t *testing.T) {
 	assert.Equal(t, Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}, GPU: "GPU-1"}, r)
 }
 
+func TestATextThatStandsForNoDeviceNamesNone(t *testing.T) {
+	s := find("hami_vgpu_memory_used_bytes")
+	for _, gpu := range []string{"N/A", " "} {
+		r, ok := s.Row(func(name string) string {
+			return map[string]string{"namespace": "ns", "pod": "p", "container": "c", "device_uuid": gpu}[name]
+		})
+		require.True(t, ok)
+		assert.Equal(t, Row{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}}, r, gpu)
+	}
+}
+
 func TestAProcessOfNoPodIsNobodys(t *testing.T) {
 	s := find("gpu_pod_memory_used_bytes")
 	r, ok := s.Row(labels("namespace=unknown pod=unknown container=host pid=9"))

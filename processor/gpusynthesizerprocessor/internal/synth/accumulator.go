@@ -36,9 +36,11 @@ type accumulator struct {
 	instances []*accumulator
 	events    []event
 	xidSeen   bool
-	// row is the row taken last, holder its index into holders, or -1.
-	row    *Row
-	holder int
+	// row is the row taken last, held says that it names a holder, holder is its index into
+	// holders, or -1 where it names none or, untold, one that need not be the device's.
+	row          *Row
+	held, untold bool
+	holder       int
 	// prev is the sample time before this one, 0 when the device is new.
 	prev int64
 }
@@ -147,6 +149,9 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			case i < best && best < len(s.Sets) && s.Metric.Kind == signal.Counter:
 				continue // what it counted before is not in the better one's value
 			}
+			if _, has := a.value(s, set[len(set)-1]); has {
+				a.device.sets[s] = i
+			}
 		}
 		total, ok := 0.0, true
 		a.values = a.values[:0]
@@ -162,9 +167,6 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			total, ok = s.Make(i, a.values)
 		}
 		if ok {
-			if s.Lasting {
-				a.device.sets[s] = i
-			}
 			return total, true
 		}
 	}
@@ -187,11 +189,12 @@ type holder struct {
 }
 
 // take notes what a row's labels say, held whether they name a holder.
-func (a *accumulator) take(r *Row, held bool) {
-	a.row, a.holder = r, -1
+func (a *accumulator) take(o *observation, held bool) {
+	r := o.row
+	a.row, a.held, a.untold, a.holder = r, held, o.untold, -1
 	a.device.describe(r)
 	a.addDRA(r)
-	if held {
+	if held && !o.untold {
 		a.holder = a.addHolder(r)
 	}
 }

@@ -107,8 +107,8 @@ func (d *Device) forgetBases() {
 	}
 }
 
-// bestSet returns the position of the set that a lasting signal comes from, the last one
-// before it had a value.
+// bestSet returns the position of the set that a lasting signal comes from, and before any had
+// a value one after all of them.
 func (d *Device) bestSet(s *catalogue.Signal) int {
 	if d.sets == nil {
 		d.sets = map[*catalogue.Signal]int{}

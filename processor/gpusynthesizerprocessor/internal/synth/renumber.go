@@ -9,9 +9,10 @@ type numbered struct {
 	group string
 }
 
-// renumber finds the devices of rows whose exporter numbers them in two ways. Rows of numbers
-// that cannot be joined are left out.
+// renumber finds the devices of rows whose exporter numbers them in two ways, and which rows do
+// not tell their device's holder. Rows of numbers that cannot be joined are left out.
 func (s *Synthesizer) renumber(rows []observation) []observation {
+	s.findTargets(rows)
 	ranks := map[numbered]*catalogue.Ranks{}
 	of := func(r *Row) *catalogue.Ranks {
 		k := numbered{r.of, r.place, r.is.Group}
@@ -21,8 +22,13 @@ func (s *Synthesizer) renumber(rows []observation) []observation {
 		return ranks[k]
 	}
 	for i := range rows {
-		if r := rows[i].row; r.of.Renumbers {
-			of(r).Add(r.is, rows[i].field.Renumbered)
+		r := rows[i].row
+		if !r.of.Renumbers {
+			continue
+		}
+		of(r).Add(r.is, rows[i].field.Renumbered)
+		if s.holds(&rows[i]) {
+			of(r).Hold(r.holder)
 		}
 	}
 	kept := rows[:0]
@@ -32,6 +38,7 @@ func (s *Synthesizer) renumber(rows []observation) []observation {
 			kept = append(kept, o)
 			continue
 		}
+		o.untold = of(r).Untold(o.field)
 		is, joined := of(r).Own(r.is, o.field.Renumbered)
 		if !joined {
 			s.stats.Dropped[DropAmbiguousDevice]++

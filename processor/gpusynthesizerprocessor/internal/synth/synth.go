@@ -73,6 +73,7 @@ type observation struct {
 	time    int64
 	exposed float64
 	source  *Source // nil when it is not known
+	untold  bool    // its holder need not be the device's
 }
 
 // New returns a Synthesizer that knows no device yet.
@@ -124,7 +125,7 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 		}
 	}
 	s.renumbers = s.renumbers || row.of.Renumbers
-	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src})
+	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src, false})
 }
 
 // Drop counts a value that the caller recognised as no observation.
@@ -289,15 +290,15 @@ func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
 func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 	r := o.row
 	a := s.accumulator(r.device)
-	if a.row != r {
-		a.take(r, s.holds(o))
+	if a.row != r || a.untold != o.untold {
+		a.take(o, s.holds(o))
 	}
-	if a.holder < 0 {
+	if !a.held {
 		a.cell(o.field.ID).bareRow = true
 	}
 	v, reason := s.value(o, scales)
 	if s.diagnosis != nil {
-		s.diagnosis.see(o, v, reason, a.holder >= 0)
+		s.diagnosis.see(o, v, reason, a.held)
 	}
 	if reason != DropNone {
 		s.stats.Dropped[reason]++
@@ -308,10 +309,10 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 		return
 	}
 	if o.field.Parts != catalogue.Highest {
-		a.parts = append(a.parts, part{o.field, partKey{o.alias, r.part}, v, a.holder >= 0})
+		a.parts = append(a.parts, part{o.field, partKey{o.alias, r.part}, v, a.held})
 		return
 	}
-	a.add(o.field, v, a.holder >= 0)
+	a.add(o.field, v, a.held)
 	if a.holder >= 0 && o.field.Process != nil {
 		a.addUsage(o.field, a.holder, v)
 	}

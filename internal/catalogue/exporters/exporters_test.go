@@ -1,0 +1,38 @@
+package exporters
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+func TestATextThatStandsForNoValueTellsNothing(t *testing.T) {
+	for _, x := range All {
+		for label, role := range x.Labels {
+			for _, text := range []string{"", " ", "\t ", "N/A", "n/a", " N/A"} {
+				r := catalogue.NewRow(x)
+				r.Set(label, text)
+				assert.Empty(t, r.Get(role), "%s %s %q", x.Name, label, text)
+			}
+		}
+	}
+}
+
+// What is neither 0 nor 1 is no state.
+func TestAFieldThatIsAStateIsAFlag(t *testing.T) {
+	for _, x := range All {
+		for _, s := range x.AllSignals() {
+			if s.Metric.Unit != signal.GPUClockEventActive.Unit || s.Bits != nil || s.States != nil {
+				continue
+			}
+			for _, set := range s.Sets {
+				for _, id := range set {
+					assert.Equal(t, catalogue.Flag, catalogue.ByID(id).Unit, catalogue.ByID(id).Name)
+				}
+			}
+		}
+	}
+}
