@@ -88,6 +88,8 @@ type Identity struct {
 	Board, Instance string
 	// Number is the number of the instance on its board, or of the device in its Group.
 	Number int
+	// Of is how many instances the board is cut into, of exporters that tell it; 0 is unknown.
+	Of int
 	// Group is a text that devices have in common that are numbered together, of exporters
 	// that number them in two ways.
 	Group string

@@ -2,7 +2,6 @@ package amd
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -65,15 +64,36 @@ func claims(r *catalogue.Row) bool {
 		r.Get(catalogue.RolePartition), r.Get(catalogue.RolePartitioning)) != ""
 }
 
-// partitioned are the ways to cut a board.
-var partitioned = []string{"dpx", "tpx", "qpx", "cpx"}
+// partitions are how many the ways to cut a board make; cpx makes one of every die.
+var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
+
+// dies are the dies of a model, by a part of its name, its series or its part number.
+var dies = []struct {
+	model string
+	n     int
+}{{"MI300A", 6}, {"MI300X", 8}, {"102-G30211", 8}, {"MI325X", 8}, {"MI350X", 8}, {"MI355X", 8}}
+
+// count returns into how many partitions a board is cut, 0 where that is not known.
+func count(r *catalogue.Row, way string) int {
+	if way != "cpx" {
+		return partitions[way]
+	}
+	name := strings.ToUpper(r.Get(catalogue.RoleModel) + " " + r.Get(catalogue.RoleSeries))
+	for _, d := range dies {
+		if strings.Contains(name, d.model) {
+			return d.n
+		}
+	}
+	return 0
+}
 
 // identify returns which device a row is about: by its UUID, else by the board's serial
 // number and the partition, else by host and index. The board of partitions is its serial
 // number; without one it is not known.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := r.Get(catalogue.RoleSerial), r.Get(catalogue.RolePartition)
-	cut := slices.Contains(partitioned, strings.ToLower(r.Get(catalogue.RolePartitioning)))
+	way := strings.ToLower(r.Get(catalogue.RolePartitioning))
+	_, cut := partitions[way]
 	id := r.Get(catalogue.RoleUUID)
 	switch {
 	case id != "":
@@ -90,7 +110,7 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 		return catalogue.Identity{Board: id}, catalogue.Accepted
 	}
 	number, _ := strconv.Atoi(partition)
-	return catalogue.Identity{Board: serial, Instance: id, Number: number}, catalogue.Accepted
+	return catalogue.Identity{Board: serial, Instance: id, Number: number, Of: count(r, way)}, catalogue.Accepted
 }
 
 // calledExporter reports whether a container is called as exporters are: the operator's is

@@ -40,6 +40,8 @@ type Device struct {
 	// Name, Model, Profile and MIGUUID describe the device as last exposed, Driver is
 	// the driver's version and Serial the board's serial number.
 	Name, Model, Profile, MIGUUID, Driver, Serial string
+	// Partitions is how many a partition's board is cut into, else empty.
+	Partitions string
 	// Instance is the GPU instance id that rows of a MIG instance name, else empty.
 	Instance string
 	// Place is where the device is. A device that moves is another one.
@@ -170,7 +172,7 @@ func (d *Device) begin(place gpudata.Place, batch uint64, inUse func(batch uint6
 	d.frame.Reset()
 	d.frame.Description = gpudata.Description{
 		Name: d.Name, Model: d.Model, Vendor: d.of.Vendor, Driver: d.Driver,
-		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Allocation: d.DRA.allocation(),
+		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Partitions: d.Partitions, Allocation: d.DRA.allocation(),
 	}
 	if d.Parent != nil {
 		d.frame.Parent = d.Parent.ID
@@ -326,7 +328,10 @@ func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.I
 		d = &Device{ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims}
 		s.devices[instance] = d
 	}
-	d.number = is.Number
+	d.number, d.Partitions = is.Number, ""
+	if is.Of > 0 {
+		d.Partitions = strconv.Itoa(is.Of)
+	}
 	return d
 }
 
