@@ -115,7 +115,7 @@ func (r *Row) Of() *Exporter { return r.of }
 // value wins; exporters never use two.
 func (r *Row) Set(name, value string) {
 	role := r.of.Labels[name]
-	if role == NoRole || r.of.BlankText(value) || r.text[role] != "" {
+	if role == NoRole || r.of.BlankText(role, value) || r.text[role] != "" {
 		return
 	}
 	r.text[role] = value

@@ -22,7 +22,7 @@ var Exporter = cat.New(cat.Exporter{
 
 	Claims:         claims,
 	Labels:         labels,
-	BlankText:      func(s string) bool { return s == "" },
+	BlankText:      func(_ cat.Role, s string) bool { return s == "" },
 	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "hw.") || strings.HasPrefix(name, "hw_") },
 	Identify:       identify,
 	InstanceID:     func(_, instance string) string { return instance },

@@ -21,7 +21,7 @@ var Exporter = cat.New(cat.Exporter{
 
 	Claims:     claims,
 	Labels:     labels,
-	BlankText:  func(s string) bool { return s == "" },
+	BlankText:  func(_ cat.Role, s string) bool { return s == "" },
 	OwnsName:   func(string) bool { return false },
 	Identify:   identify,
 	InstanceID: func(_, instance string) string { return instance },

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -252,7 +253,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		certain: of.Certain != nil && of.Certain(labels),
 
 		driver: labels.Get(catalogue.RoleDriverVersion),
-		serial: labels.Get(catalogue.RoleSerial),
+		serial: strings.TrimSpace(labels.Get(catalogue.RoleSerial)),
 	}
 	is, refusal := of.Identify(labels)
 	if r.drop = refusals[refusal]; r.drop != DropNone {
