@@ -90,7 +90,8 @@ type Identity struct {
 	Board, Instance string
 	// Number is the number of the instance on its board, or of the device in its Group.
 	Number int
-	// Of is how many instances the board is cut into, of exporters that tell it; 0 is unknown.
+	// Of is how many instances the board is cut into, of exporters that tell it; 0 is unknown or
+	// none.
 	Of int
 	// Index numbers the exporter's devices on its host, of exporters whose identities may be
 	// those of several: rows of one identity that differ by it are of several devices. Apart is

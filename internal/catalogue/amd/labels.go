@@ -124,11 +124,11 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	}
 	is := catalogue.Identity{Board: id}
 	if cut && serial != "" {
-		is = catalogue.Identity{Board: serial, Instance: id, Number: number, Of: count(r, way)}
+		is = catalogue.Identity{Board: serial, Instance: id, Number: number}
 	}
-	is.Index = text(r, catalogue.RoleIndex)
+	is.Index, is.Of = text(r, catalogue.RoleIndex), count(r, way)
 	if serial != "" && partition != "" {
-		is.Apart = &catalogue.Identity{Board: serial, Instance: serial + "/p" + partition, Number: number, Of: count(r, way)}
+		is.Apart = &catalogue.Identity{Board: serial, Instance: serial + "/p" + partition, Number: number}
 	}
 	return is, catalogue.Accepted
 }

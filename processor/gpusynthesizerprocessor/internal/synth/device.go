@@ -139,6 +139,9 @@ func (d *Device) describe(r *Row) {
 	set(&d.Driver, r.driver)
 	set(&d.Serial, r.serial)
 	set(&d.Instance, r.instance)
+	if d.Parent != nil {
+		d.Partitions = r.partitions
+	}
 }
 
 // model returns what the catalogue has of the device's model, which is asked once a name.
@@ -205,9 +208,11 @@ type Row struct {
 	migUUID  string
 	// cut and part are the labels that tell apart fields of one name, and parts of the device.
 	cut, part string
-	driver    string
-	serial    string
-	dra       DRA
+	// partitions is how many partitions the board is cut into, empty where that is not known.
+	partitions string
+	driver     string
+	serial     string
+	dra        DRA
 	// draOther says that the DRA labels are about a MIG device although the
 	// row is the whole board's, as exporters up to 4.8.2 print them.
 	draOther bool
@@ -287,7 +292,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	} else {
 		r.draOther = labels.Get(catalogue.RoleMIGUUID) != ""
 	}
-	r.is = is
+	if r.is = is; is.Of > 0 {
+		r.partitions = strconv.Itoa(is.Of)
+	}
 	r.model, r.part = cmp.Or(is.Model, r.model), cmp.Or(is.Part, r.part)
 	if !of.Renumbers {
 		r.device = s.device(of, place, is)
@@ -329,10 +336,7 @@ func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.I
 		d = &Device{ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims}
 		s.devices[instance] = d
 	}
-	d.number, d.Partitions = is.Number, ""
-	if is.Of > 0 {
-		d.Partitions = strconv.Itoa(is.Of)
-	}
+	d.number = is.Number
 	return d
 }
 
