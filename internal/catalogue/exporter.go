@@ -35,7 +35,7 @@ type Exporter struct {
 	// Labels have each spelling of a label with what it tells, BlankText reports texts
 	// that stand for "no value" beside those of NoText. It may be nil.
 	Labels    map[string]Role
-	BlankText func(string) bool
+	BlankText func(Role, string) bool
 	// BlankValue reports values that stand for "no value" in every unit, beside those of
 	// the units. It may be nil.
 	BlankValue func(float64) bool
@@ -50,6 +50,8 @@ type Exporter struct {
 	CalledExporter func(Holder) bool
 	// EqualParts says that all instances of a board are of one size, whatever their profile.
 	EqualParts bool
+	// FirstMeasures says that of the rows of instances, those of number 0 alone measure the board.
+	FirstMeasures bool
 	// Model returns what is known of a board by its model name.
 	Model func(name string) Model
 
@@ -88,6 +90,14 @@ type Identity struct {
 	Board, Instance string
 	// Number is the number of the instance on its board, or of the device in its Group.
 	Number int
+	// Of is how many instances the board is cut into, of exporters that tell it; 0 is unknown or
+	// none.
+	Of int
+	// Index numbers the exporter's devices on its host, of exporters whose identities may be
+	// those of several: rows of one identity that differ by it are of several devices. Apart is
+	// who such a row is about, nil where nothing tells.
+	Index string
+	Apart *Identity
 	// Group is a text that devices have in common that are numbered together, of exporters
 	// that number them in two ways.
 	Group string

@@ -53,7 +53,8 @@ const (
 	// Mean rows are of parts of the device that count alike.
 	Mean
 	// Sum rows are parts of the device. For a counter, a part without a row keeps its last
-	// value, and a part that appears later counts from then on.
+	// value, and a part that appears later counts from then on. There is no rate while one is
+	// missing.
 	Sum
 )
 

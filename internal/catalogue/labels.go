@@ -115,7 +115,7 @@ func (r *Row) Of() *Exporter { return r.of }
 // value wins; exporters never use two.
 func (r *Row) Set(name, value string) {
 	role := r.of.Labels[name]
-	if role == NoRole || r.text[role] != "" || NoText(value) || r.of.BlankText != nil && r.of.BlankText(value) {
+	if role == NoRole || r.text[role] != "" || NoText(value) || r.of.BlankText != nil && r.of.BlankText(role, value) {
 		return
 	}
 	r.text[role] = value

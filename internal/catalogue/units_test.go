@@ -136,7 +136,7 @@ func TestATextThatIsNoIDOfAJobNamesNoHolder(t *testing.T) {
 		"4711": true, "4711_3": true, "123[4].server": true, "": false,
 		"4711 4712": false, "4711\n": false, "47\x0011": false, strings.Repeat("7", MaxJobID+1): false,
 	} {
-		row := NewRow(&Exporter{Labels: roles, BlankText: func(string) bool { return false }})
+		row := NewRow(&Exporter{Labels: roles, BlankText: func(Role, string) bool { return false }})
 		row.Set("job", job)
 		_, named := row.Named()
 		assert.Equal(t, holds, named, "%q", job)

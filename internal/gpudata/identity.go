@@ -54,6 +54,8 @@ type Description struct {
 	// Profile, Instance and MIGUUID are a MIG instance's: gpu.mig.profile,
 	// gpu.mig.gpu_instance.id, gpu.mig.uuid.
 	Profile, Instance, MIGUUID string
+	// Partitions is how many the board is cut into, on partitions: gpu.partition.count.
+	Partitions string
 	// Allocation is the ResourceClaim that the device's own series name.
 	Allocation Allocation
 }
@@ -81,6 +83,7 @@ func (d *Description) Complete(o *Description) {
 		{&d.Profile, o.Profile},
 		{&d.Instance, o.Instance},
 		{&d.MIGUUID, o.MIGUUID},
+		{&d.Partitions, o.Partitions},
 	} {
 		if *t.to == "" {
 			*t.to = t.from

@@ -48,6 +48,8 @@ const (
 	MIGUUID = "gpu.mig.uuid"
 	// SharingStrategy tells how a device is shared between containers.
 	SharingStrategy = "gpu.sharing.strategy"
+	// PartitionCount is how many partitions the board of a partition is cut into.
+	PartitionCount = "gpu.partition.count"
 	// SharingReplicas is how many replicas of a shared device a container holds, where it holds
 	// several.
 	SharingReplicas = "gpu.sharing.replicas"
@@ -239,6 +241,7 @@ func PointAttributes() []Attribute {
 		{MIGProfile, "MIG profile, on instances", nil},
 		{MIGInstanceID, "NVML GPU instance id, on instances", nil},
 		{MIGUUID, "MIG device UUID, where it is known", nil},
+		{PartitionCount, "partitions that the board is cut into, on partitions of AMD's, where it is known", nil},
 		{SharingStrategy, "how the device is shared, on a container's points", []string{
 			SharingNone, SharingMIG, SharingTimeSlicing, SharingMPS, SharingDRA, SharingUnknown,
 		}},
@@ -318,7 +321,7 @@ func DescriptiveAttributes() []string {
 	return []string{
 		HardwareParent, HardwareName, HardwareModel, HardwareVendor, HardwareType,
 		HardwareSerialNumber, HardwareDriverVersion,
-		MIGProfile, MIGInstanceID, MIGUUID, SharingStrategy, SharingReplicas, HolderSource,
+		MIGProfile, MIGInstanceID, MIGUUID, PartitionCount, SharingStrategy, SharingReplicas, HolderSource,
 		ResourceClaimName, ResourceClaimUID, DeviceClassName,
 		DRADriver, DRAPool, DRADevice, DRARequest, DRAShareID,
 		PowerSource, PowerEstimated, BudgetSource, EventSource,

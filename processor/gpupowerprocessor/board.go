@@ -28,6 +28,7 @@ type board struct {
 	split.Board
 	device
 	instances []*instance
+	unlisted  int // instances that nothing names
 }
 
 // instance is a MIG instance of a board.
@@ -88,6 +89,25 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 		}
 	}
 	return boards
+}
+
+// findUnlisted adds the instances that nothing names to those that power is shared out to: what
+// they draw is no other's.
+func (b *board) findUnlisted(state *boardState) {
+	listed := len(b.instances)
+	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {
+		return
+	}
+	most := listed
+	if state != nil {
+		state.most = max(state.most, listed)
+		most = state.most
+	}
+	d := b.instances[0].frame
+	b.unlisted = max(0, exporters.BoardSlices(d.Vendor, d.Model, d.Partitions, most)-listed)
+	for range b.unlisted {
+		b.Instances = append(b.Instances, &split.Instance{Device: split.Device{Activity: split.Unknown()}, Slices: 1})
+	}
 }
 
 // activity returns how busy a device was, and whether its encoder or decoder was.

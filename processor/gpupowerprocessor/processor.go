@@ -116,7 +116,9 @@ func (p *gpuPower) share(pl *place, b *board, t int64, lists map[string]*process
 		i.attach(&i.Device, pl.list(lists, i.id(), t, p.cfg.MaxGap))
 	}
 
-	watts, known := p.baseline(pl, b, t, now)
+	state := p.board(pl, b.id(), now)
+	b.findUnlisted(state)
+	watts, known := p.baseline(pl, state, b, t, now)
 	if !known {
 		return
 	}

@@ -49,6 +49,7 @@ type boardState struct {
 	kind idle.Kind
 	// counted says that the board is one of gpuPower.kinds.
 	counted bool
+	most    int // instances in one frame
 	seen    time.Time
 }
 
@@ -158,9 +159,8 @@ func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
 
 // baseline returns what the board draws without work, in W, and whether that is
 // known.
-func (p *gpuPower) baseline(pl *place, b *board, t int64, now time.Time) (float64, bool) {
+func (p *gpuPower) baseline(pl *place, state *boardState, b *board, t int64, now time.Time) (float64, bool) {
 	watts, configured := p.idle.Lookup(b.id(), b.frame.Model)
-	state := p.board(pl, b.id(), now)
 	if state == nil {
 		return watts, configured
 	}
@@ -203,7 +203,7 @@ func (p *gpuPower) uncount(b *boardState) {
 // that only waits shows no activity but keeps the board awake, and activity is known
 // everywhere.
 func (b *board) quiet(t int64, listed bool) (until int64, quiet bool) {
-	held, known := len(b.Holders) > 0, len(b.instances) > 0
+	held, known := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
 	if b.used(&b.Device) {
 		return 0, false
 	}

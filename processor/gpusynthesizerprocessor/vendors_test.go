@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -182,6 +183,71 @@ gpu_junction_temperature{gpu_partition_id="0",gpu_compute_partition_type="spx",n
 		twice("other_entity"), twice("not_finite"), twice("absurd"), // the clock, the power, the health
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 6}}, metricdatatest.IgnoreTimestamp())
+}
+
+// Rows that the exporter's releases and virtual machines do not tell apart as they should.
+func TestDevicesOfOneIdentityAreToldApartOrDropped(t *testing.T) {
+	const n = 4
+	type labels struct{ uuid, serial, partition, way string } // %d is gpu_id
+	for name, tt := range map[string]struct {
+		labels
+		ids     []string // of hw.gpu.utilization
+		dropped int64
+	}{
+		"partitions of a way to come":                {labels{"", "S", "%d", "hpx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"partitions of no way":                       {labels{"", "S", "%d", ""}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"partitions of a board that is said whole":   {labels{"", "S", "%d", "spx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"blanks around":                              {labels{"", " S ", "%d ", "QPX "}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"partitions of one UUID":                     {labels{"U", "S", "%d", "qpx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"one UUID and nothing else":                  {labels{"U", "", "", "none"}, nil, n},
+		"partitions that all say 0":                  {labels{"", "S", "0", "cpx"}, nil, n},
+		"partitions that all say 0, but have a UUID": {labels{"U%d", "S", "0", "cpx"}, []string{"U0", "U1", "U2", "U3"}, 0},
+		"boards of one serial number":                {labels{"", "S", "NA", "spx"}, nil, n},
+		"boards whose serial number is 0":            {labels{"", "0", "0", "spx"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
+		"boards whose serial number is unknown":      {labels{"", "Unknown", "NA", "none"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
+		"boards whose serial number is blank":        {labels{"  ", "  ", "0", "spx"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tel := componenttest.NewTelemetry()
+			set := processortest.NewNopSettings(metadata.Type)
+			set.TelemetrySettings = tel.NewTelemetrySettings()
+			p, sink := newTestProcessor(t, "", set)
+			var rows strings.Builder
+			for i := range n {
+				of := fmt.Sprintf("gpu_uuid=%q,serial_number=%q,gpu_partition_id=%q,gpu_compute_partition_type=%q", tt.uuid, tt.serial, tt.partition, tt.way)
+				fmt.Fprintf(&rows, "gpu_gfx_busy_instantaneous{%s,gpu_id=\"%d\",hostname=\"h\",card_model=\"X\"} %d\n", strings.ReplaceAll(of, "%d", strconv.Itoa(i)), i, 10*(1+i))
+			}
+			feed(t, p, 10, rows.String())
+			got := map[string]float64{}
+			all := pmetric.NewMetrics()
+			for _, md := range sink.AllMetrics() {
+				md.ResourceMetrics().MoveAndAppendTo(all.ResourceMetrics())
+			}
+			for point := range points.All(all) {
+				id, _ := point.Attributes().Get(signal.HardwareID)
+				got[id.Str()] = points.Value(point.NumberDataPoint)
+				if serial, ok := point.Attributes().Get(signal.HardwareSerialNumber); ok {
+					assert.Equal(t, "S", serial.Str())
+				}
+			}
+			want := map[string]float64{}
+			for i, id := range tt.ids {
+				want[id] = float64(1+i) / 10
+			}
+			assert.Equal(t, want, got)
+			dropped, err := tel.GetMetric("otelcol_processor_gpu_synthesizer_points_dropped")
+			if tt.dropped == 0 {
+				assert.Error(t, err, "nothing is dropped")
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, dropped.Data.(metricdata.Sum[int64]).DataPoints, 1)
+			point := dropped.Data.(metricdata.Sum[int64]).DataPoints[0]
+			reason, _ := point.Attributes.Value("reason")
+			assert.Equal(t, "ambiguous_device", reason.AsString())
+			assert.Equal(t, tt.dropped, point.Value)
+		})
+	}
 }
 
 // arcs are what a board of Intel has. Bytes over PCIe are a rate from the second scrape on.

@@ -114,7 +114,7 @@ func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 		return
 	case usage.Charged:
 	}
-	divided := p.divide(f, b)
+	divided := p.divide(f, b, l)
 	i := usage.Interval{From: from, Length: length, Price: p.price(f, b)}
 	l.Use(i.Price)
 	for at := range divided.Devices {
@@ -153,11 +153,12 @@ func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Inte
 
 // divide returns the shares of a board. The holders of its devices are in the order of their
 // users.
-func (p *gpuUsage) divide(f *gpudata.Frame, b *present) *usage.Board {
-	out := &usage.Board{Devices: make([]usage.Device, len(b.devices))}
+func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
+	l.most = max(l.most, len(b.devices))
+	out := &usage.Board{Devices: make([]usage.Device, len(b.devices)), Unlisted: exporters.EqualParts(b.devices[0].Vendor)}
 	for i := range b.devices {
 		d, of := &b.devices[i], &out.Devices[i]
-		of.Size = p.size(b, d)
+		of.Size = p.size(b, d, l.most)
 		of.HoldersKnown = d.known
 		of.Utilization = p.utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
 		of.Holders = make([]usage.Holder, len(d.users))
@@ -187,8 +188,9 @@ func (p *gpuUsage) utilization(s *gpudata.Samples, m *signal.Metric, own string)
 	return v
 }
 
-// size returns a device in board equivalents, Unknown where that is not known.
-func (p *gpuUsage) size(b *present, d *device) float64 {
+// size returns a device in board equivalents, Unknown where that is not known. most is how many
+// instances the board ever had.
+func (p *gpuUsage) size(b *present, d *device, most int) float64 {
 	if !b.cut {
 		return 1
 	}
@@ -197,7 +199,7 @@ func (p *gpuUsage) size(b *present, d *device) float64 {
 		return usage.Unknown()
 	}
 	if b.slices == 0 {
-		b.slices = exporters.BoardSlices(d.Vendor, d.Model, len(b.devices))
+		b.slices = exporters.BoardSlices(d.Vendor, d.Model, d.Partitions, most)
 	}
 	return float64(cut) / float64(b.slices)
 }

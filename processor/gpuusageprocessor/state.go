@@ -19,6 +19,7 @@ const (
 type board struct {
 	usage.Ledger
 	seen time.Time
+	most int // devices in one frame
 }
 
 // ledger returns the account of a board, nil when there is no room for a new one.

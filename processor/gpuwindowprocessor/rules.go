@@ -44,7 +44,7 @@ func defaultIdentity() window.Identity {
 		Descriptive: []string{
 			signal.HardwareParent, signal.HardwareName, signal.HardwareModel, signal.HardwareVendor, signal.HardwareType,
 			signal.HardwareSerialNumber, signal.HardwareDriverVersion,
-			"gpu.mig.*", signal.SharingStrategy,
+			"gpu.mig.*", signal.PartitionCount, signal.SharingStrategy,
 			"k8s.resourceclaim.*", signal.DeviceClassName, "dra.*",
 		},
 	}

@@ -44,6 +44,27 @@ func TestADeviceIsItsUUIDElseSerialAndPartitionElseHostAndIndex(t *testing.T) {
 	assert.Equal(t, catalogue.NoDevice, refusal, "an index repeats over nodes")
 }
 
+func TestAPartitionTellsHowManyThereAre(t *testing.T) {
+	for _, tt := range []struct {
+		way, model, series string
+		of                 int
+	}{
+		{"dpx", "", "", 2},
+		{"TPX", "", "", 3},
+		{"qpx", "AMD Instinct MI300X", "", 4},
+		{"cpx", "102-G30211-0C", "", 8},
+		{"cpx", "xxxx", "AMD Instinct MI300X OAM", 8},
+		{"cpx", "AMD Instinct MI300A", "", 6},
+		{"cpx", "", "Instinct mi355x", 8},
+		{"cpx", "a model to come", "", 0},
+	} {
+		is, _ := Exporter.Identify(row(map[string]string{
+			"serial_number": "S", "gpu_partition_id": "0", "gpu_compute_partition_type": tt.way, "card_model": tt.model, "card_series": tt.series,
+		}))
+		assert.Equal(t, tt.of, is.Of, tt)
+	}
+}
+
 func TestRowsAreClaimedByLabelsToo(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels map[string]string

@@ -27,6 +27,7 @@ var Exporter = cat.New(cat.Exporter{
 	InstanceID:     func(_, instance string) string { return instance },
 	CalledExporter: calledExporter,
 	EqualParts:     true,
+	FirstMeasures:  true,
 	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
@@ -77,7 +78,7 @@ var groups = []cat.Group{
 		{Name: "gpu_violation_processor_hot_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: names("gpu_violation_proc_hot_residency_accumulated"), Gives: residency("processor_hot", "gpu_violation_processor_hot_residency_accumulated")},
 		{Name: "gpu_violation_vr_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: names("gpu_violation_vr_thermal_tracking_accumulated"), Gives: residency("vr_thermal", "gpu_violation_vr_thermal_residency_accumulated")},
 		{Name: "gpu_violation_hbm_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: residency("hbm_thermal", "gpu_violation_hbm_thermal_residency_accumulated")},
-		{Name: ticks, Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board},
+		{Name: ticks, Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true},
 		{Name: "gpu_clock{system}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: names("system", "GPU_CLOCK_TYPE_SYSTEM"), Gives: gives(signal.GPUClockFrequency, signal.DomainSM)},
 		{Name: "gpu_clock{memory}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: names("memory", "GPU_CLOCK_TYPE_MEMORY"), Gives: gives(signal.GPUClockFrequency, signal.DomainMemory)},
 	}},

@@ -28,14 +28,20 @@ var labels = map[string]catalogue.Role{
 }
 
 // blankText reports texts that stand for "no value": of a partition that a board without
-// partitions has, and of a UUID that virtual machines do not get.
-func blankText(s string) bool {
-	switch s {
-	case "NA", "4294967295", "00000000-0000-0000-0000-000000000000":
+// partitions has, of a UUID that virtual machines do not get, and of a serial number.
+func blankText(role catalogue.Role, s string) bool {
+	switch s = strings.TrimSpace(s); s {
+	case "NA", "4294967295":
 		return true
 	}
-	return false
+	if role != catalogue.RoleUUID && role != catalogue.RoleSerial {
+		return false
+	}
+	return strings.Trim(s, "0-") == "" || slices.Contains(placeholders, strings.ToLower(s))
 }
+
+// placeholders are what boards without a number of their own are called alike.
+var placeholders = []string{"na", "none", "null", "unknown"}
 
 // blankValue reports the highest numbers of each width, which the driver gives for what it
 // does not know and the exporter leaves out since release 1.4. 255 may be a power.
@@ -65,16 +71,42 @@ func claims(r *catalogue.Row) bool {
 		r.Get(catalogue.RolePartition), r.Get(catalogue.RolePartitioning)) != ""
 }
 
-// partitioned are the ways to cut a board.
-var partitioned = []string{"dpx", "tpx", "qpx", "cpx"}
+// partitions are how many the ways to cut a board make; cpx makes one of every die.
+var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
+
+// whole are the ways not to cut a board.
+var whole = []string{"", "spx", "none", "unknown"}
+
+// dies are the dies of a model, by a part of its name, its series or its part number.
+var dies = []struct {
+	model string
+	n     int
+}{{"MI300A", 6}, {"MI300X", 8}, {"102-G30211", 8}, {"MI325X", 8}, {"MI350X", 8}, {"MI355X", 8}}
+
+// count returns into how many partitions a board is cut, 0 where that is not known.
+func count(r *catalogue.Row, way string) int {
+	if way != "cpx" {
+		return partitions[way]
+	}
+	name := strings.ToUpper(r.Get(catalogue.RoleModel) + " " + r.Get(catalogue.RoleSeries))
+	for _, d := range dies {
+		if strings.Contains(name, d.model) {
+			return d.n
+		}
+	}
+	return 0
+}
 
 // identify returns which device a row is about: by its UUID, else by the board's serial
 // number and the partition, else by host and index. The board of partitions is its serial
-// number; without one it is not known.
+// number; without one it is not known. Some releases give several devices one UUID, or do not
+// say that a board is cut: then the partition tells them apart.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
-	serial, partition := r.Get(catalogue.RoleSerial), r.Get(catalogue.RolePartition)
-	cut := slices.Contains(partitioned, strings.ToLower(r.Get(catalogue.RolePartitioning)))
-	id := r.Get(catalogue.RoleUUID)
+	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
+	way := strings.ToLower(text(r, catalogue.RolePartitioning))
+	_, cut := partitions[way]
+	cut = cut || partition != "" && !slices.Contains(whole, way)
+	id := text(r, catalogue.RoleUUID)
 	switch {
 	case id != "":
 	case serial != "" && !cut:
@@ -82,16 +114,27 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	case serial != "" && partition != "":
 		id = serial + "/p" + partition
 	case r.Get(catalogue.RoleHost) != "":
-		id = r.Get(catalogue.RoleHost) + "/gpu" + r.Get(catalogue.RoleIndex)
+		id = r.Get(catalogue.RoleHost) + "/gpu" + text(r, catalogue.RoleIndex)
 	default:
 		return catalogue.Identity{}, catalogue.NoDevice
 	}
-	if !cut || serial == "" {
-		return catalogue.Identity{Board: id}, catalogue.Accepted
+	number, err := strconv.Atoi(partition)
+	if err != nil {
+		number = -1
 	}
-	number, _ := strconv.Atoi(partition)
-	return catalogue.Identity{Board: serial, Instance: id, Number: number}, catalogue.Accepted
+	is := catalogue.Identity{Board: id}
+	if cut && serial != "" {
+		is = catalogue.Identity{Board: serial, Instance: id, Number: number}
+	}
+	is.Index, is.Of = text(r, catalogue.RoleIndex), count(r, way)
+	if serial != "" && partition != "" {
+		is.Apart = &catalogue.Identity{Board: serial, Instance: serial + "/p" + partition, Number: number}
+	}
+	return is, catalogue.Accepted
 }
+
+// text returns the text of a role without blanks around it.
+func text(r *catalogue.Row, role catalogue.Role) string { return strings.TrimSpace(r.Get(role)) }
 
 // calledExporter reports whether a container is called as exporters are: the operator's is
 // default-metrics-exporter, the chart's has the name of the release.

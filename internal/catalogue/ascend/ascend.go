@@ -22,7 +22,7 @@ var Exporter = cat.New(cat.Exporter{
 
 	Claims:         func(r *cat.Row) bool { return r.Get(cat.RoleIndex) != "" },
 	Labels:         labels,
-	BlankText:      func(s string) bool { return s == "NA" },
+	BlankText:      func(_ cat.Role, s string) bool { return s == "NA" },
 	BlankValue:     func(v float64) bool { return v == -1 }, // a reading that failed
 	OwnsName:       ownsName,
 	Identify:       identify,

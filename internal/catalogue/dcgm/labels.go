@@ -41,7 +41,7 @@ var labels = map[string]catalogue.Role{
 }
 
 // blankText reports whether a label's text is DCGM's "no value".
-func blankText(s string) bool {
+func blankText(_ catalogue.Role, s string) bool {
 	return len(s) > 5 && s[:3] == "<<<" && s[len(s)-3:] == ">>>"
 }
 

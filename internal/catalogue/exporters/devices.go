@@ -2,6 +2,7 @@ package exporters
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -35,17 +36,21 @@ func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
 // Slices returns how many compute slices an instance of a vendor's board has by its profile, 0
 // where that is not known.
 func Slices(vendor, profile string) int {
-	if equalParts(vendor) {
+	if EqualParts(vendor) {
 		return 1
 	}
 	known, _ := dcgm.ParseProfile(profile)
 	return known.Compute
 }
 
-// BoardSlices returns how many compute slices a board has that is cut into so many instances.
-func BoardSlices(vendor, model string, instances int) int {
-	if equalParts(vendor) {
-		return instances
+// BoardSlices returns how many compute slices a board has. One of equal parts has as many as its
+// instances tell, and where they do not tell it, as the most that were seen.
+func BoardSlices(vendor, model, told string, seen int) int {
+	if EqualParts(vendor) {
+		if parts, err := strconv.Atoi(told); err == nil && parts > 0 {
+			return parts
+		}
+		return seen
 	}
 	if known, ok := dcgm.ModelSlices(model); ok {
 		return known
@@ -53,7 +58,9 @@ func BoardSlices(vendor, model string, instances int) int {
 	return usualSlices
 }
 
-func equalParts(vendor string) bool {
+// EqualParts reports whether all instances of a vendor's boards are of one size, and together the
+// board: one that is not listed is there all the same.
+func EqualParts(vendor string) bool {
 	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.EqualParts && strings.EqualFold(x.Vendor, vendor) })
 }
 

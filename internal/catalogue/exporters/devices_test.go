@@ -10,18 +10,19 @@ import (
 
 func TestTheShareOfABoardThatAnInstanceIs(t *testing.T) {
 	for _, tt := range []struct {
-		vendor, model, profile string
-		instances, slices, of  int
+		vendor, model, profile, told string
+		seen, slices, of             int
 	}{
-		{"NVIDIA", "NVIDIA H100 80GB HBM3", "3g.40gb", 2, 3, 7},
-		{"NVIDIA", "NVIDIA A30", "1g.6gb", 4, 1, 4},
-		{"", "a model to come", "2g.20gb", 3, 2, 7},
-		{"AMD", "AMD Instinct MI300X", "CPX", 8, 1, 8},
-		{"amd", "", "", 2, 1, 2},
-		{"AWS", "", "", 2, 0, 7}, // not known how its cores share a device
+		{"NVIDIA", "NVIDIA H100 80GB HBM3", "3g.40gb", "", 2, 3, 7},
+		{"NVIDIA", "NVIDIA A30", "1g.6gb", "", 4, 1, 4},
+		{"", "a model to come", "2g.20gb", "", 3, 2, 7},
+		{"AMD", "AMD Instinct MI300X", "", "8", 5, 1, 8}, // known bug 495: partitions that are not listed
+		{"amd", "", "", "", 2, 1, 2},
+		{"AMD", "", "", "0", 2, 1, 2},
+		{"AWS", "", "", "", 2, 0, 7}, // not known how its cores share a device
 	} {
 		assert.Equal(t, tt.slices, Slices(tt.vendor, tt.profile), tt)
-		assert.Equal(t, tt.of, BoardSlices(tt.vendor, tt.model, tt.instances), tt)
+		assert.Equal(t, tt.of, BoardSlices(tt.vendor, tt.model, tt.told, tt.seen), tt)
 	}
 }
 

@@ -15,7 +15,7 @@ type field struct {
 	text *string
 }
 
-func descriptionFields(d *gpudata.Description) [9]field {
+func descriptionFields(d *gpudata.Description) [10]field {
 	return [...]field{
 		{signal.HardwareParent, &d.Parent},
 		{signal.HardwareName, &d.Name},
@@ -26,6 +26,7 @@ func descriptionFields(d *gpudata.Description) [9]field {
 		{signal.MIGProfile, &d.Profile},
 		{signal.MIGInstanceID, &d.Instance},
 		{signal.MIGUUID, &d.MIGUUID},
+		{signal.PartitionCount, &d.Partitions},
 	}
 }
 

@@ -292,7 +292,7 @@ func (a *accumulator) foldBoard() {
 		lowest, known, fell := 0, false, false
 		for _, in := range a.instances {
 			v, ok := in.cell(f.ID).value()
-			if !ok {
+			if !ok || in.device.number != 0 && a.device.of.FirstMeasures {
 				continue
 			}
 			switch {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -40,6 +41,8 @@ type Device struct {
 	// Name, Model, Profile and MIGUUID describe the device as last exposed, Driver is
 	// the driver's version and Serial the board's serial number.
 	Name, Model, Profile, MIGUUID, Driver, Serial string
+	// Partitions is how many a partition's board is cut into, else empty.
+	Partitions string
 	// Instance is the GPU instance id that rows of a MIG instance name, else empty.
 	Instance string
 	// Place is where the device is. A device that moves is another one.
@@ -136,6 +139,9 @@ func (d *Device) describe(r *Row) {
 	set(&d.Driver, r.driver)
 	set(&d.Serial, r.serial)
 	set(&d.Instance, r.instance)
+	if d.Parent != nil {
+		d.Partitions = r.partitions
+	}
 }
 
 // model returns what the catalogue has of the device's model, which is asked once a name.
@@ -170,7 +176,7 @@ func (d *Device) begin(place gpudata.Place, batch uint64, inUse func(batch uint6
 	d.frame.Reset()
 	d.frame.Description = gpudata.Description{
 		Name: d.Name, Model: d.Model, Vendor: d.of.Vendor, Driver: d.Driver,
-		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Allocation: d.DRA.allocation(),
+		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Partitions: d.Partitions, Allocation: d.DRA.allocation(),
 	}
 	if d.Parent != nil {
 		d.frame.Parent = d.Parent.ID
@@ -202,9 +208,11 @@ type Row struct {
 	migUUID  string
 	// cut and part are the labels that tell apart fields of one name, and parts of the device.
 	cut, part string
-	driver    string
-	serial    string
-	dra       DRA
+	// partitions is how many partitions the board is cut into, empty where that is not known.
+	partitions string
+	driver     string
+	serial     string
+	dra        DRA
 	// draOther says that the DRA labels are about a MIG device although the
 	// row is the whole board's, as exporters up to 4.8.2 print them.
 	draOther bool
@@ -250,7 +258,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		certain: of.Certain != nil && of.Certain(labels),
 
 		driver: labels.Get(catalogue.RoleDriverVersion),
-		serial: labels.Get(catalogue.RoleSerial),
+		serial: strings.TrimSpace(labels.Get(catalogue.RoleSerial)),
 	}
 	is, refusal := of.Identify(labels)
 	if r.drop = refusals[refusal]; r.drop != DropNone {
@@ -284,7 +292,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	} else {
 		r.draOther = labels.Get(catalogue.RoleMIGUUID) != ""
 	}
-	r.is = is
+	if r.is = is; is.Of > 0 {
+		r.partitions = strconv.Itoa(is.Of)
+	}
 	r.model, r.part = cmp.Or(is.Model, r.model), cmp.Or(is.Part, r.part)
 	if !of.Renumbers {
 		r.device = s.device(of, place, is)

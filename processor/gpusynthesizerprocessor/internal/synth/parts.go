@@ -47,7 +47,7 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 		}
 	}
 	if f.Parts == catalogue.Sum && f.Kind == catalogue.Counter {
-		return a.device.sum(f.ID).add(at, values)
+		return a.device.sum(f.ID).add(at, values, f.Rate != 0)
 	}
 	total := 0.0
 	for _, v := range values {
@@ -61,12 +61,16 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 
 // sum is a counter that is the sum of others.
 type sum struct {
-	time  int64
+	time  int64 // of the last scrape
+	told  int64 // of the last one whose sum was told
 	parts map[partKey]counted
 }
 
-// counted is one of them: its last value, and the one from which it counts.
-type counted struct{ last, base float64 }
+// counted is one of them: its last value and when it came, and the one from which it counts.
+type counted struct {
+	last, base float64
+	at         int64
+}
 
 func (d *Device) sum(id catalogue.ID) *sum {
 	if d.sums == nil {
@@ -79,12 +83,14 @@ func (d *Device) sum(id catalogue.ID) *sum {
 }
 
 // add takes the values of one scrape and returns the sum. It reports false for a scrape
-// that is not newer than the one before.
-func (s *sum) add(at int64, values map[partKey]float64) (total float64, ok bool) {
+// that is not newer than the one before. The rate of a sum has to know when its parts counted:
+// a scrape that lacks parts of the one before tells none, and what a part counted while sums were
+// told without it is left out.
+func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float64, ok bool) {
 	if at <= s.time {
 		return 0, false
 	}
-	first := s.time == 0
+	before, first := s.time, s.time == 0
 	s.time = at
 	if first {
 		s.parts = map[partKey]counted{}
@@ -96,14 +102,20 @@ func (s *sum) add(at int64, values map[partKey]float64) (total float64, ok bool)
 			continue
 		case !known && !first:
 			p.base = v // what it counted before nobody saw
+		case known && rate && p.at < s.told:
+			p.base += v - p.last
 		case v < p.last:
 			p.base = 0 // it was reset
 		}
-		p.last = v
+		p.last, p.at = v, at
 		s.parts[key] = p
 	}
 	for _, p := range s.parts {
 		total += p.last - p.base
+		if rate && p.at == before {
+			return 0, false
+		}
 	}
+	s.told = at
 	return total, true
 }

@@ -11,26 +11,31 @@ type residency struct {
 	total        float64 // seconds in the state since then
 }
 
-// add takes both counters of one scrape. It reports false where they tell no share of the
-// time since the scrape before.
-func (r *residency) add(at int64, state, clock float64) bool {
+// add takes both counters of one scrape. It reports whether they tell a share of the time since
+// the scrape before, and whether what they tell cannot be true.
+func (r *residency) add(at int64, state, clock float64) (tells, absurd bool) {
 	before := *r
 	if at <= before.time {
-		return false
+		return false, false
 	}
 	r.time, r.state, r.clock = at, state, clock
 	if before.time == 0 {
 		if before.begun == 0 {
 			r.begun = at
 		}
-		return before.begun == 0
+		return before.begun == 0, false
 	}
 	ticks, of := state-before.state, clock-before.clock
-	if of <= 0 || ticks < 0 || ticks > of {
-		return false
+	switch {
+	case of < 0: // both began anew
+		return false, false
+	case ticks < 0, ticks > of:
+		return false, true
+	case of == 0:
+		return false, false
 	}
 	r.total += float64(at-before.time) / 1e9 * (ticks / of)
-	return true
+	return true, false
 }
 
 // residency writes the time in a state.
@@ -50,8 +55,12 @@ func (e *emitter) residency(s *catalogue.Signal) {
 			r = &residency{}
 			d.residencies[s] = r
 		}
-		if r.add(e.time, state, clock) {
+		tells, absurd := r.add(e.time, state, clock)
+		if tells {
 			e.point(s.Metric, s.Part, r.begun, r.total)
+		}
+		if absurd {
+			e.s.stats.Dropped[DropAbsurd]++
 		}
 		return
 	}

@@ -34,7 +34,7 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 		s := New(Options{MaxDevices: 10, Disabled: []*signal.Metric{signal.GPUSignalAvailable}})
 		clock, state := r.Int64N(1<<40), r.Int64N(1<<30)
 		var before struct{ at, clock, state int64 }
-		total := new(big.Rat)
+		total, counted := new(big.Rat), int64(0)
 		for at := int64(1000); at < 3000; at += 1 + r.Int64N(90) {
 			ticks := r.Int64N(1 << r.IntN(30))
 			clock += ticks
@@ -55,8 +55,8 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 			if hasState {
 				rows = append(rows, exposed{amd.Exporter, stateName, mi300x, float64(state)})
 			}
-			// The exporter leaves these numbers out.
-			hasClock, hasState = hasClock && !amd.Exporter.BlankValue(float64(clock)), hasState && !amd.Exporter.BlankValue(float64(state))
+			// The exporter leaves these numbers out, and a clock of 0 is none.
+			hasClock, hasState = hasClock && clock != 0 && !amd.Exporter.BlankValue(float64(clock)), hasState && !amd.Exporter.BlankValue(float64(state))
 			got, has := flush(t, s, at, rows...)[series]
 			if !hasClock || !hasState {
 				assert.False(t, has, "seed %d at %d: a counter is missing", seed, at)
@@ -64,6 +64,9 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 			}
 			clocked, stayed := clock-before.clock, state-before.state
 			wanted := before.at == 0
+			if absurd := !wanted && clocked >= 0 && (stayed < 0 || stayed > clocked); absurd {
+				counted++
+			}
 			if !wanted && clocked > 0 && stayed >= 0 && stayed <= clocked {
 				share := new(big.Rat).SetFrac64(stayed, clocked)
 				total.Add(total, share.Mul(share, new(big.Rat).SetInt64(at-before.at)))
@@ -75,16 +78,47 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 				assert.InDelta(t, exact, got, 1e-9*(1+exact), "seed %d at %d", seed, at)
 			}
 		}
+		assert.Equal(t, counted, s.TakeStats().Dropped[DropAbsurd], "seed %d", seed)
 	}
 }
 
 func TestTicksOfAScrapeThatIsNotNewerAreNoTime(t *testing.T) {
 	r := &residency{}
-	assert.True(t, r.add(10e9, 0, 0))
-	assert.False(t, r.add(10e9, 5, 10), "the same scrape again")
-	assert.False(t, r.add(9e9, 5, 10), "an older one")
-	assert.True(t, r.add(20e9, 5, 10))
+	for _, step := range []struct {
+		at    int64
+		tells bool
+		why   string
+	}{{10e9, true, "the first"}, {10e9, false, "the same scrape again"}, {9e9, false, "an older one"}, {20e9, true, "a newer one"}} {
+		tells, absurd := r.add(step.at, float64(step.at)/4e9, float64(step.at)/2e9)
+		assert.Equal(t, step.tells, tells, step.why)
+		assert.False(t, absurd, step.why)
+	}
 	assert.InDelta(t, 5, r.total, 0)
+}
+
+func TestTheRateOfASumKnowsWhenItsPartsCounted(t *testing.T) {
+	a, b := partKey{label: "a"}, partKey{label: "b"}
+	s := &sum{}
+	for _, step := range []struct {
+		values map[partKey]float64
+		want   float64
+		ok     bool
+		why    string
+	}{
+		{map[partKey]float64{a: 1, b: 1}, 2, true, "what was counted before"},
+		{map[partKey]float64{a: 2}, 0, false, "a part is missing"},
+		{map[partKey]float64{a: 3, b: 3}, 6, true, "back, since the last sum"},
+		{map[partKey]float64{a: 4}, 0, false, "missing again"},
+		{map[partKey]float64{a: 5}, 8, true, "and gone: the others go on"},
+		{map[partKey]float64{a: 6, b: 6}, 9, true, "back: when it counted is not known"},
+		{map[partKey]float64{a: 7, b: 7}, 11, true, "and counts again"},
+		{map[partKey]float64{a: 8}, 0, false, "missing"},
+		{map[partKey]float64{a: 9, b: 0}, 9, true, "reset meanwhile"},
+	} {
+		got, ok := s.add(s.time+1, step.values, true)
+		assert.Equal(t, step.ok, ok, step.why)
+		assert.InDelta(t, step.want, got, 0, step.why)
+	}
 }
 
 func TestASumOfCountersOutlivesAMissingPart(t *testing.T) {
@@ -103,11 +137,11 @@ func TestASumOfCountersOutlivesAMissingPart(t *testing.T) {
 		{5, map[partKey]float64{a: 11, b: 7, c: 103}, 21, "but what it counts from then on"},
 		{6, map[partKey]float64{a: 1, b: 0, c: 2}, 3, "a reset of all is a reset"},
 	} {
-		got, ok := s.add(step.at, step.values)
+		got, ok := s.add(step.at, step.values, false)
 		assert.True(t, ok)
 		assert.InDelta(t, step.want, got, 0, step.why)
 	}
-	_, ok := s.add(6, map[partKey]float64{a: 2})
+	_, ok := s.add(6, map[partKey]float64{a: 2}, false)
 	assert.False(t, ok, "a scrape that is not newer tells nothing")
 }
 

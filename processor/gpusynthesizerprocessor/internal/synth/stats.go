@@ -25,7 +25,8 @@ const (
 	// DropSecondSource is a row or a sample of a board that another source gives.
 	DropSecondSource
 	// DropAmbiguousDevice is a row that numbers its device in a way that nothing in the
-	// scrape brings together with the device's own number.
+	// scrape brings together with the device's own number, or one of several devices that
+	// nothing tells apart.
 	DropAmbiguousDevice
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons

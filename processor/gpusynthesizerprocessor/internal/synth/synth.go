@@ -51,6 +51,7 @@ type Synthesizer struct {
 
 	rows      []observation
 	renumbers bool      // some of the rows are of an exporter that numbers devices in two ways
+	indexed   bool      // some of the rows have an index beside their identity
 	scrapes   []scraped // what is known of the sources of rows
 	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is made
@@ -125,6 +126,7 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 		}
 	}
 	s.renumbers = s.renumbers || row.of.Renumbers
+	s.indexed = s.indexed || row.is.Index != ""
 	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src, false})
 }
 
@@ -154,6 +156,9 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		if s.renumbers {
 			scrape = s.renumber(scrape)
 		}
+		if s.indexed {
+			scrape = s.tellApart(scrape)
+		}
 		if len(scrape) == 0 {
 			rows = rows[n:]
 			continue
@@ -169,7 +174,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		s.sweep(newest)
 	}
 	clear(s.rows)
-	s.rows, s.renumbers = s.rows[:0], false
+	s.rows, s.renumbers, s.indexed = s.rows[:0], false, false
 	if len(s.frames) > 0 {
 		s.lent[s.frames[0]] = s.batch
 	}

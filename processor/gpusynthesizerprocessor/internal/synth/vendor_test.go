@@ -26,9 +26,11 @@ var acme = catalogue.New(catalogue.Exporter{
 			{Metric: signal.GPUNVLinkThroughput, Part: signal.DirectionTransmit},
 		}},
 	}}},
-	Labels:    map[string]catalogue.Role{"gpu_uuid": catalogue.RoleUUID, "serial": catalogue.RoleSerial, "partition": catalogue.RoleInstanceID, "card": catalogue.RoleModel},
-	BlankText: func(s string) bool { return slices.Contains([]string{"", "N/A", "4294967295", "00000000"}, s) },
-	OwnsName:  func(string) bool { return false },
+	Labels: map[string]catalogue.Role{"gpu_uuid": catalogue.RoleUUID, "serial": catalogue.RoleSerial, "partition": catalogue.RoleInstanceID, "card": catalogue.RoleModel},
+	BlankText: func(_ catalogue.Role, s string) bool {
+		return slices.Contains([]string{"", "N/A", "4294967295", "00000000"}, s)
+	},
+	OwnsName: func(string) bool { return false },
 	Identify: func(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 		board := cmp.Or(r.Get(catalogue.RoleUUID), r.Get(catalogue.RoleSerial))
 		if board == "" {

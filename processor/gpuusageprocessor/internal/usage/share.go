@@ -45,6 +45,9 @@ type Holder struct {
 // Board is the devices of a board at one moment.
 type Board struct {
 	Devices []Device
+	// Unlisted says that what the devices are not is instances that nothing names, and not
+	// nobody's.
+	Unlisted bool
 
 	// Unallocated and Unobserved are the parts without a holder and with an unknown one, in
 	// board equivalents. With the shares of all holders they add up to 1.
@@ -54,7 +57,7 @@ type Board struct {
 // Divide computes the share of each holder of the board.
 func (b *Board) Divide() {
 	b.Unallocated, b.Unobserved = 0, 0
-	known, whole := 0.0, true // what the devices are together, and that this is all of them
+	known, whole := 0.0, !b.Unlisted // what the devices are together, and that this is all of them
 	for i := range b.Devices {
 		if size := b.Devices[i].Size; math.IsNaN(size) {
 			whole = false
