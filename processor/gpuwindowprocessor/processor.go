@@ -58,6 +58,7 @@ type windowProcessor struct {
 	// shutdown.
 	rows         []window.Row
 	due          time.Time
+	unhurried    time.Time // until when batches leave one after the other
 	nextSnapshot time.Time
 	refused      base.Failure
 	watch        watch
@@ -252,12 +253,31 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	if p.store != nil {
 		p.store.markClosed(ctx, upTo)
 	}
+	p.unhurried = time.Now().Add(p.cfg.Window / 4)
 	for em := p.engine.Fetch(upTo); em != nil; em = p.engine.Fetch(upTo) {
 		for more := true; more; {
 			p.rows, more = em.Next(p.rows, p.cfg.MaxBatchPoints)
 			p.send(ctx, !more)
 		}
 		em.Close()
+	}
+}
+
+// pace is the time from one batch of an emission to the next. All windows end at once: without it
+// an exporter's queue would hold all of their points as metrics.
+const pace = 50 * time.Millisecond
+
+// rest waits for the time between two batches, unless the emission has taken long or the
+// processor ends.
+func (p *windowProcessor) rest() {
+	if time.Now().After(p.unhurried) {
+		return
+	}
+	timer := time.NewTimer(pace)
+	defer timer.Stop()
+	select {
+	case <-p.stop:
+	case <-timer.C:
 	}
 }
 
@@ -276,7 +296,9 @@ func (p *windowProcessor) send(ctx context.Context, all bool) {
 	for limit := p.cfg.MaxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
 		n := min(limit, len(rows))
 		p.sendBatch(ctx, rows[:n])
-		rows = rows[n:]
+		if rows = rows[n:]; !all || len(rows) > 0 {
+			p.rest()
+		}
 	}
 	p.rows = p.rows[:copy(p.rows, rows)]
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadatatest"
@@ -332,6 +334,55 @@ func TestBatchesHaveAtMostMaxBatchPoints(t *testing.T) {
 		// Four points of the window, then the marks of their end.
 		assert.Equal(t, []int{3, 1, 3, 1}, sizes)
 	})
+}
+
+// A window of many points leaves over some time, but for a part of the next window at most, and
+// at once where the processor ends.
+func TestTheBatchesOfAWindowLeaveOneAfterTheOther(t *testing.T) {
+	for name, tt := range map[string]struct {
+		devices int
+		ends    bool
+		want    time.Duration // from the first batch to the last
+	}{
+		"one batch":           {1, false, 0},
+		"ten batches":         {10, false, 9 * pace},
+		"more than have time": {1000, false, time.Minute / 4},
+		"at the end":          {1000, true, pace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := testConfig()
+				cfg.MaxBatchPoints = 4 // those of a device
+				var times []time.Time
+				left := 0
+				next, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
+					times = append(times, time.Now())
+					left += md.DataPointCount()
+					return nil
+				})
+				require.NoError(t, err)
+				p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), next)
+				until(30 * time.Second)
+				for i := range tt.devices {
+					md := sample(time.Now(), 0.5, 0)
+					for point := range points.All(md) {
+						point.Attributes().PutStr(signal.HardwareID, fmt.Sprint("GPU-", i))
+					}
+					require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+				}
+				for len(times) == 0 {
+					time.Sleep(time.Millisecond)
+					synctest.Wait()
+				}
+				if !tt.ends {
+					time.Sleep(time.Minute / 3)
+				}
+				require.NoError(t, p.Shutdown(t.Context()))
+				assert.Equal(t, 4*tt.devices, left)
+				assert.InDelta(t, tt.want, times[len(times)-1].Sub(times[0]), float64(pace))
+			})
+		})
+	}
 }
 
 func TestEverySampleIsCountedOnce(t *testing.T) {
