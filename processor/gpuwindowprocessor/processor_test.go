@@ -353,9 +353,17 @@ func TestTheBatchesOfAWindowLeaveOneAfterTheOther(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := testConfig()
 				cfg.MaxBatchPoints = 4 // those of a device
+				var mu sync.Mutex
 				var times []time.Time
 				left := 0
+				begun := func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return len(times) > 0
+				}
 				next, err := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error {
+					mu.Lock()
+					defer mu.Unlock()
 					times = append(times, time.Now())
 					left += md.DataPointCount()
 					return nil
@@ -370,9 +378,8 @@ func TestTheBatchesOfAWindowLeaveOneAfterTheOther(t *testing.T) {
 					}
 					require.NoError(t, p.ConsumeMetrics(t.Context(), md))
 				}
-				for len(times) == 0 {
+				for !begun() {
 					time.Sleep(time.Millisecond)
-					synctest.Wait()
 				}
 				if !tt.ends {
 					time.Sleep(time.Minute / 3)
