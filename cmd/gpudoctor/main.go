@@ -109,7 +109,7 @@ func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) erro
 		fs.SetOutput(stderr)
 		fs.PrintDefaults()
 	}
-	// That is all that the package says of a duration without its unit.
+	// The flag package says no more of a duration without a unit.
 	if err != nil && strings.HasPrefix(err.Error(), "invalid value") {
 		if said, ok := strings.CutSuffix(err.Error(), ": parse error"); ok {
 			return errors.New(said + ": want a duration such as 15s")

@@ -33,7 +33,9 @@ func read(in *store.Batch, md pmetric.Metrics) {
 		d := of
 		p.OwnAttributes(d.take)
 		point := store.Point{Metric: kept, Attribute: own, Reason: p.Own(signal.Reason), Start: p.Start, End: p.Time, Value: p.Value}
-		copy(point.Currency[:], p.Own(signal.CostCurrency))
+		if kept.Attribute == signal.UsageEstimated { // what a container spends
+			copy(point.Currency[:], p.Own(signal.CostCurrency))
+		}
 		in.Add(&place, d.id, &d.about, &d.hold, &point)
 	}))
 }

@@ -94,8 +94,8 @@ type Identity struct {
 	// none.
 	Of int
 	// Index numbers the exporter's devices on its host, of exporters whose identities may be
-	// those of several: rows of one identity that differ by it are of several devices. Apart is
-	// who such a row is about, nil where nothing tells.
+	// those of several: rows of one identity that differ by it are of several devices. Apart
+	// identifies the device of such a row, nil where nothing tells it.
 	Index string
 	Apart *Identity
 	// Group is a text that devices have in common that are numbered together, of exporters

@@ -218,6 +218,16 @@ func (h Health) String() string {
 	return [...]string{signal.StatusOK, signal.StatusPredictedFailure, signal.StatusDegraded, signal.StatusFailed}[h]
 }
 
+// Flagged returns the health that a flag tells, 0 or 1, of which 1 means h.
+func Flagged(h Health) func(float64) (Health, bool) {
+	return func(v float64) (Health, bool) {
+		if v == 0 {
+			return HealthOK, true
+		}
+		return h, v == 1
+	}
+}
+
 // Bit is one bit of a mask and the value of the own attribute that it stands for.
 type Bit struct {
 	Mask uint64

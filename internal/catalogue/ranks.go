@@ -23,7 +23,7 @@ func (r *Ranks) Add(is Identity, renumbered bool) {
 	}
 }
 
-// Hold takes over that a holder has some device of the group.
+// Hold notes that a holder has some device of the group.
 func (r *Ranks) Hold(h Holder) {
 	r.shared = r.shared || r.holder != (Holder{}) && !r.holder.Same(h)
 	r.holder = h

@@ -289,7 +289,7 @@ func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
 	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
 }
 
-// isTarget reports whether whom a row names is the scrape target.
+// isTarget reports whether the holder that a row names is the scrape target.
 func (e *Exposition) isTarget(r *row) bool {
 	return !r.relayed && slices.Contains(e.targets, r.holder)
 }

@@ -28,7 +28,7 @@ type board struct {
 	split.Board
 	device
 	instances []*instance
-	unlisted  int // instances that nothing names
+	unlisted  int // instances that no row names
 }
 
 // instance is a MIG instance of a board.
@@ -91,8 +91,8 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	return boards
 }
 
-// findUnlisted adds the instances that nothing names to those that power is shared out to: what
-// they draw is no other's.
+// findUnlisted adds the instances that no row names, so that the listed ones do not get their
+// power.
 func (b *board) findUnlisted(state *boardState) {
 	listed := len(b.instances)
 	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {

@@ -108,8 +108,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	}
 }
 
-// What clones of a virtual machine or exporters without a host in their ids say of two nodes is
-// what each says alone.
+// Cloned virtual machines have the same ids on two nodes, and so have exporters whose ids do not
+// name the host. Each node's output must be what it is alone.
 func TestIdsThatRepeatOverNodesAreDevicesOfTheirOwn(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "")
 	on := func(node string, s scrape) pmetric.Metrics {
@@ -196,7 +196,7 @@ func TestDevicesOfOneIdentityAreToldApartOrDropped(t *testing.T) {
 	}{
 		"partitions of a way to come":                {labels{"", "S", "%d", "hpx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
 		"partitions of no way":                       {labels{"", "S", "%d", ""}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
-		"partitions of a board that is said whole":   {labels{"", "S", "%d", "spx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"partitions of a board that is called whole": {labels{"", "S", "%d", "spx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
 		"blanks around":                              {labels{"", " S ", "%d ", "QPX "}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
 		"partitions of one UUID":                     {labels{"U", "S", "%d", "qpx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
 		"one UUID and nothing else":                  {labels{"U", "", "", "none"}, nil, n},

@@ -58,7 +58,7 @@ type windowProcessor struct {
 	// shutdown.
 	rows         []window.Row
 	due          time.Time
-	unhurried    time.Time // until when batches leave one after the other
+	unhurried    time.Time // when batches begin to leave without a pause
 	nextSnapshot time.Time
 	refused      base.Failure
 	watch        watch

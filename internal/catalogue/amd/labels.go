@@ -40,7 +40,7 @@ func blankText(role catalogue.Role, s string) bool {
 	return strings.Trim(s, "0-") == "" || slices.Contains(placeholders, strings.ToLower(s))
 }
 
-// placeholders are what boards without a number of their own are called alike.
+// placeholders stand in place of a UUID or a serial number.
 var placeholders = []string{"na", "none", "null", "unknown"}
 
 // blankValue reports the highest numbers of each width, which the driver gives for what it
@@ -71,13 +71,13 @@ func claims(r *catalogue.Row) bool {
 		r.Get(catalogue.RolePartition), r.Get(catalogue.RolePartitioning)) != ""
 }
 
-// partitions are how many the ways to cut a board make; cpx makes one of every die.
+// partitions are the numbers of partitions by the way to cut a board; cpx makes one of each die.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
 // whole are the ways not to cut a board.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies are the dies of a model, by a part of its name, its series or its part number.
+// dies are the numbers of dies by a part of the model's name, its series or its part number.
 var dies = []struct {
 	model string
 	n     int

@@ -92,8 +92,8 @@ var groups = []cat.Group{
 		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_ecc_dbe_volatile_total"), Gives: gives(signal.HwErrors, "ecc_dbe"), Help: "Total number of double-bit volatile ECC errors."},
 		{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "row_remap_uncorrectable"), Help: "Number of remapped rows for uncorrectable errors."},
 		{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "row_remap_correctable"), Help: "Number of remapped rows for correctable errors."},
-		{Name: remapFailure, Unit: cat.Flag, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Absent: cat.InGuests, Health: flag(cat.HealthFailed), Gives: slices.Concat(gives(signal.HwErrors, "row_remap_failure"), status), Help: "Whether remapping of rows has failed."},
-		{Name: remapPending, Unit: cat.Flag, Scope: cat.Board, Absent: cat.InGuests, Health: flag(cat.HealthDegraded), Help: "Whether a row is remapped at the next reset."},
+		{Name: remapFailure, Unit: cat.Flag, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Absent: cat.InGuests, Health: cat.Flagged(cat.HealthFailed), Gives: slices.Concat(gives(signal.HwErrors, "row_remap_failure"), status), Help: "Whether remapping of rows has failed."},
+		{Name: remapPending, Unit: cat.Flag, Scope: cat.Board, Absent: cat.InGuests, Health: cat.Flagged(cat.HealthDegraded), Help: "Whether a row is remapped at the next reset."},
 		{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Absent: cat.InGuests | cat.OldExporters, Health: RecoveryHealth, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}, Help: "What the driver wants to be done.", Offered: true, Note: "With DCGM 4.1 to 4.5 (from 4.6 on it is DCGM_FI_DEV_GPU_RECOVERY_ACTION) uncomment:"},
 		{Name: fabricHealth, Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Absent: cat.InGuests | cat.OldExporters, Health: FabricHealth, Help: "Health of the NVLink fabric.", Offered: true, Note: "With exporter 4.8.4 and later, on boards with an NVLink fabric, uncomment:"},
 		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "pcie_replay"), Help: "Total number of PCIe retries."},
@@ -198,16 +198,6 @@ var (
 		{Metric: signal.K8sContainerGPUUtilization, By: cat.ByProcesses, From: first(gpuUtil), Optional: true},
 	}
 )
-
-// flag is the health of a field that is not 0.
-func flag(h cat.Health) func(float64) (cat.Health, bool) {
-	return func(v float64) (cat.Health, bool) {
-		if v == 0 {
-			return cat.HealthOK, true
-		}
-		return h, true
-	}
-}
 
 // RecoveryHealth returns the health that a recovery action means. An action that is not known
 // does not tell it.

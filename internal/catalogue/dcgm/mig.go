@@ -60,16 +60,5 @@ func ModelSlices(model string) (int, bool) {
 
 // containsWords reports whether the words stand in the text as whole words.
 func containsWords(text, words string) bool {
-	for from := 0; ; {
-		at := strings.Index(text[from:], words)
-		if at < 0 {
-			return false
-		}
-		at += from
-		end := at + len(words)
-		if (at == 0 || text[at-1] == ' ') && (end == len(text) || text[end] == ' ') {
-			return true
-		}
-		from = at + 1
-	}
+	return strings.Contains(" "+text+" ", " "+words+" ")
 }

@@ -45,8 +45,8 @@ type Holder struct {
 // Board is the devices of a board at one moment.
 type Board struct {
 	Devices []Device
-	// Unlisted says that what the devices are not is instances that nothing names, and not
-	// nobody's.
+	// Unlisted says that the rest of the board is instances that no row names: it is unobserved
+	// and not unallocated.
 	Unlisted bool
 
 	// Unallocated and Unobserved are the parts without a holder and with an unknown one, in

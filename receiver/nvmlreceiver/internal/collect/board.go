@@ -74,19 +74,9 @@ var fields = [...]struct {
 
 // healths say what a field's value tells of the board's health.
 var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
-	nvml.FieldRemapFailure:   flag(catalogue.HealthFailed),
-	nvml.FieldRemapPending:   flag(catalogue.HealthDegraded),
+	nvml.FieldRemapFailure:   catalogue.Flagged(catalogue.HealthFailed),
+	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthDegraded),
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
-}
-
-// flag returns the health of a board whose flag is set.
-func flag(h catalogue.Health) func(v float64) (catalogue.Health, bool) {
-	return func(v float64) (catalogue.Health, bool) {
-		if v == 0 {
-			return catalogue.HealthOK, true
-		}
-		return h, v == 1
-	}
 }
 
 // linkErrors are the errors of a board's NVLinks.
