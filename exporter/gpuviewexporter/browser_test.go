@@ -132,6 +132,21 @@ func (p *page) click(selector string) {
 	p.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
 }
 
+// press clicks with the mouse in the middle of the first element of a selector.
+// It, click and focus find their element by a script: an element that the library found by a node's id may be drawn anew
+// before it is used.
+func (p *page) press(selector string) {
+	p.t.Helper()
+	at := eval[[]float64](p, fmt.Sprintf(`(e => { e.scrollIntoView({block: "nearest"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })(document.querySelector(%q))`, selector))
+	p.do(chromedp.MouseClickXY(at[0], at[1]))
+}
+
+// focus gives the keyboard to the first element of a selector.
+func (p *page) focus(selector string) {
+	p.t.Helper()
+	p.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
+}
+
 // until waits until an expression is true.
 func (p *page) until(expression string) {
 	p.t.Helper()
@@ -230,7 +245,7 @@ func (s *pageSuite) TestWhatExportersDoNotGiveIsListedWithTheReason() {
 	t := s.T()
 	_, p := s.openFleet(8, true)
 	assert.Equal(t, "8", eval[string](p, `document.querySelector("#tile-missing b").textContent`), "NVLink is not to be had")
-	p.do(chromedp.Click("#tile-missing", chromedp.ByQuery))
+	p.press("#tile-missing")
 	p.until(`document.getElementById("missing").open`)
 	rows := eval[[]string](p, `[...document.querySelectorAll("#missing tbody tr")].map(r => r.innerText.replace(/\s+/g, " ").trim())`)
 	assert.Equal(t, []string{
@@ -326,7 +341,7 @@ func (s *pageSuite) TestDevicesAreSortedByTheSignalThatTheReaderPicks() {
 	_, p := s.openFleet(8, false)
 	for _, column := range []string{"dram", "power"} {
 		for _, order := range []string{"descending", "ascending"} {
-			p.do(chromedp.Click(fmt.Sprintf(`th[data-column="%s"] button`, column), chromedp.ByQuery))
+			p.press(fmt.Sprintf(`th[data-column="%s"] button`, column))
 			assert.Equal(t, order, eval[string](p, fmt.Sprintf(`document.querySelector('th[data-column="%s"]').ariaSort`, column)))
 			values := eval[[]float64](p, rowsOf+fmt.Sprintf(`.map(r => parseFloat(r.querySelector('[data-column="%s"] .main').textContent))`, column))
 			require.Len(t, values, 8)
@@ -344,7 +359,8 @@ func (s *pageSuite) TestDevicesAreSortedByTheSignalThatTheReaderPicks() {
 func (s *pageSuite) TestTheKeyboardChoosesADeviceAndOpensItsDetails() {
 	t := s.T()
 	_, p := s.openFleet(8, true)
-	p.do(chromedp.Focus("#grid", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
+	p.focus("#grid")
+	p.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
 	assert.Equal(t, "true", eval[string](p, `document.getElementById(document.getElementById("grid").getAttribute("aria-activedescendant")).ariaSelected`))
 	chosen := eval[string](p, `document.querySelector("tr.active").dataset.device`)
 	p.do(chromedp.KeyEvent(kb.Enter))

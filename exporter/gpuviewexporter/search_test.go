@@ -46,7 +46,8 @@ func (s *pageSuite) TestEachWordOfTheSearchIsInADevicesNames() {
 func (s *pageSuite) TestTheSearchHasAKeyAndEscapeClearsIt() {
 	t := s.T()
 	_, p := s.openFleet(16, false)
-	p.do(chromedp.Focus("#grid", chromedp.ByQuery), input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithText("/"), chromedp.KeyEvent("gpu-node-01/x"))
+	p.focus("#grid")
+	p.do(input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithText("/"), chromedp.KeyEvent("gpu-node-01/x"))
 	assert.Equal(t, "search", eval[string](p, "document.activeElement.id"))
 	assert.Equal(t, "gpu-node-01/x", eval[string](p, `document.getElementById("search").value`), "a slash in the search is text")
 	p.do(chromedp.KeyEvent(kb.Escape))

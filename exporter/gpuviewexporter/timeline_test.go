@@ -54,7 +54,8 @@ func (s *pageSuite) TestTheDetailsHaveATimelineWithAxesAndWhatHappened() {
 	assert.Len(t, texts(".times span"), 5)
 	assert.Equal(t, 6, eval[int](p, `document.querySelector("#details path.blind").getAttribute("d").split("M").length - 1`), "the gap")
 
-	p.do(chromedp.Focus("#details .timeline", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowLeft))
+	p.focus("#details .timeline")
+	p.do(chromedp.KeyEvent(kb.ArrowLeft))
 	assert.Regexp(t, `: utilization 95%, memory 60%, throttled 45%, power 622 W, temperature 73 °C$`, texts(".readout")[0])
 	for range 25 {
 		p.do(chromedp.KeyEvent(kb.ArrowLeft))
@@ -96,7 +97,7 @@ func (s *pageSuite) TestTheTimelineMarksWhatBeganAnewAndWhoDidNotAnswer() {
 		eval[string](p, `document.querySelector("#details .lane b").title`))
 	assert.Equal(t, "Exporter no answer "+on(5)+" to "+on(8), lane("Exporter"))
 	assert.Equal(t, url, eval[string](p, `document.querySelector("#details .lane.down .plot").title`))
-	p.do(chromedp.Focus("#details .timeline", chromedp.ByQuery))
+	p.focus("#details .timeline")
 	for range 8 {
 		p.do(chromedp.KeyEvent(kb.ArrowLeft))
 	}

@@ -337,7 +337,7 @@ func (s *pageSuite) TestTilesCountBoardsAboveAThresholdAndNameInstances() {
 	assert.Equal(t, "observed on 5 boards", eval[string](p, `document.getElementById("tile-throttled").title`))
 
 	shown := func() []string { return eval[[]string](p, rowsOf+`.map((r) => r.dataset.device)`) }
-	p.do(chromedp.Click("#tile-throttled", chromedp.ByQuery))
+	p.press("#tile-throttled")
 	assert.Equal(t, []string{"GPU-3", "GPU-2"}, shown())
 	assert.Equal(t, "true", eval[string](p, `document.getElementById("tile-throttled").ariaPressed`))
 	assert.Contains(t, eval[string](p, "location.hash"), "tile=throttled")
