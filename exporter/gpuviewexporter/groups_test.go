@@ -19,15 +19,16 @@ const groupRows = `[...document.querySelector("#groups-body table").tBodies[0].r
 func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
+	at := now()
 	for i, busy := range []float64{0.9, 0.8, 0.1} {
 		worker := []string{"worker-0", "worker-1", "worker-2"}[i]
 		node := []string{"node-a", "node-a", "node-b"}[i]
-		b := newBatch(now(), time.Minute)
+		b := newBatch(at, time.Minute)
 		b.on(node).device("GPU-"+worker, signal.HardwareName, "nvidia"+worker[7:]).load(busy, 0.5, 0)
 		b.made("PyTorchJob", "llama").on(node, "research", worker, "torch").device("GPU-"+worker).put(signal.UtilizationAvg, busy)
 		consume(t, e, b.md)
 	}
-	consume(t, e, newBatch(now(), time.Minute).on("node-b").device("GPU-free").load(0, 0, 0).md)
+	consume(t, e, newBatch(at, time.Minute).on("node-b").device("GPU-free").load(0, 0, 0).md)
 	p := s.open(base)
 	p.until(rowCount + " === 4")
 	p.click("#by")
