@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/receiver"
 	otelconftelemetry "go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 	gpueventsconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
+	gpuforwardconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpuforwardconnector"
 	forwardconnector "go.opentelemetry.io/collector/connector/forwardconnector"
 	gpuviewexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	gpuwatchdogexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
@@ -186,6 +187,7 @@ func components() (otelcol.Factories, error) {
 
 	factories.Connectors, err = otelcol.MakeFactoryMap[connector.Factory](
 		gpueventsconnector.NewFactory(),
+		gpuforwardconnector.NewFactory(),
 		forwardconnector.NewFactory(),
 	)
 	if err != nil {
@@ -193,6 +195,7 @@ func components() (otelcol.Factories, error) {
 	}
 	factories.ConnectorModules = makeModulesMap(factories.Connectors, map[component.Type]string{
 		gpueventsconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuforwardconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		forwardconnector.NewFactory().Type(): "go.opentelemetry.io/collector/connector/forwardconnector v0.159.0",
 	})
 

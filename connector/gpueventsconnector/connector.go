@@ -33,6 +33,7 @@ type gpuEvents struct {
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
 	next      consumer.Logs
+	taker     pdatagpu.Taker
 	order     *misplaced.Check
 	fails     base.Failure // of the logs pipeline
 	kube      *kubeEvents  // nil without
@@ -54,6 +55,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 	}
 	return &gpuEvents{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, logger: set.Logger, telemetry: telemetry, next: next,
+		taker:   pdatagpu.Taker{ID: set.ID, Takes: pdatagpu.TakesFrames, Reads: true},
 		order:   misplaced.New("gpu_events", misplaced.BeforeWindows, set.Logger),
 		fails:   base.Failure{Logger: set.Logger, Fails: "The logs pipeline takes no events. They are dropped.", Works: "The logs pipeline takes events again."},
 		tracker: events.New(cfg.settings()), places: map[string]gpudata.Place{},
@@ -104,6 +106,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 // the samples again.
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	now := time.Now()
+	came, _ := c.taker.Arrive(ctx, md)
 	c.order.Batch(md, now)
 	c.run(ctx, func() (out []events.Event) {
 		for _, rm := range md.ResourceMetrics().All() {
@@ -124,7 +127,7 @@ func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 				}
 			}
 		}
-		batch := pdatagpu.Read(md, events.Wants)
+		batch := came.Look(events.Wants)
 		c.tracker.Describe = batch.Resource
 		defer func() { c.tracker.Describe = nil }()
 		for _, f := range batch.Frames {

@@ -76,6 +76,19 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
+// Owner returns what is known of the owner of a holder of one of the devices, zero for nobody.
+func (f *Frame) Owner(h Holder) Owner {
+	if h.IsZero() {
+		return Owner{}
+	}
+	for _, d := range f.Devices {
+		if u := d.byName.find(d.Users, h, Holder.Same); u != nil {
+			return u.Owner
+		}
+	}
+	return Owner{}
+}
+
 // Came marks everything in a frame as incoming, to keep it apart from what a component adds.
 func (f *Frame) Came() {
 	f.each((*Samples).Came)

@@ -101,7 +101,7 @@ func (l *linter) order(p path) {
 		switch {
 		case first < 0 || second < 0 || first < second:
 		case first == len(p)-1: // an exporter ends its path
-			l.say(&p[first], "%s stands behind %s: %s. Give %s a pipeline without %s; the forward connector parts them.",
+			l.say(&p[first], "%s stands behind %s: %s. Give %s a pipeline without %s; the gpu_forward connector parts them.",
 				o.first, o.second, o.why, o.first, o.second)
 		default:
 			l.say(&p[first], "%s stands behind %s: %s. Put %s before %s.", o.first, o.second, o.why, o.first, o.second)
@@ -232,7 +232,7 @@ func (l *linter) handOver(paths []path) {
 		}
 		const instead = "hand_over does nothing: %s, so that rows go out as metrics. "
 		if all := pipelines[s.id]; len(all) > 1 {
-			l.say(s, instead+"Give the receiver to one pipeline, and part them behind gpu_synthesizer with the forward connector.",
+			l.say(s, instead+"Give the receiver to one pipeline, and part them behind gpu_synthesizer with the gpu_forward connector.",
 				"the receiver is in "+strings.Join(all, ", "))
 		}
 		for i := range p[1:at] {

@@ -95,7 +95,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer]
 		"a fork keeps rows from being handed over": {`
 receivers: {dcgm: {hand_over: true}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp]}, metrics/raw: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: dcgm: hand_over does nothing: the receiver is in metrics, metrics/raw, so that rows go out as metrics. Give the receiver to one pipeline, and part them behind gpu_synthesizer with the forward connector.",
+			"pipeline metrics: dcgm: hand_over does nothing: the receiver is in metrics, metrics/raw, so that rows go out as metrics. Give the receiver to one pipeline, and part them behind gpu_synthesizer with the gpu_forward connector.",
 		}},
 		"no synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
@@ -125,7 +125,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 		"events on windows, and into nothing": {`
 connectors: {gpu_events: {}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [gpu_events]}}}`, []string{
-			"pipeline metrics: gpu_events: gpu_events stands behind gpu_window: gpu_events reads samples, of which windows leave one a minute. Give gpu_events a pipeline without gpu_window; the forward connector parts them.",
+			"pipeline metrics: gpu_events: gpu_events stands behind gpu_window: gpu_events reads samples, of which windows leave one a minute. Give gpu_events a pipeline without gpu_window; the gpu_forward connector parts them.",
 			"pipeline metrics: gpu_events: gpu_events is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [gpu_events].",
 		}},
 		"events on samples": {`
@@ -170,7 +170,7 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer]
 		}},
 		"a watchdog behind windows": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_budget, gpu_window], exporters: [gpu_watchdog]}}}`, []string{
-			"pipeline metrics: gpu_watchdog: gpu_watchdog stands behind gpu_window: gpu_watchdog reads samples, of which windows leave one a minute. Give gpu_watchdog a pipeline without gpu_window; the forward connector parts them.",
+			"pipeline metrics: gpu_watchdog: gpu_watchdog stands behind gpu_window: gpu_watchdog reads samples, of which windows leave one a minute. Give gpu_watchdog a pipeline without gpu_window; the gpu_forward connector parts them.",
 		}},
 		"a watchdog without budgets": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{

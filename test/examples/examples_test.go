@@ -341,7 +341,7 @@ func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	c.Stop(t)
 	if c.handsOver {
-		assert.Contains(t, c.Output.String(), "Samples are handed to the next processor", "hand_over is set and works")
+		assert.Contains(t, c.Output.String(), "Samples are handed to the next component", "hand_over is set and works")
 	}
 	for line := range strings.Lines(c.Output.String()) {
 		if strings.Contains(line, "Scraping the exporter fails") {

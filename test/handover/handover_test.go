@@ -60,6 +60,10 @@ processors:
 exporters:
   otlp_http: {endpoint: %[3]q, sending_queue: {enabled: false}}
   otlp_http/raw: {endpoint: %[3]q, sending_queue: {enabled: false}}
+  debug:
+connectors:
+  gpu_forward:
+  gpu_events:
 service:
   pipelines:
 %[4]s
@@ -135,8 +139,8 @@ func seriesOf(t *testing.T, md pmetric.Metrics) []string {
 
 func TestSamplesAreTheSameWhateverStandsBetween(t *testing.T) {
 	const (
-		handed = "Samples are handed to the next processor"
-		sent   = "Samples are sent to the next processor as metrics"
+		handed = "Samples are handed to the next component"
+		sent   = "Samples are sent to the next component as metrics"
 	)
 	const ours = `  gpu_k8s: {node_name: "", kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}}
   gpu_power:
@@ -164,12 +168,30 @@ func TestSamplesAreTheSameWhateverStandsBetween(t *testing.T) {
 		"a batch": {
 			processors: `  batch: {timeout: 10ms}`,
 			pipelines:  `metrics: {receivers: [dcgm], processors: [batch, gpu_synthesizer], exporters: [otlp_http]}`,
-			want:       []string{sent, "no processor that takes them was reached in the same call"},
+			want:       []string{sent, "nobody who takes them was reached in the same call"},
 		},
 		"a fork": {
 			pipelines: `metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp_http]}
     metrics/raw: {receivers: [dcgm], processors: [memory_limiter], exporters: [otlp_http/raw]}`,
 			want: []string{sent, "stands between"},
+		},
+		"a fork by gpu_forward": {
+			processors: ours,
+			pipelines: `metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward]}
+    metrics/events: {receivers: [gpu_forward], exporters: [gpu_events]}
+    metrics/adding: {receivers: [gpu_forward], processors: [gpu_power], exporters: [debug]}
+    metrics/whole: {receivers: [gpu_forward], exporters: [otlp_http]}
+    logs: {receivers: [gpu_events], exporters: [otlp_http]}`,
+			want: []string{
+				"gpu_synthesizer " + handed, "gpu_forward " + handed, "gpu_forward " + sent + " nobody who takes",
+				"gpu_forward " + sent + " gpu_power adds to what others are handed too",
+			},
+		},
+		"a fork beside gpu_forward": {
+			pipelines: `metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward, otlp_http]}
+    metrics/events: {receivers: [gpu_forward], exporters: [gpu_events]}
+    logs: {receivers: [gpu_events], exporters: [otlp_http]}`,
+			want: []string{"dcgm " + handed, "gpu_synthesizer " + sent + " go.opentelemetry.io/collector/internal/fanoutconsumer"},
 		},
 		"two receivers in one pipeline": {
 			pipelines: `metrics: {receivers: [dcgm, dcgm/2], processors: [gpu_synthesizer], exporters: [otlp_http]}`,

@@ -371,7 +371,7 @@ exporters:
 {{- if $sinks }}
 connectors:
   # What acts on samples gets them; backends get windows.
-  forward: {}
+  gpu_forward: {}
   {{- if $v.events.enabled }}
   gpu_events:
     {{- $base := ternary (printf "%s\nkubernetes_events: {auth_type: serviceAccount}" $storage) $storage $v.events.kubernetes }}
@@ -386,9 +386,14 @@ service:
     metrics/samples:
       receivers: [{{ join ", " $receivers }}]
       processors: [{{ join ", " $processors }}]
-      exporters: [{{ join ", " (append $sinks "forward") }}]
+      exporters: [gpu_forward]
+    {{- range $sinks }}
+    metrics/{{ trimPrefix "gpu_" . }}:
+      receivers: [gpu_forward]
+      exporters: [{{ . }}]
+    {{- end }}
     metrics:
-      receivers: [forward]
+      receivers: [gpu_forward]
       processors: [{{ join ", " $tail }}]
       exporters: [{{ $exporters }}]
     {{- else }}
@@ -514,7 +519,7 @@ less memory, where it has all components of the configuration. */}}
   "receivers" (list "dcgm" "nvml")
   "processors" (list "gpu_synthesizer" "gpu_k8s" "gpu_power" "gpu_budget" "gpu_usage" "gpu_window" "memory_limiter")
   "exporters" (list "gpu_view" "debug" "otlp_grpc" "otlp_http" "file")
-  "connectors" (list "gpu_events" "forward")
+  "connectors" (list "gpu_events" "gpu_forward")
   "extensions" (list "health_check" "file_storage") }}
 {{- range $id, $_ := index $config $kind }}
 {{- if not (has (index (splitList "/" $id) 0) $types) }}

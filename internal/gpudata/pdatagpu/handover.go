@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/otel/trace"
@@ -34,8 +35,8 @@ type offer struct {
 	span  *eventSpan
 
 	taken   bool
-	answer  *Processor // which may take from now on
-	refusal string     // why nobody may
+	answer  *Taker // which may take from now on
+	refusal string // why nobody may
 }
 
 type offerKey struct{}
@@ -44,18 +45,19 @@ func with(ctx context.Context, o *offer) context.Context {
 	return context.WithValue(ctx, offerKey{}, o)
 }
 
-// Sender hands payloads to the next component, which must be a [Processor], without making
+// Sender hands payloads to the next component, which must have a [Taker], without making
 // metrics of them. Its first batch goes out as metrics and tells whether that is possible:
-// the processor must get the very batch that was sent, unchanged, with nothing in between but
+// the taker must get the very batch that was sent, unchanged, with nothing in between but
 // the collector's own wrappers and memory_limiter. Where it is not, all batches are metrics,
 // and the log says why. A Sender may be used by several goroutines.
 type Sender struct {
 	logger *zap.Logger
 	level  zapcore.Level // of what is said of handing over
+	shared bool          // others are handed the same
 
 	mu      sync.Mutex
 	probing bool
-	to      *Processor // nil until one may take
+	to      *Taker // nil until one may take
 	refused bool
 }
 
@@ -113,11 +115,11 @@ func (s *Sender) probe(ctx context.Context, next consumer.Metrics, p Payload, be
 	s.mu.Unlock()
 	switch {
 	case o.answer != nil:
-		s.logger.Log(s.level, "Samples are handed to the next processor without a detour")
+		s.logger.Log(s.level, "Samples are handed to the next component without a detour")
 	case o.refusal != "":
 		s.refuse(o.refusal)
 	case err == nil:
-		s.refuse("no processor that takes them was reached in the same call")
+		s.refuse("nobody who takes them was reached in the same call")
 	}
 	return err // an error without an answer: it is tried again with the next batch
 }
@@ -128,19 +130,35 @@ func (s *Sender) refuse(why string) {
 	defer s.mu.Unlock()
 	if !s.refused {
 		s.refused, s.to = true, nil
-		s.logger.Log(s.level, "Samples are sent to the next processor as metrics", zap.String("reason", why))
+		s.logger.Log(s.level, "Samples are sent to the next component as metrics", zap.String("reason", why))
 	}
 }
 
-func (s *Sender) taker() *Processor {
+func (s *Sender) taker() *Taker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.to
 }
 
+// hands reports whether payloads are handed over, or may be yet.
+func (s *Sender) hands() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.refused
+}
+
+// Taker is the side of a component that takes payloads. The component's ConsumeMetrics asks it.
+type Taker struct {
+	ID component.ID // the component's
+	// Takes reports whether the component can use a payload instead of metrics; nil: none.
+	Takes func(Payload) bool
+	// Reads says that the component leaves payloads as they came: others may be handed the same.
+	Reads bool
+}
+
 // take returns the payload that was handed over beside a batch, or nil. From then on the
 // sender relies on the taker to process it.
-func (p *Processor) take(ctx context.Context, md pmetric.Metrics) Payload {
+func (t *Taker) take(ctx context.Context, md pmetric.Metrics) Payload {
 	o, _ := ctx.Value(offerKey{}).(*offer)
 	between := ""
 	if o != nil && o.whole != nil {
@@ -152,28 +170,31 @@ func (p *Processor) take(ctx context.Context, md pmetric.Metrics) Payload {
 	case o == nil || o.taken || o.answer != nil || o.refusal != "":
 		return nil
 	case o.whole != nil:
-		if o.refusal = p.judge(o, md, between); o.refusal == "" {
-			o.answer = p
+		if o.refusal = t.judge(o, md, between); o.refusal == "" {
+			o.answer = t
 		}
 		return nil // this batch is metrics
-	case o.beside != md || o.sender.taker() != p:
+	case o.beside != md || o.sender.taker() != t:
 		return nil
 	}
 	o.taken = true
 	return o.payload
 }
 
-// judge returns why the processor may not take what the sender of a batch hands over, empty
+// judge returns why the component may not take what the sender of a batch hands over, empty
 // when it may.
-func (p *Processor) judge(o *offer, md pmetric.Metrics, between string) string {
-	if p.takes == nil || !p.takes(o.payload) {
-		return p.id.String() + " wants metrics"
+func (t *Taker) judge(o *offer, md pmetric.Metrics, between string) string {
+	if t.Takes == nil || !t.Takes(o.payload) {
+		return t.ID.String() + " wants metrics"
+	}
+	if o.sender.shared && !t.Reads {
+		return t.ID.String() + " adds to what others are handed too"
 	}
 	if o.beside != md {
 		return "a fan-out or a processor between has copied the batch"
 	}
 	for _, id := range o.span.processors() {
-		if id != p.id.String() && id != memoryLimiter && !strings.HasPrefix(id, memoryLimiter+"/") {
+		if id != t.ID.String() && id != memoryLimiter && !strings.HasPrefix(id, memoryLimiter+"/") {
 			return "the processor " + id + " stands between"
 		}
 	}
@@ -209,7 +230,7 @@ var passing = []string{
 }
 
 // foreignCaller returns the function nearest to the sender's call of the next consumer,
-// between it and the taker's processor, that is not known to pass calls on. A fan-out is
+// between it and the taker's component, that is not known to pass calls on. A fan-out is
 // one: each of its branches would get the payload.
 func foreignCaller() string {
 	pcs := make([]uintptr, 128)
@@ -221,7 +242,7 @@ func foreignCaller() string {
 		case strings.HasSuffix(f.Function, "/pdatagpu.(*Sender).probe"):
 			return foreign
 		case own:
-			own = !strings.HasSuffix(f.Function, "/pdatagpu.(*Processor).ConsumeMetrics")
+			own = !strings.HasSuffix(f.Function, ".ConsumeMetrics")
 		case !isPassing(f.Function):
 			foreign = f.Function
 		}

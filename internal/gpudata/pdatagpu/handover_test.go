@@ -150,7 +150,7 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 					return <-done
 				})
 			},
-			refusal: "no processor that takes them was reached in the same call",
+			refusal: "nobody who takes them was reached in the same call",
 		},
 		"a queue": {
 			between: func(_ *testing.T, next consumer.Metrics) consumer.Metrics {
@@ -158,7 +158,7 @@ func TestWhatStandsBetweenDecidesWhetherPayloadsAreHandedOver(t *testing.T) {
 					return next.ConsumeMetrics(context.Background(), md) //nolint:contextcheck // as queues do
 				})
 			},
-			refusal: "no processor that takes them was reached in the same call",
+			refusal: "nobody who takes them was reached in the same call",
 		},
 		"a taker that wants metrics": {
 			payload: unwanted,

@@ -26,6 +26,8 @@ type Functions struct {
 	Shutdown component.ShutdownFunc
 	// Takes reports whether the component can use a payload instead of metrics; nil: none.
 	Takes func(Payload) bool
+	// Reads says that Process leaves frames as they came and returns none of them.
+	Reads bool
 	// Process computes on what arrived. What it leaves of the batch and the frames that it
 	// returns go to the next component. It is called by several goroutines, and does not
 	// own the frames any more when it has returned them.
@@ -50,9 +52,8 @@ type Arrival struct {
 type Processor struct {
 	component.StartFunc
 	component.ShutdownFunc
-	id      component.ID
+	taker   Taker
 	next    consumer.Metrics
-	takes   func(Payload) bool
 	process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
 	release func([]*gpudata.Frame)
 	sender  *Sender
@@ -89,8 +90,8 @@ func NewFactory[C, P any](
 func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Metrics, f Functions) (*Processor, error) {
 	id := attribute.String("processor", set.ID.String())
 	p := &Processor{
-		StartFunc: f.Start, ShutdownFunc: f.Shutdown, id: set.ID, next: next,
-		takes: f.Takes, process: f.Process, release: f.Release,
+		StartFunc: f.Start, ShutdownFunc: f.Shutdown, taker: Taker{set.ID, f.Takes, f.Reads}, next: next,
+		process: f.Process, release: f.Release,
 		sender: NewSender(set.Logger, zapcore.DebugLevel, true),
 		writer: Writer{Scope: scope},
 		self:   metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
@@ -122,18 +123,7 @@ func (p *Processor) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 	span := trace.SpanFromContext(ctx)
 	span.AddEvent("Start processing.", p.event)
 	begin := time.Now()
-	payload := p.take(ctx, md)
-	came := md.DataPointCount()
-	a := &Arrival{Metrics: md}
-	switch payload := payload.(type) {
-	case nil:
-	case *Rows:
-		a.Rows = payload
-		came += payload.Points()
-	case *written:
-		a.Frames = payload.frames
-		came += payload.Points()
-	}
+	a, came := p.taker.Arrive(ctx, md)
 	p.incoming.Add(ctx, int64(came), p.self)
 	frames, err := p.process(ctx, a)
 	p.duration.Record(ctx, time.Since(begin).Seconds(), p.self)
@@ -199,6 +189,22 @@ func TakesFrames(p Payload) bool {
 	return frames
 }
 
+// Arrive returns what came to a component in one call, and how many points it is.
+func (t *Taker) Arrive(ctx context.Context, md pmetric.Metrics) (a *Arrival, points int) {
+	a = &Arrival{Metrics: md}
+	points = md.DataPointCount()
+	switch payload := t.take(ctx, md).(type) {
+	case nil:
+	case *Rows:
+		a.Rows = payload
+		points += payload.Points()
+	case *written:
+		a.Frames = payload.frames
+		points += payload.Points()
+	}
+	return a, points
+}
+
 // Own returns the metrics as ones that may be changed: a copy where others read them too.
 func (a *Arrival) Own() pmetric.Metrics {
 	if a.Metrics.IsReadOnly() {
@@ -208,6 +214,9 @@ func (a *Arrival) Own() pmetric.Metrics {
 	}
 	return a.Metrics
 }
+
+// Look returns the frames that came to somebody who adds nothing to them: see [Read].
+func (a *Arrival) Look(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Metrics, wants)) }
 
 // Read returns the frames that came, those of the metrics among them: see [Read].
 func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Own(), wants)) }

@@ -16,7 +16,9 @@ func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	put(attrs, signal.K8sClusterName, f.Place.Cluster)
 	b.describe(f.Place, attrs)
 	b.complete(f.Place, h, attrs)
+	putNode(attrs, f)
 	putHolder(attrs, &h)
+	putOwner(attrs, f.Owner(h))
 	return attrs.AsRaw()
 }
 
