@@ -497,23 +497,36 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	assert.Empty(t, tr.Places())
 }
 
+// BenchmarkFrame is a node of 8 boards in 7 instances each, every one held.
 func BenchmarkFrame(b *testing.B) {
 	tr := New(DefaultSettings())
 	f := &gpudata.Frame{Place: node}
+	devices := 0
 	for i := range 8 {
-		d := f.Device(fmt.Sprintf("GPU-%d", i))
-		d.Observed = true
-		for _, own := range []string{"power", "thermal", "sync_boost", "board_limit"} {
-			d.Samples.Add(gpudata.Sample{Metric: metric(throttleTime), Own: own})
+		for k := range 8 {
+			id := fmt.Sprintf("GPU-%d", i)
+			d := f.Device(id + [...]string{"", "/gi7", "/gi8", "/gi9", "/gi10", "/gi11", "/gi12", "/gi13"}[k])
+			d.Observed = true
+			devices++
+			if k > 0 {
+				d.Parent, d.Profile = id, "1g.10gb"
+				d.User(gpudata.Holder{Namespace: "team", Pod: fmt.Sprint("pod-", i, "-", k), Container: "main"}).Holds = true
+			}
+			for _, own := range []string{"power", "thermal", "sync_boost", "board_limit"} {
+				d.Samples.Add(gpudata.Sample{Metric: metric(throttleTime), Own: own})
+			}
+			d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31"})
+			d.Samples.Add(gpudata.Sample{Metric: metric("hw.gpu.memory.utilization"), Value: 0.5})
+			for range 20 {
+				d.Samples.Add(gpudata.Sample{Metric: metric("gpu.sm.active"), Value: 0.5})
+			}
 		}
-		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: "xid_31"})
-		d.Samples.Add(gpudata.Sample{Metric: metric("hw.gpu.memory.utilization"), Value: 0.5})
 	}
 	for b.Loop() {
 		f.Time += 10e9
 		tr.Frame(f, time.Unix(0, f.Time))
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/8, "ns/device")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(devices), "ns/device")
 }
 
 func TestHoldersAreNoEventsUnlessAskedFor(t *testing.T) {

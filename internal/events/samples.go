@@ -39,8 +39,9 @@ const pressure = 0.9
 // samples reads the samples of a device. before is when the device was seen last, 0 for never.
 func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int64) {
 	source := -1
-	for _, s := range d.Samples.All() {
-		if !s.Ended {
+	samples := d.Samples.All()
+	for i := range samples {
+		if s := &samples[i]; !s.Ended {
 			source = max(source, slices.Index(throttleSources, s.Metric.Name))
 		}
 	}
@@ -48,17 +49,18 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 		c.endThrottles(k, id)
 		k.Throttle, k.Throttles = throttleSources[source], nil
 	}
-	for _, s := range d.Samples.All() {
+	for i := range samples {
+		s := &samples[i]
 		if s.Ended {
 			continue
 		}
 		switch name := s.Metric.Name; {
 		case name == "hw.errors":
-			c.errors(k, id, &s, before)
+			c.errors(k, id, s, before)
 		case name == statusMetric || name == actionMetric:
-			c.state(k, id, &s)
+			c.state(k, id, s)
 		case name == k.Throttle && s.Own != "sync_boost":
-			c.throttle(k, id, &s)
+			c.throttle(k, id, s)
 		case name == "hw.gpu.memory.utilization":
 			c.pressure(k, id, s.Value >= pressure)
 		}
