@@ -82,7 +82,7 @@ func TestAScrapeOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
 	for name, c := range map[string]struct {
 		layout func(scrape) pmetric.Metrics
 		most   float64
-	}{"labels on Resources": {onResources, 12_100}, "labels on points": {onPoints, 12_100}} {
+	}{"labels on Resources": {onResources, 11_700}, "labels on points": {onPoints, 11_700}} {
 		t.Run(name, func(t *testing.T) {
 			p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), createDefaultConfig(), consumertest.NewNop())
 			require.NoError(t, err)

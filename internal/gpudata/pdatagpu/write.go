@@ -29,12 +29,12 @@ func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	}
 	for _, f := range b.read {
 		for _, d := range f.Devices {
-			w.device(f, d, 0, d.Samples.Added())
+			w.series(f, &gpudata.Series{Device: d, Samples: d.Samples.Added()})
 			for _, u := range d.Users {
-				w.user(f, d, u, 0, u.Samples.Added())
+				w.series(f, &gpudata.Series{Device: d, User: u, Samples: u.Samples.Added()})
 			}
 			for _, p := range d.Processes {
-				w.process(f, d, p, 0, p.Samples.Added())
+				w.series(f, &gpudata.Series{Device: d, Process: p, Samples: p.Samples.Added()})
 			}
 		}
 	}
@@ -55,16 +55,16 @@ type Writer struct {
 	resources map[resourceKey]pmetric.ResourceMetrics
 	batch     *Batch // to which points are added, nil when all is written
 	outputs   map[outputKey]*output
-	last      *output
-	lastKey   outputKey
 
-	descriptions *component.Recent[gpudata.Device, description]
+	descriptions *component.Recent[gpudata.Device, *description]
+	device       *gpudata.DeviceFrame // described last
+	described    pcommon.Map
 	sizes        map[*signal.Metric]int // points of a metric of a place in the last call
 }
 
 // outputKey is what an output is of.
 type outputKey struct {
-	resource resourceKey
+	resource pmetric.ResourceMetrics
 	scope    gpudata.Scope
 }
 
@@ -72,7 +72,7 @@ type outputKey struct {
 type output struct {
 	metrics pmetric.MetricSlice
 	points  map[*signal.Metric]pmetric.NumberDataPointSlice
-	sizes   map[*signal.Metric]int // how many points to make room for
+	sizes   map[*signal.Metric]int // how many points to make room for, nil for a holder's
 }
 
 // description is what describes a device, and the attributes made of it.
@@ -87,13 +87,10 @@ func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	for _, f := range frames {
 		f.Each(func(s *gpudata.Series) { w.series(f, s) })
 	}
-	if w.sizes == nil {
-		w.sizes = map[*signal.Metric]int{}
-	}
-	for key, o := range w.outputs {
-		if key.resource.holder.IsZero() {
+	for _, o := range w.outputs {
+		if o.sizes != nil {
 			for m, dps := range o.points {
-				w.sizes[m] = dps.Len()
+				o.sizes[m] = dps.Len()
 			}
 		}
 	}
@@ -107,82 +104,66 @@ func (w *Writer) WriteSeries(f *gpudata.Frame, s *gpudata.Series, md pmetric.Met
 }
 
 func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.ResourceMetrics) {
-	w.md, w.resources, w.last = md, resources, nil
-	w.outputs = map[outputKey]*output{}
+	w.md, w.resources, w.device = md, resources, nil
+	clear(w.outputs)
 	if w.descriptions == nil {
-		w.descriptions = component.NewRecent[gpudata.Device, description](maxDescriptions)
+		w.outputs = map[outputKey]*output{}
+		w.sizes = map[*signal.Metric]int{}
+		w.descriptions = component.NewRecent[gpudata.Device, *description](maxDescriptions)
 	}
 	w.descriptions.Age(time.Now())
 }
 
-// series writes a series of a frame.
+// series writes a series of a frame, without metrics that are disabled.
 func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
-	d := s.Device
+	var h who
 	switch {
 	case s.Process != nil:
-		w.process(f, d, s.Process, s.Scope, s.Samples)
-	case s.User == nil:
-		w.device(f, d, s.Scope, s.Samples)
-	case s.Repeated:
-		w.repeated(f, d, s.User, s.Scope, s.Samples)
-	default:
-		w.user(f, d, s.User, s.Scope, s.Samples)
+		h = who{s.Process.Holder, s.Process.Owner}
+	case s.User != nil:
+		h = who{s.User.Holder, s.User.Owner}
 	}
-}
-
-// device writes samples of a device itself.
-func (w *Writer) device(f *gpudata.Frame, d *gpudata.DeviceFrame, by gpudata.Scope, samples []gpudata.Sample) {
-	for i := range samples {
-		if dp, ok := w.point(f, d, who{}, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
-			if samples[i].Metric == signal.GPUSharingClients { // who may hold it by several claims
-				putAllocation(dp.Attributes(), &gpudata.Allocation{Driver: d.Allocation.Driver, Pool: d.Allocation.Pool, Device: d.Allocation.Device})
-			} else {
-				putAllocation(dp.Attributes(), &d.Allocation)
-			}
-			putSample(dp.Attributes(), &samples[i])
-		}
-	}
-}
-
-// user writes samples of a user, who has the device in some way.
-func (w *Writer) user(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, by gpudata.Scope, samples []gpudata.Sample) {
-	for i := range samples {
-		if dp, ok := w.point(f, d, who{u.Holder, u.Owner}, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
-			putUser(dp.Attributes(), u)
-			putSample(dp.Attributes(), &samples[i])
-			if samples[i].Metric == signal.GPUDeviceHolder {
-				put(dp.Attributes(), signal.HolderSource, u.Source)
-				if u.Replicas > 1 {
-					dp.Attributes().PutInt(signal.SharingReplicas, int64(u.Replicas))
-				}
-			}
-		}
-	}
-}
-
-// repeated writes samples of a device under a user who shares it.
-func (w *Writer) repeated(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, by gpudata.Scope, samples []gpudata.Sample) {
-	for i := range samples {
-		dp, ok := w.point(f, d, who{u.Holder, u.Owner}, by, &samples[i])
-		if !ok {
+	var to *output
+	var by gpudata.Scope // of to
+	for i := range s.Samples {
+		sample := &s.Samples[i]
+		if w.Disabled[sample.Metric] {
 			continue
 		}
-		if attrs := dp.Attributes(); isAccelerator(samples[i].Metric) {
-			put(attrs, signal.SharingStrategy, u.Strategy)
-		} else {
-			putAllocation(attrs, &d.Allocation)
-			putHolding(attrs, d, u)
+		scope := cmp.Or(s.Scope, w.Scope)
+		if !s.Repeated {
+			scope = cmp.Or(sample.Scope, scope)
 		}
-		putSample(dp.Attributes(), &samples[i])
+		if to == nil || by != scope {
+			to, by = w.output(f, h, scope), scope
+		}
+		putSeries(w.point(to, f, s, sample).Attributes(), s, sample)
 	}
 }
 
-// process writes samples of a process.
-func (w *Writer) process(f *gpudata.Frame, d *gpudata.DeviceFrame, p *gpudata.Process, by gpudata.Scope, samples []gpudata.Sample) {
-	for i := range samples {
-		if dp, ok := w.point(f, d, who{p.Holder, p.Owner}, cmp.Or(samples[i].Scope, by), &samples[i]); ok {
-			putProcess(dp.Attributes(), p)
-			putSample(dp.Attributes(), &samples[i])
+// putSeries writes on a point of a series what does not describe its device.
+func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
+	d, u := s.Device, s.User
+	switch {
+	case s.Process != nil:
+		putProcess(attrs, s.Process)
+	case u == nil && sample.Metric == signal.GPUSharingClients: // who may hold it by several claims
+		putAllocation(attrs, &gpudata.Allocation{Driver: d.Allocation.Driver, Pool: d.Allocation.Pool, Device: d.Allocation.Device})
+	case u == nil:
+		putAllocation(attrs, &d.Allocation)
+	case s.Repeated && isAccelerator(sample.Metric):
+		put(attrs, signal.SharingStrategy, u.Strategy)
+	case s.Repeated:
+		putAllocation(attrs, &d.Allocation)
+		putHolding(attrs, d, u)
+	default:
+		putUser(attrs, u)
+	}
+	putSample(attrs, sample)
+	if u != nil && sample.Metric == signal.GPUDeviceHolder {
+		put(attrs, signal.HolderSource, u.Source)
+		if u.Replicas > 1 {
+			attrs.PutInt(signal.SharingReplicas, int64(u.Replicas))
 		}
 	}
 }
@@ -193,13 +174,9 @@ type who struct {
 	owner gpudata.Owner
 }
 
-// point begins a point about a device, of a holder, or of the place for nobody. It returns
-// false for a metric that is disabled.
-func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h who, scope gpudata.Scope, s *gpudata.Sample) (pmetric.NumberDataPoint, bool) {
-	if w.Disabled[s.Metric] {
-		return pmetric.NumberDataPoint{}, false
-	}
-	dp := w.points(w.output(f, h, cmp.Or(scope, w.Scope)), inCurrency(s)).AppendEmpty()
+// point begins a point of a series.
+func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *gpudata.Sample) pmetric.NumberDataPoint {
+	dp := w.points(to, inCurrency(s)).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
 	dp.SetStartTimestamp(pcommon.Timestamp(s.Start))
 	switch {
@@ -212,13 +189,17 @@ func (w *Writer) point(f *gpudata.Frame, d *gpudata.DeviceFrame, h who, scope gp
 	}
 	attrs := dp.Attributes()
 	if isAccelerator(s.Metric) {
-		attrs.PutStr(signal.HardwareID, d.Device.ID())
-		return dp, true
+		attrs.PutStr(signal.HardwareID, series.Device.Device.ID())
+		return dp
 	}
-	described := w.describe(d)
-	attrs.EnsureCapacity(described.Len() + len(s.More) + 2) // its own, and the strategy or the PID
+	described := w.describe(series.Device)
+	room := described.Len() + len(s.Metric.Attributes) + len(s.More)
+	if series.User != nil || series.Process != nil {
+		room++ // the strategy, or the container
+	}
+	attrs.EnsureCapacity(room)
 	described.CopyTo(attrs)
-	return dp, true
+	return dp
 }
 
 // inCurrency returns the metric of a sample, an amount of money in the currency that the sample
@@ -249,16 +230,14 @@ func (w *Writer) points(o *output, m *signal.Metric) pmetric.NumberDataPointSlic
 
 // output returns what is written under the Resource of a holder, or of the place.
 func (w *Writer) output(f *gpudata.Frame, h who, scope gpudata.Scope) *output {
-	key := outputKey{resourceKey{f.Place, f.Host, h.Holder}, scope}
+	of := resourceKey{f.Place, f.Host, h.Holder}
 	if w.batch != nil {
-		key.resource.host = ""
+		of.host = ""
 	}
-	if w.last != nil && w.lastKey == key {
-		return w.last
-	}
+	key := outputKey{w.resource(f, of, h.owner), scope}
 	o, ok := w.outputs[key]
 	if !ok {
-		sm := w.resource(f, key.resource, h.owner).ScopeMetrics().AppendEmpty()
+		sm := key.resource.ScopeMetrics().AppendEmpty()
 		putScope(sm.Scope(), scope)
 		o = &output{metrics: sm.Metrics(), points: map[*signal.Metric]pmetric.NumberDataPointSlice{}}
 		if h.IsZero() {
@@ -266,7 +245,6 @@ func (w *Writer) output(f *gpudata.Frame, h who, scope gpudata.Scope) *output {
 		}
 		w.outputs[key] = o
 	}
-	w.last, w.lastKey = o, key
 	return o
 }
 
@@ -286,6 +264,7 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	}
 	rm = w.md.ResourceMetrics().AppendEmpty()
 	attrs := rm.Resource().Attributes()
+	attrs.EnsureCapacity(8) // as many as most have
 	if of, known := w.resources[resourceKey{place: key.place, host: key.host}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
 	} else if w.batch != nil {
@@ -331,16 +310,18 @@ func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 	}
 }
 
-// describe returns what describes a device on each of its points, without an allocation.
+// describe returns what describes a device on each of its points.
 func (w *Writer) describe(d *gpudata.DeviceFrame) pcommon.Map {
-	known, ok := w.descriptions.Get(d.Device)
-	if ok && known.of == d.Description {
-		return known.attrs
+	if w.device != d {
+		known, ok := w.descriptions.Get(d.Device)
+		if !ok || known.of != d.Description {
+			known = &description{d.Description, pcommon.NewMap()}
+			putDevice(known.attrs, d)
+			w.descriptions.Put(d.Device, known)
+		}
+		w.device, w.described = d, known.attrs
 	}
-	known = description{d.Description, pcommon.NewMap()}
-	putDevice(known.attrs, d)
-	w.descriptions.Put(d.Device, known)
-	return known.attrs
+	return w.described
 }
 
 func putHolder(attrs pcommon.Map, h *gpudata.Holder) {
@@ -356,12 +337,18 @@ func putHolder(attrs pcommon.Map, h *gpudata.Holder) {
 // putNode writes what describes the node of a frame.
 func putNode(attrs pcommon.Map, f *gpudata.Frame) {
 	put(attrs, signal.HostType, f.HostType)
+	if len(f.NodeLabels) == 0 {
+		return // without an allocation
+	}
 	for _, key := range slices.Sorted(maps.Keys(f.NodeLabels)) {
 		put(attrs, signal.K8sNodeLabelPrefix+key, f.NodeLabels[key])
 	}
 }
 
 func putOwner(attrs pcommon.Map, o gpudata.Owner) {
+	if o == (gpudata.Owner{}) {
+		return // without an allocation
+	}
 	known := o.Known()
 	for _, f := range ownerFields(&known) {
 		put(attrs, f.key, *f.text)

@@ -185,16 +185,17 @@ func xidErrorType(code int) string { return xidErrorTypes[code] }
 // use of it.
 func (e *emitter) holders() {
 	a := e.a
-	users := make([]*gpudata.User, len(a.holders))
+	holds := !slices.Contains(e.s.disabled, signal.GPUDeviceHolder)
 	for i := range a.holders {
 		h := &a.holders[i]
-		u := e.to.User(h.Holder)
-		u.Holds, u.Source, u.Allocation = !slices.Contains(e.s.disabled, signal.GPUDeviceHolder), signal.HolderSourceLabels, h.dra.allocation()
-		if u.Replicas = len(h.vgpus); u.Replicas > 0 {
+		u := &gpudata.User{
+			Holder: h.Holder, Owner: h.owner, Holds: holds, Source: signal.HolderSourceLabels,
+			Allocation: h.dra.allocation(), Replicas: len(h.vgpus),
+		}
+		if u.Replicas > 0 {
 			u.Strategy = signal.SharingTimeSlicing
 		}
-		u.Owner = h.owner
-		users[i] = u
+		e.to.AddUser(u) // the device had none: users have the indices of holders
 	}
 	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: a.sharing()}}
 	for _, u := range a.usage {
@@ -209,7 +210,7 @@ func (e *emitter) holders() {
 			}
 		}
 		if !slices.Contains(e.s.disabled, m) {
-			users[u.holder].Samples.Add(gpudata.Sample{Metric: m, Value: v, More: sharing})
+			e.to.Users[u.holder].Samples.Add(gpudata.Sample{Metric: m, Value: v, More: sharing})
 		}
 	}
 }
