@@ -333,7 +333,7 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 		all = append(all, points)
 	}
 	var (
-		r   reader
+		r   = reader{identity: &createDefaultConfig().(*Config).Identity}
 		cpu cpumeter.Meter
 	)
 	scrape := func() {
