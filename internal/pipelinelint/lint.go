@@ -240,11 +240,19 @@ func (l *linter) handOver(paths []path) {
 				l.say(s, instead+"Put %[2]s behind gpu_synthesizer.", between.id+" stands before gpu_synthesizer", between.id)
 			}
 		}
+		if end := p.end(); end.kind == "gpu_events" && slices.ContainsFunc(paths, end.besides) {
+			l.say(end, "hand_over ends here: %s is one of several exporters, and samples become metrics for all of them, at twice the CPU. Make gpu_forward the only exporter of the pipeline, and give %[1]s a pipeline behind it.", end.id)
+		}
 		if end := p.end(); batches(end) {
 			l.say(s, instead+"Take sending_queue::batch out of %[2]s: gpu_window sends batches of max_batch_points.",
 				end.id+" batches, for which the collector puts a fan-out behind the receiver", end.id)
 		}
 	}
+}
+
+// besides reports whether a path goes through an exporter's pipeline and to another one.
+func (s *stage) besides(p path) bool {
+	return p.end().id != s.id && slices.ContainsFunc(p, func(o stage) bool { return o.pipeline == s.pipeline })
 }
 
 // batches reports whether the queue of an exporter batches. Processors behind gpu_synthesizer

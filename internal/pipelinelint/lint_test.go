@@ -97,6 +97,23 @@ receivers: {dcgm: {hand_over: true}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [otlp]}, metrics/raw: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: dcgm: hand_over does nothing: the receiver is in metrics, metrics/raw, so that rows go out as metrics. Give the receiver to one pipeline, and part them behind gpu_synthesizer with the gpu_forward connector.",
 		}},
+		"events beside windows keep samples from being handed over": {`
+receivers: {dcgm: {hand_over: true}}
+connectors: {forward: {}, gpu_events: {}}
+service: {pipelines: {
+  metrics: {receivers: [forward], processors: [gpu_window], exporters: [otlp]},
+  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward, gpu_events]},
+  logs: {receivers: [gpu_events], exporters: [otlp]}}}`, []string{
+			"pipeline metrics/samples: gpu_events: hand_over ends here: gpu_events is one of several exporters, and samples become metrics for all of them, at twice the CPU. Make gpu_forward the only exporter of the pipeline, and give gpu_events a pipeline behind it.",
+		}},
+		"events and windows behind gpu_forward": {`
+receivers: {dcgm: {hand_over: true}}
+connectors: {gpu_forward: {}, gpu_events: {}}
+service: {pipelines: {
+  metrics: {receivers: [gpu_forward], processors: [gpu_window], exporters: [otlp]},
+  metrics/events: {receivers: [gpu_forward], exporters: [gpu_events]},
+  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward]},
+  logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
 		"no synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm exposes. Put gpu_synthesizer right behind the receiver.",
