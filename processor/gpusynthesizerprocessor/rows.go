@@ -1,6 +1,8 @@
 package gpusynthesizerprocessor
 
 import (
+	"slices"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
@@ -34,11 +36,11 @@ func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown 
 	for _, set := range rows.Sets {
 		e := p.set(rows, set)
 		source := p.core.Source(e.target, false)
+		if more := len(set.Samples) - len(e.fields); more > 0 {
+			e.fields = slices.Concat(e.fields, make([]exposedField, more)) // exactly: there are many sets
+		}
 		for i := range set.Samples {
 			s := &set.Samples[i]
-			if i == len(e.fields) {
-				e.fields = append(e.fields, exposedField{})
-			}
 			f := &e.fields[i]
 			if f.metric != s.Metric {
 				*f = exposedField{metric: s.Metric}

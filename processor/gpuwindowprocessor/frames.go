@@ -89,6 +89,9 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 		in.SetResource(g.resource, "")
 		r.resource = g.resource
 	}
+	if g.series == nil {
+		g.series = make([]known, 0, len(s.Samples))
+	}
 	for i := range s.Samples {
 		sample := &s.Samples[i]
 		k := g.find(i, sample)
