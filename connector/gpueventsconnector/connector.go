@@ -107,6 +107,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	now := time.Now()
 	came, _ := c.taker.Arrive(ctx, md)
+	ctx = pdatagpu.Behind(ctx)
 	c.order.Batch(md, now)
 	c.run(ctx, func() (out []events.Event) {
 		for _, rm := range md.ResourceMetrics().All() {

@@ -29,13 +29,13 @@ func createMetricsToMetrics(_ context.Context, set connector.Settings, _ compone
 	if !ok {
 		return nil, errors.New("the next consumer does not tell its pipelines")
 	}
-	var pipelines []consumer.Metrics
+	pipelines := map[string]consumer.Metrics{}
 	for _, id := range router.PipelineIDs() {
 		to, err := router.Consumer(id)
 		if err != nil {
 			return nil, err
 		}
-		pipelines = append(pipelines, to)
+		pipelines[id.String()] = to
 	}
 	return pdatagpu.NewForward(set.ID, set.Logger, next, pipelines), nil
 }

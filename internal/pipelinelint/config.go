@@ -82,6 +82,14 @@ func pathsOf(conf section) ([]path, error) {
 	return w.paths, nil
 }
 
+// exportersOf returns the ids of the exporters of a pipeline.
+func exportersOf(conf section, pipeline string) []string {
+	service, _ := conf["service"].(section)
+	pipelines, _ := service["pipelines"].(section)
+	p, _ := pipelines[pipeline].(section)
+	return texts(p["exporters"])
+}
+
 // takesLogs reports whether a component is a receiver of a pipeline of logs.
 func takesLogs(conf section, id string) bool {
 	service, _ := conf["service"].(section)

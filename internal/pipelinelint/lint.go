@@ -50,7 +50,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 			l.say(end, "%s is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [%[1]s].", end.id)
 		}
 	}
-	l.handOver(paths)
+	l.handOver(conf, paths)
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return l.findings, nil
 }
@@ -218,7 +218,7 @@ var makers = map[string]string{"gpu_view": "gpu_window", "gpu_watchdog": "gpu_bu
 
 // handOver says where a receiver that is to hand rows to gpu_synthesizer sends metrics all
 // the same.
-func (l *linter) handOver(paths []path) {
+func (l *linter) handOver(conf section, paths []path) {
 	pipelines := map[string][]string{} // by receiver
 	for _, p := range paths {
 		if of := p.source(); !slices.Contains(pipelines[of.id], of.pipeline) {
@@ -240,8 +240,8 @@ func (l *linter) handOver(paths []path) {
 				l.say(s, instead+"Put %[2]s behind gpu_synthesizer.", between.id+" stands before gpu_synthesizer", between.id)
 			}
 		}
-		if end := p.end(); end.kind == "gpu_events" && slices.ContainsFunc(paths, end.besides) {
-			l.say(end, "hand_over ends here: %s is one of several exporters, and samples become metrics for all of them, at twice the CPU. Make gpu_forward the only exporter of the pipeline, and give %[1]s a pipeline behind it.", end.id)
+		for i := range p[at:] {
+			l.fork(conf, &p[at+i])
 		}
 		if end := p.end(); batches(end) {
 			l.say(s, instead+"Take sending_queue::batch out of %[2]s: gpu_window sends batches of max_batch_points.",
@@ -250,9 +250,19 @@ func (l *linter) handOver(paths []path) {
 	}
 }
 
-// besides reports whether a path goes through an exporter's pipeline and to another one.
-func (s *stage) besides(p path) bool {
-	return p.end().id != s.id && slices.ContainsFunc(p, func(o stage) bool { return o.pipeline == s.pipeline })
+// fork says where the samples of a stage's pipeline become metrics although its exporters could be
+// handed them.
+func (l *linter) fork(conf section, s *stage) {
+	ids := exportersOf(conf, s.pipeline)
+	if len(ids) < 2 {
+		return
+	}
+	for _, id := range ids {
+		if kind(id) == "gpu_events" || kind(id) == "gpu_forward" {
+			l.say(&stage{id: id, pipeline: s.pipeline}, "hand_over ends here: %s is one of several exporters, and samples become metrics for all of them, at twice the CPU. "+
+				"Make gpu_forward the only exporter of the pipeline, and give the others pipelines behind it.", id)
+		}
+	}
 }
 
 // batches reports whether the queue of an exporter batches. Processors behind gpu_synthesizer

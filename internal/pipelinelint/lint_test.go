@@ -104,7 +104,15 @@ service: {pipelines: {
   metrics: {receivers: [forward], processors: [gpu_window], exporters: [otlp]},
   metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward, gpu_events]},
   logs: {receivers: [gpu_events], exporters: [otlp]}}}`, []string{
-			"pipeline metrics/samples: gpu_events: hand_over ends here: gpu_events is one of several exporters, and samples become metrics for all of them, at twice the CPU. Make gpu_forward the only exporter of the pipeline, and give gpu_events a pipeline behind it.",
+			"pipeline metrics/samples: gpu_events: hand_over ends here: gpu_events is one of several exporters, and samples become metrics for all of them, at twice the CPU. Make gpu_forward the only exporter of the pipeline, and give the others pipelines behind it.",
+		}},
+		"gpu_forward beside another exporter": {`
+receivers: {dcgm: {hand_over: true}}
+connectors: {gpu_forward: {}}
+service: {pipelines: {
+  metrics: {receivers: [gpu_forward], processors: [gpu_window], exporters: [otlp]},
+  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward, debug]}}}`, []string{
+			"pipeline metrics/samples: gpu_forward: hand_over ends here: gpu_forward is one of several exporters, and samples become metrics for all of them, at twice the CPU. Make gpu_forward the only exporter of the pipeline, and give the others pipelines behind it.",
 		}},
 		"events and windows behind gpu_forward": {`
 receivers: {dcgm: {hand_over: true}}

@@ -3,6 +3,8 @@ package pdatagpu
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
@@ -11,8 +13,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Forward passes what comes to it on to several pipelines, and hands payloads to each. The
-// collector's own fan-out hands over to none: it does not tell who stands behind it.
+// Forward passes what comes to it on to several pipelines, one after the other, and hands payloads
+// to those that leave them as they came. The collector's own fan-out hands over to none: it does
+// not tell who stands behind it.
 type Forward struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -26,13 +29,14 @@ type branch struct {
 	sender *Sender
 }
 
-// NewForward returns a component that forwards to pipelines; all is the fan-out to the same ones.
-func NewForward(id component.ID, logger *zap.Logger, all consumer.Metrics, pipelines []consumer.Metrics) *Forward {
+// NewForward returns a component that forwards to pipelines, by name; all is the fan-out to the
+// same ones.
+func NewForward(id component.ID, logger *zap.Logger, all consumer.Metrics, pipelines map[string]consumer.Metrics) *Forward {
 	f := &Forward{taker: Taker{ID: id, Takes: TakesFrames, Reads: true}, all: all}
-	for _, next := range pipelines {
-		sender := NewSender(logger, zapcore.DebugLevel, true)
-		sender.shared = len(pipelines) > 1
-		f.branches = append(f.branches, branch{next, sender})
+	for _, name := range slices.Sorted(maps.Keys(pipelines)) {
+		sender := NewSender(logger.With(zap.String("pipeline", name)), zapcore.DebugLevel, true)
+		sender.shared = true
+		f.branches = append(f.branches, branch{pipelines[name], sender})
 	}
 	return f
 }
@@ -41,25 +45,26 @@ func NewForward(id component.ID, logger *zap.Logger, all consumer.Metrics, pipel
 func (f *Forward) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics. A pipeline that fails does not keep a batch from the
-// others. Where all of them want metrics, nothing is taken, so that the sender makes them once.
+// others.
 func (f *Forward) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
-	hands := false
-	for _, b := range f.branches {
-		hands = hands || b.sender.hands()
-	}
-	var payload Payload
-	if hands {
-		payload = f.taker.take(ctx, md)
-	}
-	ctx = behind(ctx)
+	payload := f.taker.take(ctx, md)
+	ctx = Behind(ctx)
 	if payload == nil {
 		return f.all.ConsumeMetrics(ctx, md)
 	}
+	beside := func() pmetric.Metrics {
+		own := pmetric.NewMetrics()
+		md.CopyTo(own)
+		return own
+	}
+	if !slices.ContainsFunc(f.branches, func(b branch) bool { return b.sender.hands() }) {
+		whole := beside() // once for all
+		payload.WriteTo(whole)
+		return f.all.ConsumeMetrics(ctx, whole)
+	}
 	var errs []error
 	for _, b := range f.branches {
-		beside := pmetric.NewMetrics()
-		md.CopyTo(beside)
-		errs = append(errs, b.sender.Send(ctx, b.next, payload, beside))
+		errs = append(errs, b.sender.Send(ctx, b.next, payload, beside()))
 	}
 	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package pdatagpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -68,7 +69,11 @@ func fork(t *testing.T, pipelines ...*consumed) (send func() error) {
 		}
 		return errors.Join(errs...)
 	})
-	f := NewForward(component.MustNewID("gpu_forward"), zap.NewNop(), fanOut, all)
+	named := map[string]consumer.Metrics{}
+	for i, p := range all {
+		named[fmt.Sprint("metrics/", i)] = p
+	}
+	f := NewForward(component.MustNewID("gpu_forward"), zap.NewNop(), fanOut, named)
 	set := processortest.NewNopSettings(synthesizer.Type())
 	source, err := NewProcessor(set, gpudata.NewScope("test", ""), f, Functions{
 		Process: func(context.Context, *Arrival) ([]*gpudata.Frame, error) {
@@ -104,13 +109,15 @@ func TestEachPipelineGetsFramesOrTheirPoints(t *testing.T) {
 	}
 }
 
-func TestTheOnlyPipelineMayAddToFrames(t *testing.T) {
+// Else a gpu_forward with one pipeline, behind another one, would let additions into the other's.
+func TestTheOnlyPipelineGetsMetricsTooIfItAddsToFrames(t *testing.T) {
 	p := reading(t, false)
 	send := fork(t, p)
 	for range 4 {
 		require.NoError(t, send())
 	}
-	assert.Equal(t, 2, p.frames)
+	assert.Zero(t, p.frames)
+	assert.Equal(t, 2*4, p.points)
 }
 
 func TestWhereNobodyTakesFramesTheyAreMadeMetricsOnce(t *testing.T) {
@@ -135,4 +142,23 @@ func TestAPipelineThatFailsKeepsNothingFromTheOthers(t *testing.T) {
 	assert.Equal(t, 1, before.frames)
 	assert.Equal(t, 1, fails.frames)
 	assert.Equal(t, 3*2, after.points)
+}
+
+// Where all get metrics too: a failure on any batch, the first ones among them, is the failing
+// pipeline's own.
+func TestAPipelineOfMetricsThatFailsKeepsNothingFromTheOthers(t *testing.T) {
+	for first := range 4 {
+		for _, others := range []func(*testing.T) *consumed{exporting, func(t *testing.T) *consumed { t.Helper(); return reading(t, false) }} {
+			fails, other := exporting(t), others(t)
+			send := fork(t, fails, other)
+			for i := range 6 {
+				fails.fails = nil
+				if i >= first {
+					fails.fails = errors.New("full")
+				}
+				require.ErrorIs(t, send(), fails.fails)
+			}
+			assert.Equal(t, 2*6, other.points, "failing from batch %d on", first)
+		}
+	}
 }

@@ -152,7 +152,8 @@ type Taker struct {
 	ID component.ID // the component's
 	// Takes reports whether the component can use a payload instead of metrics; nil: none.
 	Takes func(Payload) bool
-	// Reads says that the component leaves payloads as they came: others may be handed the same.
+	// Reads says that the component leaves payloads as they came, but for their order: others may be
+	// handed the same after it.
 	Reads bool
 }
 

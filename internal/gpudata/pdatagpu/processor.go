@@ -26,7 +26,7 @@ type Functions struct {
 	Shutdown component.ShutdownFunc
 	// Takes reports whether the component can use a payload instead of metrics; nil: none.
 	Takes func(Payload) bool
-	// Reads says that Process leaves frames as they came and returns none of them.
+	// Reads says that Process leaves frames as they came, but for their order, and returns none of them.
 	Reads bool
 	// Process computes on what arrived. What it leaves of the batch and the frames that it
 	// returns go to the next component. It is called by several goroutines, and does not
@@ -134,7 +134,7 @@ func (p *Processor) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 	if p.release != nil {
 		defer p.release(frames)
 	}
-	return p.send(behind(ctx), frames, a.Metrics)
+	return p.send(Behind(ctx), frames, a.Metrics)
 }
 
 // send sends what came out to the next component.
@@ -150,9 +150,9 @@ func (p *Processor) send(ctx context.Context, frames []*gpudata.Frame, md pmetri
 	return nil
 }
 
-// behind returns a context without the offer that came in it: it is not meant for the
+// Behind returns a context without the offer that came in it: it is not meant for the
 // components behind the one that it came to.
-func behind(ctx context.Context) context.Context {
+func Behind(ctx context.Context) context.Context {
 	if ctx.Value(offerKey{}) != nil {
 		return with(ctx, nil)
 	}
