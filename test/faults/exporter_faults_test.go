@@ -140,6 +140,7 @@ func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 	tr.setting.set = append(append([]string(nil), fast...), s.set...)
 	tr.agent = startCollector(t, tr.setting)
 	tr.wholeWindow(t, time.Time{})
+	require.Equal(t, handOver, strings.Contains(tr.agent.Output.String(), "Samples are handed to the next component"))
 	return tr
 }
 

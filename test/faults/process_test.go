@@ -47,8 +47,10 @@ var fast = []string{
 	"processors.gpu_window.max_gap=10s",
 	"exporters.otlp_http.retry_on_failure.initial_interval=100ms",
 	"exporters.otlp_http.retry_on_failure.max_interval=500ms",
-	"exporters.otlp_http.sending_queue.batch.flush_timeout=100ms",
 }
+
+// handOver says whether samples are handed over from the receiver on.
+var handOver = true
 
 // collector is a running process under test.
 type collector struct {
@@ -77,6 +79,9 @@ func startCollector(t *testing.T, s setting) *collector {
 	}
 	path := processtest.Binary(t, "otelcol-gpu")
 	args := []string{path, "--config", s.file}
+	if s.file == agentFile {
+		args = append(args, "--set", fmt.Sprint("receivers.dcgm.hand_over=", handOver))
+	}
 	for _, set := range s.set {
 		args = append(args, "--set", set)
 	}

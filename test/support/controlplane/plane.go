@@ -87,7 +87,9 @@ func (r runner) Run() int {
 	if shared.plane == nil {
 		return code
 	}
-	if err := shared.plane.stop(); err != nil {
+	err := shared.plane.stop()
+	shared.plane, shared.start = nil, nil // tests may run again
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "control plane:", err)
 		return max(code, 1)
 	}
