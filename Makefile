@@ -165,6 +165,7 @@ fmt: $(GOLANGCI_LINT) ## Format the Go code
 generate: $(BIN)/ocb $(BIN)/mdatagen ## Regenerate cmd/otelcol-gpu and its agent form, component metadata and docs
 	$(BIN)/ocb --skip-get-modules --skip-compilation --config builder-config.yaml
 	$(BIN)/ocb --skip-get-modules --skip-compilation --config builder-config-agent.yaml
+	gofmt -w cmd/otelcol-gpu cmd/otelcol-gpu-agent
 	PATH="$(CURDIR)/$(BIN):$$PATH" go generate ./...
 
 .PHONY: check-generate

@@ -3,32 +3,32 @@
 package main
 
 import (
-	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/connector"
-	"go.opentelemetry.io/collector/exporter"
-	"go.opentelemetry.io/collector/extension"
-	"go.opentelemetry.io/collector/otelcol"
-	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/collector/receiver"
-	otelconftelemetry "go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
-	gpueventsconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
-	gpuforwardconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpuforwardconnector"
-	gpuviewexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
-	debugexporter "go.opentelemetry.io/collector/exporter/debugexporter"
-	otlpexporter "go.opentelemetry.io/collector/exporter/otlpexporter"
-	otlphttpexporter "go.opentelemetry.io/collector/exporter/otlphttpexporter"
 	fileexporter "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
 	healthcheckextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension"
 	filestorage "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
-	gpusynthesizerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	gpueventsconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
+	gpuforwardconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpuforwardconnector"
+	gpuviewexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
+	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	gpupowerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
-	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+	gpusynthesizerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	gpuusageprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
 	gpuwindowprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
-	memorylimiterprocessor "go.opentelemetry.io/collector/processor/memorylimiterprocessor"
 	dcgmreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	nvmlreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/connector"
+	"go.opentelemetry.io/collector/exporter"
+	debugexporter "go.opentelemetry.io/collector/exporter/debugexporter"
+	otlpexporter "go.opentelemetry.io/collector/exporter/otlpexporter"
+	otlphttpexporter "go.opentelemetry.io/collector/exporter/otlphttpexporter"
+	"go.opentelemetry.io/collector/extension"
+	"go.opentelemetry.io/collector/otelcol"
+	"go.opentelemetry.io/collector/processor"
+	memorylimiterprocessor "go.opentelemetry.io/collector/processor/memorylimiterprocessor"
+	"go.opentelemetry.io/collector/receiver"
+	otelconftelemetry "go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
 
 type aliasProvider interface{ DeprecatedAlias() component.Type }
@@ -60,7 +60,7 @@ func components() (otelcol.Factories, error) {
 	}
 	factories.ExtensionModules = makeModulesMap(factories.Extensions, map[component.Type]string{
 		healthcheckextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension v0.161.0",
-		filestorage.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage v0.161.0",
+		filestorage.NewFactory().Type():          "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage v0.161.0",
 	})
 
 	factories.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](
@@ -86,11 +86,11 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ExporterModules = makeModulesMap(factories.Exporters, map[component.Type]string{
-		gpuviewexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		debugexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/debugexporter v0.161.0",
-		otlpexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/otlpexporter v0.161.0",
+		gpuviewexporter.NewFactory().Type():  "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		debugexporter.NewFactory().Type():    "go.opentelemetry.io/collector/exporter/debugexporter v0.161.0",
+		otlpexporter.NewFactory().Type():     "go.opentelemetry.io/collector/exporter/otlpexporter v0.161.0",
 		otlphttpexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/otlphttpexporter v0.161.0",
-		fileexporter.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter v0.161.0",
+		fileexporter.NewFactory().Type():     "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter v0.161.0",
 	})
 
 	factories.Processors, err = otelcol.MakeFactoryMap[processor.Factory](
@@ -107,12 +107,12 @@ func components() (otelcol.Factories, error) {
 	}
 	factories.ProcessorModules = makeModulesMap(factories.Processors, map[component.Type]string{
 		gpusynthesizerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuk8sprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpupowerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpubudgetprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuusageprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuwindowprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		memorylimiterprocessor.NewFactory().Type(): "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
+		gpuk8sprocessor.NewFactory().Type():         "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpupowerprocessor.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpubudgetprocessor.NewFactory().Type():      "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuusageprocessor.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuwindowprocessor.NewFactory().Type():      "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		memorylimiterprocessor.NewFactory().Type():  "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
 	})
 
 	factories.Connectors, err = otelcol.MakeFactoryMap[connector.Factory](
@@ -123,7 +123,7 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ConnectorModules = makeModulesMap(factories.Connectors, map[component.Type]string{
-		gpueventsconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpueventsconnector.NewFactory().Type():  "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		gpuforwardconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 	})
 

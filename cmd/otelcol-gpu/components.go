@@ -3,43 +3,17 @@
 package main
 
 import (
-	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/connector"
-	"go.opentelemetry.io/collector/exporter"
-	"go.opentelemetry.io/collector/extension"
-	"go.opentelemetry.io/collector/otelcol"
-	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/collector/receiver"
-	otelconftelemetry "go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
-	gpueventsconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
-	gpuforwardconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpuforwardconnector"
-	forwardconnector "go.opentelemetry.io/collector/connector/forwardconnector"
-	gpuviewexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
-	gpuwatchdogexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
-	debugexporter "go.opentelemetry.io/collector/exporter/debugexporter"
-	otlpexporter "go.opentelemetry.io/collector/exporter/otlpexporter"
-	otlphttpexporter "go.opentelemetry.io/collector/exporter/otlphttpexporter"
 	fileexporter "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
 	loadbalancingexporter "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/loadbalancingexporter"
 	prometheusexporter "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter"
 	prometheusremotewriteexporter "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusremotewriteexporter"
-	gpumemoryresourceextension "github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
-	zpagesextension "go.opentelemetry.io/collector/extension/zpagesextension"
 	basicauthextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension"
 	bearertokenauthextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension"
-	oauth2clientauthextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/oauth2clientauthextension"
 	healthcheckextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension"
+	oauth2clientauthextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/oauth2clientauthextension"
 	k8sobserver "github.com/open-telemetry/opentelemetry-collector-contrib/extension/observer/k8sobserver"
 	pprofextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/pprofextension"
 	filestorage "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
-	gpusynthesizerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	gpupowerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
-	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
-	gpuusageprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
-	gpuwindowprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
-	batchprocessor "go.opentelemetry.io/collector/processor/batchprocessor"
-	memorylimiterprocessor "go.opentelemetry.io/collector/processor/memorylimiterprocessor"
 	attributesprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/attributesprocessor"
 	cumulativetodeltaprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/cumulativetodeltaprocessor"
 	filterprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/filterprocessor"
@@ -47,12 +21,38 @@ import (
 	k8sattributesprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor"
 	resourceprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/resourceprocessor"
 	transformprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/transformprocessor"
+	prometheusreceiver "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/prometheusreceiver"
+	receivercreator "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/receivercreator"
+	gpueventsconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
+	gpuforwardconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpuforwardconnector"
+	gpuviewexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
+	gpuwatchdogexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
+	gpumemoryresourceextension "github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
+	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	gpupowerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
+	gpusynthesizerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	gpuusageprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
+	gpuwindowprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	dcgmreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 	gpuclusterreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
 	nvmlreceiver "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/connector"
+	forwardconnector "go.opentelemetry.io/collector/connector/forwardconnector"
+	"go.opentelemetry.io/collector/exporter"
+	debugexporter "go.opentelemetry.io/collector/exporter/debugexporter"
+	otlpexporter "go.opentelemetry.io/collector/exporter/otlpexporter"
+	otlphttpexporter "go.opentelemetry.io/collector/exporter/otlphttpexporter"
+	"go.opentelemetry.io/collector/extension"
+	zpagesextension "go.opentelemetry.io/collector/extension/zpagesextension"
+	"go.opentelemetry.io/collector/otelcol"
+	"go.opentelemetry.io/collector/processor"
+	batchprocessor "go.opentelemetry.io/collector/processor/batchprocessor"
+	memorylimiterprocessor "go.opentelemetry.io/collector/processor/memorylimiterprocessor"
+	"go.opentelemetry.io/collector/receiver"
 	otlpreceiver "go.opentelemetry.io/collector/receiver/otlpreceiver"
-	prometheusreceiver "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/prometheusreceiver"
-	receivercreator "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/receivercreator"
+	otelconftelemetry "go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
 
 type aliasProvider interface{ DeprecatedAlias() component.Type }
@@ -91,14 +91,14 @@ func components() (otelcol.Factories, error) {
 	}
 	factories.ExtensionModules = makeModulesMap(factories.Extensions, map[component.Type]string{
 		gpumemoryresourceextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		zpagesextension.NewFactory().Type(): "go.opentelemetry.io/collector/extension/zpagesextension v0.161.0",
-		basicauthextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension v0.158.0",
-		bearertokenauthextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension v0.160.0",
-		oauth2clientauthextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/oauth2clientauthextension v0.158.0",
-		healthcheckextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension v0.161.0",
-		k8sobserver.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/observer/k8sobserver v0.161.0",
-		pprofextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/pprofextension v0.161.0",
-		filestorage.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage v0.161.0",
+		zpagesextension.NewFactory().Type():            "go.opentelemetry.io/collector/extension/zpagesextension v0.161.0",
+		basicauthextension.NewFactory().Type():         "github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension v0.158.0",
+		bearertokenauthextension.NewFactory().Type():   "github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension v0.160.0",
+		oauth2clientauthextension.NewFactory().Type():  "github.com/open-telemetry/opentelemetry-collector-contrib/extension/oauth2clientauthextension v0.158.0",
+		healthcheckextension.NewFactory().Type():       "github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension v0.161.0",
+		k8sobserver.NewFactory().Type():                "github.com/open-telemetry/opentelemetry-collector-contrib/extension/observer/k8sobserver v0.161.0",
+		pprofextension.NewFactory().Type():             "github.com/open-telemetry/opentelemetry-collector-contrib/extension/pprofextension v0.161.0",
+		filestorage.NewFactory().Type():                "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage v0.161.0",
 	})
 
 	factories.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](
@@ -113,12 +113,12 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ReceiverModules = makeModulesMap(factories.Receivers, map[component.Type]string{
-		dcgmreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		dcgmreceiver.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		gpuclusterreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		nvmlreceiver.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		otlpreceiver.NewFactory().Type(): "go.opentelemetry.io/collector/receiver/otlpreceiver v0.161.0",
+		nvmlreceiver.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		otlpreceiver.NewFactory().Type():       "go.opentelemetry.io/collector/receiver/otlpreceiver v0.161.0",
 		prometheusreceiver.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/prometheusreceiver v0.161.0",
-		receivercreator.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/receivercreator v0.161.0",
+		receivercreator.NewFactory().Type():    "github.com/open-telemetry/opentelemetry-collector-contrib/receiver/receivercreator v0.161.0",
 	})
 
 	factories.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](
@@ -136,14 +136,14 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ExporterModules = makeModulesMap(factories.Exporters, map[component.Type]string{
-		gpuviewexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuwatchdogexporter.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		debugexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/debugexporter v0.161.0",
-		otlpexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/otlpexporter v0.161.0",
-		otlphttpexporter.NewFactory().Type(): "go.opentelemetry.io/collector/exporter/otlphttpexporter v0.161.0",
-		fileexporter.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter v0.161.0",
-		loadbalancingexporter.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/loadbalancingexporter v0.161.0",
-		prometheusexporter.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter v0.161.0",
+		gpuviewexporter.NewFactory().Type():               "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuwatchdogexporter.NewFactory().Type():           "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		debugexporter.NewFactory().Type():                 "go.opentelemetry.io/collector/exporter/debugexporter v0.161.0",
+		otlpexporter.NewFactory().Type():                  "go.opentelemetry.io/collector/exporter/otlpexporter v0.161.0",
+		otlphttpexporter.NewFactory().Type():              "go.opentelemetry.io/collector/exporter/otlphttpexporter v0.161.0",
+		fileexporter.NewFactory().Type():                  "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter v0.161.0",
+		loadbalancingexporter.NewFactory().Type():         "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/loadbalancingexporter v0.161.0",
+		prometheusexporter.NewFactory().Type():            "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter v0.161.0",
 		prometheusremotewriteexporter.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusremotewriteexporter v0.161.0",
 	})
 
@@ -168,21 +168,21 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ProcessorModules = makeModulesMap(factories.Processors, map[component.Type]string{
-		gpusynthesizerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuk8sprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpupowerprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpubudgetprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuusageprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		gpuwindowprocessor.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		batchprocessor.NewFactory().Type(): "go.opentelemetry.io/collector/processor/batchprocessor v0.161.0",
-		memorylimiterprocessor.NewFactory().Type(): "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
-		attributesprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/attributesprocessor v0.161.0",
+		gpusynthesizerprocessor.NewFactory().Type():    "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuk8sprocessor.NewFactory().Type():            "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpupowerprocessor.NewFactory().Type():          "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpubudgetprocessor.NewFactory().Type():         "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuusageprocessor.NewFactory().Type():          "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpuwindowprocessor.NewFactory().Type():         "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		batchprocessor.NewFactory().Type():             "go.opentelemetry.io/collector/processor/batchprocessor v0.161.0",
+		memorylimiterprocessor.NewFactory().Type():     "go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.161.0",
+		attributesprocessor.NewFactory().Type():        "github.com/open-telemetry/opentelemetry-collector-contrib/processor/attributesprocessor v0.161.0",
 		cumulativetodeltaprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/cumulativetodeltaprocessor v0.161.0",
-		filterprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/filterprocessor v0.161.0",
-		groupbyattrsprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/groupbyattrsprocessor v0.161.0",
-		k8sattributesprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor v0.160.0",
-		resourceprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/resourceprocessor v0.161.0",
-		transformprocessor.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/processor/transformprocessor v0.161.0",
+		filterprocessor.NewFactory().Type():            "github.com/open-telemetry/opentelemetry-collector-contrib/processor/filterprocessor v0.161.0",
+		groupbyattrsprocessor.NewFactory().Type():      "github.com/open-telemetry/opentelemetry-collector-contrib/processor/groupbyattrsprocessor v0.161.0",
+		k8sattributesprocessor.NewFactory().Type():     "github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor v0.160.0",
+		resourceprocessor.NewFactory().Type():          "github.com/open-telemetry/opentelemetry-collector-contrib/processor/resourceprocessor v0.161.0",
+		transformprocessor.NewFactory().Type():         "github.com/open-telemetry/opentelemetry-collector-contrib/processor/transformprocessor v0.161.0",
 	})
 
 	factories.Connectors, err = otelcol.MakeFactoryMap[connector.Factory](
@@ -194,9 +194,9 @@ func components() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	factories.ConnectorModules = makeModulesMap(factories.Connectors, map[component.Type]string{
-		gpueventsconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		gpueventsconnector.NewFactory().Type():  "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		gpuforwardconnector.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
-		forwardconnector.NewFactory().Type(): "go.opentelemetry.io/collector/connector/forwardconnector v0.159.0",
+		forwardconnector.NewFactory().Type():    "go.opentelemetry.io/collector/connector/forwardconnector v0.159.0",
 	})
 
 	return factories, nil

@@ -60,8 +60,7 @@ var errNoPipelines = errors.New("service::pipelines is missing: must be the conf
 
 // pathsOf returns the paths of metrics in a configuration.
 func pathsOf(conf section) ([]path, error) {
-	service, _ := conf["service"].(section)
-	pipelines, _ := service["pipelines"].(section)
+	pipelines := pipelinesOf(conf)
 	if len(pipelines) == 0 {
 		return nil, errNoPipelines
 	}
@@ -82,19 +81,22 @@ func pathsOf(conf section) ([]path, error) {
 	return w.paths, nil
 }
 
-// exportersOf returns the ids of the exporters of a pipeline.
-func exportersOf(conf section, pipeline string) []string {
+// pipelinesOf returns the pipelines of a configuration by name.
+func pipelinesOf(conf section) section {
 	service, _ := conf["service"].(section)
 	pipelines, _ := service["pipelines"].(section)
-	p, _ := pipelines[pipeline].(section)
+	return pipelines
+}
+
+// exportersOf returns the ids of the exporters of a pipeline.
+func exportersOf(conf section, pipeline string) []string {
+	p, _ := pipelinesOf(conf)[pipeline].(section)
 	return texts(p["exporters"])
 }
 
 // takesLogs reports whether a component is a receiver of a pipeline of logs.
 func takesLogs(conf section, id string) bool {
-	service, _ := conf["service"].(section)
-	pipelines, _ := service["pipelines"].(section)
-	for name, p := range pipelines {
+	for name, p := range pipelinesOf(conf) {
 		p, _ := p.(section)
 		if kind(name) == "logs" && slices.Contains(texts(p["receivers"]), id) {
 			return true
