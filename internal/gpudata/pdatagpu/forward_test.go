@@ -23,6 +23,7 @@ import (
 type consumed struct {
 	consumer.Metrics
 	frames, points int
+	last           pmetric.Metrics // of a pipeline that takes metrics alone
 	fails          error
 }
 
@@ -49,6 +50,7 @@ func exporting(t *testing.T) *consumed {
 	p := &consumed{}
 	p.Metrics = function(func(_ context.Context, md pmetric.Metrics) error {
 		p.points += md.DataPointCount()
+		p.last = md
 		return p.fails
 	})
 	return p
@@ -128,6 +130,7 @@ func TestWhereNobodyTakesFramesTheyAreMadeMetricsOnce(t *testing.T) {
 	}
 	assert.Equal(t, 8, a.points)
 	assert.Equal(t, 8, b.points)
+	assert.True(t, a.last == b.last, "one batch for both")
 }
 
 func TestAPipelineThatFailsKeepsNothingFromTheOthers(t *testing.T) {
