@@ -130,7 +130,8 @@ func TestWhereNobodyTakesFramesTheyAreMadeMetricsOnce(t *testing.T) {
 	}
 	assert.Equal(t, 8, a.points)
 	assert.Equal(t, 8, b.points)
-	assert.True(t, a.last == b.last, "one batch for both")
+	same := a.last == b.last
+	assert.True(t, same, "one batch for both")
 }
 
 func TestAPipelineThatFailsKeepsNothingFromTheOthers(t *testing.T) {
