@@ -50,6 +50,8 @@ func (a *accumulator) eachPart(visit func(*accumulator)) {
 	}
 }
 
+var healthStates = signal.Values(signal.HardwareState)
+
 // health writes the state of the board: the worst state of its fields and, unless one of them is
 // the recovery action, of its XID errors.
 func (e *emitter) health(s *catalogue.Signal) {
@@ -75,7 +77,7 @@ func (e *emitter) health(s *catalogue.Signal) {
 	if !known {
 		return
 	}
-	for _, state := range signal.Values(signal.HardwareState) {
+	for _, state := range healthStates {
 		is := 0.0
 		if state == worst.String() {
 			is = 1

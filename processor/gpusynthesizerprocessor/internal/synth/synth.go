@@ -50,8 +50,7 @@ type Synthesizer struct {
 	dirty bool // XID state changed since it was last saved
 
 	rows      []observation
-	renumbers bool      // some of the rows are of an exporter that numbers devices in two ways
-	indexed   bool      // some of the rows have an index beside their identity
+	have      content   // of the rows
 	scrapes   []scraped // what is known of the sources of rows
 	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is made
@@ -75,6 +74,15 @@ type observation struct {
 	exposed float64
 	source  *Source // nil when it is not known
 	untold  bool    // its holder need not be the device's
+}
+
+// content is what some of the rows of a batch are, so that it is not looked for in all of them.
+type content struct {
+	renumbers bool // of an exporter that numbers devices in two ways
+	indexed   bool // have an index beside their identity
+	relayed   bool // came through a Prometheus
+	scaled    bool // are ratios or percentages, or say which of the two
+	mixed     bool // of another time or source than the row before
 }
 
 // New returns a Synthesizer that knows no device yet.
@@ -125,8 +133,14 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 			return
 		}
 	}
-	s.renumbers = s.renumbers || row.of.Renumbers
-	s.indexed = s.indexed || row.is.Index != ""
+	h := &s.have
+	h.renumbers = h.renumbers || row.of.Renumbers
+	h.indexed = h.indexed || row.is.Index != ""
+	h.relayed = h.relayed || row.relayed
+	h.scaled = h.scaled || spelling.Unit == catalogue.RatioOrPercent || spelling.BaseUnits
+	if n := len(s.rows); n > 0 {
+		h.mixed = h.mixed || s.rows[n-1].time != at || s.rows[n-1].source != src
+	}
 	s.rows = append(s.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src, false})
 }
 
@@ -143,20 +157,23 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.batch++
 	s.assignSources()
 	rows := s.rows
-	if !slices.IsSortedFunc(rows, byScrape) {
+	if s.have.mixed {
 		slices.SortStableFunc(rows, byScrape)
 	}
 	var newest int64
 	for len(rows) > 0 {
-		n := 1
-		for n < len(rows) && byScrape(rows[n], rows[0]) == 0 {
-			n++
+		n := len(rows)
+		if s.have.mixed {
+			n = 1 + slices.IndexFunc(rows[1:], func(o observation) bool { return byScrape(o, rows[0]) != 0 })
+			if n == 0 {
+				n = len(rows)
+			}
 		}
 		scrape := rows[:n]
-		if s.renumbers {
+		if s.have.renumbers {
 			scrape = s.renumber(scrape)
 		}
-		if s.indexed {
+		if s.have.indexed {
 			scrape = s.tellApart(scrape)
 		}
 		if len(scrape) == 0 {
@@ -174,7 +191,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		s.sweep(newest)
 	}
 	clear(s.rows)
-	s.rows, s.renumbers, s.indexed = s.rows[:0], false, false
+	s.rows, s.have = s.rows[:0], content{}
 	if len(s.frames) > 0 {
 		s.lent[s.frames[0]] = s.batch
 	}
@@ -212,8 +229,13 @@ func (s *Synthesizer) scrape(rows []observation) {
 	if s.splits.watch(rows) {
 		s.stats.Split = true
 	}
-	s.findTargets(rows)
-	scales := settleScales(rows)
+	if s.have.relayed {
+		s.findTargets(rows)
+	}
+	var scales []placeScale
+	if s.have.scaled {
+		scales = settleScales(rows)
+	}
 	if s.diagnosis != nil {
 		s.diagnosis.begin()
 	}
