@@ -24,7 +24,7 @@ type frameReader struct {
 	groups *base.Recent[groupKey, *group]
 	last   *group // that was read last
 	// resource is the engine's current Resource, nil for none.
-	resource []window.Attr
+	resource *window.PlacedResource
 	node     string // what describes the node of the current frame
 }
 
@@ -49,7 +49,7 @@ type group struct {
 	// series are those of the last samples: they repeat in their order.
 	series []known
 	// resource is that of the group's points, nil before the first.
-	resource []window.Attr
+	resource *window.PlacedResource
 	next     *group // that followed in the last frame: frames repeat
 	kept     time.Time
 }
@@ -85,8 +85,8 @@ func (r *frameReader) read(in *window.Ingest, frames []*gpudata.Frame, now time.
 
 func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Series, now time.Time) {
 	g := r.group(f, s, now)
-	if g.resource != nil && !slices.Equal(r.resource, g.resource) {
-		in.SetResource(g.resource, "")
+	if g.resource != nil && r.resource != g.resource {
+		in.SetPlaced(g.resource)
 		r.resource = g.resource
 	}
 	if g.series == nil {
@@ -184,9 +184,10 @@ func (r *frameReader) resolve(in *window.Ingest, g *group, f *gpudata.Frame, s *
 	r.writer.WriteSeries(f, &one, md)
 	r.reader.read(in, md)
 	if g.resource == nil {
-		g.resource = slices.Clone(r.reader.resource)
-		for i := range g.resource {
-			g.resource[i].Value.Str = strings.Clone(g.resource[i].Value.Str)
+		g.resource = &window.PlacedResource{Attrs: slices.Clone(r.reader.resource)}
+		for i := range g.resource.Attrs {
+			v := &g.resource.Attrs[i].Value
+			v.Str = strings.Clone(v.Str)
 		}
 	}
 	r.resource = g.resource

@@ -58,13 +58,11 @@ func (e *Engine) sortRows(rows []Row) {
 	keys := e.keys[:0]
 	for i := range rows {
 		r := &rows[i]
-		k := rowKey{place: r.device.place.seq, metric: r.metric.seq, device: r.device.seq, seq: r.seq, at: i}
+		k := rowKey{place: r.device.place.seq, device: r.device.seq, seq: r.seq, at: i}
 		if e.set.ByDevice {
 			k.first = k.device
 		}
-		if r.metric.scope != nil {
-			k.scope = r.metric.scope.seq
-		}
+		k.scope, k.metric = r.metric.place()
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b rowKey) int { return a.compare(&b) })
@@ -142,7 +140,7 @@ func (em *Emission) Close() {
 // place appends the rows of a place.
 func (em *Emission) place(rows []Row, p *place) []Row {
 	begin := len(rows)
-	for _, d := range p.devices {
+	for _, d := range p.list {
 		if dw := d.Windows.find(em.w); dw != nil {
 			rows = em.device(rows, d, dw)
 		}
@@ -156,9 +154,21 @@ func (em *Emission) place(rows []Row, p *place) []Row {
 	return rows
 }
 
+// order puts outputs and carried series in the order of their rows, so that these need little
+// sorting.
+func (d *device) order() {
+	if d.ordered {
+		return
+	}
+	d.ordered = true
+	slices.SortStableFunc(d.Outputs, func(a, b *output) int { return a.Key.metric.compare(b.Key.metric) })
+	slices.SortStableFunc(d.carried, func(a, b *Series) int { return a.Shape.metric.compare(b.Shape.metric) })
+}
+
 // device appends the rows of a device.
 func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
 	e, w := em.e, em.w
+	d.order()
 	if w.era == e.era && len(dw.Known.Attrs) > 0 {
 		d.Known = dw.Known.Attrs
 	}
@@ -167,15 +177,6 @@ func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
 		r.Device, r.Start, r.Time, r.Value = dw.Known.Attrs, w.end-e.length, w.end, v
 		rows = append(rows, r)
 		return &rows[len(rows)-1]
-	}
-	coverage := em.coverage(d, dw)
-	if e.coverage != nil && len(dw.Times) > 0 {
-		d.Left = w.end
-		add(e.coverage, 0, nil, Double(coverage))
-	}
-	if e.samples != nil && len(dw.Times) > 0 {
-		d.Left = w.end
-		add(e.samples, 0, nil, Int(int64(len(dw.Times))))
 	}
 	for i, o := range d.Outputs {
 		ow := o.Windows.find(w)
@@ -197,7 +198,16 @@ func (em *Emission) device(rows []Row, d *device, dw *deviceWindow) []Row {
 			r.Extra = ow.Extra.Attrs
 		}
 	}
-	for _, s := range d.series {
+	coverage := em.coverage(d, dw)
+	if e.coverage != nil && len(dw.Times) > 0 {
+		d.Left = w.end
+		add(e.coverage, 0, nil, Double(coverage))
+	}
+	if e.samples != nil && len(dw.Times) > 0 {
+		d.Left = w.end
+		add(e.samples, 0, nil, Int(int64(len(dw.Times))))
+	}
+	for _, s := range d.carried {
 		if sw := s.Windows.find(w); sw != nil && sw.Last != nil && sw.Last.Notes != nil {
 			r := add(s.Shape.metric, s.seq, s.Shape.own, sw.Last.Value)
 			r.Extra, r.Start, r.Time = sw.Last.Notes.Attrs, sw.Last.Start, sw.Last.Time

@@ -161,7 +161,7 @@ func (e *Engine) stepBack(now int64) {
 	}
 	e.era++
 	for _, p := range e.order {
-		for _, d := range p.devices {
+		for _, d := range p.list {
 			d.Before, d.Newest, d.Second = 0, 0, 0
 			for _, s := range d.series {
 				s.Last, s.Moved = 0, 0

@@ -33,7 +33,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	begin := len(rows)
 	for ; e.cursor < len(e.order) && len(rows) < n; e.cursor++ {
 		p := e.order[e.cursor]
-		for _, d := range p.devices {
+		for _, d := range p.list {
 			for _, s := range d.series {
 				if e.clock-s.Seen < e.idle || s.waits() || s.Last > e.closed-2*resolution {
 					e.oldest = min(e.oldest, s.Seen)
@@ -41,10 +41,12 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 					rows = e.end(rows, s)
 				}
 			}
+			d.carried = slices.DeleteFunc(d.carried, (*Series).Ended)
 			if len(d.series) == 0 {
 				delete(p.devices, d.ID)
 			}
 		}
+		p.list = slices.DeleteFunc(p.list, func(d *device) bool { return len(d.series) == 0 })
 		if len(p.devices) == 0 {
 			delete(e.places, p.Key)
 		}
@@ -61,10 +63,8 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 
 // waits reports whether a window that was not read holds a sample of the series.
 func (s *Series) waits() bool {
-	for i := range s.Windows {
-		if !s.Windows[i].Window.left {
-			return true
-		}
+	for range s.Windows.open() {
+		return true
 	}
 	return false
 }

@@ -84,6 +84,26 @@ func (in *Ingest) SetResource(attrs []Attr, schemaURL string) {
 	}
 }
 
+// PlacedResource is a Resource that is set again and again, and its place once that is known.
+type PlacedResource struct {
+	Attrs []Attr
+	place *place
+	info  *Resource
+}
+
+// SetPlaced is SetResource of a Resource without a schema. It does not look for the place
+// again while that says what it said.
+func (in *Ingest) SetPlaced(r *PlacedResource) {
+	if r.place == nil || r.place.Info != r.info {
+		in.SetResource(r.Attrs, "")
+		r.place, r.info = in.named.place, in.named.info
+		return
+	}
+	in.attrs, in.schema, in.anonymous = r.Attrs, "", false
+	in.named = resource{key: in.named.key[:0], ready: true, place: r.place, info: r.info}
+	in.whole = resource{key: in.whole.key[:0]}
+}
+
 // find looks the place of a Resource up.
 func (in *Ingest) find(r *resource) {
 	r.ready = true

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ type place struct {
 	Windows perWindow[placeWindow]
 	seq     uint64
 	devices map[string]*device
+	list    []*device // the devices in the order in which they were made
 }
 
 // placeWindow is the Resource as last seen in a window.
@@ -63,6 +65,8 @@ type device struct {
 	description    *description // by the last sample that was resolved
 	consumed       int          // series that a rule reads
 	series         map[string]*Series
+	carried        []*Series // those that windows carry
+	ordered        bool      // outputs and carried series are in the order of their metrics
 }
 
 // description is what a point says about its device, as it came. It is never changed.
@@ -154,6 +158,7 @@ func (e *Engine) addPlace(p *place) {
 func (e *Engine) addDevice(p *place, d *device) {
 	d.place, d.seq, d.series = p, e.next(), map[string]*Series{}
 	p.devices[d.ID] = d
+	p.list = append(p.list, d)
 }
 
 func (e *Engine) addSeries(d *device, s *Series) {
@@ -170,6 +175,10 @@ func (e *Engine) addSeries(d *device, s *Series) {
 		o.feeders++
 		s.outputs = append(s.outputs, o)
 	}
+	if s.Shape.carried {
+		d.carried = append(d.carried, s)
+	}
+	d.ordered = false
 	if s.Shape.consumed {
 		d.consumed++
 	}
@@ -179,40 +188,63 @@ func (e *Engine) addSeries(d *device, s *Series) {
 }
 
 // perWindow is the state of something in each open window. States of windows that have
-// left are used again.
-type perWindow[T any] []inWindow[T]
+// left are used again. Mostly one window is open, whose state lies beside its owner's fields.
+type perWindow[T any] struct {
+	first inWindow[T]
+	more  []inWindow[T]
+}
 
 type inWindow[T any] struct {
-	Window *openWindow
+	Window *openWindow // nil before the first
 	State  T
 }
 
 // in returns the state in w. A new one is what a window that has left had, or empty.
 func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
-	free := -1
-	for i := range *p {
-		if at := &(*p)[i]; at.Window == w {
+	if p.first.Window == w {
+		return &p.first.State, false
+	}
+	free := &p.first
+	if free.Window != nil && !free.Window.left {
+		free = nil
+	}
+	for i := range p.more {
+		if at := &p.more[i]; at.Window == w {
 			return &at.State, false
 		} else if at.Window.left {
-			free = i
+			free = at
 		}
 	}
-	if free < 0 {
-		free = len(*p)
-		*p = append(*p, inWindow[T]{})
+	if free == nil {
+		p.more = append(p.more, inWindow[T]{})
+		free = &p.more[len(p.more)-1]
 	}
-	(*p)[free].Window = w
-	return &(*p)[free].State, true
+	free.Window = w
+	return &free.State, true
 }
 
 // find returns the state in w, or nil when there is none.
-func (p perWindow[T]) find(w *openWindow) *T {
-	for i := range p {
-		if p[i].Window == w {
-			return &p[i].State
+func (p *perWindow[T]) find(w *openWindow) *T {
+	for at := range p.open() {
+		if at.Window == w {
+			return &at.State
 		}
 	}
 	return nil
+}
+
+// open visits the states in windows that have not left.
+func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
+	return func(yield func(*inWindow[T]) bool) {
+		if w := p.first.Window; w != nil && !w.left && !yield(&p.first) {
+			return
+		}
+		for i := range p.more {
+			if at := &p.more[i]; !at.Window.left && !yield(at) {
+				return
+			}
+		}
+	}
 }
 
 func (d *device) in(w *openWindow) *deviceWindow {
@@ -259,9 +291,9 @@ func (d *device) note(t int64) {
 // lastBefore returns the greatest sample time of the device before t, or 0.
 func (d *device) lastBefore(t int64, era int) int64 {
 	times := []int64{d.Newest, d.Second, d.Before}
-	for i := range d.Windows {
-		if w := d.Windows[i].Window; !w.left && w.era == era {
-			times = append(times, d.Windows[i].State.Times...)
+	for at := range d.Windows.open() {
+		if at.Window.era == era {
+			times = append(times, at.State.Times...)
 		}
 	}
 	found := int64(0)

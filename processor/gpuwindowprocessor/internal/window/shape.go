@@ -1,6 +1,7 @@
 package window
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -52,6 +53,24 @@ type metric struct {
 	*Metric
 	metricKey
 	seq uint64
+}
+
+// place is where the metric's rows stand among those of a device: those that windows make come
+// first. A disabled metric is nil.
+func (m *metric) place() (scope, seq uint64) {
+	if m == nil {
+		return 0, 0
+	}
+	if m.scope != nil {
+		scope = m.scope.seq
+	}
+	return scope, m.seq
+}
+
+func (m *metric) compare(o *metric) int {
+	scope, seq := m.place()
+	otherScope, otherSeq := o.place()
+	return cmp.Or(cmp.Compare(scope, otherScope), cmp.Compare(seq, otherSeq))
 }
 
 // shape is what a point has beside its device, and what that makes of it: the series of
@@ -107,7 +126,7 @@ func (e *Engine) trim() {
 	}
 	h.clear()
 	for _, p := range e.order {
-		for _, d := range p.devices {
+		for _, d := range p.list {
 			for _, s := range d.series {
 				if m := s.Shape.metric; m != nil {
 					h.shapes[s.Shape.shapeKey], h.metrics[m.metricKey], h.scopes[m.scope.key] = s.Shape, m, m.scope

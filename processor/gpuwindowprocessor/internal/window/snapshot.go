@@ -70,10 +70,10 @@ func (e *Engine) Snapshot() []byte {
 		t.clear()
 		t.place(p)
 		t.length(len(p.devices))
-		for _, d := range sorted(p.devices, func(d *device) uint64 { return d.seq }) {
+		for _, d := range p.list {
 			t.device(d)
 			t.length(len(d.series))
-			for _, s := range sorted(d.series, func(s *Series) uint64 { return s.seq }) {
+			for _, s := range slices.SortedFunc(maps.Values(d.series), func(a, b *Series) int { return cmp.Compare(a.seq, b.seq) }) {
 				at := int64(s.Shape.Index)
 				if at >= int64(len(shapes)) || shapes[at] != s.Shape {
 					at = int64(len(shapes))
@@ -107,11 +107,6 @@ func (e *Engine) Snapshot() []byte {
 	return b.Bytes()
 }
 
-// sorted returns the values in the order in which they were made.
-func sorted[T any](items map[string]T, seq func(T) uint64) []T {
-	return slices.SortedFunc(maps.Values(items), func(a, b T) int { return cmp.Compare(seq(a), seq(b)) })
-}
-
 // Restore returns an engine at the wall clock now that goes on where the
 // snapshot was made, of which leftUpTo is what is known of the time after it: no
 // window that ends there or before leaves again, and what a counter did until
@@ -143,7 +138,7 @@ func Restore(set Settings, now, leftUpTo time.Time, snapshot []byte) (*Engine, e
 	// Samples from further ahead came before the clock was set back.
 	after := max(e.clock, now.UnixNano()) + e.length
 	for _, p := range e.order {
-		for _, d := range p.devices {
+		for _, d := range p.list {
 			for _, seen := range []*int64{&d.Before, &d.Newest, &d.Second} {
 				if *seen <= before || *seen > after {
 					*seen = 0
@@ -259,7 +254,7 @@ func (r *restoring) device(t *tape, p *place) bool {
 			return false
 		}
 		s.Shape = r.shapes[at]
-		if s.Shape.metric == nil && len(s.Windows) > 0 || d.series[s.Shape.identity] != nil {
+		if s.Shape.metric == nil && s.waits() || d.series[s.Shape.identity] != nil {
 			return false
 		}
 		r.e.addSeries(d, s)

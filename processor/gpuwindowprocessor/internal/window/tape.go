@@ -132,27 +132,24 @@ func list[T any](t *tape, items *[]T, item func(*T)) {
 // have, because it is newer, are left out.
 func states[T any](t *tape, all *perWindow[T], state func(*T)) {
 	n := 0
-	for i := range *all {
-		if !(*all)[i].Window.left {
-			n++
-		}
+	for range all.open() {
+		n++
 	}
 	n = t.length(n)
-	for i := range *all {
-		if at := &(*all)[i]; !at.Window.left {
-			t.uint(&at.Window.Number)
-			state(&at.State)
-		}
+	for at := range all.open() {
+		t.uint(&at.Window.Number)
+		state(&at.State)
 	}
 	for range n {
 		if !t.reading {
 			break
 		}
-		at, number := inWindow[T]{}, uint64(0)
+		number, read := uint64(0), *new(T)
 		t.uint(&number)
-		state(&at.State)
-		if at.Window = t.windows[number]; at.Window != nil {
-			*all = append(*all, at)
+		state(&read)
+		if w := t.windows[number]; w != nil {
+			at, _ := all.in(w)
+			*at = read
 		}
 	}
 }
