@@ -1,8 +1,6 @@
 package gpusynthesizerprocessor
 
 import (
-	"slices"
-
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
@@ -19,8 +17,12 @@ type setRow struct {
 	of     *catalogue.Exporter // whose labels row has
 	target string              // empty where the labels tell none
 	// fields are those of the set's samples in the last scrape: they repeat in their order.
-	fields []exposedField
+	fields exposedFields
 }
+
+// exposedFields are the fields of a label set's samples, in their order. Devices have the same
+// ones mostly, and share the list, which is never changed.
+type exposedFields []exposedField
 
 // exposedField is a metric's entry in the catalogue.
 type exposedField struct {
@@ -29,23 +31,47 @@ type exposedField struct {
 	of       *catalogue.Exporter // nil where the name is no exporter's
 }
 
+// are reports whether the fields are those of samples.
+func (fields exposedFields) are(samples []exposition.Sample) bool {
+	if len(fields) != len(samples) {
+		return false
+	}
+	for i := range samples {
+		if fields[i].metric != samples[i].Metric {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldsOf looks the fields of samples up.
+func fieldsOf(samples []exposition.Sample) exposedFields {
+	fields := make(exposedFields, len(samples))
+	for i := range samples {
+		f := &fields[i]
+		f.metric = samples[i].Metric
+		f.spelling, f.of = exporters.Lookup(f.metric.Name)
+	}
+	return fields
+}
+
 // take takes rows that a receiver handed over, and adds those that are none of ours to the
 // batch. It returns how many have names of exporters that the catalogue does not know.
 func (p *gpuSynthesizer) take(rows *pdatagpu.Rows, md pmetric.Metrics) (unknown int64) {
 	foreign := false
+	var last exposedFields
 	for _, set := range rows.Sets {
 		e := p.set(rows, set)
 		source := p.core.Source(e.target, false)
-		if more := len(set.Samples) - len(e.fields); more > 0 {
-			e.fields = slices.Concat(e.fields, make([]exposedField, more)) // exactly: there are many sets
+		switch {
+		case last.are(set.Samples):
+			e.fields = last
+		case !e.fields.are(set.Samples):
+			e.fields = fieldsOf(set.Samples)
 		}
+		last = e.fields
 		for i := range set.Samples {
-			s := &set.Samples[i]
-			f := &e.fields[i]
-			if f.metric != s.Metric {
-				*f = exposedField{metric: s.Metric}
-				f.spelling, f.of = exporters.Lookup(s.Metric.Name)
-			}
+			s, f := &set.Samples[i], &last[i]
 			switch {
 			case f.of != nil && f.of.Claims != nil && p.setRow(e, rows, set, f.of).Foreign(f.spelling):
 				foreign = true

@@ -25,7 +25,9 @@ type frameReader struct {
 	last   *group // that was read last
 	// resource is the engine's current Resource, nil for none.
 	resource *window.PlacedResource
-	node     string // what describes the node of the current frame
+	node     string    // what describes the node of the current frame
+	lists    [8][]kind // that groups share, the newest ones
+	newest   int
 }
 
 func newFrameReader(r *reader, maxSeries int) frameReader {
@@ -46,8 +48,11 @@ type groupKey struct {
 type group struct {
 	key  groupKey
 	said said
-	// series are those of the last samples: they repeat in their order.
-	series []known
+	// kinds are those of the samples that came, which repeat in their order. The list is shared
+	// and never changed.
+	kinds []kind
+	// series are the engine's handles of them, nil where it keeps nothing of one.
+	series []*window.Series
 	// resource is that of the group's points, nil before the first.
 	resource *window.PlacedResource
 	next     *group // that followed in the last frame: frames repeat
@@ -65,12 +70,11 @@ type said struct {
 	containerID      string
 }
 
-// known is a series and its handle.
-type known struct {
+// kind is what tells a sample from the others of a group.
+type kind struct {
 	metric *signal.Metric
 	own    string
 	more   []gpudata.Attr
-	handle *window.Series // nil: the engine keeps nothing of it
 }
 
 // read hands all series of frames to the engine.
@@ -89,22 +93,35 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 		in.SetPlaced(g.resource)
 		r.resource = g.resource
 	}
-	if g.series == nil {
-		g.series = make([]known, 0, len(s.Samples))
-	}
+	known := len(g.kinds)
 	for i := range s.Samples {
 		sample := &s.Samples[i]
-		k := g.find(i, sample)
-		if k.handle == nil || k.handle.Ended() || sample.Ended {
-			k.handle = r.resolve(in, g, f, s, i)
+		at := g.find(i, sample)
+		if handle := g.series[at]; handle == nil || handle.Ended() || sample.Ended {
+			g.series[at] = r.resolve(in, g, f, s, i)
 			continue
 		}
 		v := window.Double(sample.Value)
 		if sample.Metric.Int {
 			v = window.Int(int64(math.Round(sample.Value)))
 		}
-		in.Add(k.handle, f.Time, sample.Start, v)
+		in.Add(g.series[at], f.Time, sample.Start, v)
 	}
+	if len(g.kinds) > known {
+		g.kinds, g.series = r.share(g.kinds), slices.Clip(g.series)
+	}
+}
+
+// share returns a list that other groups have, if one of the newest is like this one.
+func (r *frameReader) share(kinds []kind) []kind {
+	for _, list := range r.lists {
+		if slices.EqualFunc(list, kinds, func(a, b kind) bool { return a.is(b.metric, b.own, b.more) }) {
+			return list
+		}
+	}
+	kinds = slices.Clip(kinds)
+	r.lists[r.newest], r.newest = kinds, (r.newest+1)%len(r.lists)
+	return kinds
 }
 
 // describeNode returns what describes the node of a frame as one text.
@@ -142,7 +159,7 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 		r.groups.Put(key, g)
 	}
 	if g.said != says {
-		g.said, g.series, g.resource = says, g.series[:0], nil
+		g.said, g.kinds, g.series, g.resource = says, nil, nil, nil
 	}
 	if r.last != nil {
 		r.last.next = g
@@ -151,23 +168,23 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 	return g
 }
 
-// find returns what is known of the series of a sample, which most often has the place that it
+// find returns the position of a sample among the kinds, which most often is the one that it
 // had in the last frame.
-func (g *group) find(i int, s *gpudata.Sample) *known {
-	if i < len(g.series) && g.series[i].is(s) {
-		return &g.series[i]
+func (g *group) find(i int, s *gpudata.Sample) int {
+	if i < len(g.kinds) && g.kinds[i].is(s.Metric, s.Own, s.More) {
+		return i
 	}
-	for i := range g.series {
-		if g.series[i].is(s) {
-			return &g.series[i]
+	for i := range g.kinds {
+		if g.kinds[i].is(s.Metric, s.Own, s.More) {
+			return i
 		}
 	}
-	g.series = append(g.series, known{metric: s.Metric, own: s.Own, more: s.More})
-	return &g.series[len(g.series)-1]
+	g.kinds, g.series = append(g.kinds, kind{s.Metric, s.Own, s.More}), append(g.series, nil)
+	return len(g.kinds) - 1
 }
 
-func (k *known) is(s *gpudata.Sample) bool {
-	return k.metric == s.Metric && k.own == s.Own && sameAttrs(k.more, s.More)
+func (k *kind) is(metric *signal.Metric, own string, more []gpudata.Attr) bool {
+	return k.metric == metric && k.own == own && sameAttrs(k.more, more)
 }
 
 // sameAttrs reports whether attributes are the same. Those of a component are shared by its
