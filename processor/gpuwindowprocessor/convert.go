@@ -225,6 +225,9 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 		sm     pmetric.ScopeMetrics
 		points pmetric.NumberDataPointSlice
 		last   window.Row
+		// metrics and ofMetric are how many the Resource, and the metric, before had: mostly the
+		// next one has as many.
+		metrics, ofMetric int
 	)
 	devices := deviceAttrs{}
 	for i := range rows {
@@ -240,11 +243,19 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 			}
 		}
 		if newScope {
+			if i > 0 {
+				metrics = sm.Metrics().Len()
+			}
 			sm = rm.ScopeMetrics().AppendEmpty()
+			sm.Metrics().EnsureCapacity(metrics)
 			w.writeScope(sm, row.Scope)
 		}
 		if newScope || row.Metric != last.Metric {
+			if i > 0 {
+				ofMetric = points.Len()
+			}
 			points = w.writeMetric(sm.Metrics().AppendEmpty(), row.Metric)
+			points.EnsureCapacity(ofMetric)
 		}
 		w.writePoint(points.AppendEmpty(), row, devices)
 		last = *row
