@@ -75,11 +75,6 @@ func (e *emitter) health(s *catalogue.Signal) {
 	if !known {
 		return
 	}
-	for _, state := range signal.Values(signal.HardwareState) {
-		is := 0.0
-		if state == worst.String() {
-			is = 1
-		}
-		e.point(s.Metric, state, 0, is)
-	}
+	states := signal.Values(signal.HardwareState)
+	e.states(s.Metric, states, float64(slices.Index(states, worst.String())))
 }
