@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -267,9 +268,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("node %d has %d faults queued already, the limit is %d", node, len(n.faults), maxQueuedFaults), http.StatusTooManyRequests)
 		return
 	}
-	for range times {
-		n.faults = append(n.faults, fault)
-	}
+	n.faults = append(n.faults, slices.Repeat([]Fault{fault}, times)...)
 	w.WriteHeader(http.StatusNoContent)
 }
 
