@@ -130,17 +130,10 @@ func (col *collection) update() {
 	if !col.started {
 		return
 	}
-	before := col.state
-	phase := phaseOf(before.Phase, col.err, col.informer.HasSynced())
-	col.state.Err = col.err
-	if phase != before.Phase {
-		col.state.Phase, col.state.Since = phase, time.Now()
+	if col.state.become(phaseOf(col.state.Phase, col.err, col.informer.HasSynced()), col.err, time.Now()) {
+		col.log()
+		col.changes.Give()
 	}
-	if phase == before.Phase && (col.err == nil) == (before.Err == nil) {
-		return
-	}
-	col.log()
-	col.changes.Give()
 }
 
 // phaseOf returns the phase after an attempt. An attempt that got no answer, as
