@@ -38,7 +38,7 @@ func newCollection(c *Cache, k Kind) *collection {
 	col := &collection{cache: c, kind: k, source: newSource(c.client, c.options, k)}
 	lw := &cache.ListWatch{ListWithContextFunc: col.list, WatchFuncWithContext: col.watch}
 	col.informer = cache.NewSharedIndexInformerWithOptions(
-		cache.ToListWatcherWithWatchListSemantics(lw, c.client), example(k), cache.SharedIndexInformerOptions{})
+		cache.ToListWatcherWithWatchListSemantics(lw, c.client), col.source.example, cache.SharedIndexInformerOptions{})
 	// These fail only on an informer that was started.
 	_ = col.informer.SetTransform(transform(c.options))
 	_ = col.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
