@@ -211,28 +211,10 @@ func (r *clusterReceiver) settled() bool {
 func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:
-		known = r.store.catchUp(k, func() int { return r.stored(k) })
+		known = r.store.catchUp(k, func() int { return r.cache.Len(k) })
 		return known, known
 	default:
 		return false, state.Settled()
-	}
-}
-
-// stored returns how many objects of a kind are in the cache.
-func (r *clusterReceiver) stored(k kube.Kind) int {
-	switch k {
-	case kube.Pods:
-		return len(r.cache.Pods())
-	case kube.Nodes:
-		return len(r.cache.Nodes())
-	case kube.ResourceSlices:
-		return len(r.cache.ResourceSlices())
-	case kube.ResourceClaims:
-		return len(r.cache.ResourceClaims())
-	case kube.DeviceClasses:
-		return len(r.cache.DeviceClasses())
-	default:
-		return len(r.cache.ResourceClaimTemplates())
 	}
 }
 
