@@ -153,22 +153,11 @@ func (p *pods) declare(u *budget.User) {
 	}
 }
 
-// containers returns all containers, init containers first, with limits where
-// there is no request.
+// containers returns all containers, init containers first.
 func containers(pod *corev1.Pod) []gpushare.ContainerSpec {
 	var out []gpushare.ContainerSpec
-	for i, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for j := range list {
-			c := &list[j]
-			spec := gpushare.ContainerSpec{Name: c.Name, Init: i == 0, Requests: gpushare.Requests{}}
-			for name, q := range c.Resources.Limits {
-				spec.Requests[string(name)] = q
-			}
-			for name, q := range c.Resources.Requests {
-				spec.Requests[string(name)] = q
-			}
-			out = append(out, spec)
-		}
+	for i, c := range kube.Containers(pod) {
+		out = append(out, gpushare.ContainerSpec{Name: c.Name, Init: i < len(pod.Spec.InitContainers), Requests: kube.Requests(c)})
 	}
 	return out
 }
