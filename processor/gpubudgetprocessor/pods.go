@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
@@ -176,13 +177,10 @@ func (p *pods) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation
 		}
 		for i := range claim.Status.Allocation.Devices.Results {
 			r := &claim.Status.Allocation.Devices.Results[i]
-			if r.Driver != a.Driver || r.Pool != a.Pool || r.Device != a.Device || !used.Uses(r.Request) || r.AdminAccess != nil && *r.AdminAccess {
+			if r.Driver != a.Driver || r.Pool != a.Pool || r.Device != a.Device || !used.Uses(r.Request) || ptr.Deref(r.AdminAccess, false) {
 				continue
 			}
-			bytes, share := memory(r), ""
-			if r.ShareID != nil {
-				share = string(*r.ShareID)
-			}
+			bytes, share := memory(r), string(ptr.Deref(r.ShareID, ""))
 			of := budget.Claim{ID: strings.Join([]string{pod.Namespace, used.Claim, r.Request, share}, "/"), Bytes: bytes}
 			if bytes > 0 && !slices.Contains(out, of) { // a container may name a request and the whole claim
 				out = append(out, of)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record/util"
+	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -149,15 +150,13 @@ func podFacts(pod *corev1.Pod) decide.Pod {
 		Running:     pod.Status.Phase == corev1.PodRunning,
 		Terminating: pod.DeletionTimestamp != nil,
 		Owner:       owner(pod),
+		Priority:    ptr.Deref(pod.Spec.Priority, 0),
 	}
 	if pod.Status.StartTime != nil {
 		facts.Started = pod.Status.StartTime.Time
 	}
 	_, facts.Mirror = pod.Annotations[corev1.MirrorPodAnnotationKey]
 	_, facts.Protected = pod.Labels[ProtectedLabel]
-	if pod.Spec.Priority != nil {
-		facts.Priority = *pod.Spec.Priority
-	}
 	return facts
 }
 
