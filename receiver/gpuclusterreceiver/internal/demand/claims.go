@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,7 +88,7 @@ func (e *emission) addClaims() {
 		}
 	}
 
-	classes := sortedKeys(tallies)
+	classes := slices.Sorted(maps.Keys(tallies))
 	for _, className := range classes {
 		for s, n := range tallies[className].claims {
 			e.int(signal.K8sResourceClaimCount, Place{}, n, Attribute{signal.DeviceClassName, className}, claimStates[s])
@@ -195,7 +196,7 @@ func (e *emission) addClaimDevices() {
 				devices = append(devices, e.claimDevice(c, r, className))
 			}
 		}
-		if e.disabled[signal.K8sResourceClaimDevice] {
+		if e.opts.Disabled[signal.K8sResourceClaimDevice] {
 			continue
 		}
 		for _, holder := range c.Reservations {
