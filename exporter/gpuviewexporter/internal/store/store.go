@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -437,9 +438,7 @@ func (s *Store) sweep(oldest int64) {
 			delete(s.devices, key)
 		}
 	}
-	for key, r := range s.demand {
-		if !slices.ContainsFunc(r[:], func(r Reading) bool { return r.at > oldest }) {
-			delete(s.demand, key)
-		}
-	}
+	maps.DeleteFunc(s.demand, func(_ resourceKey, r *[NumDemands]Reading) bool {
+		return !slices.ContainsFunc(r[:], func(r Reading) bool { return r.at > oldest })
+	})
 }
