@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/pdata/pmetric"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
@@ -94,14 +93,11 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 
 // observe makes the store's and the hub's counts self-metrics.
 func (e *viewExporter) observe() error {
-	with := func(key, value string) metric.MeasurementOption {
-		return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
-	}
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
-		outcomes[o] = with("outcome", store.Outcome(o).String())
+		outcomes[o] = base.With("outcome", store.Outcome(o).String())
 	}
-	limit, slow := with("reason", "limit"), with("reason", "slow")
+	limit, slow := base.With("reason", "limit"), base.With("reason", "slow")
 	return errors.Join(
 		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for i, n := range e.store.Stats().Points {
@@ -138,7 +134,7 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	in := e.store.Begin(now)
 	read(in, md)
 	if in.End() {
-		e.hub.notify()
+		e.hub.changed.Give()
 	}
 	for _, l := range in.Reached() {
 		do := "Raise it, or find what makes so many."
