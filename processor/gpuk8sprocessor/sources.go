@@ -126,13 +126,8 @@ func (s *sources) wait(ctx context.Context) {
 	if s.kubelet == nil {
 		return
 	}
-	answered := make(chan struct{}, 1)
-	defer s.kubelet.Subscribe(func() {
-		select {
-		case answered <- struct{}{}:
-		default:
-		}
-	})()
+	answered := base.NewNotice()
+	defer s.kubelet.Subscribe(answered.Give)()
 	for {
 		if _, _, state := s.kubelet.Snapshot(); state.Settled() {
 			return
