@@ -59,12 +59,3 @@ func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
 	}
 	return off
 }
-
-// MetricNames returns the metrics' names in their order.
-func MetricNames(metrics []*signal.Metric) []string {
-	names := make([]string, len(metrics))
-	for i, m := range metrics {
-		names[i] = m.Name
-	}
-	return names
-}

@@ -106,3 +106,12 @@ func register(m *Metric) {
 	all = append(all, m)
 	byName[m.Name] = m
 }
+
+// Names returns the metrics' names in their order, nil for none.
+func Names(metrics []*Metric) []string {
+	var names []string
+	for _, m := range metrics {
+		names = append(names, m.Name)
+	}
+	return names
+}

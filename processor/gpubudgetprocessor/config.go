@@ -217,7 +217,7 @@ func (c *Config) Validate() error {
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
 	base.Between(&p, "tolerance::ratio", c.Tolerance.Ratio, 0, 0.5)
 	p.MaxSeries(c.MaxSeries)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }
 

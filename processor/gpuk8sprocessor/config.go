@@ -128,7 +128,7 @@ func (c *Config) Validate() error {
 	c.checkLabels(&p, "node_labels", c.NodeLabels)
 	c.checkLabels(&p, "pod_labels", c.PodLabels)
 	p.Check(c.MaxJobs > 0, "max_jobs is %d: must be above 0", c.MaxJobs)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted()))...)
 	return p.Err()
 }
 

@@ -113,7 +113,7 @@ func (c *Config) Validate() error {
 		"weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone)
 	base.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
 	p.MaxSeries(c.MaxSeries)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }
 

@@ -77,7 +77,7 @@ func (c *Config) Validate() error {
 	p.Check(c.ViolationUnit == unitNanoseconds || c.ViolationUnit == unitMicroseconds,
 		"violation_unit is %q: must be %q or %q", c.ViolationUnit, unitNanoseconds, unitMicroseconds)
 	p.Check(c.MaxDevices >= 1 && c.MaxDevices <= maxMaxDevices, "max_devices is %d: must be between 1 and %d", c.MaxDevices, maxMaxDevices)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted()))...)
 	return p.Err()
 }
 

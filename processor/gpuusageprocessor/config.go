@@ -79,6 +79,6 @@ func (c *Config) Validate() error {
 	p.Check(c.IdleTimeout >= c.MaxGap && c.IdleTimeout <= maxIdleTimeout,
 		"idle_timeout is %s: must be between max_gap (%s) and %s", c.IdleTimeout, c.MaxGap, maxIdleTimeout)
 	p.MaxSeries(c.MaxSeries)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }

@@ -92,7 +92,7 @@ func (cfg *Config) Validate() error {
 	}
 	p.Check(cfg.FirstAvailable == firstAvailableMax || cfg.FirstAvailable == firstAvailableFirst,
 		"first_available is %q: must be %s or %s", cfg.FirstAvailable, firstAvailableMax, firstAvailableFirst)
-	p.Add(cfg.Metrics.Check(base.MetricNames(emitted()))...)
+	p.Add(cfg.Metrics.Check(signal.Names(emitted()))...)
 	return p.Err()
 }
 

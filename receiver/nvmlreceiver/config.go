@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
 
@@ -110,7 +111,7 @@ func (cfg *Config) Validate() error {
 	p.Check(filepath.IsAbs(cfg.ProcRoot), "proc_root is %q: must be an absolute path", cfg.ProcRoot)
 	p.Check(filepath.IsAbs(cfg.SysRoot), "sys_root is %q: must be an absolute path", cfg.SysRoot)
 	p.Check(cfg.Hold == "" || slices.Contains(holds, cfg.Hold), "hold is %q: must be one of %s", cfg.Hold, strings.Join(holds, ", "))
-	p.Add(cfg.Metrics.Check(base.MetricNames(emitted))...)
+	p.Add(cfg.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }
 
