@@ -86,7 +86,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
 		scope:     gpudata.NewScope(scopeName, set.BuildInfo.Version),
 		disabled:  cfg.Metrics.Disabled(emitted),
-		drift:     newDriftReport(cfg),
+		drift:     driftReport{max: cfg.MaxSeries, places: map[string]*driftPlace{}},
 		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
 		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
