@@ -3,7 +3,6 @@ package gpuusageprocessor
 import (
 	"cmp"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,9 +56,6 @@ func (p *pods) stop() {
 		p.cache = nil
 	}
 }
-
-// age forgets pods that were not used for a while.
-func (p *pods) age(now time.Time) { p.known.Age(now) }
 
 // declared returns the part of a board's compute that was declared for a user, 0 for none. A
 // declaration for a pod is divided among its containers on the board. Who holds an instance

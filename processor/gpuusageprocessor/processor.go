@@ -99,7 +99,7 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 
 	now := time.Now()
 	p.order.Batch(a.Metrics, now)
-	p.pods.age(now)
+	p.pods.known.Age(now)
 	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
 	for _, f := range batch.Frames {
 		p.frame(f, now)
