@@ -76,7 +76,7 @@ func (c *Config) Validate() error {
 	p.Check(c.Raw == rawDrop || c.Raw == rawKeep, "raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep)
 	p.Check(c.ViolationUnit == unitNanoseconds || c.ViolationUnit == unitMicroseconds,
 		"violation_unit is %q: must be %q or %q", c.ViolationUnit, unitNanoseconds, unitMicroseconds)
-	p.Check(c.MaxDevices >= 1 && c.MaxDevices <= maxMaxDevices, "max_devices is %d: must be between 1 and %d", c.MaxDevices, maxMaxDevices)
+	base.Between(&p, "max_devices", c.MaxDevices, 1, maxMaxDevices)
 	p.Add(c.Metrics.Check(signal.Names(emitted()))...)
 	return p.Err()
 }
