@@ -3,9 +3,8 @@ package gpumemoryresourceextension
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -150,10 +149,9 @@ func (a *advertiser) run(ctx context.Context) {
 
 // reconcile makes every node as wanted, and reports whether all are.
 func (a *advertiser) reconcile(ctx context.Context) bool {
-	var problems []error
-	if state := a.cache.State(kube.Nodes); state.Phase == kube.Off || state.Phase == kube.Forbidden {
-		problems = append(problems, fmt.Errorf("nodes: %s: %w", state.Phase, state.Err))
-	}
+	var problems base.Problems
+	state := a.cache.State(kube.Nodes)
+	problems.Check(state.Phase != kube.Off && state.Phase != kube.Forbidden, "nodes: %s: %w", state.Phase, state.Err)
 	var states [nodeStates]int64
 	present := map[string]bool{}
 	for _, node := range a.cache.Nodes() {
@@ -164,20 +162,15 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 		state, err := a.adjust(ctx, node)
 		states[state]++
 		if err != nil {
-			problems = append(problems, fmt.Errorf("node %s: %w", node.Name, err))
+			problems.Add(fmt.Errorf("node %s: %w", node.Name, err))
 		}
 	}
-	for name := range a.patched {
-		if !present[name] {
-			delete(a.patched, name)
-		}
-	}
+	maps.DeleteFunc(a.patched, func(node string, _ request) bool { return !present[node] })
 	a.mu.Lock()
 	a.nodes = states
 	a.mu.Unlock()
 	if ctx.Err() == nil {
-		slices.SortFunc(problems, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
-		err := errors.Join(problems...)
+		err := problems.Err()
 		if news, _ := a.status.Report("nodes", err); news && err != nil {
 			a.settings.Logger.Warn("Nodes do not advertise their GPU memory as they should.", zap.Error(err))
 		}
