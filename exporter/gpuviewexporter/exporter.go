@@ -105,14 +105,8 @@ func (e *viewExporter) observe() error {
 			}
 			return nil
 		}),
-		e.telemetry.RegisterExporterGpuViewDevicesCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(e.store.Stats().Devices))
-			return nil
-		}),
-		e.telemetry.RegisterExporterGpuViewHoldersCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(e.store.Stats().Holders))
-			return nil
-		}),
+		e.telemetry.RegisterExporterGpuViewDevicesCallback(base.Observed(func() int64 { return int64(e.store.Stats().Devices) })),
+		e.telemetry.RegisterExporterGpuViewHoldersCallback(base.Observed(func() int64 { return int64(e.store.Stats().Holders) })),
 		e.telemetry.RegisterExporterGpuViewClientsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			open, _, _ := e.hub.counts()
 			o.Observe(open)

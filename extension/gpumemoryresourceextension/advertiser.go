@@ -74,8 +74,7 @@ type advertiser struct {
 	changed     base.Notice // of nodes that changed
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
-	stop        sync.Once
-	ended       chan struct{} // closed when everything has stopped
+	ending      base.Ending
 
 	// Used by the running goroutine only.
 	patched map[string]request // the last one for each node
@@ -96,7 +95,6 @@ func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
 		newCache: kube.Acquire,
 		changed:  base.NewNotice(),
-		ended:    make(chan struct{}),
 		patched:  map[string]request{},
 	}, nil
 }
@@ -269,19 +267,11 @@ func (a *advertiser) Shutdown(ctx context.Context) error {
 	if a.cache == nil {
 		return nil
 	}
-	a.stop.Do(func() {
-		go func() {
-			defer close(a.ended)
-			a.cancel()
-			a.running.Wait()
-			a.unsubscribe()
-			a.cache.Release()
-		}()
-	})
-	select {
-	case <-a.ended:
+	return a.ending.Run(ctx, func() error {
+		a.cancel()
+		a.running.Wait()
+		a.unsubscribe()
+		a.cache.Release()
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	})
 }

@@ -82,14 +82,8 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 		t.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe),
 		t.RegisterProcessorGpuK8sSourceStateCallback(p.sources.observeStates),
 		t.RegisterProcessorGpuK8sSourceAgeCallback(p.sources.observeAges),
-		t.RegisterProcessorGpuK8sJobsCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(p.jobs.len()))
-			return nil
-		}),
-		t.RegisterProcessorGpuK8sConflictsCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(p.tracker.Stats().Conflicts))
-			return nil
-		}),
+		t.RegisterProcessorGpuK8sJobsCallback(base.Observed(func() int64 { return int64(p.jobs.len()) })),
+		t.RegisterProcessorGpuK8sConflictsCallback(base.Observed(func() int64 { return int64(p.tracker.Stats().Conflicts) })),
 		t.RegisterProcessorGpuK8sUnattributedCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for r, n := range p.tracker.Stats().Unattributed {
 				if reason := attribution.Reason(r); reason != attribution.Joined {

@@ -48,8 +48,7 @@ type clusterReceiver struct {
 	stopEmitting, stopElection context.CancelFunc
 	emitting, electing         sync.WaitGroup
 	unsubscribe                []func()
-	stop                       sync.Once
-	ended                      chan struct{} // closed when everything has stopped
+	ending                     base.Ending
 
 	status base.Status
 }
@@ -78,7 +77,6 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 		batches:   batches{cfg.ClusterName, set.BuildInfo.Version},
 		newCache:  kube.Acquire,
 		progress:  base.NewNotice(),
-		ended:     make(chan struct{}),
 	}
 	r.store, err = newStore(cfg, r.progress.Give, set.Logger)
 	return r, err
@@ -289,10 +287,7 @@ func (l *leftOut) lasts(now time.Time, n int64) bool {
 
 func (r *clusterReceiver) registerCallbacks() error {
 	return errors.Join(
-		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(r.store.dropped.Load())
-			return nil
-		}),
+		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(base.Observed(r.store.dropped.Load)),
 		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
 			r.term.Load().Observe(o)
 			return nil
@@ -333,24 +328,15 @@ func (r *clusterReceiver) Shutdown(ctx context.Context) error {
 	if r.cache == nil {
 		return nil
 	}
-	r.stop.Do(func() { go r.end() })
-	select {
-	case <-r.ended:
+	return r.ending.Run(ctx, func() error {
+		r.stopEmitting()
+		r.emitting.Wait()
+		r.stopElection()
+		r.electing.Wait()
+		for _, end := range r.unsubscribe {
+			end()
+		}
+		r.cache.Release()
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// end stops everything, emitting before the election.
-func (r *clusterReceiver) end() {
-	defer close(r.ended)
-	r.stopEmitting()
-	r.emitting.Wait()
-	r.stopElection()
-	r.electing.Wait()
-	for _, end := range r.unsubscribe {
-		end()
-	}
-	r.cache.Release()
+	})
 }
