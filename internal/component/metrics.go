@@ -49,11 +49,11 @@ func (m Metrics) Enabled(name string, byDefault bool) bool {
 	return byDefault
 }
 
-// Disabled returns those of the metrics that are off, where all are on by default.
+// Disabled returns those of the metrics that are off.
 func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
 	off := map[*signal.Metric]bool{}
 	for _, metric := range metrics {
-		if !m.Enabled(metric.Name, true) {
+		if !m.Enabled(metric.Name, !metric.Off) {
 			off[metric] = true
 		}
 	}

@@ -159,12 +159,6 @@ func ofAccelerator(m *signal.Metric) bool {
 	return false
 }
 
-// enabled reports whether a metric is switched on.
-func (c *Config) enabled(m *signal.Metric) bool {
-	// cAdvisor's repeat other metrics under another name.
-	return c.Metrics.Enabled(m.Name, !ofAccelerator(m))
-}
-
 // outsideKubernetes reports whether no kubelet and no claims say who holds devices, so that
 // processes alone tell whether somebody does.
 func (c *Config) outsideKubernetes() bool {

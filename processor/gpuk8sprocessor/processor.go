@@ -60,13 +60,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 			limit: base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
 			seen:  map[placedJob]time.Time{},
 		},
-		attribution: gpudata.Attribution{Scope: scope, Disabled: map[*signal.Metric]bool{}},
+		attribution: gpudata.Attribution{Scope: scope, Disabled: cfg.Metrics.Disabled(emitted())},
 		order:       misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
-	}
-	for _, m := range emitted() {
-		if !cfg.enabled(m) {
-			p.attribution.Disabled[m] = true
-		}
 	}
 	p.sources = newSources(cfg, set.TelemetrySettings, p.tracker)
 	return p, nil
