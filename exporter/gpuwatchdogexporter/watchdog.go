@@ -162,17 +162,8 @@ func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 }
 
 func (w *watchdog) run(ctx context.Context) {
-	tick := time.NewTicker(w.cfg.Interval)
-	defer tick.Stop()
 	w.begun, w.lastTick = time.Now(), w.clock().Round(0)
-	for {
-		select {
-		case <-tick.C:
-			w.evaluate(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
+	base.EveryTick(ctx, w.cfg.Interval, func(time.Time) { w.evaluate(ctx) })
 }
 
 // restore takes up what is stored.

@@ -71,7 +71,7 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 	if err := p.sources.start(ctx, host); err != nil {
 		return err
 	}
-	p.mapping.start()
+	p.mapping.start(ctx)
 	t := p.telemetry
 	return errors.Join(
 		t.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe),

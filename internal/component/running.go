@@ -3,7 +3,22 @@ package component
 import (
 	"context"
 	"sync"
+	"time"
 )
+
+// EveryTick calls f again and again, the first time after the interval, until ctx ends.
+func EveryTick(ctx context.Context, interval time.Duration, f func(now time.Time)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			f(time.Now())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // Ending is the end of a component, whose Shutdown waits no longer than it may. The zero
 // value is ready for use.
