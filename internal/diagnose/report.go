@@ -85,12 +85,7 @@ type Missing struct {
 // Complete reports whether the devices give every signal that they can give,
 // optional ones aside.
 func (r *Report) Complete() bool {
-	for _, s := range r.Signals {
-		if s.CanTurnOn() && !s.Optional {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
 
 // CanTurnOn reports whether some device misses the signal for a reason that

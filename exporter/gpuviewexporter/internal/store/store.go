@@ -235,9 +235,7 @@ type Batch struct {
 func (s *Store) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	s.batch++
-	if s.began == 0 {
-		s.began = now.UnixNano()
-	}
+	s.began = cmp.Or(s.began, now.UnixNano())
 	return &Batch{s: s, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
 }
 

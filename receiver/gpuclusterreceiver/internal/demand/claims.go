@@ -160,12 +160,9 @@ func (e *emission) gpuResult(r *Result, className string) bool {
 // one before it.
 func (c *Claim) repeats(i int) bool {
 	r := c.Results[i]
-	for _, before := range c.Results[:i] {
-		if before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && before.ShareID == r.ShareID {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Results[:i], func(before Result) bool {
+		return before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && before.ShareID == r.ShareID
+	})
 }
 
 // classOf returns the class of the request that a result satisfies, empty

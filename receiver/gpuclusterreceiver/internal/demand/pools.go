@@ -209,11 +209,7 @@ func (p *pool) sum() {
 	for c, k := range largest {
 		sums[k] += values[c]
 	}
-	order := make([]key, 0, len(sums))
-	for k := range sums {
-		order = append(order, k)
-	}
-	slices.SortFunc(order, func(a, b key) int {
+	order := slices.SortedFunc(maps.Keys(sums), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.deviceType, b.deviceType), cmp.Compare(a.capacity, b.capacity))
 	})
 	for _, k := range order {
