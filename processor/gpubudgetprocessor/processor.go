@@ -71,7 +71,6 @@ type gpuBudget struct {
 	drift driftReport
 
 	state *base.State // nil without a storage
-	saved time.Time
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
@@ -167,9 +166,6 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 		p.swept = now
 		p.book.Sweep(now)
 		p.drift.sweep(now, p.state)
-	}
-	if since := now.Sub(p.saved); since >= sweepEvery || since < 0 {
-		p.saved = now
 		p.save(ctx)
 	}
 	p.limit.Refused(p.set.Logger, now, p.drift.refused+p.dropped[noRoom])
