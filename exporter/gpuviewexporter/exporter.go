@@ -33,10 +33,9 @@ type viewExporter struct {
 
 	server *http.Server
 	// address is where the server listens.
-	address  net.Addr
-	stop     context.CancelFunc
-	running  sync.WaitGroup
-	shutOnce sync.Once
+	address net.Addr
+	stop    context.CancelFunc
+	running sync.WaitGroup
 }
 
 func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) {
@@ -148,17 +147,15 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 // shutdown lets the pages go and waits for answers under way, as long as ctx
 // lasts.
 func (e *viewExporter) shutdown(ctx context.Context) error {
-	var err error
-	e.shutOnce.Do(func() {
-		defer e.telemetry.Shutdown()
-		if e.server == nil {
-			return
-		}
-		e.stop()
-		if err = e.server.Shutdown(ctx); err != nil {
-			err = errors.Join(err, e.server.Close())
-		}
-		e.running.Wait()
-	})
+	defer e.telemetry.Shutdown()
+	if e.server == nil {
+		return nil
+	}
+	e.stop()
+	err := e.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, e.server.Close())
+	}
+	e.running.Wait()
 	return err
 }

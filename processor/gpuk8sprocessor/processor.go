@@ -3,7 +3,6 @@ package gpuk8sprocessor
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -35,8 +34,6 @@ type gpuK8s struct {
 	// attribution says which metrics are disabled.
 	attribution gpudata.Attribution
 	order       *misplaced.Check
-
-	shutdownOnce sync.Once
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
@@ -91,12 +88,10 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 }
 
 func (p *gpuK8s) shutdown(ctx context.Context) error {
-	p.shutdownOnce.Do(func() {
-		p.telemetry.Shutdown() // before what its callbacks read
-		p.jobs.limit.Forget()
-		p.mapping.shutdown(ctx)
-		p.sources.shutdown()
-	})
+	p.telemetry.Shutdown() // before what its callbacks read
+	p.jobs.limit.Forget()
+	p.mapping.shutdown(ctx)
+	p.sources.shutdown()
 	return nil
 }
 
