@@ -263,8 +263,10 @@ func readAs(t *testing.T, client kubernetes.Interface, version string) (*kube.Ca
 	}
 	resourceSlices := c.ResourceSlices()
 	slices.SortFunc(resourceSlices, func(a, b *resourcev1.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
-	return c, dra{resourceSlices, c.ResourceClaims(), objects[*resourcev1.DeviceClass](c, kube.DeviceClasses),
-		objects[*resourcev1.ResourceClaimTemplate](c, kube.ResourceClaimTemplates)}
+	return c, dra{
+		resourceSlices, c.ResourceClaims(),
+		objects[*resourcev1.DeviceClass](c, kube.DeviceClasses), objects[*resourcev1.ResourceClaimTemplate](c, kube.ResourceClaimTemplates),
+	}
 }
 
 // objects returns the objects of a kind as a subscriber gets them.

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
@@ -22,7 +23,7 @@ func (p *Plane) StartScheduler(t testing.TB) {
 	kubeconfig := p.KubeConfig(t)
 
 	//nolint:gosec // the binary is the one that the caller's environment names
-	scheduler := processtest.Start(t, exec.Command(filepath.Join(filepath.Dir(api.Path), "kube-scheduler"),
+	scheduler := processtest.Start(t, exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(filepath.Dir(api.Path), "kube-scheduler"),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port="+processtest.Port(t, address),
 		// The API server's own certificate: it is for this address as well.
