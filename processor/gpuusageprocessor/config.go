@@ -45,11 +45,6 @@ type Config struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Validator   = (*Config)(nil)
-	_ confmap.Unmarshaler = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{
 		NodeName:    base.NodeName(),
@@ -67,8 +62,7 @@ var emitted = []*signal.Metric{
 	signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle, signal.GPUUnallocatedCost,
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
