@@ -84,8 +84,6 @@ type advertiser struct {
 	nodes [nodeStates]int64
 }
 
-var _ extension.Extension = (*advertiser)(nil)
-
 func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
 	if err != nil {

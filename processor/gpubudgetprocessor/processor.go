@@ -22,8 +22,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 )
 
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
-
 // The reasons why a row of another exporter, or a process, is not kept, beside those why a
 // point is no observation.
 const (
@@ -83,7 +81,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		foreign:   cfg.foreign(),
 		tolerance: budget.Tolerance{Process: cfg.Tolerance.Process, Ratio: cfg.Tolerance.Ratio},
 		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
-		scope:     gpudata.NewScope(scopeName, set.BuildInfo.Version),
+		scope:     gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled:  cfg.Metrics.Disabled(emitted),
 		drift:     driftReport{max: cfg.MaxSeries, places: map[string]*driftPlace{}},
 		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},

@@ -19,8 +19,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-
 // gpuK8s is the shell around the attribution package.
 type gpuK8s struct {
 	cfg       *Config
@@ -41,7 +39,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope := gpudata.NewScope(scopeName, set.BuildInfo.Version)
+	scope := gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)
 	p := &gpuK8s{
 		cfg:       cfg,
 		telemetry: tb,

@@ -29,8 +29,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-
 // gpuSynthesizer is the pdata shell around the synth package.
 type gpuSynthesizer struct {
 	cfg       *Config
@@ -73,7 +71,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		}),
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
 		sets:    base.NewRecent[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
-		scope:   gpudata.NewScope(scopeName, set.BuildInfo.Version),
+		scope:   gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		began:   time.Now(),
 		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}

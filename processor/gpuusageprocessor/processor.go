@@ -18,8 +18,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/price"
 )
 
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
-
 // skip is why a board of a frame is not counted.
 type skip int
 
@@ -74,7 +72,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	}
 	p := &gpuUsage{
 		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb,
-		scope:    gpudata.NewScope(scopeName, set.BuildInfo.Version),
+		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(emitted),
 		boards:   map[gpudata.Device]*board{},
 		lists:    map[gpudata.Device]*processList{},

@@ -53,8 +53,6 @@ type clusterReceiver struct {
 	status base.Status
 }
 
-var _ receiver.Metrics = (*clusterReceiver)(nil)
-
 func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*clusterReceiver, error) {
 	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
 		ReceiverID:             set.ID,
