@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -83,7 +82,7 @@ func newServer(opts *options) (*dcgmsim.Server, error) {
 	}
 	simulation, err := dcgmsim.New(opts.config)
 	if err != nil {
-		return nil, fmt.Errorf("--%w", err) // a ConfigError, which begins with the setting
+		return nil, fmt.Errorf("--%w", err) // which begins with the setting
 	}
 	return dcgmsim.NewServer(simulation, settings), nil
 }
@@ -137,8 +136,8 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 
 	c := &opts.config
 	fs.StringVar(&opts.listen, "listen", "127.0.0.1:9400", "`address` to serve on")
-	fs.StringVar(&c.Scenario, "scenario", c.Scenario, "what the GPUs go through: "+strings.Join(dcgmsim.Scenarios(), ", "))
-	text(fs, &c.Style, "style", "exporter generation: "+join(dcgmsim.Styles()))
+	fs.StringVar(&c.Scenario, "scenario", c.Scenario, "what the GPUs go through: "+dcgmsim.List(dcgmsim.Scenarios()))
+	text(fs, &c.Style, "style", "exporter generation: "+dcgmsim.List(dcgmsim.Styles()))
 	text(fs, &c.Fields, "fields", "counters csv: default (the style's default-counters.csv) or all")
 	whole(fs, &c.Nodes, "nodes", "number of nodes, served at /node/<n>/metrics")
 	whole(fs, &c.GPUs, "gpus", "GPUs of each node")
@@ -169,15 +168,6 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 		return nil, fmt.Errorf("%q: want flags only", fs.Arg(0))
 	}
 	return opts, nil
-}
-
-// join lists values for a usage text.
-func join[T ~string](values []T) string {
-	names := make([]string, len(values))
-	for i, v := range values {
-		names[i] = string(v)
-	}
-	return strings.Join(names, ", ")
 }
 
 // text defines a flag whose value Config.Validate checks.

@@ -35,17 +35,12 @@ type Config struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	s := events.DefaultSettings()
 	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap, KubernetesEvents: kube.Config{AuthType: kube.AuthNone}}
 }
 
-// Unmarshal implements confmap.Unmarshaler. An unknown or inexact setting is an error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator.

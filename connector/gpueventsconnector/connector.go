@@ -83,21 +83,14 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	base.Restore(ctx, c.state, func(_ string, stored *events.Stored) error { return c.tracker.Restore(stored) })
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.ticking.Go(func() {
-		t := time.NewTicker(tick)
-		defer t.Stop()
-		for {
-			select {
-			case now := <-t.C:
-				c.run(ctx, func() []events.Event {
-					for _, p := range c.tracker.Forget(now) {
-						c.changed(p)
-					}
-					return c.tracker.Tick(now)
-				})
-			case <-ctx.Done():
-				return
-			}
-		}
+		base.EveryTick(ctx, tick, func(now time.Time) {
+			c.run(ctx, func() []events.Event {
+				for _, p := range c.tracker.Forget(now) {
+					c.changed(p)
+				}
+				return c.tracker.Tick(now)
+			})
+		})
 	})
 	return nil
 }

@@ -73,10 +73,7 @@ func (k *kubeEvents) add(found []events.Event) {
 			continue
 		}
 		recorder := k.broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: eventSource, Host: e.Place.Node})
-		message := e.Body
-		if len(message) > maxMessage {
-			message = message[:maxMessage]
-		}
+		message := e.Body[:min(len(e.Body), maxMessage)]
 		// As the kubelet does, the node's name stands for its UID.
 		recorder.Event(&corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Node", Name: e.Place.Node, UID: types.UID(e.Place.Node),

@@ -13,12 +13,8 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-const (
-	minRetention = time.Minute
-	maxRetention = 7 * 24 * time.Hour
-	// maxLimit is the greatest limit that makes sense in memory.
-	maxLimit = 1_000_000
-)
+// maxLimit is the greatest limit that makes sense in memory.
+const maxLimit = 1_000_000
 
 // Config is the configuration of the exporter.
 type Config struct {
@@ -41,11 +37,6 @@ type Config struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	http := confighttp.NewDefaultServerConfig()
 	http.NetAddr.Endpoint = "localhost:9411"
@@ -58,8 +49,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every setting that cannot be used, with its value and what is
@@ -68,14 +58,10 @@ func (c *Config) Validate() error {
 	var p base.Problems
 	p.Check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
 		"endpoint is %q: must be a host and a port to listen on, as in localhost:9411", c.HTTP.NetAddr.Endpoint)
-	p.Check(c.Retention >= minRetention && c.Retention <= maxRetention,
-		"retention is %s: must be between %s and %s", c.Retention, minRetention, maxRetention)
-	for _, limit := range []struct {
-		name  string
-		value int
-	}{{"max_devices", c.MaxDevices}, {"max_holders", c.MaxHolders}, {"max_clients", c.MaxClients}} {
-		p.Check(limit.value >= 1 && limit.value <= maxLimit, "%s is %d: must be between 1 and %d", limit.name, limit.value, maxLimit)
-	}
+	base.Between(&p, "retention", c.Retention, time.Minute, 7*24*time.Hour)
+	base.Between(&p, "max_devices", c.MaxDevices, 1, maxLimit)
+	base.Between(&p, "max_holders", c.MaxHolders, 1, maxLimit)
+	base.Between(&p, "max_clients", c.MaxClients, 1, maxLimit)
 	return p.Err()
 }
 

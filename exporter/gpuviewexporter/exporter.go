@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/pdata/pmetric"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
@@ -34,10 +33,9 @@ type viewExporter struct {
 
 	server *http.Server
 	// address is where the server listens.
-	address  net.Addr
-	stop     context.CancelFunc
-	running  sync.WaitGroup
-	shutOnce sync.Once
+	address net.Addr
+	stop    context.CancelFunc
+	running sync.WaitGroup
 }
 
 func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) {
@@ -94,14 +92,11 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 
 // observe makes the store's and the hub's counts self-metrics.
 func (e *viewExporter) observe() error {
-	with := func(key, value string) metric.MeasurementOption {
-		return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
-	}
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
-		outcomes[o] = with("outcome", store.Outcome(o).String())
+		outcomes[o] = base.With("outcome", store.Outcome(o).String())
 	}
-	limit, slow := with("reason", "limit"), with("reason", "slow")
+	limit, slow := base.With("reason", "limit"), base.With("reason", "slow")
 	return errors.Join(
 		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for i, n := range e.store.Stats().Points {
@@ -109,14 +104,8 @@ func (e *viewExporter) observe() error {
 			}
 			return nil
 		}),
-		e.telemetry.RegisterExporterGpuViewDevicesCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(e.store.Stats().Devices))
-			return nil
-		}),
-		e.telemetry.RegisterExporterGpuViewHoldersCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(e.store.Stats().Holders))
-			return nil
-		}),
+		e.telemetry.RegisterExporterGpuViewDevicesCallback(base.Observed(func() int64 { return int64(e.store.Stats().Devices) })),
+		e.telemetry.RegisterExporterGpuViewHoldersCallback(base.Observed(func() int64 { return int64(e.store.Stats().Holders) })),
 		e.telemetry.RegisterExporterGpuViewClientsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			open, _, _ := e.hub.counts()
 			o.Observe(open)
@@ -138,7 +127,7 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	in := e.store.Begin(now)
 	read(in, md)
 	if in.End() {
-		e.hub.notify()
+		e.hub.changed.Give()
 	}
 	for _, l := range in.Reached() {
 		do := "Raise it, or find what makes so many."
@@ -158,17 +147,15 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 // shutdown lets the pages go and waits for answers under way, as long as ctx
 // lasts.
 func (e *viewExporter) shutdown(ctx context.Context) error {
-	var err error
-	e.shutOnce.Do(func() {
-		defer e.telemetry.Shutdown()
-		if e.server == nil {
-			return
-		}
-		e.stop()
-		if err = e.server.Shutdown(ctx); err != nil {
-			err = errors.Join(err, e.server.Close())
-		}
-		e.running.Wait()
-	})
+	defer e.telemetry.Shutdown()
+	if e.server == nil {
+		return nil
+	}
+	e.stop()
+	err := e.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, e.server.Close())
+	}
+	e.running.Wait()
 	return err
 }

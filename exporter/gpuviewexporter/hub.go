@@ -7,6 +7,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/live"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 const (
@@ -25,7 +26,7 @@ type hub struct {
 	store *store.Store
 	limit int
 
-	changed chan struct{}
+	changed base.Notice // of the store
 
 	mu       sync.Mutex
 	clients  map[chan [][]byte]struct{}
@@ -38,15 +39,7 @@ type hub struct {
 }
 
 func newHub(s *store.Store, limit int) *hub {
-	return &hub{store: s, limit: limit, changed: make(chan struct{}, 1), clients: map[chan [][]byte]struct{}{}}
-}
-
-// notify says that the store has changed.
-func (h *hub) notify() {
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
+	return &hub{store: s, limit: limit, changed: base.NewNotice(), clients: map[chan [][]byte]struct{}{}}
 }
 
 // run sends a patch after each change and at each heartbeat, until ctx ends.

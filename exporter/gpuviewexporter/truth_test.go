@@ -29,7 +29,7 @@ func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) 
 	in := e.store.Begin(at)
 	read(in, md)
 	if in.End() {
-		e.hub.notify()
+		e.hub.changed.Give()
 	}
 }
 

@@ -86,11 +86,6 @@ type Config struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{
 		DryRun:            true,
@@ -110,8 +105,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value

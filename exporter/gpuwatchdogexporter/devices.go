@@ -2,6 +2,7 @@ package gpuwatchdogexporter
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -141,11 +142,7 @@ func (c *collection) samples(now time.Time) []observed {
 	defer c.mu.Unlock()
 	all := make([]observed, 0, len(c.devices))
 	spare := map[string]int64{} // of each whole
-	for board, e := range c.energy {
-		if now.Sub(e.at) > forgetAfter*c.maxAge {
-			delete(c.energy, board)
-		}
-	}
+	maps.DeleteFunc(c.energy, func(_ decide.Device, e *counter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
 		newest := d.current.at
 		for k, h := range d.holders {

@@ -65,8 +65,7 @@ type watchdog struct {
 	lastSuccess              atomic.Int64 // in milliseconds since the epoch, 0: never
 	stopEvaluating, stopTerm context.CancelFunc
 	evaluating, electing     sync.WaitGroup
-	stop                     sync.Once
-	ended                    chan struct{} // closed when everything has stopped
+	ending                   base.Ending
 
 	status base.Status
 }
@@ -83,7 +82,6 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 		newCache: kube.Acquire, newCluster: cluster.New, clock: time.Now,
 		memory:  newMemory(),
 		reasons: map[decide.Device]decide.Reason{},
-		ended:   make(chan struct{}),
 	}, nil
 }
 
@@ -137,10 +135,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 
 func (w *watchdog) observe() error {
 	return errors.Join(
-		w.telemetry.RegisterExporterGpuWatchdogDevicesCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(w.samples.count())
-			return nil
-		}),
+		w.telemetry.RegisterExporterGpuWatchdogDevicesCallback(base.Observed(w.samples.count)),
 		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
 			w.term.Load().Observe(o)
 			return nil
@@ -167,17 +162,8 @@ func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 }
 
 func (w *watchdog) run(ctx context.Context) {
-	tick := time.NewTicker(w.cfg.Interval)
-	defer tick.Stop()
 	w.begun, w.lastTick = time.Now(), w.clock().Round(0)
-	for {
-		select {
-		case <-tick.C:
-			w.evaluate(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
+	base.EveryTick(ctx, w.cfg.Interval, func(time.Time) { w.evaluate(ctx) })
 }
 
 // restore takes up what is stored.
@@ -237,22 +223,12 @@ func (w *watchdog) shutdown(ctx context.Context) error {
 	if w.cache == nil {
 		return nil
 	}
-	var err error
-	w.stop.Do(func() {
-		go func() {
-			defer close(w.ended)
-			w.stopEvaluating()
-			w.evaluating.Wait()
-			w.stopTerm()
-			w.electing.Wait()
-			w.cache.Release()
-			err = errors.Join(w.save(context.WithoutCancel(ctx)), w.state.Close(context.WithoutCancel(ctx)))
-		}()
+	return w.ending.Run(ctx, func() error {
+		w.stopEvaluating()
+		w.evaluating.Wait()
+		w.stopTerm()
+		w.electing.Wait()
+		w.cache.Release()
+		return errors.Join(w.save(context.WithoutCancel(ctx)), w.state.Close(context.WithoutCancel(ctx)))
 	})
-	select {
-	case <-w.ended:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

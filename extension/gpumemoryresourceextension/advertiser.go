@@ -3,9 +3,8 @@ package gpumemoryresourceextension
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,8 +74,7 @@ type advertiser struct {
 	changed     base.Notice // of nodes that changed
 	cancel      context.CancelFunc
 	running     sync.WaitGroup
-	stop        sync.Once
-	ended       chan struct{} // closed when everything has stopped
+	ending      base.Ending
 
 	// Used by the running goroutine only.
 	patched map[string]request // the last one for each node
@@ -85,8 +83,6 @@ type advertiser struct {
 	mu    sync.Mutex
 	nodes [nodeStates]int64
 }
-
-var _ extension.Extension = (*advertiser)(nil)
 
 func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 	telemetry, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
@@ -97,7 +93,6 @@ func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 		cfg: cfg, settings: set.TelemetrySettings, telemetry: telemetry,
 		newCache: kube.Acquire,
 		changed:  base.NewNotice(),
-		ended:    make(chan struct{}),
 		patched:  map[string]request{},
 	}, nil
 }
@@ -150,10 +145,9 @@ func (a *advertiser) run(ctx context.Context) {
 
 // reconcile makes every node as wanted, and reports whether all are.
 func (a *advertiser) reconcile(ctx context.Context) bool {
-	var problems []error
-	if state := a.cache.State(kube.Nodes); state.Phase == kube.Off || state.Phase == kube.Forbidden {
-		problems = append(problems, fmt.Errorf("nodes: %s: %w", state.Phase, state.Err))
-	}
+	var problems base.Problems
+	state := a.cache.State(kube.Nodes)
+	problems.Check(state.Phase != kube.Off && state.Phase != kube.Forbidden, "nodes: %s: %w", state.Phase, state.Err)
 	var states [nodeStates]int64
 	present := map[string]bool{}
 	for _, node := range a.cache.Nodes() {
@@ -164,20 +158,15 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 		state, err := a.adjust(ctx, node)
 		states[state]++
 		if err != nil {
-			problems = append(problems, fmt.Errorf("node %s: %w", node.Name, err))
+			problems.Add(fmt.Errorf("node %s: %w", node.Name, err))
 		}
 	}
-	for name := range a.patched {
-		if !present[name] {
-			delete(a.patched, name)
-		}
-	}
+	maps.DeleteFunc(a.patched, func(node string, _ request) bool { return !present[node] })
 	a.mu.Lock()
 	a.nodes = states
 	a.mu.Unlock()
 	if ctx.Err() == nil {
-		slices.SortFunc(problems, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
-		err := errors.Join(problems...)
+		err := problems.Err()
 		if news, _ := a.status.Report("nodes", err); news && err != nil {
 			a.settings.Logger.Warn("Nodes do not advertise their GPU memory as they should.", zap.Error(err))
 		}
@@ -276,19 +265,11 @@ func (a *advertiser) Shutdown(ctx context.Context) error {
 	if a.cache == nil {
 		return nil
 	}
-	a.stop.Do(func() {
-		go func() {
-			defer close(a.ended)
-			a.cancel()
-			a.running.Wait()
-			a.unsubscribe()
-			a.cache.Release()
-		}()
-	})
-	select {
-	case <-a.ended:
+	return a.ending.Run(ctx, func() error {
+		a.cancel()
+		a.running.Wait()
+		a.unsubscribe()
+		a.cache.Release()
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	})
 }

@@ -47,17 +47,11 @@ type Config struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{Unit: unitMiB, Reserve: 1 << 30, Kubernetes: kube.NewDefaultConfig()}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value

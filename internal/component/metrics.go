@@ -49,22 +49,13 @@ func (m Metrics) Enabled(name string, byDefault bool) bool {
 	return byDefault
 }
 
-// Disabled returns those of the metrics that are off, where all are on by default.
+// Disabled returns those of the metrics that are off.
 func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
 	off := map[*signal.Metric]bool{}
 	for _, metric := range metrics {
-		if !m.Enabled(metric.Name, true) {
+		if !m.Enabled(metric.Name, !metric.Off) {
 			off[metric] = true
 		}
 	}
 	return off
-}
-
-// MetricNames returns the metrics' names in their order.
-func MetricNames(metrics []*signal.Metric) []string {
-	names := make([]string, len(metrics))
-	for i, m := range metrics {
-		names[i] = m.Name
-	}
-	return names
 }

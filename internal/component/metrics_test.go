@@ -78,5 +78,5 @@ func TestDisabledAreThoseThatAreSwitchedOff(t *testing.T) {
 	all := []*signal.Metric{signal.HwEnergy, signal.HwPower, signal.HwTemperature}
 	assert.Equal(t, map[*signal.Metric]bool{signal.HwPower: true}, c.Disabled(all))
 	assert.Empty(t, Metrics(nil).Disabled(all))
-	assert.Equal(t, []string{"hw.energy", "hw.power", "hw.temperature"}, MetricNames(all))
+	assert.Equal(t, []string{"hw.energy", "hw.power", "hw.temperature"}, signal.Names(all))
 }

@@ -13,6 +13,14 @@ func With(key, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
 
+// Observed is the callback of a self-metric with one value.
+func Observed(value func() int64) metric.Int64Callback {
+	return func(_ context.Context, o metric.Int64Observer) error {
+		o.Observe(value())
+		return nil
+	}
+}
+
 // CountBy adds to a self-metric what was counted by the values of an attribute.
 func CountBy[V interface {
 	~int | ~uint8

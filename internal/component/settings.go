@@ -12,13 +12,18 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
-// Unmarshal decodes conf into cfg, a pointer to a component's Config, whose Unmarshal method
-// calls it. Decoding alone cuts off the fraction of a number for an integer, wraps a number that
-// is too large, and ignores misspelt settings of confighttp (auth, tls and others). Here each is
-// an error with the field, its value and what is allowed. An unknown key is an error with the
-// nearest key. Numbers that decoding moves elsewhere are not checked; among our settings that is
-// only confighttp's keepalive.
-func Unmarshal(conf *confmap.Conf, cfg any) error {
+// Config is a pointer to a component's Config.
+type Config interface {
+	confmap.Unmarshaler
+	confmap.Validator
+}
+
+// Unmarshal decodes conf into cfg, whose Unmarshal method calls it. Decoding alone cuts off the
+// fraction of a number for an integer, wraps a number that is too large, and ignores misspelt
+// settings of confighttp (auth, tls and others). Here each is an error with the field, its value
+// and what is allowed. An unknown key is an error with the nearest key. Numbers that decoding
+// moves elsewhere are not checked; among our settings that is only confighttp's keepalive.
+func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)
 	}

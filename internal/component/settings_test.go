@@ -40,6 +40,8 @@ type config struct {
 
 func (c *config) Unmarshal(conf *confmap.Conf) error { return Unmarshal(conf, c) }
 
+func (*config) Validate() error { return nil }
+
 func TestANumberThatAnIntegerCannotHoldIsRefused(t *testing.T) {
 	type section = map[string]any
 	const bits64 = "must be a whole number of at most 64 bits"

@@ -18,9 +18,8 @@ const Well = 10 * time.Minute
 // Trouble is something that may be wrong with each batch. The zero value is ready for use,
 // by several goroutines.
 type Trouble struct {
-	mu    sync.Mutex
-	known bool
-	last  time.Time // when it was wrong last
+	mu   sync.Mutex
+	last time.Time // when it was wrong last; the zero time, which is long ago, for never
 }
 
 // Returns records that the trouble occurs now, and reports whether to log it: the first time,
@@ -29,12 +28,12 @@ func (t *Trouble) Returns(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	said := t.lasts(now)
-	t.known, t.last = true, now
+	t.last = now
 	return !said
 }
 
 // lasts reports whether the trouble occurred recently. The caller holds the lock.
-func (t *Trouble) lasts(now time.Time) bool { return t.known && now.Sub(t.last) < Well }
+func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < Well }
 
 // Limit is a bound on what a component keeps. Beyond it new items are refused.
 type Limit struct {

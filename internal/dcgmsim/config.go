@@ -3,7 +3,6 @@ package dcgmsim
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -80,20 +79,10 @@ const (
 	maxCollectInterval = time.Hour
 )
 
-// ConfigError is a setting that is not allowed.
-type ConfigError struct {
-	// Setting is the name of the setting, spelt as dcgmsim's flag without
-	// dashes where there is one.
-	Setting string
-	// Value is the value that was given.
-	Value string
-	// Allowed says which values are.
-	Allowed string
-}
-
-// Error returns the setting, the value and what is allowed.
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("%s: %q: want %s", e.Setting, e.Value, e.Allowed)
+// refused is the error of a value that is not allowed. The setting is spelt as dcgmsim's flag
+// without dashes where there is one.
+func refused(setting string, value any, allowed string, args ...any) error {
+	return fmt.Errorf("%s: %q: want %s", setting, fmt.Sprint(value), fmt.Sprintf(allowed, args...))
 }
 
 // oneOf returns an error unless the value is in the list.
@@ -101,11 +90,16 @@ func oneOf[T ~string](setting string, value T, allowed []T) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	names := make([]string, len(allowed))
-	for i, a := range allowed {
-		names[i] = string(a)
+	return refused(setting, value, "one of %s", List(allowed))
+}
+
+// List writes values in one line.
+func List[T ~string](values []T) string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
 	}
-	return &ConfigError{setting, string(value), "one of " + strings.Join(names, ", ")}
+	return strings.Join(names, ", ")
 }
 
 // between returns an error unless low <= value <= high.
@@ -113,10 +107,10 @@ func between(setting string, value, low, high int) error {
 	if low <= value && value <= high {
 		return nil
 	}
-	return &ConfigError{setting, strconv.Itoa(value), fmt.Sprintf("%d to %d", low, high)}
+	return refused(setting, value, "%d to %d", low, high)
 }
 
-// Validate returns the first setting that is not allowed as a [ConfigError].
+// Validate returns an error that begins with the first setting that is not allowed.
 func (c *Config) Validate() error {
 	for _, err := range []error{
 		oneOf("scenario", c.Scenario, Scenarios()),
@@ -132,7 +126,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if i := c.CollectInterval; i != 0 && (i < time.Millisecond || i > maxCollectInterval) {
-		return &ConfigError{"collect-interval", i.String(), fmt.Sprintf("0s or %s to %s", time.Millisecond, maxCollectInterval)}
+		return refused("collect-interval", i, "0s or %s to %s", time.Millisecond, maxCollectInterval)
 	}
 	return c.validateStyle()
 }
@@ -143,16 +137,16 @@ func (c *Config) validateStyle() error {
 		return err
 	}
 	if c.Links > 0 && c.Style.in(until3) {
-		return &ConfigError{"links", strconv.Itoa(c.Links), fmt.Sprintf("0 with style %s: its exporters have no rows per NVLink of a GPU", c.Style)}
+		return refused("links", c.Links, "0 with style %s: its exporters have no rows per NVLink of a GPU", c.Style)
 	}
 	if c.Style == Style2 && (c.MIG > 0 || c.Scenario == ScenarioMIG) {
-		return &ConfigError{"style", string(c.Style), "3.x or later for MIG"}
+		return refused("style", c.Style, "3.x or later for MIG")
 	}
 	if c.Style.in(until3) && (c.Scenario == ScenarioDRA || c.Scenario == ScenarioSlurm) {
-		return &ConfigError{"style", string(c.Style), "4.5 or later for scenario " + c.Scenario}
+		return refused("style", c.Style, "4.5 or later for scenario %s", c.Scenario)
 	}
 	if c.Style.in(until3) && c.PodUID {
-		return &ConfigError{"pod-uid", "true", fmt.Sprintf("false with style %s: its exporters have no pod_uid label", c.Style)}
+		return refused("pod-uid", c.PodUID, "false with style %s: its exporters have no pod_uid label", c.Style)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package dcgmsim
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 type label struct {
 	name, value string
 }
+
+func (l label) compare(o label) int { return cmp.Compare(l.name, o.name) }
 
 // labelSet holds the labels of a row in the three parts in which the template
 // of exporters up to 4.8.2 wrote them.
@@ -26,14 +29,13 @@ type labelSet struct {
 
 // with returns the set with further labels and attributes.
 func (s *labelSet) with(labels, attributes []label) labelSet {
-	byName := func(a, b label) int { return cmp.Compare(a.name, b.name) }
 	out := labelSet{
 		identity:   s.identity,
 		labels:     slices.Concat(s.labels, labels),
 		attributes: slices.Concat(s.attributes, attributes),
 	}
-	slices.SortStableFunc(out.labels, byName)
-	slices.SortStableFunc(out.attributes, byName)
+	slices.SortStableFunc(out.labels, label.compare)
+	slices.SortStableFunc(out.attributes, label.compare)
 	return out
 }
 
@@ -41,7 +43,7 @@ func (s *labelSet) with(labels, attributes []label) labelSet {
 func (s *labelSet) text(style Style) string {
 	all := slices.Concat(s.identity, s.labels, s.attributes)
 	if style.in(since483) {
-		slices.SortFunc(all, func(a, b label) int { return cmp.Compare(a.name, b.name) })
+		slices.SortFunc(all, label.compare)
 	}
 	var b strings.Builder
 	b.WriteByte('{')
@@ -304,15 +306,7 @@ func (r *renderer) rowsOf(f *field, perLink bool) []row {
 
 // header writes HELP and TYPE.
 func (r *renderer) header(f *field) {
-	r.out = append(r.out, "# HELP "...)
-	r.out = append(r.out, f.name...)
-	r.out = append(r.out, ' ')
-	r.out = append(r.out, f.help...)
-	r.out = append(r.out, "\n# TYPE "...)
-	r.out = append(r.out, f.name...)
-	r.out = append(r.out, ' ')
-	r.out = append(r.out, f.typ...)
-	r.out = append(r.out, '\n')
+	r.out = fmt.Appendf(r.out, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", f.name, f.help, f.typ)
 }
 
 // family writes a field with its header, or nothing if it has no sample.

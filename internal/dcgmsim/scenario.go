@@ -66,31 +66,30 @@ func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st
 	}
-	b := script{beat: time.Second}
-	var st *story
-	switch scenario {
-	case ScenarioIdle:
-		st = b.idle()
-	case ScenarioPowerCapped, ScenarioRestart:
-		st = b.powerCapped()
-	case ScenarioThermal:
-		st = b.thermal()
-	case ScenarioMemoryFilling:
-		if !mixed {
-			b.beat = 5 * time.Second
-		}
-		st = b.memoryFilling()
-	case ScenarioXIDBurst:
-		st = b.xidBurst()
-	case ScenarioMIG:
-		st = b.instances()
-	case ScenarioTimeSliced:
-		st = b.timeSliced()
-	default:
-		st = b.healthy()
+	write, ok := scripts[scenario]
+	if !ok {
+		write = script.healthy
 	}
+	beat := time.Second
+	if scenario == ScenarioMemoryFilling && !mixed {
+		beat = 5 * time.Second
+	}
+	st := write(script{beat})
+	st.finish()
 	s[scenario] = st
 	return st
+}
+
+// scripts write the stories of scenarios; others play that of a healthy device.
+var scripts = map[string]func(script) *story{
+	ScenarioIdle:          script.idle,
+	ScenarioPowerCapped:   script.powerCapped,
+	ScenarioRestart:       script.powerCapped,
+	ScenarioThermal:       script.thermal,
+	ScenarioMemoryFilling: script.memoryFilling,
+	ScenarioXIDBurst:      script.xidBurst,
+	ScenarioMIG:           script.instances,
+	ScenarioTimeSliced:    script.timeSliced,
 }
 
 // pod is the holder of a device, as the kubelet's pod-resources API names it, or a batch job.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -156,7 +157,7 @@ func (s *Server) node(value string) (int, error) {
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 0 || n >= len(s.nodes) {
-		return 0, &ConfigError{"node", value, fmt.Sprintf("0 to %d", len(s.nodes)-1)}
+		return 0, refused("node", value, "0 to %d", len(s.nodes)-1)
 	}
 	return n, nil
 }
@@ -267,9 +268,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("node %d has %d faults queued already, the limit is %d", node, len(n.faults), maxQueuedFaults), http.StatusTooManyRequests)
 		return
 	}
-	for range times {
-		n.faults = append(n.faults, fault)
-	}
+	n.faults = append(n.faults, slices.Repeat([]Fault{fault}, times)...)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -282,7 +281,7 @@ func (s *Server) controlQuery(r *http.Request) (node int, fault Fault, times int
 	var timesErr error
 	if value := query.Get("times"); value != "" {
 		if times, timesErr = strconv.Atoi(value); timesErr != nil || times < 1 || times > maxQueuedFaults {
-			timesErr = &ConfigError{"times", value, fmt.Sprintf("1 to %d", maxQueuedFaults)}
+			timesErr = refused("times", value, "1 to %d", maxQueuedFaults)
 		}
 	}
 	return node, fault, times, errors.Join(nodeErr, oneOf("fault", fault, Faults()), timesErr)

@@ -59,7 +59,6 @@ const (
 // story is the loop that one device plays. All its curves and gates have the
 // same period.
 type story struct {
-	period time.Duration
 	// load is the share of time for which the graphics engine is active; the
 	// other activities are proportional to it.
 	load curve
@@ -80,6 +79,7 @@ type story struct {
 	resetWanted gate
 
 	// Derived by finish.
+	period     time.Duration
 	violations [violations]gate
 	xidCodes   []int
 	xidEvents  map[int]events
@@ -93,8 +93,9 @@ type xidAt struct {
 	board bool
 }
 
-// finish derives what follows from the reasons and XIDs.
-func (s *story) finish() *story {
+// finish derives what follows from the curves, reasons and XIDs.
+func (s *story) finish() {
+	s.period = s.load.period
 	s.violations[ViolationPower] = union(s.reasons[ReasonSWPowerCap], s.reasons[ReasonHWPowerBrake])
 	s.violations[ViolationThermal] = union(s.reasons[ReasonSWThermal], s.reasons[ReasonHWThermal])
 	s.violations[ViolationSyncBoost] = union(s.reasons[ReasonSyncBoost])
@@ -110,7 +111,6 @@ func (s *story) finish() *story {
 		s.xidEvents[x.code] = e
 	}
 	slices.Sort(s.xidCodes)
-	return s
 }
 
 // script writes a story in units of its beat: at(6, 0.5) lies 6 beats into the
@@ -145,28 +145,26 @@ func (s script) gate(spans ...[]span) gate {
 
 // healthy is a busy device within all its limits.
 func (s script) healthy() *story {
-	return (&story{
-		period:      s.time(60),
+	return &story{
 		load:        newCurve(s.at(0, .55), s.at(15, .82), s.at(30, .6), s.at(45, .88), s.at(60, .55)),
 		memory:      newCurve(s.at(0, .62), s.at(30, .66), s.at(60, .62)),
 		power:       newCurve(s.at(0, .45), s.at(15, .7), s.at(30, .5), s.at(45, .75), s.at(60, .45)),
 		temperature: newCurve(s.at(0, 52), s.at(20, 60), s.at(35, 55), s.at(50, 61), s.at(60, 52)),
 		clock:       s.flat(1),
-	}).finish()
+	}
 }
 
 // idle is a device that nobody uses: the idle bit is set and the time of low utilisation grows.
 // Neither is saturation.
 func (s script) idle() *story {
-	return (&story{
-		period:      s.time(60),
+	return &story{
 		load:        s.flat(0),
 		memory:      s.flat(0),
 		power:       s.flat(0),
 		temperature: newCurve(s.at(0, 30), s.at(30, 32), s.at(60, 30)),
 		clock:       s.flat(.175),
 		reasons:     map[Reason]gate{ReasonGPUIdle: s.gate(s.on(0, 60))},
-	}).finish()
+	}
 }
 
 // powerCapped runs into its power limit for two fifths of the time, in the
@@ -174,8 +172,7 @@ func (s script) idle() *story {
 // ends with a power brake.
 func (s script) powerCapped() *story {
 	brake := s.gate(s.on(46, 47.4))
-	return (&story{
-		period:      s.time(60),
+	return &story{
 		load:        newCurve(s.at(0, .4), s.at(8, .97), s.at(44, .99), s.at(50, .45), s.at(60, .4)),
 		memory:      newCurve(s.at(0, .71), s.at(10, .78), s.at(50, .78), s.at(60, .71)),
 		power:       newCurve(s.at(0, .35), s.at(8, 1), s.at(44, 1), s.at(50, .4), s.at(60, .35)),
@@ -187,15 +184,14 @@ func (s script) powerCapped() *story {
 			ReasonHWPowerBrake: brake,
 			ReasonHWSlowdown:   brake,
 		},
-	}).finish()
+	}
 }
 
 // thermal heats up through the software slowdown into the hardware one, which
 // halves the clock, and cools down again.
 func (s script) thermal() *story {
 	hardware := s.gate(s.on(32, 38.5))
-	return (&story{
-		period:      s.time(60),
+	return &story{
 		load:        newCurve(s.at(0, .86), s.at(30, .97), s.at(38.5, .97), s.at(46, .8), s.at(60, .86)),
 		memory:      newCurve(s.at(0, .55), s.at(30, .58), s.at(60, .55)),
 		power:       newCurve(s.at(0, .7), s.at(30, .8), s.at(32, .8), s.at(32, .5), s.at(38.5, .5), s.at(44, .65), s.at(60, .7)),
@@ -207,20 +203,19 @@ func (s script) thermal() *story {
 			ReasonHWThermal:  hardware,
 			ReasonHWSlowdown: hardware,
 		},
-	}).finish()
+	}
 }
 
 // memoryFilling climbs from a fresh start to 0.99 occupancy and stays there
 // until the workload dies and begins anew.
 func (s script) memoryFilling() *story {
-	return (&story{
-		period:      s.time(60),
+	return &story{
 		load:        newCurve(s.at(0, .3), s.at(5, .72), s.at(50, .78), s.at(58, .5), s.at(58, .05), s.at(60, .3)),
 		memory:      newCurve(s.at(0, .08), s.at(50, .99), s.at(58, .99), s.at(58, .08), s.at(60, .08)),
 		power:       newCurve(s.at(0, .3), s.at(5, .6), s.at(50, .64), s.at(58, .5), s.at(58, .1), s.at(60, .3)),
 		temperature: newCurve(s.at(0, 49), s.at(40, 58), s.at(60, 49)),
 		clock:       s.flat(1),
-	}).finish()
+	}
 }
 
 // xidBurst has application errors, then an uncorrectable memory error with its
@@ -228,8 +223,7 @@ func (s script) memoryFilling() *story {
 // XID 31: the gauge of the last code does not move between the two, so what is
 // counted from it is a lower bound.
 func (s script) xidBurst() *story {
-	return (&story{
-		period:      s.time(60),
+	return &story{
 		load:        newCurve(s.at(0, .8), s.at(35, .85), s.at(35, 0), s.at(42, 0), s.at(43, .8), s.at(60, .8)),
 		memory:      newCurve(s.at(0, .6), s.at(35, .7), s.at(35, .02), s.at(42, .02), s.at(48, .6), s.at(60, .6)),
 		power:       newCurve(s.at(0, .6), s.at(35, .65), s.at(36, .05), s.at(42, .05), s.at(44, .6), s.at(60, .6)),
@@ -247,31 +241,29 @@ func (s script) xidBurst() *story {
 		},
 		sbe:         events{s.time(60), []time.Duration{s.time(18), s.time(33), s.time(34)}},
 		resetWanted: s.gate(s.on(35, 42)),
-	}).finish()
+	}
 }
 
 // instances is a board whose MIG instances are filled and emptied in turn.
 func (s script) instances() *story {
-	return (&story{
-		period:      s.time(60),
+	return &story{
 		load:        newCurve(s.at(0, .35), s.at(20, .9), s.at(40, .5), s.at(60, .35)),
 		memory:      newCurve(s.at(0, .3), s.at(30, .93), s.at(45, .93), s.at(45, .3), s.at(60, .3)),
 		power:       newCurve(s.at(0, .35), s.at(20, .7), s.at(40, .45), s.at(60, .35)),
 		temperature: newCurve(s.at(0, 51), s.at(25, 59), s.at(60, 51)),
 		clock:       s.flat(1),
-	}).finish()
+	}
 }
 
 // timeSliced is a device that several pods share: high occupancy and short
 // power capping.
 func (s script) timeSliced() *story {
-	return (&story{
-		period:      s.time(60),
+	return &story{
 		load:        newCurve(s.at(0, .7), s.at(20, .95), s.at(40, .8), s.at(60, .7)),
 		memory:      newCurve(s.at(0, .5), s.at(25, .94), s.at(40, .94), s.at(50, .5), s.at(60, .5)),
 		power:       newCurve(s.at(0, .6), s.at(18, .95), s.at(26, .95), s.at(40, .7), s.at(60, .6)),
 		temperature: newCurve(s.at(0, 60), s.at(25, 68), s.at(60, 60)),
 		clock:       newCurve(s.at(0, 1), s.at(18, 1), s.at(19, .92), s.at(26, .92), s.at(27, 1), s.at(60, 1)),
 		reasons:     map[Reason]gate{ReasonSWPowerCap: s.gate(s.pulses(18, 26, 2, .5))},
-	}).finish()
+	}
 }

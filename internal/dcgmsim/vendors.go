@@ -1,7 +1,6 @@
 package dcgmsim
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -261,7 +260,7 @@ func (r *renderer) measure(m measure, begins bool, labels func(*entity) []label)
 	}
 	for i, e := range r.node.entities {
 		set := labelSet{identity: slices.Concat(labels(e), m.extra)}
-		slices.SortFunc(set.identity, func(a, b label) int { return cmp.Compare(a.name, b.name) })
+		slices.SortFunc(set.identity, label.compare)
 		r.out = append(r.out, m.name...)
 		r.out = append(r.out, set.text(Style483)...)
 		r.out = strconv.AppendFloat(r.out, m.value(&r.readings[i], r.at), 'g', -1, 64)

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -65,9 +66,7 @@ func (c *Clues) Merge(o Clues) {
 	if !o.uuid {
 		return // rows of links, switches and CPUs spell labels their own way
 	}
-	if c.Driver == "" {
-		c.Driver = o.Driver
-	}
+	c.Driver = cmp.Or(c.Driver, o.Driver)
 	c.uuid = true
 	c.busID = c.busID || o.busID
 	c.lowerHost = c.lowerHost || o.lowerHost

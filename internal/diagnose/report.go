@@ -8,6 +8,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Report is what an Exposition tells a person. Its JSON form is for scripts.
@@ -84,12 +85,7 @@ type Missing struct {
 // Complete reports whether the devices give every signal that they can give,
 // optional ones aside.
 func (r *Report) Complete() bool {
-	for _, s := range r.Signals {
-		if s.CanTurnOn() && !s.Optional {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
 
 // CanTurnOn reports whether some device misses the signal for a reason that
@@ -154,10 +150,7 @@ func (e *Exposition) signals() []*Signal { return signalsOf(e.scrape.of()) }
 // signal sums up what the devices give of one signal.
 func (e *Exposition) signal(i int, verdicts [][]Verdict) SignalReport {
 	s := e.signals()[i]
-	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Optional: s.Optional}
-	for _, m := range s.Feeds {
-		out.Feeds = append(out.Feeds, m.Name)
-	}
+	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional}
 	for _, kind := range []Kind{GPU, Board, Instance} {
 		count := KindCount{Kind: kind.String()}
 		for n, d := range e.order {
@@ -321,11 +314,7 @@ func addLine(to *[]Lines, s *Signal, text string) {
 		(*to)[n-1].Lines = append((*to)[n-1].Lines, text)
 		return
 	}
-	group := Lines{For: s.Metric.Name, Lines: []string{text}}
-	for _, m := range s.Feeds {
-		group.Feeds = append(group.Feeds, m.Name)
-	}
-	*to = append(*to, group)
+	*to = append(*to, Lines{For: s.Metric.Name, Feeds: signal.Names(s.Feeds), Lines: []string{text}})
 }
 
 // situation decides which settings are proposed.

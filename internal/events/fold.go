@@ -42,8 +42,6 @@ type outlet struct {
 	suppressed int64
 }
 
-func newOutlet(set Settings) outlet { return outlet{set: set, folds: map[equal]*fold{}} }
-
 // put appends the event to out if it may leave now. Otherwise the event is folded with its equals.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	e.Count = max(e.Count, 1)

@@ -59,10 +59,8 @@ func (t *Tracker) Restore(s *Stored) error {
 			return errors.New("known has an empty device, or an empty entry of one")
 		}
 	}
-	for _, e := range s.Known.Exporters {
-		if e == nil {
-			return errors.New("known has an empty exporter")
-		}
+	if empty(s.Known.Exporters) {
+		return errors.New("known has an empty exporter")
 	}
 	t.places[s.Place] = s.Known
 	for _, f := range s.Folds {

@@ -90,7 +90,7 @@ const unknown = "unknown"
 
 // New returns a tracker without state.
 func New(set Settings) *Tracker {
-	return &Tracker{set: set, places: map[gpudata.Place]*place{}, outlet: newOutlet(set)}
+	return &Tracker{set: set, places: map[gpudata.Place]*place{}, outlet: outlet{set: set, folds: map[equal]*fold{}}}
 }
 
 // Wants reports whether the tracker reads a metric.
@@ -181,12 +181,7 @@ func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 	return gone
 }
 
-func boardOf(d *gpudata.DeviceFrame) string {
-	if d.Parent != "" {
-		return d.Parent
-	}
-	return d.Device.ID()
-}
+func boardOf(d *gpudata.DeviceFrame) string { return cmp.Or(d.Parent, d.Device.ID()) }
 
 // board records that a board has a row, and reports whether the board is new or was lost. The
 // boards of a place need not all be in its first frame: exporters answer one after the other.

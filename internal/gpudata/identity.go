@@ -70,25 +70,16 @@ type Allocation struct {
 // Complete fills in the texts that d lacks from o. Of an allocation it takes the names of the
 // DRA driver for the device, but not the claim, which differs between holders.
 func (d *Description) Complete(o *Description) {
-	for _, t := range [...]struct {
-		to   *string
-		from string
-	}{
-		{&d.Parent, o.Parent},
-		{&d.Name, o.Name},
-		{&d.Model, o.Model},
-		{&d.Vendor, o.Vendor},
-		{&d.Serial, o.Serial},
-		{&d.Driver, o.Driver},
-		{&d.Profile, o.Profile},
-		{&d.Instance, o.Instance},
-		{&d.MIGUUID, o.MIGUUID},
-		{&d.Partitions, o.Partitions},
-	} {
-		if *t.to == "" {
-			*t.to = t.from
-		}
-	}
+	d.Parent = cmp.Or(d.Parent, o.Parent)
+	d.Name = cmp.Or(d.Name, o.Name)
+	d.Model = cmp.Or(d.Model, o.Model)
+	d.Vendor = cmp.Or(d.Vendor, o.Vendor)
+	d.Serial = cmp.Or(d.Serial, o.Serial)
+	d.Driver = cmp.Or(d.Driver, o.Driver)
+	d.Profile = cmp.Or(d.Profile, o.Profile)
+	d.Instance = cmp.Or(d.Instance, o.Instance)
+	d.MIGUUID = cmp.Or(d.MIGUUID, o.MIGUUID)
+	d.Partitions = cmp.Or(d.Partitions, o.Partitions)
 	d.Allocation.complete(&o.Allocation)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -342,9 +343,5 @@ func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 			return nil
 		}
 	}
-	out := make([]Allocation, devices)
-	for i := range out {
-		out[i] = a
-	}
-	return out
+	return slices.Repeat([]Allocation{a}, int(devices))
 }

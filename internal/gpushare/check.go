@@ -1,6 +1,9 @@
 package gpushare
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Rule is a rule of Koordinator's GPU share API that requests break. The names
 // are stable: they are the values of the rule attribute.
@@ -101,12 +104,7 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 		broken[VendorWithShare] = true
 	}
 	checkScheduler(pod, broken)
-	var out []Rule
-	for r := range broken {
-		out = append(out, r)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(broken))
 }
 
 // vendor reports whether the family's resources are those of a vendor's device

@@ -1,5 +1,7 @@
 package gpushare
 
+import "cmp"
+
 // Demand is the share of devices that a container asks for in Koordinator's or
 // HAMi's names, normalised.
 //
@@ -75,10 +77,7 @@ func koordinator(r Requests) (Demand, bool) {
 // proposal takes every multiple of 100, the code those above 100: the same. The
 // branch on core is the code's alone.
 func defaultShared(core, ratio int64) int64 {
-	points := ratio
-	if ratio == 0 {
-		points = core
-	}
+	points := cmp.Or(ratio, core)
 	if points > 100 && points%100 == 0 {
 		return points / 100
 	}

@@ -80,7 +80,7 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 			return nil, err
 		}
 	}
-	c := newCache(client, o, set.Logger)
+	c := NewCache(client, o, set)
 	if c.off = off; off != nil && !configInUse(o.Config) {
 		c.logger.Info("The Kubernetes API server is not used", zap.Error(off))
 	}
@@ -99,13 +99,9 @@ func configInUse(config Config) bool {
 	return false
 }
 
-// NewCache returns a cache with a client of its own, for tests with a fake client. A nil client
-// gives a cache that is Off.
+// NewCache returns a cache with a client of its own. A nil client gives a cache that is Off.
 func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySettings) *Cache {
-	return newCache(client, o, set.Logger)
-}
-
-func newCache(client kubernetes.Interface, o Options, logger *zap.Logger) *Cache {
+	logger := set.Logger
 	if o.LabelSelector != "" {
 		logger = logger.With(zap.String("label_selector", o.LabelSelector))
 	}
@@ -206,6 +202,14 @@ func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (un
 	return func() {}
 }
 
+// Len returns how many objects of a kind are in the cache.
+func (c *Cache) Len(k Kind) int {
+	if col := c.kinds[k]; col != nil {
+		return len(col.informer.GetStore().ListKeys())
+	}
+	return 0
+}
+
 // Pods returns all pods in the cache.
 func (c *Cache) Pods() []*corev1.Pod { return list[*corev1.Pod](c, Pods) }
 
@@ -233,16 +237,6 @@ func (c *Cache) ResourceClaims() []*resourcev1.ResourceClaim {
 // ResourceClaim returns one resource claim.
 func (c *Cache) ResourceClaim(namespace, name string) (*resourcev1.ResourceClaim, bool) {
 	return get[*resourcev1.ResourceClaim](c, ResourceClaims, namespace+"/"+name)
-}
-
-// DeviceClasses returns all device classes in the cache.
-func (c *Cache) DeviceClasses() []*resourcev1.DeviceClass {
-	return list[*resourcev1.DeviceClass](c, DeviceClasses)
-}
-
-// ResourceClaimTemplates returns all claim templates in the cache.
-func (c *Cache) ResourceClaimTemplates() []*resourcev1.ResourceClaimTemplate {
-	return list[*resourcev1.ResourceClaimTemplate](c, ResourceClaimTemplates)
 }
 
 // Job returns one job.

@@ -38,7 +38,7 @@ func newCollection(c *Cache, k Kind) *collection {
 	col := &collection{cache: c, kind: k, source: newSource(c.client, c.options, k)}
 	lw := &cache.ListWatch{ListWithContextFunc: col.list, WatchFuncWithContext: col.watch}
 	col.informer = cache.NewSharedIndexInformerWithOptions(
-		cache.ToListWatcherWithWatchListSemantics(lw, c.client), example(k), cache.SharedIndexInformerOptions{})
+		cache.ToListWatcherWithWatchListSemantics(lw, c.client), col.source.example, cache.SharedIndexInformerOptions{})
 	// These fail only on an informer that was started.
 	_ = col.informer.SetTransform(transform(c.options))
 	_ = col.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
@@ -130,17 +130,10 @@ func (col *collection) update() {
 	if !col.started {
 		return
 	}
-	before := col.state
-	phase := phaseOf(before.Phase, col.err, col.informer.HasSynced())
-	col.state.Err = col.err
-	if phase != before.Phase {
-		col.state.Phase, col.state.Since = phase, time.Now()
+	if col.state.become(phaseOf(col.state.Phase, col.err, col.informer.HasSynced()), col.err, time.Now()) {
+		col.log()
+		col.changes.Give()
 	}
-	if phase == before.Phase && (col.err == nil) == (before.Err == nil) {
-		return
-	}
-	col.log()
-	col.changes.Give()
 }
 
 // phaseOf returns the phase after an attempt. An attempt that got no answer, as

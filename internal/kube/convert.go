@@ -39,55 +39,45 @@ func viaJSON(from, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-func convertSliceV1beta1(from runtime.Object) (runtime.Object, error) {
-	old, ok := from.(*resourcev1beta1.ResourceSlice)
-	if !ok {
-		return nil, fmt.Errorf("a %T where a ResourceSlice of v1beta1 was expected", from)
+// convertMoved returns a function that converts an object in the same way, and has move fill in
+// what its JSON has in another place.
+func convertMoved[Old, T any, P object[T]](move func(from *Old, to P) error) func(runtime.Object) (runtime.Object, error) {
+	return func(from runtime.Object) (runtime.Object, error) {
+		converted, err := convertJSON[T, P](from)
+		if err != nil {
+			return nil, err
+		}
+		old, known := any(from).(*Old)
+		to, ok := converted.(P)
+		if !known || !ok {
+			return nil, fmt.Errorf("a %T where a %T was expected", from, old)
+		}
+		return to, move(old, to)
 	}
-	converted, err := convertJSON[resourcev1.ResourceSlice](old)
-	if err != nil {
-		return nil, err
-	}
-	slice := converted.(*resourcev1.ResourceSlice) //nolint:forcetypeassert // convertJSON returns this type.
-	for i := range old.Spec.Devices {
-		if basic := old.Spec.Devices[i].Basic; basic != nil {
-			if err := viaJSON(basic, &slice.Spec.Devices[i]); err != nil {
-				return nil, err
+}
+
+func moveDevices(from *resourcev1beta1.ResourceSlice, to *resourcev1.ResourceSlice) error {
+	for i := range from.Spec.Devices {
+		if basic := from.Spec.Devices[i].Basic; basic != nil {
+			if err := viaJSON(basic, &to.Spec.Devices[i]); err != nil {
+				return err
 			}
 		}
 	}
-	return slice, nil
+	return nil
 }
 
-func convertClaimV1beta1(from runtime.Object) (runtime.Object, error) {
-	old, ok := from.(*resourcev1beta1.ResourceClaim)
-	if !ok {
-		return nil, fmt.Errorf("a %T where a ResourceClaim of v1beta1 was expected", from)
-	}
-	converted, err := convertJSON[resourcev1.ResourceClaim](old)
-	if err != nil {
-		return nil, err
-	}
-	claim := converted.(*resourcev1.ResourceClaim) //nolint:forcetypeassert // convertJSON returns this type.
-	return claim, convertRequestsV1beta1(old.Spec.Devices.Requests, claim.Spec.Devices.Requests)
+func moveClaimRequests(from *resourcev1beta1.ResourceClaim, to *resourcev1.ResourceClaim) error {
+	return moveRequests(from.Spec.Devices.Requests, to.Spec.Devices.Requests)
 }
 
-func convertTemplateV1beta1(from runtime.Object) (runtime.Object, error) {
-	old, ok := from.(*resourcev1beta1.ResourceClaimTemplate)
-	if !ok {
-		return nil, fmt.Errorf("a %T where a ResourceClaimTemplate of v1beta1 was expected", from)
-	}
-	converted, err := convertJSON[resourcev1.ResourceClaimTemplate](old)
-	if err != nil {
-		return nil, err
-	}
-	template := converted.(*resourcev1.ResourceClaimTemplate) //nolint:forcetypeassert // convertJSON returns this type.
-	return template, convertRequestsV1beta1(old.Spec.Spec.Devices.Requests, template.Spec.Spec.Devices.Requests)
+func moveTemplateRequests(from *resourcev1beta1.ResourceClaimTemplate, to *resourcev1.ResourceClaimTemplate) error {
+	return moveRequests(from.Spec.Spec.Devices.Requests, to.Spec.Spec.Devices.Requests)
 }
 
-// convertRequestsV1beta1 fills in what the JSON of a v1beta1 request has in
+// moveRequests fills in what the JSON of a v1beta1 request has in
 // another place. A request with alternatives asks for nothing itself.
-func convertRequestsV1beta1(from []resourcev1beta1.DeviceRequest, to []resourcev1.DeviceRequest) error {
+func moveRequests(from []resourcev1beta1.DeviceRequest, to []resourcev1.DeviceRequest) error {
 	for i := range from {
 		if len(from[i].FirstAvailable) > 0 {
 			continue

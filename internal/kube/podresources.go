@@ -222,12 +222,7 @@ func (p *PodResources) poll() bool {
 	default:
 		phase = Syncing
 	}
-	before := p.state
-	p.state.Err = err
-	if phase != before.Phase {
-		p.state.Phase, p.state.Since = phase, now
-	}
-	if phase != before.Phase || (err == nil) != (before.Err == nil) {
+	if p.state.become(phase, err, now) {
 		changed = true
 		p.log()
 	}

@@ -28,6 +28,7 @@ var errNotServed = errors.New("no known version of the API is served")
 // server prefers among those that are known here.
 type source struct {
 	kind      Kind
+	example   runtime.Object // an empty one, as informers want it
 	discovery discovery.DiscoveryInterfaceWithContext
 	versions  []version // best first
 	restrict  func(*metav1.ListOptions)
@@ -70,37 +71,44 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	field, label := "", ""
 	switch k {
 	case Pods:
+		s.example = &corev1.Pod{}
 		s.versions = []version{in("", client.CoreV1().Pods(o.Namespace), nil)}
 		field, label = "spec.nodeName", o.LabelSelector
 	case Nodes:
+		s.example = &corev1.Node{}
 		s.versions = []version{in("", client.CoreV1().Nodes(), nil)}
 		field = "metadata.name"
 	case ResourceSlices:
+		s.example = &resourcev1.ResourceSlice{}
 		s.versions = []version{
 			in(gv1, v1.ResourceSlices(), nil),
 			in(gv1beta2, v1beta2.ResourceSlices(), convertJSON[resourcev1.ResourceSlice]),
-			in(gv1beta1, v1beta1.ResourceSlices(), convertSliceV1beta1),
+			in(gv1beta1, v1beta1.ResourceSlices(), convertMoved(moveDevices)),
 		}
 		field = "spec.nodeName"
 	case ResourceClaims:
+		s.example = &resourcev1.ResourceClaim{}
 		s.versions = []version{
 			in(gv1, v1.ResourceClaims(o.Namespace), nil),
 			in(gv1beta2, v1beta2.ResourceClaims(o.Namespace), convertJSON[resourcev1.ResourceClaim]),
-			in(gv1beta1, v1beta1.ResourceClaims(o.Namespace), convertClaimV1beta1),
+			in(gv1beta1, v1beta1.ResourceClaims(o.Namespace), convertMoved(moveClaimRequests)),
 		}
 	case DeviceClasses:
+		s.example = &resourcev1.DeviceClass{}
 		s.versions = []version{
 			in(gv1, v1.DeviceClasses(), nil),
 			in(gv1beta2, v1beta2.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
 			in(gv1beta1, v1beta1.DeviceClasses(), convertJSON[resourcev1.DeviceClass]),
 		}
 	case Jobs:
+		s.example = &batchv1.Job{}
 		s.versions = []version{in("", client.BatchV1().Jobs(o.Namespace), nil)}
 	case ResourceClaimTemplates:
+		s.example = &resourcev1.ResourceClaimTemplate{}
 		s.versions = []version{
 			in(gv1, v1.ResourceClaimTemplates(o.Namespace), nil),
 			in(gv1beta2, v1beta2.ResourceClaimTemplates(o.Namespace), convertJSON[resourcev1.ResourceClaimTemplate]),
-			in(gv1beta1, v1beta1.ResourceClaimTemplates(o.Namespace), convertTemplateV1beta1),
+			in(gv1beta1, v1beta1.ResourceClaimTemplates(o.Namespace), convertMoved(moveTemplateRequests)),
 		}
 	}
 	s.restrict = func(options *metav1.ListOptions) {
@@ -110,26 +118,6 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 		}
 	}
 	return s
-}
-
-// example is an empty object of a kind, as informers want it.
-func example(k Kind) runtime.Object {
-	switch k {
-	case Pods:
-		return &corev1.Pod{}
-	case Nodes:
-		return &corev1.Node{}
-	case ResourceSlices:
-		return &resourcev1.ResourceSlice{}
-	case ResourceClaims:
-		return &resourcev1.ResourceClaim{}
-	case DeviceClasses:
-		return &resourcev1.DeviceClass{}
-	case Jobs:
-		return &batchv1.Job{}
-	default:
-		return &resourcev1.ResourceClaimTemplate{}
-	}
 }
 
 // served returns the version to use: the first of versions that the server

@@ -64,6 +64,16 @@ type State struct {
 	Err   error     // why the source is not Synced, when something went wrong
 }
 
+// become sets phase and error, and reports whether that is news.
+func (s *State) become(phase Phase, err error, now time.Time) (news bool) {
+	news = phase != s.Phase || (err == nil) != (s.Err == nil)
+	if phase != s.Phase {
+		s.Phase, s.Since = phase, now
+	}
+	s.Err = err
+	return news
+}
+
 // Observe gives a self-metric a point for each phase, 1 for the one that is, 0 for the others.
 func (s State) Observe(o metric.Int64Observer, of ...attribute.KeyValue) {
 	for phase, name := range phaseNames {

@@ -122,12 +122,12 @@ var nodeKeys = beginsWith(
 var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
 // only returns the entries with such a key, nil when there is none.
-func only(m map[string]string, keep func(key string) bool) map[string]string {
-	var kept map[string]string
+func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
+	var kept M
 	for key, value := range m {
-		if keep(key) {
+		if keep(string(key)) {
 			if kept == nil {
-				kept = map[string]string{}
+				kept = M{}
 			}
 			kept[key] = value
 		}
@@ -146,16 +146,7 @@ func beginsWith(prefixes ...string) func(key string) bool {
 // extended returns the resources that are not the node's own cpu, memory and
 // storage, nil when there is none: those with a domain in the name.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
-	var kept corev1.ResourceList
-	for name, quantity := range resources {
-		if strings.Contains(string(name), "/") {
-			if kept == nil {
-				kept = corev1.ResourceList{}
-			}
-			kept[name] = quantity
-		}
-	}
-	return kept
+	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }
 
 func cutPod(p *corev1.Pod, ofNode, wholeCluster bool) {

@@ -1,6 +1,7 @@
 package signal
 
-// Accelerators: processes on a GPU, and cAdvisor's accelerator metrics.
+// Accelerators: processes on a GPU, and cAdvisor's accelerator metrics, which repeat other metrics
+// under another name.
 var (
 	// ProcessGPUMemoryUsage is the GPU memory of a process.
 	ProcessGPUMemoryUsage = add(Metric{
@@ -24,21 +25,21 @@ var (
 	})
 	// ContainerAcceleratorMemoryTotal is cAdvisor's total memory.
 	ContainerAcceleratorMemoryTotal = add(Metric{
-		Name: "container.accelerator.memory_total", Unit: "By", Int: true, Stage: StageWorkload,
+		Name: "container.accelerator.memory_total", Unit: "By", Int: true, Stage: StageWorkload, Off: true,
 		Description: "Memory of the accelerator that the container holds; the whole device's value.",
 		Source:      "hw.gpu.memory.limit of a device that the container holds",
 		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},
 	})
 	// ContainerAcceleratorMemoryUsed is cAdvisor's used memory.
 	ContainerAcceleratorMemoryUsed = add(Metric{
-		Name: "container.accelerator.memory_used", Unit: "By", Int: true, Stage: StageWorkload,
+		Name: "container.accelerator.memory_used", Unit: "By", Int: true, Stage: StageWorkload, Off: true,
 		Description: "Memory of the accelerator that is in use; the whole device's value.",
 		Source:      "hw.gpu.memory.usage of a device that the container holds",
 		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},
 	})
 	// ContainerAcceleratorDutyCycle is cAdvisor's duty cycle.
 	ContainerAcceleratorDutyCycle = add(Metric{
-		Name: "container.accelerator.duty_cycle", Unit: "{percent}", Stage: StageWorkload,
+		Name: "container.accelerator.duty_cycle", Unit: "{percent}", Stage: StageWorkload, Off: true,
 		Description: "Percent of time in which the accelerator was busy; the whole device's value.",
 		Source:      "hw.gpu.utilization (general) of a device that the container holds",
 		Attributes:  []string{AcceleratorMake, AcceleratorModel, AcceleratorID},

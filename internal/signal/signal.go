@@ -1,5 +1,7 @@
 package signal
 
+import "slices"
+
 // Kind is the OpenTelemetry data type of a metric.
 type Kind uint8
 
@@ -81,7 +83,7 @@ func IsOff(name string) bool {
 // All returns every metric in the order of the documentation. The slice is the
 // caller's, the metrics are shared and must not be changed.
 func All() []*Metric {
-	return append([]*Metric(nil), all...)
+	return slices.Clone(all)
 }
 
 var (
@@ -105,4 +107,13 @@ func register(m *Metric) {
 	}
 	all = append(all, m)
 	byName[m.Name] = m
+}
+
+// Names returns the metrics' names in their order, nil for none.
+func Names(metrics []*Metric) []string {
+	var names []string
+	for _, m := range metrics {
+		names = append(names, m.Name)
+	}
+	return names
 }

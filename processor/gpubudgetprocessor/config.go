@@ -137,11 +137,6 @@ type ToleranceConfig struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{
 		NodeName:   base.NodeName(),
@@ -159,8 +154,7 @@ var emitted = []*signal.Metric{
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed; kubernetes reports its
@@ -217,7 +211,7 @@ func (c *Config) Validate() error {
 		"tolerance::process is %d: must be between 0 and %d bytes", c.Tolerance.Process, int64(maxProcess))
 	base.Between(&p, "tolerance::ratio", c.Tolerance.Ratio, 0, 0.5)
 	p.MaxSeries(c.MaxSeries)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }
 

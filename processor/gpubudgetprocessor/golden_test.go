@@ -155,7 +155,7 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {
-		if (p.Scope.Name() == scopeName) != added {
+		if (p.Scope.Name() == metadata.ScopeName) != added {
 			continue
 		}
 		v, unit := points.Value(p.NumberDataPoint), p.Metric.Unit()

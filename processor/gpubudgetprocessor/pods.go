@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
@@ -153,22 +154,11 @@ func (p *pods) declare(u *budget.User) {
 	}
 }
 
-// containers returns all containers, init containers first, with limits where
-// there is no request.
+// containers returns all containers, init containers first.
 func containers(pod *corev1.Pod) []gpushare.ContainerSpec {
 	var out []gpushare.ContainerSpec
-	for i, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for j := range list {
-			c := &list[j]
-			spec := gpushare.ContainerSpec{Name: c.Name, Init: i == 0, Requests: gpushare.Requests{}}
-			for name, q := range c.Resources.Limits {
-				spec.Requests[string(name)] = q
-			}
-			for name, q := range c.Resources.Requests {
-				spec.Requests[string(name)] = q
-			}
-			out = append(out, spec)
-		}
+	for i, c := range kube.Containers(pod) {
+		out = append(out, gpushare.ContainerSpec{Name: c.Name, Init: i < len(pod.Spec.InitContainers), Requests: kube.Requests(c)})
 	}
 	return out
 }
@@ -187,13 +177,10 @@ func (p *pods) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation
 		}
 		for i := range claim.Status.Allocation.Devices.Results {
 			r := &claim.Status.Allocation.Devices.Results[i]
-			if r.Driver != a.Driver || r.Pool != a.Pool || r.Device != a.Device || !used.Uses(r.Request) || r.AdminAccess != nil && *r.AdminAccess {
+			if r.Driver != a.Driver || r.Pool != a.Pool || r.Device != a.Device || !used.Uses(r.Request) || ptr.Deref(r.AdminAccess, false) {
 				continue
 			}
-			bytes, share := memory(r), ""
-			if r.ShareID != nil {
-				share = string(*r.ShareID)
-			}
+			bytes, share := memory(r), string(ptr.Deref(r.ShareID, ""))
 			of := budget.Claim{ID: strings.Join([]string{pod.Namespace, used.Claim, r.Request, share}, "/"), Bytes: bytes}
 			if bytes > 0 && !slices.Contains(out, of) { // a container may name a request and the whole claim
 				out = append(out, of)

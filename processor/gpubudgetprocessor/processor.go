@@ -22,8 +22,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/metadata"
 )
 
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
-
 // The reasons why a row of another exporter, or a process, is not kept, beside those why a
 // point is no observation.
 const (
@@ -71,7 +69,6 @@ type gpuBudget struct {
 	drift driftReport
 
 	state *base.State // nil without a storage
-	saved time.Time
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
@@ -84,9 +81,9 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		foreign:   cfg.foreign(),
 		tolerance: budget.Tolerance{Process: cfg.Tolerance.Process, Ratio: cfg.Tolerance.Ratio},
 		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
-		scope:     gpudata.NewScope(scopeName, set.BuildInfo.Version),
+		scope:     gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled:  cfg.Metrics.Disabled(emitted),
-		drift:     newDriftReport(cfg),
+		drift:     driftReport{max: cfg.MaxSeries, places: map[string]*driftPlace{}},
 		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
 		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
@@ -167,9 +164,6 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 		p.swept = now
 		p.book.Sweep(now)
 		p.drift.sweep(now, p.state)
-	}
-	if since := now.Sub(p.saved); since >= sweepEvery || since < 0 {
-		p.saved = now
 		p.save(ctx)
 	}
 	p.limit.Refused(p.set.Logger, now, p.drift.refused+p.dropped[noRoom])

@@ -29,10 +29,7 @@ const minValues = 20
 
 // driftReport keeps how much containers used over a long time, by node.
 type driftReport struct {
-	window   time.Duration
-	quantile float64
-	max      int
-
+	max     int
 	places  map[string]*driftPlace
 	series  int
 	refused int64
@@ -52,12 +49,6 @@ type driftSeries struct {
 	drift.Sketch
 	last int64     // time of the newest sample
 	seen time.Time // by our clock
-}
-
-func newDriftReport(cfg *Config) driftReport {
-	return driftReport{
-		window: driftWindow, quantile: driftQuantile, max: cfg.MaxSeries, places: map[string]*driftPlace{},
-	}
 }
 
 // add takes over what a container uses at t and returns what it mostly stayed below,
@@ -85,10 +76,10 @@ func (r *driftReport) add(place string, t int64, device string, u *budget.User, 
 	s.seen = now
 	if t != s.last { // a sample that comes twice counts once
 		s.last = t
-		s.Add(t, u.Used, r.window)
+		s.Add(t, u.Used, driftWindow)
 		pl.dirty = true
 	}
-	bytes, values := s.Quantile(r.quantile)
+	bytes, values := s.Quantile(driftQuantile)
 	return bytes, values >= minValues
 }
 
@@ -98,7 +89,7 @@ func newDriftPlace() *driftPlace { return &driftPlace{series: map[driftKey]*drif
 func (r *driftReport) sweep(now time.Time, state *base.State) {
 	for name, pl := range r.places {
 		for key, s := range pl.series {
-			if now.Sub(s.seen) > r.window {
+			if now.Sub(s.seen) > driftWindow {
 				delete(pl.series, key)
 				r.series--
 				pl.dirty = true

@@ -85,11 +85,6 @@ type DRAConfig struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{
 		NodeName: base.NodeName(),
@@ -103,8 +98,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed; kubernetes and
@@ -128,7 +122,7 @@ func (c *Config) Validate() error {
 	c.checkLabels(&p, "node_labels", c.NodeLabels)
 	c.checkLabels(&p, "pod_labels", c.PodLabels)
 	p.Check(c.MaxJobs > 0, "max_jobs is %d: must be above 0", c.MaxJobs)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted()))...)
 	return p.Err()
 }
 
@@ -157,12 +151,6 @@ func ofAccelerator(m *signal.Metric) bool {
 		return true
 	}
 	return false
-}
-
-// enabled reports whether a metric is switched on.
-func (c *Config) enabled(m *signal.Metric) bool {
-	// cAdvisor's repeat other metrics under another name.
-	return c.Metrics.Enabled(m.Name, !ofAccelerator(m))
 }
 
 // outsideKubernetes reports whether no kubelet and no claims say who holds devices, so that

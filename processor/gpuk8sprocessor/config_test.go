@@ -49,7 +49,7 @@ func TestOptionsAreReadWhereTheReadmeSaysThatTheyAre(t *testing.T) {
 	assert.Equal(t, "/run/jobs", cfg.Sources.JobMappingDir)
 	assert.Equal(t, "kubeConfig", cfg.Kubernetes.AuthType)
 	assert.Equal(t, []string{"topology.kubernetes.io/zone", "pool"}, cfg.NodeLabels)
-	assert.True(t, cfg.enabled(signal.HwPower), "a metric without enabled is on")
+	assert.Empty(t, cfg.Metrics.Disabled([]*signal.Metric{signal.HwPower}), "a metric without enabled is on")
 }
 
 func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
@@ -127,10 +127,9 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 
 func TestOnlyCadvisorsMetricsAreOffUnlessAskedFor(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	for _, m := range signal.All() {
-		if emits(m) {
-			assert.Equal(t, !ofAccelerator(m), cfg.enabled(m), m.Name)
-		}
+	off := cfg.Metrics.Disabled(emitted())
+	for _, m := range emitted() {
+		assert.Equal(t, ofAccelerator(m), off[m], m.Name)
 	}
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
 		"container.accelerator.memory_total": map[string]any{"enabled": true},
@@ -139,10 +138,11 @@ func TestOnlyCadvisorsMetricsAreOffUnlessAskedFor(t *testing.T) {
 		"hw.energy":                          nil,
 	}}).Unmarshal(cfg))
 	require.NoError(t, confmap.Validate(cfg))
-	assert.True(t, cfg.enabled(signal.ContainerAcceleratorMemoryTotal))
-	assert.False(t, cfg.enabled(signal.ContainerAcceleratorMemoryUsed))
-	assert.False(t, cfg.enabled(signal.ContainerAcceleratorDutyCycle), "an entry that says nothing asks for nothing")
-	assert.True(t, cfg.enabled(signal.HwEnergy))
+	off = cfg.Metrics.Disabled(emitted())
+	assert.False(t, off[signal.ContainerAcceleratorMemoryTotal])
+	assert.True(t, off[signal.ContainerAcceleratorMemoryUsed])
+	assert.True(t, off[signal.ContainerAcceleratorDutyCycle], "an entry that says nothing asks for nothing")
+	assert.False(t, off[signal.HwEnergy])
 }
 
 func TestResourceNames(t *testing.T) {

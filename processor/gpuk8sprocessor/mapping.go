@@ -37,7 +37,7 @@ type jobMapping struct {
 	mu       sync.Mutex
 	readings []reading // newest last
 
-	stop    chan struct{}
+	stop    context.CancelFunc
 	stopped chan struct{}
 }
 
@@ -64,23 +64,16 @@ func newJobMapping(cfg *Config, logger *zap.Logger) *jobMapping {
 	}
 }
 
-func (j *jobMapping) start() {
+func (j *jobMapping) start(ctx context.Context) {
 	if j == nil {
 		return
 	}
-	j.stop, j.stopped = make(chan struct{}), make(chan struct{})
+	ctx, j.stop = context.WithCancel(context.WithoutCancel(ctx)) // it ends with the start
+	j.stopped = make(chan struct{})
 	go func() {
 		defer close(j.stopped)
-		ticker := time.NewTicker(mappingInterval)
-		defer ticker.Stop()
-		for {
-			j.read(time.Now())
-			select {
-			case <-j.stop:
-				return
-			case <-ticker.C:
-			}
-		}
+		j.read(time.Now())
+		base.EveryTick(ctx, mappingInterval, j.read)
 	}()
 }
 
@@ -90,8 +83,7 @@ func (j *jobMapping) shutdown(ctx context.Context) {
 	if j == nil || j.stop == nil {
 		return
 	}
-	close(j.stop)
-	j.stop = nil
+	j.stop()
 	select {
 	case <-j.stopped:
 	case <-ctx.Done():

@@ -145,7 +145,7 @@ func TestTheJobMappingIsReadAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _, _ := ofMany(t, 10)
 		withMapping(t, p, nil)
-		p.mapping.start()
+		p.mapping.start(t.Context())
 		time.Sleep(mappingInterval + time.Second)
 		synctest.Wait()
 		assert.Len(t, p.mapping.readings, 2)

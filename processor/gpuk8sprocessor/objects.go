@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
@@ -153,15 +154,11 @@ func readClaim(c *resourcev1.ResourceClaim) attribution.Claim {
 		}
 	}
 	for _, r := range c.Status.Allocation.Devices.Results {
-		result := attribution.ClaimResult{
+		out.Results = append(out.Results, attribution.ClaimResult{
 			DRADevice: attribution.DRADevice{Driver: r.Driver, Pool: r.Pool, Device: r.Device},
-			Request:   r.Request, Class: classes[r.Request],
-			Admin: r.AdminAccess != nil && *r.AdminAccess,
-		}
-		if r.ShareID != nil {
-			result.ShareID = string(*r.ShareID)
-		}
-		out.Results = append(out.Results, result)
+			Request:   r.Request, Class: classes[r.Request], ShareID: string(ptr.Deref(r.ShareID, "")),
+			Admin: ptr.Deref(r.AdminAccess, false),
+		})
 	}
 	for _, p := range c.Status.ReservedFor {
 		if p.APIGroup == "" && p.Resource == "pods" {

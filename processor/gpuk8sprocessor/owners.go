@@ -1,6 +1,7 @@
 package gpuk8sprocessor
 
 import (
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,9 @@ type findJob func(namespace, name string) (*metav1.OwnerReference, bool)
 // readOwner returns the labels of a pod that are wanted, and what is known of who made it: by the pod's controller, by the labels that
 // controllers put on pods and, of a pod of a Job, by the Job's controller. No other object is read.
 func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
-	o := gpudata.Ownership{KueueWorkload: p.Annotations[kube.KueueWorkload], Labels: gpudata.NewLabels(choose(p.Labels, labels))}
-	if o.KueueWorkload == "" {
-		o.KueueWorkload = p.Labels[kube.KueuePodGroupName] // a group's Workload has its name
+	o := gpudata.Ownership{
+		KueueWorkload: cmp.Or(p.Annotations[kube.KueueWorkload], p.Labels[kube.KueuePodGroupName]), // a group's Workload has its name
+		Labels:        gpudata.NewLabels(choose(p.Labels, labels)),
 	}
 	controller := metav1.GetControllerOfNoCopy(p)
 	if controller == nil {

@@ -3,7 +3,6 @@ package gpuk8sprocessor
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -20,8 +19,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-
 // gpuK8s is the shell around the attribution package.
 type gpuK8s struct {
 	cfg       *Config
@@ -35,8 +32,6 @@ type gpuK8s struct {
 	// attribution says which metrics are disabled.
 	attribution gpudata.Attribution
 	order       *misplaced.Check
-
-	shutdownOnce sync.Once
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
@@ -44,7 +39,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope := gpudata.NewScope(scopeName, set.BuildInfo.Version)
+	scope := gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)
 	p := &gpuK8s{
 		cfg:       cfg,
 		telemetry: tb,
@@ -60,13 +55,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 			limit: base.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
 			seen:  map[placedJob]time.Time{},
 		},
-		attribution: gpudata.Attribution{Scope: scope, Disabled: map[*signal.Metric]bool{}},
+		attribution: gpudata.Attribution{Scope: scope, Disabled: cfg.Metrics.Disabled(emitted())},
 		order:       misplaced.New("gpu_k8s", misplaced.BeforeWindows, set.Logger),
-	}
-	for _, m := range emitted() {
-		if !cfg.enabled(m) {
-			p.attribution.Disabled[m] = true
-		}
 	}
 	p.sources = newSources(cfg, set.TelemetrySettings, p.tracker)
 	return p, nil
@@ -76,20 +66,14 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 	if err := p.sources.start(ctx, host); err != nil {
 		return err
 	}
-	p.mapping.start()
+	p.mapping.start(ctx)
 	t := p.telemetry
 	return errors.Join(
 		t.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe),
 		t.RegisterProcessorGpuK8sSourceStateCallback(p.sources.observeStates),
 		t.RegisterProcessorGpuK8sSourceAgeCallback(p.sources.observeAges),
-		t.RegisterProcessorGpuK8sJobsCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(p.jobs.len()))
-			return nil
-		}),
-		t.RegisterProcessorGpuK8sConflictsCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(p.tracker.Stats().Conflicts))
-			return nil
-		}),
+		t.RegisterProcessorGpuK8sJobsCallback(base.Observed(func() int64 { return int64(p.jobs.len()) })),
+		t.RegisterProcessorGpuK8sConflictsCallback(base.Observed(func() int64 { return int64(p.tracker.Stats().Conflicts) })),
 		t.RegisterProcessorGpuK8sUnattributedCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for r, n := range p.tracker.Stats().Unattributed {
 				if reason := attribution.Reason(r); reason != attribution.Joined {
@@ -102,12 +86,10 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 }
 
 func (p *gpuK8s) shutdown(ctx context.Context) error {
-	p.shutdownOnce.Do(func() {
-		p.telemetry.Shutdown() // before what its callbacks read
-		p.jobs.limit.Forget()
-		p.mapping.shutdown(ctx)
-		p.sources.shutdown()
-	})
+	p.telemetry.Shutdown() // before what its callbacks read
+	p.jobs.limit.Forget()
+	p.mapping.shutdown(ctx)
+	p.sources.shutdown()
 	return nil
 }
 

@@ -36,8 +36,8 @@ type sources struct {
 	patience time.Duration // of the start with first answers
 
 	unsubscribe []func()
-	stop        chan struct{}
-	stopped     sync.WaitGroup
+	stop        context.CancelFunc // of refreshing
+	refreshing  sync.WaitGroup
 }
 
 func newSources(cfg *Config, set component.TelemetrySettings, tracker *attribution.Tracker) *sources {
@@ -107,9 +107,11 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 	}
 	if s.kubelet != nil {
 		s.unsubscribe = append(s.unsubscribe, s.kubelet.Subscribe(changed))
-		s.stop = make(chan struct{})
-		s.stopped.Add(1)
-		go s.refresh()
+		var running context.Context
+		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx ends with the start
+		// Also answers that say the same as before are looked at: a pod's name may have become
+		// another pod's between them.
+		s.refreshing.Go(func() { base.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })
 	}
 	changed()
 }
@@ -126,13 +128,8 @@ func (s *sources) wait(ctx context.Context) {
 	if s.kubelet == nil {
 		return
 	}
-	answered := make(chan struct{}, 1)
-	defer s.kubelet.Subscribe(func() {
-		select {
-		case answered <- struct{}{}:
-		default:
-		}
-	})()
+	answered := base.NewNotice()
+	defer s.kubelet.Subscribe(answered.Give)()
 	for {
 		if _, _, state := s.kubelet.Snapshot(); state.Settled() {
 			return
@@ -146,22 +143,6 @@ func (s *sources) wait(ctx context.Context) {
 	}
 }
 
-// refresh looks at every answer of the kubelet, also at those that say the same
-// as before: a pod's name may have become another pod's between them.
-func (s *sources) refresh() {
-	defer s.stopped.Done()
-	ticker := time.NewTicker(s.cfg.Sources.PodResources.Interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-ticker.C:
-			s.update(time.Now())
-		}
-	}
-}
-
 // shutdown stops asking. It may be called without start and twice.
 func (s *sources) shutdown() {
 	for _, f := range s.unsubscribe {
@@ -169,9 +150,8 @@ func (s *sources) shutdown() {
 	}
 	s.unsubscribe = nil
 	if s.stop != nil {
-		close(s.stop)
-		s.stopped.Wait()
-		s.stop = nil
+		s.stop()
+		s.refreshing.Wait()
 	}
 	if s.kubelet != nil {
 		s.kubelet.Shutdown()

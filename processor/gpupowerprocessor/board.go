@@ -58,8 +58,7 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	}
 	var boards []*board
 	byID := map[string]*board{}
-	devices := f.Devices // without boards that only their instances name
-	for _, d := range devices {
+	for _, d := range f.Devices { // without boards that only their instances name
 		watts, ok := d.Samples.Get(signal.HwPower, "")
 		if !ok {
 			continue
@@ -81,7 +80,7 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 		}
 		b.Measured = max(b.Measured, watts)
 	}
-	for _, d := range devices {
+	for _, d := range f.Devices {
 		if b := byID[d.Parent]; b != nil {
 			i := &instance{device: device{frame: d, codec: codec[d]}}
 			i.Activity, i.Slices = activity[d], exporters.Slices(d.Vendor, d.Profile)

@@ -57,11 +57,6 @@ type Config struct {
 	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
-var (
-	_ confmap.Validator   = (*Config)(nil)
-	_ confmap.Unmarshaler = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{
 		Idle:      IdleConfig{Expire: 24 * time.Hour},
@@ -77,8 +72,7 @@ var emitted = []*signal.Metric{
 	signal.K8sContainerGPUPower, signal.K8sContainerGPUEnergy, signal.ProcessGPUPower,
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
@@ -113,7 +107,7 @@ func (c *Config) Validate() error {
 		"weighting is %q: must be %q or %q", c.Weighting, weightingSlices, weightingNone)
 	base.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)
 	p.MaxSeries(c.MaxSeries)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }
 

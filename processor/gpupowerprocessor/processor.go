@@ -21,8 +21,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/split"
 )
 
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
-
 // gpuPower is the pdata shell around the split, idle and energy packages.
 type gpuPower struct {
 	cfg       *Config
@@ -61,7 +59,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: tb,
 		idle:     cfg.Idle.table(),
 		split:    split.Options{WeighSlices: cfg.Weighting == weightingSlices},
-		scope:    gpudata.NewScope(scopeName, set.BuildInfo.Version),
+		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(emitted),
 		places:   map[string]*place{},
 		shared:   map[string]bool{},

@@ -180,7 +180,7 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 	boards := map[string]*sums{}
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, sm := range rm.ScopeMetrics().All() {
-			if sm.Scope().Name() != scopeName {
+			if sm.Scope().Name() != metadata.ScopeName {
 				continue
 			}
 			for _, m := range sm.Metrics().All() {

@@ -63,10 +63,6 @@ type energyState struct {
 	seen time.Time
 }
 
-func newPlace(now time.Time) *place {
-	return &place{boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}, seen: now}
-}
-
 // list returns the newest list of a device's processes at the time of a frame, whose own lists
 // are given; nil when they are unknown. The next list of the same device replaces a list; lists
 // of other devices do not.
@@ -133,7 +129,7 @@ func (p *gpuPower) place(name string, now time.Time) *place {
 			p.refused++
 			return nil
 		}
-		pl = newPlace(now)
+		pl = &place{boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
 		p.places[strings.Clone(name)] = pl
 	}
 	pl.seen = now

@@ -52,11 +52,6 @@ type Config struct {
 	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{
 		Raw:           rawDrop,
@@ -66,8 +61,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
@@ -76,8 +70,8 @@ func (c *Config) Validate() error {
 	p.Check(c.Raw == rawDrop || c.Raw == rawKeep, "raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep)
 	p.Check(c.ViolationUnit == unitNanoseconds || c.ViolationUnit == unitMicroseconds,
 		"violation_unit is %q: must be %q or %q", c.ViolationUnit, unitNanoseconds, unitMicroseconds)
-	p.Check(c.MaxDevices >= 1 && c.MaxDevices <= maxMaxDevices, "max_devices is %d: must be between 1 and %d", c.MaxDevices, maxMaxDevices)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted()))...)
+	base.Between(&p, "max_devices", c.MaxDevices, 1, maxMaxDevices)
+	p.Add(c.Metrics.Check(signal.Names(emitted()))...)
 	return p.Err()
 }
 

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
@@ -29,8 +28,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
-
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 
 // gpuSynthesizer is the pdata shell around the synth package.
 type gpuSynthesizer struct {
@@ -74,13 +71,12 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		}),
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
 		sets:    base.NewRecent[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
-		scope:   gpudata.NewScope(scopeName, set.BuildInfo.Version),
+		scope:   gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		began:   time.Now(),
 		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
 	for r := range p.reasons {
-		p.reasons[r] = metric.WithAttributeSet(attribute.NewSet(
-			attribute.String("reason", synth.DropReason(r).String())))
+		p.reasons[r] = base.With("reason", synth.DropReason(r).String())
 	}
 	return p, nil
 }
@@ -331,16 +327,8 @@ func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.
 			}
 		}
 	}
-	place := synth.Place{Host: labels.Get(catalogue.RoleHost), Node: text(resource, signal.K8sNodeName)}
-	if place.Host == "" {
-		place.Host = text(resource, signal.HostName)
-	}
-	if place.Node == "" {
-		place.Node = p.cfg.NodeName
-	}
-	if place.Node == "" {
-		place.Node = place.Host
-	}
+	hostName := cmp.Or(labels.Get(catalogue.RoleHost), text(resource, signal.HostName))
+	place := synth.Place{Host: hostName, Node: cmp.Or(text(resource, signal.K8sNodeName), p.cfg.NodeName, hostName)}
 	target := catalogue.Holder{Namespace: text(resource, signal.K8sNamespaceName), Pod: text(resource, signal.K8sPodName)}
 	row := p.core.Row(labels, place, target, federated)
 	row.Clues = clues

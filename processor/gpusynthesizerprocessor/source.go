@@ -1,6 +1,8 @@
 package gpusynthesizerprocessor
 
 import (
+	"cmp"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
@@ -61,18 +63,14 @@ func (p *gpuSynthesizer) readReady(in *input, m pmetric.Metric) bool {
 		return false
 	}
 	src := p.core.Source("nvml", true)
-	node := text(in.resource.Attributes(), signal.K8sNodeName)
-	if node == "" {
-		node = text(in.resource.Attributes(), signal.HostName)
-	}
+	resource := in.resource.Attributes()
+	node := cmp.Or(text(resource, signal.K8sNodeName), text(resource, signal.HostName))
 	dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
 		attrs := dp.Attributes()
+		device := text(attrs, signal.HardwareID)
 		sample := synth.Sample{
-			Board: text(attrs, signal.HardwareParent), Device: text(attrs, signal.HardwareID),
+			Board: cmp.Or(text(attrs, signal.HardwareParent), device), Device: device,
 			Metric: s, Time: int64(dp.Timestamp()), Value: points.Value(dp),
-		}
-		if sample.Board == "" {
-			sample.Board = sample.Device
 		}
 		if len(s.Attributes) > 0 {
 			sample.Own = text(attrs, s.Attributes[0])

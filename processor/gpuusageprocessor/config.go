@@ -45,11 +45,6 @@ type Config struct {
 	_ struct{}
 }
 
-var (
-	_ confmap.Validator   = (*Config)(nil)
-	_ confmap.Unmarshaler = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{
 		NodeName:    base.NodeName(),
@@ -67,8 +62,7 @@ var emitted = []*signal.Metric{
 	signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle, signal.GPUUnallocatedCost,
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed.
@@ -79,6 +73,6 @@ func (c *Config) Validate() error {
 	p.Check(c.IdleTimeout >= c.MaxGap && c.IdleTimeout <= maxIdleTimeout,
 		"idle_timeout is %s: must be between max_gap (%s) and %s", c.IdleTimeout, c.MaxGap, maxIdleTimeout)
 	p.MaxSeries(c.MaxSeries)
-	p.Add(c.Metrics.Check(base.MetricNames(emitted))...)
+	p.Add(c.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }

@@ -165,15 +165,13 @@ func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
 		for k, u := range d.users {
 			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
 		}
-		if l := p.lists[d.Device]; l != nil && abs(f.Time-l.time) <= int64(p.cfg.MaxGap) {
+		if l := p.lists[d.Device]; l != nil && time.Duration(f.Time-l.time).Abs() <= p.cfg.MaxGap {
 			l.attach(of.Holders)
 		}
 	}
 	out.Divide()
 	return out
 }
-
-func abs(n int64) int64 { return max(n, -n) }
 
 // utilization returns a ratio, Unknown where there is none.
 func (p *gpuUsage) utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {

@@ -115,7 +115,7 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {
-		if (p.Scope.Name() == scopeName) != added {
+		if (p.Scope.Name() == metadata.ScopeName) != added {
 			continue
 		}
 		since := ""

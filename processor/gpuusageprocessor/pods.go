@@ -3,7 +3,6 @@ package gpuusageprocessor
 import (
 	"cmp"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,9 +57,6 @@ func (p *pods) stop() {
 	}
 }
 
-// age forgets pods that were not used for a while.
-func (p *pods) age(now time.Time) { p.known.Age(now) }
-
 // declared returns the part of a board's compute that was declared for a user, 0 for none. A
 // declaration for a pod is divided among its containers on the board. Who holds an instance
 // has all of it.
@@ -114,12 +110,7 @@ func (p *pods) of(pod *corev1.Pod) declarations {
 
 func declarationsOf(pod *corev1.Pod) (declarations, error) {
 	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}, limited: map[string]float64{}}
-	var all []*corev1.Container // init containers first, as HAMi counts them
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			all = append(all, &list[i])
-		}
-	}
+	all := kube.Containers(pod) // as HAMi counts them
 	allocations, err := gpushare.Allocations(pod.Annotations)
 	for _, a := range allocations {
 		of := allocation{uuid: a.UUID, minor: a.Minor, core: a.Core}
@@ -139,14 +130,7 @@ func declarationsOf(pod *corev1.Pod) (declarations, error) {
 				s.limited[c.Name] = percent / 100
 			}
 		}
-		requests := gpushare.Requests{}
-		for name, q := range c.Resources.Limits {
-			requests[string(name)] = q
-		}
-		for name, q := range c.Resources.Requests {
-			requests[string(name)] = q
-		}
-		for _, demand := range gpushare.Demands(requests) {
+		for _, demand := range gpushare.Demands(kube.Requests(c)) {
 			if demand.Core > 0 {
 				s.demanded[c.Name] = min(demand.Core, 1)
 			}

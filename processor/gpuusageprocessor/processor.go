@@ -18,8 +18,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/price"
 )
 
-const scopeName = "github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
-
 // skip is why a board of a frame is not counted.
 type skip int
 
@@ -74,7 +72,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	}
 	p := &gpuUsage{
 		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb,
-		scope:    gpudata.NewScope(scopeName, set.BuildInfo.Version),
+		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(emitted),
 		boards:   map[gpudata.Device]*board{},
 		lists:    map[gpudata.Device]*processList{},
@@ -99,7 +97,7 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 
 	now := time.Now()
 	p.order.Batch(a.Metrics, now)
-	p.pods.age(now)
+	p.pods.known.Age(now)
 	batch := a.Read(func(m *signal.Metric) bool { return used[m] })
 	for _, f := range batch.Frames {
 		p.frame(f, now)

@@ -39,7 +39,7 @@ type counterPoint struct {
 func (s *increases) add(t require.TestingT, md pmetric.Metrics) {
 	s.grown = map[string]map[string]float64{}
 	for p := range points.All(md) {
-		if p.Scope.Name() != scopeName {
+		if p.Scope.Name() != metadata.ScopeName {
 			continue
 		}
 		id, _ := p.Attributes().Get(signal.HardwareID)

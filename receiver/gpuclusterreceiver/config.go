@@ -51,11 +51,6 @@ type Config struct {
 	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	return &Config{
 		CollectionInterval: 30 * time.Second,
@@ -68,8 +63,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
@@ -92,7 +86,7 @@ func (cfg *Config) Validate() error {
 	}
 	p.Check(cfg.FirstAvailable == firstAvailableMax || cfg.FirstAvailable == firstAvailableFirst,
 		"first_available is %q: must be %s or %s", cfg.FirstAvailable, firstAvailableMax, firstAvailableFirst)
-	p.Add(cfg.Metrics.Check(base.MetricNames(emitted()))...)
+	p.Add(cfg.Metrics.Check(signal.Names(emitted()))...)
 	return p.Err()
 }
 

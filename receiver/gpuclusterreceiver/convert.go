@@ -13,6 +13,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
@@ -186,14 +187,10 @@ func convertClaim(c *resourcev1.ResourceClaim) *demand.Claim {
 	if c.Status.Allocation != nil {
 		out.Allocated = true
 		for _, r := range c.Status.Allocation.Devices.Results {
-			result := demand.Result{
-				Request: r.Request, Driver: r.Driver, Pool: r.Pool, Device: r.Device,
-				AdminAccess: r.AdminAccess != nil && *r.AdminAccess,
-			}
-			if r.ShareID != nil {
-				result.ShareID = string(*r.ShareID)
-			}
-			out.Results = append(out.Results, result)
+			out.Results = append(out.Results, demand.Result{
+				Request: r.Request, Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")),
+				AdminAccess: ptr.Deref(r.AdminAccess, false),
+			})
 		}
 	}
 	for _, r := range c.Status.ReservedFor {
@@ -210,7 +207,7 @@ func claimRequests(spec resourcev1.ResourceClaimSpec) []demand.ClaimRequest {
 	for _, r := range spec.Devices.Requests {
 		request := demand.ClaimRequest{Name: r.Name}
 		if e := r.Exactly; e != nil {
-			request.AdminAccess = e.AdminAccess != nil && *e.AdminAccess
+			request.AdminAccess = ptr.Deref(e.AdminAccess, false)
 			request.Alternatives = []demand.Alternative{alternative("", e.DeviceClassName, e.AllocationMode, e.Count)}
 		}
 		for _, s := range r.FirstAvailable {
@@ -236,10 +233,7 @@ func convertTemplate(t *resourcev1.ResourceClaimTemplate) *demand.Template {
 
 // convertClass returns the parts of a class that tell whether its devices are GPUs.
 func convertClass(c *resourcev1.DeviceClass) *demand.Class {
-	out := &demand.Class{Name: c.Name}
-	if c.Spec.ExtendedResourceName != nil {
-		out.ExtendedResource = *c.Spec.ExtendedResourceName
-	}
+	out := &demand.Class{Name: c.Name, ExtendedResource: ptr.Deref(c.Spec.ExtendedResourceName, "")}
 	for _, s := range c.Spec.Selectors {
 		if s.CEL != nil {
 			out.Selectors = append(out.Selectors, s.CEL.Expression)
@@ -257,9 +251,7 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []str
 		Pool:       s.Spec.Pool.Name,
 		Generation: s.Spec.Pool.Generation,
 		Count:      s.Spec.Pool.ResourceSliceCount,
-	}
-	if s.Spec.NodeName != nil {
-		out.Node = *s.Spec.NodeName
+		Node:       ptr.Deref(s.Spec.NodeName, ""),
 	}
 	out.Devices = make([]demand.Device, 0, len(s.Spec.Devices))
 	for i := range s.Spec.Devices {
@@ -282,11 +274,9 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 		ParentUUID: text(driver, d, "parentUUID"),
 		Profile:    text(driver, d, "profile"),
 		Model:      text(driver, d, "productName"),
+		Node:       ptr.Deref(d.NodeName, ""),
 		Taint:      taint(d.Taints),
 		Taints:     taints(d.Taints),
-	}
-	if d.NodeName != nil {
-		out.Node = *d.NodeName
 	}
 	out.Attributes = make([]demand.Attribute, 0, len(d.Attributes))
 	for name, a := range d.Attributes {

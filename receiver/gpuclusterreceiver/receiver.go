@@ -48,13 +48,10 @@ type clusterReceiver struct {
 	stopEmitting, stopElection context.CancelFunc
 	emitting, electing         sync.WaitGroup
 	unsubscribe                []func()
-	stop                       sync.Once
-	ended                      chan struct{} // closed when everything has stopped
+	ending                     base.Ending
 
 	status base.Status
 }
-
-var _ receiver.Metrics = (*clusterReceiver)(nil)
 
 func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*clusterReceiver, error) {
 	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
@@ -78,7 +75,6 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 		batches:   batches{cfg.ClusterName, set.BuildInfo.Version},
 		newCache:  kube.Acquire,
 		progress:  base.NewNotice(),
-		ended:     make(chan struct{}),
 	}
 	r.store, err = newStore(cfg, r.progress.Give, set.Logger)
 	return r, err
@@ -211,28 +207,10 @@ func (r *clusterReceiver) settled() bool {
 func (r *clusterReceiver) look(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:
-		known = r.store.catchUp(k, func() int { return r.stored(k) })
+		known = r.store.catchUp(k, func() int { return r.cache.Len(k) })
 		return known, known
 	default:
 		return false, state.Settled()
-	}
-}
-
-// stored returns how many objects of a kind are in the cache.
-func (r *clusterReceiver) stored(k kube.Kind) int {
-	switch k {
-	case kube.Pods:
-		return len(r.cache.Pods())
-	case kube.Nodes:
-		return len(r.cache.Nodes())
-	case kube.ResourceSlices:
-		return len(r.cache.ResourceSlices())
-	case kube.ResourceClaims:
-		return len(r.cache.ResourceClaims())
-	case kube.DeviceClasses:
-		return len(r.cache.DeviceClasses())
-	default:
-		return len(r.cache.ResourceClaimTemplates())
 	}
 }
 
@@ -307,10 +285,7 @@ func (l *leftOut) lasts(now time.Time, n int64) bool {
 
 func (r *clusterReceiver) registerCallbacks() error {
 	return errors.Join(
-		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(r.store.dropped.Load())
-			return nil
-		}),
+		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(base.Observed(r.store.dropped.Load)),
 		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
 			r.term.Load().Observe(o)
 			return nil
@@ -351,24 +326,15 @@ func (r *clusterReceiver) Shutdown(ctx context.Context) error {
 	if r.cache == nil {
 		return nil
 	}
-	r.stop.Do(func() { go r.end() })
-	select {
-	case <-r.ended:
+	return r.ending.Run(ctx, func() error {
+		r.stopEmitting()
+		r.emitting.Wait()
+		r.stopElection()
+		r.electing.Wait()
+		for _, end := range r.unsubscribe {
+			end()
+		}
+		r.cache.Release()
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// end stops everything, emitting before the election.
-func (r *clusterReceiver) end() {
-	defer close(r.ended)
-	r.stopEmitting()
-	r.emitting.Wait()
-	r.stopElection()
-	r.electing.Wait()
-	for _, end := range r.unsubscribe {
-		end()
-	}
-	r.cache.Release()
+	})
 }

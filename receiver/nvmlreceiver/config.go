@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
 
@@ -74,11 +75,6 @@ type Config struct {
 	Metrics base.Metrics `mapstructure:"metrics"`
 }
 
-var (
-	_ confmap.Unmarshaler = (*Config)(nil)
-	_ confmap.Validator   = (*Config)(nil)
-)
-
 func createDefaultConfig() component.Config {
 	node := base.NodeName()
 	if node == "" {
@@ -93,8 +89,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. A number that its field cannot hold is an
-// error.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each error names the field, its value
@@ -110,7 +105,7 @@ func (cfg *Config) Validate() error {
 	p.Check(filepath.IsAbs(cfg.ProcRoot), "proc_root is %q: must be an absolute path", cfg.ProcRoot)
 	p.Check(filepath.IsAbs(cfg.SysRoot), "sys_root is %q: must be an absolute path", cfg.SysRoot)
 	p.Check(cfg.Hold == "" || slices.Contains(holds, cfg.Hold), "hold is %q: must be one of %s", cfg.Hold, strings.Join(holds, ", "))
-	p.Add(cfg.Metrics.Check(base.MetricNames(emitted))...)
+	p.Add(cfg.Metrics.Check(signal.Names(emitted))...)
 	return p.Err()
 }
 

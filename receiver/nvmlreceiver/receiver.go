@@ -91,8 +91,6 @@ type nvmlReceiver struct {
 	done          chan struct{}
 }
 
-var _ receiver.Metrics = (*nvmlReceiver)(nil)
-
 func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nvmlReceiver, error) {
 	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
 		ReceiverID:             set.ID,

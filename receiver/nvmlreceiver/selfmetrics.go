@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
@@ -22,10 +22,10 @@ type selfMetrics struct {
 func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	m := selfMetrics{telemetry: telemetry, outcomes: map[outcome]metric.AddOption{}}
 	for o := range texts {
-		m.outcomes[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
+		m.outcomes[o] = base.With("outcome", string(o))
 	}
 	for k := range cgroup.NumKinds {
-		m.owners[k] = metric.WithAttributeSet(attribute.NewSet(attribute.String("owner", k.String())))
+		m.owners[k] = base.With("owner", k.String())
 	}
 	return m
 }

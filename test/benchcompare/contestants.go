@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -134,21 +133,16 @@ func preparePrometheus(dir string, s setting) ([]string, string, error) {
 func verifyPrometheus(ctx context.Context, own string) error {
 	query := url.Values{"query": {`min(count by (__name__) ({__name__=~"opencost:.*",__name__!~"opencost:(throttle|xid).*"}))
 		== on () count(DCGM_FI_PROF_DRAM_ACTIVE{container!=""})`}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+own+"/api/v1/query?"+query.Encode(), http.NoBody)
+	text, err := get(ctx, "http://"+own+"/api/v1/query?"+query.Encode())
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
 	var answer struct {
 		Data struct {
 			Result []any
 		}
 	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
 		return err
 	}
 	if len(answer.Data.Result) != 1 {

@@ -17,19 +17,25 @@ const (
 // resultsFile has the results, beside the page.
 const resultsFile = "performance.tsv"
 
-// keep puts what was measured at a scale into the results of a directory, and makes what
-// depends on them anew.
+// keep puts what was measured at a scale into the results of a directory.
 func keep(docs string, s scale, measured []*figures) error {
+	return revise(docs, func(r results) {
+		for i, f := range measured {
+			if f != nil {
+				r.set(s.name, contestants[i].name, f.byKey())
+			}
+		}
+	})
+}
+
+// revise changes the results of a directory, and makes what depends on them anew.
+func revise(docs string, with func(results)) error {
 	file := filepath.Join(docs, resultsFile)
 	r, err := readResults(file)
 	if err != nil {
 		return err
 	}
-	for i, f := range measured {
-		if f != nil {
-			r.set(s.name, contestants[i].name, f.byKey())
-		}
-	}
+	with(r)
 	if err := r.write(file); err != nil {
 		return err
 	}

@@ -41,7 +41,9 @@ func TestTableAndPlotOfTheDocumentationAreThoseOfTheResults(t *testing.T) {
 func TestResultsKeepOtherScalesAndForgetWhatARunDidNotMeasure(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "performance.md"), []byte("# Performance\n"+tableBegins+"old\n"+tableEnds+"between\n"+fleetBegins+tableEnds+"more\n"), 0o600))
-	one, ten := *scaleNamed("1"), *scaleNamed("10")
+	picked, err := pick("1,10")
+	require.NoError(t, err)
+	one, ten := picked[0], picked[1]
 	require.NoError(t, keep(dir, one, []*figures{{cpu: 2, charged: 9}, {cpu: 10}, nil}))
 	require.NoError(t, keep(dir, ten, []*figures{{cpu: 1}, nil, nil}))
 	require.NoError(t, keep(dir, one, []*figures{{cpu: 3}, nil, nil}))

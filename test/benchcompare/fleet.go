@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -126,13 +127,10 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 			n.pieces[i] = bytes.ReplaceAll(n.pieces[i], []byte(`"gpu-node-0"`), []byte(`"`+recordedNode+`"`))
 		}
 	}
-	exporters, err := serve(ctx, l.handler())
-	if err != nil {
-		return nil, err
-	}
-	defer exporters.stop()
+	exporters := httptest.NewServer(l.handler())
+	defer exporters.Close()
 	bodies := make(chan []byte, 1)
-	backend, err := serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if body, err := io.ReadAll(r.Body); err == nil {
 			select {
 			case bodies <- body:
@@ -140,10 +138,7 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 			}
 		}
 	}))
-	if err != nil {
-		return nil, err
-	}
-	defer backend.stop()
+	defer backend.Close()
 	dir, err := os.MkdirTemp("", "benchcompare-")
 	if err != nil {
 		return nil, err
@@ -154,7 +149,7 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 		return nil, err
 	}
 	s := setting{
-		collector: h.collector, exporters: exporters.address, backend: "http://" + backend.address, own: own,
+		collector: h.collector, exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own,
 		nodes: 1, devices: 8, interval: interval, window: time.Minute, deviceAttributes: h.deviceAttributes, compression: "none",
 		pipeline: `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power], exporters: [otlp_http]}`,
 	}
@@ -195,13 +190,10 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	var counts counter
-	backend, err := serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		counts.take(r.Body, r.Header.Get("Content-Encoding"))
 	}))
-	if err != nil {
-		return nil, err
-	}
-	defer backend.stop()
+	defer backend.Close()
 	processes := make([]*process, 0, tr.run)
 	defer func() {
 		for _, p := range processes {
@@ -213,7 +205,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 		if err := os.Mkdir(own, 0o700); err != nil {
 			return nil, err
 		}
-		config, err := gatewayConfig(manifest, tr, own, "http://"+backend.address)
+		config, err := gatewayConfig(manifest, tr, own, backend.URL)
 		if err != nil {
 			return nil, err
 		}

@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -112,15 +113,11 @@ func main() {
 func pick(names string) ([]scale, error) {
 	var picked []scale
 	for name := range strings.SplitSeq(names, ",") {
-		found := false
-		for _, s := range scales {
-			if s.name == name {
-				picked, found = append(picked, s), true
-			}
-		}
-		if !found {
+		i := slices.IndexFunc(scales, func(s scale) bool { return s.name == name })
+		if i < 0 {
 			return nil, fmt.Errorf("-scales %q: no such scale", name)
 		}
+		picked = append(picked, scales[i])
 	}
 	return picked, nil
 }

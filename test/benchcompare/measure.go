@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,18 +74,12 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 
 	var sent atomic.Int64
 	var counts counter
-	exporters, err := serve(ctx, l.handler())
-	if err != nil {
-		return figures{}, err
-	}
-	defer exporters.stop()
-	backend, err := serve(ctx, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	exporters := httptest.NewServer(l.handler())
+	defer exporters.Close()
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		sent.Add(counts.take(r.Body, r.Header.Get("Content-Encoding")))
 	}))
-	if err != nil {
-		return figures{}, err
-	}
-	defer backend.stop()
+	defer backend.Close()
 	own, err := freeAddress(ctx)
 	if err != nil {
 		return figures{}, err
@@ -98,7 +93,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	interval, window := s.shortened()
 	command, ready, err := c.prepare(dir, setting{
 		profiler:  profiler,
-		collector: h.collector, prometheus: h.prometheus, exporters: exporters.address, backend: "http://" + backend.address, own: own,
+		collector: h.collector, prometheus: h.prometheus, exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own,
 		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, deviceAttributes: h.deviceAttributes, compression: h.compression, held: s.held,
 	})
 	if err != nil {
@@ -211,24 +206,6 @@ func (s scale) shortened() (interval, window time.Duration) {
 	interval = time.Duration(float64(s.interval) / s.speed).Round(time.Millisecond)
 	return interval, time.Duration(int64(s.window/s.interval) * int64(interval))
 }
-
-// server is a listener on loopback.
-type server struct {
-	http    *http.Server
-	address string
-}
-
-func serve(ctx context.Context, handler http.Handler) (*server, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &server{http: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}, address: listener.Addr().String()}
-	go func() { _ = s.http.Serve(listener) }()
-	return s, nil
-}
-
-func (s *server) stop() { _ = s.http.Close() }
 
 // freeAddress returns a host:port that was free a moment ago.
 func freeAddress(ctx context.Context) (string, error) {

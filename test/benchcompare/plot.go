@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -70,12 +71,12 @@ func plot(r results) string {
 		fmt.Fprintf(&b, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">devices (GPUs or MIG instances)</text>\n", left+panelWidth/2, marginTop+panelHeight+40)
 		for c := range contestants {
 			var points, marks strings.Builder
-			for _, name := range plotted {
-				f := r.scaleOf(name)[c]
-				if f == nil || p.of(f) <= 0 {
+			for _, s := range scales {
+				f := r.scaleOf(s.name)[c]
+				if !slices.Contains(plotted, s.name) || f == nil || p.of(f) <= 0 {
 					continue
 				}
-				at, s := p.of(f), scaleNamed(name)
+				at := p.of(f)
 				fmt.Fprintf(&points, "%.1f,%.1f ", x(float64(s.devices())), y(at))
 				fmt.Fprintf(&marks, "<circle class=\"c%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>%s: %s</title></circle>\n",
 					c, x(float64(s.devices())), y(at), s.fleet(), cell(at))
@@ -85,14 +86,4 @@ func plot(r results) string {
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
-}
-
-// scaleNamed returns the scale of that name, which there is.
-func scaleNamed(name string) *scale {
-	for i := range scales {
-		if scales[i].name == name {
-			return &scales[i]
-		}
-	}
-	panic("no scale " + name)
 }

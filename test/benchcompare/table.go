@@ -60,7 +60,7 @@ func table(s scale, measured []*figures) string {
 	var b strings.Builder
 	b.WriteString("| " + tableHead)
 	for i := range measures {
-		b.WriteString(measures[i].row(measures[i].what, s, measured))
+		b.WriteString(measures[i].row(s, measured))
 	}
 	return b.String()
 }
@@ -78,7 +78,7 @@ func documentation(r results) string {
 		b.WriteString("| **" + s.fleet() + "** | | | | | | |\n")
 		for i := range measures {
 			if measures[i].documented {
-				b.WriteString(measures[i].row(measures[i].what, s, measured))
+				b.WriteString(measures[i].row(s, measured))
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func documentation(r results) string {
 }
 
 // row renders one measure, nothing where nobody was measured.
-func (m *measure) row(what string, s scale, measured []*figures) string {
+func (m *measure) row(s scale, measured []*figures) string {
 	values := make([]float64, len(measured))
 	measuredOne := false
 	for i, f := range measured {
@@ -99,7 +99,7 @@ func (m *measure) row(what string, s scale, measured []*figures) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("| " + what + " ")
+	b.WriteString("| " + m.what + " ")
 	for _, v := range values {
 		b.WriteString("| " + cell(v) + " ")
 	}

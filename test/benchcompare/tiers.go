@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,19 +109,14 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, docs string, out 
 		if float64(o.late) > (1-enough)*float64(o.all) {
 			fmt.Fprint(out, ". **The machine was too busy; these figures prove nothing.**")
 		}
+		put := func(r results) { r.set(fleetScale+strconv.Itoa(nodes), "gateway", figures) }
 		measured := results{}
-		measured.set(fleetScale+strconv.Itoa(nodes), "gateway", figures)
+		put(measured)
 		fmt.Fprint(out, "\n\n"+fleetTable(measured))
 		if docs == "" {
 			continue
 		}
-		file := filepath.Join(docs, resultsFile)
-		all, err := readResults(file)
-		if err != nil {
-			return err
-		}
-		all.set(fleetScale+strconv.Itoa(nodes), "gateway", figures)
-		if err := errors.Join(all.write(file), document(docs)); err != nil {
+		if err := revise(docs, put); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -262,7 +263,21 @@ func readAs(t *testing.T, client kubernetes.Interface, version string) (*kube.Ca
 	}
 	resourceSlices := c.ResourceSlices()
 	slices.SortFunc(resourceSlices, func(a, b *resourcev1.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
-	return c, dra{resourceSlices, c.ResourceClaims(), c.DeviceClasses(), c.ResourceClaimTemplates()}
+	return c, dra{
+		resourceSlices, c.ResourceClaims(),
+		objects[*resourcev1.DeviceClass](c, kube.DeviceClasses), objects[*resourcev1.ResourceClaimTemplate](c, kube.ResourceClaimTemplates),
+	}
+}
+
+// objects returns the objects of a kind as a subscriber gets them.
+func objects[T any](c *kube.Cache, k kube.Kind) []T {
+	came := make(chan T)
+	defer c.SubscribeObjects(k, cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { came <- o.(T) }})()
+	all := make([]T, c.Len(k))
+	for i := range all {
+		all[i] = <-came
+	}
+	return all
 }
 
 // serving is a client of a server that seems to serve one version of

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
@@ -16,9 +18,7 @@ func Recordings(t testing.TB) []string {
 	t.Helper()
 	root := moduleRoot(t)
 	simulated := glob(t, filepath.Join(root, "internal", "dcgmsim", "testdata", "*.prom"))
-	if len(simulated) == 0 {
-		t.Fatal("the recordings of the simulator are gone")
-	}
+	require.NotEmpty(t, simulated, "the recordings of the simulator")
 	recorded := glob(t, filepath.Join(root, "..", "shared", "captures", "*.prom"))
 	if len(recorded) == 0 {
 		notruntest.Say(t, "recordings of real exporters: there are none in ../shared/captures beside the checkout")
@@ -32,9 +32,7 @@ func DCGMRecordings(t testing.TB) []string {
 	var paths []string
 	for _, path := range Recordings(t) {
 		body, err := os.ReadFile(path) //nolint:gosec // a file of the tree
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if bytes.HasPrefix(body, []byte("DCGM_")) || bytes.Contains(body, []byte("\nDCGM_")) {
 			paths = append(paths, path)
 		}
@@ -45,26 +43,20 @@ func DCGMRecordings(t testing.TB) []string {
 func glob(t testing.TB, pattern string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return paths
 }
 
 func moduleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for {
 		if _, err = os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir
 		}
 		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("not inside a Go module")
-		}
+		require.NotEqual(t, dir, parent, "not inside a Go module")
 		dir = parent
 	}
 }

@@ -1,7 +1,6 @@
 package goldentest
 
 import (
-	"bufio"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,8 +29,8 @@ var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
 func Points(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	var lines []string
-	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
-		if line := strings.TrimSpace(s.Text()); line != "" && !strings.HasPrefix(line, "#") {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			lines = append(lines, line)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 //go:embed testdata
@@ -55,7 +57,7 @@ func (s *Stub) Script(tb testing.TB, script string) {
 	tb.Helper()
 	next := filepath.Join(s.Dir, "script.next")
 	write(tb, next, []byte(script))
-	check(tb, os.Rename(next, filepath.Join(s.Dir, "script")))
+	require.NoError(tb, os.Rename(next, filepath.Join(s.Dir, "script")))
 }
 
 // Record starts to record the calls, anew.
@@ -76,7 +78,7 @@ func Layout(tb testing.TB) string {
 	tb.Helper()
 	program := compile(tb, "layout.c")
 	out, err := exec.CommandContext(tb.Context(), program).Output() //nolint:gosec // It was compiled just now.
-	check(tb, err)
+	require.NoError(tb, err)
 	return string(out)
 }
 
@@ -85,32 +87,23 @@ func compile(tb testing.TB, source string, flags ...string) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	folder, err := fs.Sub(sources, "testdata")
-	check(tb, err)
-	check(tb, os.CopyFS(dir, folder))
+	require.NoError(tb, err)
+	require.NoError(tb, os.CopyFS(dir, folder))
 	output := filepath.Join(dir, "output")
 	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-o", output, filepath.Join(dir, source)}, flags...)
 	out, err := exec.CommandContext(tb.Context(), "gcc", args...).CombinedOutput() //nolint:gosec // Paths and flags are the tests' own.
-	if err != nil {
-		tb.Fatalf("gcc: %v\n%s", err, out)
-	}
+	require.NoError(tb, err, "gcc: %s", out)
 	return output
 }
 
 func write(tb testing.TB, path string, data []byte) {
 	tb.Helper()
-	check(tb, os.WriteFile(path, data, 0o600))
+	require.NoError(tb, os.WriteFile(path, data, 0o600))
 }
 
 func read(tb testing.TB, path string) []byte {
 	tb.Helper()
 	data, err := os.ReadFile(path) //nolint:gosec // The path is in a folder of the test's own.
-	check(tb, err)
+	require.NoError(tb, err)
 	return data
-}
-
-func check(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

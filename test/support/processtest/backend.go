@@ -41,13 +41,9 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 			http.NotFound(w, r)
 			return
 		}
-		body, err := readBody(r)
 		request := pmetricotlp.NewExportRequest()
-		if err == nil {
-			err = request.UnmarshalProto(body)
-		}
-		if !assert.NoError(t, err) {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+		body, ok := read(t, w, r, request.UnmarshalProto)
+		if !ok {
 			return
 		}
 		b.mu.Lock()
@@ -66,18 +62,27 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 // takeLogs keeps the records of a request.
 func (b *Backend) takeLogs(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	t.Helper()
-	body, err := readBody(r)
 	request := plogotlp.NewExportRequest()
-	if err == nil {
-		err = request.UnmarshalProto(body)
-	}
-	if !assert.NoError(t, err) {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	if _, ok := read(t, w, r, request.UnmarshalProto); !ok {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.records = append(b.records, request.Logs())
+}
+
+// read returns the body of a request that can be decoded, and answers another one.
+func read(t testing.TB, w http.ResponseWriter, r *http.Request, decode func([]byte) error) (body []byte, ok bool) {
+	t.Helper()
+	body, err := readBody(r)
+	if err == nil {
+		err = decode(body)
+	}
+	if !assert.NoError(t, err) {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return nil, false
+	}
+	return body, true
 }
 
 // Logs returns all records that came.

@@ -3,6 +3,7 @@ package top
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -178,13 +179,7 @@ func shown(all []*device, width, names int) []*column {
 		}
 	}
 	for leaves := leavesFirst; leaves > 0 && width-names-taken(out) < minHolder; leaves-- {
-		kept := out[:0]
-		for _, c := range out {
-			if c.leaves != leaves {
-				kept = append(kept, c)
-			}
-		}
-		out = kept
+		out = slices.DeleteFunc(out, func(c *column) bool { return c.leaves == leaves })
 	}
 	return out
 }

@@ -211,19 +211,16 @@ func (d *device) number() string { return d.ID[strings.LastIndexByte(d.ID, '/')+
 // holders are the distinct containers that hold the device, or an instance of it where
 // folded.
 func (d *device) holders(folded bool) []string {
-	var all []string
-	for _, h := range d.Holders {
-		name := strings.Trim(h.Namespace+"/"+h.Pod+"/"+h.Container, "/")
-		if !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
+	of := []*device{d}
 	if folded {
-		for _, i := range d.instances {
-			for _, name := range i.holders(false) {
-				if !slices.Contains(all, name) {
-					all = append(all, name)
-				}
+		of = append(of, d.instances...)
+	}
+	var all []string
+	for _, d := range of {
+		for _, h := range d.Holders {
+			name := strings.Trim(h.Namespace+"/"+h.Pod+"/"+h.Container, "/")
+			if !slices.Contains(all, name) {
+				all = append(all, name)
 			}
 		}
 	}
@@ -271,13 +268,7 @@ func instant(seconds float64) time.Time {
 
 // byPlace orders by cluster, node, board and name, numbers in names by value.
 func byPlace(a, b *device) int {
-	root := func(d *device) *device {
-		if d.board != nil {
-			return d.board
-		}
-		return d
-	}
-	ra, rb := root(a), root(b)
+	ra, rb := cmp.Or(a.board, a), cmp.Or(b.board, b)
 	return cmp.Or(compareNatural(a.Cluster, b.Cluster), compareNatural(a.Node, b.Node), compareNatural(ra.label(), rb.label()),
 		strings.Compare(ra.ID, rb.ID), compareNatural(a.label(), b.label()), strings.Compare(a.ID, b.ID))
 }

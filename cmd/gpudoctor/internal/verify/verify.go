@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,17 +50,8 @@ type Report struct {
 
 // Agrees says whether nothing differs and no question came to no.
 func (r *Report) Agrees() bool {
-	for i := range r.Comparisons {
-		if r.Comparisons[i].Verdict == Differs {
-			return false
-		}
-	}
-	for _, q := range r.Questions {
-		if q.Verdict == No {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Comparisons, func(c Comparison) bool { return c.Verdict == Differs }) &&
+		!slices.ContainsFunc(r.Questions, func(q Question) bool { return q.Verdict == No })
 }
 
 // ErrNothing says that fewer than two sources answered.

@@ -343,8 +343,7 @@ func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	if !s.Known[what] {
 		return nil
 	}
-	v := s.Amounts[what] / unit
-	return &v
+	return new(s.Amounts[what] / unit)
 }
 
 // common returns what all have in common, "" where they differ.
@@ -362,19 +361,18 @@ func common[T any](all []T, of func(T) string) string {
 // else from the number of its containers; nil when neither is known. A container that holds an
 // instance does not share the board.
 func shared(v *store.View, members []member) *bool {
-	answer := func(b bool) *bool { return &b }
 	var known *bool
 	for _, m := range members {
 		switch m.hold.Sharing {
 		case signal.SharingTimeSlicing, signal.SharingMPS, signal.SharingDRA:
-			return answer(true)
+			return new(true)
 		case signal.SharingNone:
-			known = answer(false)
+			known = new(false)
 		}
 	}
 	if known == nil && members[0].hold.Sharing == "" {
 		if n, ok := v.Gauge(members[0].device, store.SharingClients); ok {
-			return answer(n > 1)
+			return new(n > 1)
 		}
 	}
 	return known
@@ -417,8 +415,7 @@ func number(s *store.Summary, f store.Field) *float64 {
 	if !ok {
 		return nil
 	}
-	v = round(v)
-	return &v
+	return new(round(v))
 }
 
 // round keeps the seven significant digits of a float32, so that 0.3 is written as 0.3: an

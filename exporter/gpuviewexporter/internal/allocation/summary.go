@@ -108,8 +108,7 @@ func accelerator(v *store.View, d *store.Device) Accelerator {
 		if !ok || x < 0 {
 			return nil
 		}
-		n := uint64(math.Round(x))
-		return &n
+		return new(uint64(math.Round(x)))
 	}
 	a := Accelerator{
 		Make: strings.ToLower(d.Vendor), Model: d.Model, ID: d.ID,

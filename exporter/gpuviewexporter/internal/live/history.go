@@ -2,6 +2,7 @@ package live
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
@@ -124,10 +125,7 @@ func history(v *store.View, d *store.Device) *History {
 // hold puts a value in its slot, where the highest counts, or the lowest.
 func hold(values *numbers, slots, at int, value float32, lowest bool) {
 	if *values == nil {
-		*values = make(numbers, slots)
-		for i := range *values {
-			(*values)[i] = float32(math.NaN())
-		}
+		*values = slices.Repeat(numbers{float32(math.NaN())}, slots)
 	}
 	held := &(*values)[at]
 	if *held != *held || value < *held == lowest {

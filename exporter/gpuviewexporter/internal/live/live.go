@@ -13,6 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // points is the most points of a curve.
@@ -269,11 +270,7 @@ func (s *Snapshot) name() {
 		s.HolderGauges = append(s.HolderGauges, Name{g.Metric(), g.Value()})
 	}
 	for _, d := range store.Diagnosed() {
-		out := Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Fields: d.Fields()}
-		for _, m := range d.Feeds {
-			out.Feeds = append(out.Feeds, m.Name)
-		}
-		s.Signals = append(s.Signals, out)
+		s.Signals = append(s.Signals, Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Feeds: signal.Names(d.Feeds), Fields: d.Fields()})
 	}
 	for r := range diagnose.NumReasons {
 		s.Reasons = append(s.Reasons, Reason{r.String(), r.Text(), r.Lasting()})

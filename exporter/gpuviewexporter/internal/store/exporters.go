@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -89,11 +90,7 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 // forgetExporters forgets exporters that were not seen for a while: nobody scrapes them any
 // more.
 func (s *Store) forgetExporters(now int64) {
-	for key, e := range s.exporters {
-		if now-e.Heard > s.stale() {
-			delete(s.exporters, key)
-		}
-	}
+	maps.DeleteFunc(s.exporters, func(_ exporterKey, e *Exporter) bool { return now-e.Heard > s.stale() })
 }
 
 // Exporters returns the exporters that were seen recently, by place and URL.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -129,15 +130,7 @@ func (s *spent) take(what Spending, p *Point, began, oldest int64) {
 	s.gains[i].spent.in(p.Currency)
 }
 
-func (g gain) compare(at int64) int {
-	switch {
-	case g.at < at:
-		return -1
-	case g.at > at:
-		return 1
-	}
-	return 0
-}
+func (g gain) compare(at int64) int { return cmp.Compare(g.at, at) }
 
 // expire forgets what was spent at oldest or before.
 func (s *spent) expire(oldest int64) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -234,9 +235,7 @@ type Batch struct {
 func (s *Store) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	s.batch++
-	if s.began == 0 {
-		s.began = now.UnixNano()
-	}
+	s.began = cmp.Or(s.began, now.UnixNano())
 	return &Batch{s: s, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
 }
 
@@ -437,9 +436,7 @@ func (s *Store) sweep(oldest int64) {
 			delete(s.devices, key)
 		}
 	}
-	for key, r := range s.demand {
-		if !slices.ContainsFunc(r[:], func(r Reading) bool { return r.at > oldest }) {
-			delete(s.demand, key)
-		}
-	}
+	maps.DeleteFunc(s.demand, func(_ resourceKey, r *[NumDemands]Reading) bool {
+		return !slices.ContainsFunc(r[:], func(r Reading) bool { return r.at > oldest })
+	})
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -47,15 +48,10 @@ func (v *View) Devices(after uint64) []*Device {
 // Holders returns the containers that held the device at some time within the
 // retention, by name.
 func (d *Device) Holders() []*Holder {
-	out := make([]*Holder, 0, len(d.holders))
-	for _, h := range d.holders {
-		out = append(out, h)
-	}
-	slices.SortFunc(out, func(a, b *Holder) int {
+	return slices.SortedFunc(maps.Values(d.holders), func(a, b *Holder) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
 			cmp.Compare(a.Container, b.Container), cmp.Compare(a.PodUID, b.PodUID))
 	})
-	return out
 }
 
 // Seen returns the newest point of the device in Unix nanoseconds.

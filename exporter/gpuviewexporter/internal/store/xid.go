@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,11 +103,7 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 
 // expire forgets codes without a point since oldest, and increases up to then.
 func (x *xids) expire(oldest int64) {
-	for code, c := range x.codes {
-		if c.at <= oldest {
-			delete(x.codes, code)
-		}
-	}
+	maps.DeleteFunc(x.codes, func(_ int, c *xidCount) bool { return c.at <= oldest })
 	x.increases = slices.DeleteFunc(x.increases, func(i increase) bool { return i.at <= oldest })
 }
 

@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,16 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record/util"
+	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 // ProtectedLabel on a pod, with any value, keeps it from being evicted.
 const ProtectedLabel = "otelcol-gpu/protected"
-
-// hashLabel is the label whose value a ReplicaSet of a Deployment has at the end
-// of its name.
-const hashLabel = "pod-template-hash"
 
 // CallTimeout bounds one request to the API server.
 const CallTimeout = 10 * time.Second
@@ -153,27 +150,25 @@ func podFacts(pod *corev1.Pod) decide.Pod {
 		Running:     pod.Status.Phase == corev1.PodRunning,
 		Terminating: pod.DeletionTimestamp != nil,
 		Owner:       owner(pod),
+		Priority:    ptr.Deref(pod.Spec.Priority, 0),
 	}
 	if pod.Status.StartTime != nil {
 		facts.Started = pod.Status.StartTime.Time
 	}
 	_, facts.Mirror = pod.Annotations[corev1.MirrorPodAnnotationKey]
 	_, facts.Protected = pod.Labels[ProtectedLabel]
-	if pod.Spec.Priority != nil {
-		facts.Priority = *pod.Spec.Priority
-	}
 	return facts
 }
 
 // owner returns the controller that replaces the pod, empty when there is none. A
 // Deployment's ReplicaSets change with each roll-out, so the Deployment is it.
 func owner(pod *corev1.Pod) string {
-	i := slices.IndexFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
-	if i < 0 {
+	controller := metav1.GetControllerOfNoCopy(pod)
+	if controller == nil {
 		return ""
 	}
-	kind, name := pod.OwnerReferences[i].Kind, pod.OwnerReferences[i].Name
-	if hash := pod.Labels[hashLabel]; kind == "ReplicaSet" && hash != "" {
+	kind, name := controller.Kind, controller.Name
+	if hash := pod.Labels[kube.DeploymentHash]; kind == "ReplicaSet" && hash != "" {
 		if deployment, ok := strings.CutSuffix(name, "-"+hash); ok {
 			kind, name = "Deployment", deployment
 		}

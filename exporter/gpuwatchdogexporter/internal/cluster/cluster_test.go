@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +25,7 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	yes, since := true, metav1.NewTime(started)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ai", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{hashLabel: "5d4f"},
+			Namespace: "ai", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{kube.DeploymentHash: "5d4f"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name + "-5d4f", UID: "uid-rs", Controller: &yes}},
 		},
 		Spec:   corev1.PodSpec{NodeName: "gpu-1"},

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -243,11 +244,7 @@ func (b *Book) Sweep(now time.Time) {
 			delete(b.frames, key)
 		}
 	}
-	for uuid, i := range b.instances {
-		if old(i.seen) {
-			delete(b.instances, uuid)
-		}
-	}
+	maps.DeleteFunc(b.instances, func(_ string, i instance) bool { return old(i.seen) })
 	for at, devices := range b.held {
 		for id, h := range devices {
 			if old(h.seen) {

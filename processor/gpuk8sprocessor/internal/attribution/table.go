@@ -265,19 +265,16 @@ func (b *builder) allocations() (missing doubt) {
 				}
 				h.Allocation.Claim, h.Allocation.ClaimUID = c.Name, c.UID
 				h.Allocation.Class, h.Allocation.Request, h.Allocation.ShareID = r.Class, r.Request, r.ShareID
-				pod := b.pods.find(c.Namespace, p.Name, p.UID)
-				if pod == nil {
-					b.hold(id, DRA, h, false)
-					continue
-				}
-				h.from, h.until = pod.from, pod.holding()
 				named := false
-				for k := range pod.claims {
-					u := &pod.claims[k]
-					if u.Claim == c.Name && u.uses(r.Request) {
-						named = true
-						h.Container = u.Container
-						b.hold(id, DRA, h, false)
+				if pod := b.pods.find(c.Namespace, p.Name, p.UID); pod != nil {
+					h.from, h.until = pod.from, pod.holding()
+					for k := range pod.claims {
+						u := &pod.claims[k]
+						if u.Claim == c.Name && u.uses(r.Request) {
+							named = true
+							h.Container = u.Container
+							b.hold(id, DRA, h, false)
+						}
 					}
 				}
 				if !named {
@@ -292,12 +289,7 @@ func (b *builder) allocations() (missing doubt) {
 // here reports whether a pod of this node uses the claim: the devices of other
 // nodes are no business of ours.
 func (b *builder) here(c *Claim) bool {
-	for _, p := range c.ReservedFor {
-		if b.pods.find(c.Namespace, p.Name, p.UID) != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.ReservedFor, func(p PodRef) bool { return b.pods.find(c.Namespace, p.Name, p.UID) != nil })
 }
 
 // uses reports whether the container uses the device of a request: a container

@@ -1,6 +1,9 @@
 package split
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Source is the measure by which a MIG board's active power is shared out to its
 // instances.
@@ -108,12 +111,7 @@ func (b *Board) choose() (chosen Source, frozen [NumSources]bool) {
 }
 
 func (b *Board) has(s Source) bool {
-	for _, in := range b.Instances {
-		if math.IsNaN(in.Activity.of(s)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.Instances, func(in *Instance) bool { return math.IsNaN(in.Activity.of(s)) })
 }
 
 func (b *Board) frozen(s Source) bool {
@@ -133,13 +131,6 @@ func (b *Board) frozen(s Source) bool {
 
 // busy reports whether any measure or process saw the device busy.
 func (d *Device) busy() bool {
-	if d.Activity.Busiest() >= FrozenUtilization {
-		return true
-	}
-	for _, p := range d.Processes {
-		if p.Utilization >= FrozenUtilization {
-			return true
-		}
-	}
-	return false
+	return d.Activity.Busiest() >= FrozenUtilization ||
+		slices.ContainsFunc(d.Processes, func(p Process) bool { return p.Utilization >= FrozenUtilization })
 }

@@ -70,12 +70,13 @@ func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	}
 }
 
-func (e *emitter) ratio(m *signal.Metric, own string, v float64) {
+// clamp brings a ratio into [0, 1], which is counted.
+func (e *emitter) clamp(v float64) float64 {
 	v, clamped := catalogue.Clamp(v)
 	if clamped {
 		e.s.stats.Clamped++
 	}
-	e.point(m, own, 0, v)
+	return v
 }
 
 // device writes everything that is known of the device.
@@ -127,7 +128,7 @@ func (e *emitter) signal(s *catalogue.Signal) {
 	case s.States != nil:
 		e.states(s.Metric, s.States, v)
 	case s.Metric.Unit == "1":
-		e.ratio(s.Metric, s.Part, v)
+		e.point(s.Metric, s.Part, 0, e.clamp(v))
 	default:
 		e.point(s.Metric, s.Part, 0, v)
 	}
@@ -160,7 +161,7 @@ func (e *emitter) xid() {
 		source = e.a.instances[0].device.xid.source // lifted
 	}
 	for _, c := range s.codes {
-		e.point(signal.HwErrors, xidErrorType(c.code), c.start, float64(c.count), eventSources[source]...)
+		e.point(signal.HwErrors, xidErrorTypes[c.code], c.start, float64(c.count), eventSources[source]...)
 	}
 }
 
@@ -178,8 +179,6 @@ var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	}
 	return names
 }()
-
-func xidErrorType(code int) string { return xidErrorTypes[code] }
 
 // holders adds who holds the device according to the labels, and what their processes
 // use of it.
@@ -204,10 +203,7 @@ func (e *emitter) holders() {
 		}
 		v, m := u.value, u.field.Process.Metric
 		if m.Unit == "1" {
-			var clamped bool
-			if v, clamped = catalogue.Clamp(v); clamped {
-				e.s.stats.Clamped++
-			}
+			v = e.clamp(v)
 		}
 		if !slices.Contains(e.s.disabled, m) {
 			e.to.Users[u.holder].Samples.Add(gpudata.Sample{Metric: m, Value: v, More: sharing})

@@ -77,11 +77,5 @@ func (e *emitter) health(s *catalogue.Signal) {
 	if !known {
 		return
 	}
-	for _, state := range healthStates {
-		is := 0.0
-		if state == worst.String() {
-			is = 1
-		}
-		e.point(s.Metric, state, 0, is)
-	}
+	e.states(s.Metric, healthStates, float64(slices.Index(healthStates, worst.String())))
 }

@@ -2,6 +2,7 @@ package synth
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -396,11 +397,7 @@ func (a *accumulator) followSource() (changed bool) {
 
 // sweepSources forgets sources and claims without data for long.
 func (s *Synthesizer) sweepSources(at int64) {
-	for id, src := range s.sources {
-		if at-src.last > idleLimit {
-			delete(s.sources, id)
-		}
-	}
+	maps.DeleteFunc(s.sources, func(_ string, src *Source) bool { return at-src.last > idleLimit })
 	used := map[*claims]bool{}
 	for _, d := range s.devices {
 		used[d.claims] = true

@@ -170,6 +170,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 			}
 		}
 		scrape := rows[:n]
+		rows = rows[n:]
 		if s.have.renumbers {
 			scrape = s.renumber(scrape)
 		}
@@ -177,14 +178,12 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 			scrape = s.tellApart(scrape)
 		}
 		if len(scrape) == 0 {
-			rows = rows[n:]
 			continue
 		}
 		if kept := s.contend(scrape); len(kept) > 0 {
 			s.scrape(kept)
 			newest = kept[0].time
 		}
-		rows = rows[n:]
 	}
 	// Only now: a row of the newest scrape may be the first of its device.
 	if newest != 0 {

@@ -68,9 +68,7 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	}
 	a.xidSeen = true
 	s.time = t
-	if s.since == 0 {
-		s.since = t
-	}
+	s.since = cmp.Or(s.since, t)
 	changed = a.forgetTotals()
 	present := func(x xidSource) bool {
 		return x == xidTotal && a.hasTotals || x == xidCount && a.hasCounts || x == xidLast && hasLast
@@ -193,11 +191,7 @@ func (a *accumulator) count(t int64) {
 			return cmp.Compare(c.code, code)
 		})
 		if !found {
-			start := a.prev
-			if start == 0 {
-				start = t
-			}
-			s.codes = slices.Insert(s.codes, i, xidCounter{code: e.code, start: start})
+			s.codes = slices.Insert(s.codes, i, xidCounter{code: e.code, start: cmp.Or(a.prev, t)})
 		}
 		// A count that cannot grow any more is better than one that wraps around.
 		s.codes[i].count += min(e.n, maxEvents-s.codes[i].count)

@@ -90,8 +90,8 @@ var (
 
 // explain says in the words of the list what the decoder says in those of Go.
 func explain(err error) error {
-	var wrong *yaml.TypeError
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
 		return err
 	}
 	var errs []error

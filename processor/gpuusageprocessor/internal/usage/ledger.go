@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"time"
@@ -17,9 +18,7 @@ type Counter struct {
 
 // add counts what an interval has that begins at from.
 func (c *Counter) add(from int64, v float64) {
-	if c.Start == 0 {
-		c.Start = from
-	}
+	c.Start = cmp.Or(c.Start, from)
 	c.Value += v
 }
 

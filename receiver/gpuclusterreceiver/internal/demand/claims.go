@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,7 +88,7 @@ func (e *emission) addClaims() {
 		}
 	}
 
-	classes := sortedKeys(tallies)
+	classes := slices.Sorted(maps.Keys(tallies))
 	for _, className := range classes {
 		for s, n := range tallies[className].claims {
 			e.int(signal.K8sResourceClaimCount, Place{}, n, Attribute{signal.DeviceClassName, className}, claimStates[s])
@@ -159,12 +160,9 @@ func (e *emission) gpuResult(r *Result, className string) bool {
 // one before it.
 func (c *Claim) repeats(i int) bool {
 	r := c.Results[i]
-	for _, before := range c.Results[:i] {
-		if before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && before.ShareID == r.ShareID {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Results[:i], func(before Result) bool {
+		return before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && before.ShareID == r.ShareID
+	})
 }
 
 // classOf returns the class of the request that a result satisfies, empty
@@ -195,7 +193,7 @@ func (e *emission) addClaimDevices() {
 				devices = append(devices, e.claimDevice(c, r, className))
 			}
 		}
-		if e.disabled[signal.K8sResourceClaimDevice] {
+		if e.opts.Disabled[signal.K8sResourceClaimDevice] {
 			continue
 		}
 		for _, holder := range c.Reservations {

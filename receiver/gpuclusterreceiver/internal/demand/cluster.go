@@ -57,7 +57,6 @@ type Stats struct {
 // Cluster holds the objects of a cluster. It is not safe for concurrent use.
 type Cluster struct {
 	opts      Options
-	disabled  map[*signal.Metric]bool
 	selectors []*regexp.Regexp
 
 	pods      map[name]*Pod
@@ -80,7 +79,6 @@ type entry struct{ podUID, name string }
 func New(opts Options) *Cluster {
 	c := &Cluster{
 		opts:      opts,
-		disabled:  opts.Disabled,
 		pods:      map[name]*Pod{},
 		nodes:     map[string]*Node{},
 		claims:    map[name]*Claim{},
@@ -192,13 +190,13 @@ type emission struct {
 }
 
 func (e *emission) int(m *signal.Metric, place Place, v int64, attrs ...Attribute) {
-	if !e.disabled[m] {
+	if !e.opts.Disabled[m] {
 		e.out = append(e.out, Point{Metric: m, Place: place, Attributes: attrs, Int: v})
 	}
 }
 
 func (e *emission) double(m *signal.Metric, place Place, v float64, attrs ...Attribute) {
-	if !e.disabled[m] {
+	if !e.opts.Disabled[m] {
 		e.out = append(e.out, Point{Metric: m, Place: place, Attributes: attrs, Double: v})
 	}
 }
@@ -252,14 +250,4 @@ func add(a, b int64) int64 {
 		return math.MaxInt64
 	}
 	return a + b
-}
-
-// sortedKeys returns the keys of a map in order.
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -123,7 +123,7 @@ func TestADisabledMetricIsTheOnlyOneMissing(t *testing.T) {
 			continue
 		}
 		c := busy()
-		c.disabled = map[*signal.Metric]bool{m: true}
+		c.opts.Disabled = map[*signal.Metric]bool{m: true}
 		points, _ := c.Points(now, everything, nil)
 		all, _ := busy().Points(now, everything, nil)
 		missing := 0

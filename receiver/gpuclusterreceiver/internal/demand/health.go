@@ -9,7 +9,7 @@ import (
 
 // addHealth emits the present health of the GPUs that containers were given.
 func (e *emission) addHealth() {
-	if e.disabled[signal.K8sPodGPUHealth] {
+	if e.opts.Disabled[signal.K8sPodGPUHealth] {
 		return
 	}
 	for _, p := range e.pods {

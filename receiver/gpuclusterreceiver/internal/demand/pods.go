@@ -1,6 +1,7 @@
 package demand
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -122,7 +123,7 @@ func (e *emission) addPods() {
 		}
 	}
 
-	resources := sortedKeys(tallies)
+	resources := slices.Sorted(maps.Keys(tallies))
 	for _, resource := range resources {
 		if t := tallies[resource]; t.openCost {
 			e.int(signal.ClusterPendingPodCount, Place{}, t.pendingPods, Attribute{signal.Resource, resource})
@@ -192,7 +193,7 @@ func (e *emission) addBrokenRules() {
 			broken[rule]++
 		}
 	}
-	for _, rule := range sortedKeys(broken) {
+	for _, rule := range slices.Sorted(maps.Keys(broken)) {
 		e.int(signal.K8sGPURequestInvalid, Place{}, broken[rule], Attribute{signal.Rule, rule})
 	}
 }
@@ -220,7 +221,7 @@ func (e *emission) addNodes() {
 	attributes := map[string][][]Attribute{} // by resource, one for each state
 	states := []Attribute{schedulable, cordoned, notReady}
 	put := func(m *signal.Metric, n *Node, amounts []Quantity) {
-		if e.disabled[m] {
+		if e.opts.Disabled[m] {
 			return
 		}
 		current := n.state()
@@ -253,7 +254,7 @@ func (e *emission) addNodes() {
 
 // addConditions emits the present status of a node's conditions.
 func (e *emission) addConditions(n *Node) {
-	if e.disabled[signal.K8sNodeGPUCondition] {
+	if e.opts.Disabled[signal.K8sNodeGPUCondition] {
 		return
 	}
 	for _, c := range n.Conditions {

@@ -2,6 +2,7 @@ package demand
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -104,7 +105,7 @@ func (p *pool) refresh() {
 			p.devices[d.Name] = p.newDevice(s, d)
 		}
 	}
-	for _, deviceName := range sortedKeys(p.devices) {
+	for _, deviceName := range slices.Sorted(maps.Keys(p.devices)) {
 		p.order = append(p.order, p.devices[deviceName])
 	}
 	p.count()
@@ -177,7 +178,7 @@ func (p *pool) count() {
 	for _, d := range p.order {
 		counts[d.Type]++
 	}
-	for _, t := range sortedKeys(counts) {
+	for _, t := range slices.Sorted(maps.Keys(counts)) {
 		p.counts = append(p.counts, Point{Metric: signal.K8sResourceSliceDevices, Attributes: p.labels(t), Int: counts[t]})
 	}
 }
@@ -208,11 +209,7 @@ func (p *pool) sum() {
 	for c, k := range largest {
 		sums[k] += values[c]
 	}
-	order := make([]key, 0, len(sums))
-	for k := range sums {
-		order = append(order, k)
-	}
-	slices.SortFunc(order, func(a, b key) int {
+	order := slices.SortedFunc(maps.Keys(sums), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.deviceType, b.deviceType), cmp.Compare(a.capacity, b.capacity))
 	})
 	for _, k := range order {
@@ -258,17 +255,17 @@ func (e *emission) addPools() {
 			e.stats.IncompletePool = p.id.driver + "/" + p.id.name
 		}
 	}
-	if !e.disabled[signal.K8sResourceSliceDevices] {
+	if !e.opts.Disabled[signal.K8sResourceSliceDevices] {
 		for _, p := range complete {
 			e.out = append(e.out, p.counts...)
 		}
 	}
-	if !e.disabled[signal.K8sResourceSliceCapacity] {
+	if !e.opts.Disabled[signal.K8sResourceSliceCapacity] {
 		for _, p := range complete {
 			e.out = append(e.out, p.capacity...)
 		}
 	}
-	if !e.disabled[signal.K8sResourceSliceDevice] {
+	if !e.opts.Disabled[signal.K8sResourceSliceDevice] {
 		for _, p := range complete {
 			for _, d := range p.order {
 				e.out = append(e.out, Point{
@@ -278,7 +275,7 @@ func (e *emission) addPools() {
 			}
 		}
 	}
-	if !e.disabled[signal.K8sResourceSliceDeviceTaint] {
+	if !e.opts.Disabled[signal.K8sResourceSliceDeviceTaint] {
 		for _, p := range complete {
 			e.addTaints(p)
 		}

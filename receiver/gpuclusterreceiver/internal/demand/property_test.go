@@ -2,6 +2,8 @@ package demand
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -144,7 +146,7 @@ func TestChangesOneByOneGiveWhatARebuildInAnyOrderGives(t *testing.T) {
 			}
 		}
 		rebuilt := New(options())
-		for _, key := range rapid.Permutation(sortedKeys(w)).Draw(t, "order") {
+		for _, key := range rapid.Permutation(slices.Sorted(maps.Keys(w))).Draw(t, "order") {
 			w[key](rebuilt)
 		}
 		require.Equal(t, look(rebuilt, everything), look(changed, everything))

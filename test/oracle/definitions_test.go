@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -203,7 +204,7 @@ func Folding() []Rule {
 // Derived returns the rules that the queries of Definitions build on, in the
 // order in which they have to be evaluated.
 func Derived() []Rule {
-	gauges := append(append([]string{}, instanceFields[3:7]...), maskFields...)
+	sources := slices.Concat(instanceFields[3:7], maskFields, boardFields)
 	return []Rule{
 		// The last XID of a device, whatever err_code and err_msg say.
 		{"gpu:xid", `max ` + byDevice + ` (DCGM_FI_DEV_XID_ERRORS)`},
@@ -231,7 +232,7 @@ func Derived() []Rule {
 		// 1 at each time at which something was scraped that a window is made of.
 		{
 			"gpu:seen",
-			`group ` + byDevice + ` ({__name__=~"` + strings.Join(append(gauges, boardFields...), "|") + `"})` +
+			`group ` + byDevice + ` ({__name__=~"` + strings.Join(sources, "|") + `"})` +
 				` or group ` + byDevice + ` (DCGM_FI_DEV_GPU_UTIL{GPU_I_ID=""})` +
 				` or group ` + byDevice + ` ((DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) > 0)` +
 				` or group ` + byDevice + ` (gpu:xid_events)`,
