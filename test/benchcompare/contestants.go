@@ -35,9 +35,9 @@ type setting struct {
 	exporters, backend, own string
 	nodes, devices          int
 	interval, window        time.Duration
-	// deviceAttributes is the agent's gpu_window::device_attributes, compression the exporter's.
-	deviceAttributes, compression string
-	held                          bool
+	// compression is the exporter's; small has the agent put a device's attributes on a Resource.
+	compression string
+	held, small bool
 	// profiler is the host:port of the pprof extension, empty for none.
 	profiler string
 	// pipeline, where it is not empty, is the agent's.
@@ -61,6 +61,10 @@ func prepareAgent(dir string, s setting) ([]string, string, error) {
 	for i := range s.nodes {
 		fmt.Fprintf(&endpoints, "      - http://%s%s\n", s.exporters, path(i))
 	}
+	deviceAttributes := "point"
+	if s.small {
+		deviceAttributes = "resource"
+	}
 	pipeline := `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_window], exporters: [otlp_http]}`
 	if s.held {
 		pipeline = `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power, gpu_usage, gpu_window], exporters: [otlp_http]}`
@@ -81,7 +85,7 @@ receivers:
   gpu_power:
   gpu_usage:
   gpu_window: {window: %[3]s, grace: %[4]s, max_series: %[5]d, device_attributes: %[6]q}
-`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices), s.deviceAttributes), pipeline)
+`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices), deviceAttributes), pipeline)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scraped.

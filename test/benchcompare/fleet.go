@@ -150,7 +150,7 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 	}
 	s := setting{
 		collector: h.collector, exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own,
-		nodes: 1, devices: 8, interval: interval, window: time.Minute, deviceAttributes: h.deviceAttributes, compression: "none",
+		nodes: 1, devices: 8, interval: interval, window: time.Minute, compression: "none",
 		pipeline: `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power], exporters: [otlp_http]}`,
 	}
 	command, _, err := prepareAgent(dir, s)

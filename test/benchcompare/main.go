@@ -32,8 +32,8 @@ import (
 	"time"
 )
 
-// The sizes, by the name that -scales takes.
-var scales = []scale{
+// The sizes, by the name that -scales takes; each also with -small behind it.
+var scales = withSmall([]scale{
 	{name: "1", nodes: 1, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.12, memory: 0.40},
 	{name: "1-held", nodes: 1, mig: 7, held: true, interval: 15 * time.Second, window: time.Minute, speed: 15, cpu: 0.20, memory: 0.45},
 	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 7.5, cpu: 0.11, memory: 0.45},
@@ -41,6 +41,17 @@ var scales = []scale{
 	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6, cpu: 0.25, memory: 0.60},
 	// 100,016 MIG instances in one process: the end of the agent's curve.
 	{name: "100k-instances", nodes: 1786, mig: 7, interval: time.Minute, window: 2 * time.Minute, speed: 2, alone: true},
+})
+
+// withSmall puts behind each scale the same with the settings that cost least.
+func withSmall(of []scale) []scale {
+	var all []scale
+	for _, s := range of {
+		all = append(all, s)
+		s.name, s.small = s.name+"-small", true
+		all = append(all, s)
+	}
+	return all
 }
 
 // enough is the share of due scrapes below which a run is not to be believed: CPU
@@ -60,8 +71,6 @@ func main() {
 	flag.StringVar(&h.agentConfig, "agent-config", "", "a file with configuration that is merged over the agent's")
 	alone := flag.Bool("alone", false, "run the agent alone")
 	flag.StringVar(&h.profiles, "profiles", "", "a directory for CPU and heap profiles of the agent and the receiver, for collectors with the pprof extension; their CPU is not to be compared then")
-	flag.StringVar(&h.compression, "compression", "gzip", "what the agent and the receiver send: gzip, zstd or none")
-	flag.StringVar(&h.deviceAttributes, "device-attributes", "point", "the agent's gpu_window::device_attributes: point or resource")
 	chosen := flag.String("scales", strings.Join(names, ","), "fleets to measure at")
 	docs := flag.String("docs", "", "the documentation to write the results into; empty: none")
 	var tiers fleetFlags

@@ -30,6 +30,8 @@ type scale struct {
 	speed            float64
 	// held has the agent make a container's series of each device as well.
 	held bool
+	// small has collectors send zstd, and the agent a Resource per device.
+	small bool
 	// alone says that only the agent runs.
 	alone bool
 	// cpu and memory are the shares of the prometheus receiver's that are aimed at, 0 for none.
@@ -54,8 +56,6 @@ type harness struct {
 	collector, prometheus string
 	// windows is the number of windows that are measured, after three that warm up.
 	windows int
-	// deviceAttributes is the agent's gpu_window::device_attributes, compression the exporter's.
-	deviceAttributes, compression string
 	// cgroup is a directory in which each contestant gets a memory cgroup, empty for none.
 	cgroup string
 	// agentConfig is a file with further configuration of the agent, empty for none.
@@ -91,10 +91,14 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		}
 	}
 	interval, window := s.shortened()
+	compression := "gzip"
+	if s.small {
+		compression = "zstd"
+	}
 	command, ready, err := c.prepare(dir, setting{
 		profiler:  profiler,
 		collector: h.collector, prometheus: h.prometheus, exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own,
-		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, deviceAttributes: h.deviceAttributes, compression: h.compression, held: s.held,
+		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, compression: compression, held: s.held, small: s.small,
 	})
 	if err != nil {
 		return figures{}, err

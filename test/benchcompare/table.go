@@ -29,7 +29,7 @@ var measures = []measure{
 	}, documented: true},
 	{key: "anonymous", what: "anonymous memory, MiB", of: func(f *figures) *float64 { return &f.anonymous }, documented: true},
 	{key: "charged", what: "charged to its memory cgroup, MiB", of: func(f *figures) *float64 { return &f.charged }, documented: true},
-	{key: "cache", what: "of that page cache, MiB", of: func(f *figures) *float64 { return &f.cache }, documented: true},
+	{key: "cache", what: "of that page cache, MiB", of: func(f *figures) *float64 { return &f.cache }},
 	{key: "peak", what: "highest resident memory, MiB", of: func(f *figures) *float64 { return &f.peak }},
 	{key: "bytes", what: "bytes out per device and window", of: func(f *figures) *float64 { return &f.sent }, documented: true},
 	{key: "start", what: "start, s", of: func(f *figures) *float64 { return &f.start }},
@@ -137,6 +137,9 @@ func (s scale) fleet() string {
 	}
 	if s.interval == time.Minute {
 		fleet += ", two samples a window"
+	}
+	if s.small {
+		fleet += "; zstd, and a Resource per device"
 	}
 	return fleet
 }
