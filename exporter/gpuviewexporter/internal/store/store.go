@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -436,7 +435,9 @@ func (s *Store) sweep(oldest int64) {
 			delete(s.devices, key)
 		}
 	}
-	maps.DeleteFunc(s.demand, func(_ resourceKey, r *[NumDemands]Reading) bool {
-		return !slices.ContainsFunc(r[:], func(r Reading) bool { return r.at > oldest })
-	})
+	for key, r := range s.demand {
+		if !slices.ContainsFunc(r[:], func(r Reading) bool { return r.at > oldest }) {
+			delete(s.demand, key)
+		}
+	}
 }
