@@ -487,3 +487,36 @@ func TestASampleFromFurtherAheadThanAWindowIsNoneAfterARestart(t *testing.T) {
 	feed(e, 100*time.Second, 1)
 	assert.Zero(t, e.Stats().Samples[OutOfOrder])
 }
+
+func TestAResourceThatIsSetAgainIsThatOfAPlaceThatIsThere(t *testing.T) {
+	e := New(testSettings(), origin)
+	r := &PlacedResource{Attrs: []Attr{{"node", String("n1")}, {"zone", String("z")}}}
+	sample := func(at time.Duration) {
+		in := e.Begin(origin.Add(at))
+		defer in.End()
+		in.SetPlaced(r)
+		in.SetScope(Scope{})
+		in.SetMetric(Metric{Name: "busy"})
+		_, outcome := in.Resolve(busySample(at, 1))
+		require.Equal(t, Accepted, outcome)
+	}
+	sample(10 * time.Second)
+	sample(20 * time.Second) // the place is known
+	require.NotEmpty(t, drain(e, origin.Add(time.Minute)))
+	_, more := e.Expire(origin.Add(time.Hour), nil, 100)
+	require.False(t, more)
+	require.Empty(t, e.places)
+
+	sample(time.Hour + 10*time.Second)
+	assert.NotEmpty(t, drain(e, origin.Add(time.Hour+time.Minute)), "of a place that has expired nothing leaves")
+
+	// Another source changes what is said of the place; what is set again is said again.
+	in := e.Begin(origin.Add(time.Hour + 70*time.Second))
+	in.SetResource([]Attr{{"node", String("n1")}, {"zone", String("y")}}, "")
+	in.SetScope(Scope{})
+	in.SetMetric(Metric{Name: "busy"})
+	in.Resolve(busySample(time.Hour+70*time.Second, 1))
+	in.End()
+	sample(time.Hour + 80*time.Second)
+	assert.Contains(t, fmt.Sprint(drain(e, origin.Add(time.Hour+2*time.Minute))), "{Key:zone Value:{Kind:0 Num:0 Str:z}}")
+}
