@@ -3,6 +3,7 @@ package gpusynthesizerprocessor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -265,6 +266,32 @@ func TestOfTwoExportersOfOneGPUOneIsKept(t *testing.T) {
 			assert.ElementsMatch(t, []any{urlA, urlB}, []any{said.ContextMap()["kept"], said.ContextMap()["dropped"]})
 		})
 	}
+}
+
+// A federation scrapes several exporters at one time into one batch.
+func TestOfTwoExportersInOneBatchOneIsKept(t *testing.T) {
+	exporters := func(lags map[string]int64) (out []delivery) {
+		for s := int64(3); s < 600; s += 15 {
+			md := pmetric.NewMetrics()
+			for _, instance := range slices.Sorted(maps.Keys(lags)) {
+				one := onResources(scrape{s, parse(t, exposed(s, lags[instance]))})
+				for _, rm := range one.ResourceMetrics().All() {
+					rm.Resource().Attributes().PutStr("service.instance.id", instance)
+				}
+				one.ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
+			}
+			out = append(out, delivery{s, md})
+		}
+		return out
+	}
+	alone, both := newPipeline(t), newPipeline(t)
+	alone.play(exporters(map[string]int64{"a:9400": 0}))
+	both.play(exporters(map[string]int64{"a:9400": 0, "b:9400": 20}))
+	const settled = 60
+	require.NotEmpty(t, alone.lines("", settled))
+	assert.Equal(t, without(alone.lines("", settled), "hw.errors"), without(both.lines("", settled), "hw.errors"))
+	both.neverFalls(signal.HwEnergy.Name)
+	assert.Greater(t, both.dropped(), int64(4*30))
 }
 
 func without(lines []string, metric string) []string {

@@ -82,7 +82,6 @@ func (s *Synthesizer) assignSources() {
 	if len(s.scrapes) == 0 {
 		return
 	}
-	s.have.mixed = true
 	for i := range s.rows {
 		o := &s.rows[i]
 		for k := range s.scrapes {

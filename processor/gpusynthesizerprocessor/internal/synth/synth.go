@@ -81,7 +81,7 @@ type content struct {
 	renumbers bool // of an exporter that numbers devices in two ways
 	indexed   bool // have an index beside their identity
 	relayed   bool // came through a Prometheus
-	scaled    bool // are ratios or percentages, or say which of the two
+	scaled    bool // are ratios or percentages
 	mixed     bool // of another time or source than the row before
 }
 
@@ -137,7 +137,7 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 	h.renumbers = h.renumbers || row.of.Renumbers
 	h.indexed = h.indexed || row.is.Index != ""
 	h.relayed = h.relayed || row.relayed
-	h.scaled = h.scaled || spelling.Unit == catalogue.RatioOrPercent || spelling.BaseUnits
+	h.scaled = h.scaled || spelling.Unit == catalogue.RatioOrPercent
 	if n := len(s.rows); n > 0 {
 		h.mixed = h.mixed || s.rows[n-1].time != at || s.rows[n-1].source != src
 	}
@@ -164,9 +164,8 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	for len(rows) > 0 {
 		n := len(rows)
 		if s.have.mixed {
-			n = 1 + slices.IndexFunc(rows[1:], func(o observation) bool { return byScrape(o, rows[0]) != 0 })
-			if n == 0 {
-				n = len(rows)
+			if next := slices.IndexFunc(rows, func(o observation) bool { return byScrape(o, rows[0]) != 0 }); next > 0 {
+				n = next
 			}
 		}
 		scrape := rows[:n]

@@ -227,6 +227,21 @@ func TestWhatEndedSeriesReferredToIsGivenBack(t *testing.T) {
 	assert.Empty(t, e.shared.scopes)
 }
 
+func TestASeriesThatEndedIsNotKeptByItsDevice(t *testing.T) {
+	e := New(testSettings(), origin)
+	feed(e, 10*time.Second, 1)
+	d := e.order[0].devices["d1"]
+	require.NotEmpty(t, d.carried)
+	drain(e, origin.Add(time.Minute))
+	resolve(e, 9*time.Minute, 1) // of the device one series goes on
+	drain(e, origin.Add(10*time.Minute))
+	_, more := e.Expire(origin.Add(12*time.Minute), nil, 100)
+	require.False(t, more)
+	require.Same(t, d, e.order[0].devices["d1"])
+	assert.Len(t, d.series, 1)
+	assert.Empty(t, d.carried)
+}
+
 func TestDescriptiveAttributesDoNotPileUp(t *testing.T) {
 	e := New(testSettings(), origin)
 	for i := range 1000 {
