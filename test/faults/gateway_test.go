@@ -271,7 +271,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	}
 	assert.Positive(t, lost, "the one that died had a window open")
 	// The open window, its grace, and as long as a hosts file is remembered.
-	assert.LessOrEqual(t, lost, orphans*int((gatewayWindow+2*time.Second+6*time.Second)/gatewayInterval))
+	assert.LessOrEqual(t, lost, orphans*int((gatewayWindow+3*time.Second+6*time.Second)/gatewayInterval))
 	peak := 0.0
 	for _, g := range tr.gateways {
 		peak = max(peak, g.peak)
