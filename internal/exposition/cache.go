@@ -9,26 +9,42 @@ import (
 // sweepSlack is how many entries may be stale before a sweep is considered.
 const sweepSlack = 64
 
-// series is what a series text was read as.
+// series is what a series text was read as. A node has thousands.
 type series struct {
-	metric *Metric
-	set    *LabelSet
-	tail   string // the text after the metric name
+	metric  *Metric
+	set     *LabelSet
+	variant *variant // nil where the text after the metric name is the set's
+	twin    *series  // another series whose text has the same hash
+	next    *series  // the one that followed in the body which last showed this one
+	seen    uint32   // generation of the last body that shows the text
+	sampled uint32   // generation of the last body with a sample, on canonical series
+}
 
-	// canonical is the series whose tail is the set's: another text may spell
-	// the same series with other blanks or another order of labels.
-	canonical *series
+// variant spells a series with other blanks or another order of labels than the set has.
+type variant struct {
+	tail      string
+	canonical *series // the one whose tail is the set's
+}
 
-	hash    uint64  // of the text
-	twin    *series // another series with that hash
-	next    *series // the one that followed in the body which last showed this one
-	seen    uint64  // generation of the last body that shows the text
-	sampled uint64  // generation of the last body with a sample, on canonical series
+// tail returns the text after the metric name.
+func (s *series) tail() string {
+	if s.variant != nil {
+		return s.variant.tail
+	}
+	return s.set.tail
+}
+
+// canonical returns the series of which all texts that spell it are the same one.
+func (s *series) canonical() *series {
+	if s.variant != nil {
+		return s.variant.canonical
+	}
+	return s
 }
 
 // lookup returns the series with that text, nil when it is not known.
 func (p *Parser) lookup(text []byte) *series {
-	s := p.texts[maphash.Bytes(p.seed, text)]
+	s := p.texts[p.hash(text)]
 	for s != nil && !s.is(text) {
 		s = s.twin
 	}
@@ -37,8 +53,8 @@ func (p *Parser) lookup(text []byte) *series {
 
 // is compares the text of the series.
 func (s *series) is(text []byte) bool {
-	i := len(s.metric.Name)
-	return len(text) == i+len(s.tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == s.tail
+	i, tail := len(s.metric.Name), s.tail()
+	return len(text) == i+len(tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == tail
 }
 
 // intern makes the series that a line was read as; ok is false when a label name
@@ -49,30 +65,38 @@ func (p *Parser) intern(line []byte, r reading) (s *series, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	if tail == set.tail {
-		tail = set.tail // one copy for all metrics of the set
-	}
 	m := p.metric(line[:r.nameEnd])
-	s = p.remember(m, set, tail)
-	if tail != set.tail {
-		p.buf = append(append(p.buf[:0], m.Name...), set.tail...)
-		if s.canonical = p.lookup(p.buf); s.canonical == nil {
-			s.canonical = p.remember(m, set, set.tail)
-		}
+	if tail == set.tail {
+		return p.remember(m, set, nil), true
 	}
-	return s, true
+	p.buf = append(append(p.buf[:0], m.Name...), set.tail...)
+	c := p.lookup(p.buf)
+	if c == nil {
+		c = p.remember(m, set, nil)
+	}
+	return p.remember(m, set, &variant{tail, c}), true
 }
 
-// remember puts a series into the cache, as its own canonical one.
-func (p *Parser) remember(m *Metric, set *LabelSet, tail string) *series {
-	p.buf = append(append(p.buf[:0], m.Name...), tail...)
-	s := &series{metric: m, set: set, tail: tail, hash: maphash.Bytes(p.seed, p.buf)}
-	s.canonical = s
-	s.twin = p.texts[s.hash]
-	p.texts[s.hash] = s
+// remember puts a series into the cache.
+func (p *Parser) remember(m *Metric, set *LabelSet, v *variant) *series {
+	s := &series{metric: m, set: set, variant: v}
+	hash := p.hashOf(s)
+	s.twin = p.texts[hash]
+	p.texts[hash] = s
 	p.size++
 	return s
 }
+
+func (p *Parser) hash(text []byte) uint64 { return maphash.Bytes(p.seeds[0], text) }
+
+func (p *Parser) hashOf(s *series) uint64 {
+	p.buf = append(append(p.buf[:0], s.metric.Name...), s.tail()...)
+	return p.hash(p.buf)
+}
+
+// setKey is a 128-bit hash of the labels of a set, sorted and decoded. Seeds are random, so that
+// nobody can prepare two sets with one key.
+type setKey [2]uint64
 
 // metric returns the metric with that name, a new one when it is not known.
 func (p *Parser) metric(name []byte) *Metric {
@@ -101,9 +125,10 @@ func (p *Parser) set(tail string, start int) (set *LabelSet, ok bool) {
 		p.buf = append(append(p.buf, l.Name...), 0xFF)
 		p.buf = append(append(p.buf, l.Value...), 0xFF)
 	}
-	if set = p.sets[string(p.buf)]; set == nil {
+	key := setKey{p.hash(p.buf), maphash.Bytes(p.seeds[1], p.buf)}
+	if set = p.sets[key]; set == nil {
 		set = &LabelSet{Labels: labels, tail: tail}
-		p.sets[string(p.buf)] = set
+		p.sets[key] = set
 	}
 	return set, true
 }
@@ -135,8 +160,9 @@ func (p *Parser) sweep() {
 				if s.next != nil && s.next.seen < oldest {
 					s.next = nil
 				}
-				s.twin = texts[s.hash]
-				texts[s.hash] = s
+				hash := p.hashOf(s)
+				s.twin = texts[hash]
+				texts[hash] = s
 			}
 			s = twin
 		}
@@ -150,7 +176,7 @@ func (p *Parser) sweep() {
 			metrics[name] = m
 		}
 	}
-	sets := map[string]*LabelSet{}
+	sets := map[setKey]*LabelSet{}
 	for key, set := range p.sets {
 		if set.mark == p.generation {
 			sets[key] = set

@@ -33,15 +33,15 @@ type Parser struct {
 	// epoch; to is 0 where none is.
 	from, to float64
 
-	generation uint64
+	generation uint32
 	touched    int // cache entries that the current body uses
 	first      series
 
-	seed    maphash.Seed
+	seeds   [2]maphash.Seed
 	texts   map[uint64]*series
 	size    int // series texts, twins included
 	metrics map[string]*Metric
-	sets    map[string]*LabelSet // by sorted names and decoded values
+	sets    map[setKey]*LabelSet
 
 	spans  []labelSpan
 	sorted []Label
@@ -50,7 +50,7 @@ type Parser struct {
 
 // NewParser returns a parser with an empty cache.
 func NewParser() *Parser {
-	p := &Parser{maxItems: MaxItems, seed: maphash.MakeSeed()}
+	p := &Parser{maxItems: MaxItems, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	p.forget()
 	return p
 }
@@ -59,7 +59,7 @@ func NewParser() *Parser {
 func (p *Parser) forget() {
 	p.texts, p.size = map[uint64]*series{}, 0
 	p.metrics = map[string]*Metric{}
-	p.sets = map[string]*LabelSet{}
+	p.sets = map[setKey]*LabelSet{}
 	p.first.next = nil
 }
 
@@ -155,10 +155,10 @@ func (p *Parser) begin() {
 // plain number; n is the length of the line with its end. n is 0 when the line
 // is anything else, or when there is more to it.
 func (s *series) match(b []byte) (v float64, n int) {
-	name := s.metric.Name
+	name, tail := s.metric.Name, s.tail()
 	i := len(name)
-	j := i + len(s.tail)
-	if len(b) <= j || string(b[:i]) != name || string(b[i:j]) != s.tail || !isBlank(b[j]) {
+	j := i + len(tail)
+	if len(b) <= j || string(b[:i]) != name || string(b[i:j]) != tail || !isBlank(b[j]) {
 		return 0, 0
 	}
 	j = skipBlanks(b, j+1)
@@ -228,7 +228,7 @@ func (p *Parser) line(line []byte) *series {
 	if !p.add(s, value) {
 		return nil
 	}
-	if set := s.canonical.set; honored {
+	if set := s.set; honored {
 		set.Times = append(set.Times, make([]int64, len(set.Samples)-len(set.Times))...)
 		set.Times[len(set.Times)-1] = int64(at) * int64(time.Millisecond)
 	}
@@ -280,7 +280,7 @@ func (p *Parser) count(n int) {
 
 // add takes over a sample, unless the body had one of that series before.
 func (p *Parser) add(s *series, value float64) bool {
-	c := s.canonical
+	c := s.canonical()
 	p.touch(s)
 	p.touch(c)
 	if c.sampled == p.generation {

@@ -43,8 +43,8 @@ type Metric struct {
 	// is one.
 	Counter bool
 
-	typed uint64 // generation of the last TYPE line for the name
-	mark  uint64 // generation of the last sweep that found it in use
+	typed uint32 // generation of the last TYPE line for the name
+	mark  uint32 // generation of the last sweep that found it in use
 }
 
 // Sample is one value of one metric.
@@ -65,8 +65,8 @@ type LabelSet struct {
 	Times []int64
 
 	tail string // the braces with all between them, as first exposed
-	seen uint64 // generation of the last body that shows the set
-	mark uint64 // generation of the last sweep that found it in use
+	seen uint32 // generation of the last body that shows the set
+	mark uint32 // generation of the last sweep that found it in use
 }
 
 // Scrape is what one body holds. It belongs to the parser and is valid until
