@@ -31,7 +31,10 @@ type frameReader struct {
 }
 
 func newFrameReader(r *reader, maxSeries int) frameReader {
-	return frameReader{reader: r, groups: base.NewRecent[groupKey, *group](maxSeries)}
+	return frameReader{
+		reader: r, groups: base.NewRecent[groupKey, *group](maxSeries),
+		writer: pdatagpu.Writer{Remembered: 1}, // the first samples of a device come one after the other
+	}
 }
 
 // groupKey is what tells the series of one device, user or process from others of that name.

@@ -40,7 +40,7 @@ func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
 	}
 }
 
-// maxDescriptions bounds the devices whose description a Writer remembers.
+// maxDescriptions bounds the devices whose description a Writer remembers by default.
 const maxDescriptions = 100_000
 
 // Writer makes metrics of frames. It remembers what describes devices from call to call,
@@ -50,6 +50,8 @@ type Writer struct {
 	Scope gpudata.Scope
 	// Disabled metrics are not written.
 	Disabled map[*signal.Metric]bool
+	// Remembered bounds the devices whose description is remembered, 0 for 100,000.
+	Remembered int
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
@@ -109,7 +111,7 @@ func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.Res
 	if w.descriptions == nil {
 		w.outputs = map[outputKey]*output{}
 		w.sizes = map[*signal.Metric]int{}
-		w.descriptions = component.NewRecent[gpudata.Device, *description](maxDescriptions)
+		w.descriptions = component.NewRecent[gpudata.Device, *description](cmp.Or(w.Remembered, maxDescriptions))
 	}
 	w.descriptions.Age(time.Now())
 }

@@ -54,9 +54,7 @@ type Device struct {
 	}
 	// DRA is the one allocation that all rows of the last scrape agree on.
 	DRA DRA
-	// frame belongs to the current scrape, and is used again in later batches.
-	frame *gpudata.DeviceFrame
-	batch uint64
+	as  gpudata.Device // what frames call it
 
 	number int // of the instance, to find the lowest
 
@@ -167,23 +165,19 @@ func set(text *string, by string) {
 	}
 }
 
-// begin returns the device's part of a new frame of a batch.
-func (d *Device) begin(place gpudata.Place, batch uint64, inUse func(batch uint64) bool) *gpudata.DeviceFrame {
-	if d.frame == nil || d.batch == batch || inUse(d.batch) {
-		d.frame = &gpudata.DeviceFrame{Device: gpudata.NewDevice(place, d.ID)}
-	}
-	d.batch = batch
-	d.frame.Reset()
-	d.frame.Description = gpudata.Description{
+// fill makes f the device in a frame, without samples yet.
+func (d *Device) fill(f *gpudata.DeviceFrame) {
+	f.Reset()
+	f.Device = d.as
+	f.Description = gpudata.Description{
 		Name: d.Name, Model: d.Model, Vendor: d.of.Vendor, Driver: d.Driver,
 		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Partitions: d.Partitions, Allocation: d.DRA.allocation(),
 	}
 	if d.Parent != nil {
-		d.frame.Parent = d.Parent.ID
+		f.Parent = d.Parent.ID
 	} else {
-		d.frame.Serial = d.Serial
+		f.Serial = d.Serial
 	}
-	return d.frame
 }
 
 // Row is what the labels of a row say, resolved to the device it is about. It
@@ -322,6 +316,7 @@ func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.I
 			return nil
 		}
 		b = &Device{ID: is.Board, of: of, Place: place, claims: s.claimsOf(place.Node, is.Board)}
+		b.as = gpudata.NewDevice(s.place(place), b.ID)
 		s.devices[board] = b
 	}
 	if is.Instance == "" {
@@ -334,6 +329,7 @@ func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.I
 			return nil
 		}
 		d = &Device{ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims}
+		d.as = gpudata.NewDevice(s.place(place), d.ID)
 		s.devices[instance] = d
 	}
 	d.number = is.Number

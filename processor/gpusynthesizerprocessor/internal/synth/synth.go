@@ -57,9 +57,8 @@ type Synthesizer struct {
 	active    []*accumulator
 	pool      []*accumulator
 	stats     Stats
-	frames    []*gpudata.Frame          // of the batch at hand
-	lent      map[*gpudata.Frame]uint64 // the batches whose frames are in use, by their first one
-	batch     uint64
+	frames    []*gpudata.Frame // of the batch at hand
+	lending   lending
 	splits    splits
 }
 
@@ -93,7 +92,7 @@ func New(o Options) *Synthesizer {
 		cluster:      o.Cluster,
 		disabled:     o.Disabled,
 		devices:      map[deviceKey]*Device{},
-		lent:         map[*gpudata.Frame]uint64{},
+		lending:      lending{lent: map[*gpudata.Frame][]*gpudata.DeviceFrame{}},
 		claims:       map[boardKey]*claims{},
 		sources:      map[string]*Source{},
 		targets:      map[Place]catalogue.Holder{},
@@ -154,7 +153,6 @@ func (s *Synthesizer) Arrived(at time.Duration) { s.arrived = at }
 // Flush returns the frames of the current batch, the oldest first. They are valid until Release.
 func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
-	s.batch++
 	s.assignSources()
 	rows := s.rows
 	if s.have.mixed {
@@ -190,28 +188,12 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	}
 	clear(s.rows)
 	s.rows, s.have = s.rows[:0], content{}
-	if len(s.frames) > 0 {
-		s.lent[s.frames[0]] = s.batch
-	}
+	s.lending.lend(s.frames)
 	return s.frames
 }
 
 // Release says that the frames of a batch are used no more.
-func (s *Synthesizer) Release(frames []*gpudata.Frame) {
-	if len(frames) > 0 {
-		delete(s.lent, frames[0])
-	}
-}
-
-// inUse reports whether the frames of a batch are not yet released.
-func (s *Synthesizer) inUse(batch uint64) bool {
-	for _, lent := range s.lent {
-		if lent == batch {
-			return true
-		}
-	}
-	return false
-}
+func (s *Synthesizer) Release(frames []*gpudata.Frame) { s.lending.release(frames, len(s.devices)) }
 
 // byScrape orders rows by sample time, and those of one time by source.
 func byScrape(a, b observation) int {
@@ -282,7 +264,8 @@ func (s *Synthesizer) scrape(rows []observation) {
 		a.count(at)
 		a.device.DRA = a.dra
 		f := s.frame(a.device.Place, at, begun)
-		e.a, e.to = a, a.device.begin(f.Place, s.batch, s.inUse)
+		e.a, e.to = a, s.lending.take()
+		a.device.fill(e.to)
 		f.Append(e.to)
 		e.device()
 		e.to.Observed = len(e.to.Samples.All()) > 0
@@ -297,10 +280,14 @@ func (s *Synthesizer) scrape(rows []observation) {
 	s.active = s.active[:0]
 }
 
+func (s *Synthesizer) place(p Place) gpudata.Place {
+	return gpudata.Place{Cluster: s.cluster, Node: p.Node}
+}
+
 // frame returns the frame of a place among those of this scrape, which begin at an index:
 // a batch may hold the rows of several nodes.
 func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
-	place := gpudata.Place{Cluster: s.cluster, Node: p.Node}
+	place := s.place(p)
 	for _, f := range s.frames[begun:] {
 		if f.Place == place && f.Host == p.Host {
 			return f
