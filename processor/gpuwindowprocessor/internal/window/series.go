@@ -191,7 +191,7 @@ func (e *Engine) addSeries(d *device, s *Series) {
 // left are used again. Mostly one window is open, whose state lies beside its owner's fields.
 type perWindow[T any] struct {
 	first inWindow[T]
-	more  []inWindow[T]
+	more  *[]inWindow[T] // nil before two were open at once
 }
 
 type inWindow[T any] struct {
@@ -208,16 +208,19 @@ func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	if free.Window != nil && !free.Window.left {
 		free = nil
 	}
-	for i := range p.more {
-		if at := &p.more[i]; at.Window == w {
+	for at := range p.others() {
+		if at.Window == w {
 			return &at.State, false
 		} else if at.Window.left {
 			free = at
 		}
 	}
 	if free == nil {
-		p.more = append(p.more, inWindow[T]{})
-		free = &p.more[len(p.more)-1]
+		if p.more == nil {
+			p.more = &[]inWindow[T]{}
+		}
+		*p.more = append(*p.more, inWindow[T]{})
+		free = &(*p.more)[len(*p.more)-1]
 	}
 	free.Window = w
 	return &free.State, true
@@ -239,8 +242,22 @@ func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 		if w := p.first.Window; w != nil && !w.left && !yield(&p.first) {
 			return
 		}
-		for i := range p.more {
-			if at := &p.more[i]; !at.Window.left && !yield(at) {
+		for at := range p.others() {
+			if !at.Window.left && !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// others visits the states beside the first.
+func (p *perWindow[T]) others() iter.Seq[*inWindow[T]] {
+	return func(yield func(*inWindow[T]) bool) {
+		if p.more == nil {
+			return
+		}
+		for i := range *p.more {
+			if !yield(&(*p.more)[i]) {
 				return
 			}
 		}
