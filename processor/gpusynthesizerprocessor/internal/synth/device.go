@@ -206,16 +206,13 @@ type Row struct {
 	partitions string
 	driver     string
 	serial     string
-	dra        DRA
+	*named
 	// draOther says that the DRA labels are about a MIG device although the
 	// row is the whole board's, as exporters up to 4.8.2 print them.
 	draOther bool
 
-	holder  catalogue.Holder
-	owner   gpudata.Owner // of a job
 	held    bool
 	relayed bool
-	target  catalogue.Holder // the scrape target's own pod, on relayed rows
 	// doubtful says that the holder is called as exporters are, and that nothing in the
 	// labels tells whether it is the scrape target.
 	doubtful bool
@@ -230,6 +227,16 @@ type Row struct {
 	foreign, certain bool
 }
 
+// named is whom a row names. Most rows name nobody, and share one.
+type named struct {
+	dra    DRA
+	holder catalogue.Holder
+	owner  gpudata.Owner    // of a job
+	target catalogue.Holder // the scrape target's own pod, on relayed rows
+}
+
+var nobody named
+
 // Foreign reports whether the row is not the exporter's whose name it has.
 func (r *Row) Foreign(name catalogue.Spelling) bool { return r.foreign || name.Prefixed && !r.certain }
 
@@ -238,7 +245,7 @@ func (r *Row) Foreign(name catalogue.Spelling) bool { return r.foreign || name.P
 func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder, federated bool) *Row {
 	of := labels.Of()
 	if of.Claims != nil && !of.Claims(labels) {
-		return &Row{foreign: true}
+		return &Row{named: &nobody, foreign: true}
 	}
 	r := &Row{
 		of:    of,
@@ -248,6 +255,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		cut:   labels.Get(catalogue.RoleCut),
 		part:  labels.Get(catalogue.RolePart),
 		xid:   -1,
+		named: &named{},
 
 		certain: of.Certain != nil && of.Certain(labels),
 
@@ -277,6 +285,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		if r.holder.Job != "" {
 			r.owner = gpudata.NewOwner(gpudata.Ownership{JobUser: labels.Get(catalogue.RoleJobUser), JobPartition: labels.Get(catalogue.RoleJobPartition)})
 		}
+	}
+	if *r.named == nobody {
+		r.named = &nobody
 	}
 
 	if is.Instance != "" {
