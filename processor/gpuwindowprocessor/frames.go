@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
@@ -40,10 +41,32 @@ func newFrameReader(r *reader, maxSeries int) frameReader {
 // groupKey is what tells the series of one device, user or process from others of that name.
 type groupKey struct {
 	device   gpudata.Device
-	holder   gpudata.Holder
-	pid      string
+	user     user
 	scope    gpudata.Scope
 	repeated bool
+}
+
+// user is who uses a device, zero for the device itself. It is one word long: there are many
+// keys, and most have none.
+type user struct{ handle unique.Handle[identity] }
+
+type identity struct {
+	holder gpudata.Holder
+	pid    string
+}
+
+func newUser(who identity) user {
+	if who == (identity{}) {
+		return user{}
+	}
+	return user{unique.Make(who)}
+}
+
+func (u user) is(who identity) bool {
+	if u == (user{}) {
+		return who == identity{}
+	}
+	return u.handle.Value() == who
 }
 
 // group are the series of a device, a user or a process, with all that is said about them
@@ -51,6 +74,7 @@ type groupKey struct {
 type group struct {
 	key  groupKey
 	said said
+	use  *use // nil where it says nothing
 	// kinds are those of the samples that came, which repeat in their order. The list is shared
 	// and never changed.
 	kinds []kind
@@ -62,16 +86,22 @@ type group struct {
 	kept     time.Time
 }
 
-// said is what the points of a group say beside its key and their own attributes.
+// said is what the points of a group say of the device beside its key and their own attributes.
 type said struct {
-	host, node       string
+	host, node string
+	device     gpudata.Description
+}
+
+// use is what they say of a user or a process.
+type use struct {
 	owner            gpudata.Owner
-	device           gpudata.Description
 	allocation       gpudata.Allocation
 	strategy, source string
 	replicas         int
 	containerID      string
 }
+
+func (u *use) is(o use) bool { return u == nil && o == (use{}) || u != nil && *u == o }
 
 // kind is what tells a sample from the others of a group.
 type kind struct {
@@ -141,33 +171,50 @@ func describeNode(f *gpudata.Frame) string {
 
 // group returns the group of samples. One of which something else is said now begins anew.
 func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
-	key := groupKey{device: s.Device.Device, scope: s.Scope, repeated: s.Repeated}
-	says := said{host: f.Host, node: r.node, device: s.Device.Description}
+	var who identity
+	var how use
 	if u := s.User; u != nil {
-		key.holder, says.owner = u.Holder, u.Owner
-		says.allocation, says.strategy, says.source, says.replicas = u.Allocation, u.Strategy, u.Source, u.Replicas
+		who.holder = u.Holder
+		how = use{owner: u.Owner, allocation: u.Allocation, strategy: u.Strategy, source: u.Source, replicas: u.Replicas}
 	}
 	if p := s.Process; p != nil {
-		key.holder, key.pid, says.owner = p.Holder, p.PID, p.Owner
-		says.containerID = p.ContainerID
+		who = identity{p.Holder, p.PID}
+		how = use{owner: p.Owner, containerID: p.ContainerID}
 	}
-	var g *group
-	if r.last != nil && r.last.next != nil && r.last.next.key == key {
-		g = r.last.next
-	} else if g, _ = r.groups.Get(key); g == nil {
-		g = &group{key: key}
+	g := r.expected(s, who)
+	if g == nil {
+		key := groupKey{device: s.Device.Device, user: newUser(who), scope: s.Scope, repeated: s.Repeated}
+		if g, _ = r.groups.Get(key); g == nil {
+			g = &group{key: key}
+		}
 	}
 	if g.kept.IsZero() || now.Sub(g.kept) > base.RecentAge/2 {
 		g.kept = now
-		r.groups.Put(key, g)
+		r.groups.Put(g.key, g)
 	}
-	if g.said != says {
-		g.said, g.kinds, g.series, g.resource = says, nil, nil, nil
+	if says := (said{f.Host, r.node, s.Device.Description}); g.said != says || !g.use.is(how) {
+		g.said, g.use, g.kinds, g.series, g.resource = says, nil, nil, nil, nil
+		if how != (use{}) {
+			use := how
+			g.use = &use
+		}
 	}
 	if r.last != nil {
 		r.last.next = g
 	}
 	r.last = g
+	return g
+}
+
+// expected returns the group that followed in the last frame, nil when it is not that of s.
+func (r *frameReader) expected(s *gpudata.Series, who identity) *group {
+	if r.last == nil || r.last.next == nil {
+		return nil
+	}
+	g := r.last.next
+	if k := &g.key; k.device != s.Device.Device || k.scope != s.Scope || k.repeated != s.Repeated || !k.user.is(who) {
+		return nil
+	}
 	return g
 }
 
