@@ -291,7 +291,8 @@ func (p *gpuSynthesizer) row(in *input, of *catalogue.Exporter, attrs pcommon.Ma
 	p.forget()
 	row, ok := p.rows.Get(key)
 	if !ok {
-		row = p.newRow(of, in.resource.Attributes(), attrs)
+		// Labels outlive the batch, whose strings may be part of a larger text.
+		row = p.newRow(of, in.resource.Attributes(), attrs, strings.Clone)
 		p.rows.Put(key, row)
 	}
 	if attrs.Len() == 0 {
@@ -309,27 +310,29 @@ func (p *gpuSynthesizer) forget() {
 	}
 }
 
-// newRow reads labels. Those of the point go before those of the Resource.
-func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map) *synth.Row {
+// newRow reads labels, of which it keeps what kept returns for a text. Those of the point go
+// before those of the Resource.
+func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map, kept func(string) string) *synth.Row {
 	labels := catalogue.NewRow(of)
 	var clues diagnose.Clues
 	federated := false
 	diagnosing := p.cfg.enabled(signal.GPUSignalAvailable)
 	for _, m := range []pcommon.Map{attrs, resource} {
 		for k, v := range m.All() {
-			// Labels outlive the batch, whose strings may be part of a larger text.
+			value := kept(v.AsString())
 			if of.Labels[k] != catalogue.NoRole {
-				labels.Set(k, strings.Clone(v.AsString()))
+				labels.Set(k, value)
 			}
 			federated = federated || k == "job" || k == "instance"
 			if diagnosing {
-				clues.Label(k, strings.Clone(v.AsString()))
+				clues.Label(k, value)
 			}
 		}
 	}
-	hostName := cmp.Or(labels.Get(catalogue.RoleHost), text(resource, signal.HostName))
-	place := synth.Place{Host: hostName, Node: cmp.Or(text(resource, signal.K8sNodeName), p.cfg.NodeName, hostName)}
-	target := catalogue.Holder{Namespace: text(resource, signal.K8sNamespaceName), Pod: text(resource, signal.K8sPodName)}
+	says := func(key string) string { return kept(pdatagpu.Text(resource, key)) }
+	hostName := cmp.Or(labels.Get(catalogue.RoleHost), says(signal.HostName))
+	place := synth.Place{Host: hostName, Node: cmp.Or(says(signal.K8sNodeName), p.cfg.NodeName, hostName)}
+	target := catalogue.Holder{Namespace: says(signal.K8sNamespaceName), Pod: says(signal.K8sPodName)}
 	row := p.core.Row(labels, place, target, federated)
 	row.Clues = clues
 	return row

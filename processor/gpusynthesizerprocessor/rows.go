@@ -107,7 +107,9 @@ func (p *gpuSynthesizer) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *set
 // setRow returns what a label set says where it is an exporter's.
 func (p *gpuSynthesizer) setRow(e *setRow, rows *pdatagpu.Rows, set *exposition.LabelSet, of *catalogue.Exporter) *synth.Row {
 	if e.of != of {
-		e.row, e.of = p.newRow(of, rows.Resource(set), pcommon.NewMap()), of
+		// The texts are the set's, which lives as long.
+		asIs := func(s string) string { return s }
+		e.row, e.of = p.newRow(of, rows.Resource(set), pcommon.NewMap(), asIs), of
 	}
 	return e.row
 }
