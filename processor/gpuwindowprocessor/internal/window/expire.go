@@ -41,7 +41,11 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 					rows = e.end(rows, s)
 				}
 			}
+			d.series = slices.DeleteFunc(d.series, (*Series).Ended)
 			d.carried = slices.DeleteFunc(d.carried, (*Series).Ended)
+			if len(d.series) <= few {
+				d.byIdentity = nil
+			}
 			if len(d.series) == 0 {
 				delete(p.devices, d.ID)
 			}
@@ -104,7 +108,7 @@ func (e *Engine) end(rows []Row, s *Series) []Row {
 			d.Left = 0
 		}
 	}
-	delete(d.series, s.Shape.identity)
+	delete(d.byIdentity, s.Shape.identity)
 	s.ended, s.next = true, nil
 	e.stats.Series--
 	e.stats.SeriesEnded++

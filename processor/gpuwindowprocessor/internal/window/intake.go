@@ -270,7 +270,7 @@ func (in *Ingest) sight(id string, t int64) *Series {
 func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	e := in.e
 	if r.place != nil && r.place.devices[id] != nil {
-		if s := r.place.devices[id].series[sh.identity]; s != nil {
+		if s := r.place.devices[id].find(sh.identity); s != nil {
 			return s
 		}
 	}

@@ -62,11 +62,12 @@ type device struct {
 	Outputs        []*output
 	place          *place
 	seq            uint64
-	description    *description // by the last sample that was resolved
-	consumed       int          // series that a rule reads
-	series         map[string]*Series
-	carried        []*Series // those that windows carry
-	ordered        bool      // outputs and carried series are in the order of their metrics
+	description    *description       // by the last sample that was resolved
+	consumed       int                // series that a rule reads
+	series         []*Series          // in the order in which they were made
+	byIdentity     map[string]*Series // nil while they are few
+	carried        []*Series          // those that windows carry
+	ordered        bool               // outputs and carried series are in the order of their metrics
 }
 
 // description is what a point says about its device, as it came. It is never changed.
@@ -156,7 +157,7 @@ func (e *Engine) addPlace(p *place) {
 }
 
 func (e *Engine) addDevice(p *place, d *device) {
-	d.place, d.seq, d.series = p, e.next(), map[string]*Series{}
+	d.place, d.seq = p, e.next()
 	p.devices[d.ID] = d
 	p.list = append(p.list, d)
 }
@@ -182,9 +183,34 @@ func (e *Engine) addSeries(d *device, s *Series) {
 	if s.Shape.consumed {
 		d.consumed++
 	}
-	d.series[s.Shape.identity] = s
+	d.series = append(d.series, s)
+	switch {
+	case d.byIdentity != nil:
+		d.byIdentity[s.Shape.identity] = s
+	case len(d.series) > few:
+		d.byIdentity = make(map[string]*Series, 2*few)
+		for _, s := range d.series {
+			d.byIdentity[s.Shape.identity] = s
+		}
+	}
 	e.stats.Series++
 	e.oldest = min(e.oldest, s.Seen)
+}
+
+// few is up to how many series of a device are looked through one by one.
+const few = 32
+
+// find returns the series with an identity, nil when there is none.
+func (d *device) find(identity string) *Series {
+	if d.byIdentity != nil {
+		return d.byIdentity[identity]
+	}
+	for _, s := range d.series {
+		if s.Shape.identity == identity {
+			return s
+		}
+	}
+	return nil
 }
 
 // perWindow is the state of something in each open window. States of windows that have

@@ -2,11 +2,9 @@ package window
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -73,7 +71,7 @@ func (e *Engine) Snapshot() []byte {
 		for _, d := range p.list {
 			t.device(d)
 			t.length(len(d.series))
-			for _, s := range slices.SortedFunc(maps.Values(d.series), func(a, b *Series) int { return cmp.Compare(a.seq, b.seq) }) {
+			for _, s := range d.series {
 				at := int64(s.Shape.Index)
 				if at >= int64(len(shapes)) || shapes[at] != s.Shape {
 					at = int64(len(shapes))
@@ -254,7 +252,7 @@ func (r *restoring) device(t *tape, p *place) bool {
 			return false
 		}
 		s.Shape = r.shapes[at]
-		if s.Shape.metric == nil && s.waits() || d.series[s.Shape.identity] != nil {
+		if s.Shape.metric == nil && s.waits() || d.find(s.Shape.identity) != nil {
 			return false
 		}
 		r.e.addSeries(d, s)
