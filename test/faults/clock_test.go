@@ -174,7 +174,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	var v verdict
 	for ahead, answers := range served {
 		// A step back drops what is open, and the scrape at a step is by either clock.
-		phase := judgeAnswers(t, tr.exporter, answers, shown(ahead), tolerance{missing: 2 * int(3*window/interval), baseline: true, across: 2})
+		phase := judgeAnswers(t, tr.exporter, answers, shown(ahead), tolerance{missing: 2 * unsaved, baseline: true, across: 2})
 		v.windows += phase.windows
 		v.lost += phase.lost
 	}

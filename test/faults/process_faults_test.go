@@ -206,7 +206,7 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 			tr.finish(t, result{
 				group: "process", fault: name, recovery: took,
 				held: f.held,
-			}, tolerance{missing: int(2 * window / interval), baseline: true, repeats: true})
+			}, tolerance{missing: unsaved, baseline: true, repeats: true})
 		})
 	}
 }
@@ -252,7 +252,7 @@ func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
 			tr.finish(t, result{
 				group: "process", fault: name, recovery: took,
 				held: "the start fails and names the reason; recovery is from the start without the file",
-			}, tolerance{missing: int(2 * window / interval), baseline: true, repeats: true})
+			}, tolerance{missing: unsaved, baseline: true, repeats: true})
 		})
 	}
 }

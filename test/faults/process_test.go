@@ -34,17 +34,20 @@ func either[T any](short, ofLong T) T {
 
 const (
 	window   = time.Second
+	grace    = 3 * time.Second // longer than a busy machine stalls a process: what is late is dropped
 	interval = 100 * time.Millisecond
 )
 
-// fast shortens the times of the agent's example; its shape stays as it is. The grace is
-// longer than a busy machine stalls a process, for a late sample is dropped.
+// unsaved is how many answers the windows hold at most that have not left.
+const unsaved = int((window + grace) / interval)
+
+// fast shortens the times of the agent's example; its shape stays as it is.
 var fast = []string{
 	"receivers.dcgm.collection_interval=" + interval.String(),
 	"receivers.dcgm.timeout=" + interval.String(),
 	"receivers.dcgm.start_jitter=0s",
 	"processors.gpu_window.window=" + window.String(),
-	"processors.gpu_window.grace=3s",
+	"processors.gpu_window.grace=" + grace.String(),
 	"processors.gpu_window.max_gap=10s",
 	"exporters.otlp_http.retry_on_failure.initial_interval=100ms",
 	"exporters.otlp_http.retry_on_failure.max_interval=500ms",
