@@ -4,21 +4,29 @@
 # has it, temperature, power and interconnect bandwidth, under OpenTelemetry's names, by an endpoint
 # that a machine can read. It only reads.
 #
-#   examples/conformance.sh >evidence.md                through kubectl, by the pods' prometheus port
-#   examples/conformance.sh -n NAMESPACE -l LABELS -p PORT
-#   examples/conformance.sh -f FILE                     what an endpoint said, - is standard input
+#   examples/conformance.sh >evidence.md                     through kubectl, by the pods' prometheus port
+#   examples/conformance.sh -n NAMESPACE -l LABELS -p PORT   the same, of other pods than the chart's agents
+#   examples/conformance.sh -f FILE                          what an endpoint said, - is standard input
+#   examples/conformance.sh -h                               this text
 #
 # The chart's prometheus.enabled opens the port. Exit status: 0 met, 1 not met, 2 cannot be said.
 set -euo pipefail
 
 namespace=otelcol-gpu labels=app.kubernetes.io/name=otelcol-gpu,app.kubernetes.io/component=agent port=9464 file=''
-while getopts n:l:p:f: option; do
+while getopts hn:l:p:f: option; do
 	case $option in
 	n) namespace=$OPTARG ;;
 	l) labels=$OPTARG ;;
 	p) port=$OPTARG ;;
 	f) file=$OPTARG ;;
-	*) exit 2 ;;
+	h) # what stands above
+		sed -n '2,/^set /s/^# \{0,1\}//p' -- "${BASH_SOURCE[0]}"
+		exit
+		;;
+	*)
+		echo "conformance: -h tells the options" >&2
+		exit 2
+		;;
 	esac
 done
 

@@ -41,7 +41,7 @@ func at(s int64) time.Time { return time.Unix(epoch+s, 0) }
 
 // history runs a tracker on frames of one node, one sample in a line:
 //
-//	<seconds> <device>[@<board>:<profile>] [<metric> <own attribute or -> <value>]
+//	<seconds> <device>[=<serial number>][@<board>:<profile>] [<metric> <own attribute or -> <value>]
 //	<seconds> <device>[@<board>:<profile>] held by <pod, or nobody> ...
 //
 // Lines of one time are one frame. The clock is the sample time; the tracker is asked for what
@@ -73,9 +73,10 @@ func history(t *testing.T, text string) (got []string) {
 			run()
 			f = &gpudata.Frame{Place: node, Time: s * 1e9}
 		}
-		id, of, instance := strings.Cut(w[1], "@")
+		name, of, instance := strings.Cut(w[1], "@")
+		id, serial, _ := strings.Cut(name, "=")
 		d := f.Device(id)
-		d.Observed = true
+		d.Observed, d.Serial = true, serial
 		if instance {
 			d.Parent, d.Profile, _ = strings.Cut(of, ":")
 		}
@@ -282,6 +283,39 @@ func TestEvents(t *testing.T) {
 			10 GPU-1/gi1@GPU-1:1g
 			10 GPU-1/gi2@GPU-1:1g
 			90 GPU-1/gi1@GPU-1:2g`, []string{"20s gpu.partition.change GPU-1 [1g,1g]->[2g] x1 INFO"}},
+		"a board that is known by its UUID when whole and by its serial number when cut is neither lost nor found": {`
+			0 U1=S1 held by a
+			0 U2=S2
+			30 U1=S1 hw.gpu.memory.utilization - 0.95
+			60 U1=S1 hw.gpu.memory.utilization - 0.95
+			80 U2=S2
+			80 U3@S1 held by nobody
+			80 U4@S1 held by b
+			200 U1=S1 held by nobody
+			200 U2=S2
+			300 U1=S1 held by a
+			300 U2=S2`, []string{
+			"60s gpu.memory.pressure.start U1 x1 WARN",
+			"80s gpu.memory.pressure.end U1 x1 INFO", "80s gpu.holder.end U1 a x1 INFO",
+			"80s gpu.partition.change S1 []->[unknown,unknown] x1 INFO",
+			"200s gpu.holder.end U4 b x1 INFO",
+			"200s gpu.partition.change U1 [unknown,unknown]->[] x1 INFO", "300s gpu.holder.start U1 a x1 INFO",
+		}},
+		"also where its first partition has its UUID": {`
+			0 U1=S1
+			10 U1@S1 held by a
+			10 U2@S1
+			20 U1=S1 held by nobody
+			110 U1=S1 held by b
+			200 U3=S3`, []string{
+			"10s gpu.partition.change S1 []->[unknown,unknown] x1 INFO",
+			"20s gpu.holder.end U1 a x1 INFO", "110s gpu.holder.start U1 b x1 INFO",
+			"110s gpu.partition.change U1 [unknown,unknown]->[] x1 INFO", "200s gpu.device.found U3 x1 INFO", "200s gpu.device.lost U1 x1 ERROR",
+		}},
+		"a board beside one that has its serial number as an id is another": {`
+			0 S1
+			10 S1
+			10 U1=S1`, []string{"10s gpu.device.found U1 x1 INFO"}},
 		"memory pressure": {`
 			0 GPU-1 hw.gpu.memory.utilization - 0.95
 			30 GPU-1 hw.gpu.memory.utilization - 0.95

@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -91,6 +92,8 @@ func FuzzFrames(f *testing.F) {
 				d := fr.Device([]string{"GPU-1", "GPU-2", "GPU-1/gi1", "GPU-1/gi2"}[bit])
 				if d.Observed = in[0]>>4&1 == 0; bit > 1 {
 					d.Parent, d.Profile = "GPU-1", []string{"1g.10gb", ""}[in[0]>>5&1]
+				} else if in[0]>>5&1 == 1 {
+					d.Serial = "GPU-1" // of GPU-2 too: one board under two ids
 				}
 				s := metrics[int(in[1])%len(metrics)]
 				s.Value, s.Ended = float64(in[2])/10, in[1]>>7 == 1
@@ -103,9 +106,13 @@ func FuzzFrames(f *testing.F) {
 				}
 			}
 			check(tr.Frame(fr, at(now)))
+			instances := map[string]profile{}
+			for _, k := range tr.places[node].Devices {
+				maps.Copy(instances, k.Profiles)
+			}
 			for id, k := range tr.places[node].Devices {
 				if k.Description.Parent != "" {
-					require.Contains(t, tr.places[node].Devices["GPU-1"].Profiles, id)
+					require.Contains(t, instances, id)
 				}
 			}
 			check(tr.Exporter(node, "h", "http://n1:9400/metrics", in[3]%7 != 0, at(sample).UnixNano(), at(now)))

@@ -187,6 +187,9 @@ func boardOf(d *gpudata.DeviceFrame) string { return cmp.Or(d.Parent, d.Device.I
 // boards of a place need not all be in its first frame: exporters answer one after the other.
 func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	b := c.place.Devices[id]
+	if b == nil || b.Description.Parent != "" { // its first partition may have had its id
+		b = c.renamed(b, id, d)
+	}
 	fresh = b == nil || b.Lost
 	if b == nil {
 		b = &device{}
@@ -202,6 +205,34 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	}
 	b.Seen = max(b.Seen, c.f.Time)
 	return fresh
+}
+
+// renamed returns a board that was known by another id, and b where there is none: AMD's boards may
+// have a UUID while they are whole, and their serial number while they are cut. What is open under
+// the former id ends.
+func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
+	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
+		k := c.place.Devices[was]
+		named := k.Description.Serial == id || d.Device.ID() == id && d.Serial == was
+		here := func(d *gpudata.DeviceFrame) bool { return d.Observed && boardOf(d) == was }
+		if !named || was == id || k.Description.Parent != "" || slices.ContainsFunc(c.f.Devices, here) {
+			continue
+		}
+		c.end(k, was)
+		c.released(k, was)
+		delete(c.place.Devices, was)
+		if b != nil {
+			c.end(b, id)
+			c.released(b, id)
+		}
+		b = &device{
+			Description: described(d, id), Seen: k.Seen, Lost: k.Lost, Errors: k.Errors, States: k.States,
+			Profiles: k.Profiles, HoldersKnown: k.HoldersKnown,
+		}
+		c.place.Devices[id] = b
+		break
+	}
+	return b
 }
 
 // described returns the description of board id: all of the row's if the row is the board's own,
@@ -292,12 +323,12 @@ func (c *frame) partition(id string, baseline bool) {
 	}
 	slices.Sort(gone)
 	for _, inst := range gone {
-		if k := c.place.Devices[inst]; k != nil {
+		if k := c.place.Devices[inst]; k != nil && inst != id {
 			c.end(k, inst)
 			c.released(k, inst)
+			delete(c.place.Devices, inst)
 		}
 		delete(b.Profiles, inst)
-		delete(c.place.Devices, inst)
 	}
 	if baseline || !recut && len(gone) == 0 {
 		return
@@ -355,7 +386,7 @@ func (c *frame) missing(present map[string]bool) {
 // lose ends all open conditions of a board and its instances, and forgets the instances.
 func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
-		if k := c.place.Devices[inst]; k != nil {
+		if k := c.place.Devices[inst]; k != nil && inst != id {
 			c.end(k, inst)
 			delete(c.place.Devices, inst)
 		}

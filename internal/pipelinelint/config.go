@@ -32,7 +32,8 @@ func duration(value any, byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// path is the way of metrics from a receiver to an exporter, through connectors.
+// path is the way of metrics from a receiver to an exporter, through connectors, which stand in
+// the pipeline that exports to them.
 type path []stage
 
 func (p path) source() *stage { return &p[0] }
@@ -121,19 +122,19 @@ func (w *wiring) walk(p path, name string, through []string) {
 	for _, id := range w.pipelines[name].processors {
 		p = append(p, w.stage("processors", id, name))
 	}
-	p = slices.Clip(p)
 	for _, id := range w.pipelines[name].exporters {
 		of := "exporters"
 		if w.connects(id) {
 			of = "connectors"
 		}
+		on := slices.Concat(p, path{w.stage(of, id, name)})
 		if of == "exporters" || kind(id) == "gpu_events" { // metrics end there
-			w.paths = append(w.paths, append(p, w.stage(of, id, name)))
+			w.paths = append(w.paths, on)
 			continue
 		}
 		for _, next := range slices.Sorted(maps.Keys(w.pipelines)) {
 			if slices.Contains(w.pipelines[next].receivers, id) {
-				w.walk(p, next, through)
+				w.walk(slices.Clip(on), next, through)
 			}
 		}
 	}

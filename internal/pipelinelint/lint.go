@@ -51,6 +51,9 @@ func Lint(conf map[string]any) ([]Finding, error) {
 		}
 	}
 	l.handOver(conf, paths)
+	for _, p := range paths {
+		l.forward(conf, p)
+	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return l.findings, nil
 }
@@ -81,6 +84,7 @@ var orders = []struct{ first, second, why string }{
 	{"gpu_synthesizer", "gpu_budget", "gpu_budget reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_usage", "gpu_usage reads samples, which gpu_synthesizer makes"},
 	{"gpu_synthesizer", "gpu_window", "gpu_window makes windows of samples, which gpu_synthesizer makes"},
+	{"gpu_synthesizer", "gpu_forward", "gpu_forward hands over samples, which gpu_synthesizer makes, and no rows"},
 	{"gpu_synthesizer", "cumulative_to_delta", "gpu_synthesizer reads cumulative counters"},
 	{"gpu_window", "cumulative_to_delta", "gpu_window reads cumulative counters"},
 	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
@@ -236,7 +240,7 @@ func (l *linter) handOver(conf section, paths []path) {
 				"the receiver is in "+strings.Join(all, ", "))
 		}
 		for i := range p[1:at] {
-			if between := &p[1+i]; between.kind != "memory_limiter" {
+			if between := &p[1+i]; between.kind != "memory_limiter" && between.kind != "gpu_forward" { // orders have gpu_forward
 				l.say(s, instead+"Put %[2]s behind gpu_synthesizer.", between.id+" stands before gpu_synthesizer", between.id)
 			}
 		}
@@ -264,6 +268,23 @@ func (l *linter) fork(conf section, s *stage) {
 		}
 	}
 }
+
+// forward says where the collector's own connector makes metrics of samples that gpu_forward would
+// hand over.
+func (l *linter) forward(conf section, p path) {
+	for i := 1; i < len(p)-1; i++ {
+		before, s, behind := &p[i-1], &p[i], &p[i+1]
+		takes := behind.kind == "gpu_window" && behind.settings["passthrough"] != "all" ||
+			behind.kind == "gpu_events" && len(exportersOf(conf, behind.pipeline)) == 1
+		if s.kind == "forward" && takes && slices.Contains(senders, before.kind) && len(exportersOf(conf, s.pipeline)) == 1 {
+			l.say(s, "forward makes metrics of the samples for the pipelines behind it, at up to twice the CPU. "+
+				"Put gpu_forward in its place: it hands samples to gpu_window and gpu_events as they are.")
+		}
+	}
+}
+
+// senders are the processors that hand samples over.
+var senders = []string{"gpu_synthesizer", "gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage"}
 
 // batches reports whether the queue of an exporter batches. Processors behind gpu_synthesizer
 // that change data do the same to hand_over, but are there for a reason.

@@ -122,6 +122,44 @@ service: {pipelines: {
   metrics/events: {receivers: [gpu_forward], exporters: [gpu_events]},
   metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward]},
   logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
+		"events and windows behind the collector's own connector": {`
+connectors: {forward/a: {}, gpu_events: {}}
+service: {pipelines: {
+  metrics: {receivers: [forward/a], processors: [gpu_window], exporters: [otlp]},
+  metrics/events: {receivers: [forward/a], exporters: [gpu_events]},
+  metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [forward/a]},
+  logs: {receivers: [gpu_events], exporters: [otlp]}}}`, []string{
+			"pipeline metrics/samples: forward/a: forward makes metrics of the samples for the pipelines behind it, at up to twice the CPU. Put gpu_forward in its place: it hands samples to gpu_window and gpu_events as they are.",
+		}},
+		"windows of samples that come as metrics anyway": {`
+connectors: {forward: {}, forward/b: {}, gpu_events: {}}
+processors: {gpu_window/all: {passthrough: all}}
+service: {pipelines: {
+  metrics/1: {receivers: [otlp], exporters: [forward]},
+  metrics/2: {receivers: [dcgm], processors: [gpu_synthesizer, filter], exporters: [forward]},
+  metrics/3: {receivers: [forward], processors: [gpu_window], exporters: [otlp]},
+  metrics/4: {receivers: [nvml], processors: [gpu_k8s], exporters: [forward/b]},
+  metrics/5: {receivers: [forward/b], processors: [filter, gpu_window], exporters: [otlp]},
+  metrics/6: {receivers: [forward/b], processors: [gpu_window/all], exporters: [otlp]},
+  metrics/7: {receivers: [forward/b], exporters: [gpu_events, otlp]},
+  logs: {receivers: [gpu_events], exporters: [otlp]}}}`, nil},
+		"gpu_forward before the synthesizer": {`
+receivers: {dcgm: {hand_over: true}}
+connectors: {gpu_forward: {}}
+service: {pipelines: {
+  metrics/1: {receivers: [dcgm], exporters: [gpu_forward]},
+  metrics/2: {receivers: [gpu_forward], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]},
+  metrics/3: {receivers: [gpu_forward], exporters: [otlp]}}}`, []string{
+			"pipeline metrics/2: gpu_synthesizer: gpu_synthesizer stands behind gpu_forward: gpu_forward hands over samples, which gpu_synthesizer makes, and no rows. Put gpu_synthesizer before gpu_forward.",
+		}},
+		"the collector's own connector before the synthesizer": {`
+receivers: {dcgm: {hand_over: true}}
+connectors: {forward: {}}
+service: {pipelines: {
+  metrics/1: {receivers: [dcgm], exporters: [forward]},
+  metrics/2: {receivers: [forward], processors: [gpu_synthesizer, gpu_window], exporters: [otlp]}}}`, []string{
+			"pipeline metrics/1: dcgm: hand_over does nothing: forward stands before gpu_synthesizer, so that rows go out as metrics. Put forward behind gpu_synthesizer.",
+		}},
 		"no synthesizer": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_window], exporters: [otlp]}}}`, []string{
 			"pipeline metrics: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm exposes. Put gpu_synthesizer right behind the receiver.",
@@ -207,19 +245,19 @@ service: {pipelines: {
   metrics/samples: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_budget], exporters: [gpu_watchdog, forward]},
   metrics: {receivers: [forward], processors: [gpu_window], exporters: [otlp, gpu_view]}}}`, nil},
 		"a synthesizer behind a connector, too late": {`
-connectors: {forward/a: {}, forward/b: {}}
+connectors: {forward: {}, gpu_forward: {}}
 service: {pipelines: {
-  metrics/1: {receivers: [dcgm], processors: [gpu_k8s], exporters: [forward/a]},
-  metrics/2: {receivers: [forward/a], processors: [gpu_synthesizer], exporters: [forward/b]},
-  metrics/3: {receivers: [forward/b], processors: [gpu_window], exporters: [gpu_view]}}}`, []string{
+  metrics/1: {receivers: [dcgm], processors: [gpu_k8s], exporters: [forward]},
+  metrics/2: {receivers: [forward], processors: [gpu_synthesizer], exporters: [gpu_forward]},
+  metrics/3: {receivers: [gpu_forward], processors: [gpu_window], exporters: [gpu_view]}}}`, []string{
 			"pipeline metrics/2: gpu_synthesizer: gpu_synthesizer stands behind gpu_k8s: gpu_k8s reads samples, which gpu_synthesizer makes. Put gpu_synthesizer before gpu_k8s.",
 		}},
 		"one of two ways without a synthesizer, and a circle": {`
-connectors: {forward: {}}
+connectors: {gpu_forward: {}}
 service: {pipelines: {
-  metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [forward]},
-  metrics/2: {receivers: [dcgm/raw], exporters: [forward]},
-  metrics/3: {receivers: [forward], processors: [gpu_window], exporters: [forward, gpu_view]}}}`, []string{
+  metrics/1: {receivers: [dcgm], processors: [gpu_synthesizer], exporters: [gpu_forward]},
+  metrics/2: {receivers: [dcgm/raw], exporters: [gpu_forward]},
+  metrics/3: {receivers: [gpu_forward], processors: [gpu_window], exporters: [gpu_forward, gpu_view]}}}`, []string{
 			"pipeline metrics/3: gpu_window: gpu_synthesizer is missing: gpu_window reads nothing of what dcgm/raw exposes. Put gpu_synthesizer right behind the receiver.",
 		}},
 		"settings that the collector refuses": {`

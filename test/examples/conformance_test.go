@@ -104,3 +104,15 @@ esac
 	assert.Equal(t, 2, status)
 	assert.Contains(t, complaint, "pod/a does not answer on port 1: is prometheus.enabled set?")
 }
+
+func TestConformanceTellsItsOptions(t *testing.T) {
+	usage, complaint, status := conformance(t, nil, "-h")
+	assert.Zero(t, status, complaint)
+	for _, option := range []string{"-n NAMESPACE", "-l LABELS", "-p PORT", "-f FILE", "Exit status"} {
+		assert.Contains(t, usage, option)
+	}
+	assert.NotContains(t, usage, "set -")
+	_, complaint, status = conformance(t, nil, "-x")
+	assert.Equal(t, 2, status)
+	assert.Contains(t, complaint, "-h tells the options")
+}

@@ -188,7 +188,8 @@ func TestTheNumbersOfADeviceFitEachOther(t *testing.T) {
 		d := &Device{
 			Used:  rapid.OneOf(bytes, rapid.Just(int64(Unknown))).Draw(t, "used"),
 			Limit: rapid.SampledFrom([]int64{Unknown, 16 * gi}).Draw(t, "limit"), Free: Unknown,
-			Known: rapid.Bool().Draw(t, "known"), Stale: rapid.Bool().Draw(t, "stale"), Other: rapid.Int64Range(0, gi).Draw(t, "other"),
+			Known: rapid.Bool().Draw(t, "known"), Inferred: rapid.Bool().Draw(t, "inferred"),
+			Stale: rapid.Bool().Draw(t, "stale"), Other: rapid.Int64Range(0, gi).Draw(t, "other"),
 		}
 		var budgeted, all, declared int64
 		for range rapid.IntRange(0, 5).Draw(t, "users") {

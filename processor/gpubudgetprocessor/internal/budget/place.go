@@ -40,7 +40,9 @@ type Device struct {
 	Used, Limit, Free int64
 	// Known says that somebody can tell who holds the device.
 	Known bool
-	Users []*User
+	// Inferred says that neither the kubelet nor a claim named the holders: there may be more.
+	Inferred bool
+	Users    []*User
 
 	// Other is what processes of no known container use, in bytes.
 	Other int64
