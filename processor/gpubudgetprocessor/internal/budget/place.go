@@ -40,8 +40,8 @@ type Device struct {
 	Used, Limit, Free int64
 	// Known says that somebody can tell who holds the device.
 	Known bool
-	// Inferred says that neither the kubelet nor a claim named the holders: there may be more.
-	Inferred bool
+	// Labelled says that the exporter's labels named the holders: there may be more.
+	Labelled bool
 	Users    []*User
 
 	// Other is what processes of no known container use, in bytes.
