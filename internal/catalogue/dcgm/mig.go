@@ -7,24 +7,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Profile is a MIG profile such as 1g.10gb, 1c.3g.40gb or 1g.5gb+me.
-type Profile struct {
-	// Name is the profile as exposed.
-	Name string
-	// Compute is the number of compute slices of the GPU instance.
-	Compute int
-}
-
 var profileForm = regexp.MustCompile(`^(?:\d+c\.)?([1-7])g\.\d{1,4}gb(?:[+-](?:me|gfx|me\.all))*$`)
 
-// ParseProfile reads a MIG profile's name. It reports false when the text is
-// none.
-func ParseProfile(name string) (Profile, bool) {
-	m := profileForm.FindStringSubmatch(name)
+// ProfileSlices returns the number of compute slices of a GPU instance by its MIG profile, such as
+// 1g.10gb, 1c.3g.40gb or 1g.5gb+me. It is 0 when the text is no profile.
+func ProfileSlices(profile string) int {
+	m := profileForm.FindStringSubmatch(profile)
 	if m == nil {
-		return Profile{}, false
+		return 0
 	}
-	return Profile{Name: name, Compute: int(m[1][0] - '0')}, true
+	return int(m[1][0] - '0')
 }
 
 // computeSlices are the compute slices of boards that have MIG, by a part of the folded

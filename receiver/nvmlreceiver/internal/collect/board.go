@@ -183,7 +183,7 @@ func (r *reader) eventReasons(d *Device, mask float64) {
 		r.stats.ValuesDropped++
 		return
 	}
-	for _, reason := range saturationReasons {
+	for _, reason := range dcgm.SaturationReasons {
 		active := 0.0
 		if uint64(mask)&reason.Mask != 0 {
 			active = 1
@@ -191,8 +191,6 @@ func (r *reader) eventReasons(d *Device, mask float64) {
 		r.point(Point{Metric: signal.GPUClockEventActive, Device: d, Own: reason.Part, Value: active})
 	}
 }
-
-var saturationReasons = dcgm.SaturationReasons()
 
 func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 	if r.lost {

@@ -240,8 +240,8 @@ func profile(name string) string {
 	if compute, rest, ok := strings.Cut(text, "c."); ok && len(compute) == 1 {
 		text = rest
 	}
-	if p, ok := dcgm.ParseProfile(text); ok {
-		return p.Name
+	if dcgm.ProfileSlices(text) == 0 {
+		return ""
 	}
-	return ""
+	return text
 }
