@@ -74,7 +74,6 @@ type nvmlReceiver struct {
 
 	open      func(path string) (library, error)
 	collector *collect.Collector
-	owners    *cgroup.Reader
 	out       pdatagpu.Writer
 	place     gpudata.Place
 
@@ -121,9 +120,8 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 			Hold:         cfg.hold() != HoldNever,
 			Now:          time.Now,
 		}),
-		owners: cgroup.NewReader(cfg.ProcRoot),
-		out:    pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
-		place:  gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
+		out:   pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
+		place: gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
 
 		allProcesses: allProcesses,
 	}, nil
@@ -219,7 +217,7 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	}
 	r.metrics.collected(ctx, result, time.Since(began), r.collector.Stats())
 	r.tell(result, err)
-	frame, owners := frameOf(r.place, began, points, r.owners.Owner)
+	frame, owners := frameOf(r.place, began, points, func(pid uint32) cgroup.Owner { return cgroup.Of(r.cfg.ProcRoot, pid) })
 	md := pmetric.NewMetrics()
 	r.out.Write([]*gpudata.Frame{frame}, md)
 	r.metrics.processes(ctx, owners)
