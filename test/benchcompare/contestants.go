@@ -29,15 +29,14 @@ type contestant struct {
 
 // setting is what a contestant has to know to be configured.
 type setting struct {
-	collector, prometheus string
+	*harness
+	// scale is the fleet, in the times of the measurement.
+	scale
 	// exporters is the host:port that serves nodes, backend the URL that takes OTLP,
 	// own the host:port that the contestant may listen on.
 	exporters, backend, own string
-	nodes, devices          int
-	interval, window        time.Duration
-	// compression is the exporter's; small has the agent put a device's attributes on a Resource.
+	// compression is the exporter's.
 	compression string
-	held, small bool
 	// profiler is the host:port of the pprof extension, empty for none.
 	profiler string
 	// pipeline, where it is not empty, is the agent's.
@@ -85,7 +84,7 @@ receivers:
   gpu_power:
   gpu_usage:
   gpu_window: {window: %[3]s, grace: %[4]s, max_series: %[5]d, device_attributes: %[6]q}
-`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices), deviceAttributes), pipeline)
+`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices()), deviceAttributes), pipeline)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scraped.
@@ -127,7 +126,7 @@ func preparePrometheus(dir string, s setting) ([]string, string, error) {
 		return nil, "", err
 	}
 	return []string{
-		s.prometheus, "--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
+		s.harness.prometheus, "--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
 		"--web.listen-address=" + s.own, "--log.level=warn",
 	}, "http://" + s.own + "/-/ready", nil
 }

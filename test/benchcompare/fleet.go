@@ -149,8 +149,8 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 		return nil, err
 	}
 	s := setting{
-		collector: h.collector, exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own,
-		nodes: 1, devices: 8, interval: interval, window: time.Minute, compression: "none",
+		harness: h, scale: scale{nodes: 1, interval: interval, window: time.Minute},
+		exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own, compression: "none",
 		pipeline: `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power], exporters: [otlp_http]}`,
 	}
 	command, _, err := prepareAgent(dir, s)
@@ -190,9 +190,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	var counts counter
-	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		counts.take(r.Body, r.Header.Get("Content-Encoding"))
-	}))
+	backend := httptest.NewServer(&counts)
 	defer backend.Close()
 	processes := make([]*process, 0, tr.run)
 	defer func() {
@@ -247,44 +245,20 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	if err := wait(window * 13 / 4); err != nil {
 		return nil, err
 	}
-	before, err := cpuOf(processes)
+	var f figures
+	cpu, err := h.watch(&f, processes, "", window, wait)
 	if err != nil {
 		return nil, err
 	}
-	for range h.windows * looks {
-		if err := wait(window / looks); err != nil {
-			return nil, err
-		}
-		for _, p := range processes {
-			resident, err := p.status("VmRSS")
-			if err != nil {
-				return nil, fmt.Errorf("%w: %s", err, p.output())
-			}
-			anonymous, err := p.status("RssAnon")
-			if err != nil {
-				return nil, err
-			}
-			o.resident += resident / float64(h.windows*looks)
-			o.anonymous += anonymous / float64(h.windows*looks)
-		}
-	}
-	after, err := cpuOf(processes)
-	if err != nil {
+	o.resident, o.anonymous = f.resident, f.anonymous
+	o.cpu = cpu.Seconds() / float64(h.windows) / float64(chartWindow/chartInterval)
+	if o.missing, err = counts.missing("gpu.window.samples", tr.agents()*r.gpus, window, wait); err != nil {
 		return nil, err
-	}
-	o.cpu = (after - before).Seconds() / float64(h.windows) / float64(chartWindow/chartInterval)
-	counts.begin("gpu.window.samples")
-	o.missing = tr.agents() * r.gpus
-	for n := 0; n < 3*looks && o.missing > 0; n++ {
-		if err := wait(window / looks); err != nil {
-			return nil, err
-		}
-		o.missing = tr.agents()*r.gpus - counts.seen()
 	}
 	for i, p := range processes {
 		peak, err := p.status("VmHWM")
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s", err, p.output())
+			return nil, err
 		}
 		o.peak = max(o.peak, peak)
 		text, err := get(ctx, "http://"+gatewayAddress(i)+":8888/metrics")
@@ -305,18 +279,6 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 		o.firstError = *e
 	}
 	return o, nil
-}
-
-func cpuOf(processes []*process) (time.Duration, error) {
-	var sum time.Duration
-	for _, p := range processes {
-		had, err := cpuTime(p.cmd.Process.Pid)
-		if err != nil {
-			return 0, fmt.Errorf("%w: %s", err, p.output())
-		}
-		sum += had
-	}
-	return sum, nil
 }
 
 func get(ctx context.Context, url string) (string, error) {

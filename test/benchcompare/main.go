@@ -94,27 +94,22 @@ func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if tiers.sizes != "" {
-		if err := h.runFleets(ctx, tiers, *docs, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "benchcompare:", err)
-			cancel()
-			os.Exit(1) //nolint:gocritic // cancel ran
-		}
-		return
+		err, picked = h.runFleets(ctx, tiers, *docs, os.Stdout), nil
 	}
-	for i := range picked {
+	for i := 0; i < len(picked) && err == nil; i++ {
 		if *speed != 0 {
 			picked[i].speed = *speed
 		}
 		picked[i].alone = picked[i].alone || *alone
-		measured, err := h.run(ctx, picked[i], os.Stdout)
-		if err == nil && *docs != "" {
+		var measured []*figures
+		if measured, err = h.run(ctx, picked[i], os.Stdout); err == nil && *docs != "" {
 			err = keep(*docs, picked[i], measured)
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "benchcompare:", err)
-			cancel()
-			os.Exit(1)
-		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchcompare:", err)
+		cancel()
+		os.Exit(1) //nolint:gocritic // cancel ran
 	}
 }
 

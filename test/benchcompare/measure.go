@@ -13,11 +13,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
 // A scale is a fleet to measure at.
@@ -72,13 +71,10 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	var sent atomic.Int64
 	var counts counter
 	exporters := httptest.NewServer(l.handler())
 	defer exporters.Close()
-	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		sent.Add(counts.take(r.Body, r.Header.Get("Content-Encoding")))
-	}))
+	backend := httptest.NewServer(&counts)
 	defer backend.Close()
 	own, err := freeAddress(ctx)
 	if err != nil {
@@ -90,15 +86,16 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 			return figures{}, err
 		}
 	}
-	interval, window := s.shortened()
+	run := s
+	run.interval, run.window = s.shortened()
+	window := run.window
 	compression := "gzip"
 	if s.small {
 		compression = "zstd"
 	}
 	command, ready, err := c.prepare(dir, setting{
-		profiler:  profiler,
-		collector: h.collector, prometheus: h.prometheus, exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own,
-		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, compression: compression, held: s.held, small: s.small,
+		harness: h, scale: run,
+		exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own, compression: compression, profiler: profiler,
 	})
 	if err != nil {
 		return figures{}, err
@@ -124,26 +121,20 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	// Windows end at multiples of their length since the epoch and are sent soon after,
 	// so between two moments late in a window whole windows are sent.
 	since := time.Duration(time.Now().UnixNano() % int64(window))
-	if err := p.wait(ctx, 3*window+window*3/4-since); err != nil {
+	wait := func(d time.Duration) error { return p.wait(ctx, d) }
+	if err := wait(3*window + window*3/4 - since); err != nil {
 		return f, err
 	}
-	cpu, err := cpuTime(p.cmd.Process.Pid)
-	if err != nil {
-		return f, err
-	}
-	bytesBefore, samples, scrapes := sent.Load(), l.samples.Load(), l.scrapes.Load()
+	bytesBefore, samples, scrapes := counts.sent.Load(), l.samples.Load(), l.scrapes.Load()
 	if profiler != "" && c.sends != "" {
 		profiled := h.profile(ctx, profiler, s.name+"-"+c.sends, time.Duration(h.windows)*window)
 		defer func() { err = errors.Join(err, <-profiled) }()
 	}
-	if err := p.watch(ctx, &f, group, time.Duration(h.windows)*window, h.windows*looks); err != nil {
-		return f, err
-	}
-	after, err := cpuTime(p.cmd.Process.Pid)
+	cpu, err := h.watch(&f, []*process{p}, group, window, wait)
 	if err != nil {
 		return f, err
 	}
-	seen := span{windows: h.windows, cpu: after - cpu, samples: l.samples.Load() - samples, scrapes: l.scrapes.Load() - scrapes, sent: sent.Load() - bytesBefore}
+	seen := span{windows: h.windows, cpu: cpu, samples: l.samples.Load() - samples, scrapes: l.scrapes.Load() - scrapes, sent: counts.sent.Load() - bytesBefore}
 	if seen.samples == 0 {
 		return f, fmt.Errorf("nothing was scraped: %s", p.output())
 	}
@@ -152,14 +143,11 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		return f, err
 	}
 	if c.sends != "" {
-		counts.begin(c.sends)
-		for deadline := time.Now().Add(3 * window); counts.seen() < s.devices(); {
-			if time.Now().After(deadline) {
-				return f, fmt.Errorf("%d of %d devices had a %s in three windows: %s", counts.seen(), s.devices(), c.sends, p.output())
-			}
-			if err := p.wait(ctx, window/10); err != nil {
-				return f, err
-			}
+		switch missing, err := counts.missing(c.sends, s.devices(), window, wait); {
+		case err != nil:
+			return f, err
+		case missing > 0:
+			return f, fmt.Errorf("%d of %d devices had a %s in three windows: %s", s.devices()-missing, s.devices(), c.sends, p.output())
 		}
 	}
 	if c.verify != nil {
@@ -286,30 +274,36 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 // looks is how often memory is read in a window: a collection of garbage falls anywhere in it.
 const looks = 8
 
-// watch waits that long and sets the memory figures to their means over so many looks.
-func (p *process) watch(ctx context.Context, f *figures, group memoryCgroup, d time.Duration, n int) error {
+// watch waits for the windows that are measured. It sets the memory figures to their means, and returns
+// the CPU time that the processes had meanwhile.
+func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, window time.Duration, wait func(time.Duration) error) (time.Duration, error) {
+	before, err := cpuTime(processes)
+	if err != nil {
+		return 0, err
+	}
+	n := h.windows * looks
 	for range n {
-		if err := p.wait(ctx, d/time.Duration(n)); err != nil {
-			return err
+		if err := wait(window / looks); err != nil {
+			return 0, err
 		}
-		resident, err := p.status("VmRSS")
-		if err != nil {
-			return err
-		}
-		anonymous, err := p.status("RssAnon")
-		if err != nil {
-			return err
+		for _, p := range processes {
+			for key, mean := range map[string]*float64{"VmRSS": &f.resident, "RssAnon": &f.anonymous} {
+				v, err := p.status(key)
+				if err != nil {
+					return 0, err
+				}
+				*mean += v / float64(n)
+			}
 		}
 		charged, cache, err := group.charged()
 		if err != nil {
-			return err
+			return 0, err
 		}
-		f.resident += resident / float64(n)
-		f.anonymous += anonymous / float64(n)
 		f.charged += charged / float64(n)
 		f.cache += cache / float64(n)
 	}
-	return nil
+	after, err := cpuTime(processes)
+	return after - before, err
 }
 
 func (p *process) kill() {
@@ -337,24 +331,25 @@ func (p *process) output() string {
 func (p *process) status(key string) (float64, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %s", err, p.output())
 	}
 	for line := range bytes.Lines(content) {
 		if text, ok := bytes.CutPrefix(line, []byte(key+":")); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(string(text)), "kB")), 64)
+			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(string(text)), " kB"), 64)
 			return kib / 1024, err
 		}
 	}
 	return 0, fmt.Errorf("no %s in /proc/%d/status", key, p.cmd.Process.Pid)
 }
 
-// cpuTime returns the CPU time that a process has had, of all threads, the kernel's
-// work for them and garbage collection included.
-func cpuTime(pid int) (time.Duration, error) {
-	// The clock of a whole process, numbered as clock_getcpuclockid(3) does; /proc
-	// would give ticks of 10ms.
-	const sched = 2
-	var ts unix.Timespec
-	err := unix.ClockGettime(int32(^pid<<3|sched), &ts)
-	return time.Duration(ts.Nano()), err
+// cpuTime returns the CPU time that processes have had.
+func cpuTime(processes []*process) (sum time.Duration, err error) {
+	for _, p := range processes {
+		had, err := cpumeter.Of(p.cmd.Process.Pid)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %s", err, p.output())
+		}
+		sum += had
+	}
+	return sum, nil
 }
