@@ -23,13 +23,8 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 	for i := range collected {
 		p := &collected[i]
 		d := f.Device(p.Device.ID)
-		if !d.Observed {
-			d.Observed = true
-			d.Description = gpudata.Description{
-				Parent: p.Device.Parent, Name: p.Device.Name, Model: p.Device.Model, Vendor: signal.VendorNVIDIA,
-				Driver: p.Device.Driver, Serial: p.Device.Serial,
-				Profile: p.Device.Profile, Instance: p.Device.Instance, MIGUUID: p.Device.MIGUUID,
-			}
+		if !d.Observed { // what was lost meanwhile comes last
+			d.Observed, d.Description = true, p.Device.Description
 		}
 		sample := gpudata.Sample{Metric: p.Metric, Own: p.Own, Value: p.Value}
 		if !p.Start.IsZero() {

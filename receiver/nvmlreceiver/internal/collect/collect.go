@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -45,19 +46,8 @@ type Library interface {
 type Device struct {
 	// ID is hw.id: GPU-<uuid>, or GPU-<uuid>/gi<id>.
 	ID string
-	// Parent is the board's ID, of an instance.
-	Parent string
-	// Name is the operating system's: nvidia0. Empty when it is unknown.
-	Name string
-	// Model is the board's.
-	Model string
-	// Driver is the version of the driver, empty when it is unknown.
-	Driver string
-	// Serial is the serial number of a board, empty when it has none.
-	Serial string
-	// Instance, Profile and MIGUUID describe a GPU instance. MIGUUID is the UUID of its MIG
-	// device; it is empty where compute instances share the GPU instance.
-	Instance, Profile, MIGUUID string
+	// Description has no MIGUUID where compute instances share the GPU instance.
+	gpudata.Description
 }
 
 // Point is one sample.
@@ -136,7 +126,6 @@ type Collector struct {
 	usage     map[uint32]usage
 	migs      []migDevice
 	instances []instance
-	pids      []uint32
 }
 
 // memo is what is remembered of a board or an instance.
@@ -211,8 +200,12 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 			return nil, r.fatal
 		}
 	}
-	c.lastXIDs()
-	c.freeUnmet(lib)
+	for key, m := range c.known {
+		if c.met[key] != m {
+			c.lastXIDs(m)
+			m.gpm.free(lib)
+		}
+	}
 	return c.points, nil
 }
 
@@ -315,7 +308,7 @@ func (r *reader) board(index int) {
 	}
 	r.subject = uuid
 	m := r.remember(uuid)
-	board := Device{ID: uuid, Driver: r.lib.Driver(), Serial: m.device.Serial}
+	board := Device{ID: uuid, Description: gpudata.Description{Vendor: signal.VendorNVIDIA, Driver: r.lib.Driver(), Serial: m.device.Serial}}
 	if model, err := r.lib.Name(handle); !r.failed(err) {
 		board.Model = model
 	}

@@ -149,11 +149,9 @@ func (c *Collector) xids(m *memo, since time.Time) {
 	}
 }
 
-// lastXIDs adds the XID errors of devices that are lost since they had them.
-func (c *Collector) lastXIDs() {
-	for key, m := range c.known {
-		if m.watch.news && c.met[key] != m {
-			c.xids(m, time.Time{})
-		}
+// lastXIDs adds the XID errors of a device that is lost since it had them.
+func (c *Collector) lastXIDs(m *memo) {
+	if m.watch.news {
+		c.xids(m, time.Time{})
 	}
 }

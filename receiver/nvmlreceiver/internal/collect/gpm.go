@@ -67,15 +67,6 @@ func (c *Collector) Release(lib Library) {
 	}
 }
 
-// freeUnmet frees the samples of devices that were not met in this collection.
-func (c *Collector) freeUnmet(lib Library) {
-	for key, m := range c.known {
-		if c.met[key] != m {
-			m.gpm.free(lib)
-		}
-	}
-}
-
 // readGPM reads the counters of a board, or of an instance of it, and adds the samples
 // of the time since they were read last. It reports which metrics it has.
 func (r *reader) readGPM(board nvml.Device, m *memo, instance uint32, mig bool) (has map[*signal.Metric]bool) {

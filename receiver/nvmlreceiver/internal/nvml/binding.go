@@ -403,29 +403,37 @@ const unwritten = "Z"
 // largest, and the number of bytes that the library wrote decides. Where that is ambiguous,
 // there is no list.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
-	entries := max(len(l.list)/processInfoMaxSize, listStart)
-	for range listRetries {
+	n, err := l.fill(len(l.list)/processInfoMaxSize, func(entries int) error {
 		if size := entries * processInfoMaxSize; len(l.list) < size {
 			l.list = make([]byte, size)
 		}
 		for i := range l.list {
 			l.list[i] = unwritten[0]
 		}
+		return l.call(l.symbols[symComputeProcesses+symbol(kind)], uintptr(d), address(&l.count), address(&l.list[0]))
+	})
+	if err != nil {
+		return list, err
+	}
+	return appendProcesses(list, l.list, n)
+}
+
+// fill calls a function that fills a list of so many entries or more, until there is room for all of
+// them. It returns how many there are.
+func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
+	entries = max(entries, listStart)
+	for range listRetries {
 		l.count = uint32(entries)
-		err := l.call(l.symbols[symComputeProcesses+symbol(kind)], uintptr(d),
-			address(&l.count), address(&l.list[0]))
+		err := call(entries)
 		if !errors.Is(err, ErrInsufficientSize) {
-			if err != nil {
-				return list, err
-			}
-			return appendProcesses(list, l.list, min(int(l.count), entries))
+			return min(int(l.count), entries), err
 		}
 		// There may be more of them by the next call.
 		if entries = max(2*entries, int(l.count)+listStart); entries > listMax {
 			break
 		}
 	}
-	return list, ErrInsufficientSize
+	return 0, ErrInsufficientSize
 }
 
 // errProcessLayout is returned for a list of processes whose entries are of none of
@@ -470,31 +478,22 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 // still has. The error is ErrNotFound where it has taken none, which it does not
 // of processes that use nothing, and ErrNotSupported in MIG mode.
 func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
-	entries := max(len(l.samples), listStart)
-	for range listRetries {
+	n, err := l.fill(len(l.samples), func(entries int) error {
 		if len(l.samples) < entries {
 			l.samples = make([]processSample, entries)
 		}
 		clear(l.samples)
-		l.count = uint32(entries)
 		// A 64-bit argument is one register wherever NVML exists.
-		err := l.call(l.symbols[symProcessUtilization], uintptr(d), address(&l.samples[0]),
-			address(&l.count), uintptr(after))
-		if !errors.Is(err, ErrInsufficientSize) {
-			if err != nil {
-				return list, err
-			}
-			for _, s := range l.samples[:min(int(l.count), entries)] {
-				// The driver leaves entries of its ring that it has no sample for empty.
-				if s.timestamp != 0 {
-					list = append(list, ProcessSample{PID: s.pid, Time: s.timestamp, SM: s.sm})
-				}
-			}
-			return list, nil
-		}
-		if entries = max(2*entries, int(l.count)); entries > listMax {
-			break
+		return l.call(l.symbols[symProcessUtilization], uintptr(d), address(&l.samples[0]), address(&l.count), uintptr(after))
+	})
+	if err != nil {
+		return list, err
+	}
+	for _, s := range l.samples[:n] {
+		// The driver leaves entries of its ring that it has no sample for empty.
+		if s.timestamp != 0 {
+			list = append(list, ProcessSample{PID: s.pid, Time: s.timestamp, SM: s.sm})
 		}
 	}
-	return list, ErrInsufficientSize
+	return list, nil
 }
