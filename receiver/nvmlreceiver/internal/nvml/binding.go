@@ -28,9 +28,8 @@ const (
 )
 
 // searched are the folders in which drivers leave the library: distributions, GKE,
-// the GPU operator's driver container. The first is the loader's path.
+// the GPU operator's driver container.
 var searched = []string{
-	"",
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
 	"/usr/lib64",
@@ -48,7 +47,7 @@ const libraryName = "libnvidia-ml.so.1"
 // Library is the initialised library. It is not safe for concurrent use.
 type Library struct {
 	handle  uintptr
-	symbols [numSymbols]uintptr
+	symbols []uintptr
 	queries [NumQueries]uintptr
 	// driver is the driver's version, or empty.
 	driver string
@@ -104,12 +103,12 @@ func Open(path string) (*Library, error) {
 	return l, nil
 }
 
-// found are the libraries of the folders that are searched.
+// found are the library of the loader's path and those of the folders that are searched.
 func found() []string {
 	candidates := []string{libraryName}
 	for _, dir := range searched {
 		file := filepath.Join(dir, libraryName)
-		if _, err := os.Stat(file); err == nil && dir != "" {
+		if _, err := os.Stat(file); err == nil {
 			candidates = append(candidates, file)
 		}
 	}
@@ -143,8 +142,8 @@ func load(path string) (*Library, string, error) {
 		return nil, "", fmt.Errorf("%w: %w", ErrNoLibrary, err)
 	}
 	l := &Library{handle: handle}
-	for s, names := range &symbolNames {
-		l.symbols[s] = l.lookup(names)
+	for _, names := range symbolNames {
+		l.symbols = append(l.symbols, l.lookup(names))
 	}
 	for q := range queries {
 		l.queries[q] = l.lookup(queries[q].names)
@@ -410,7 +409,7 @@ func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Proce
 		for i := range l.list {
 			l.list[i] = unwritten[0]
 		}
-		return l.call(l.symbols[symComputeProcesses+symbol(kind)], uintptr(d), address(&l.count), address(&l.list[0]))
+		return l.call(l.symbols[symProcesses[kind]], uintptr(d), address(&l.count), address(&l.list[0]))
 	})
 	if err != nil {
 		return list, err

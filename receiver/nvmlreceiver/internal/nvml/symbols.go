@@ -2,84 +2,54 @@
 
 package nvml
 
-// symbol is a function of the library.
-type symbol uint8
-
-const (
-	symInit symbol = iota
-	symShutdown
-	symDriverVersion
-	symDeviceCount
-	symDeviceByIndex
-	symMIGDeviceByIndex
-	symUUID
-	symName
-	symSerial
-	symTemperatureV
-	symMemoryV2
-	symMemory
-	symFieldValues
-	symComputeProcesses
-	symGraphicsProcesses
-	symMPSProcesses
-	symProcessUtilization
-	symGPMSupport
-	symGPMSampleAlloc
-	symGPMSampleFree
-	symGPMSample
-	symGPMInstanceSample
-	symGPMMetrics
-	symEventSetCreate
-	symEventSetFree
-	symRegisterEvents
-	symEventSetWait
-	numSymbols
-)
+// symbol is a function of the library: its place in symbolNames.
+type symbol int
 
 // symbolNames are the names of each function, the newest first. Names stand
 // together only where their parameters are the same, or where the binding can
 // tell what it got, as it does for process lists.
-var symbolNames = [numSymbols][]string{
-	symInit:             {"nvmlInit_v2", "nvmlInit"},
-	symShutdown:         {"nvmlShutdown"},
-	symDriverVersion:    {"nvmlSystemGetDriverVersion"},
-	symDeviceCount:      {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
-	symDeviceByIndex:    {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
-	symMIGDeviceByIndex: {"nvmlDeviceGetMigDeviceHandleByIndex"},
-	symUUID:             {"nvmlDeviceGetUUID"},
-	symName:             {"nvmlDeviceGetName"},
-	symSerial:           {"nvmlDeviceGetSerial"},
-	symTemperatureV:     {"nvmlDeviceGetTemperatureV"},
-	symMemoryV2:         {"nvmlDeviceGetMemoryInfo_v2"},
-	symMemory:           {"nvmlDeviceGetMemoryInfo"},
-	symFieldValues:      {"nvmlDeviceGetFieldValues"},
-	symComputeProcesses: {
-		"nvmlDeviceGetComputeRunningProcesses_v3",
-		"nvmlDeviceGetComputeRunningProcesses_v2",
-		"nvmlDeviceGetComputeRunningProcesses",
-	},
-	symGraphicsProcesses: {
-		"nvmlDeviceGetGraphicsRunningProcesses_v3",
-		"nvmlDeviceGetGraphicsRunningProcesses_v2",
-		"nvmlDeviceGetGraphicsRunningProcesses",
-	},
-	symMPSProcesses: {
-		"nvmlDeviceGetMPSComputeRunningProcesses_v3",
-		"nvmlDeviceGetMPSComputeRunningProcesses_v2",
-		"nvmlDeviceGetMPSComputeRunningProcesses",
-	},
-	symProcessUtilization: {"nvmlDeviceGetProcessUtilization"},
-	symGPMSupport:         {"nvmlGpmQueryDeviceSupport"},
-	symGPMSampleAlloc:     {"nvmlGpmSampleAlloc"},
-	symGPMSampleFree:      {"nvmlGpmSampleFree"},
-	symGPMSample:          {"nvmlGpmSampleGet"},
-	symGPMInstanceSample:  {"nvmlGpmMigSampleGet"},
-	symGPMMetrics:         {"nvmlGpmMetricsGet"},
-	symEventSetCreate:     {"nvmlEventSetCreate"},
-	symEventSetFree:       {"nvmlEventSetFree"},
-	symRegisterEvents:     {"nvmlDeviceRegisterEvents"},
-	symEventSetWait:       {"nvmlEventSetWait_v2"}, // which tells the instance
+var symbolNames [][]string
+
+// function adds one by its names.
+func function(names ...string) symbol {
+	symbolNames = append(symbolNames, names)
+	return symbol(len(symbolNames) - 1)
 }
+
+var (
+	symInit             = function("nvmlInit_v2", "nvmlInit")
+	symShutdown         = function("nvmlShutdown")
+	symDriverVersion    = function("nvmlSystemGetDriverVersion")
+	symDeviceCount      = function("nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")
+	symDeviceByIndex    = function("nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex")
+	symMIGDeviceByIndex = function("nvmlDeviceGetMigDeviceHandleByIndex")
+	symUUID             = function("nvmlDeviceGetUUID")
+	symName             = function("nvmlDeviceGetName")
+	symSerial           = function("nvmlDeviceGetSerial")
+	symTemperatureV     = function("nvmlDeviceGetTemperatureV")
+	symMemoryV2         = function("nvmlDeviceGetMemoryInfo_v2")
+	symMemory           = function("nvmlDeviceGetMemoryInfo")
+	symFieldValues      = function("nvmlDeviceGetFieldValues")
+	symProcesses        = [NumProcessKinds]symbol{
+		Compute: function("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
+			"nvmlDeviceGetComputeRunningProcesses"),
+		Graphics: function("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2",
+			"nvmlDeviceGetGraphicsRunningProcesses"),
+		MPSCompute: function("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2",
+			"nvmlDeviceGetMPSComputeRunningProcesses"),
+	}
+	symProcessUtilization = function("nvmlDeviceGetProcessUtilization")
+	symGPMSupport         = function("nvmlGpmQueryDeviceSupport")
+	symGPMSampleAlloc     = function("nvmlGpmSampleAlloc")
+	symGPMSampleFree      = function("nvmlGpmSampleFree")
+	symGPMSample          = function("nvmlGpmSampleGet")
+	symGPMInstanceSample  = function("nvmlGpmMigSampleGet")
+	symGPMMetrics         = function("nvmlGpmMetricsGet")
+	symEventSetCreate     = function("nvmlEventSetCreate")
+	symEventSetFree       = function("nvmlEventSetFree")
+	symRegisterEvents     = function("nvmlDeviceRegisterEvents")
+	symEventSetWait       = function("nvmlEventSetWait_v2") // which tells the instance
+)
 
 // result says where a query's function leaves the value.
 type result uint8
