@@ -281,6 +281,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	return o, nil
 }
 
+// get returns a page.
 func get(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -291,6 +292,9 @@ func get(ctx context.Context, url string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answers %s", url, response.Status)
+	}
 	text, err := io.ReadAll(response.Body)
 	return string(text), err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -238,17 +237,12 @@ func start(ctx context.Context, dir string, command []string) (*process, error) 
 
 // awaitReady returns the seconds from the start until the URL answered 200.
 func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
-	client := &http.Client{Timeout: time.Second}
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return 0, err
-		}
-		if response, err := client.Do(request); err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return time.Since(p.begun).Seconds(), nil
-			}
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := get(attempt, url)
+		cancel()
+		if err == nil {
+			return time.Since(p.begun).Seconds(), nil
 		}
 		if time.Since(p.begun) > time.Minute {
 			return 0, fmt.Errorf("not up after a minute: %s", p.output())
