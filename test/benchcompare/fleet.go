@@ -256,11 +256,11 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 		return nil, err
 	}
 	for i, p := range processes {
-		peak, err := p.status("VmHWM")
+		status, err := p.status()
 		if err != nil {
 			return nil, err
 		}
-		o.peak = max(o.peak, peak)
+		o.peak = max(o.peak, float64(status.VmHWM)/mib)
 		text, err := get(ctx, "http://"+gatewayAddress(i)+":8888/metrics")
 		if err != nil {
 			return nil, err

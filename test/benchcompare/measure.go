@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
@@ -138,9 +138,11 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		return f, fmt.Errorf("nothing was scraped: %s", p.output())
 	}
 	f.cpu, f.sent, f.kept = s.rates(seen)
-	if f.peak, err = p.status("VmHWM"); err != nil {
+	status, err := p.status()
+	if err != nil {
 		return f, err
 	}
+	f.peak = float64(status.VmHWM) / mib
 	if c.sends != "" {
 		switch missing, err := counts.missing(c.sends, s.devices(), window, wait); {
 		case err != nil:
@@ -281,13 +283,12 @@ func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, wi
 			return 0, err
 		}
 		for _, p := range processes {
-			for key, mean := range map[string]*float64{"VmRSS": &f.resident, "RssAnon": &f.anonymous} {
-				v, err := p.status(key)
-				if err != nil {
-					return 0, err
-				}
-				*mean += v / float64(n)
+			status, err := p.status()
+			if err != nil {
+				return 0, err
 			}
+			f.resident += float64(status.VmRSS) / mib / float64(n)
+			f.anonymous += float64(status.RssAnon) / mib / float64(n)
 		}
 		charged, cache, err := group.charged()
 		if err != nil {
@@ -321,19 +322,19 @@ func (p *process) output() string {
 	return string(content[max(0, len(content)-2000):])
 }
 
-// status returns a figure of /proc/<pid>/status in MiB.
-func (p *process) status(key string) (float64, error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// status returns /proc/<pid>/status, which a process that has ended does not have.
+func (p *process) status() (status procfs.ProcStatus, err error) {
+	proc, err := procfs.NewProc(p.cmd.Process.Pid)
+	if err == nil {
+		status, err = proc.NewStatus()
+	}
+	if err == nil && status.VmRSS == 0 {
+		err = errors.New("it has no memory")
+	}
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s", err, p.output())
+		return status, fmt.Errorf("%w: %s", err, p.output())
 	}
-	for line := range bytes.Lines(content) {
-		if text, ok := bytes.CutPrefix(line, []byte(key+":")); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(string(text)), " kB"), 64)
-			return kib / 1024, err
-		}
-	}
-	return 0, fmt.Errorf("no %s in /proc/%d/status", key, p.cmd.Process.Pid)
+	return status, nil
 }
 
 // cpuTime returns the CPU time that processes have had.
