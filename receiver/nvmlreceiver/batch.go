@@ -2,7 +2,6 @@ package nvmlreceiver
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -10,9 +9,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
-
-// countedEvents marks XID errors as counted one by one.
-var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
 // frameOf returns the frame of a collection, and how many processes there were by kind of
 // owner.
@@ -25,13 +21,6 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 		d := f.Device(p.Device.ID)
 		if !d.Observed { // what was lost meanwhile comes last
 			d.Observed, d.Description = true, p.Device.Description
-		}
-		sample := gpudata.Sample{Metric: p.Metric, Own: p.Own, Value: p.Value}
-		if !p.Start.IsZero() {
-			sample.Start = p.Start.UnixNano()
-		}
-		if strings.HasPrefix(p.Own, signal.ErrorTypeXIDPrefix) {
-			sample.More = countedEvents
 		}
 		switch {
 		case p.PID != 0:
@@ -46,11 +35,11 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 			if o.Alone {
 				process.Holder.ID = o.ContainerID
 			}
-			process.Samples.Add(sample)
+			process.Samples.Add(p.Sample)
 		case p.Metric == signal.GPUProcessCount:
 			d.Listed, d.Count = true, int(p.Value)
 		default:
-			d.Samples.Add(sample)
+			d.Samples.Add(p.Sample)
 		}
 	}
 	return f, kinds

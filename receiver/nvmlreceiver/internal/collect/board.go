@@ -5,6 +5,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -188,7 +189,7 @@ func (r *reader) eventReasons(d *Device, mask float64) {
 		if uint64(mask)&reason.Mask != 0 {
 			active = 1
 		}
-		r.point(Point{Metric: signal.GPUClockEventActive, Device: d, Own: reason.Part, Value: active})
+		r.point(d, gpudata.Sample{Metric: signal.GPUClockEventActive, Own: reason.Part, Value: active})
 	}
 }
 
@@ -259,7 +260,7 @@ func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 		if state == now {
 			is = 1
 		}
-		r.point(Point{Metric: m, Device: d, Own: state, Value: is})
+		r.point(d, gpudata.Sample{Metric: m, Own: state, Value: is})
 	}
 }
 

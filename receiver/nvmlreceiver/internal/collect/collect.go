@@ -52,16 +52,10 @@ type Device struct {
 
 // Point is one sample.
 type Point struct {
-	Metric *signal.Metric
+	gpudata.Sample
 	Device *Device
-	// Own is the value of the metric's own attribute, if it has one.
-	Own string
 	// PID is the process of the sample; 0 for the device itself.
 	PID uint32
-	// Start is when a count was zero; zero is not known.
-	Start time.Time
-	// Value is in the metric's unit.
-	Value float64
 }
 
 // Stats counts what became of calls and values.
@@ -359,10 +353,13 @@ func (r *reader) board(index int) {
 	}
 }
 
-// point adds a sample, unless nobody wants it.
-func (c *Collector) point(p Point) {
-	if c.wants(p.Metric) {
-		c.points = append(c.points, p)
+// point adds a sample of a device, unless nobody wants it.
+func (c *Collector) point(d *Device, s gpudata.Sample) { c.processPoint(d, 0, s) }
+
+// processPoint adds a sample of a process on a device.
+func (c *Collector) processPoint(d *Device, pid uint32, s gpudata.Sample) {
+	if c.wants(s.Metric) {
+		c.points = append(c.points, Point{s, d, pid})
 	}
 }
 
@@ -376,7 +373,7 @@ func (r *reader) sample(m *signal.Metric, d *Device, own string, u catalogue.Uni
 	if m.Unit == "1" {
 		v = r.clamp(v)
 	}
-	r.point(Point{Metric: m, Device: d, Own: own, Value: v})
+	r.point(d, gpudata.Sample{Metric: m, Own: own, Value: v})
 }
 
 func (r *reader) clamp(v float64) float64 {
@@ -409,6 +406,6 @@ func (r *reader) memory(handle nvml.Device, of *memo) {
 		of.limit = limit
 	}
 	if used+free > 0 {
-		r.point(Point{Metric: signal.HwGPUMemoryUtilization, Device: d, Value: used / (used + free)})
+		r.point(d, gpudata.Sample{Metric: signal.HwGPUMemoryUtilization, Value: used / (used + free)})
 	}
 }

@@ -214,7 +214,7 @@ func (r *reader) readInstances(board nvml.Device, m *memo) {
 			r.stats.InstancesSkipped++
 			// The size of an instance never changes, so it is no old reading.
 			if r.options.Devices && in.limit > 0 {
-				r.point(Point{Metric: signal.HwGPUMemoryLimit, Device: in.device, Value: in.limit})
+				r.point(in.device, gpudata.Sample{Metric: signal.HwGPUMemoryLimit, Value: in.limit})
 			}
 			continue
 		}

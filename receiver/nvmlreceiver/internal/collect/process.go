@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -133,7 +134,7 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 		// What NVML has no value for is no sample; the other processes have theirs.
 		if p.Memory != nvml.NoValue {
 			if v, verdict := catalogue.Byte.Value(float64(p.Memory)); verdict == catalogue.Valid {
-				r.point(Point{Metric: signal.ProcessGPUMemoryUsage, Device: d, PID: p.PID, Value: v})
+				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUMemoryUsage, Value: v})
 			} else {
 				r.stats.ValuesDropped++
 			}
@@ -143,9 +144,9 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 			u, used := r.usage[p.PID]
 			switch {
 			case !used:
-				r.point(Point{Metric: signal.ProcessGPUUtilization, Device: d, PID: p.PID})
+				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUUtilization})
 			case u.n > 0:
-				r.point(Point{Metric: signal.ProcessGPUUtilization, Device: d, PID: p.PID, Value: u.sum / u.n})
+				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUUtilization, Value: u.sum / u.n})
 			}
 		}
 	}
@@ -155,11 +156,11 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 // are known.
 func (r *reader) counts(m *memo) {
 	if r.onBoard >= 0 {
-		r.point(Point{Metric: signal.GPUProcessCount, Device: m.device, Value: float64(r.onBoard)})
+		r.point(m.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(r.onBoard)})
 	}
 	for i := range r.instances {
 		if in := &r.instances[i]; in.listed {
-			r.point(Point{Metric: signal.GPUProcessCount, Device: in.device, Value: float64(in.processes)})
+			r.point(in.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(in.processes)})
 		}
 	}
 }
