@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/collector/confmap"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -87,31 +88,29 @@ func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error
 	if chart == nil {
 		return nil, errors.New("no ConfigMap with gateway.yaml")
 	}
-	at := func(path ...string) map[string]any {
-		m := chart
-		for _, key := range path {
-			m, _ = m[key].(map[string]any)
-		}
-		if m == nil {
-			m = map[string]any{} // what is set there is lost, which the collector then says
-		}
-		return m
+	gateway := confmap.NewFromStringMap(chart)
+	here := map[string]any{
+		"exporters::otlp_http": map[string]any{
+			"endpoint": backend, "compression": "gzip", "sending_queue": gateway.Get("exporters::otlp_grpc::sending_queue"),
+		},
+		"service::pipelines::metrics::exporters": []any{"otlp_http"},
+		"extensions::file_storage::directory":    dir,
+		"processors::gpu_window::window":         tr.stretched(chartWindow).String(),
+		"processors::gpu_window::max_gap":        tr.stretched(chartGap).String(),
+		"processors::gpu_window::grace":          tr.stretched(time.Minute).String(),
 	}
-	queue := at("exporters", "otlp_grpc", "sending_queue")
-	chart["exporters"] = map[string]any{"otlp_http": map[string]any{"endpoint": backend, "compression": "gzip", "sending_queue": queue}}
-	at("service", "pipelines", "metrics")["exporters"] = []string{"otlp_http"}
-	delete(at("receivers", "otlp", "protocols", "grpc"), "tls")
-	at("extensions", "file_storage")["directory"] = dir
-	limiter := at("processors", "memory_limiter")
-	for _, key := range []string{"limit", "spike_limit"} {
-		percent, _ := limiter[key+"_percentage"].(int)
-		delete(limiter, key+"_percentage")
-		limiter[key+"_mib"] = gatewayMemory * percent / 100
+	gateway.Delete("exporters")
+	gateway.Delete("receivers::otlp::protocols::grpc::tls")
+	for _, limit := range []string{"processors::memory_limiter::limit", "processors::memory_limiter::spike_limit"} {
+		percent, _ := gateway.Get(limit + "_percentage").(int)
+		gateway.Delete(limit + "_percentage")
+		here[limit+"_mib"] = gatewayMemory * percent / 100
 	}
-	window := at("processors", "gpu_window")
-	window["window"], window["max_gap"] = tr.stretched(chartWindow).String(), tr.stretched(chartGap).String()
-	window["grace"] = tr.stretched(time.Minute).String()
-	return yaml.Marshal(chart)
+	err := gateway.Merge(confmap.NewFromStringMap(here))
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(gateway.ToStringMap())
 }
 
 // record runs one agent, as the chart does where there are gateways, beside a node of whole GPUs

@@ -374,7 +374,7 @@ func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, x, again)
 	}
-	for _, code := range []int{-1, 0, lastXID + 1, MaxXID} {
+	for _, code := range []int{-1, 0, lastXID + 1, catalogue.MaxCode} {
 		_, ok := XIDByCode(code)
 		assert.False(t, ok, "%d", code)
 	}

@@ -86,8 +86,9 @@ var (
 	brands       = []string{"nvidia", "tesla", "quadro", "geforce", "rtx", "gtx", "titan", "grid"}
 )
 
+// hasWord reports whether one of the words stands in the text as whole words.
 func hasWord(text string, words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return containsWords(text, w) })
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(" "+text+" ", " "+w+" ") })
 }
 
 // CalledExporter reports whether a container has the name of an exporter's. Scrape

@@ -2,7 +2,6 @@ package dcgm
 
 import (
 	"regexp"
-	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
@@ -63,7 +62,7 @@ func LookupModel(name string) catalogue.Model {
 		return catalogue.Model{Virtual: true}
 	}
 	for i := range models {
-		if slices.ContainsFunc(models[i].words, func(words string) bool { return containsWords(folded, words) }) {
+		if hasWord(folded, models[i].words) {
 			return models[i].Model
 		}
 	}
