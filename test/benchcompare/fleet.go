@@ -143,13 +143,9 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	own, err := freeAddress(ctx)
-	if err != nil {
-		return nil, err
-	}
 	s := setting{
 		harness: h, scale: scale{nodes: 1, interval: interval, window: time.Minute},
-		exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own, compression: "none",
+		exporters: exporters.Listener.Addr().String(), backend: backend.URL, compression: "none",
 		pipeline: `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power], exporters: [otlp_http]}`,
 	}
 	command, _, err := prepareAgent(dir, s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -75,16 +74,6 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	defer exporters.Close()
 	backend := httptest.NewServer(&counts)
 	defer backend.Close()
-	own, err := freeAddress(ctx)
-	if err != nil {
-		return figures{}, err
-	}
-	profiler := ""
-	if h.profiles != "" {
-		if profiler, err = freeAddress(ctx); err != nil {
-			return figures{}, err
-		}
-	}
 	run := s
 	run.interval, run.window = s.shortened()
 	window := run.window
@@ -94,7 +83,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	}
 	command, ready, err := c.prepare(dir, setting{
 		harness: h, scale: run,
-		exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own, compression: compression, profiler: profiler,
+		exporters: exporters.Listener.Addr().String(), backend: backend.URL, compression: compression,
 	})
 	if err != nil {
 		return figures{}, err
@@ -125,8 +114,8 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		return f, err
 	}
 	bytesBefore, samples, scrapes := counts.sent.Load(), l.samples.Load(), l.scrapes.Load()
-	if profiler != "" && c.sends != "" {
-		profiled := h.profile(ctx, profiler, s.name+"-"+c.sends, time.Duration(h.windows)*window)
+	if h.profiles != "" && c.sends != "" {
+		profiled := h.profile(ctx, s.name+"-"+c.sends, time.Duration(h.windows)*window)
 		defer func() { err = errors.Join(err, <-profiled) }()
 	}
 	cpu, err := h.watch(&f, []*process{p}, group, window, wait)
@@ -152,7 +141,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 		}
 	}
 	if c.verify != nil {
-		if err := c.verify(ctx, own); err != nil {
+		if err := c.verify(ctx); err != nil {
 			return f, fmt.Errorf("%w: %s", err, p.output())
 		}
 	}
@@ -160,12 +149,12 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 }
 
 // profile writes a CPU profile of that long and a heap profile of a collector.
-func (h *harness) profile(ctx context.Context, address, name string, d time.Duration) <-chan error {
+func (h *harness) profile(ctx context.Context, name string, d time.Duration) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		var all error
 		for _, query := range []string{fmt.Sprintf("profile?seconds=%d", int(d.Seconds())), "heap"} {
-			text, err := get(ctx, "http://"+address+"/debug/pprof/"+query)
+			text, err := get(ctx, "http://"+profilerAddress+"/debug/pprof/"+query)
 			if err == nil {
 				kind, _, _ := strings.Cut(query, "?")
 				err = os.WriteFile(filepath.Join(h.profiles, name+"."+kind+".pprof"), []byte(text), 0o600)
@@ -198,15 +187,6 @@ func (s scale) rates(seen span) (cpu, sent, kept float64) {
 func (s scale) shortened() (interval, window time.Duration) {
 	interval = time.Duration(float64(s.interval) / s.speed).Round(time.Millisecond)
 	return interval, time.Duration(int64(s.window/s.interval) * int64(interval))
-}
-
-// freeAddress returns a host:port that was free a moment ago.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // process is a contestant under measurement.
