@@ -37,7 +37,7 @@ type output struct {
 }
 
 // noQuery means that no query gives the same value as the field.
-const noQuery = nvml.NumQueries
+const noQuery nvml.Query = 0
 
 // fields are the samples made of field values, which one call gives together.
 // Where a driver does not know a field, an older function may have the value.

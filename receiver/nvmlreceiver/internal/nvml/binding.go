@@ -48,7 +48,7 @@ const libraryName = "libnvidia-ml.so.1"
 type Library struct {
 	handle  uintptr
 	symbols []uintptr
-	queries [NumQueries]uintptr
+	queries []uintptr
 	// driver is the driver's version, or empty.
 	driver string
 	// reason is the number of FieldReasonSWThermal, or 0.
@@ -145,8 +145,8 @@ func load(path string) (*Library, string, error) {
 	for _, names := range symbolNames {
 		l.symbols = append(l.symbols, l.lookup(names))
 	}
-	for q := range queries {
-		l.queries[q] = l.lookup(queries[q].names)
+	for _, q := range queries {
+		l.queries = append(l.queries, l.lookup(q.names))
 	}
 	if l.symbols[symInit] == 0 || l.symbols[symShutdown] == 0 {
 		return nil, "", errors.Join(fmt.Errorf("%w: %s has no nvmlInit", ErrNoLibrary, path), purego.Dlclose(handle))

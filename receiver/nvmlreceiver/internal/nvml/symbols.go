@@ -10,94 +10,46 @@ type symbol int
 // tell what it got, as it does for process lists.
 var symbolNames [][]string
 
-// function adds one by its names.
-func function(names ...string) symbol {
+// named adds a symbol by its names.
+func named(names ...string) symbol {
 	symbolNames = append(symbolNames, names)
 	return symbol(len(symbolNames) - 1)
 }
 
 var (
-	symInit             = function("nvmlInit_v2", "nvmlInit")
-	symShutdown         = function("nvmlShutdown")
-	symDriverVersion    = function("nvmlSystemGetDriverVersion")
-	symDeviceCount      = function("nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")
-	symDeviceByIndex    = function("nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex")
-	symMIGDeviceByIndex = function("nvmlDeviceGetMigDeviceHandleByIndex")
-	symUUID             = function("nvmlDeviceGetUUID")
-	symName             = function("nvmlDeviceGetName")
-	symSerial           = function("nvmlDeviceGetSerial")
-	symTemperatureV     = function("nvmlDeviceGetTemperatureV")
-	symMemoryV2         = function("nvmlDeviceGetMemoryInfo_v2")
-	symMemory           = function("nvmlDeviceGetMemoryInfo")
-	symFieldValues      = function("nvmlDeviceGetFieldValues")
+	symInit             = named("nvmlInit_v2", "nvmlInit")
+	symShutdown         = named("nvmlShutdown")
+	symDriverVersion    = named("nvmlSystemGetDriverVersion")
+	symDeviceCount      = named("nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")
+	symDeviceByIndex    = named("nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex")
+	symMIGDeviceByIndex = named("nvmlDeviceGetMigDeviceHandleByIndex")
+	symUUID             = named("nvmlDeviceGetUUID")
+	symName             = named("nvmlDeviceGetName")
+	symSerial           = named("nvmlDeviceGetSerial")
+	symTemperatureV     = named("nvmlDeviceGetTemperatureV")
+	symMemoryV2         = named("nvmlDeviceGetMemoryInfo_v2")
+	symMemory           = named("nvmlDeviceGetMemoryInfo")
+	symFieldValues      = named("nvmlDeviceGetFieldValues")
 	symProcesses        = [NumProcessKinds]symbol{
-		Compute: function("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
+		Compute: named("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
 			"nvmlDeviceGetComputeRunningProcesses"),
-		Graphics: function("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2",
+		Graphics: named("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2",
 			"nvmlDeviceGetGraphicsRunningProcesses"),
-		MPSCompute: function("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2",
+		MPSCompute: named("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2",
 			"nvmlDeviceGetMPSComputeRunningProcesses"),
 	}
-	symProcessUtilization = function("nvmlDeviceGetProcessUtilization")
-	symGPMSupport         = function("nvmlGpmQueryDeviceSupport")
-	symGPMSampleAlloc     = function("nvmlGpmSampleAlloc")
-	symGPMSampleFree      = function("nvmlGpmSampleFree")
-	symGPMSample          = function("nvmlGpmSampleGet")
-	symGPMInstanceSample  = function("nvmlGpmMigSampleGet")
-	symGPMMetrics         = function("nvmlGpmMetricsGet")
-	symEventSetCreate     = function("nvmlEventSetCreate")
-	symEventSetFree       = function("nvmlEventSetFree")
-	symRegisterEvents     = function("nvmlDeviceRegisterEvents")
-	symEventSetWait       = function("nvmlEventSetWait_v2") // which tells the instance
+	symProcessUtilization = named("nvmlDeviceGetProcessUtilization")
+	symGPMSupport         = named("nvmlGpmQueryDeviceSupport")
+	symGPMSampleAlloc     = named("nvmlGpmSampleAlloc")
+	symGPMSampleFree      = named("nvmlGpmSampleFree")
+	symGPMSample          = named("nvmlGpmSampleGet")
+	symGPMInstanceSample  = named("nvmlGpmMigSampleGet")
+	symGPMMetrics         = named("nvmlGpmMetricsGet")
+	symEventSetCreate     = named("nvmlEventSetCreate")
+	symEventSetFree       = named("nvmlEventSetFree")
+	symRegisterEvents     = named("nvmlDeviceRegisterEvents")
+	symEventSetWait       = named("nvmlEventSetWait_v2") // which tells the instance
 )
-
-// result says where a query's function leaves the value.
-type result uint8
-
-const (
-	uint32Result result = iota
-	uint64Result
-	secondResult // the second of two 64-bit numbers
-)
-
-// queries are the functions of the form f(device, args…, pointer to the value).
-// Some take a second pointer, for a value that is not read; the others ignore it,
-// as any C function ignores a register that it does not know of.
-var queries = [NumQueries]struct {
-	names  []string
-	args   []uintptr
-	result result
-}{
-	MinorNumber:        {names: []string{"nvmlDeviceGetMinorNumber"}},
-	MIGMode:            {names: []string{"nvmlDeviceGetMigMode"}},
-	MaxMIGDevices:      {names: []string{"nvmlDeviceGetMaxMigDeviceCount"}},
-	GPUInstanceID:      {names: []string{"nvmlDeviceGetGpuInstanceId"}},
-	GPUUtilization:     {names: []string{"nvmlDeviceGetUtilizationRates"}},
-	EncoderUtilization: {names: []string{"nvmlDeviceGetEncoderUtilization"}},
-	DecoderUtilization: {names: []string{"nvmlDeviceGetDecoderUtilization"}},
-	PowerUsage:         {names: []string{"nvmlDeviceGetPowerUsage"}},
-	EnforcedPowerLimit: {names: []string{"nvmlDeviceGetEnforcedPowerLimit"}},
-	Temperature:        {names: []string{"nvmlDeviceGetTemperature"}, args: []uintptr{0}},
-	SMClock:            {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{1}},
-	MemoryClock:        {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{2}},
-	ClockEventReasons: {
-		names:  []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
-		result: uint64Result,
-	},
-	PCIeTransmit:          {names: []string{"nvmlDeviceGetPcieThroughput"}, args: []uintptr{0}},
-	PCIeReceive:           {names: []string{"nvmlDeviceGetPcieThroughput"}, args: []uintptr{1}},
-	MaxPCIeLinkGeneration: {names: []string{"nvmlDeviceGetMaxPcieLinkGeneration"}},
-	MaxPCIeLinkWidth:      {names: []string{"nvmlDeviceGetMaxPcieLinkWidth"}},
-	TotalEnergy:           {names: []string{"nvmlDeviceGetTotalEnergyConsumption"}, result: uint64Result},
-	PowerViolation:        {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{0}, result: secondResult},
-	ThermalViolation:      {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{1}, result: secondResult},
-	SyncBoostViolation:    {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{2}, result: secondResult},
-	BoardLimitViolation:   {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{3}, result: secondResult},
-	CorrectedECC:          {names: []string{"nvmlDeviceGetTotalEccErrors"}, args: []uintptr{0, 0}, result: uint64Result},
-	UncorrectedECC:        {names: []string{"nvmlDeviceGetTotalEccErrors"}, args: []uintptr{1, 0}, result: uint64Result},
-	FabricHealth:          {names: []string{"nvmlDeviceGetGpuFabricInfoV"}},
-	PCIeReplays:           {names: []string{"nvmlDeviceGetPcieReplayCounter"}},
-}
 
 // Structures of nvml.h, with the padding that C gives them.
 type (
