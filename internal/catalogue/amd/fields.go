@@ -1,6 +1,9 @@
 package amd
 
 import (
+	"cmp"
+	"strings"
+
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -11,20 +14,23 @@ var Exporter = cat.New(cat.Exporter{
 	Vendor: signal.VendorAMD,
 	TurnOn: "GPUConfig.Fields in the exporter's config.json lists its fields; without that list it shows all but gpu_prof_*. " +
 		"Time throttled and partitions are those of MI300 and later; power and energy are not shown in a virtual machine.",
-	Groups:         groups,
-	Signals:        []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
-	Gaps:           gaps,
-	Prefix:         prefix,
-	Claims:         claims,
-	Certain:        func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
-	Labels:         labels,
-	BlankText:      blankText,
-	BlankValue:     blankValue,
-	OwnsName:       ownsName,
-	Identify:       identify,
-	CalledExporter: calledExporter,
-	EqualParts:     true,
-	FirstMeasures:  true,
+	Groups:     groups,
+	Signals:    []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
+	Gaps:       gaps,
+	Prefix:     prefix,
+	Claims:     claims,
+	Certain:    func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
+	Labels:     labels,
+	BlankText:  blankText,
+	BlankValue: blankValue,
+	OwnsName:   ownsName,
+	Identify:   identify,
+	// The operator's is default-metrics-exporter, the chart's has the name of the release.
+	CalledExporter: func(h cat.Holder) bool {
+		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
+	},
+	EqualParts:    true,
+	FirstMeasures: true,
 })
 
 // prefix is that of the exporter's own example. Users can configure any other: with it fields are

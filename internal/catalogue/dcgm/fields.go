@@ -17,7 +17,7 @@ var Exporter = cat.New(cat.Exporter{
 	Signals:        held,
 	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "there is no xGMI"},
 	Labels:         labels,
-	BlankText:      blankText,
+	BlankText:      func(_ cat.Role, s string) bool { return strings.HasPrefix(s, "<<<") && strings.HasSuffix(s, ">>>") },
 	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "DCGM_") },
 	Identify:       identify,
 	InstanceID:     InstanceID,

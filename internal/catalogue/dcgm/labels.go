@@ -40,11 +40,6 @@ var labels = map[string]catalogue.Role{
 	"dra_device_name": catalogue.RoleDRADevice, "dra_mig_device_uuid": catalogue.RoleMIGUUID,
 }
 
-// blankText reports whether a label's text is DCGM's "no value".
-func blankText(_ catalogue.Role, s string) bool {
-	return len(s) > 5 && s[:3] == "<<<" && s[len(s)-3:] == ">>>"
-}
-
 // identify returns which device a row is about. The exporter's UUID is the board's, also on
 // the row of a MIG instance.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {

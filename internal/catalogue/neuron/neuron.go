@@ -19,7 +19,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:         gaps,
 	TurnOn:       "neuroncore_counters and memory_used in the configuration of neuron-monitor. A node on which no process uses a Neuron device shows none of them.",
 
-	Claims:         claims,
+	Claims:         func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }, // not each name is its own
 	Labels:         labels,
 	Identify:       identify,
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
@@ -91,9 +91,6 @@ var labels = map[string]cat.Role{
 	"instance_id": cat.RoleUUID, "instance_type": cat.RoleMachine,
 	"neuroncore": cat.RoleIndex, "runtime_tag": cat.RolePart, "memory_location": cat.RoleCut, "error_type": cat.RoleCut,
 }
-
-// claims reports whether the labels are the script's: not each of its names is its own.
-func claims(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }
 
 // family describes the EC2 instance types that begin with the same name.
 type family struct {

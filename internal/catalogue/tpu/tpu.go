@@ -19,7 +19,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:    gaps,
 	TurnOn:  "duty_cycle and the memory come from the workload: a chip without one has no rows of them.",
 
-	Claims:   claims,
+	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // its names are common words
 	Labels:   labels,
 	Identify: identify,
 	CalledExporter: func(h cat.Holder) bool {
@@ -72,9 +72,6 @@ var labels = map[string]cat.Role{
 	"pod": cat.RolePod, "namespace": cat.RoleNamespace, "container": cat.RoleContainer,
 	"exported_pod": cat.RoleRelayedPod, "exported_namespace": cat.RoleRelayedNamespace, "exported_container": cat.RoleRelayedContainer,
 }
-
-// claims reports whether the labels are the plugin's: its names are common words.
-func claims(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }
 
 // identify returns which chip a row is about. Its accelerator_id is the number of the
 // machine and, after the last dash, the chip's.
