@@ -57,8 +57,8 @@ type harness struct {
 	cgroup string
 	// agentConfig is a file with further configuration of the agent, empty for none.
 	agentConfig string
-	// profiles is a directory for profiles, empty for none.
-	profiles string
+	// profiles is a directory for profiles, docs that of the documentation, empty for none.
+	profiles, docs string
 }
 
 // measure runs one contestant at one scale.
