@@ -39,12 +39,12 @@ type Exporter struct {
 	// BlankValue reports values that stand for "no value" in every unit, beside those of
 	// the units. It may be nil.
 	BlankValue func(float64) bool
-	// OwnsName reports names that are the exporter's though no field has them.
+	// OwnsName reports names that are the exporter's though no field has them. Without it none are.
 	OwnsName func(name string) bool
 	// Identify returns which device a row is about, or why it is about none of this
 	// exporter's.
 	Identify func(*Row) (Identity, Refusal)
-	// InstanceID returns the hw.id of an instance of a board.
+	// InstanceID returns the hw.id of an instance of a board. Without it the instance is its own.
 	InstanceID func(board, instance string) string
 	// CalledExporter reports whether a container is called as the exporter is.
 	CalledExporter func(Holder) bool
@@ -52,7 +52,7 @@ type Exporter struct {
 	EqualParts bool
 	// FirstMeasures says that of the rows of instances, those of number 0 alone measure the board.
 	FirstMeasures bool
-	// Model returns what is known of a board by its model name.
+	// Model returns what is known of a board by its model name. Without it nothing is.
 	Model func(name string) Model
 
 	// Fatal reports codes of events after which a board fails until it is reset.
@@ -176,6 +176,15 @@ func ByID(id ID) *Field { return fields[id] }
 // New numbers the fields of a table and resolves the names in it. A table that contradicts
 // itself panics.
 func New(x Exporter) *Exporter {
+	if x.OwnsName == nil {
+		x.OwnsName = func(string) bool { return false }
+	}
+	if x.InstanceID == nil {
+		x.InstanceID = func(_, instance string) string { return instance }
+	}
+	if x.Model == nil {
+		x.Model = func(string) Model { return Model{} }
+	}
 	x.spellings = map[string]Spelling{}
 	x.First = ID(len(fields))
 	for g := range x.Groups {

@@ -177,17 +177,13 @@ func (r *Row) Named() (Holder, bool) {
 	if h.Name != "" || h.ID != "" {
 		return h, true
 	}
-	return r.batchJob()
+	job := r.text[RoleJob]
+	return Holder{Job: job}, job != "" && IsJobID(job)
 }
 
 // podName matches what Kubernetes takes for a name. Exporters write other texts where several
 // pods hold a device.
 var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
-
-func (r *Row) batchJob() (Holder, bool) {
-	job := r.text[RoleJob]
-	return Holder{Job: job}, job != "" && IsJobID(job)
-}
 
 // MaxJobID is the length of the longest id of a batch job in bytes. Those of schedulers have
 // some ten.

@@ -18,7 +18,7 @@ func (r *Ranks) Add(is Identity, renumbered bool) {
 		if at, known := slices.BinarySearch(r.other, is.Number); !known {
 			r.other = slices.Insert(r.other, at, is.Number)
 		}
-	} else if at, known := slices.BinarySearchFunc(r.own, is.Number, byNumber); !known {
+	} else if at, known := slices.BinarySearchFunc(r.own, is.Number, func(o Identity, number int) int { return o.Number - number }); !known {
 		r.own = slices.Insert(r.own, at, is)
 	}
 }
@@ -44,5 +44,3 @@ func (r *Ranks) Own(is Identity, renumbered bool) (Identity, bool) {
 	}
 	return r.own[at], true
 }
-
-func byNumber(is Identity, number int) int { return is.Number - number }

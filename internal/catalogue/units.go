@@ -69,6 +69,7 @@ const (
 
 // unitTraits is what a unit says about its values.
 type unitTraits struct {
+	name   string
 	factor float64 // multiplies an exposed value into the base unit
 	// int32Blanks and float64Blanks say that those sentinels cannot be
 	// legitimate values of this unit. 2147483632 bytes per second can be one.
@@ -81,29 +82,28 @@ type unitTraits struct {
 var (
 	inf    = math.Inf(1)
 	traits = [...]unitTraits{
-		None:           {1, true, true, 0, 1 << 53},
-		Mask:           {1, true, true, 0, 1<<32 - 1},
-		Ratio:          {1, true, true, -inf, inf},
-		Percent:        {0.01, true, true, -inf, inf},
-		RatioOrPercent: {1, true, true, -inf, inf},
-		MiB:            {1 << 20, true, true, 0, 1 << 40},
-		Byte:           {1, false, true, 0, 1 << 60},
-		ByteCount:      {1, false, false, 0, inf},
-		BytePerSecond:  {1, false, true, 0, 1e14},
-		MHz:            {1e6, true, true, 0, 1e6},
-		Hz:             {1, false, true, 0, 1e12},
-		Watt:           {1, true, true, 0, 1e6},
-		Millijoule:     {1e-3, false, false, 0, inf},
-		Joule:          {1, false, true, 0, inf},
-		Celsius:        {1, true, true, -100, 1000},
-		Nanosecond:     {1e-9, false, false, 0, inf},
-		Second:         {1, false, true, 0, inf},
-
-		ThousandKiBPerSecond: {1000 << 10, true, true, 0, 1e8},
-		Microjoule:           {1e-6, false, false, 0, inf},
-		Kilobyte:             {1000, false, false, 0, inf},
-		Tick:                 {1, false, false, 0, inf},
-		Flag:                 {1, true, true, 0, 1},
+		None:                 {"count", 1, true, true, 0, 1 << 53},
+		Mask:                 {"bit mask", 1, true, true, 0, 1<<32 - 1},
+		Ratio:                {"ratio", 1, true, true, -inf, inf},
+		Percent:              {"%", 0.01, true, true, -inf, inf},
+		RatioOrPercent:       {"ratio or %", 1, true, true, -inf, inf},
+		MiB:                  {"MiB", 1 << 20, true, true, 0, 1 << 40},
+		Byte:                 {"bytes", 1, false, true, 0, 1 << 60},
+		ByteCount:            {"bytes", 1, false, false, 0, inf},
+		BytePerSecond:        {"bytes/s", 1, false, true, 0, 1e14},
+		MHz:                  {"MHz", 1e6, true, true, 0, 1e6},
+		Hz:                   {"Hz", 1, false, true, 0, 1e12},
+		Watt:                 {"W", 1, true, true, 0, 1e6},
+		Millijoule:           {"mJ", 1e-3, false, false, 0, inf},
+		Joule:                {"J", 1, false, true, 0, inf},
+		Celsius:              {"°C", 1, true, true, -100, 1000},
+		Nanosecond:           {"ns", 1e-9, false, false, 0, inf},
+		Second:               {"s", 1, false, true, 0, inf},
+		ThousandKiBPerSecond: {"1000 KiB/s", 1000 << 10, true, true, 0, 1e8},
+		Microjoule:           {"µJ", 1e-6, false, false, 0, inf},
+		Kilobyte:             {"1000 bytes", 1000, false, false, 0, inf},
+		Tick:                 {"ticks", 1, false, false, 0, inf},
+		Flag:                 {"flag", 1, true, true, 0, 1},
 	}
 )
 
@@ -193,10 +193,4 @@ func Clamp(ratio float64) (float64, bool) {
 }
 
 // String names the unit for documentation.
-func (u Unit) String() string {
-	return [...]string{
-		"count", "bit mask", "ratio", "%", "ratio or %", "MiB", "bytes", "bytes", "bytes/s",
-		"MHz", "Hz", "W", "mJ", "J", "°C", "ns", "s", "1000 KiB/s",
-		"µJ", "1000 bytes", "ticks", "flag",
-	}[u]
-}
+func (u Unit) String() string { return traits[u].name }

@@ -119,23 +119,24 @@ func TestTheFixtureOfBaseUnitsHasTheValuesOfThatOf483(t *testing.T) {
 		t.Fatalf("no %s of gpu %s", name, gpu)
 		return 0
 	}
-	for _, row := range csv {
-		if !Style49.in(row.shipped) || !Style483.in(row.shipped) || row.quantity == xidLast {
+	renamed := map[quantity]field{}
+	for _, f := range fieldsOf(Style49, FieldsDefault) {
+		renamed[f.quantity] = f
+	}
+	for _, f := range fieldsOf(Style483, FieldsDefault) {
+		now, shipped := renamed[f.quantity]
+		if !shipped || f.quantity == xidLast {
 			continue
 		}
-		name := row.name
-		if row.renamed.name != "" {
-			name = row.renamed.name
-		}
 		for _, gpu := range []string{"0", "1"} {
-			n := integer(int64(find(old, oldSeries, row.name, gpu)))
-			if n.value() != find(old, oldSeries, row.name, gpu) {
-				n = double(find(old, oldSeries, row.name, gpu))
+			n := integer(int64(find(old, oldSeries, f.name, gpu)))
+			if n.value() != find(old, oldSeries, f.name, gpu) {
+				n = double(find(old, oldSeries, f.name, gpu))
 			}
-			if row.renamed.convert != nil {
-				n = row.renamed.convert(n)
+			if now.convert != nil {
+				n = now.convert(n)
 			}
-			assert.InDelta(t, n.value(), find(base, baseSeries, name, gpu), 1e-9, "%s of gpu %s", name, gpu)
+			assert.InDelta(t, n.value(), find(base, baseSeries, now.name, gpu), 1e-9, "%s of gpu %s", now.name, gpu)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 		powerViolation: ViolationPower, thermalViolation: ViolationThermal,
 		syncBoostViolation: ViolationSyncBoost, lowUtilViolation: ViolationLowUtil,
 	} {
-		total := g.violationTime(v, t) - g.violationTime(v, since)
+		total := g.timeOn(st.violations[v], since, t)
 		if since == 0 {
 			total += g.violationBase[v]
 		}
@@ -82,7 +82,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 		swPowerCapTime: ReasonSWPowerCap, syncBoostTime: ReasonSyncBoost, swThermalTime: ReasonSWThermal,
 		hwThermalTime: ReasonHWThermal, hwPowerBrakeTime: ReasonHWPowerBrake,
 	} {
-		r[q] = integer(int64(g.reasonTime(reason, t) - g.reasonTime(reason, since)))
+		r[q] = integer(int64(g.timeOn(st.reasons[reason], since, t)))
 	}
 
 	occurred := func(e events) int64 { return e.count(g.phase+t) - e.count(g.phase+since) }

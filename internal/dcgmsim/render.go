@@ -330,7 +330,7 @@ func (r *renderer) rows(f *field, rows []row) {
 	for i := range rows {
 		row := &rows[i]
 		e := r.node.entities[row.entity]
-		if e.mig && f.gpuOnly {
+		if e.mig && slices.Contains(ofGPUs, f.quantity) {
 			continue
 		}
 		n := r.readings[row.entity][f.quantity]

@@ -288,10 +288,7 @@ func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string)
 // Sampled returns the time of the values that a scrape at time t sees: t itself,
 // or the last multiple of the collect interval.
 func (s *Simulation) Sampled(t time.Duration) time.Duration {
-	if s.config.CollectInterval == 0 {
-		return t
-	}
-	return t - t%s.config.CollectInterval
+	return t.Truncate(s.config.CollectInterval)
 }
 
 // restarted returns the time of the last restart before t, 0 if there was none.
@@ -331,18 +328,14 @@ func (g *gpu) joules(t time.Duration) float64 {
 	return integral(g.phase+t) - integral(g.phase)
 }
 
-// reasonTime returns the time for which the reason was active from the start
-// to t.
-func (g *gpu) reasonTime(r Reason, t time.Duration) time.Duration {
-	gate := g.story.reasons[r]
-	return gate.integral(g.phase+t) - gate.integral(g.phase)
+// timeOn returns the time for which a gate of the story was on in [from, to).
+func (g *gpu) timeOn(of gate, from, to time.Duration) time.Duration {
+	return of.integral(g.phase+to) - of.integral(g.phase+from)
 }
 
-// violationTime returns the time for which the violation lasted from the start
-// to t.
-func (g *gpu) violationTime(v Violation, t time.Duration) time.Duration {
-	gate := &g.story.violations[v]
-	return gate.integral(g.phase+t) - gate.integral(g.phase)
+// mean returns the mean of a curve of the story over [from, to).
+func (e *entity) mean(of curve, from, to time.Duration) float64 {
+	return (of.integral(e.phase+to) - of.integral(e.phase+from)) / (to - from).Seconds()
 }
 
 // befalls says whether the XID happens to the entity.

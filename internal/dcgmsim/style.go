@@ -67,15 +67,6 @@ func (s Style) in(set generation) bool {
 	return s.generation()&set != 0
 }
 
-// ContentType returns the Content-Type header that the exporter sets, or "" if
-// it leaves it to net/http to sniff one.
-func (s Style) ContentType() string {
-	if s.in(since483) {
-		return "text/plain; version=0.0.4; charset=utf-8"
-	}
-	return ""
-}
-
 // hardware returns a board of the time of the style.
 func (s Style) hardware() *hardware {
 	switch s {

@@ -72,7 +72,7 @@ func (s *Simulation) Active(d Device, r Reason, t time.Duration) bool {
 // the nanosecond and does not depend on restarts or on the collect interval.
 func (s *Simulation) ThrottledTime(d Device, r Reason, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
-	return g.reasonTime(r, to) - g.reasonTime(r, from)
+	return g.timeOn(g.story.reasons[r], from, to)
 }
 
 // ViolationTime returns how long the violation lasted in [from, to), as
@@ -80,23 +80,21 @@ func (s *Simulation) ThrottledTime(d Device, r Reason, from, to time.Duration) t
 // it.
 func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
-	return g.violationTime(v, to) - g.violationTime(v, from)
+	return g.timeOn(g.story.violations[v], from, to)
 }
 
 // MeanOccupancy returns the mean of used / (used + free) over [from, to), where
 // to > from. What is exposed is rounded to whole MiB.
 func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
-	memory := &e.story.memory
-	return (memory.integral(e.phase+to) - memory.integral(e.phase+from)) / (to - from).Seconds()
+	return e.mean(e.story.memory, from, to)
 }
 
 // MeanLoad returns the mean of the graphics engine's activity over [from, to),
 // where to > from.
 func (s *Simulation) MeanLoad(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
-	load := &e.story.load
-	return (load.integral(e.phase+to) - load.integral(e.phase+from)) / (to - from).Seconds()
+	return e.mean(e.story.load, from, to)
 }
 
 // Energy returns the energy in joules that the board used in [from, to).

@@ -59,12 +59,13 @@ func (v vendor) hardware(style Style) *hardware {
 	}
 }
 
-// contentType returns the Content-Type header of a node's exporter.
+// contentType returns the Content-Type header that a node's exporter sets, or "" if it leaves it to
+// net/http to sniff one.
 func (s *Simulation) contentType(node int) string {
-	if s.nodes[node].vendor != nvidia {
-		return Style483.ContentType()
+	if s.nodes[node].vendor != nvidia || s.config.Style.in(since483) {
+		return "text/plain; version=0.0.4; charset=utf-8"
 	}
-	return s.config.Style.ContentType()
+	return ""
 }
 
 // identify gives a device the identity that the vendor's exporter shows.

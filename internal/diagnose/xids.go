@@ -32,7 +32,7 @@ func xidCode(sp catalogue.Spelling, exposed float64, label string) int {
 		}
 	case catalogue.EventCount, catalogue.EventTotal:
 		code, err := strconv.Atoi(label)
-		if err == nil && code > 0 && code <= dcgm.MaxXID && stateOf(sp, exposed, catalogue.ScaleUnknown) == Positive {
+		if err == nil && code > 0 && code <= catalogue.MaxCode && stateOf(sp, exposed, catalogue.ScaleUnknown) == Positive {
 			return code
 		}
 	}

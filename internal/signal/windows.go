@@ -109,7 +109,6 @@ var (
 	SMOccupancyAvg         = GPUSMOccupancy.window(Mean)
 	PCIeThroughputAvg      = GPUPCIeThroughput.window(Mean)
 	NVLinkThroughputAvg    = GPUNVLinkThroughput.window(Mean)
-	XGMIThroughputAvg      = GPUXGMIThroughput.window(Mean)
 	PCIeUtilizationAvg     = GPUPCIeUtilization.window(Mean)
 	NVLinkUtilizationAvg   = GPUNVLinkUtilization.window(Mean)
 	UtilizationAvg         = HwGPUUtilization.window(Mean)

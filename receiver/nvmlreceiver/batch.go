@@ -2,7 +2,6 @@ package nvmlreceiver
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -10,9 +9,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
-
-// countedEvents marks XID errors as counted one by one.
-var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
 // frameOf returns the frame of a collection, and how many processes there were by kind of
 // owner.
@@ -23,20 +19,8 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 	for i := range collected {
 		p := &collected[i]
 		d := f.Device(p.Device.ID)
-		if !d.Observed {
-			d.Observed = true
-			d.Description = gpudata.Description{
-				Parent: p.Device.Parent, Name: p.Device.Name, Model: p.Device.Model, Vendor: signal.VendorNVIDIA,
-				Driver: p.Device.Driver, Serial: p.Device.Serial,
-				Profile: p.Device.Profile, Instance: p.Device.Instance, MIGUUID: p.Device.MIGUUID,
-			}
-		}
-		sample := gpudata.Sample{Metric: p.Metric, Own: p.Own, Value: p.Value}
-		if !p.Start.IsZero() {
-			sample.Start = p.Start.UnixNano()
-		}
-		if strings.HasPrefix(p.Own, signal.ErrorTypeXIDPrefix) {
-			sample.More = countedEvents
+		if !d.Observed { // what was lost meanwhile comes last
+			d.Observed, d.Description = true, p.Device.Description
 		}
 		switch {
 		case p.PID != 0:
@@ -51,11 +35,11 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 			if o.Alone {
 				process.Holder.ID = o.ContainerID
 			}
-			process.Samples.Add(sample)
+			process.Samples.Add(p.Sample)
 		case p.Metric == signal.GPUProcessCount:
 			d.Listed, d.Count = true, int(p.Value)
 		default:
-			d.Samples.Add(sample)
+			d.Samples.Add(p.Sample)
 		}
 	}
 	return f, kinds

@@ -16,10 +16,6 @@ import (
 )
 
 const (
-	defaultCollectionInterval = 15 * time.Second
-	defaultProcRoot           = "/proc"
-	defaultSysRoot            = "/sys"
-
 	// retryInterval is the time after which a device, a library or a driver is looked
 	// for again where there was none.
 	retryInterval = time.Minute
@@ -82,9 +78,9 @@ func createDefaultConfig() component.Config {
 		node, _ = os.Hostname()
 	}
 	return &Config{
-		CollectionInterval: defaultCollectionInterval,
-		ProcRoot:           defaultProcRoot,
-		SysRoot:            defaultSysRoot,
+		CollectionInterval: 15 * time.Second,
+		ProcRoot:           "/proc",
+		SysRoot:            "/sys",
 		NodeName:           node,
 	}
 }

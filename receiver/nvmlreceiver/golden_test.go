@@ -51,12 +51,12 @@ func TestGolden(t *testing.T) {
 					require.NoError(t, conf.Unmarshal(cfg))
 				}
 			})
-			want := cmp.Or(comment(script, "outcome"), string(outcomeOK))
+			want := cmp.Or(comment(script, "outcome"), outcomeOK.name)
 			collections, _ := strconv.Atoi(cmp.Or(comment(script, "collections"), "1"))
 			synctest.Test(t, func(t *testing.T) {
 				for range collections {
 					time.Sleep(f.cfg.CollectionInterval)
-					assert.Equal(t, want, string(f.collect(t.Context())))
+					assert.Equal(t, want, f.collect(t.Context()).name)
 				}
 			})
 			require.NoError(t, f.release())

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,22 +45,26 @@ type library interface {
 }
 
 // outcome says how a collection ended.
-type outcome string
-
-const (
-	outcomeOK         outcome = "ok"
-	outcomePartial    outcome = "partial"     // some calls failed
-	outcomeNoDevice   outcome = "no_device"   // this machine has none
-	outcomeNoLibrary  outcome = "no_library"  // there is a device, and no library
-	outcomeInitFailed outcome = "init_failed" // there is a library, and no driver
-	outcomeCrashed    outcome = "crashed"     // the library's initialisation ended the process that tried it
-	outcomeDriverLost outcome = "driver_lost" // the driver went meanwhile
-)
-
-// waits reports whether the next collection is made after the retry interval.
-func (o outcome) waits() bool {
-	return o == outcomeNoDevice || o == outcomeNoLibrary || o == outcomeInitFailed || o == outcomeCrashed
+type outcome struct {
+	// name is the self-metrics', text the log's.
+	name, text string
+	// waits says that the next collection is made after the retry interval.
+	waits bool
 }
+
+var (
+	outcomeOK         = outcome{"ok", "Collecting from NVML.", false}
+	outcomePartial    = outcome{"partial", "Some of NVML's calls fail.", false}
+	outcomeNoDevice   = outcome{"no_device", "This machine has no NVIDIA device; the receiver is dormant.", true}
+	outcomeNoLibrary  = outcome{"no_library", "There is an NVIDIA device and no NVML; waiting for a driver.", true}
+	outcomeInitFailed = outcome{"init_failed", "NVML cannot be initialised; waiting for the driver.", true}
+	outcomeCrashed    = outcome{"crashed", "NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.", true}
+	outcomeDriverLost = outcome{"driver_lost", "The driver went while NVML was read.", false}
+
+	outcomes = []outcome{
+		outcomeOK, outcomePartial, outcomeNoDevice, outcomeNoLibrary, outcomeInitFailed, outcomeCrashed, outcomeDriverLost,
+	}
+)
 
 // nvmlReceiver collects in one goroutine, which alone calls the library. So
 // collections never overlap, and a call that does not come back holds up nothing
@@ -74,7 +80,6 @@ type nvmlReceiver struct {
 
 	open      func(path string) (library, error)
 	collector *collect.Collector
-	owners    *cgroup.Reader
 	out       pdatagpu.Writer
 	place     gpudata.Place
 
@@ -121,9 +126,8 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 			Hold:         cfg.hold() != HoldNever,
 			Now:          time.Now,
 		}),
-		owners: cgroup.NewReader(cfg.ProcRoot),
-		out:    pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
-		place:  gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
+		out:   pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
+		place: gpudata.Place{Cluster: cfg.ClusterName, Node: cfg.NodeName},
 
 		allProcesses: allProcesses,
 	}, nil
@@ -189,7 +193,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 		interval := r.cfg.CollectionInterval
 		if result := r.collect(consuming); result == outcomeCrashed {
 			interval, retry = retry, min(2*retry, maxRetryInterval)
-		} else if retry = retryInterval; result.waits() {
+		} else if retry = retryInterval; result.waits {
 			interval = retryInterval
 		}
 		base.ReleasePages(time.Now())
@@ -212,14 +216,14 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	})
 	points, result, err := r.read()
 	if !stuck.Stop() {
-		r.last = "" // what comes now is news
+		r.last = outcome{} // what comes now is news
 	}
 	if ctx.Err() != nil {
 		return result // Shutdown has left this call behind
 	}
 	r.metrics.collected(ctx, result, time.Since(began), r.collector.Stats())
 	r.tell(result, err)
-	frame, owners := frameOf(r.place, began, points, r.owners.Owner)
+	frame, owners := frameOf(r.place, began, points, func(pid uint32) cgroup.Owner { return cgroup.Of(r.cfg.ProcRoot, pid) })
 	md := pmetric.NewMetrics()
 	r.out.Write([]*gpudata.Frame{frame}, md)
 	r.metrics.processes(ctx, owners)
@@ -287,18 +291,12 @@ func (r *nvmlReceiver) release() error {
 
 // hasDevice reports whether the machine has a PCI device of NVIDIA's.
 func hasDevice(sysRoot string) bool {
-	devices := filepath.Join(sysRoot, "bus", "pci", "devices")
-	entries, err := os.ReadDir(devices)
-	if err != nil {
-		return false
-	}
-	for _, entry := range entries {
-		vendor, err := os.ReadFile(filepath.Join(devices, entry.Name(), "vendor")) //nolint:gosec // A device's name is the kernel's.
-		if err == nil && strings.TrimSpace(string(vendor)) == nvidiaVendor {
-			return true
-		}
-	}
-	return false
+	sys := os.DirFS(sysRoot)
+	devices, _ := fs.Glob(sys, "bus/pci/devices/*") // it fails for a wrong pattern only
+	return slices.ContainsFunc(devices, func(device string) bool {
+		vendor, err := fs.ReadFile(sys, device+"/vendor")
+		return err == nil && strings.TrimSpace(string(vendor)) == nvidiaVendor
+	})
 }
 
 // hostPIDNamespace is the link of the first PID namespace on every Linux: its inode is
@@ -310,17 +308,6 @@ const hostPIDNamespace = "pid:[4026531836]"
 func inHostPIDNamespace(procRoot string) bool {
 	link, err := os.Readlink(filepath.Join(procRoot, "self", "ns", "pid"))
 	return err == nil && link == hostPIDNamespace
-}
-
-// texts are what the log says of an outcome.
-var texts = map[outcome]string{
-	outcomeOK:         "Collecting from NVML.",
-	outcomePartial:    "Some of NVML's calls fail.",
-	outcomeNoDevice:   "This machine has no NVIDIA device; the receiver is dormant.",
-	outcomeNoLibrary:  "There is an NVIDIA device and no NVML; waiting for a driver.",
-	outcomeInitFailed: "NVML cannot be initialised; waiting for the driver.",
-	outcomeCrashed:    "NVML crashes when it is initialised; another process has tried it, and tries it again from time to time.",
-	outcomeDriverLost: "The driver went while NVML was read.",
 }
 
 // tell logs an outcome and reports the status when the outcome is not the last
@@ -337,9 +324,9 @@ func (r *nvmlReceiver) tell(result outcome, err error) {
 	if result == outcomeNoDevice {
 		fields = append(fields, zap.String("sys_root", r.cfg.SysRoot))
 	}
-	if result.waits() {
+	if result.waits {
 		fields = append(fields, zap.Duration("retry_after", retryInterval))
 	}
-	r.settings.Logger.Log(level, texts[result], fields...)
+	r.settings.Logger.Log(level, result.text, fields...)
 	base.ReportStatus(r.host, err)
 }

@@ -21,8 +21,8 @@ type selfMetrics struct {
 
 func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	m := selfMetrics{telemetry: telemetry, outcomes: map[outcome]metric.AddOption{}}
-	for o := range texts {
-		m.outcomes[o] = base.With("outcome", string(o))
+	for _, o := range outcomes {
+		m.outcomes[o] = base.With("outcome", o.name)
 	}
 	for k := range cgroup.NumKinds {
 		m.owners[k] = base.With("owner", k.String())
@@ -33,7 +33,7 @@ func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 // collected records a collection.
 func (m *selfMetrics) collected(ctx context.Context, o outcome, took time.Duration, stats collect.Stats) {
 	m.telemetry.ReceiverNvmlCollections.Add(ctx, 1, m.outcomes[o])
-	if o.waits() {
+	if o.waits {
 		return
 	}
 	m.telemetry.ReceiverNvmlCollectionDuration.Record(ctx, took.Seconds())

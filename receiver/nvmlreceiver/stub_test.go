@@ -128,7 +128,7 @@ func TestHowLongTheLibraryIsHeld(t *testing.T) {
 			for i, script := range []string{well, well, fails, gone, well} {
 				stub.Script(t, script)
 				outcome := f.collect(t.Context())
-				assert.Equal(t, []string{"ok", "ok", "partial", "driver_lost", "ok"}[i], string(outcome))
+				assert.Equal(t, []string{"ok", "ok", "partial", "driver_lost", "ok"}[i], outcome.name)
 				assert.Equal(t, want[i], f.held != nil, "collection %d", i)
 			}
 			require.NoError(t, f.release())

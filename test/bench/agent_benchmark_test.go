@@ -90,15 +90,17 @@ service:
 				await(b, p, scrapes)
 			}
 			await(b, p, received)
-			cpu := cpumeter.Of(b, p.Cmd.Process.Pid)
+			before, err := cpumeter.Of(p.Cmd.Process.Pid)
+			require.NoError(b, err)
 			for b.Loop() {
 				await(b, p, scrapes)
 			}
-			cpu = cpumeter.Of(b, p.Cmd.Process.Pid) - cpu
+			after, err := cpumeter.Of(p.Cmd.Process.Pid)
+			require.NoError(b, err)
 			await(b, p, received)
-			b.ReportMetric(float64(cpu.Microseconds())/float64(b.N), "cpu-µs/scrape")
-			b.ReportMetric(p.Status(b, "VmRSS")/1024, "MiB-resident")
-			b.ReportMetric(p.Status(b, "VmHWM")/1024, "MiB-peak")
+			b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "cpu-µs/scrape")
+			b.ReportMetric(float64(p.Status(b).VmRSS)/(1<<20), "MiB-resident")
+			b.ReportMetric(float64(p.Status(b).VmHWM)/(1<<20), "MiB-peak")
 			p.Stop(b)
 			require.Empty(b, p.Output.String(), "the collector complained")
 		})

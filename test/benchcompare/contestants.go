@@ -22,24 +22,26 @@ type contestant struct {
 	// prepare writes its configuration into a directory and returns the command,
 	// and the URL that answers 200 once it is up.
 	prepare func(dir string, s setting) (command []string, ready string, err error)
-	// verify, where it is not nil, fails when the contestant at that host:port did not
-	// do what it is measured for.
-	verify func(ctx context.Context, own string) error
+	// verify, where it is not nil, fails when the contestant did not do what it is measured for.
+	verify func(ctx context.Context) error
 }
+
+// Contestants, which run one after the other, listen on ownAddress, and where they are profiled on
+// profilerAddress.
+const (
+	ownAddress      = "127.88.1.1:13133"
+	profilerAddress = "127.88.1.1:1777"
+)
 
 // setting is what a contestant has to know to be configured.
 type setting struct {
-	collector, prometheus string
-	// exporters is the host:port that serves nodes, backend the URL that takes OTLP,
-	// own the host:port that the contestant may listen on.
-	exporters, backend, own string
-	nodes, devices          int
-	interval, window        time.Duration
-	// compression is the exporter's; small has the agent put a device's attributes on a Resource.
+	*harness
+	// scale is the fleet, in the times of the measurement.
+	scale
+	// exporters is the host:port that serves nodes, backend the URL that takes OTLP.
+	exporters, backend string
+	// compression is the exporter's.
 	compression string
-	held, small bool
-	// profiler is the host:port of the pprof extension, empty for none.
-	profiler string
 	// pipeline, where it is not empty, is the agent's.
 	pipeline string
 }
@@ -85,7 +87,7 @@ receivers:
   gpu_power:
   gpu_usage:
   gpu_window: {window: %[3]s, grace: %[4]s, max_series: %[5]d, device_attributes: %[6]q}
-`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices), deviceAttributes), pipeline)
+`, s.interval, &endpoints, s.window, s.window/12, max(200_000, seriesPerDevice*s.devices()), deviceAttributes), pipeline)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scraped.
@@ -100,8 +102,8 @@ receivers:
 func prepareCollector(dir string, s setting, input, pipeline string) ([]string, string, error) {
 	config := filepath.Join(dir, "config.yaml")
 	profiler, extensions := "", "[health_check]"
-	if s.profiler != "" {
-		profiler, extensions = fmt.Sprintf("  pprof: {endpoint: %q}\n", s.profiler), "[health_check, pprof]"
+	if s.profiles != "" {
+		profiler, extensions = fmt.Sprintf("  pprof: {endpoint: %q}\n", profilerAddress), "[health_check, pprof]"
 	}
 	err := os.WriteFile(config, fmt.Appendf(nil, `extensions:
   health_check: {endpoint: %q}
@@ -112,8 +114,8 @@ service:
   extensions: %s
   pipelines: {metrics: %s}
   telemetry: {metrics: {level: none}, logs: {level: warn}}
-`, s.own, profiler, input, s.backend, s.compression, extensions, pipeline), 0o600)
-	return []string{s.collector, "--config", config}, "http://" + s.own + "/", err
+`, ownAddress, profiler, input, s.backend, s.compression, extensions, pipeline), 0o600)
+	return []string{s.collector, "--config", config}, "http://" + ownAddress + "/", err
 }
 
 // preparePrometheus configures a Prometheus that scrapes, stores, and evaluates
@@ -127,17 +129,17 @@ func preparePrometheus(dir string, s setting) ([]string, string, error) {
 		return nil, "", err
 	}
 	return []string{
-		s.prometheus, "--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
-		"--web.listen-address=" + s.own, "--log.level=warn",
-	}, "http://" + s.own + "/-/ready", nil
+		s.harness.prometheus, "--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(dir, "data"),
+		"--web.listen-address=" + ownAddress, "--log.level=warn",
+	}, "http://" + ownAddress + "/-/ready", nil
 }
 
 // verifyPrometheus asks whether every rule has a value for each device that a
 // container holds; OpenCost's queries leave the others out.
-func verifyPrometheus(ctx context.Context, own string) error {
+func verifyPrometheus(ctx context.Context) error {
 	query := url.Values{"query": {`min(count by (__name__) ({__name__=~"opencost:.*",__name__!~"opencost:(throttle|xid).*"}))
 		== on () count(DCGM_FI_PROF_DRAM_ACTIVE{container!=""})`}}
-	text, err := get(ctx, "http://"+own+"/api/v1/query?"+query.Encode())
+	text, err := get(ctx, "http://"+ownAddress+"/api/v1/query?"+query.Encode())
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -18,9 +21,27 @@ import (
 // leaves devices out does not look cheap. It reads requests only after the measurement, because
 // reading takes CPU from the sender.
 type counter struct {
+	// sent is the size of all requests.
+	sent    atomic.Int64
 	mu      sync.Mutex
 	metric  string
 	devices map[string]bool
+}
+
+// ServeHTTP is the backend's answer to an OTLP request.
+func (c *counter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	c.sent.Add(c.take(r.Body, r.Header.Get("Content-Encoding")))
+}
+
+// missing counts a metric for three windows at most, and returns for how many devices it did not come.
+func (c *counter) missing(metric string, devices int, window time.Duration, wait func(time.Duration) error) (int, error) {
+	c.begin(metric)
+	for n := 0; n < 3*looks && c.seen() < devices; n++ {
+		if err := wait(window / looks); err != nil {
+			return 0, err
+		}
+	}
+	return devices - c.seen(), nil
 }
 
 // begin says which metric to count from now on.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/collector/confmap"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -87,31 +88,29 @@ func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error
 	if chart == nil {
 		return nil, errors.New("no ConfigMap with gateway.yaml")
 	}
-	at := func(path ...string) map[string]any {
-		m := chart
-		for _, key := range path {
-			m, _ = m[key].(map[string]any)
-		}
-		if m == nil {
-			m = map[string]any{} // what is set there is lost, which the collector then says
-		}
-		return m
+	gateway := confmap.NewFromStringMap(chart)
+	here := map[string]any{
+		"exporters::otlp_http": map[string]any{
+			"endpoint": backend, "compression": "gzip", "sending_queue": gateway.Get("exporters::otlp_grpc::sending_queue"),
+		},
+		"service::pipelines::metrics::exporters": []any{"otlp_http"},
+		"extensions::file_storage::directory":    dir,
+		"processors::gpu_window::window":         tr.stretched(chartWindow).String(),
+		"processors::gpu_window::max_gap":        tr.stretched(chartGap).String(),
+		"processors::gpu_window::grace":          tr.stretched(time.Minute).String(),
 	}
-	queue := at("exporters", "otlp_grpc", "sending_queue")
-	chart["exporters"] = map[string]any{"otlp_http": map[string]any{"endpoint": backend, "compression": "gzip", "sending_queue": queue}}
-	at("service", "pipelines", "metrics")["exporters"] = []string{"otlp_http"}
-	delete(at("receivers", "otlp", "protocols", "grpc"), "tls")
-	at("extensions", "file_storage")["directory"] = dir
-	limiter := at("processors", "memory_limiter")
-	for _, key := range []string{"limit", "spike_limit"} {
-		percent, _ := limiter[key+"_percentage"].(int)
-		delete(limiter, key+"_percentage")
-		limiter[key+"_mib"] = gatewayMemory * percent / 100
+	gateway.Delete("exporters")
+	gateway.Delete("receivers::otlp::protocols::grpc::tls")
+	for _, limit := range []string{"processors::memory_limiter::limit", "processors::memory_limiter::spike_limit"} {
+		percent, _ := gateway.Get(limit + "_percentage").(int)
+		gateway.Delete(limit + "_percentage")
+		here[limit+"_mib"] = gatewayMemory * percent / 100
 	}
-	window := at("processors", "gpu_window")
-	window["window"], window["max_gap"] = tr.stretched(chartWindow).String(), tr.stretched(chartGap).String()
-	window["grace"] = tr.stretched(time.Minute).String()
-	return yaml.Marshal(chart)
+	err := gateway.Merge(confmap.NewFromStringMap(here))
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(gateway.ToStringMap())
 }
 
 // record runs one agent, as the chart does where there are gateways, beside a node of whole GPUs
@@ -144,13 +143,9 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	own, err := freeAddress(ctx)
-	if err != nil {
-		return nil, err
-	}
 	s := setting{
-		collector: h.collector, exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own,
-		nodes: 1, devices: 8, interval: interval, window: time.Minute, compression: "none",
+		harness: h, scale: scale{nodes: 1, interval: interval, window: time.Minute},
+		exporters: exporters.Listener.Addr().String(), backend: backend.URL, compression: "none",
 		pipeline: `{receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_power], exporters: [otlp_http]}`,
 	}
 	command, _, err := prepareAgent(dir, s)
@@ -190,9 +185,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	var counts counter
-	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		counts.take(r.Body, r.Header.Get("Content-Encoding"))
-	}))
+	backend := httptest.NewServer(&counts)
 	defer backend.Close()
 	processes := make([]*process, 0, tr.run)
 	defer func() {
@@ -247,46 +240,22 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	if err := wait(window * 13 / 4); err != nil {
 		return nil, err
 	}
-	before, err := cpuOf(processes)
+	var f figures
+	cpu, err := h.watch(&f, processes, "", window, wait)
 	if err != nil {
 		return nil, err
 	}
-	for range h.windows * looks {
-		if err := wait(window / looks); err != nil {
-			return nil, err
-		}
-		for _, p := range processes {
-			resident, err := p.status("VmRSS")
-			if err != nil {
-				return nil, fmt.Errorf("%w: %s", err, p.output())
-			}
-			anonymous, err := p.status("RssAnon")
-			if err != nil {
-				return nil, err
-			}
-			o.resident += resident / float64(h.windows*looks)
-			o.anonymous += anonymous / float64(h.windows*looks)
-		}
-	}
-	after, err := cpuOf(processes)
-	if err != nil {
+	o.resident, o.anonymous = f.resident, f.anonymous
+	o.cpu = cpu.Seconds() / float64(h.windows) / float64(chartWindow/chartInterval)
+	if o.missing, err = counts.missing("gpu.window.samples", tr.agents()*r.gpus, window, wait); err != nil {
 		return nil, err
-	}
-	o.cpu = (after - before).Seconds() / float64(h.windows) / float64(chartWindow/chartInterval)
-	counts.begin("gpu.window.samples")
-	o.missing = tr.agents() * r.gpus
-	for n := 0; n < 3*looks && o.missing > 0; n++ {
-		if err := wait(window / looks); err != nil {
-			return nil, err
-		}
-		o.missing = tr.agents()*r.gpus - counts.seen()
 	}
 	for i, p := range processes {
-		peak, err := p.status("VmHWM")
+		status, err := p.status()
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s", err, p.output())
+			return nil, err
 		}
-		o.peak = max(o.peak, peak)
+		o.peak = max(o.peak, float64(status.VmHWM)/mib)
 		text, err := get(ctx, "http://"+gatewayAddress(i)+":8888/metrics")
 		if err != nil {
 			return nil, err
@@ -307,18 +276,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	return o, nil
 }
 
-func cpuOf(processes []*process) (time.Duration, error) {
-	var sum time.Duration
-	for _, p := range processes {
-		had, err := cpuTime(p.cmd.Process.Pid)
-		if err != nil {
-			return 0, fmt.Errorf("%w: %s", err, p.output())
-		}
-		sum += had
-	}
-	return sum, nil
-}
-
+// get returns a page.
 func get(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -329,6 +287,9 @@ func get(ctx context.Context, url string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answers %s", url, response.Status)
+	}
 	text, err := io.ReadAll(response.Body)
 	return string(text), err
 }

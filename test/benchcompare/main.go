@@ -18,6 +18,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -72,7 +73,7 @@ func main() {
 	alone := flag.Bool("alone", false, "run the agent alone")
 	flag.StringVar(&h.profiles, "profiles", "", "a directory for CPU and heap profiles of the agent and the receiver, for collectors with the pprof extension; their CPU is not to be compared then")
 	chosen := flag.String("scales", strings.Join(names, ","), "fleets to measure at")
-	docs := flag.String("docs", "", "the documentation to write the results into; empty: none")
+	flag.StringVar(&h.docs, "docs", "", "the documentation to write the results into; empty: none")
 	var tiers fleetFlags
 	tiers.declare()
 	speed := flag.Float64("speed", 0, "factor by which times are shortened, 1 for production's; 0: as each scale has it")
@@ -91,30 +92,23 @@ func main() {
 		fmt.Fprintln(os.Stderr, "benchcompare:", err)
 		os.Exit(2)
 	}
+	for i := range picked {
+		picked[i].speed = cmp.Or(*speed, picked[i].speed)
+		picked[i].alone = picked[i].alone || *alone
+	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if tiers.sizes != "" {
-		if err := h.runFleets(ctx, tiers, *docs, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "benchcompare:", err)
-			cancel()
-			os.Exit(1) //nolint:gocritic // cancel ran
+		err = h.runFleets(ctx, tiers, os.Stdout)
+	} else {
+		for i := 0; i < len(picked) && err == nil; i++ {
+			err = h.run(ctx, picked[i], os.Stdout)
 		}
-		return
 	}
-	for i := range picked {
-		if *speed != 0 {
-			picked[i].speed = *speed
-		}
-		picked[i].alone = picked[i].alone || *alone
-		measured, err := h.run(ctx, picked[i], os.Stdout)
-		if err == nil && *docs != "" {
-			err = keep(*docs, picked[i], measured)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "benchcompare:", err)
-			cancel()
-			os.Exit(1)
-		}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchcompare:", err)
+		cancel()
+		os.Exit(1) //nolint:gocritic // cancel ran
 	}
 }
 
@@ -132,11 +126,11 @@ func pick(names string) ([]scale, error) {
 }
 
 // run measures all contestants at one scale and prints their table.
-func (h *harness) run(ctx context.Context, s scale, out io.Writer) ([]*figures, error) {
+func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
 	interval, window := s.shortened()
 	l, err := newLoad(s.nodes, s.mig, interval)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	samples := 0
 	for _, n := range l.nodes {
@@ -155,7 +149,7 @@ func (h *harness) run(ctx context.Context, s scale, out io.Writer) ([]*figures, 
 		before := loadAverage()
 		f, err := h.measure(ctx, c, s, l)
 		if err != nil {
-			return nil, fmt.Errorf("%d nodes, %s: %w", s.nodes, c.name, err)
+			return fmt.Errorf("%d nodes, %s: %w", s.nodes, c.name, err)
 		}
 		measured[i] = &f
 		fmt.Fprintf(out, "\n- %s: %.0f %% of the scrapes that were due; load average %s before, %s after", c.name, 100*f.kept, before, loadAverage())
@@ -166,7 +160,10 @@ func (h *harness) run(ctx context.Context, s scale, out io.Writer) ([]*figures, 
 		runtime.GC()
 	}
 	fmt.Fprint(out, "\n\n"+table(s, measured))
-	return measured, nil
+	if h.docs == "" {
+		return nil
+	}
+	return keep(h.docs, s, measured)
 }
 
 // loadAverage returns the machine's load of the last minute.

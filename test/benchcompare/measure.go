@@ -1,23 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/prometheus/procfs"
+
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
 // A scale is a fleet to measure at.
@@ -60,8 +57,8 @@ type harness struct {
 	cgroup string
 	// agentConfig is a file with further configuration of the agent, empty for none.
 	agentConfig string
-	// profiles is a directory for profiles, empty for none.
-	profiles string
+	// profiles is a directory for profiles, docs that of the documentation, empty for none.
+	profiles, docs string
 }
 
 // measure runs one contestant at one scale.
@@ -72,33 +69,21 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	var sent atomic.Int64
 	var counts counter
 	exporters := httptest.NewServer(l.handler())
 	defer exporters.Close()
-	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		sent.Add(counts.take(r.Body, r.Header.Get("Content-Encoding")))
-	}))
+	backend := httptest.NewServer(&counts)
 	defer backend.Close()
-	own, err := freeAddress(ctx)
-	if err != nil {
-		return figures{}, err
-	}
-	profiler := ""
-	if h.profiles != "" {
-		if profiler, err = freeAddress(ctx); err != nil {
-			return figures{}, err
-		}
-	}
-	interval, window := s.shortened()
+	run := s
+	run.interval, run.window = s.shortened()
+	window := run.window
 	compression := "gzip"
 	if s.small {
 		compression = "zstd"
 	}
 	command, ready, err := c.prepare(dir, setting{
-		profiler:  profiler,
-		collector: h.collector, prometheus: h.prometheus, exporters: exporters.Listener.Addr().String(), backend: backend.URL, own: own,
-		nodes: s.nodes, devices: s.devices(), interval: interval, window: window, compression: compression, held: s.held, small: s.small,
+		harness: h, scale: run,
+		exporters: exporters.Listener.Addr().String(), backend: backend.URL, compression: compression,
 	})
 	if err != nil {
 		return figures{}, err
@@ -124,46 +109,39 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	// Windows end at multiples of their length since the epoch and are sent soon after,
 	// so between two moments late in a window whole windows are sent.
 	since := time.Duration(time.Now().UnixNano() % int64(window))
-	if err := p.wait(ctx, 3*window+window*3/4-since); err != nil {
+	wait := func(d time.Duration) error { return p.wait(ctx, d) }
+	if err := wait(3*window + window*3/4 - since); err != nil {
 		return f, err
 	}
-	cpu, err := cpuTime(p.cmd.Process.Pid)
-	if err != nil {
-		return f, err
-	}
-	bytesBefore, samples, scrapes := sent.Load(), l.samples.Load(), l.scrapes.Load()
-	if profiler != "" && c.sends != "" {
-		profiled := h.profile(ctx, profiler, s.name+"-"+c.sends, time.Duration(h.windows)*window)
+	bytesBefore, samples, scrapes := counts.sent.Load(), l.samples.Load(), l.scrapes.Load()
+	if h.profiles != "" && c.sends != "" {
+		profiled := h.profile(ctx, s.name+"-"+c.sends, time.Duration(h.windows)*window)
 		defer func() { err = errors.Join(err, <-profiled) }()
 	}
-	if err := p.watch(ctx, &f, group, time.Duration(h.windows)*window, h.windows*looks); err != nil {
-		return f, err
-	}
-	after, err := cpuTime(p.cmd.Process.Pid)
+	cpu, err := h.watch(&f, []*process{p}, group, window, wait)
 	if err != nil {
 		return f, err
 	}
-	seen := span{windows: h.windows, cpu: after - cpu, samples: l.samples.Load() - samples, scrapes: l.scrapes.Load() - scrapes, sent: sent.Load() - bytesBefore}
+	seen := span{windows: h.windows, cpu: cpu, samples: l.samples.Load() - samples, scrapes: l.scrapes.Load() - scrapes, sent: counts.sent.Load() - bytesBefore}
 	if seen.samples == 0 {
 		return f, fmt.Errorf("nothing was scraped: %s", p.output())
 	}
 	f.cpu, f.sent, f.kept = s.rates(seen)
-	if f.peak, err = p.status("VmHWM"); err != nil {
+	status, err := p.status()
+	if err != nil {
 		return f, err
 	}
+	f.peak = float64(status.VmHWM) / mib
 	if c.sends != "" {
-		counts.begin(c.sends)
-		for deadline := time.Now().Add(3 * window); counts.seen() < s.devices(); {
-			if time.Now().After(deadline) {
-				return f, fmt.Errorf("%d of %d devices had a %s in three windows: %s", counts.seen(), s.devices(), c.sends, p.output())
-			}
-			if err := p.wait(ctx, window/10); err != nil {
-				return f, err
-			}
+		switch missing, err := counts.missing(c.sends, s.devices(), window, wait); {
+		case err != nil:
+			return f, err
+		case missing > 0:
+			return f, fmt.Errorf("%d of %d devices had a %s in three windows: %s", s.devices()-missing, s.devices(), c.sends, p.output())
 		}
 	}
 	if c.verify != nil {
-		if err := c.verify(ctx, own); err != nil {
+		if err := c.verify(ctx); err != nil {
 			return f, fmt.Errorf("%w: %s", err, p.output())
 		}
 	}
@@ -171,12 +149,12 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 }
 
 // profile writes a CPU profile of that long and a heap profile of a collector.
-func (h *harness) profile(ctx context.Context, address, name string, d time.Duration) <-chan error {
+func (h *harness) profile(ctx context.Context, name string, d time.Duration) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		var all error
 		for _, query := range []string{fmt.Sprintf("profile?seconds=%d", int(d.Seconds())), "heap"} {
-			text, err := get(ctx, "http://"+address+"/debug/pprof/"+query)
+			text, err := get(ctx, "http://"+profilerAddress+"/debug/pprof/"+query)
 			if err == nil {
 				kind, _, _ := strings.Cut(query, "?")
 				err = os.WriteFile(filepath.Join(h.profiles, name+"."+kind+".pprof"), []byte(text), 0o600)
@@ -211,15 +189,6 @@ func (s scale) shortened() (interval, window time.Duration) {
 	return interval, time.Duration(int64(s.window/s.interval) * int64(interval))
 }
 
-// freeAddress returns a host:port that was free a moment ago.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
-}
-
 // process is a contestant under measurement.
 type process struct {
 	cmd   *exec.Cmd
@@ -250,17 +219,12 @@ func start(ctx context.Context, dir string, command []string) (*process, error) 
 
 // awaitReady returns the seconds from the start until the URL answered 200.
 func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
-	client := &http.Client{Timeout: time.Second}
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return 0, err
-		}
-		if response, err := client.Do(request); err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return time.Since(p.begun).Seconds(), nil
-			}
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := get(attempt, url)
+		cancel()
+		if err == nil {
+			return time.Since(p.begun).Seconds(), nil
 		}
 		if time.Since(p.begun) > time.Minute {
 			return 0, fmt.Errorf("not up after a minute: %s", p.output())
@@ -286,30 +250,35 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 // looks is how often memory is read in a window: a collection of garbage falls anywhere in it.
 const looks = 8
 
-// watch waits that long and sets the memory figures to their means over so many looks.
-func (p *process) watch(ctx context.Context, f *figures, group memoryCgroup, d time.Duration, n int) error {
+// watch waits for the windows that are measured. It sets the memory figures to their means, and returns
+// the CPU time that the processes had meanwhile.
+func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, window time.Duration, wait func(time.Duration) error) (time.Duration, error) {
+	before, err := cpuTime(processes)
+	if err != nil {
+		return 0, err
+	}
+	n := h.windows * looks
 	for range n {
-		if err := p.wait(ctx, d/time.Duration(n)); err != nil {
-			return err
+		if err := wait(window / looks); err != nil {
+			return 0, err
 		}
-		resident, err := p.status("VmRSS")
-		if err != nil {
-			return err
-		}
-		anonymous, err := p.status("RssAnon")
-		if err != nil {
-			return err
+		for _, p := range processes {
+			status, err := p.status()
+			if err != nil {
+				return 0, err
+			}
+			f.resident += float64(status.VmRSS) / mib / float64(n)
+			f.anonymous += float64(status.RssAnon) / mib / float64(n)
 		}
 		charged, cache, err := group.charged()
 		if err != nil {
-			return err
+			return 0, err
 		}
-		f.resident += resident / float64(n)
-		f.anonymous += anonymous / float64(n)
 		f.charged += charged / float64(n)
 		f.cache += cache / float64(n)
 	}
-	return nil
+	after, err := cpuTime(processes)
+	return after - before, err
 }
 
 func (p *process) kill() {
@@ -333,28 +302,29 @@ func (p *process) output() string {
 	return string(content[max(0, len(content)-2000):])
 }
 
-// status returns a figure of /proc/<pid>/status in MiB.
-func (p *process) status(key string) (float64, error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// status returns /proc/<pid>/status, which a process that has ended does not have.
+func (p *process) status() (status procfs.ProcStatus, err error) {
+	proc, err := procfs.NewProc(p.cmd.Process.Pid)
+	if err == nil {
+		status, err = proc.NewStatus()
+	}
+	if err == nil && status.VmRSS == 0 {
+		err = errors.New("it has no memory")
+	}
 	if err != nil {
-		return 0, err
+		return status, fmt.Errorf("%w: %s", err, p.output())
 	}
-	for line := range bytes.Lines(content) {
-		if text, ok := bytes.CutPrefix(line, []byte(key+":")); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(string(text)), "kB")), 64)
-			return kib / 1024, err
-		}
-	}
-	return 0, fmt.Errorf("no %s in /proc/%d/status", key, p.cmd.Process.Pid)
+	return status, nil
 }
 
-// cpuTime returns the CPU time that a process has had, of all threads, the kernel's
-// work for them and garbage collection included.
-func cpuTime(pid int) (time.Duration, error) {
-	// The clock of a whole process, numbered as clock_getcpuclockid(3) does; /proc
-	// would give ticks of 10ms.
-	const sched = 2
-	var ts unix.Timespec
-	err := unix.ClockGettime(int32(^pid<<3|sched), &ts)
-	return time.Duration(ts.Nano()), err
+// cpuTime returns the CPU time that processes have had.
+func cpuTime(processes []*process) (sum time.Duration, err error) {
+	for _, p := range processes {
+		had, err := cpumeter.Of(p.cmd.Process.Pid)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %s", err, p.output())
+		}
+		sum += had
+	}
+	return sum, nil
 }

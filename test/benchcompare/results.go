@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"encoding/csv"
 	"fmt"
 	"maps"
 	"os"
@@ -29,22 +29,20 @@ func readResults(file string) (results, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "#") {
-			continue
-		}
-		fields := strings.Split(lines.Text(), "\t")
-		if len(fields) != 4 {
-			return nil, fmt.Errorf("%s: %q has not four fields", file, lines.Text())
-		}
+	lines := csv.NewReader(bytes.NewReader(content))
+	lines.Comma, lines.Comment, lines.FieldsPerRecord = '\t', '#', 4
+	rows, err := lines.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s has lines of four fields: %w", file, err)
+	}
+	for _, fields := range rows {
 		v, err := strconv.ParseFloat(fields[3], 64)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		r[resultKey{fields[0], fields[1], fields[2]}] = v
 	}
-	return r, lines.Err()
+	return r, nil
 }
 
 // write writes the file, in an order that does not depend on that of the runs.

@@ -75,7 +75,7 @@ func (f *fleetFlags) numbers() ([]int, error) {
 const maxAgents = 100_000
 
 // runFleets measures a tier before fleets of these sizes.
-func (h *harness) runFleets(ctx context.Context, f fleetFlags, docs string, out io.Writer) error {
+func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) error {
 	sizes, err := f.numbers()
 	if err != nil {
 		return err
@@ -113,10 +113,10 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, docs string, out 
 		measured := results{}
 		put(measured)
 		fmt.Fprint(out, "\n\n"+fleetTable(measured))
-		if docs == "" {
+		if h.docs == "" {
 			continue
 		}
-		if err := revise(docs, put); err != nil {
+		if err := revise(h.docs, put); err != nil {
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ func requireMounts(t *testing.T) {
 // look reads the highest resident memory until now.
 func (c *collector) look(t *testing.T) {
 	t.Helper()
-	c.peak = max(c.peak, c.Status(t, "VmHWM")/1024)
+	c.peak = max(c.peak, float64(c.Status(t).VmHWM)/(1<<20))
 }
 
 // stop ends the collector as an orchestrator would; it has to end with status 0.

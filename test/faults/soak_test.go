@@ -132,7 +132,7 @@ func look(t *testing.T, c *collector, profile string, at float64) vitals {
 	pid := c.Cmd.Process.Pid
 	handles, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	require.NoError(t, err)
-	v := vitals{seconds: at, resident: c.Status(t, "VmRSS") / 1024, open: float64(len(handles))}
+	v := vitals{seconds: at, resident: float64(c.Status(t).VmRSS) / (1 << 20), open: float64(len(handles))}
 	// The profile's first line counts the goroutines; asking for the heap with gc=1
 	// collects first, so that what is left is what is held.
 	_, err = fmt.Sscanf(processtest.Get(t, "http://"+profile+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %g", &v.threads)

@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"cmp"
 	"strings"
 
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -13,22 +14,23 @@ var Exporter = cat.New(cat.Exporter{
 	Vendor: signal.VendorAMD,
 	TurnOn: "GPUConfig.Fields in the exporter's config.json lists its fields; without that list it shows all but gpu_prof_*. " +
 		"Time throttled and partitions are those of MI300 and later; power and energy are not shown in a virtual machine.",
-	Groups:         groups,
-	Signals:        []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
-	Gaps:           gaps,
-	Prefix:         prefix,
-	Claims:         claims,
-	Certain:        func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
-	Labels:         labels,
-	BlankText:      blankText,
-	BlankValue:     blankValue,
-	OwnsName:       ownsName,
-	Identify:       identify,
-	InstanceID:     func(_, instance string) string { return instance },
-	CalledExporter: calledExporter,
-	EqualParts:     true,
-	FirstMeasures:  true,
-	Model:          func(string) cat.Model { return cat.Model{} },
+	Groups:     groups,
+	Signals:    []cat.Signal{{Metric: signal.GPUDeviceHolder, By: cat.ByHolders}},
+	Gaps:       gaps,
+	Prefix:     prefix,
+	Claims:     claims,
+	Certain:    func(r *cat.Row) bool { return r.Get(cat.RolePartitioning) != "" },
+	Labels:     labels,
+	BlankText:  blankText,
+	BlankValue: blankValue,
+	OwnsName:   ownsName,
+	Identify:   identify,
+	// The operator's is default-metrics-exporter, the chart's has the name of the release.
+	CalledExporter: func(h cat.Holder) bool {
+		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
+	},
+	EqualParts:    true,
+	FirstMeasures: true,
 })
 
 // prefix is that of the exporter's own example. Users can configure any other: with it fields are
@@ -64,7 +66,7 @@ const (
 // xGMI links.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: made(signal.HwGPUUtilization, signal.TaskGeneral, first(gfxBusy).or(gfx))},
+		{Name: gfx, Unit: cat.Percent, Scope: cat.Board, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(gfxBusy).Or(gfx))},
 		{Name: gfxBusy, Unit: cat.Percent, Parts: cat.Mean},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
@@ -74,13 +76,13 @@ var groups = []cat.Group{
 	}},
 	{Title: "Throttling: ticks by cause, on MI3xx", Fields: []cat.Field{
 		{Name: "gpu_violation_ppt_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: residency("power", "gpu_violation_ppt_residency_accumulated")},
-		{Name: "gpu_violation_socket_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: names("gpu_violation_soc_thermal_residency_accumulated"), Gives: residency("thermal", "gpu_violation_socket_thermal_residency_accumulated")},
-		{Name: "gpu_violation_processor_hot_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: names("gpu_violation_proc_hot_residency_accumulated"), Gives: residency("processor_hot", "gpu_violation_processor_hot_residency_accumulated")},
-		{Name: "gpu_violation_vr_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: names("gpu_violation_vr_thermal_tracking_accumulated"), Gives: residency("vr_thermal", "gpu_violation_vr_thermal_residency_accumulated")},
+		{Name: "gpu_violation_socket_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_soc_thermal_residency_accumulated"), Gives: residency("thermal", "gpu_violation_socket_thermal_residency_accumulated")},
+		{Name: "gpu_violation_processor_hot_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_proc_hot_residency_accumulated"), Gives: residency("processor_hot", "gpu_violation_processor_hot_residency_accumulated")},
+		{Name: "gpu_violation_vr_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("gpu_violation_vr_thermal_tracking_accumulated"), Gives: residency("vr_thermal", "gpu_violation_vr_thermal_residency_accumulated")},
 		{Name: "gpu_violation_hbm_thermal_residency_accumulated", Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, Gives: residency("hbm_thermal", "gpu_violation_hbm_thermal_residency_accumulated")},
 		{Name: ticks, Unit: cat.Tick, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true},
-		{Name: "gpu_clock{system}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: names("system", "GPU_CLOCK_TYPE_SYSTEM"), Gives: gives(signal.GPUClockFrequency, signal.DomainSM)},
-		{Name: "gpu_clock{memory}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: names("memory", "GPU_CLOCK_TYPE_MEMORY"), Gives: gives(signal.GPUClockFrequency, signal.DomainMemory)},
+		{Name: "gpu_clock{system}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: cat.Names("system", "GPU_CLOCK_TYPE_SYSTEM"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM)},
+		{Name: "gpu_clock{memory}", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Cut: cat.Names("memory", "GPU_CLOCK_TYPE_MEMORY"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory)},
 	}},
 	{Title: "Errors", Fields: []cat.Field{
 		{Name: "gpu_ecc_correct_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("ecc_correctable", "gpu_ecc_correct_")},
@@ -90,49 +92,45 @@ var groups = []cat.Group{
 		{Name: "gpu_ecc_deferred_total", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: ecc("ecc_deferred", "gpu_ecc_deferred_")},
 		ofBlocks("gpu_ecc_deferred_"),
 		{Name: "gpu_health", Unit: cat.Flag, Scope: cat.Board, Health: healthy, Gives: []cat.Signal{{Metric: signal.HwStatus, By: cat.ByHealth}}},
-		{Name: "pcie_replay_count", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: gives(signal.HwErrors, "pcie_replay")},
+		{Name: "pcie_replay_count", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Gives: cat.Gives(signal.HwErrors, "pcie_replay")},
 	}},
 	{Title: "Activity (the gpu_prof_ fields are off by default)", Fields: []cat.Field{
-		{Name: "gpu_umc_activity", Unit: cat.Percent, Scope: cat.Board, Gives: gives(signal.GPUDRAMActive)},
-		{Name: "gpu_prof_sm_active", Unit: cat.Percent, Gives: gives(signal.GPUSMActive)},
-		{Name: "gpu_prof_occupancy_percent", Unit: cat.Percent, Gives: gives(signal.GPUSMOccupancy)},
-		{Name: "gpu_prof_tensor_active_percent", Unit: cat.Percent, Gives: gives(signal.GPUPipeActive, "tensor")},
+		{Name: "gpu_umc_activity", Unit: cat.Percent, Scope: cat.Board, Gives: cat.Gives(signal.GPUDRAMActive)},
+		{Name: "gpu_prof_sm_active", Unit: cat.Percent, Gives: cat.Gives(signal.GPUSMActive)},
+		{Name: "gpu_prof_occupancy_percent", Unit: cat.Percent, Gives: cat.Gives(signal.GPUSMOccupancy)},
+		{Name: "gpu_prof_tensor_active_percent", Unit: cat.Percent, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
 	}},
 	{Title: "Links", Fields: []cat.Field{xgmi("tx", signal.DirectionTransmit), xgmi("rx", signal.DirectionReceive)}},
 	{Title: "Power and temperature", Fields: []cat.Field{
-		{Name: packagePower, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Gives: made(signal.HwPower, "", first(packagePower).or(average).or(usage))},
+		{Name: packagePower, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Made(signal.HwPower, "", cat.First(packagePower).Or(average).Or(usage))},
 		{Name: average, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true},
 		{Name: usage, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true},
-		{Name: "gpu_energy_consumed", Unit: cat.Microjoule, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true, Gives: gives(signal.HwEnergy)},
-		{Name: "gpu_edge_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationEdge)},
-		{Name: "gpu_junction_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationJunction)},
-		{Name: "gpu_memory_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: made(signal.HwTemperature, signal.LocationMemory, first("gpu_memory_temperature").or("gpu_hbm_temperature"))},
+		{Name: "gpu_energy_consumed", Unit: cat.Microjoule, Kind: cat.Counter, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Gives(signal.HwEnergy)},
+		{Name: "gpu_edge_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationEdge)},
+		{Name: "gpu_junction_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationJunction)},
+		{Name: "gpu_memory_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Made(signal.HwTemperature, signal.LocationMemory, cat.First("gpu_memory_temperature").Or("gpu_hbm_temperature"))},
 		{Name: "gpu_hbm_temperature", Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true},
 	}},
 }
 
 // gaps are the signals that other exporters give, with the reason.
-var gaps = map[*signal.Metric]string{
-	signal.GPUClockEventActive:        "only the share of a tenth of a second is exposed",
-	signal.GPUClockEventTime:          "what the residencies tell is `gpu.clock.throttle.time`",
-	signal.GPUEngineActive:            "not exposed",
-	signal.GPURecoveryAction:          "not exposed",
-	signal.GPUPowerLimit:              "not exposed",
-	signal.GPUPCIeThroughput:          "exposed as both directions in one",
-	signal.GPUPCIeUtilization:         "exposed as both directions in one",
-	signal.GPUNVLinkThroughput:        "there is no NVLink; `gpu.xgmi.throughput`",
-	signal.GPUNVLinkUtilization:       "there is no NVLink",
-	signal.K8sContainerGPUMemoryUsage: "no rows of processes",
-	signal.K8sContainerGPUUtilization: "no rows of processes",
-}
+var gaps = cat.Gaps(map[string][]*signal.Metric{
+	"only the share of a tenth of a second is exposed":       {signal.GPUClockEventActive},
+	"what the residencies tell is `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
+	"not exposed":                               {signal.GPUEngineActive, signal.GPURecoveryAction, signal.GPUPowerLimit},
+	"exposed as both directions in one":         {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization},
+	"there is no NVLink; `gpu.xgmi.throughput`": {signal.GPUNVLinkThroughput},
+	"there is no NVLink":                        {signal.GPUNVLinkUtilization},
+	"no rows of processes":                      {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+})
 
 // The size of the memory is that exposed, else what is used and free.
 var (
 	memory = []cat.Signal{
-		{Metric: signal.HwGPUMemoryUtilization, From: first(used, total).or(used, free), Make: occupancy},
-		{Metric: signal.HwGPUMemoryUsage, From: first(used)},
+		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(used, total).Or(used, free), Make: occupancy},
+		{Metric: signal.HwGPUMemoryUsage, From: cat.First(used)},
 	}
-	memorySize = []cat.Signal{{Metric: signal.HwGPUMemoryLimit, From: first(total).or(used, free), Make: size}}
+	memorySize = []cat.Signal{{Metric: signal.HwGPUMemoryLimit, From: cat.First(total).Or(used, free), Make: cat.Size}}
 )
 
 func occupancy(set int, v []float64) (float64, bool) {
@@ -141,13 +139,6 @@ func occupancy(set int, v []float64) (float64, bool) {
 		all += v[0]
 	}
 	return v[0] / all, all > 0
-}
-
-func size(_ int, v []float64) (all float64, ok bool) {
-	for _, part := range v {
-		all += part
-	}
-	return all, all > 0
 }
 
 // healthy returns the health of a GPU for the value of gpu_health, which is 1 for a healthy one.
@@ -162,17 +153,17 @@ func healthy(v float64) (cat.Health, bool) {
 func xgmi(name, direction string) cat.Field {
 	return cat.Field{
 		Name: "gpu_xgmi_link_" + name, Unit: cat.Kilobyte, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum,
-		Gives: gives(signal.GPUXGMIThroughput, direction),
+		Gives: cat.Gives(signal.GPUXGMIThroughput, direction),
 	}
 }
 
 // residency is the time throttled for a cause, from a field that counts ticks.
 func residency(cause, field string) []cat.Signal {
-	return []cat.Signal{{Metric: signal.GPUClockThrottleTime, Part: cause, By: cat.ByResidency, From: first(field, ticks)}}
+	return []cat.Signal{{Metric: signal.GPUClockThrottleTime, Part: cause, By: cat.ByResidency, From: cat.First(field, ticks)}}
 }
 
 // blocks are the parts of a GPU whose errors are counted apart.
-var blocks = names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
+var blocks = cat.Names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
 	"mp0", "mp1", "fuse", "mca", "vcn", "jpeg", "ih", "mpio")
 
 // ofBlocks is the sum over the blocks, as one field.
@@ -186,23 +177,5 @@ func ofBlocks(begin string) cat.Field {
 
 // ecc is the total, or where the exporter shows none the sum over the blocks.
 func ecc(kind, begin string) []cat.Signal {
-	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: first(begin + "total").or(begin + blocks[0]), Lasting: true}}
-}
-
-// sets are sets of names of fields, the preferred one first.
-type sets [][]string
-
-func first(names ...string) sets { return sets{names} }
-
-func (s sets) or(names ...string) sets { return append(s, names) }
-
-func names(s ...string) []string { return s }
-
-// gives is what a field makes alone, part is the value of the metric's own attribute.
-func gives(m *signal.Metric, part ...string) []cat.Signal {
-	return []cat.Signal{{Metric: m, Part: strings.Join(part, "")}}
-}
-
-func made(m *signal.Metric, part string, from sets) []cat.Signal {
-	return []cat.Signal{{Metric: m, Part: part, From: from}}
+	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: cat.First(begin + "total").Or(begin + blocks[0]), Lasting: true}}
 }

@@ -135,9 +135,3 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 
 // text returns the text of a role without blanks around it.
 func text(r *catalogue.Row, role catalogue.Role) string { return strings.TrimSpace(r.Get(role)) }
-
-// calledExporter reports whether a container is called as exporters are: the operator's is
-// default-metrics-exporter, the chart's has the name of the release.
-func calledExporter(h catalogue.Holder) bool {
-	return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
-}

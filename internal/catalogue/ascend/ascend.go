@@ -26,9 +26,7 @@ var Exporter = cat.New(cat.Exporter{
 	BlankValue:     func(v float64) bool { return v == -1 }, // a reading that failed
 	OwnsName:       ownsName,
 	Identify:       identify,
-	InstanceID:     func(_, instance string) string { return instance },
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
-	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
 // groups is the table. Chips for training have HBM, others DDR; some have both, and then models
@@ -40,11 +38,11 @@ var Exporter = cat.New(cat.Exporter{
 // in an unknown way; hccs_*; vnpu_pod_* and container_npu_*, which repeat the chip's for a pod.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: "npu_chip_info_utilization", Unit: cat.Percent, Gives: gives(signal.HwGPUUtilization, signal.TaskGeneral)},
+		{Name: "npu_chip_info_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
 		{Name: hbmUsed, Unit: cat.MiB, Gives: []cat.Signal{
-			{Metric: signal.HwGPUMemoryUtilization, From: memory, Lasting: true, Make: func(_ int, v []float64) (float64, bool) { return v[0] / v[1], true }},
+			{Metric: signal.HwGPUMemoryUtilization, From: memory, Lasting: true, Make: cat.Share},
 			{Metric: signal.HwGPUMemoryUsage, From: memory, Lasting: true, Make: func(_ int, v []float64) (float64, bool) { return v[0], true }},
 			{Metric: signal.HwGPUMemoryLimit, From: [][]string{{hbmTotal}, {ddrTotal}}, Lasting: true},
 		}},
@@ -53,18 +51,18 @@ var groups = []cat.Group{
 		{Name: ddrTotal, Unit: cat.MiB, ZeroIsNone: true},
 	}},
 	{Title: "Activity", Fields: []cat.Field{
-		{Name: "npu_chip_info_hbm_bandwidth_utilization", Unit: cat.Percent, Gives: gives(signal.GPUDRAMActive, "")},
-		{Name: "npu_chip_info_cube_utilization", Unit: cat.Percent, Gives: gives(signal.GPUPipeActive, "tensor")},
+		{Name: "npu_chip_info_hbm_bandwidth_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.GPUDRAMActive, "")},
+		{Name: "npu_chip_info_cube_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
 	}},
 	{Title: "Errors", Fields: []cat.Field{
-		{Name: "npu_chip_info_hbm_ecc_total_single_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: gives(signal.HwErrors, "ecc_sbe")},
-		{Name: "npu_chip_info_hbm_ecc_total_double_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: gives(signal.HwErrors, "ecc_dbe")},
+		{Name: "npu_chip_info_hbm_ecc_total_single_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: cat.Gives(signal.HwErrors, "ecc_sbe")},
+		{Name: "npu_chip_info_hbm_ecc_total_double_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: cat.Gives(signal.HwErrors, "ecc_dbe")},
 	}},
 	{Title: "Power, clock and temperature", Fields: []cat.Field{
-		{Name: "npu_chip_info_power", Unit: cat.Watt, ZeroIsNone: true, Gives: gives(signal.HwPower, "")},
-		{Name: "npu_chip_info_aicore_current_freq", Unit: cat.MHz, ZeroIsNone: true, Gives: gives(signal.GPUClockFrequency, signal.DomainSM)},
-		{Name: "npu_chip_info_temperature", Unit: cat.Celsius, ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationGPU)},
-		{Name: "npu_chip_info_hbm_temperature", Unit: cat.Celsius, ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationMemory)},
+		{Name: "npu_chip_info_power", Unit: cat.Watt, ZeroIsNone: true, Gives: cat.Gives(signal.HwPower, "")},
+		{Name: "npu_chip_info_aicore_current_freq", Unit: cat.MHz, ZeroIsNone: true, Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM)},
+		{Name: "npu_chip_info_temperature", Unit: cat.Celsius, ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU)},
+		{Name: "npu_chip_info_hbm_temperature", Unit: cat.Celsius, ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory)},
 	}},
 }
 
@@ -77,30 +75,19 @@ const (
 
 var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
 
-func gives(m *signal.Metric, part string) []cat.Signal {
-	return []cat.Signal{{Metric: m, Part: part}}
-}
-
 // gaps are what others give.
-var gaps = map[*signal.Metric]string{
-	signal.GPUClockThrottleTime:       "not exposed",
-	signal.GPUClockEventActive:        "not exposed",
-	signal.GPUClockEventTime:          "not exposed",
-	signal.HwStatus:                   "a warning is not told from a failure",
-	signal.GPURecoveryAction:          "not exposed",
-	signal.GPUPowerLimit:              "not exposed",
-	signal.GPUEngineActive:            "not exposed",
-	signal.GPUSMActive:                "the cube units are `gpu.pipe.active`",
-	signal.GPUSMOccupancy:             "not exposed",
-	signal.HwEnergy:                   "not exposed",
-	signal.GPUPCIeThroughput:          "exposed by kinds of packets that overlap",
-	signal.GPUPCIeUtilization:         "exposed by kinds of packets that overlap",
-	signal.GPUNVLinkThroughput:        "there is no NVLink; HCCS is not read",
-	signal.GPUNVLinkUtilization:       "there is no NVLink; HCCS is not read",
-	signal.GPUXGMIThroughput:          "there is no xGMI",
-	signal.K8sContainerGPUMemoryUsage: "a pod's rows repeat the chip's",
-	signal.K8sContainerGPUUtilization: "a pod's rows repeat the chip's",
-}
+var gaps = cat.Gaps(map[string][]*signal.Metric{
+	"not exposed": {
+		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
+		signal.GPUEngineActive, signal.GPUSMOccupancy, signal.HwEnergy,
+	},
+	"a warning is not told from a failure":     {signal.HwStatus},
+	"the cube units are `gpu.pipe.active`":     {signal.GPUSMActive},
+	"exposed by kinds of packets that overlap": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization},
+	"there is no NVLink; HCCS is not read":     {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"there is no xGMI":                         {signal.GPUXGMIThroughput},
+	"a pod's rows repeat the chip's":           {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+})
 
 var labels = map[string]cat.Role{
 	"id": cat.RoleIndex, "vdie_id": cat.RoleUUID, "model_name": cat.RoleModel,

@@ -102,7 +102,7 @@ func TestSaturationReasonsAreTheSixOfTheContract(t *testing.T) {
 		"sw_thermal": 0x20, "hw_thermal": 0x40, "hw_power_brake": 0x80,
 	}
 	got := map[string]uint64{}
-	for _, r := range SaturationReasons() {
+	for _, r := range SaturationReasons {
 		got[r.Part] = r.Mask
 	}
 	assert.Equal(t, want, got)
@@ -239,13 +239,10 @@ func TestMIGProfiles(t *testing.T) {
 	for name, compute := range map[string]int{
 		"1g.10gb": 1, "7g.141gb": 7, "1g.5gb+me": 1, "1c.3g.40gb": 3, "1g.24gb-me": 1, "1g.24gb+me.all": 1,
 	} {
-		got, ok := ParseProfile(name)
-		assert.True(t, ok, name)
-		assert.Equal(t, Profile{name, compute}, got)
+		assert.Equal(t, compute, ProfileSlices(name), name)
 	}
 	for _, name := range []string{"", "1g", "<<<NULL>>>", "0g.5gb", "9g.5gb", "12g.5gb", "1g.5gb+x", "g.gb", "1g.99999999999999999999gb"} {
-		_, ok := ParseProfile(name)
-		assert.False(t, ok, name)
+		assert.Zero(t, ProfileSlices(name), name)
 	}
 }
 
@@ -377,7 +374,7 @@ func TestEveryXIDOfTheCatalogueHasAMeaningAndAnAction(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, x, again)
 	}
-	for _, code := range []int{-1, 0, lastXID + 1, MaxXID} {
+	for _, code := range []int{-1, 0, lastXID + 1, catalogue.MaxCode} {
 		_, ok := XIDByCode(code)
 		assert.False(t, ok, "%d", code)
 	}
@@ -420,7 +417,7 @@ func FuzzRow(f *testing.F) {
 		if h, ok := a.Named(); ok && h.Container == "" && h.Job == "" && (h.Pod == "" || h.Namespace == "") {
 			t.Fatal("a holder that nothing names")
 		}
-		ParseProfile(v1)
+		ProfileSlices(v1)
 		LookupModel(v1)
 		ModelSlices(v2)
 	})

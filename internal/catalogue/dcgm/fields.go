@@ -17,7 +17,7 @@ var Exporter = cat.New(cat.Exporter{
 	Signals:        held,
 	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "there is no xGMI"},
 	Labels:         labels,
-	BlankText:      blankText,
+	BlankText:      func(_ cat.Role, s string) bool { return strings.HasPrefix(s, "<<<") && strings.HasSuffix(s, ">>>") },
 	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "DCGM_") },
 	Identify:       identify,
 	InstanceID:     InstanceID,
@@ -60,67 +60,67 @@ const (
 // (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput is per direction.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: names("dcgm_gpu_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: made(signal.HwGPUUtilization, signal.TaskGeneral, first(grEngine).or(gpuUtil)), Help: "GPU utilization (in %)."},
-		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: names("dcgm_enc_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
-		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
+		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(grEngine).Or(gpuUtil)), Help: "GPU utilization (in %)."},
+		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_enc_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
+		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
-		{Name: fbUsed, Unit: cat.MiB, Aliases: names("dcgm_fb_used"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_USED_BYTES"), Gives: memory, Help: "Framebuffer memory used (in MiB).", Beside: fbRes},
-		{Name: fbFree, Unit: cat.MiB, Aliases: names("dcgm_fb_free"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_FREE_BYTES"), Help: "Framebuffer memory free (in MiB)."},
+		{Name: fbUsed, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_used"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_USED_BYTES"), Gives: memory, Help: "Framebuffer memory used (in MiB).", Beside: fbRes},
+		{Name: fbFree, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_free"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_FREE_BYTES"), Help: "Framebuffer memory free (in MiB)."},
 		{Name: fbRes, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_RESERVED_BYTES"), Help: "Framebuffer memory reserved (in MiB)."},
 		{Name: fbTotal, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_TOTAL_BYTES", "DCGM_FI_DEV_FB_CAPACITY_BYTES"), ZeroIsNone: true, Gives: memorySize, Help: "Framebuffer memory (in MiB)."},
 	}},
 	{Title: "Throttling: time by policy, time by reason [4.x], and the reasons of the moment", Fields: []cat.Field{
-		{Name: "DCGM_FI_DEV_POWER_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_power_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "power"), Help: "Throttling duration due to power constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_THERMAL_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_thermal_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "thermal"), Help: "Throttling duration due to thermal constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_sync_boost_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "sync_boost"), Help: "Throttling duration due to sync-boost constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_board_limit_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL"), Gives: gives(signal.GPUClockThrottleTime, "board_limit"), Help: "Throttling duration due to board limit constraints (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "sw_power_cap"), Help: "Time with clocks lowered by the software power cap (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "sync_boost"), Help: "Time with clocks lowered by sync boost (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "sw_thermal"), Help: "Time with clocks lowered by software thermal slowdown (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "hw_thermal"), Help: "Time with clocks lowered by hardware thermal slowdown (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: gives(signal.GPUClockEventTime, "hw_power_brake"), Help: "Time with clocks lowered by the hardware power brake (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), Gives: clockReasons, Help: "Bitmask of the reasons for lowered clocks.", Listed: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
-		{Name: "DCGM_FI_DEV_SM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
-		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
+		{Name: "DCGM_FI_DEV_POWER_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_power_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "power"), Help: "Throttling duration due to power constraints (in ns)."},
+		{Name: "DCGM_FI_DEV_THERMAL_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_thermal_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "thermal"), Help: "Throttling duration due to thermal constraints (in ns)."},
+		{Name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_sync_boost_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "sync_boost"), Help: "Throttling duration due to sync-boost constraints (in ns)."},
+		{Name: "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_board_limit_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "board_limit"), Help: "Throttling duration due to board limit constraints (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sw_power_cap"), Help: "Time with clocks lowered by the software power cap (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sync_boost"), Help: "Time with clocks lowered by sync boost (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sw_thermal"), Help: "Time with clocks lowered by software thermal slowdown (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_thermal"), Help: "Time with clocks lowered by hardware thermal slowdown (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_power_brake"), Help: "Time with clocks lowered by the hardware power brake (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), Gives: clockReasons, Help: "Bitmask of the reasons for lowered clocks.", Listed: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
+		{Name: "DCGM_FI_DEV_SM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: cat.Names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
+		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: cat.Names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
 	}},
 	{Title: "Errors", Fields: []cat.Field{
-		{Name: "DCGM_FI_DEV_XID_ERRORS", Unit: cat.None, Kind: cat.Code, Aliases: names("DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"), Gives: xidEvents, Help: "Value of the last XID error encountered."},
+		{Name: "DCGM_FI_DEV_XID_ERRORS", Unit: cat.None, Kind: cat.Code, Aliases: cat.Names("DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"), Gives: xidEvents, Help: "Value of the last XID error encountered."},
 		{Name: "DCGM_EXP_XID_ERRORS_COUNT", Unit: cat.None, Kind: cat.EventCount, Help: "XID errors within the last minutes."},
 		{Name: "DCGM_EXP_XID_ERRORS_TOTAL", Unit: cat.None, Kind: cat.EventTotal, Help: "XID errors since the exporter started.", Offered: true, Note: "With exporter 4.8.3 and later prefer the exact counter: uncomment it."},
-		{Name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_ecc_sbe_volatile_total"), Gives: gives(signal.HwErrors, "ecc_sbe"), Help: "Total number of single-bit volatile ECC errors."},
-		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_ecc_dbe_volatile_total"), Gives: gives(signal.HwErrors, "ecc_dbe"), Help: "Total number of double-bit volatile ECC errors."},
-		{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "row_remap_uncorrectable"), Help: "Number of remapped rows for uncorrectable errors."},
-		{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "row_remap_correctable"), Help: "Number of remapped rows for correctable errors."},
-		{Name: remapFailure, Unit: cat.Flag, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Absent: cat.InGuests, Health: cat.Flagged(cat.HealthFailed), Gives: slices.Concat(gives(signal.HwErrors, "row_remap_failure"), status), Help: "Whether remapping of rows has failed."},
+		{Name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_sbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "ecc_sbe"), Help: "Total number of single-bit volatile ECC errors."},
+		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_dbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "ecc_dbe"), Help: "Total number of double-bit volatile ECC errors."},
+		{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwErrors, "row_remap_uncorrectable"), Help: "Number of remapped rows for uncorrectable errors."},
+		{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwErrors, "row_remap_correctable"), Help: "Number of remapped rows for correctable errors."},
+		{Name: remapFailure, Unit: cat.Flag, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Absent: cat.InGuests, Health: cat.Flagged(cat.HealthFailed), Gives: slices.Concat(cat.Gives(signal.HwErrors, "row_remap_failure"), status), Help: "Whether remapping of rows has failed."},
 		{Name: remapPending, Unit: cat.Flag, Scope: cat.Board, Absent: cat.InGuests, Health: cat.Flagged(cat.HealthDegraded), Help: "Whether a row is remapped at the next reset."},
-		{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Absent: cat.InGuests | cat.OldExporters, Health: RecoveryHealth, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}, Help: "What the driver wants to be done.", Offered: true, Note: "With DCGM 4.1 to 4.5 (from 4.6 on it is DCGM_FI_DEV_GPU_RECOVERY_ACTION) uncomment:"},
+		{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Absent: cat.InGuests | cat.OldExporters, Health: RecoveryHealth, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}, Help: "What the driver wants to be done.", Offered: true, Note: "With DCGM 4.1 to 4.5 (from 4.6 on it is DCGM_FI_DEV_GPU_RECOVERY_ACTION) uncomment:"},
 		{Name: fabricHealth, Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Absent: cat.InGuests | cat.OldExporters, Health: FabricHealth, Help: "Health of the NVLink fabric.", Offered: true, Note: "With exporter 4.8.4 and later, on boards with an NVLink fabric, uncomment:"},
-		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Absent: cat.InGuests, Gives: gives(signal.HwErrors, "pcie_replay"), Help: "Total number of PCIe retries."},
-		{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkCRC, Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"},
-		{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"), NVLinkGeneration: 3, Help: "Total number of NVLink data CRC errors."},
-		{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkReplay, Help: "Total number of NVLink retries."},
-		{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkRecovery, Help: "Total number of NVLink recovery errors."},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink CRC errors.", Offered: true, Note: "From Hopper on these four have no value. With DCGM 4.1 and later uncomment for Hopper"},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_REPLAY_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink retries.", Offered: true},
-		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink recovery errors.", Offered: true},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5, Help: "Total number of times an NVLink went to recovery.", Offered: true, Note: "and for Blackwell"},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_SUCCESSFUL_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5},
+		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwErrors, "pcie_replay"), Help: "Total number of PCIe retries."},
+		{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkCRC, Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"},
+		{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"), NVLinkGeneration: 3, Help: "Total number of NVLink data CRC errors."},
+		{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkReplay, Help: "Total number of NVLink retries."},
+		{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total"), NVLinkGeneration: 3, Gives: nvlinkRecovery, Help: "Total number of NVLink recovery errors."},
+		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink CRC errors.", Offered: true, Note: "From Hopper on these four have no value. With DCGM 4.1 and later uncomment for Hopper"},
+		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_REPLAY_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink retries.", Offered: true},
+		{Name: "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 4, Help: "Total number of NVLink recovery errors.", Offered: true},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5, Help: "Total number of times an NVLink went to recovery.", Offered: true, Note: "and for Blackwell"},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_SUCCESSFUL_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL"), Absent: cat.OldExporters, NVLinkGeneration: 5},
 	}},
 	{Title: "Activity (PROF fields need DCGM's profiling module)", Fields: []cat.Field{
-		{Name: grEngine, Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"), Gives: gives(signal.GPUEngineActive), Help: "Ratio of time the graphics engine is active."},
-		{Name: "DCGM_FI_PROF_SM_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_SM_UTIL_RATIO"), Gives: gives(signal.GPUSMActive), Help: "Ratio of cycles an SM has at least 1 warp assigned."},
-		{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_SM_OCCUPANCY_RATIO"), Gives: gives(signal.GPUSMOccupancy), Help: "Ratio of warps resident on an SM."},
-		{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_DRAM_UTIL_RATIO"), Gives: gives(signal.GPUDRAMActive), Help: "Ratio of cycles the device memory interface is active."},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_TENSOR_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "tensor"), Help: "Ratio of cycles the tensor pipe is active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_FP64_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp64"), Help: "Ratio of cycles the fp64 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_FP32_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp32"), Help: "Ratio of cycles the fp32 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_FP16_UTIL_RATIO"), Gives: gives(signal.GPUPipeActive, "fp16"), Help: "Ratio of cycles the fp16 pipes are active."},
-		{Name: "DCGM_FI_PROF_PIPE_INT_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_INT_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "int")), Help: "Ratio of cycles the integer pipe is active.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_IMMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_imma")), Help: "Ratio of cycles the tensor pipe is active with integers.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_HMMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_hmma")), Help: "Ratio of cycles the tensor pipe is active with half precision.", Unlisted: true},
-		{Name: "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE", Unit: cat.Ratio, Aliases: names("DCGM_FI_PROF_DFMA_UTIL_RATIO"), Gives: rarely(gives(signal.GPUPipeActive, "tensor_dfma")), Help: "Ratio of cycles the tensor pipe is active with double precision.", Unlisted: true},
+		{Name: grEngine, Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO"), Gives: cat.Gives(signal.GPUEngineActive), Help: "Ratio of time the graphics engine is active."},
+		{Name: "DCGM_FI_PROF_SM_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_SM_UTIL_RATIO"), Gives: cat.Gives(signal.GPUSMActive), Help: "Ratio of cycles an SM has at least 1 warp assigned."},
+		{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_SM_OCCUPANCY_RATIO"), Gives: cat.Gives(signal.GPUSMOccupancy), Help: "Ratio of warps resident on an SM."},
+		{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_DRAM_UTIL_RATIO"), Gives: cat.Gives(signal.GPUDRAMActive), Help: "Ratio of cycles the device memory interface is active."},
+		{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_TENSOR_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "tensor"), Help: "Ratio of cycles the tensor pipe is active."},
+		{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP64_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp64"), Help: "Ratio of cycles the fp64 pipes are active."},
+		{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP32_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp32"), Help: "Ratio of cycles the fp32 pipes are active."},
+		{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_FP16_UTIL_RATIO"), Gives: cat.Gives(signal.GPUPipeActive, "fp16"), Help: "Ratio of cycles the fp16 pipes are active."},
+		{Name: "DCGM_FI_PROF_PIPE_INT_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_INT_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "int")), Help: "Ratio of cycles the integer pipe is active.", Unlisted: true},
+		{Name: "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_IMMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_imma")), Help: "Ratio of cycles the tensor pipe is active with integers.", Unlisted: true},
+		{Name: "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_HMMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_hmma")), Help: "Ratio of cycles the tensor pipe is active with half precision.", Unlisted: true},
+		{Name: "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE", Unit: cat.Ratio, Aliases: cat.Names("DCGM_FI_PROF_DFMA_UTIL_RATIO"), Gives: rarely(cat.Gives(signal.GPUPipeActive, "tensor_dfma")), Help: "Ratio of cycles the tensor pipe is active with double precision.", Unlisted: true},
 	}},
 	{Title: "Links. The PROF fields are rates whatever their type says.", Fields: []cat.Field{
 		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieTransmit, Help: "Rate of data transmitted over PCIe (in bytes per second)."},
@@ -131,57 +131,57 @@ var groups = []cat.Group{
 		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", Unit: cat.None, Scope: cat.Board, Help: "Highest PCIe width of GPU and system (in lanes)."},
 		{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkTransmit, Help: "Rate of data transmitted over NVLink (in bytes per second)."},
 		{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkReceive, Help: "Rate of data received over NVLink (in bytes per second)."},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_TX_BYTES_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_RX_BYTES_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL")},
-		{Name: "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), Gives: nvlinkShare},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_TX_BYTES_TOTAL")},
+		{Name: "DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_RX_BYTES_TOTAL")},
+		{Name: "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL")},
+		{Name: "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), Gives: nvlinkShare},
 	}},
 	{Title: "Power and temperature", Fields: []cat.Field{
-		{Name: "DCGM_FI_DEV_POWER_USAGE", Unit: cat.Watt, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: gives(signal.HwPower), Help: "Power draw (in W)."},
-		{Name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Unit: cat.Watt, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"), Absent: cat.InGuests, Gives: gives(signal.GPUPowerLimit), Help: "Effective power limit that the driver enforces (in W)."},
-		{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: cat.Millijoule, Kind: cat.Counter, Scope: cat.Board, Aliases: names("dcgm_total_energy_consumption"), Rescaled: in(cat.Joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Absent: cat.InGuests, Gives: gives(signal.HwEnergy), Help: "Total energy consumption since boot (in mJ)."},
-		{Name: "DCGM_FI_DEV_GPU_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
-		{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: gives(signal.HwTemperature, signal.LocationMemory), Help: "Memory temperature (in C)."},
+		{Name: "DCGM_FI_DEV_POWER_USAGE", Unit: cat.Watt, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwPower), Help: "Power draw (in W)."},
+		{Name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Unit: cat.Watt, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"), Absent: cat.InGuests, Gives: cat.Gives(signal.GPUPowerLimit), Help: "Effective power limit that the driver enforces (in W)."},
+		{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: cat.Millijoule, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_total_energy_consumption"), Rescaled: in(cat.Joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwEnergy), Help: "Total energy consumption since boot (in mJ)."},
+		{Name: "DCGM_FI_DEV_GPU_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
+		{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory), Help: "Memory temperature (in C)."},
 	}},
 }
 
 // Signals that are made of several fields, or in another way than of a value.
 var (
 	memory = []cat.Signal{
-		{Metric: signal.HwGPUMemoryUtilization, From: first(fbUsed, fbFree), Make: occupancy},
+		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(fbUsed, fbFree), Make: occupancy},
 		{Metric: signal.HwGPUMemoryUsage},
 	}
 	memorySize = []cat.Signal{{
-		Metric: signal.HwGPUMemoryLimit, From: first(fbTotal).or(fbUsed, fbFree, fbRes).or(fbUsed, fbFree), Usual: 2, Make: size,
+		Metric: signal.HwGPUMemoryLimit, From: cat.First(fbTotal).Or(fbUsed, fbFree, fbRes).Or(fbUsed, fbFree), Usual: 2, Make: cat.Size,
 	}}
-	clockReasons = []cat.Signal{{Metric: signal.GPUClockEventActive, Bits: saturationReasons}}
+	clockReasons = []cat.Signal{{Metric: signal.GPUClockEventActive, Bits: SaturationReasons}}
 	xidEvents    = []cat.Signal{{
 		Metric: signal.HwErrors, Part: cat.PartXID, By: cat.ByEvents, Usual: 2,
-		From: first("DCGM_EXP_XID_ERRORS_TOTAL").or("DCGM_EXP_XID_ERRORS_COUNT").or("DCGM_FI_DEV_XID_ERRORS"),
+		From: cat.First("DCGM_EXP_XID_ERRORS_TOTAL").Or("DCGM_EXP_XID_ERRORS_COUNT").Or("DCGM_FI_DEV_XID_ERRORS"),
 	}}
 	status = []cat.Signal{{
 		Metric: signal.HwStatus, By: cat.ByHealth,
-		From: first(remapFailure).or(recoveryAction).or(remapPending).or(fabricHealth).or("DCGM_FI_DEV_XID_ERRORS").
-			or("DCGM_EXP_XID_ERRORS_COUNT").or("DCGM_EXP_XID_ERRORS_TOTAL"),
+		From: cat.First(remapFailure).Or(recoveryAction).Or(remapPending).Or(fabricHealth).Or("DCGM_FI_DEV_XID_ERRORS").
+			Or("DCGM_EXP_XID_ERRORS_COUNT").Or("DCGM_EXP_XID_ERRORS_TOTAL"),
 	}}
-	nvlinkCRC = errors("nvlink_crc", 2, first("DCGM_FI_DEV_NVLINK_ERROR_DL_CRC").
-			or("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL").
-			or("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL").or("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"))
-	nvlinkReplay   = errors("nvlink_replay", 1, first("DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY").or("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"))
-	nvlinkRecovery = errors("nvlink_recovery", 3, first("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS").
-			or("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS").
-			or("DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY").or("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"))
+	nvlinkCRC = errors("nvlink_crc", 2, cat.First("DCGM_FI_DEV_NVLINK_ERROR_DL_CRC").
+			Or("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL").
+			Or("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL").Or("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"))
+	nvlinkReplay   = errors("nvlink_replay", 1, cat.First("DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY").Or("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"))
+	nvlinkRecovery = errors("nvlink_recovery", 3, cat.First("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS").
+			Or("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS").
+			Or("DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY").Or("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"))
 
 	// Rates, else the counters that they can be derived from, else a coarse rate.
-	pcieTX   = first("DCGM_FI_PROF_PCIE_TX_BYTES").or("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL")
-	pcieRX   = first("DCGM_FI_PROF_PCIE_RX_BYTES").or("DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL")
-	nvlinkTX = first("DCGM_FI_PROF_NVLINK_TX_BYTES").or("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES").or("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL")
-	nvlinkRX = first("DCGM_FI_PROF_NVLINK_RX_BYTES").or("DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES").or("DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL")
+	pcieTX   = cat.First("DCGM_FI_PROF_PCIE_TX_BYTES").Or("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL")
+	pcieRX   = cat.First("DCGM_FI_PROF_PCIE_RX_BYTES").Or("DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL")
+	nvlinkTX = cat.First("DCGM_FI_PROF_NVLINK_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL")
+	nvlinkRX = cat.First("DCGM_FI_PROF_NVLINK_RX_BYTES").Or("DCGM_FI_DEV_NVLINK_COUNT_RX_BYTES").Or("DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL")
 
-	pcieTransmit   = made(signal.GPUPCIeThroughput, signal.DirectionTransmit, pcieTX)
-	pcieReceive    = made(signal.GPUPCIeThroughput, signal.DirectionReceive, pcieRX)
-	nvlinkTransmit = made(signal.GPUNVLinkThroughput, signal.DirectionTransmit, nvlinkTX)
-	nvlinkReceive  = made(signal.GPUNVLinkThroughput, signal.DirectionReceive, nvlinkRX)
+	pcieTransmit   = cat.Made(signal.GPUPCIeThroughput, signal.DirectionTransmit, pcieTX)
+	pcieReceive    = cat.Made(signal.GPUPCIeThroughput, signal.DirectionReceive, pcieRX)
+	nvlinkTransmit = cat.Made(signal.GPUNVLinkThroughput, signal.DirectionTransmit, nvlinkTX)
+	nvlinkReceive  = cat.Made(signal.GPUNVLinkThroughput, signal.DirectionReceive, nvlinkRX)
 	pcieShare      = []cat.Signal{
 		{Metric: signal.GPUPCIeUtilization, Part: signal.DirectionTransmit, From: pcieTX, Capacity: pcieCapacity, With: pcieLink},
 		{Metric: signal.GPUPCIeUtilization, Part: signal.DirectionReceive, From: pcieRX, Capacity: pcieCapacity, With: pcieLink},
@@ -194,8 +194,8 @@ var (
 
 	held = []cat.Signal{
 		{Metric: signal.GPUDeviceHolder, By: cat.ByHolders},
-		{Metric: signal.K8sContainerGPUMemoryUsage, By: cat.ByProcesses, From: first(fbUsed), Optional: true},
-		{Metric: signal.K8sContainerGPUUtilization, By: cat.ByProcesses, From: first(gpuUtil), Optional: true},
+		{Metric: signal.K8sContainerGPUMemoryUsage, By: cat.ByProcesses, From: cat.First(fbUsed), Optional: true},
+		{Metric: signal.K8sContainerGPUUtilization, By: cat.ByProcesses, From: cat.First(gpuUtil), Optional: true},
 	}
 )
 
@@ -232,14 +232,6 @@ func FabricHealth(mask float64) (cat.Health, bool) {
 // occupancy is used / (used + free). A memory without any size is none.
 func occupancy(_ int, v []float64) (float64, bool) { return v[0] / (v[0] + v[1]), v[0]+v[1] > 0 }
 
-// size is the whole size, else the sum of used, free and reserved memory.
-func size(_ int, v []float64) (total float64, ok bool) {
-	for _, part := range v {
-		total += part
-	}
-	return total, len(v) == 1 || v[0]+v[1] > 0
-}
-
 func pcieCapacity(m *cat.Model, link []float64) float64 {
 	if math.IsNaN(link[0]) || math.IsNaN(link[1]) {
 		return m.PCIe
@@ -250,15 +242,6 @@ func pcieCapacity(m *cat.Model, link []float64) float64 {
 
 func nvlinkCapacity(m *cat.Model, _ []float64) float64 { return m.NVLink }
 
-// sets are sets of names of fields, the preferred one first.
-type sets [][]string
-
-func first(names ...string) sets { return sets{names} }
-
-func (s sets) or(names ...string) sets { return append(s, names) }
-
-func names(s ...string) []string { return s }
-
 // in are spellings in another unit.
 func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	for _, name := range names {
@@ -267,16 +250,7 @@ func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	return out
 }
 
-// gives is what a field makes alone, part is the value of the metric's own attribute.
-func gives(m *signal.Metric, part ...string) []cat.Signal {
-	return []cat.Signal{{Metric: m, Part: strings.Join(part, "")}}
-}
-
-func made(m *signal.Metric, part string, from sets) []cat.Signal {
-	return []cat.Signal{{Metric: m, Part: part, From: from}}
-}
-
-func errors(kind string, usual int, from sets) []cat.Signal {
+func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 

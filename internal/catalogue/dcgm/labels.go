@@ -40,11 +40,6 @@ var labels = map[string]catalogue.Role{
 	"dra_device_name": catalogue.RoleDRADevice, "dra_mig_device_uuid": catalogue.RoleMIGUUID,
 }
 
-// blankText reports whether a label's text is DCGM's "no value".
-func blankText(_ catalogue.Role, s string) bool {
-	return len(s) > 5 && s[:3] == "<<<" && s[len(s)-3:] == ">>>"
-}
-
 // identify returns which device a row is about. The exporter's UUID is the board's, also on
 // the row of a MIG instance.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
@@ -86,8 +81,9 @@ var (
 	brands       = []string{"nvidia", "tesla", "quadro", "geforce", "rtx", "gtx", "titan", "grid"}
 )
 
+// hasWord reports whether one of the words stands in the text as whole words.
 func hasWord(text string, words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return containsWords(text, w) })
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(" "+text+" ", " "+w+" ") })
 }
 
 // CalledExporter reports whether a container has the name of an exporter's. Scrape

@@ -2,63 +2,39 @@ package dcgm
 
 import (
 	"regexp"
-	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Profile is a MIG profile such as 1g.10gb, 1c.3g.40gb or 1g.5gb+me.
-type Profile struct {
-	// Name is the profile as exposed.
-	Name string
-	// Compute is the number of compute slices of the GPU instance.
-	Compute int
-}
-
 var profileForm = regexp.MustCompile(`^(?:\d+c\.)?([1-7])g\.\d{1,4}gb(?:[+-](?:me|gfx|me\.all))*$`)
 
-// ParseProfile reads a MIG profile's name. It reports false when the text is
-// none.
-func ParseProfile(name string) (Profile, bool) {
-	m := profileForm.FindStringSubmatch(name)
+// ProfileSlices returns the number of compute slices of a GPU instance by its MIG profile, such as
+// 1g.10gb, 1c.3g.40gb or 1g.5gb+me. It is 0 when the text is no profile.
+func ProfileSlices(profile string) int {
+	m := profileForm.FindStringSubmatch(profile)
 	if m == nil {
-		return Profile{}, false
+		return 0
 	}
-	return Profile{Name: name, Compute: int(m[1][0] - '0')}, true
+	return int(m[1][0] - '0')
 }
 
-// computeSlices are the compute slices of boards that have MIG, by a part of the folded
-// model name; the first match counts. Sources: the MIG manager's default
-// configuration of the GPU operator, for B300 NVIDIA's user guide.
-var computeSlices = []struct {
-	model   string
-	compute int
-}{
-	{"a100", 7},
-	{"a30", 4},
-	{"gh200", 7},
-	{"h20", 7},
-	{"h100", 7},
-	{"h200", 7},
-	{"gb200", 7},
-	{"b200", 7},
-	{"b300", 7},
-	{"rtx pro 6000", 4},
-}
+// The boards that have MIG, by words of the folded model name and how many compute slices they
+// have. Sources: the MIG manager's default configuration of the GPU operator, for B300 NVIDIA's
+// user guide.
+var (
+	ofFourSlices  = []string{"a30", "rtx pro 6000"}
+	ofSevenSlices = []string{"a100", "gh200", "h20", "h100", "h200", "gb200", "b200", "b300"}
+)
 
 // ModelSlices returns the number of compute slices that boards of a model are
 // cut into. It reports false for models that are not known to have MIG.
 func ModelSlices(model string) (int, bool) {
 	folded := catalogue.FoldModel(model)
-	for _, s := range computeSlices {
-		if containsWords(folded, s.model) {
-			return s.compute, true
-		}
+	switch {
+	case hasWord(folded, ofFourSlices):
+		return 4, true
+	case hasWord(folded, ofSevenSlices):
+		return 7, true
 	}
 	return 0, false
-}
-
-// containsWords reports whether the words stand in the text as whole words.
-func containsWords(text, words string) bool {
-	return strings.Contains(" "+text+" ", " "+words+" ")
 }

@@ -1,8 +1,7 @@
 package dcgm
 
 import (
-	"slices"
-	"strings"
+	"regexp"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
@@ -59,37 +58,20 @@ var models = []struct {
 // LookupModel returns what is known of a board by its model name.
 func LookupModel(name string) catalogue.Model {
 	folded := catalogue.FoldModel(name)
-	if isVirtual(folded) {
+	if virtual.MatchString(folded) {
 		return catalogue.Model{Virtual: true}
 	}
 	for i := range models {
-		if slices.ContainsFunc(models[i].words, func(words string) bool { return containsWords(folded, words) }) {
+		if hasWord(folded, models[i].words) {
 			return models[i].Model
 		}
 	}
 	return catalogue.Model{}
 }
 
-// vGPUSeries are the letters of the series of virtual GPUs.
-const vGPUSeries = "abcq"
-
-// isVirtual recognises the guest of a virtual GPU by its folded name: "GRID" before
-// the type, as drivers of vGPU 12 and earlier have it, or a type that ends in memory
-// in GB and the series A, B, C or Q: A100-10C, H100-1-10CME, RTX6000-Ada-48Q.
+// virtual is the folded name of a virtual GPU's guest: "GRID" before the type, as drivers of
+// vGPU 12 and earlier have it, or a type that ends in memory in GB and the series A, B, C or Q:
+// A100-10C, H100-1-10CME with media engines, RTX6000-Ada-48Q.
 // DCGM_FI_DEV_VGPU_LICENSE_STATUS does not tell: default lists have it, a guest without
 // a license has 0, and a board that is passed through whole may have one.
-func isVirtual(folded string) bool {
-	if strings.HasPrefix(folded, "grid ") {
-		return true
-	}
-	last := folded[strings.LastIndexByte(folded, ' ')+1:]
-	series := strings.TrimLeft(last, "0123456789")
-	if series == last || series == "" || !strings.ContainsRune(vGPUSeries, rune(series[0])) {
-		return false
-	}
-	switch series[1:] {
-	case "", "me", "gfx", "nogfx": // with media engines, with or without graphics
-		return true
-	}
-	return false
-}
+var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

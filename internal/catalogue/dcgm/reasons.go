@@ -4,9 +4,7 @@ import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
 // SaturationReasons are the bits of CLOCKS_EVENT_REASONS for work that is slowed by a limit,
 // lowest bit first. Idling (0x1), configured clocks (0x2) and display settings (0x100) are none.
-func SaturationReasons() []catalogue.Bit { return saturationReasons }
-
-var saturationReasons = []catalogue.Bit{
+var SaturationReasons = []catalogue.Bit{
 	{Mask: 0x4, Part: "sw_power_cap"},
 	{Mask: 0x8, Part: "hw_slowdown"},
 	{Mask: 0x10, Part: "sync_boost"},

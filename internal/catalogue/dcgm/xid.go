@@ -1,10 +1,6 @@
 package dcgm
 
-import (
-	"slices"
-
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-)
+import "slices"
 
 // The edition of NVIDIA's XID catalogue that the table of XIDs repeats. It was still
 // the published one in July 2026, with the documentation of driver 610.
@@ -14,9 +10,6 @@ const (
 	// XIDCatalogueURL is where NVIDIA publishes it.
 	XIDCatalogueURL = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 )
-
-// MaxXID bounds XID codes.
-const MaxXID = catalogue.MaxCode
 
 // Action is the immediate action that NVIDIA's catalogue wants after an XID.
 type Action uint8

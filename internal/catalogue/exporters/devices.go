@@ -39,8 +39,7 @@ func Slices(vendor, profile string) int {
 	if EqualParts(vendor) {
 		return 1
 	}
-	known, _ := dcgm.ParseProfile(profile)
-	return known.Compute
+	return dcgm.ProfileSlices(profile)
 }
 
 // BoardSlices returns how many compute slices a board has. One of equal parts has as many as its

@@ -24,9 +24,7 @@ var Exporter = cat.New(cat.Exporter{
 	Labels:         labels,
 	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "hw.") || strings.HasPrefix(name, "hw_") },
 	Identify:       identify,
-	InstanceID:     func(_, instance string) string { return instance },
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
-	Model:          func(string) cat.Model { return cat.Model{} },
 })
 
 // groups is the table. Names are those of OTLP, aliases those of the Prometheus endpoint.
@@ -38,18 +36,18 @@ var Exporter = cat.New(cat.Exporter{
 // doubt; hw.gpu.bandwidth.utilization, whose directions are not known.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: names("hw_gpu_utilization_ratio"), Cut: names("all"), Gives: []cat.Signal{
+		{Name: "hw.gpu.utilization{all}", Unit: cat.Ratio, Aliases: cat.Names("hw_gpu_utilization_ratio"), Cut: cat.Names("all"), Gives: []cat.Signal{
 			{Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral, From: [][]string{{"hw.gpu.utilization{all}"}, {"hw.gpu.utilization{compute_all}"}}},
 		}},
-		{Name: "hw.gpu.utilization{compute_all}", Unit: cat.Ratio, Aliases: names("hw_gpu_utilization_ratio"), Cut: names("compute_all")},
+		{Name: "hw.gpu.utilization{compute_all}", Unit: cat.Ratio, Aliases: cat.Names("hw_gpu_utilization_ratio"), Cut: cat.Names("compute_all")},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
-		{Name: used, Unit: cat.Byte, Aliases: names("hw_memory_usage_bytes"), Cut: names("device"), Gives: []cat.Signal{
-			{Metric: signal.HwGPUMemoryUtilization, From: [][]string{{used, size}}, Make: occupancy},
+		{Name: used, Unit: cat.Byte, Aliases: cat.Names("hw_memory_usage_bytes"), Cut: cat.Names("device"), Gives: []cat.Signal{
+			{Metric: signal.HwGPUMemoryUtilization, From: [][]string{{used, size}}, Make: cat.Share},
 			{Metric: signal.HwGPUMemoryUsage, From: [][]string{{used}}},
 		}},
-		{Name: size, Unit: cat.Byte, Aliases: names("hw_memory_size_bytes"), Cut: names("device"), ZeroIsNone: true, Gives: gives(signal.HwGPUMemoryLimit, "")},
-		{Name: "hw.memory.bandwidth.utilization{device}", Unit: cat.Ratio, Aliases: names("hw_memory_bandwidth_utilization_ratio"), Cut: names("device"), Gives: gives(signal.GPUDRAMActive, "")},
+		{Name: size, Unit: cat.Byte, Aliases: cat.Names("hw_memory_size_bytes"), Cut: cat.Names("device"), ZeroIsNone: true, Gives: cat.Gives(signal.HwGPUMemoryLimit, "")},
+		{Name: "hw.memory.bandwidth.utilization{device}", Unit: cat.Ratio, Aliases: cat.Names("hw_memory_bandwidth_utilization_ratio"), Cut: cat.Names("device"), Gives: cat.Gives(signal.GPUDRAMActive, "")},
 	}},
 	{Title: "Throttling: reasons, each shown once it was seen", Fields: reasons()},
 	{Title: "Errors", Fields: []cat.Field{
@@ -62,9 +60,9 @@ var groups = []cat.Group{
 		sensors("hw.power", "hw_power_watts", cat.Watt, cat.Level, signal.HwPower),
 		sensors("hw.energy", "hw_energy_joules_total", cat.Joule, cat.Counter, signal.HwEnergy),
 		[]cat.Field{
-			{Name: "hw.frequency", Unit: cat.Hz, Aliases: names("hw_frequency_hertz"), Gives: gives(signal.GPUClockFrequency, signal.DomainSM)},
-			{Name: "hw.temperature{gpu}", Unit: cat.Celsius, Aliases: names("hw_temperature_celsius"), Cut: names("gpu"), Gives: gives(signal.HwTemperature, signal.LocationGPU)},
-			{Name: "hw.temperature{memory}", Unit: cat.Celsius, Aliases: names("hw_temperature_celsius"), Cut: names("memory"), Gives: gives(signal.HwTemperature, signal.LocationMemory)},
+			{Name: "hw.frequency", Unit: cat.Hz, Aliases: cat.Names("hw_frequency_hertz"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM)},
+			{Name: "hw.temperature{gpu}", Unit: cat.Celsius, Aliases: cat.Names("hw_temperature_celsius"), Cut: cat.Names("gpu"), Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU)},
+			{Name: "hw.temperature{memory}", Unit: cat.Celsius, Aliases: cat.Names("hw_temperature_celsius"), Cut: cat.Names("memory"), Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory)},
 		},
 	)},
 	{Title: "Description", Fields: []cat.Field{{Name: "hw_gpu_info", Unit: cat.None}}},
@@ -75,20 +73,12 @@ const (
 	size = "hw.memory.size{device}"
 )
 
-func names(s ...string) []string { return s }
-
-func gives(m *signal.Metric, part string) []cat.Signal {
-	return []cat.Signal{{Metric: m, Part: part}}
-}
-
-func occupancy(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 0 }
-
 // reasons are those of Level Zero, 1 while they hold.
 func reasons() (out []cat.Field) {
-	for _, reason := range names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
+	for _, reason := range cat.Names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
 		out = append(out, cat.Field{
-			Name: "hw.frequency.throttle_status{" + reason + "}", Unit: cat.Flag, Aliases: names("hw_frequency_throttle_status"), Cut: names(reason),
-			Gives: gives(signal.GPUClockEventActive, reason),
+			Name: "hw.frequency.throttle_status{" + reason + "}", Unit: cat.Flag, Aliases: cat.Names("hw_frequency_throttle_status"), Cut: cat.Names(reason),
+			Gives: cat.Gives(signal.GPUClockEventActive, reason),
 		})
 	}
 	return out
@@ -97,22 +87,22 @@ func reasons() (out []cat.Field) {
 // errors are counted by category.
 func errors(kind string) cat.Field {
 	return cat.Field{
-		Name: "hw.errors{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Parts: cat.Sum, Aliases: names("hw_errors_total"), Cut: names(kind),
-		Gives: gives(signal.HwErrors, kind),
+		Name: "hw.errors{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Parts: cat.Sum, Aliases: cat.Names("hw_errors_total"), Cut: cat.Names(kind),
+		Gives: cat.Gives(signal.HwErrors, kind),
 	}
 }
 
 func io(direction string) cat.Field {
 	return cat.Field{
-		Name: "hw.gpu.io{" + direction + "}", Unit: cat.ByteCount, Kind: cat.Counter, Aliases: names("hw_gpu_io_bytes_total"), Cut: names(direction),
-		Gives: gives(signal.GPUPCIeThroughput, direction),
+		Name: "hw.gpu.io{" + direction + "}", Unit: cat.ByteCount, Kind: cat.Counter, Aliases: cat.Names("hw_gpu_io_bytes_total"), Cut: cat.Names(direction),
+		Gives: cat.Gives(signal.GPUPCIeThroughput, direction),
 	}
 }
 
 // sensors are the card's, which contains the package, and the package's.
 func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric) []cat.Field {
 	field := func(where string) cat.Field {
-		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: names(alias), Cut: names(where)}
+		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: cat.Names(alias), Cut: cat.Names(where)}
 	}
 	card, chip := field("card"), field("package")
 	card.Gives = []cat.Signal{{Metric: m, From: [][]string{{card.Name}, {chip.Name}}, Lasting: true}}
@@ -120,24 +110,17 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 }
 
 // gaps are the signals that other exporters give, with the reason.
-var gaps = map[*signal.Metric]string{
-	signal.GPUClockThrottleTime:       "only whether a reason holds is exposed",
-	signal.GPUClockEventTime:          "only whether a reason holds is exposed",
-	signal.HwStatus:                   "of sensors, not of the device",
-	signal.GPURecoveryAction:          "not exposed",
-	signal.GPUPowerLimit:              "exposed a million times too high",
-	signal.GPUEngineActive:            "not exposed",
-	signal.GPUPipeActive:              "not exposed",
-	signal.GPUSMActive:                "not exposed",
-	signal.GPUSMOccupancy:             "not exposed",
-	signal.GPUPCIeUtilization:         "exposed without a known direction",
-	signal.GPUNVLinkThroughput:        "there is no NVLink; Xe Link is not exposed",
-	signal.GPUNVLinkUtilization:       "there is no NVLink; Xe Link is not exposed",
-	signal.GPUXGMIThroughput:          "there is no xGMI",
-	signal.GPUDeviceHolder:            "no labels of pods",
-	signal.K8sContainerGPUMemoryUsage: "no rows of processes",
-	signal.K8sContainerGPUUtilization: "no rows of processes",
-}
+var gaps = cat.Gaps(map[string][]*signal.Metric{
+	"only whether a reason holds is exposed":     {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
+	"of sensors, not of the device":              {signal.HwStatus},
+	"not exposed":                                {signal.GPURecoveryAction, signal.GPUEngineActive, signal.GPUPipeActive, signal.GPUSMActive, signal.GPUSMOccupancy},
+	"exposed a million times too high":           {signal.GPUPowerLimit},
+	"exposed without a known direction":          {signal.GPUPCIeUtilization},
+	"there is no NVLink; Xe Link is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"there is no xGMI":                           {signal.GPUXGMIThroughput},
+	"no labels of pods":                          {signal.GPUDeviceHolder},
+	"no rows of processes":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+})
 
 // labels are the attributes of OTLP, and the same as Prometheus spells them.
 var labels = func() map[string]cat.Role {

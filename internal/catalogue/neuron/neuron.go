@@ -19,11 +19,9 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:         gaps,
 	TurnOn:       "neuroncore_counters and memory_used in the configuration of neuron-monitor. A node on which no process uses a Neuron device shows none of them.",
 
-	Claims:         claims,
+	Claims:         func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }, // not each name is its own
 	Labels:         labels,
-	OwnsName:       func(string) bool { return false },
 	Identify:       identify,
-	InstanceID:     func(_, instance string) string { return instance },
 	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
 	Model:          func(name string) cat.Model { return cat.Model{Memory: memory[name]} },
 })
@@ -77,39 +75,22 @@ var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, 
 func size(m *cat.Model, _ []float64) float64 { return m.Memory }
 
 // gaps are the signals that other exporters give, with the reason.
-var gaps = map[*signal.Metric]string{
-	signal.GPUClockThrottleTime:       "not exposed",
-	signal.GPUClockEventActive:        "not exposed",
-	signal.GPUClockEventTime:          "not exposed",
-	signal.GPUClockFrequency:          "not exposed",
-	signal.HwPower:                    "not exposed",
-	signal.HwEnergy:                   "not exposed",
-	signal.HwTemperature:              "not exposed",
-	signal.HwStatus:                   "not exposed",
-	signal.GPURecoveryAction:          "not exposed",
-	signal.GPUPowerLimit:              "not exposed",
-	signal.GPUEngineActive:            "not exposed",
-	signal.GPUPipeActive:              "not exposed",
-	signal.GPUDRAMActive:              "not exposed",
-	signal.GPUSMActive:                "not exposed",
-	signal.GPUSMOccupancy:             "not exposed",
-	signal.GPUPCIeThroughput:          "not exposed",
-	signal.GPUPCIeUtilization:         "not exposed",
-	signal.GPUNVLinkThroughput:        "there is no NVLink; NeuronLink is not exposed",
-	signal.GPUNVLinkUtilization:       "there is no NVLink; NeuronLink is not exposed",
-	signal.GPUXGMIThroughput:          "there is no xGMI",
-	signal.GPUDeviceHolder:            "no labels of pods",
-	signal.K8sContainerGPUMemoryUsage: "processes have no labels of pods",
-	signal.K8sContainerGPUUtilization: "processes have no labels of pods",
-}
+var gaps = cat.Gaps(map[string][]*signal.Metric{
+	"not exposed": {
+		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwPower,
+		signal.HwEnergy, signal.HwTemperature, signal.HwStatus, signal.GPURecoveryAction, signal.GPUPowerLimit, signal.GPUEngineActive,
+		signal.GPUPipeActive, signal.GPUDRAMActive, signal.GPUSMActive, signal.GPUSMOccupancy, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
+	},
+	"there is no NVLink; NeuronLink is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"there is no xGMI":                 {signal.GPUXGMIThroughput},
+	"no labels of pods":                {signal.GPUDeviceHolder},
+	"processes have no labels of pods": {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+})
 
 var labels = map[string]cat.Role{
 	"instance_id": cat.RoleUUID, "instance_type": cat.RoleMachine,
 	"neuroncore": cat.RoleIndex, "runtime_tag": cat.RolePart, "memory_location": cat.RoleCut, "error_type": cat.RoleCut,
 }
-
-// claims reports whether the labels are the script's: not each of its names is its own.
-func claims(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }
 
 // family describes the EC2 instance types that begin with the same name.
 type family struct {

@@ -19,15 +19,12 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:    gaps,
 	TurnOn:  "duty_cycle and the memory come from the workload: a chip without one has no rows of them.",
 
-	Claims:     claims,
-	Labels:     labels,
-	OwnsName:   func(string) bool { return false },
-	Identify:   identify,
-	InstanceID: func(_, instance string) string { return instance },
+	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // its names are common words
+	Labels:   labels,
+	Identify: identify,
 	CalledExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "tpu-device-plugin")
 	},
-	Model: func(string) cat.Model { return cat.Model{} },
 })
 
 // groups is the table. The plugin shows each value twice: with the pod's labels, and for the
@@ -37,65 +34,44 @@ var Exporter = cat.New(cat.Exporter{
 // every pod of the node.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: "duty_cycle_node", Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Renumbered: true, Gives: gives(signal.HwGPUUtilization, signal.TaskGeneral)},
+		{Name: "duty_cycle_node", Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Renumbered: true, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
 	}},
 	{Title: "Memory occupancy and pressure", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"memory_used"}, Renumbered: true, Gives: []cat.Signal{
-			{Metric: signal.HwGPUMemoryUtilization, From: [][]string{{used, total}}, Make: occupancy},
+			{Metric: signal.HwGPUMemoryUtilization, From: [][]string{{used, total}}, Make: cat.Share},
 			{Metric: signal.HwGPUMemoryUsage, From: [][]string{{used}}},
 		}},
-		{Name: total, Unit: cat.Byte, Aliases: []string{"memory_total"}, Renumbered: true, ZeroIsNone: true, Gives: gives(signal.HwGPUMemoryLimit, "")},
+		{Name: total, Unit: cat.Byte, Aliases: []string{"memory_total"}, Renumbered: true, ZeroIsNone: true, Gives: cat.Gives(signal.HwGPUMemoryLimit, "")},
 	}},
 	{Title: "Activity, read on the host", Fields: []cat.Field{
-		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Copied: true, Gives: gives(signal.GPUDRAMActive, "")},
-		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Copied: true, Gives: gives(signal.GPUPipeActive, "tensor")},
+		{Name: "memory_bandwidth_utilization_node", Unit: cat.Percent, Aliases: []string{"memory_bandwidth_utilization"}, Copied: true, Gives: cat.Gives(signal.GPUDRAMActive, "")},
+		{Name: "tensorcore_utilization_node", Unit: cat.Percent, Aliases: []string{"tensorcore_utilization"}, Copied: true, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
 	}},
 }
 
 // gaps are the signals that other exporters give, with the reason.
-var gaps = map[*signal.Metric]string{
-	signal.GPUClockThrottleTime:       "not exposed",
-	signal.GPUClockEventActive:        "not exposed",
-	signal.GPUClockEventTime:          "not exposed",
-	signal.GPUClockFrequency:          "not exposed",
-	signal.HwErrors:                   "not exposed",
-	signal.HwPower:                    "not exposed",
-	signal.HwEnergy:                   "not exposed",
-	signal.HwTemperature:              "not exposed",
-	signal.HwStatus:                   "not exposed",
-	signal.GPURecoveryAction:          "not exposed",
-	signal.GPUPowerLimit:              "not exposed",
-	signal.GPUEngineActive:            "not exposed",
-	signal.GPUSMActive:                "the tensor core is `gpu.pipe.active`",
-	signal.GPUSMOccupancy:             "not exposed",
-	signal.GPUPCIeThroughput:          "not exposed",
-	signal.GPUPCIeUtilization:         "not exposed",
-	signal.GPUNVLinkThroughput:        "there is no NVLink; the chips' own links are not exposed",
-	signal.GPUNVLinkUtilization:       "there is no NVLink; the chips' own links are not exposed",
-	signal.GPUXGMIThroughput:          "there is no xGMI",
-	signal.K8sContainerGPUMemoryUsage: "a pod's rows repeat the chip's",
-	signal.K8sContainerGPUUtilization: "a pod's rows repeat the chip's",
-}
+var gaps = cat.Gaps(map[string][]*signal.Metric{
+	"not exposed": {
+		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
+		signal.HwPower, signal.HwEnergy, signal.HwTemperature, signal.HwStatus, signal.GPURecoveryAction, signal.GPUPowerLimit,
+		signal.GPUEngineActive, signal.GPUSMOccupancy, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
+	},
+	"the tensor core is `gpu.pipe.active`":                     {signal.GPUSMActive},
+	"there is no NVLink; the chips' own links are not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"there is no xGMI":               {signal.GPUXGMIThroughput},
+	"a pod's rows repeat the chip's": {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+})
 
 const (
 	used  = "memory_used_node"
 	total = "memory_total_node"
 )
 
-func gives(m *signal.Metric, part string) []cat.Signal {
-	return []cat.Signal{{Metric: m, Part: part}}
-}
-
-func occupancy(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 0 }
-
 var labels = map[string]cat.Role{
 	"accelerator_id": cat.RoleUUID, "make": cat.RoleVendor, "model": cat.RoleModel,
 	"pod": cat.RolePod, "namespace": cat.RoleNamespace, "container": cat.RoleContainer,
 	"exported_pod": cat.RoleRelayedPod, "exported_namespace": cat.RoleRelayedNamespace, "exported_container": cat.RoleRelayedContainer,
 }
-
-// claims reports whether the labels are the plugin's: its names are common words.
-func claims(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }
 
 // identify returns which chip a row is about. Its accelerator_id is the number of the
 // machine and, after the last dash, the chip's.

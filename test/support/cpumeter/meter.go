@@ -4,9 +4,11 @@
 package cpumeter
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,13 +21,13 @@ type Meter struct {
 // Start starts the meter.
 func (m *Meter) Start(b *testing.B) {
 	b.Helper()
-	m.started = Of(b, 0)
+	m.started = own(b)
 }
 
 // Stop stops the meter, which must have been started.
 func (m *Meter) Stop(b *testing.B) {
 	b.Helper()
-	m.sum += Of(b, 0) - m.started
+	m.sum += own(b) - m.started
 }
 
 // Report reports the measured time for each of that many samples an iteration,
@@ -35,16 +37,21 @@ func (m *Meter) Report(b *testing.B, samples int) {
 	b.ReportMetric(float64(m.sum.Nanoseconds())/float64(b.N)/float64(samples), "cpu-ns/sample")
 }
 
-// Of returns the CPU time of a process so far; pid 0 is this one. It fails the benchmark when
-// there is no such process.
-func Of(b *testing.B, pid int) time.Duration {
+func own(b *testing.B) time.Duration {
 	b.Helper()
+	had, err := Of(0)
+	require.NoError(b, err)
+	return had
+}
+
+// Of returns the CPU time of a process so far; pid 0 is this one.
+func Of(pid int) (time.Duration, error) {
 	// The clock of a whole process in nanoseconds, numbered as
 	// clock_getcpuclockid(3) does; /proc would give ticks of 10ms.
 	const sched = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|sched), &ts); err != nil {
-		b.Fatalf("CPU time of process %d: %v", pid, err)
+		return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
 	}
-	return time.Duration(ts.Nano())
+	return time.Duration(ts.Nano()), nil
 }

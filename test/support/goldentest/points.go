@@ -60,15 +60,7 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 	if !ok {
 		s = &signal.Metric{Name: name} // of another exporter
 	}
-	m.SetName(s.Name)
-	m.SetUnit(s.Unit)
-	var dp pmetric.NumberDataPoint
-	if s.Kind == signal.Gauge {
-		dp = m.SetEmptyGauge().DataPoints().AppendEmpty()
-	} else {
-		m.SetEmptySum().SetIsMonotonic(s.Kind == signal.Counter)
-		dp = m.Sum().DataPoints().AppendEmpty()
-	}
+	dp := points.Begin(m, s).AppendEmpty()
 	since, err := time.ParseDuration(at)
 	require.NoError(t, err)
 	dp.SetTimestamp(pcommon.Timestamp(since))

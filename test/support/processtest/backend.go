@@ -33,23 +33,20 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 	t.Helper()
 	b := &Backend{}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/v1/logs") {
-			b.takeLogs(t, w, r)
-			return
-		}
-		if !strings.HasSuffix(r.URL.Path, "/v1/metrics") {
+		logs := strings.HasSuffix(r.URL.Path, "/v1/logs")
+		if !logs && !strings.HasSuffix(r.URL.Path, "/v1/metrics") {
 			http.NotFound(w, r)
 			return
 		}
-		request := pmetricotlp.NewExportRequest()
-		body, ok := read(t, w, r, request.UnmarshalProto)
-		if !ok {
+		body, err := readBody(r)
+		if err == nil {
+			err = b.keep(body, logs)
+		}
+		if !assert.NoError(t, err) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		b.mu.Lock()
-		b.requests = append(b.requests, request.Metrics())
-		b.mu.Unlock()
-		if next != nil {
+		if next != nil && !logs {
 			r.Header.Del("Content-Encoding")
 			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			next.ServeHTTP(w, r)
@@ -59,30 +56,20 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 	return b
 }
 
-// takeLogs keeps the records of a request.
-func (b *Backend) takeLogs(t testing.TB, w http.ResponseWriter, r *http.Request) {
-	t.Helper()
-	request := plogotlp.NewExportRequest()
-	if _, ok := read(t, w, r, request.UnmarshalProto); !ok {
-		return
-	}
+// keep keeps what a request has.
+func (b *Backend) keep(body []byte, logs bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.records = append(b.records, request.Logs())
-}
-
-// read returns the body of a request that can be decoded, and answers another one.
-func read(t testing.TB, w http.ResponseWriter, r *http.Request, decode func([]byte) error) (body []byte, ok bool) {
-	t.Helper()
-	body, err := readBody(r)
-	if err == nil {
-		err = decode(body)
+	if logs {
+		request := plogotlp.NewExportRequest()
+		err := request.UnmarshalProto(body)
+		b.records = append(b.records, request.Logs())
+		return err
 	}
-	if !assert.NoError(t, err) {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return nil, false
-	}
-	return body, true
+	request := pmetricotlp.NewExportRequest()
+	err := request.UnmarshalProto(body)
+	b.requests = append(b.requests, request.Metrics())
+	return err
 }
 
 // Logs returns all records that came.

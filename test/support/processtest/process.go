@@ -5,17 +5,15 @@ package processtest
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -127,20 +125,15 @@ func (p *Process) Kill() {
 	<-p.Ended
 }
 
-// Status returns a number of the process's /proc/<pid>/status; sizes are in KiB.
-func (p *Process) Status(t testing.TB, field string) float64 {
+// Status returns the process's /proc/<pid>/status; sizes are in bytes.
+func (p *Process) Status(t testing.TB) procfs.ProcStatus {
 	t.Helper()
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+	proc, err := procfs.NewProc(p.Cmd.Process.Pid)
 	require.NoError(t, err)
-	for line := range strings.Lines(string(content)) {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			n, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
-			require.NoError(t, err)
-			return n
-		}
-	}
-	require.Fail(t, "no "+field, "a process that ended? %s", content)
-	return 0
+	status, err := proc.NewStatus()
+	require.NoError(t, err)
+	require.NotZero(t, status.VmRSS, "a process that ended?")
+	return status
 }
 
 // Until asks until the answer is yes, for what other processes do. It fails when

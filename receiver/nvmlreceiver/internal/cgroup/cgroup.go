@@ -5,7 +5,7 @@ package cgroup
 import (
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -48,34 +48,14 @@ type Owner struct {
 	Service string
 }
 
-// maxSize bounds what is read of a process's file; paths are far shorter.
-const maxSize = 64 << 10
-
-// Reader finds owners through the proc file system.
-type Reader struct {
-	root   string
-	buffer []byte
-}
-
-// NewReader returns a Reader for a proc file system, such as /proc. It is not
-// safe for concurrent use.
-func NewReader(root string) *Reader {
-	return &Reader{root: root, buffer: make([]byte, maxSize)}
-}
-
-// Owner returns the owner of a process by its ID in the proc file system's PID
-// namespace. A process that cannot be read, because it is gone, is Unknown.
-func (r *Reader) Owner(pid uint32) Owner {
-	f, err := os.Open(filepath.Join(r.root, strconv.FormatUint(uint64(pid), 10), "cgroup"))
+// Of returns the owner of a process by its ID in the PID namespace of a proc file system, such as
+// /proc. A process that cannot be read, because it is gone, is Unknown.
+func Of(procRoot string, pid uint32) Owner {
+	text, err := os.ReadFile(filepath.Join(procRoot, strconv.FormatUint(uint64(pid), 10), "cgroup")) //nolint:gosec // a number in a directory that is configured
 	if err != nil {
 		return Owner{}
 	}
-	n, err := f.Read(r.buffer)
-	_ = f.Close() // nothing was written
-	if err != nil {
-		return Owner{}
-	}
-	return Parse(string(r.buffer[:n]))
+	return Parse(string(text))
 }
 
 // Parse reads /proc/<pid>/cgroup. A line is "hierarchy:controllers:path"; with
@@ -114,10 +94,10 @@ func (o Owner) rank() int {
 // likes. So may a batch job below its own, and a user in a session: a pod is looked
 // for in neither.
 func parsePath(path string) Owner {
-	components := strings.Split(path, "/")[1:]
-	if job := slurmJob(components); job != "" {
-		return Owner{Kind: Job, Job: job}
+	if job := jobForm.FindStringSubmatch(path); job != nil {
+		return Owner{Kind: Job, Job: job[1]}
 	}
+	components := strings.Split(path, "/")[1:]
 	o := Owner{Kind: Host}
 	// Only a kubelet's groups hold pods. From a cgroup namespace they may be out of sight.
 	kubelet, hidden := false, components[0] == ".."
@@ -126,126 +106,39 @@ func parsePath(path string) Owner {
 		// With containerd's systemd driver and a cgroupfs path, both are in one:
 		// kubepods-pod<uid>.slice:cri-containerd:<id>.
 		slice, rest, _ := strings.Cut(component, ":")
-		if uid := podUID(slice); uid != "" && o.PodUID == "" && (kubelet || hidden) && components[0] != "user.slice" {
-			o = Owner{Kind: Container, PodUID: uid}
+		if uid := podForm.FindStringSubmatch(slice); uid != nil && o.PodUID == "" && (kubelet || hidden) && components[0] != "user.slice" {
+			o = Owner{Kind: Container, PodUID: uid[1] + strings.ReplaceAll(uid[2], "_", "-")}
 			component = rest
 		}
-		if o.ContainerID == "" {
-			if id := containerID(component); id != "" {
-				o.Kind, o.ContainerID = Container, id
-				o.Alone = o.PodUID == "" && !hidden && !kubelet && !strings.Contains(component, "cri")
-			}
+		if id := containerForm.FindStringSubmatch(component); id != nil && o.ContainerID == "" && !strings.HasSuffix(id[1], "conmon") {
+			o.Kind, o.ContainerID = Container, id[2]
+			o.Alone = o.PodUID == "" && !hidden && !kubelet && !strings.Contains(component, "cri")
 		}
 	}
-	if o.Kind == Host {
-		o.Service = service(components)
+	if unit := serviceForm.FindStringSubmatch(path); unit != nil && o.Kind == Host && !somebodyElses.MatchString(unit[1]) {
+		o.Service = unit[1]
 	}
 	return o
 }
 
-// notItsOwn begin the names of services whose processes are somebody else's workloads, or the
-// driver's.
-var notItsOwn = []string{"containerd", "docker", "crio", "podman", "kubelet", "k3s", "rke2", "slurm", "nvidia-", "dcgm", "user@"}
+var (
+	// jobForm is the path of a job whose group slurmd made: slurm/uid_<n>/job_<n> (v1) or
+	// system.slice/slurmstepd.scope/job_<n> (v2). With several daemons on a machine their name
+	// is slurm_<node> and <node>_slurmstepd.scope.
+	jobForm = regexp.MustCompile(`^/(?:slurm(?:_[^/]*)?/uid_[0-9]{1,10}|system\.slice/(?:[^/]*_)?slurmstepd\.scope)/job_([0-9]{1,10})(?:/|$)`)
 
-// service returns the unit of system.slice/<unit> and system.slice/<slice of a template>/<unit>,
-// "" for anything else.
-func service(components []string) string {
-	if len(components) < 2 || components[0] != "system.slice" {
-		return ""
-	}
-	unit := components[1]
-	if strings.HasSuffix(unit, ".slice") && len(components) > 2 {
-		unit = components[2]
-	}
-	if !strings.HasSuffix(unit, ".service") || slices.ContainsFunc(notItsOwn, func(name string) bool { return strings.HasPrefix(unit, name) }) {
-		return ""
-	}
-	return unit
-}
+	// serviceForm is the path of system.slice/<unit> and system.slice/<slice of a template>/<unit>.
+	// somebodyElses are services whose processes are somebody else's workloads, or the driver's.
+	serviceForm   = regexp.MustCompile(`^/system\.slice/(?:[^/]*\.slice/)?([^/]*\.service)(?:/|$)`)
+	somebodyElses = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)
 
-// slurmJob returns the number of the job whose group slurmd made: slurm/uid_<n>/job_<n> (v1)
-// or system.slice/slurmstepd.scope/job_<n> (v2). With several daemons on a machine their name
-// is slurm_<node> and <node>_slurmstepd.scope.
-func slurmJob(components []string) string {
-	if len(components) < 3 {
-		return ""
-	}
-	first, second := components[0], components[1]
-	v1 := (first == "slurm" || strings.HasPrefix(first, "slurm_")) && isNumber(strings.TrimPrefix(second, "uid_")) && strings.HasPrefix(second, "uid_")
-	v2 := first == "system.slice" && (second == "slurmstepd.scope" || strings.HasSuffix(second, "_slurmstepd.scope"))
-	job, ok := strings.CutPrefix(components[2], "job_")
-	if !ok || !isNumber(job) || !v1 && !v2 {
-		return ""
-	}
-	return job
-}
+	// podForm is pod<uid> (cgroupfs driver) and kubepods-burstable-pod<uid>.slice (systemd driver,
+	// which writes _ for -). A static pod has a hash for its UID.
+	podForm = regexp.MustCompile(`^(?:pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})` +
+		`|.*kubepods.*-pod([0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}|[0-9a-f]{32})\.slice)$`)
 
-// isNumber reports whether s is a number as schedulers write it: of at most ten digits.
-func isNumber(s string) bool {
-	const digits = "0123456789"
-	return s != "" && len(s) <= len(digits) && strings.Trim(s, digits) == ""
-}
-
-// podUID reads "pod<uid>" (cgroupfs driver) and "kubepods-burstable-pod<uid>.slice"
-// (systemd driver, which writes _ for -). It returns "" for anything else.
-func podUID(component string) string {
-	name, systemd := strings.CutSuffix(component, ".slice")
-	if systemd {
-		if !strings.Contains(name, "kubepods") {
-			return ""
-		}
-		name = name[strings.LastIndexByte(name, '-')+1:]
-	}
-	uid, ok := strings.CutPrefix(name, "pod")
-	if !ok {
-		return ""
-	}
-	if systemd {
-		uid = strings.ReplaceAll(uid, "_", "-")
-	}
-	if hash := len(uid) == 32 && isHex(uid); !hash && !isUUID(uid) {
-		return ""
-	}
-	return uid
-}
-
-// containerID reads "<id>" (cgroupfs driver), "<runtime>-<id>.scope" (systemd
-// driver: cri-containerd, crio, docker, libpod, nerdctl) and
-// "<slice>:<runtime>:<id>". It returns "" for anything else.
-func containerID(component string) string {
-	name := strings.TrimSuffix(component, ".scope")
-	if i := strings.LastIndexAny(name, "-:"); i >= 0 {
-		// crio-conmon-<id> and libpod-conmon-<id> hold the container's monitor.
-		if strings.HasSuffix(name[:i], "conmon") {
-			return ""
-		}
-		name = name[i+1:]
-	}
-	const idLength = 64
-	if len(name) != idLength || !isHex(name) {
-		return ""
-	}
-	return name
-}
-
-func isUUID(s string) bool {
-	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
-	if len(s) != len(form) {
-		return false
-	}
-	for i := range len(s) {
-		if form[i] == '-' && s[i] != '-' || form[i] == 'x' && !isHex(s[i:i+1]) {
-			return false
-		}
-	}
-	return true
-}
-
-func isHex(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
+	// containerForm is <id> (cgroupfs driver), <runtime>-<id>.scope (systemd driver: cri-containerd,
+	// crio, docker, libpod, nerdctl) and <slice>:<runtime>:<id>. crio-conmon-<id> and
+	// libpod-conmon-<id> hold the container's monitor.
+	containerForm = regexp.MustCompile(`^(?:(.*)[-:])?([0-9a-f]{64})(?:\.scope)?$`)
+)

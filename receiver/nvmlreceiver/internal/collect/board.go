@@ -5,6 +5,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -36,7 +37,7 @@ type output struct {
 }
 
 // noQuery means that no query gives the same value as the field.
-const noQuery = nvml.NumQueries
+const noQuery nvml.Query = 0
 
 // fields are the samples made of field values, which one call gives together.
 // Where a driver does not know a field, an older function may have the value.
@@ -183,16 +184,14 @@ func (r *reader) eventReasons(d *Device, mask float64) {
 		r.stats.ValuesDropped++
 		return
 	}
-	for _, reason := range saturationReasons {
+	for _, reason := range dcgm.SaturationReasons {
 		active := 0.0
 		if uint64(mask)&reason.Mask != 0 {
 			active = 1
 		}
-		r.point(Point{Metric: signal.GPUClockEventActive, Device: d, Own: reason.Part, Value: active})
+		r.point(d, gpudata.Sample{Metric: signal.GPUClockEventActive, Own: reason.Part, Value: active})
 	}
 }
-
-var saturationReasons = dcgm.SaturationReasons()
 
 func (r *reader) fieldSamples(handle nvml.Device, m *memo) {
 	if r.lost {
@@ -261,7 +260,7 @@ func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 		if state == now {
 			is = 1
 		}
-		r.point(Point{Metric: m, Device: d, Own: state, Value: is})
+		r.point(d, gpudata.Sample{Metric: m, Own: state, Value: is})
 	}
 }
 

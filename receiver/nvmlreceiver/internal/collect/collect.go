@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -45,33 +46,16 @@ type Library interface {
 type Device struct {
 	// ID is hw.id: GPU-<uuid>, or GPU-<uuid>/gi<id>.
 	ID string
-	// Parent is the board's ID, of an instance.
-	Parent string
-	// Name is the operating system's: nvidia0. Empty when it is unknown.
-	Name string
-	// Model is the board's.
-	Model string
-	// Driver is the version of the driver, empty when it is unknown.
-	Driver string
-	// Serial is the serial number of a board, empty when it has none.
-	Serial string
-	// Instance, Profile and MIGUUID describe a GPU instance. MIGUUID is the UUID of its MIG
-	// device; it is empty where compute instances share the GPU instance.
-	Instance, Profile, MIGUUID string
+	// Description has no MIGUUID where compute instances share the GPU instance.
+	gpudata.Description
 }
 
 // Point is one sample.
 type Point struct {
-	Metric *signal.Metric
+	gpudata.Sample
 	Device *Device
-	// Own is the value of the metric's own attribute, if it has one.
-	Own string
 	// PID is the process of the sample; 0 for the device itself.
 	PID uint32
-	// Start is when a count was zero; zero is not known.
-	Start time.Time
-	// Value is in the metric's unit.
-	Value float64
 }
 
 // Stats counts what became of calls and values.
@@ -136,7 +120,6 @@ type Collector struct {
 	usage     map[uint32]usage
 	migs      []migDevice
 	instances []instance
-	pids      []uint32
 }
 
 // memo is what is remembered of a board or an instance.
@@ -211,8 +194,12 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 			return nil, r.fatal
 		}
 	}
-	c.lastXIDs()
-	c.freeUnmet(lib)
+	for key, m := range c.known {
+		if c.met[key] != m {
+			c.lastXIDs(m)
+			m.gpm.free(lib)
+		}
+	}
 	return c.points, nil
 }
 
@@ -315,7 +302,7 @@ func (r *reader) board(index int) {
 	}
 	r.subject = uuid
 	m := r.remember(uuid)
-	board := Device{ID: uuid, Driver: r.lib.Driver(), Serial: m.device.Serial}
+	board := Device{ID: uuid, Description: gpudata.Description{Vendor: signal.VendorNVIDIA, Driver: r.lib.Driver(), Serial: m.device.Serial}}
 	if model, err := r.lib.Name(handle); !r.failed(err) {
 		board.Model = model
 	}
@@ -366,10 +353,13 @@ func (r *reader) board(index int) {
 	}
 }
 
-// point adds a sample, unless nobody wants it.
-func (c *Collector) point(p Point) {
-	if c.wants(p.Metric) {
-		c.points = append(c.points, p)
+// point adds a sample of a device, unless nobody wants it.
+func (c *Collector) point(d *Device, s gpudata.Sample) { c.processPoint(d, 0, s) }
+
+// processPoint adds a sample of a process on a device.
+func (c *Collector) processPoint(d *Device, pid uint32, s gpudata.Sample) {
+	if c.wants(s.Metric) {
+		c.points = append(c.points, Point{s, d, pid})
 	}
 }
 
@@ -383,7 +373,7 @@ func (r *reader) sample(m *signal.Metric, d *Device, own string, u catalogue.Uni
 	if m.Unit == "1" {
 		v = r.clamp(v)
 	}
-	r.point(Point{Metric: m, Device: d, Own: own, Value: v})
+	r.point(d, gpudata.Sample{Metric: m, Own: own, Value: v})
 }
 
 func (r *reader) clamp(v float64) float64 {
@@ -416,6 +406,6 @@ func (r *reader) memory(handle nvml.Device, of *memo) {
 		of.limit = limit
 	}
 	if used+free > 0 {
-		r.point(Point{Metric: signal.HwGPUMemoryUtilization, Device: d, Value: used / (used + free)})
+		r.point(d, gpudata.Sample{Metric: signal.HwGPUMemoryUtilization, Value: used / (used + free)})
 	}
 }

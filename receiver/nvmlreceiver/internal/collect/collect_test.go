@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -474,9 +475,9 @@ func TestAChangedTopologyIsFollowed(t *testing.T) {
 	points, err := c.Collect(m)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"GPU-1/gi2 = 7"}, rendered(points, signal.HwGPUMemoryUsage))
-	assert.Equal(t, Device{
-		ID: "GPU-1/gi2", Parent: "GPU-1", Model: "NVIDIA A100", Instance: "2", Profile: "3g.20gb", MIGUUID: "MIG-new",
-	}, *points[0].Device)
+	assert.Equal(t, Device{ID: "GPU-1/gi2", Description: gpudata.Description{
+		Parent: "GPU-1", Model: "NVIDIA A100", Vendor: "NVIDIA", Instance: "2", Profile: "3g.20gb", MIGUUID: "MIG-new",
+	}}, *points[0].Device)
 
 	board.numbers[nvml.MIGMode] = 0
 	assert.Equal(t, []string{"GPU-1 = 40"}, collected(t, c, m, signal.HwGPUMemoryUsage))

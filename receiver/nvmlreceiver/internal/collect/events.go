@@ -6,12 +6,16 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
 // maxEvents bounds the events that one collection takes. Others are taken by the next one.
 const maxEvents = 1000
+
+// countedEvents marks XID errors as counted one by one.
+var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
 // watch has the XID errors of a board or an instance.
 type watch struct {
@@ -139,21 +143,19 @@ func (r *reader) xidSamples(m *memo) {
 func (c *Collector) xids(m *memo, since time.Time) {
 	m.watch.news = false
 	if len(m.watch.xids) == 0 {
-		c.point(Point{Metric: signal.HwErrors, Device: m.device, Start: since})
+		c.point(m.device, gpudata.Sample{Metric: signal.HwErrors, Start: since.UnixNano()})
 	}
 	for code, count := range m.watch.xids {
-		c.point(Point{
-			Metric: signal.HwErrors, Device: m.device, Own: signal.ErrorTypeXIDPrefix + strconv.FormatUint(code, 10),
-			Start: count.start, Value: count.n,
+		c.point(m.device, gpudata.Sample{
+			Metric: signal.HwErrors, Own: signal.ErrorTypeXIDPrefix + strconv.FormatUint(code, 10), More: countedEvents,
+			Start: count.start.UnixNano(), Value: count.n,
 		})
 	}
 }
 
-// lastXIDs adds the XID errors of devices that are lost since they had them.
-func (c *Collector) lastXIDs() {
-	for key, m := range c.known {
-		if m.watch.news && c.met[key] != m {
-			c.xids(m, time.Time{})
-		}
+// lastXIDs adds the XID errors of a device that is lost since it had them.
+func (c *Collector) lastXIDs(m *memo) {
+	if m.watch.news {
+		c.xids(m, time.Time{})
 	}
 }

@@ -25,7 +25,7 @@ func xids(t *testing.T, c *Collector, m *machine) []string {
 	for _, p := range next(t, c, m, interval) {
 		if p.Metric == signal.HwErrors && (p.Own == "" || strings.HasPrefix(p.Own, signal.ErrorTypeXIDPrefix)) {
 			list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s", p.Device.ID, p.Own))+
-				fmt.Sprintf(" = %g in %g", p.Value, m.clock.Sub(p.Start).Seconds()))
+				fmt.Sprintf(" = %g in %g", p.Value, m.clock.Sub(time.Unix(0, p.Start)).Seconds()))
 		}
 	}
 	slices.Sort(list)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -62,15 +63,6 @@ func (c *Collector) Release(lib Library) {
 	c.endEvents(lib)
 	for _, generation := range []map[string]*memo{c.known, c.met} {
 		for _, m := range generation {
-			m.gpm.free(lib)
-		}
-	}
-}
-
-// freeUnmet frees the samples of devices that were not met in this collection.
-func (c *Collector) freeUnmet(lib Library) {
-	for key, m := range c.known {
-		if c.met[key] != m {
 			m.gpm.free(lib)
 		}
 	}
@@ -137,12 +129,12 @@ func (r *reader) linkSample(board nvml.Device, o output, m *memo, bytesPerSecond
 		r.stats.ValuesDropped++
 		return
 	}
-	r.point(Point{Metric: o.metric, Device: m.device, Own: o.own, Value: rate})
+	r.point(m.device, gpudata.Sample{Metric: o.metric, Own: o.own, Value: rate})
 	share, capacity := signal.GPUNVLinkUtilization, dcgm.LookupModel(m.device.Model).NVLink
 	if o.metric == signal.GPUPCIeThroughput {
 		share, capacity = signal.GPUPCIeUtilization, r.pcieCapacity(board, m)
 	}
 	if capacity > 0 {
-		r.point(Point{Metric: share, Device: m.device, Own: o.own, Value: r.clamp(rate / capacity)})
+		r.point(m.device, gpudata.Sample{Metric: share, Own: o.own, Value: r.clamp(rate / capacity)})
 	}
 }

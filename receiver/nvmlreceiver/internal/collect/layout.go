@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -35,9 +36,9 @@ type identity struct {
 type instance struct {
 	identity
 	handle nvml.Device // of its first compute instance
-	// listed says that its processes are known, all of them, and busy that there
-	// are some.
-	listed, busy bool
+	// listed says that its processes are known, all of them, and processes how many are.
+	listed    bool
+	processes int
 	// spared says that it is not read in this collection; otherwise took is the time of its
 	// calls.
 	spared bool
@@ -45,7 +46,7 @@ type instance struct {
 	*memo
 }
 
-func (in *instance) idle() bool { return in.listed && !in.busy }
+func (in *instance) idle() bool { return in.listed && in.processes == 0 }
 
 // readLayout finds the board's instances and who is on them. In MIG mode the
 // processes are listed in any case: they tell which instances are idle.
@@ -196,9 +197,9 @@ func (r *reader) instance(id uint32) *instance {
 
 func instanceOf(board *Device, id uint32) Device {
 	text := strconv.FormatUint(uint64(id), 10)
-	return Device{
-		ID: dcgm.InstanceID(board.ID, text), Parent: board.ID, Name: board.Name, Model: board.Model, Driver: board.Driver, Instance: text,
-	}
+	return Device{ID: dcgm.InstanceID(board.ID, text), Description: gpudata.Description{
+		Parent: board.ID, Name: board.Name, Model: board.Model, Vendor: board.Vendor, Driver: board.Driver, Instance: text,
+	}}
 }
 
 // readInstances reads the instances of a board.
@@ -213,7 +214,7 @@ func (r *reader) readInstances(board nvml.Device, m *memo) {
 			r.stats.InstancesSkipped++
 			// The size of an instance never changes, so it is no old reading.
 			if r.options.Devices && in.limit > 0 {
-				r.point(Point{Metric: signal.HwGPUMemoryLimit, Device: in.device, Value: in.limit})
+				r.point(in.device, gpudata.Sample{Metric: signal.HwGPUMemoryLimit, Value: in.limit})
 			}
 			continue
 		}
@@ -240,8 +241,8 @@ func profile(name string) string {
 	if compute, rest, ok := strings.Cut(text, "c."); ok && len(compute) == 1 {
 		text = rest
 	}
-	if p, ok := dcgm.ParseProfile(text); ok {
-		return p.Name
+	if dcgm.ProfileSlices(text) == 0 {
+		return ""
 	}
-	return ""
+	return text
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
@@ -37,7 +38,11 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	r.mergeProcesses()
 	for i := range r.instances {
 		in := &r.instances[i]
-		in.busy = slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return p.GPUInstance == in.id })
+		for _, p := range r.processes {
+			if p.GPUInstance == in.id {
+				in.processes++
+			}
+		}
 	}
 }
 
@@ -66,12 +71,11 @@ func (r *reader) listByInstance() {
 
 // countProcesses returns the number of listed processes, each counted once.
 func (r *reader) countProcesses() int {
-	r.pids = r.pids[:0]
+	pids := map[uint32]bool{}
 	for _, p := range r.processes {
-		r.pids = append(r.pids, p.PID)
+		pids[p.PID] = true
 	}
-	slices.Sort(r.pids)
-	return len(slices.Compact(r.pids))
+	return len(pids)
 }
 
 // setInstance sets the GPU instance of the processes from the first on.
@@ -110,20 +114,12 @@ func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 // none in one of them.
 func (r *reader) mergeProcesses() {
 	slices.SortFunc(r.processes, func(a, b nvml.Process) int {
-		return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), cmp.Compare(a.PID, b.PID))
+		return cmp.Or(
+			cmp.Compare(a.GPUInstance, b.GPUInstance), cmp.Compare(a.PID, b.PID),
+			-cmp.Compare(a.Memory+1, b.Memory+1), // NoValue becomes 0
+		)
 	})
-	merged := r.processes[:0]
-	for _, p := range r.processes {
-		if n := len(merged); n > 0 && merged[n-1].PID == p.PID && merged[n-1].GPUInstance == p.GPUInstance {
-			last := &merged[n-1]
-			if last.Memory == nvml.NoValue || p.Memory != nvml.NoValue && p.Memory > last.Memory {
-				last.Memory = p.Memory
-			}
-			continue
-		}
-		merged = append(merged, p)
-	}
-	r.processes = merged
+	r.processes = slices.CompactFunc(r.processes, func(a, b nvml.Process) bool { return a.PID == b.PID && a.GPUInstance == b.GPUInstance })
 }
 
 // processSamples adds the samples of the listed processes, and how many there are.
@@ -138,7 +134,7 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 		// What NVML has no value for is no sample; the other processes have theirs.
 		if p.Memory != nvml.NoValue {
 			if v, verdict := catalogue.Byte.Value(float64(p.Memory)); verdict == catalogue.Valid {
-				r.point(Point{Metric: signal.ProcessGPUMemoryUsage, Device: d, PID: p.PID, Value: v})
+				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUMemoryUsage, Value: v})
 			} else {
 				r.stats.ValuesDropped++
 			}
@@ -148,9 +144,9 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 			u, used := r.usage[p.PID]
 			switch {
 			case !used:
-				r.point(Point{Metric: signal.ProcessGPUUtilization, Device: d, PID: p.PID})
+				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUUtilization})
 			case u.n > 0:
-				r.point(Point{Metric: signal.ProcessGPUUtilization, Device: d, PID: p.PID, Value: u.sum / u.n})
+				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUUtilization, Value: u.sum / u.n})
 			}
 		}
 	}
@@ -160,20 +156,12 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 // are known.
 func (r *reader) counts(m *memo) {
 	if r.onBoard >= 0 {
-		r.point(Point{Metric: signal.GPUProcessCount, Device: m.device, Value: float64(r.onBoard)})
+		r.point(m.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(r.onBoard)})
 	}
 	for i := range r.instances {
-		in := &r.instances[i]
-		if !in.listed {
-			continue
+		if in := &r.instances[i]; in.listed {
+			r.point(in.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(in.processes)})
 		}
-		n := 0 // mergeProcesses left one entry for each process and instance
-		for _, p := range r.processes {
-			if p.GPUInstance == in.id {
-				n++
-			}
-		}
-		r.point(Point{Metric: signal.GPUProcessCount, Device: in.device, Value: float64(n)})
 	}
 }
 

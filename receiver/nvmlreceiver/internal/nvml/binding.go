@@ -28,9 +28,8 @@ const (
 )
 
 // searched are the folders in which drivers leave the library: distributions, GKE,
-// the GPU operator's driver container. The first is the loader's path.
+// the GPU operator's driver container.
 var searched = []string{
-	"",
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
 	"/usr/lib64",
@@ -48,8 +47,8 @@ const libraryName = "libnvidia-ml.so.1"
 // Library is the initialised library. It is not safe for concurrent use.
 type Library struct {
 	handle  uintptr
-	symbols [numSymbols]uintptr
-	queries [NumQueries]uintptr
+	symbols []uintptr
+	queries []uintptr
 	// driver is the driver's version, or empty.
 	driver string
 	// reason is the number of FieldReasonSWThermal, or 0.
@@ -104,12 +103,12 @@ func Open(path string) (*Library, error) {
 	return l, nil
 }
 
-// found are the libraries of the folders that are searched.
+// found are the library of the loader's path and those of the folders that are searched.
 func found() []string {
 	candidates := []string{libraryName}
 	for _, dir := range searched {
 		file := filepath.Join(dir, libraryName)
-		if _, err := os.Stat(file); err == nil && dir != "" {
+		if _, err := os.Stat(file); err == nil {
 			candidates = append(candidates, file)
 		}
 	}
@@ -143,11 +142,11 @@ func load(path string) (*Library, string, error) {
 		return nil, "", fmt.Errorf("%w: %w", ErrNoLibrary, err)
 	}
 	l := &Library{handle: handle}
-	for s, names := range &symbolNames {
-		l.symbols[s] = l.lookup(names)
+	for _, names := range symbolNames {
+		l.symbols = append(l.symbols, l.lookup(names))
 	}
-	for q := range queries {
-		l.queries[q] = l.lookup(queries[q].names)
+	for _, q := range queries {
+		l.queries = append(l.queries, l.lookup(q.names))
 	}
 	if l.symbols[symInit] == 0 || l.symbols[symShutdown] == 0 {
 		return nil, "", errors.Join(fmt.Errorf("%w: %s has no nvmlInit", ErrNoLibrary, path), purego.Dlclose(handle))
@@ -403,29 +402,37 @@ const unwritten = "Z"
 // largest, and the number of bytes that the library wrote decides. Where that is ambiguous,
 // there is no list.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
-	entries := max(len(l.list)/processInfoMaxSize, listStart)
-	for range listRetries {
+	n, err := l.fill(len(l.list)/processInfoMaxSize, func(entries int) error {
 		if size := entries * processInfoMaxSize; len(l.list) < size {
 			l.list = make([]byte, size)
 		}
 		for i := range l.list {
 			l.list[i] = unwritten[0]
 		}
+		return l.call(l.symbols[symProcesses[kind]], uintptr(d), address(&l.count), address(&l.list[0]))
+	})
+	if err != nil {
+		return list, err
+	}
+	return appendProcesses(list, l.list, n)
+}
+
+// fill calls a function that fills a list of so many entries or more, until there is room for all of
+// them. It returns how many there are.
+func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
+	entries = max(entries, listStart)
+	for range listRetries {
 		l.count = uint32(entries)
-		err := l.call(l.symbols[symComputeProcesses+symbol(kind)], uintptr(d),
-			address(&l.count), address(&l.list[0]))
+		err := call(entries)
 		if !errors.Is(err, ErrInsufficientSize) {
-			if err != nil {
-				return list, err
-			}
-			return appendProcesses(list, l.list, min(int(l.count), entries))
+			return min(int(l.count), entries), err
 		}
 		// There may be more of them by the next call.
 		if entries = max(2*entries, int(l.count)+listStart); entries > listMax {
 			break
 		}
 	}
-	return list, ErrInsufficientSize
+	return 0, ErrInsufficientSize
 }
 
 // errProcessLayout is returned for a list of processes whose entries are of none of
@@ -470,31 +477,22 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 // still has. The error is ErrNotFound where it has taken none, which it does not
 // of processes that use nothing, and ErrNotSupported in MIG mode.
 func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
-	entries := max(len(l.samples), listStart)
-	for range listRetries {
+	n, err := l.fill(len(l.samples), func(entries int) error {
 		if len(l.samples) < entries {
 			l.samples = make([]processSample, entries)
 		}
 		clear(l.samples)
-		l.count = uint32(entries)
 		// A 64-bit argument is one register wherever NVML exists.
-		err := l.call(l.symbols[symProcessUtilization], uintptr(d), address(&l.samples[0]),
-			address(&l.count), uintptr(after))
-		if !errors.Is(err, ErrInsufficientSize) {
-			if err != nil {
-				return list, err
-			}
-			for _, s := range l.samples[:min(int(l.count), entries)] {
-				// The driver leaves entries of its ring that it has no sample for empty.
-				if s.timestamp != 0 {
-					list = append(list, ProcessSample{PID: s.pid, Time: s.timestamp, SM: s.sm})
-				}
-			}
-			return list, nil
-		}
-		if entries = max(2*entries, int(l.count)); entries > listMax {
-			break
+		return l.call(l.symbols[symProcessUtilization], uintptr(d), address(&l.samples[0]), address(&l.count), uintptr(after))
+	})
+	if err != nil {
+		return list, err
+	}
+	for _, s := range l.samples[:n] {
+		// The driver leaves entries of its ring that it has no sample for empty.
+		if s.timestamp != 0 {
+			list = append(list, ProcessSample{PID: s.pid, Time: s.timestamp, SM: s.sm})
 		}
 	}
-	return list, ErrInsufficientSize
+	return list, nil
 }

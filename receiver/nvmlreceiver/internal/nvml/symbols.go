@@ -2,132 +2,54 @@
 
 package nvml
 
-// symbol is a function of the library.
-type symbol uint8
-
-const (
-	symInit symbol = iota
-	symShutdown
-	symDriverVersion
-	symDeviceCount
-	symDeviceByIndex
-	symMIGDeviceByIndex
-	symUUID
-	symName
-	symSerial
-	symTemperatureV
-	symMemoryV2
-	symMemory
-	symFieldValues
-	symComputeProcesses
-	symGraphicsProcesses
-	symMPSProcesses
-	symProcessUtilization
-	symGPMSupport
-	symGPMSampleAlloc
-	symGPMSampleFree
-	symGPMSample
-	symGPMInstanceSample
-	symGPMMetrics
-	symEventSetCreate
-	symEventSetFree
-	symRegisterEvents
-	symEventSetWait
-	numSymbols
-)
+// symbol is a function of the library: its place in symbolNames.
+type symbol int
 
 // symbolNames are the names of each function, the newest first. Names stand
 // together only where their parameters are the same, or where the binding can
 // tell what it got, as it does for process lists.
-var symbolNames = [numSymbols][]string{
-	symInit:             {"nvmlInit_v2", "nvmlInit"},
-	symShutdown:         {"nvmlShutdown"},
-	symDriverVersion:    {"nvmlSystemGetDriverVersion"},
-	symDeviceCount:      {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
-	symDeviceByIndex:    {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
-	symMIGDeviceByIndex: {"nvmlDeviceGetMigDeviceHandleByIndex"},
-	symUUID:             {"nvmlDeviceGetUUID"},
-	symName:             {"nvmlDeviceGetName"},
-	symSerial:           {"nvmlDeviceGetSerial"},
-	symTemperatureV:     {"nvmlDeviceGetTemperatureV"},
-	symMemoryV2:         {"nvmlDeviceGetMemoryInfo_v2"},
-	symMemory:           {"nvmlDeviceGetMemoryInfo"},
-	symFieldValues:      {"nvmlDeviceGetFieldValues"},
-	symComputeProcesses: {
-		"nvmlDeviceGetComputeRunningProcesses_v3",
-		"nvmlDeviceGetComputeRunningProcesses_v2",
-		"nvmlDeviceGetComputeRunningProcesses",
-	},
-	symGraphicsProcesses: {
-		"nvmlDeviceGetGraphicsRunningProcesses_v3",
-		"nvmlDeviceGetGraphicsRunningProcesses_v2",
-		"nvmlDeviceGetGraphicsRunningProcesses",
-	},
-	symMPSProcesses: {
-		"nvmlDeviceGetMPSComputeRunningProcesses_v3",
-		"nvmlDeviceGetMPSComputeRunningProcesses_v2",
-		"nvmlDeviceGetMPSComputeRunningProcesses",
-	},
-	symProcessUtilization: {"nvmlDeviceGetProcessUtilization"},
-	symGPMSupport:         {"nvmlGpmQueryDeviceSupport"},
-	symGPMSampleAlloc:     {"nvmlGpmSampleAlloc"},
-	symGPMSampleFree:      {"nvmlGpmSampleFree"},
-	symGPMSample:          {"nvmlGpmSampleGet"},
-	symGPMInstanceSample:  {"nvmlGpmMigSampleGet"},
-	symGPMMetrics:         {"nvmlGpmMetricsGet"},
-	symEventSetCreate:     {"nvmlEventSetCreate"},
-	symEventSetFree:       {"nvmlEventSetFree"},
-	symRegisterEvents:     {"nvmlDeviceRegisterEvents"},
-	symEventSetWait:       {"nvmlEventSetWait_v2"}, // which tells the instance
+var symbolNames [][]string
+
+// named adds a symbol by its names.
+func named(names ...string) symbol {
+	symbolNames = append(symbolNames, names)
+	return symbol(len(symbolNames) - 1)
 }
 
-// result says where a query's function leaves the value.
-type result uint8
-
-const (
-	uint32Result result = iota
-	uint64Result
-	secondResult // the second of two 64-bit numbers
+var (
+	symInit             = named("nvmlInit_v2", "nvmlInit")
+	symShutdown         = named("nvmlShutdown")
+	symDriverVersion    = named("nvmlSystemGetDriverVersion")
+	symDeviceCount      = named("nvmlDeviceGetCount_v2", "nvmlDeviceGetCount")
+	symDeviceByIndex    = named("nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex")
+	symMIGDeviceByIndex = named("nvmlDeviceGetMigDeviceHandleByIndex")
+	symUUID             = named("nvmlDeviceGetUUID")
+	symName             = named("nvmlDeviceGetName")
+	symSerial           = named("nvmlDeviceGetSerial")
+	symTemperatureV     = named("nvmlDeviceGetTemperatureV")
+	symMemoryV2         = named("nvmlDeviceGetMemoryInfo_v2")
+	symMemory           = named("nvmlDeviceGetMemoryInfo")
+	symFieldValues      = named("nvmlDeviceGetFieldValues")
+	symProcesses        = [NumProcessKinds]symbol{
+		Compute: named("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
+			"nvmlDeviceGetComputeRunningProcesses"),
+		Graphics: named("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2",
+			"nvmlDeviceGetGraphicsRunningProcesses"),
+		MPSCompute: named("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2",
+			"nvmlDeviceGetMPSComputeRunningProcesses"),
+	}
+	symProcessUtilization = named("nvmlDeviceGetProcessUtilization")
+	symGPMSupport         = named("nvmlGpmQueryDeviceSupport")
+	symGPMSampleAlloc     = named("nvmlGpmSampleAlloc")
+	symGPMSampleFree      = named("nvmlGpmSampleFree")
+	symGPMSample          = named("nvmlGpmSampleGet")
+	symGPMInstanceSample  = named("nvmlGpmMigSampleGet")
+	symGPMMetrics         = named("nvmlGpmMetricsGet")
+	symEventSetCreate     = named("nvmlEventSetCreate")
+	symEventSetFree       = named("nvmlEventSetFree")
+	symRegisterEvents     = named("nvmlDeviceRegisterEvents")
+	symEventSetWait       = named("nvmlEventSetWait_v2") // which tells the instance
 )
-
-// queries are the functions of the form f(device, args…, pointer to the value).
-// Some take a second pointer, for a value that is not read; the others ignore it,
-// as any C function ignores a register that it does not know of.
-var queries = [NumQueries]struct {
-	names  []string
-	args   []uintptr
-	result result
-}{
-	MinorNumber:        {names: []string{"nvmlDeviceGetMinorNumber"}},
-	MIGMode:            {names: []string{"nvmlDeviceGetMigMode"}},
-	MaxMIGDevices:      {names: []string{"nvmlDeviceGetMaxMigDeviceCount"}},
-	GPUInstanceID:      {names: []string{"nvmlDeviceGetGpuInstanceId"}},
-	GPUUtilization:     {names: []string{"nvmlDeviceGetUtilizationRates"}},
-	EncoderUtilization: {names: []string{"nvmlDeviceGetEncoderUtilization"}},
-	DecoderUtilization: {names: []string{"nvmlDeviceGetDecoderUtilization"}},
-	PowerUsage:         {names: []string{"nvmlDeviceGetPowerUsage"}},
-	EnforcedPowerLimit: {names: []string{"nvmlDeviceGetEnforcedPowerLimit"}},
-	Temperature:        {names: []string{"nvmlDeviceGetTemperature"}, args: []uintptr{0}},
-	SMClock:            {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{1}},
-	MemoryClock:        {names: []string{"nvmlDeviceGetClockInfo"}, args: []uintptr{2}},
-	ClockEventReasons: {
-		names:  []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
-		result: uint64Result,
-	},
-	PCIeTransmit:          {names: []string{"nvmlDeviceGetPcieThroughput"}, args: []uintptr{0}},
-	PCIeReceive:           {names: []string{"nvmlDeviceGetPcieThroughput"}, args: []uintptr{1}},
-	MaxPCIeLinkGeneration: {names: []string{"nvmlDeviceGetMaxPcieLinkGeneration"}},
-	MaxPCIeLinkWidth:      {names: []string{"nvmlDeviceGetMaxPcieLinkWidth"}},
-	TotalEnergy:           {names: []string{"nvmlDeviceGetTotalEnergyConsumption"}, result: uint64Result},
-	PowerViolation:        {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{0}, result: secondResult},
-	ThermalViolation:      {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{1}, result: secondResult},
-	SyncBoostViolation:    {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{2}, result: secondResult},
-	BoardLimitViolation:   {names: []string{"nvmlDeviceGetViolationStatus"}, args: []uintptr{3}, result: secondResult},
-	CorrectedECC:          {names: []string{"nvmlDeviceGetTotalEccErrors"}, args: []uintptr{0, 0}, result: uint64Result},
-	UncorrectedECC:        {names: []string{"nvmlDeviceGetTotalEccErrors"}, args: []uintptr{1, 0}, result: uint64Result},
-	FabricHealth:          {names: []string{"nvmlDeviceGetGpuFabricInfoV"}},
-	PCIeReplays:           {names: []string{"nvmlDeviceGetPcieReplayCounter"}},
-}
 
 // Structures of nvml.h, with the padding that C gives them.
 type (

@@ -66,66 +66,6 @@ func (e ResultError) Error() string {
 // Library that gave it is open.
 type Device uintptr
 
-// Query is a value of a device that one call returns as a number.
-type Query uint8
-
-const (
-	// MinorNumber is N of /dev/nvidiaN.
-	MinorNumber Query = iota
-	// MIGMode is 1 while the board is in MIG mode.
-	MIGMode
-	// MaxMIGDevices is the number of indices that MIG devices may have.
-	MaxMIGDevices
-	// GPUInstanceID is the GPU instance of a MIG device.
-	GPUInstanceID
-	// GPUUtilization is the share of time in which kernels ran, in percent.
-	GPUUtilization
-	// EncoderUtilization is in percent.
-	EncoderUtilization
-	// DecoderUtilization is in percent.
-	DecoderUtilization
-	// PowerUsage is in milliwatts.
-	PowerUsage
-	// EnforcedPowerLimit is in milliwatts.
-	EnforcedPowerLimit
-	// Temperature is the die's, in degrees Celsius.
-	Temperature
-	// SMClock is in MHz.
-	SMClock
-	// MemoryClock is in MHz.
-	MemoryClock
-	// ClockEventReasons is a bit mask.
-	ClockEventReasons
-	// PCIeTransmit is in KB/s (1000 bytes) over 20 ms, which the call takes.
-	PCIeTransmit
-	// PCIeReceive is in KB/s (1000 bytes) over 20 ms, which the call takes.
-	PCIeReceive
-	// MaxPCIeLinkGeneration is the most that GPU and system can do together.
-	MaxPCIeLinkGeneration
-	// MaxPCIeLinkWidth is in lanes.
-	MaxPCIeLinkWidth
-	// TotalEnergy is in millijoules since the driver was loaded.
-	TotalEnergy
-	// PowerViolation is nanoseconds throttled for power.
-	PowerViolation
-	// ThermalViolation is nanoseconds throttled for heat.
-	ThermalViolation
-	// SyncBoostViolation is nanoseconds throttled for the sync boost group.
-	SyncBoostViolation
-	// BoardLimitViolation is nanoseconds throttled for the board's limits.
-	BoardLimitViolation
-	// CorrectedECC counts single bit errors since the driver was loaded.
-	CorrectedECC
-	// UncorrectedECC counts double bit errors since the driver was loaded.
-	UncorrectedECC
-	// PCIeReplays counts PCIe replays.
-	PCIeReplays
-	// FabricHealth is the health mask of the NVLink fabric, of boards that have joined one.
-	FabricHealth
-	// NumQueries is one more than the highest Query.
-	NumQueries
-)
-
 // FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…), by its number in
 // nvml.h, or one of those whose number depends on the driver.
 type FieldID uint32

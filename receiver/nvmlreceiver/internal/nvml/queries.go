@@ -1,0 +1,85 @@
+package nvml
+
+// Query is a value of a device that one call returns as a number: its place in queries. The zero
+// Query is none.
+type Query int
+
+// queries are the functions of the form f(device, args…, pointer to the value), by their names, the
+// newest first. Some take a second pointer, for a value that is not read; the others ignore it,
+// as any C function ignores a register that it does not know of.
+var queries = make([]function, 1)
+
+type function struct {
+	result result
+	names  []string
+	args   []uintptr
+}
+
+// result says where a query's function leaves the value.
+type result uint8
+
+const (
+	uint32Result result = iota
+	uint64Result
+	secondResult // the second of two 64-bit numbers
+)
+
+func query(r result, names []string, args ...uintptr) Query {
+	queries = append(queries, function{r, names, args})
+	return Query(len(queries) - 1)
+}
+
+var (
+	// MinorNumber is N of /dev/nvidiaN.
+	MinorNumber = query(uint32Result, []string{"nvmlDeviceGetMinorNumber"})
+	// MIGMode is 1 while the board is in MIG mode.
+	MIGMode = query(uint32Result, []string{"nvmlDeviceGetMigMode"})
+	// MaxMIGDevices is the number of indices that MIG devices may have.
+	MaxMIGDevices = query(uint32Result, []string{"nvmlDeviceGetMaxMigDeviceCount"})
+	// GPUInstanceID is the GPU instance of a MIG device.
+	GPUInstanceID = query(uint32Result, []string{"nvmlDeviceGetGpuInstanceId"})
+	// GPUUtilization is the share of time in which kernels ran, in percent.
+	GPUUtilization = query(uint32Result, []string{"nvmlDeviceGetUtilizationRates"})
+	// EncoderUtilization is in percent.
+	EncoderUtilization = query(uint32Result, []string{"nvmlDeviceGetEncoderUtilization"})
+	// DecoderUtilization is in percent.
+	DecoderUtilization = query(uint32Result, []string{"nvmlDeviceGetDecoderUtilization"})
+	// PowerUsage is in milliwatts.
+	PowerUsage = query(uint32Result, []string{"nvmlDeviceGetPowerUsage"})
+	// EnforcedPowerLimit is in milliwatts.
+	EnforcedPowerLimit = query(uint32Result, []string{"nvmlDeviceGetEnforcedPowerLimit"})
+	// Temperature is the die's, in degrees Celsius.
+	Temperature = query(uint32Result, []string{"nvmlDeviceGetTemperature"}, 0)
+	// SMClock is in MHz.
+	SMClock = query(uint32Result, []string{"nvmlDeviceGetClockInfo"}, 1)
+	// MemoryClock is in MHz.
+	MemoryClock = query(uint32Result, []string{"nvmlDeviceGetClockInfo"}, 2)
+	// ClockEventReasons is a bit mask.
+	ClockEventReasons = query(uint64Result, []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"})
+	// PCIeTransmit is in KB/s (1000 bytes) over 20 ms, which the call takes.
+	PCIeTransmit = query(uint32Result, []string{"nvmlDeviceGetPcieThroughput"}, 0)
+	// PCIeReceive is in KB/s (1000 bytes) over 20 ms, which the call takes.
+	PCIeReceive = query(uint32Result, []string{"nvmlDeviceGetPcieThroughput"}, 1)
+	// MaxPCIeLinkGeneration is the most that GPU and system can do together.
+	MaxPCIeLinkGeneration = query(uint32Result, []string{"nvmlDeviceGetMaxPcieLinkGeneration"})
+	// MaxPCIeLinkWidth is in lanes.
+	MaxPCIeLinkWidth = query(uint32Result, []string{"nvmlDeviceGetMaxPcieLinkWidth"})
+	// TotalEnergy is in millijoules since the driver was loaded.
+	TotalEnergy = query(uint64Result, []string{"nvmlDeviceGetTotalEnergyConsumption"})
+	// PowerViolation is nanoseconds throttled for power.
+	PowerViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 0)
+	// ThermalViolation is nanoseconds throttled for heat.
+	ThermalViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 1)
+	// SyncBoostViolation is nanoseconds throttled for the sync boost group.
+	SyncBoostViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 2)
+	// BoardLimitViolation is nanoseconds throttled for the board's limits.
+	BoardLimitViolation = query(secondResult, []string{"nvmlDeviceGetViolationStatus"}, 3)
+	// CorrectedECC counts single bit errors since the driver was loaded.
+	CorrectedECC = query(uint64Result, []string{"nvmlDeviceGetTotalEccErrors"}, 0, 0)
+	// UncorrectedECC counts double bit errors since the driver was loaded.
+	UncorrectedECC = query(uint64Result, []string{"nvmlDeviceGetTotalEccErrors"}, 1, 0)
+	// PCIeReplays counts PCIe replays.
+	PCIeReplays = query(uint32Result, []string{"nvmlDeviceGetPcieReplayCounter"})
+	// FabricHealth is the health mask of the NVLink fabric, of boards that have joined one.
+	FabricHealth = query(uint32Result, []string{"nvmlDeviceGetGpuFabricInfoV"})
+)
