@@ -179,13 +179,11 @@ func (s *screen) layout() layout {
 	if s.page == nil {
 		return l
 	}
-	all := make([]*device, len(s.page.Devices))
-	for i := range s.page.Devices {
-		all[i] = &s.page.Devices[i]
-		l.names = max(l.names, utf8.RuneCountInString(s.name(all[i])))
+	for _, d := range s.page.Devices {
+		l.names = max(l.names, utf8.RuneCountInString(s.name(d)))
 	}
 	l.names = min(l.names, l.width/3)
-	l.columns = shown(all, l.width, l.names)
+	l.columns = shown(s.page.Devices, l.width, l.names)
 	return l
 }
 
@@ -217,8 +215,7 @@ func (s *screen) rows() []*device {
 	}
 	var boards []*device
 	kept := map[*device][]*device{}
-	for i := range s.page.Devices {
-		d := &s.page.Devices[i]
+	for _, d := range s.page.Devices {
 		if d.board != nil {
 			continue
 		}
@@ -326,8 +323,7 @@ func (s *screen) summary() string {
 			*n++
 		}
 	}
-	for i := range s.page.Devices {
-		d := &s.page.Devices[i]
+	for _, d := range s.page.Devices {
 		nodes[d.Cluster+"\n"+d.Node] = true
 		add(&boards, d.Parent == "")
 		add(&instances, d.Parent != "")
@@ -337,9 +333,9 @@ func (s *screen) summary() string {
 		add(&lost, d.lost)
 	}
 	text := fmt.Sprintf("%s, %s, %s: %d throttled, %d under memory pressure, %d with XID errors, %d lost",
-		counted(boards, "device"), counted(instances, "MIG instance"), counted(len(nodes), "node"), throttled, pressed, errors, lost)
+		Counted(boards, "device"), Counted(instances, "MIG instance"), Counted(len(nodes), "node"), throttled, pressed, errors, lost)
 	if down := s.page.Exporters.Down; len(down) > 0 {
-		text = fmt.Sprintf("no answer from %s (%d of %s)  ", Printable(down[0].URL), len(down), counted(s.page.Exporters.Known, "exporter")) + text
+		text = fmt.Sprintf("no answer from %s (%d of %s)  ", Printable(down[0].URL), len(down), Counted(s.page.Exporters.Known, "exporter")) + text
 	}
 	return text
 }
