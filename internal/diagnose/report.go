@@ -88,6 +88,11 @@ func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
 
+// Given reports whether some device gives the signal.
+func (s *SignalReport) Given() bool {
+	return slices.ContainsFunc(s.Kinds, func(k KindCount) bool { return k.Available > 0 })
+}
+
 // CanTurnOn reports whether some device misses the signal for a reason that
 // somebody can do something about.
 func (s *SignalReport) CanTurnOn() bool {
