@@ -2,18 +2,18 @@ package diagnose
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
 // Label is one label of a row, as exposed.
-type Label struct {
-	Name, Value string
-}
+type Label = exposition.Label
 
 // Exposition collects the rows of one scrape for a [Report]. The zero value is
 // empty.
@@ -204,12 +204,7 @@ func (e *Exposition) take(r *row, text *catalogue.Row) {
 // repeats reports whether a series was there before.
 func (e *Exposition) repeats(name string, labels []Label) bool {
 	sorted := slices.SortedFunc(slices.Values(labels), func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
-	var b strings.Builder
-	b.WriteString(name)
-	for _, l := range sorted {
-		b.WriteString("\x00" + l.Name + "\x00" + l.Value)
-	}
-	key := b.String()
+	key := fmt.Sprintf("%s%q", name, sorted)
 	if e.series[key] {
 		return true
 	}

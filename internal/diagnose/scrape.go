@@ -234,7 +234,7 @@ func (v *Verdict) CanTurnOn() bool {
 func (d *Device) Verdicts() []Verdict {
 	d.scrape.compare()
 	d.known = d.scrape.of().Model(d.Model)
-	signals := signalsOf(d.scrape.of())
+	signals := made[d.scrape.of()]
 	out := make([]Verdict, len(signals))
 	for i, s := range signals {
 		out[i] = d.verdict(s)

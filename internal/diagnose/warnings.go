@@ -84,12 +84,8 @@ func (e *Exposition) copied() []*device {
 		device *device
 		field  catalogue.ID
 	}
-	type seen struct {
-		holder  catalogue.Holder
-		exposed float64
-	}
 	var out []*device
-	first := map[key]seen{}
+	first := map[key]row{}
 	for _, r := range e.rows {
 		if !r.held || r.device.bare[r.spelling.Field.ID] != Unseen {
 			continue
@@ -98,7 +94,7 @@ func (e *Exposition) copied() []*device {
 		f, ok := first[k]
 		switch {
 		case !ok:
-			first[k] = seen{r.holder, r.exposed}
+			first[k] = r
 		case f.holder != r.holder && f.exposed == r.exposed && !slices.Contains(out, r.device):
 			out = append(out, r.device)
 		}
