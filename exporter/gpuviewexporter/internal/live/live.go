@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
@@ -37,9 +36,9 @@ type Snapshot struct {
 	Kept   int `json:"kept"`
 	// Fields, Gauges and HolderGauges name the numbers of a device's window, of a
 	// device and of a holder by position; absent in patches.
-	Fields       []Name `json:"fields,omitempty"`
-	Gauges       []Name `json:"gauges,omitempty"`
-	HolderGauges []Name `json:"holderGauges,omitempty"`
+	Fields       []store.Name `json:"fields,omitempty"`
+	Gauges       []store.Name `json:"gauges,omitempty"`
+	HolderGauges []store.Name `json:"holderGauges,omitempty"`
 	// Signals and Reasons say what verdicts are about; absent in patches.
 	Signals []Signal `json:"signals,omitempty"`
 	Reasons []Reason `json:"reasons,omitempty"`
@@ -48,9 +47,9 @@ type Snapshot struct {
 	// the reason's position in Reasons.
 	Verdicts []string `json:"verdicts,omitempty"`
 	// XIDs say what the codes of the devices mean.
-	XIDs    []XIDText `json:"xids,omitempty"`
-	Devices []Device  `json:"devices"`
-	Demand  []Demand  `json:"demand"`
+	XIDs    []XIDText              `json:"xids,omitempty"`
+	Devices []Device               `json:"devices"`
+	Demand  []store.ResourceDemand `json:"demand"`
 	// Exporters say which exporters do not answer, Limits what refuses something: of
 	// gpu_view, and of other components in its process.
 	Exporters Exporters `json:"exporters"`
@@ -131,30 +130,6 @@ type XIDText struct {
 	Advice string `json:"advice"`
 }
 
-// XID is one XID code of a device: its count in the newest window, and its total
-// since then; times are in seconds, 0 where they are not known.
-type XID struct {
-	Code  int     `json:"code"`
-	Count float64 `json:"count"`
-	Total float64 `json:"total"`
-	Since float64 `json:"since"`
-	Last  float64 `json:"last"`
-}
-
-// Throttle is the greatest share of the newest window for which clocks were held
-// down, by which policy or reason, and whether only samples tell.
-type Throttle struct {
-	Ratio   float32 `json:"ratio"`
-	By      string  `json:"by"`
-	Sampled bool    `json:"sampled,omitempty"`
-}
-
-// Name is a metric and the value of its own attribute.
-type Name struct {
-	Metric string `json:"metric"`
-	Value  string `json:"value,omitempty"`
-}
-
 // Signal is a signal that has verdicts.
 type Signal struct {
 	// Name is the metric, with the value of its own attribute in braces; Metric and
@@ -190,17 +165,17 @@ type Device struct {
 	Vendor string `json:"vendor,omitempty"`
 	// End and Length are those of the device's newest window in seconds; 0 while
 	// it has none. Values are that window's.
-	End    float64 `json:"end"`
-	Length float64 `json:"len"`
-	Values numbers `json:"v"`
-	Gauges numbers `json:"g"`
+	End    float64       `json:"end"`
+	Length float64       `json:"len"`
+	Values store.Numbers `json:"v"`
+	Gauges store.Numbers `json:"g"`
 	// Seen is the newest point and Due the time by which the next one has to come,
 	// in seconds: after that the device is lost.
 	Seen float64 `json:"seen"`
 	Due  float64 `json:"due"`
 	// Throttle is absent where nothing was observed. XIDs are by urgency.
-	Throttle *Throttle `json:"throttle,omitempty"`
-	XIDs     []XID     `json:"xids,omitempty"`
+	Throttle *store.Throttle `json:"throttle,omitempty"`
+	XIDs     []store.XID     `json:"xids,omitempty"`
 	// Curves are of utilization, memory occupancy and throttling, one character a
 	// point, oldest first; empty in patches.
 	Curves  []string `json:"curves,omitempty"`
@@ -219,62 +194,9 @@ type Holder struct {
 	Claim     string `json:"claim,omitempty"`
 	Class     string `json:"class,omitempty"`
 	// Kind and Workload are what made the pod.
-	Kind     string  `json:"kind,omitempty"`
-	Workload string  `json:"workload,omitempty"`
-	Gauges   numbers `json:"g"`
-}
-
-// Demand is the scheduler's view of one Kubernetes resource; what is absent is
-// null.
-type Demand struct {
-	Cluster  string  `json:"cluster,omitempty"`
-	Resource string  `json:"resource"`
-	Values   numbers `json:"v"`
-	// At is the newest of it, Due until when it may be shown, in seconds.
-	At  float64 `json:"at"`
-	Due float64 `json:"due"`
-}
-
-// numbers are an array of numbers in which NaN is null.
-type numbers []float32
-
-// MarshalJSON writes the six digits that a reader could want.
-func (n numbers) MarshalJSON() ([]byte, error) {
-	out := make([]byte, 0, 2+8*len(n))
-	out = append(out, '[')
-	for i, v := range n {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		switch {
-		case v != v:
-			out = append(out, "null"...)
-		case v == 0:
-			out = append(out, '0')
-		default:
-			out = strconv.AppendFloat(out, float64(v), 'g', 6, 64)
-		}
-	}
-	return append(out, ']'), nil
-}
-
-// name names the numbers of the snapshot.
-func (s *Snapshot) name() {
-	for f := range store.NumFields {
-		s.Fields = append(s.Fields, Name{f.Metric(), f.Value()})
-	}
-	for g := range store.ContainerMemoryUsage {
-		s.Gauges = append(s.Gauges, Name{g.Metric(), g.Value()})
-	}
-	for g := store.ContainerMemoryUsage; g < store.NumGauges; g++ {
-		s.HolderGauges = append(s.HolderGauges, Name{g.Metric(), g.Value()})
-	}
-	for _, d := range store.Diagnosed() {
-		s.Signals = append(s.Signals, Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Feeds: signal.Names(d.Feeds), Fields: d.Fields()})
-	}
-	for r := range diagnose.NumReasons {
-		s.Reasons = append(s.Reasons, Reason{r.String(), r.Text(), r.Lasting()})
-	}
+	Kind     string        `json:"kind,omitempty"`
+	Workload string        `json:"workload,omitempty"`
+	Gauges   store.Numbers `json:"g"`
 }
 
 // verdict returns the position of a device's verdicts among the distinct ones,
@@ -313,7 +235,13 @@ func Snap(s *store.Store, now time.Time, sequence uint64) *Snapshot {
 		}
 	})
 	out.Sequence = sequence
-	out.name()
+	out.Fields, out.Gauges, out.HolderGauges = store.FieldNames, store.GaugeNames[:store.ContainerMemoryUsage], store.GaugeNames[store.ContainerMemoryUsage:]
+	for _, d := range store.Diagnosed() {
+		out.Signals = append(out.Signals, Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Feeds: signal.Names(d.Feeds), Fields: d.Fields()})
+	}
+	for r := range diagnose.NumReasons {
+		out.Reasons = append(out.Reasons, Reason{r.String(), r.Text(), r.Lasting()})
+	}
 	return out
 }
 
@@ -332,7 +260,7 @@ func build(v *store.View, after uint64) *Snapshot {
 	out := &Snapshot{
 		Now: seconds(v.Now), Newest: seconds(newest), Window: step.Seconds(), Retention: v.Retention().Seconds(),
 		Points:  points,
-		Devices: []Device{}, Demand: []Demand{}, Limits: []Limit{}, Exporters: exporters(v),
+		Devices: []Device{}, Demand: v.Demand(), Limits: []Limit{}, Exporters: exporters(v),
 	}
 	out.Slot, out.Kept = slot(v, newest, step)
 	for _, l := range v.Refusing() {
@@ -353,14 +281,6 @@ func build(v *store.View, after uint64) *Snapshot {
 			}
 		}
 		out.Devices = append(out.Devices, row)
-	}
-	for _, r := range v.Demand() {
-		values := make(numbers, store.NumDemands)
-		for i := range values {
-			values[i] = number(v.Value(r, store.Demand(i)))
-		}
-		at, due := v.DemandTimes(r)
-		out.Demand = append(out.Demand, Demand{r.Cluster, r.Resource, values, seconds(at), seconds(due)})
 	}
 	return out
 }
@@ -390,45 +310,24 @@ func exporters(v *store.View) Exporters {
 
 func seconds(t int64) float64 { return float64(t) / 1e9 }
 
-func number(x float64, ok bool) float32 {
-	if !ok {
-		return float32(math.NaN())
-	}
-	return float32(x)
-}
-
 func device(v *store.View, d *store.Device) Device {
 	out := Device{
 		Number: d.Number, ID: d.ID, Parent: d.Parent, Name: d.Name, Model: d.Model, Cluster: d.Cluster, Node: d.Node,
-		Profile: d.MIGProfile, Vendor: d.Vendor, Values: numbers{}, Gauges: make(numbers, store.ContainerMemoryUsage),
+		Profile: d.MIGProfile, Vendor: d.Vendor, Values: store.Numbers{}, Gauges: v.Gauges(d), XIDs: d.XIDs(),
 		Seen: seconds(d.Seen()), Due: seconds(v.Due(d)),
 	}
-	for _, x := range d.XIDs() {
-		out.XIDs = append(out.XIDs, XID{x.Code, x.Count, x.Total, seconds(x.Since), seconds(x.Last)})
-	}
-	slices.SortStableFunc(out.XIDs, func(a, b XID) int { return cmp.Compare(xidRank(a.Code), xidRank(b.Code)) })
+	slices.SortStableFunc(out.XIDs, func(a, b store.XID) int { return cmp.Compare(xidRank(a.Code), xidRank(b.Code)) })
 	if n := d.Len(); n > 0 {
 		out.End, out.Length = seconds(d.End(n-1)), float64(d.Length(n-1))
-		out.Values = make(numbers, store.NumFields)
-		for f := range out.Values {
-			out.Values[f] = d.Value(n-1, store.Field(f))
-		}
+		out.Values = d.Values(n - 1)
 		if t := d.Throttled(n - 1); t.Ratio == t.Ratio {
-			out.Throttle = &Throttle{t.Ratio, t.By, t.Sampled}
+			out.Throttle = &t
 		}
-	}
-	for g := range out.Gauges {
-		out.Gauges[g] = number(v.Gauge(d, store.Gauge(g)))
 	}
 	for _, h := range d.Holders() {
-		if !v.Holds(d, h) {
-			continue
+		if v.Holds(d, h) {
+			out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, h.WorkloadKind, h.Workload, v.HolderGauges(h)})
 		}
-		values := make(numbers, store.NumGauges-store.ContainerMemoryUsage)
-		for g := range values {
-			values[g] = number(v.HolderGauge(h, store.ContainerMemoryUsage+store.Gauge(g)))
-		}
-		out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, h.WorkloadKind, h.Workload, values})
 	}
 	return out
 }

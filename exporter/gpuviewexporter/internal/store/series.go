@@ -34,6 +34,15 @@ func (s *Series) Value(i int, f Field) float32 {
 	return s.columns[f][i]
 }
 
+// Values returns the values of window i by Field.
+func (s *Series) Values(i int) Numbers {
+	out := make(Numbers, NumFields)
+	for f := range out {
+		out[f] = s.Value(i, Field(f))
+	}
+	return out
+}
+
 // row returns the index of the window that ends at end, which it makes if need
 // be, after it has let go the windows that end at oldest or before.
 func (s *Series) row(end int64, length float32, oldest int64) int {
