@@ -52,8 +52,8 @@ type Snapshot struct {
 	Demand  []store.ResourceDemand `json:"demand"`
 	// Exporters say which exporters do not answer, Limits what refuses something: of
 	// gpu_view, and of other components in its process.
-	Exporters Exporters `json:"exporters"`
-	Limits    []Limit   `json:"limits"`
+	Exporters Exporters     `json:"exporters"`
+	Limits    []store.Limit `json:"limits"`
 	// More says that further parts of it follow.
 	More bool `json:"more,omitempty"`
 }
@@ -109,16 +109,6 @@ type Exporter struct {
 	Since float64 `json:"since"`
 	// Beside says that another exporter of the same place answers.
 	Beside bool `json:"beside,omitempty"`
-}
-
-// Limit is a limit that refuses something.
-type Limit struct {
-	// Component is the id of the component that has it.
-	Component string `json:"component"`
-	// Setting raises it; empty where nothing does.
-	Setting string `json:"setting,omitempty"`
-	Limit   int    `json:"limit"`
-	Of      string `json:"of"`
 }
 
 // XIDText is what an XID code means and what to do about it.
@@ -260,14 +250,11 @@ func build(v *store.View, after uint64) *Snapshot {
 	out := &Snapshot{
 		Now: seconds(v.Now), Newest: seconds(newest), Window: step.Seconds(), Retention: v.Retention().Seconds(),
 		Points:  points,
-		Devices: []Device{}, Demand: v.Demand(), Limits: []Limit{}, Exporters: exporters(v),
+		Devices: []Device{}, Demand: v.Demand(), Limits: v.Refusing(), Exporters: exporters(v),
 	}
 	out.Slot, out.Kept = slot(v, newest, step)
-	for _, l := range v.Refusing() {
-		out.Limits = append(out.Limits, Limit{"gpu_view", l.Setting(), v.Limit(l), l.Of()})
-	}
 	for _, l := range base.Reached(time.Unix(0, v.Now)) {
-		out.Limits = append(out.Limits, Limit{l.Component, l.Setting, l.Value, l.What})
+		out.Limits = append(out.Limits, store.Limit{Component: l.Component, Setting: l.Setting, Limit: l.Value, Of: l.What})
 	}
 	codes := map[int]bool{}
 	verdicts := map[string]int{}

@@ -59,7 +59,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 			b.s.forgetExporters(b.now)
 		}
 		if len(b.s.exporters) >= maxExporters {
-			return b.refuse(ExporterLimit)
+			return b.refuse(exporterLimit)
 		}
 		key = exporterKey{strings.Clone(key.cluster), strings.Clone(key.node), strings.Clone(key.url)}
 		b.s.exporters[key] = &Exporter{Cluster: key.cluster, Node: key.node, URL: key.url, Up: up, Since: p.End, At: p.End, Heard: b.now}

@@ -114,18 +114,17 @@ type Summary struct {
 // Nothing was observed while weight is 0.
 type accumulator struct{ value, weight float64 }
 
-func (a *accumulator) add(f Field, value, weight float64) {
-	switch fields[f].fold {
-	case mean:
-		a.value += value * weight
-	case maximum:
-		if a.weight == 0 || value > a.value {
-			a.value = value
-		}
-	case sum:
-		a.value += value
+func (a *accumulator) add(f Field, o accumulator) {
+	switch {
+	case o.weight == 0:
+	case fields[f].fold != maximum:
+		a.value += o.value
+	case a.weight == 0:
+		a.value = o.value
+	default:
+		a.value = max(a.value, o.value)
 	}
-	a.weight += weight
+	a.weight += o.weight
 }
 
 // unobserved is the weight of a window in which a device was sampled and no
@@ -172,9 +171,14 @@ func Summarize(from, to int64, series ...*Series) *Summary {
 				continue
 			}
 			for i, v := range column[first:last] {
-				if v == v && weights[i] > 0 {
-					out.acc[f].add(Field(f), float64(v), weights[i])
+				if v != v || weights[i] == 0 {
+					continue
 				}
+				one := accumulator{float64(v), weights[i]}
+				if fields[f].fold == mean {
+					one.value *= one.weight
+				}
+				out.acc[f].add(Field(f), one)
 			}
 		}
 	}
@@ -195,20 +199,8 @@ func (s *Summary) Merge(o *Summary) {
 	if s.acc == nil {
 		s.acc = make([]accumulator, NumFields)
 	}
-	for f := range o.acc {
-		a, b := &s.acc[f], &o.acc[f]
-		if b.weight == 0 {
-			continue
-		}
-		switch {
-		case fields[f].fold != maximum:
-			a.value += b.value
-		case a.weight == 0:
-			a.value = b.value
-		default:
-			a.value = max(a.value, b.value)
-		}
-		a.weight += b.weight
+	for f, a := range o.acc {
+		s.acc[f].add(Field(f), a)
 	}
 }
 
