@@ -39,8 +39,11 @@ type Name struct {
 	Value  string `json:"value,omitempty"`
 }
 
-// FieldNames and GaugeNames are what fields and gauges are made of, by position.
-var FieldNames, GaugeNames = names(fields), names(gauges[:])
+// Names of what fields and gauges are made of.
+var (
+	FieldNames = names(fields)    // by Field
+	GaugeNames = names(gauges[:]) // by Gauge
+)
 
 func names(sources []source) []Name {
 	out := make([]Name, len(sources))
