@@ -54,8 +54,17 @@ func (r *Report) Agrees() bool {
 		!slices.ContainsFunc(r.Questions, func(q Question) bool { return q.Verdict == No })
 }
 
+// problem notes that something failed; nil is no failure.
+func (r *Report) problem(what string, err error) {
+	if err != nil {
+		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", what, err))
+	}
+}
+
 // ErrNothing says that fewer than two sources answered.
 var ErrNothing = errors.New("there is nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi gave values of a GPU")
+
+var errSilent = errors.New("no value of a GPU came; what it logged is on standard error")
 
 // run is one verification under way.
 type run struct {
@@ -94,9 +103,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		held.hold = hold
 	}
 	stopNVML, err := r.startNVML(ctx, held, o.Interval, r.sink(NVML))
-	if err != nil {
-		report.Problems = append(report.Problems, fmt.Sprintf("%s: %v", NVML, err))
-	}
+	report.problem(NVML, err)
 	var stopDCGM func(context.Context) error
 	if o.Exporter != "" {
 		p := inprocess.New(o.Log)
@@ -105,18 +112,22 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		p.Receiver(ctx, dcgmreceiver.NewFactory(), map[string]any{
 			"endpoints": []any{o.Exporter}, "collection_interval": o.Interval.String(), "start_jitter": "0s", "hand_over": true,
 		})
-		if stopDCGM, err = p.Start(ctx); err != nil {
-			report.Problems = append(report.Problems, fmt.Sprintf("%s: %v", DCGM, err))
-		}
+		stopDCGM, err = p.Start(ctx)
+		report.problem(DCGM, err)
 	}
-	loaded, problems := r.watch(ctx)
-	report.Problems = append(report.Problems, problems...)
-	for _, stop := range []func(context.Context) error{stopNVML, stopDCGM} {
-		if stop == nil {
+	loaded := r.watch(ctx, report)
+	for _, source := range []struct {
+		name string
+		stop func(context.Context) error
+	}{{NVML, stopNVML}, {DCGM, stopDCGM}} {
+		if source.stop == nil {
 			continue
 		}
-		if err := stop(context.WithoutCancel(ctx)); err != nil {
+		if err := source.stop(context.WithoutCancel(ctx)); err != nil {
 			report.Problems = append(report.Problems, err.Error())
+		}
+		if !r.hasRead(source.name, 1) {
+			report.problem(source.name, errSilent)
 		}
 	}
 	costs := []Cost{held.cost(ctx)}
@@ -125,14 +136,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, source := range []struct {
-		name    string
-		started bool
-	}{{NVML, stopNVML != nil}, {DCGM, stopDCGM != nil}} {
-		if source.started && len(r.sources[source.name]) == 0 {
-			report.Problems = append(report.Problems, source.name+": no value of a GPU came; what it logged is on standard error")
-		}
-	}
 	report.Devices, report.Readings = maps.Clone(r.devices), maps.Clone(r.answers)
 	report.Comparisons = compare(r.sources)
 	report.Questions = ask(r.sources, report.Comparisons, costs, loaded)
@@ -160,7 +163,7 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 // watch reads nvidia-smi until the time is over, with the load for the last three quarters of
 // it; on a slow machine the load waits for NVML's second reading, at most until half of the time
 // is over. It returns when the load began.
-func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
+func (r *run) watch(ctx context.Context, report *Report) (loaded time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, r.Duration)
 	defer cancel()
 	var busy sync.WaitGroup
@@ -187,7 +190,7 @@ func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
 				r.answers[SMI]++
 				r.mu.Unlock()
 			case !asked && ctx.Err() == nil:
-				problems = append(problems, fmt.Sprintf("%s: %v", SMI, err))
+				report.problem(SMI, err)
 			}
 			asked = true
 		}
@@ -196,12 +199,12 @@ func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
 			due, begin = true, nil
 		case err := <-failed:
 			if err != nil {
-				problems = append(problems, fmt.Sprintf("load: %v", err))
+				report.problem("load", err)
 				loaded = time.Time{}
 			}
 		case <-tick.C:
 		case <-ctx.Done():
-			return loaded, problems
+			return loaded
 		}
 		if due && (r.hasRead(NVML, 2) || time.Since(begun) >= r.Duration/2) {
 			due, loaded = false, time.Now()
