@@ -119,12 +119,7 @@ func (c *column) text(d *device) string {
 }
 
 // cell is the text of one device in one column, and how it is painted.
-type cell struct {
-	text  string
-	level level
-}
-
-func (c *column) cell(d *device, folded bool) cell {
+func (c *column) cell(d *device, folded bool) (text string, l level) {
 	of, prefix := d, ""
 	// What is measured at instances alone is the greatest of them where they are folded away.
 	if folded && math.IsNaN(c.value(d)) && !d.lost {
@@ -134,11 +129,10 @@ func (c *column) cell(d *device, folded bool) cell {
 			}
 		}
 	}
-	out := cell{text: prefix + c.text(of)}
 	if c.level != nil {
-		out.level = c.level(c.value(of))
+		l = c.level(c.value(of))
 	}
-	return out
+	return prefix + c.text(of), l
 }
 
 // rank returns the number by which a device is sorted: the greatest of itself and its instances.

@@ -365,10 +365,10 @@ func (s *screen) row(y int, l *layout, d *device) {
 	folded := !s.unfolded && len(d.instances) > 0
 	x := l.names
 	for _, c := range l.columns {
-		cell := c.cell(d, folded)
-		text := cut(cell.text, c.width)
+		text, level := c.cell(d, folded)
+		text = cut(text, c.width)
 		x += 1 + c.width
-		s.put(x-utf8.RuneCountInString(text), y, l.width, text, s.styles[cell.level])
+		s.put(x-utf8.RuneCountInString(text), y, l.width, text, s.styles[level])
 	}
 	held := holdersText(d.holders(folded), max(0, l.width-x-2))
 	if d.lost {

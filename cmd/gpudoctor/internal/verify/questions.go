@@ -25,13 +25,6 @@ type Question struct {
 	Evidence []string
 }
 
-// Cost is the duration of the nvml receiver's collections.
-type Cost struct {
-	Hold        string
-	Collections uint64
-	Seconds     float64 // the sum
-}
-
 // decide notes what was seen of a question; one No outweighs every Yes.
 func (q *Question) decide(v Verdict, format string, a ...any) {
 	if q.Verdict == "" || q.Verdict == Undecided || v == No {
@@ -105,7 +98,7 @@ func keys(r Readings, m *signal.Metric) []Key {
 
 // ask answers the questions from what was read. Loaded is when the load began, zero without
 // one.
-func ask(sources map[string]Readings, comparisons []Comparison, costs []Cost, loaded time.Time) []Question {
+func ask(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
 	out := []Question{
 		counterOfTime("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),
 		counterOfTime("Do the counters of clock event reasons accumulate?", signal.GPUClockEventTime, sources),
@@ -117,11 +110,11 @@ func ask(sources map[string]Readings, comparisons []Comparison, costs []Cost, lo
 	return out
 }
 
-func cost(costs []Cost) Question {
+func cost(costs []*meter) Question {
 	q := Question{Text: "What does a collection of the nvml receiver cost?"}
 	for _, c := range costs {
-		if c.Collections > 0 {
-			q.decide(Yes, "hold: %s takes %.1f ms, mean of %d", c.Hold, 1000*c.Seconds/float64(c.Collections), c.Collections)
+		if c.collections > 0 {
+			q.decide(Yes, "hold: %s takes %.1f ms, mean of %d", c.hold, 1000*c.seconds/float64(c.collections), c.collections)
 		}
 	}
 	return q.otherwise("there was no collection")
