@@ -214,9 +214,6 @@ func (r *report) why(s *diagnose.SignalReport) string {
 	return strings.Join(texts, "; ")
 }
 
-// mostDevices is how many devices are named for one error.
-const mostDevices = 4
-
 // xids prints the errors that the exporter shows, and what NVIDIA wants after them.
 func (r *report) xids(b *strings.Builder) {
 	var texts []string
@@ -225,11 +222,7 @@ func (r *report) xids(b *strings.Builder) {
 		if x.Meaning != "" {
 			text += ", " + x.Meaning
 		}
-		devices := strings.Join(x.Devices[:min(len(x.Devices), mostDevices)], ", ")
-		if more := len(x.Devices) - mostDevices; more > 0 {
-			devices += fmt.Sprintf(" and %d more", more)
-		}
-		texts = append(texts, text+" ("+devices+"): "+cmp.Or(x.Advice, "not in the catalogue")+".")
+		texts = append(texts, text+" ("+diagnose.Some(x.Devices)+"): "+cmp.Or(x.Advice, "not in the catalogue")+".")
 	}
 	section(b, "XID errors, by NVIDIA's catalogue of "+dcgm.XIDCatalogueDate, texts)
 }

@@ -3,11 +3,10 @@ package diagnose
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -104,8 +103,8 @@ func (s *SignalReport) CanTurnOn() bool {
 func (e *Exposition) Report() *Report {
 	e.settle()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
-		return cmp.Or(cmp.Compare(a.key.host, b.key.host), compareNumbered(a.name, b.name),
-			cmp.Compare(a.key.board, b.key.board), compareNumbered(a.key.instance, b.key.instance))
+		return cmp.Or(cmp.Compare(a.key.host, b.key.host), natural.Compare(a.name, b.name),
+			cmp.Compare(a.key.board, b.key.board), natural.Compare(a.key.instance, b.key.instance))
 	})
 	r := &Report{Exporter: Exporter{Name: e.scrape.of().Name, Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
 	verdicts := make([][]Verdict, len(e.order))
@@ -187,18 +186,6 @@ func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 		Kind: kind.String(), Reason: v.Reason.String(), Text: v.Reason.Text(),
 		Likely: v.Likely, CanTurnOn: v.CanTurnOn(), Devices: []string{id},
 	})
-}
-
-// compareNumbered orders names that end in a number by that number.
-func compareNumbered(a, b string) int {
-	stem := func(s string) (string, int) {
-		digits := len(s) - len(strings.TrimRight(s, "0123456789"))
-		n, _ := strconv.Atoi(s[len(s)-digits:])
-		return s[:len(s)-digits], n
-	}
-	as, an := stem(a)
-	bs, bn := stem(b)
-	return cmp.Or(cmp.Compare(as, bs), cmp.Compare(an, bn))
 }
 
 // Advice is what turns missing signals on.

@@ -159,7 +159,7 @@ func (e *Exposition) exposedTwice() []*device {
 	return out
 }
 
-// mostNames bounds the names in one warning.
+// mostNames bounds the names in one sentence.
 const mostNames = 4
 
 // list names devices as a person knows them.
@@ -174,7 +174,7 @@ func list(devices []*device) string {
 		}
 		names = append(names, name)
 	}
-	return shorten(names)
+	return Some(names)
 }
 
 // short lists fields without their common prefix.
@@ -183,10 +183,11 @@ func short(names []string) string {
 	for _, n := range names {
 		out = append(out, strings.TrimPrefix(strings.TrimPrefix(n, "DCGM_FI_DEV_"), "DCGM_FI_"))
 	}
-	return shorten(out)
+	return Some(out)
 }
 
-func shorten(names []string) string {
+// Some lists the first names and counts the others.
+func Some(names []string) string {
 	if len(names) > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -262,30 +263,6 @@ func instant(seconds float64) time.Time {
 // byPlace orders by cluster, node, board and name, numbers in names by value.
 func byPlace(a, b *device) int {
 	ra, rb := cmp.Or(a.board, a), cmp.Or(b.board, b)
-	return cmp.Or(compareNatural(a.Cluster, b.Cluster), compareNatural(a.Node, b.Node), compareNatural(ra.label(), rb.label()),
-		strings.Compare(ra.ID, rb.ID), compareNatural(a.label(), b.label()), strings.Compare(a.ID, b.ID))
-}
-
-// compareNatural compares texts, runs of digits in them by their value.
-func compareNatural(a, b string) int {
-	for a != "" && b != "" {
-		if na, nb := digits(a), digits(b); na > 0 && nb > 0 {
-			x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
-			if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
-				return c
-			}
-			a, b = a[na:], b[nb:]
-			continue
-		}
-		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
-		}
-		a, b = a[1:], b[1:]
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// digits is the length of the run of digits that a text begins with.
-func digits(s string) int {
-	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+	return cmp.Or(natural.Compare(a.Cluster, b.Cluster), natural.Compare(a.Node, b.Node), natural.Compare(ra.label(), rb.label()),
+		strings.Compare(ra.ID, rb.ID), natural.Compare(a.label(), b.label()), strings.Compare(a.ID, b.ID))
 }

@@ -108,16 +108,6 @@ func TestRateHasThreeDigitsAndADecimalPrefix(t *testing.T) {
 	}
 }
 
-func TestNumbersInNamesAreOrderedByValue(t *testing.T) {
-	ordered := []string{"", "10", "nvidia", "nvidia0", "nvidia0/gi7", "nvidia0/gi13", "nvidia2", "nvidia10", "nvidib"}
-	for i, a := range ordered {
-		for j, b := range ordered {
-			assert.Equal(t, i < j, compareNatural(a, b) < 0, "%q before %q", a, b)
-			assert.Equal(t, i > j, compareNatural(a, b) > 0, "%q after %q", a, b)
-		}
-	}
-}
-
 func TestAHolderIsShortenedByWhatTellsLeast(t *testing.T) {
 	for room, want := range map[int]string{
 		40: "training/worker-0/trainer +1", 28: "training/worker-0/trainer +1", 20: "training/worker-0 +1", 12: "worker-0 +1", 9: "worke… +1", 2: " +1",
