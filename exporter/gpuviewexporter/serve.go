@@ -221,7 +221,8 @@ func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 		busy(w, "too many pages are open, max_clients is "+strconv.Itoa(e.cfg.MaxClients))
 		return
 	}
-	defer e.hub.leave(patches)
+	tooSlow := false
+	defer func() { e.hub.leave(patches, tooSlow) }()
 	control := http.NewResponseController(w)
 	send := func(parts ...[]byte) bool {
 		err := control.SetWriteDeadline(time.Now().Add(patience))
@@ -233,9 +234,7 @@ func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 		if err == nil {
 			err = control.Flush()
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			e.hub.tooSlow(patches)
-		}
+		tooSlow = errors.Is(err, os.ErrDeadlineExceeded)
 		return err == nil
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
