@@ -70,7 +70,6 @@ type device struct {
 	*Device
 	key            deviceKey
 	name, profile  string
-	board          *device
 	instanceLabels []string // scrape targets that a Prometheus in between named
 	xids           []int    // codes that its rows show
 }
@@ -246,7 +245,7 @@ func (e *Exposition) known(key deviceKey, board *device) *device {
 	if e.devices == nil {
 		e.devices = map[deviceKey]*device{}
 	}
-	d := &device{key: key, board: board}
+	d := &device{key: key}
 	if board == nil {
 		d.Device = e.scrape.Device(nil)
 	} else {

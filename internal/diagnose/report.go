@@ -109,7 +109,7 @@ func (e *Exposition) Report() *Report {
 	r := &Report{Exporter: Exporter{Name: e.scrape.of().Name, Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
 	verdicts := make([][]Verdict, len(e.order))
 	for i, d := range e.order {
-		r.Devices = append(r.Devices, d.info())
+		r.Devices = append(r.Devices, DeviceInfo{ID: d.id(), Kind: d.Kind().String(), Name: d.name, Model: d.Model, Profile: d.profile, Host: d.key.host})
 		if d.key.host != "" {
 			r.Exporter.Hosts = add(r.Exporter.Hosts, d.key.host)
 		}
@@ -133,12 +133,6 @@ func (e *Exposition) version() string {
 		return "4.7.0-4.9.0 or later"
 	}
 	return e.scrape.Clues.Age().String()
-}
-
-func (d *device) info() DeviceInfo {
-	return DeviceInfo{
-		ID: d.id(), Kind: d.Kind().String(), Name: d.name, Model: d.Model, Profile: d.profile, Host: d.key.host,
-	}
 }
 
 func (d *device) id() string {

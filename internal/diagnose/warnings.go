@@ -148,7 +148,7 @@ func (e *Exposition) exposedTwice() []*device {
 	var out []*device
 	boards := map[string]bool{}
 	for _, d := range e.order {
-		if d.board != nil {
+		if d.Kind() == Instance {
 			continue
 		}
 		if boards[d.key.board] || len(d.instanceLabels) > 1 {

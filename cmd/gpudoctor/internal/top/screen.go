@@ -92,6 +92,10 @@ func (s *screen) press(key tcell.Key, char rune) bool {
 		return true
 	}
 	_, height := s.tty.Size()
+	s.first += map[tcell.Key]int{
+		tcell.KeyUp: -1, tcell.KeyPgUp: -(height - rowsFrom - below), tcell.KeyHome: -s.first,
+		tcell.KeyDown: +1, tcell.KeyPgDn: +(height - rowsFrom - below), tcell.KeyEnd: math.MaxInt32 - s.first,
+	}[key]
 	switch key {
 	case tcell.KeyEscape:
 		if s.search == "" && !s.problems {
@@ -102,18 +106,6 @@ func (s *screen) press(key tcell.Key, char rune) bool {
 		s.choose(-1)
 	case tcell.KeyRight:
 		s.choose(+1)
-	case tcell.KeyUp:
-		s.first--
-	case tcell.KeyDown:
-		s.first++
-	case tcell.KeyPgUp:
-		s.first -= height - rowsFrom - below
-	case tcell.KeyPgDn:
-		s.first += height - rowsFrom - below
-	case tcell.KeyHome:
-		s.first = 0
-	case tcell.KeyEnd:
-		s.first = math.MaxInt32
 	case tcell.KeyRune:
 		switch char {
 		case 'q':
