@@ -10,13 +10,10 @@ import (
 
 // Summary has the accelerators of the kubelet's former /stats/summary.
 type Summary struct {
-	Node SummaryNode  `json:"node"`
+	Node struct {
+		NodeName string `json:"nodeName"`
+	} `json:"node"`
 	Pods []SummaryPod `json:"pods"`
-}
-
-// SummaryNode names the node.
-type SummaryNode struct {
-	NodeName string `json:"nodeName"`
 }
 
 // SummaryPod is a pod that holds a device.
