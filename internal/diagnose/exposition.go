@@ -89,12 +89,12 @@ func (e *Exposition) Declare(keyword, name, text string) {
 	}
 }
 
-// add appends a text that is not there yet.
-func add(list []string, text string) []string {
-	if slices.Contains(list, text) {
+// add appends what is not there yet.
+func add[T comparable](list []T, one T) []T {
+	if slices.Contains(list, one) {
 		return list
 	}
-	return append(list, text)
+	return append(list, one)
 }
 
 // Rows returns the number of rows taken that are an exporter's.
@@ -195,8 +195,8 @@ func (e *Exposition) take(r *row, text *catalogue.Row) {
 	}
 	e.seen.baseUnits = e.seen.baseUnits || r.spelling.BaseUnits
 	e.rows = append(e.rows, *r)
-	if code := xidCode(r.spelling, r.exposed, text.Get(catalogue.RoleXID)); code > 0 && !slices.Contains(r.device.xids, code) {
-		r.device.xids = append(r.device.xids, code)
+	if code := xidCode(r.spelling, r.exposed, text.Get(catalogue.RoleXID)); code > 0 {
+		r.device.xids = add(r.device.xids, code)
 	}
 }
 
@@ -276,9 +276,8 @@ func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
 	}
 	if r.relayed = text.Relayed(); r.relayed {
 		e.seen.relayed = true
-		if plain, _ := text.Plain(); !slices.Contains(e.targets, plain) {
-			e.targets = append(e.targets, plain)
-		}
+		plain, _ := text.Plain()
+		e.targets = add(e.targets, plain)
 	}
 	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
 }

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -91,12 +90,10 @@ func (e *Exposition) copied() []*device {
 			continue
 		}
 		k := key{r.device, r.spelling.Field.ID}
-		f, ok := first[k]
-		switch {
-		case !ok:
+		if f, ok := first[k]; !ok {
 			first[k] = r
-		case f.holder != r.holder && f.exposed == r.exposed && !slices.Contains(out, r.device):
-			out = append(out, r.device)
+		} else if f.holder != r.holder && f.exposed == r.exposed {
+			out = add(out, r.device)
 		}
 	}
 	return out
