@@ -58,10 +58,7 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return err
 	}
-	handler, err := e.handler()
-	if err != nil {
-		return err
-	}
+	handler := e.handler()
 	listener, err := e.cfg.HTTP.ToListener(ctx)
 	if err != nil {
 		return err

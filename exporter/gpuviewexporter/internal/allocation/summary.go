@@ -62,7 +62,7 @@ func Summarize(s *store.Store, now time.Time, node string) (*Summary, *Parameter
 			node = devices[0].Node
 		}
 		if !known[node] && (node != "" || len(known) > 1) {
-			bad = NewParameterError("node", node, "the name of a node that has devices here")
+			bad = badParameter("node", node, "the name of a node that has devices here")
 			return
 		}
 		out.Node.NodeName = node
