@@ -189,6 +189,9 @@ type Holder struct {
 	Gauges   store.Numbers `json:"g"`
 }
 
+// marks has the character of each verdict: the letters are those of the reasons.
+const marks = "-+abcdefghijklmnopqrstuvwxyz"
+
 // verdict returns the position of a device's verdicts among the distinct ones,
 // counted from 1; 0 when there are none.
 func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
@@ -197,14 +200,7 @@ func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
 	}
 	text := make([]byte, len(verdicts))
 	for i, v := range verdicts {
-		switch v {
-		case store.Unknown:
-			text[i] = '-'
-		case store.Given:
-			text[i] = '+'
-		default:
-			text[i] = 'a' + byte(v-store.Missing)
-		}
+		text[i] = marks[v]
 	}
 	at, ok := known[string(text)]
 	if !ok {
