@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
 )
@@ -19,21 +20,16 @@ func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (righ
 	if err != nil {
 		return false, err
 	}
-	return len(found) == 0, writeFindings(found, asJSON, out)
-}
-
-func writeFindings(found []pipelinelint.Finding, asJSON bool, out io.Writer) error {
 	if asJSON {
-		return writeJSON(out, append([]pipelinelint.Finding{}, found...))
+		return len(found) == 0, writeJSON(out, append([]pipelinelint.Finding{}, found...))
 	}
+	var b strings.Builder
 	for i := range found {
-		if _, err := fmt.Fprintln(out, &found[i]); err != nil {
-			return err
-		}
+		fmt.Fprintln(&b, &found[i])
 	}
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(out, "The pipelines are wired and timed as they should be.")
-		return err
+		b.WriteString("The pipelines are wired and timed as they should be.\n")
 	}
-	return nil
+	_, err = io.WriteString(out, b.String())
+	return len(found) == 0, err
 }

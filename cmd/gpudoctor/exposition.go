@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
@@ -49,14 +50,10 @@ func read(r io.Reader, e *diagnose.Exposition) (unread, error) {
 			continue
 		}
 		u.samples++
-		labels := make([]diagnose.Label, len(sample.Labels))
-		for i, l := range sample.Labels {
-			labels[i] = diagnose.Label(l)
-			if labels[i] == (diagnose.Label{Name: "zone", Value: "vGPU"}) {
-				u.hami++
-			}
+		if slices.Contains(sample.Labels, diagnose.Label{Name: "zone", Value: "vGPU"}) {
+			u.hami++
 		}
-		e.Add(sample.Name, labels, sample.Value)
+		e.Add(sample.Name, sample.Labels, sample.Value)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		return u, fmt.Errorf("line %d is longer than %d MiB", n+1, exposition.MaxLine>>20)

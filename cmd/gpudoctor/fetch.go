@@ -101,19 +101,12 @@ func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 		return io.NopCloser(f.stdin), nil
 	case s.url == nil:
 		file, err := os.Open(s.path)
-		if err != nil {
-			return nil, fmt.Errorf("cannot open the file: %w", withoutPath(err))
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			return nil, fmt.Errorf("cannot open the file: %w", e.Err) // the path is said already
 		}
-		return file, nil
+		return file, err
 	}
 	return f.get(ctx, s.url)
-}
-
-func withoutPath(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // get asks once.

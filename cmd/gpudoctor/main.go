@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
@@ -159,11 +160,16 @@ func (o *options) examine(ctx context.Context, out io.Writer) (complete bool, er
 	if len(o.configs) > 0 {
 		return lint(ctx, o.configs, o.json, out)
 	}
-	r, err := diagnoseSource(ctx, o)
+	found, err := diagnoseSource(ctx, o)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", o.source.name, err)
 	}
-	return r.Complete(), (&report{o.source.name, r}).write(out, o.json)
+	r := &report{o.source.name, found}
+	if o.json {
+		return r.Complete(), writeJSON(out, r)
+	}
+	_, err = io.WriteString(out, r.text())
+	return r.Complete(), err
 }
 
 func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
@@ -196,19 +202,10 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 		r.Warnings = append(r.Warnings, diagnose.Warning{
 			Code: "unreadable_lines",
 			Text: fmt.Sprintf("%s cannot be read, line %d first. The collector skips and counts such lines.",
-				plural(lines.count, [2]string{"line", "lines"}), lines.first),
+				top.Counted(lines.count, "line"), lines.first),
 		})
 	}
 	return r, nil
-}
-
-// write prints the report.
-func (r *report) write(out io.Writer, asJSON bool) error {
-	if asJSON {
-		return writeJSON(out, r)
-	}
-	_, err := io.WriteString(out, r.text())
-	return err
 }
 
 func writeJSON(out io.Writer, v any) error {

@@ -5,28 +5,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/top"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
-// kindNames name the kinds of devices in headings, one and several.
-var kindNames = map[string][2]string{
-	"gpu":          {"GPU", "GPUs"},
-	"mig_board":    {"MIG board", "MIG boards"},
-	"mig_instance": {"MIG instance", "MIG instances"},
-}
+// kindNames name the kinds of devices in headings, partitionNames those of vendors other than NVIDIA.
+var (
+	kindNames      = map[string]string{"gpu": "GPU", "mig_board": "MIG board", "mig_instance": "MIG instance"}
+	partitionNames = map[string]string{"gpu": "GPU", "mig_board": "board", "mig_instance": "partition"}
+)
 
-// partitionNames are those of vendors other than NVIDIA.
-var partitionNames = map[string][2]string{
-	"gpu":          {"GPU", "GPUs"},
-	"mig_board":    {"board", "boards"},
-	"mig_instance": {"partition", "partitions"},
-}
-
-func (r *report) kindNames(kind string) [2]string {
+func (r *report) kindName(kind string) string {
 	if r.Exporter.Name != dcgm.Exporter.Name {
 		return partitionNames[kind]
 	}
@@ -40,7 +32,11 @@ func (r *report) text() string {
 	r.table(&b)
 	r.xids(&b)
 	r.turnOn(&b)
-	r.warnings(&b)
+	var warnings []string
+	for _, w := range r.Warnings {
+		warnings = append(warnings, w.Text)
+	}
+	section(&b, "Easy to misread", warnings)
 	r.verdict(&b)
 	return b.String()
 }
@@ -59,7 +55,7 @@ func (r *report) head(b *strings.Builder) {
 	var devices []string
 	for _, k := range []string{"gpu", "mig_board", "mig_instance"} {
 		if kinds[k] > 0 {
-			devices = append(devices, plural(kinds[k], r.kindNames(k)))
+			devices = append(devices, top.Counted(kinds[k], r.kindName(k)))
 		}
 	}
 	line := strings.Join(devices, ", ")
@@ -76,13 +72,6 @@ func (r *report) head(b *strings.Builder) {
 		line += ", " + r.Exporter.Name
 	}
 	fmt.Fprintf(b, "%s\n\n", line)
-}
-
-func plural(n int, names [2]string) string {
-	if n == 1 {
-		return "1 " + names[0]
-	}
-	return fmt.Sprintf("%d %s", n, names[1])
 }
 
 // line is one line of the table: parts of one metric with the same verdicts.
@@ -113,7 +102,7 @@ func (r *report) table(b *strings.Builder) {
 		}
 		for _, k := range s.Kinds {
 			if len(lines) == 0 {
-				heading.cells = append(heading.cells, r.kindNames(k.Kind)[0])
+				heading.cells = append(heading.cells, r.kindName(k.Kind))
 			}
 			l.cells = append(l.cells, cell(k))
 			elsewhere = elsewhere || k.Elsewhere > 0
@@ -130,9 +119,7 @@ func (r *report) table(b *strings.Builder) {
 	}
 	b.WriteString("\n")
 	if len(lacks) > 0 {
-		b.WriteString("This vendor's exporter has none of these\n")
-		bullets(b, []string{strings.Join(lacks, ", ")})
-		b.WriteString("\n")
+		section(b, "This vendor's exporter has none of these", []string{strings.Join(lacks, ", ")})
 	}
 }
 
@@ -143,8 +130,7 @@ func (r *report) neverGiven(metric string) bool {
 		if s.Metric != metric {
 			continue
 		}
-		given := slices.ContainsFunc(s.Kinds, func(k diagnose.KindCount) bool { return k.Available > 0 })
-		if given || len(s.Missing) == 0 || slices.ContainsFunc(s.Missing, func(m diagnose.Missing) bool { return m.Reason != diagnose.Vendor.String() }) {
+		if s.Given() || len(s.Missing) == 0 || slices.ContainsFunc(s.Missing, func(m diagnose.Missing) bool { return m.Reason != diagnose.Vendor.String() }) {
 			return false
 		}
 	}
@@ -160,24 +146,8 @@ func (l *line) names(all map[string]int) []string {
 	if len(l.parts) == all[l.metric] || len(l.parts) == 0 {
 		return []string{l.metric}
 	}
-	text := l.metric + " {"
-	var out []string
-	for i, p := range l.parts {
-		end := ","
-		if i == len(l.parts)-1 {
-			end = "}"
-		}
-		switch {
-		case i == 0:
-		case utf8.RuneCountInString(text)+1+len(p) >= nameWidth:
-			out = append(out, text)
-			text = strings.Repeat(" ", len(l.metric)+2)
-		default:
-			text += " "
-		}
-		text += p + end
-	}
-	return append(out, text)
+	words := strings.Fields(l.metric + " {" + strings.Join(l.parts, ", ") + "}")
+	return top.Wrap(words, nameWidth, strings.Repeat(" ", len(l.metric)+2))
 }
 
 // align prints lines with their columns below each other.
@@ -186,27 +156,18 @@ func align(b *strings.Builder, lines []line) {
 	for _, l := range lines {
 		all[l.metric] += len(l.parts)
 	}
-	first := 0
-	widths := make([]int, len(lines[0].cells))
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	for _, l := range lines {
-		for _, n := range l.names(all) {
-			first = max(first, utf8.RuneCountInString(n))
-		}
-		for i, c := range l.cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		cells := strings.Join(append(l.cells, l.why), "\t")
+		for _, name := range l.names(all) {
+			fmt.Fprintf(w, "%s\t%s\n", name, cells)
+			cells = strings.Repeat("\t", len(l.cells)) // beside further parts stands nothing
 		}
 	}
-	for _, l := range lines {
-		names := l.names(all)
-		var text strings.Builder
-		fmt.Fprintf(&text, "%-*s", first, names[0])
-		for i, c := range l.cells {
-			fmt.Fprintf(&text, "  %-*s", widths[i], c)
-		}
-		b.WriteString(strings.TrimRight(text.String()+"  "+l.why, " ") + "\n")
-		for _, n := range names[1:] {
-			b.WriteString(n + "\n")
-		}
+	_ = w.Flush() // a Builder takes everything
+	for text := range strings.Lines(table.String()) {
+		b.WriteString(strings.TrimRight(text, " \n") + "\n")
 	}
 }
 
@@ -228,7 +189,7 @@ func cell(k diagnose.KindCount) string {
 func (r *report) why(s *diagnose.SignalReport) string {
 	var texts, kinds []string
 	for _, m := range s.Missing {
-		text, kind := m.Text, r.kindNames(m.Kind)[0]
+		text, kind := m.Text, r.kindName(m.Kind)
 		if m.Likely {
 			text = "likely " + text
 		}
@@ -253,29 +214,17 @@ func (r *report) why(s *diagnose.SignalReport) string {
 	return strings.Join(texts, "; ")
 }
 
-// mostDevices is how many devices are named for one error.
-const mostDevices = 4
-
 // xids prints the errors that the exporter shows, and what NVIDIA wants after them.
 func (r *report) xids(b *strings.Builder) {
-	if len(r.XIDs) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "XID errors, by NVIDIA's catalogue of %s\n", dcgm.XIDCatalogueDate)
 	var texts []string
 	for _, x := range r.XIDs {
 		text := fmt.Sprintf("XID %d", x.Code)
 		if x.Meaning != "" {
 			text += ", " + x.Meaning
 		}
-		devices := strings.Join(x.Devices[:min(len(x.Devices), mostDevices)], ", ")
-		if more := len(x.Devices) - mostDevices; more > 0 {
-			devices += fmt.Sprintf(" and %d more", more)
-		}
-		texts = append(texts, text+" ("+devices+"): "+cmp.Or(x.Advice, "not in the catalogue")+".")
+		texts = append(texts, text+" ("+diagnose.Some(x.Devices)+"): "+cmp.Or(x.Advice, "not in the catalogue")+".")
 	}
-	bullets(b, texts)
-	b.WriteString("\n")
+	section(b, "XID errors, by NVIDIA's catalogue of "+dcgm.XIDCatalogueDate, texts)
 }
 
 // turnOn prints what to change.
@@ -315,19 +264,6 @@ func csv(b *strings.Builder, condition string, groups []diagnose.Lines) {
 	}
 }
 
-func (r *report) warnings(b *strings.Builder) {
-	if len(r.Warnings) == 0 {
-		return
-	}
-	b.WriteString("Easy to misread\n")
-	var texts []string
-	for _, w := range r.Warnings {
-		texts = append(texts, w.Text)
-	}
-	bullets(b, texts)
-	b.WriteString("\n")
-}
-
 // verdict prints the whole in one line.
 func (r *report) verdict(b *strings.Builder) {
 	there, all := 0, 0
@@ -339,7 +275,7 @@ func (r *report) verdict(b *strings.Builder) {
 		switch {
 		case s.CanTurnOn():
 			all++
-		case slices.ContainsFunc(s.Kinds, func(k diagnose.KindCount) bool { return k.Available > 0 }):
+		case s.Given():
 			there++
 			all++
 		}
@@ -351,20 +287,22 @@ func (r *report) verdict(b *strings.Builder) {
 	fmt.Fprintf(b, "%d of %d signals that these devices can give are there.\n", there, all)
 }
 
+// section prints texts as a list under a heading, if there are any.
+func section(b *strings.Builder, heading string, texts []string) {
+	if len(texts) > 0 {
+		b.WriteString(heading + "\n")
+		bullets(b, texts)
+		b.WriteString("\n")
+	}
+}
+
 // textWidth is the length of a line of running text.
 const textWidth = 100
 
 // bullets prints texts as a list, broken into lines.
 func bullets(b *strings.Builder, texts []string) {
 	for _, text := range texts {
-		line := "-"
-		for word := range strings.FieldsSeq(top.Printable(text)) {
-			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > textWidth {
-				b.WriteString(line + "\n")
-				line = " "
-			}
-			line += " " + word
-		}
-		b.WriteString(line + "\n")
+		lines := top.Wrap(strings.Fields("- "+top.Printable(text)), textWidth, "  ")
+		b.WriteString(strings.Join(lines, "\n") + "\n")
 	}
 }

@@ -58,10 +58,7 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return err
 	}
-	handler, err := e.handler()
-	if err != nil {
-		return err
-	}
+	handler := e.handler()
 	listener, err := e.cfg.HTTP.ToListener(ctx)
 	if err != nil {
 		return err
@@ -131,11 +128,11 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	}
 	for _, l := range in.Reached() {
 		do := "Raise it, or find what makes so many."
-		if l.Setting() == "" {
+		if l.Setting == "" {
 			do = "It is fixed: find what makes so many."
 		}
 		e.settings.Logger.Warn("A limit is reached: new items above it are refused and not shown. "+do,
-			zap.String("setting", l.Setting()), zap.Int("limit", e.store.Limit(l)), zap.String("of", l.Of()))
+			zap.String("setting", l.Setting), zap.Int("limit", l.Limit), zap.String("of", l.Of))
 	}
 	if in.Ahead() && e.ahead.Returns(now) {
 		e.settings.Logger.Warn("Metrics lie more than five minutes in the future; they are dropped and not shown. " +

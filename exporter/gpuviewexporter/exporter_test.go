@@ -304,7 +304,7 @@ func TestAPageThatDoesNotTakeUpdatesIsLetGoAndCounted(t *testing.T) {
 		h.publish(time.Now())
 		<-quick
 	}
-	h.tooSlow(slow) // it does not take what was on its way either
+	h.leave(slow, true) // it does not take what was on its way either
 	clients, refused, letGo := h.counts()
 	assert.Equal(t, []int64{1, 0, 1}, []int64{clients, refused, letGo}, "counted once")
 	for range backlog {

@@ -108,13 +108,6 @@ func (h *hub) join() (chan [][]byte, bool) {
 	return c, true
 }
 
-// tooSlow lets a page go that did not take a patch in time.
-func (h *hub) tooSlow(c chan [][]byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.letGo(c)
-}
-
 // letGo counts a page that is too slow, once. It needs the lock.
 func (h *hub) letGo(c chan [][]byte) {
 	if _, open := h.clients[c]; open {
@@ -123,9 +116,13 @@ func (h *hub) letGo(c chan [][]byte) {
 	}
 }
 
-func (h *hub) leave(c chan [][]byte) {
+// leave forgets a page, and counts it where it did not take a patch in time.
+func (h *hub) leave(c chan [][]byte, tooSlow bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if tooSlow {
+		h.letGo(c)
+	}
 	delete(h.clients, c)
 }
 

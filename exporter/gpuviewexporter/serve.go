@@ -34,11 +34,8 @@ const (
 )
 
 // handler serves the page and the API. Everything is GET.
-func (e *viewExporter) handler() (http.Handler, error) {
-	web, err := fs.Sub(assets, "web")
-	if err != nil {
-		return nil, err
-	}
+func (e *viewExporter) handler() http.Handler {
+	web, _ := fs.Sub(assets, "web") // a valid path is no error
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(web))
 	windows := live.Windows()
@@ -61,20 +58,18 @@ func (e *viewExporter) handler() (http.Handler, error) {
 	if e.cfg.StatsSummary {
 		mux.HandleFunc("GET /stats/summary", few(e.serveSummary))
 	}
-	return secure(mux), nil
+	return secure(mux)
 }
 
 // fewAtATime serves as many requests at a time as turns has room for; others wait
 // for their turn, and are refused after a while.
 func fewAtATime(turns chan struct{}, wait time.Duration, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		late := time.NewTimer(wait)
-		defer late.Stop()
 		select {
 		case turns <- struct{}{}:
 		case <-r.Context().Done():
 			return
-		case <-late.C:
+		case <-time.After(wait):
 			busy(w, "too many answers are under way")
 			return
 		}
@@ -221,7 +216,8 @@ func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 		busy(w, "too many pages are open, max_clients is "+strconv.Itoa(e.cfg.MaxClients))
 		return
 	}
-	defer e.hub.leave(patches)
+	tooSlow := false
+	defer func() { e.hub.leave(patches, tooSlow) }()
 	control := http.NewResponseController(w)
 	send := func(parts ...[]byte) bool {
 		err := control.SetWriteDeadline(time.Now().Add(patience))
@@ -233,9 +229,7 @@ func (e *viewExporter) serveEvents(w http.ResponseWriter, r *http.Request) {
 		if err == nil {
 			err = control.Flush()
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			e.hub.tooSlow(patches)
-		}
+		tooSlow = errors.Is(err, os.ErrDeadlineExceeded)
 		return err == nil
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

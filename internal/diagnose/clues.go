@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
@@ -84,10 +83,4 @@ func (c *Clues) Age() Age {
 		return Since335
 	}
 	return Before335
-}
-
-// branch returns the driver's branch: 535 of 535.129.03.
-func (c *Clues) branch() string {
-	major, _, _ := strings.Cut(c.Driver, ".")
-	return major
 }

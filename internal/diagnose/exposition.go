@@ -2,18 +2,18 @@ package diagnose
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
 // Label is one label of a row, as exposed.
-type Label struct {
-	Name, Value string
-}
+type Label = exposition.Label
 
 // Exposition collects the rows of one scrape for a [Report]. The zero value is
 // empty.
@@ -70,7 +70,6 @@ type device struct {
 	*Device
 	key            deviceKey
 	name, profile  string
-	board          *device
 	instanceLabels []string // scrape targets that a Prometheus in between named
 	xids           []int    // codes that its rows show
 }
@@ -90,12 +89,12 @@ func (e *Exposition) Declare(keyword, name, text string) {
 	}
 }
 
-// add appends a text that is not there yet.
-func add(list []string, text string) []string {
-	if slices.Contains(list, text) {
+// add appends what is not there yet.
+func add[T comparable](list []T, one T) []T {
+	if slices.Contains(list, one) {
 		return list
 	}
-	return append(list, text)
+	return append(list, one)
 }
 
 // Rows returns the number of rows taken that are an exporter's.
@@ -196,20 +195,15 @@ func (e *Exposition) take(r *row, text *catalogue.Row) {
 	}
 	e.seen.baseUnits = e.seen.baseUnits || r.spelling.BaseUnits
 	e.rows = append(e.rows, *r)
-	if code := xidCode(r.spelling, r.exposed, text.Get(catalogue.RoleXID)); code > 0 && !slices.Contains(r.device.xids, code) {
-		r.device.xids = append(r.device.xids, code)
+	if code := xidCode(r.spelling, r.exposed, text.Get(catalogue.RoleXID)); code > 0 {
+		r.device.xids = add(r.device.xids, code)
 	}
 }
 
 // repeats reports whether a series was there before.
 func (e *Exposition) repeats(name string, labels []Label) bool {
 	sorted := slices.SortedFunc(slices.Values(labels), func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
-	var b strings.Builder
-	b.WriteString(name)
-	for _, l := range sorted {
-		b.WriteString("\x00" + l.Name + "\x00" + l.Value)
-	}
-	key := b.String()
+	key := fmt.Sprintf("%s%q", name, sorted)
 	if e.series[key] {
 		return true
 	}
@@ -251,7 +245,7 @@ func (e *Exposition) known(key deviceKey, board *device) *device {
 	if e.devices == nil {
 		e.devices = map[deviceKey]*device{}
 	}
-	d := &device{key: key, board: board}
+	d := &device{key: key}
 	if board == nil {
 		d.Device = e.scrape.Device(nil)
 	} else {
@@ -282,9 +276,8 @@ func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
 	}
 	if r.relayed = text.Relayed(); r.relayed {
 		e.seen.relayed = true
-		if plain, _ := text.Plain(); !slices.Contains(e.targets, plain) {
-			e.targets = append(e.targets, plain)
-		}
+		plain, _ := text.Plain()
+		e.targets = add(e.targets, plain)
 	}
 	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
 }

@@ -43,7 +43,7 @@ func expose(t *testing.T, rows ...string) *Exposition {
 			if name == "modelName" {
 				value = strings.ReplaceAll(value, "_", " ")
 			}
-			labels = append(labels, Label{name, value})
+			labels = append(labels, Label{Name: name, Value: value})
 		}
 		e.Add(named(words[0]), labels, v)
 	}

@@ -57,31 +57,34 @@ const (
 	NumReasons
 )
 
-// reasons has the reasons' codes and what they say to a person.
-var reasons = [...]struct{ code, text string }{
-	None:          {"", ""},
-	NotInCSV:      {"not_in_csv", "not in the exporter's csv"},
-	NoValue:       {"no_value", "the exporter has no value: not supported, or not yet"},
-	NoEvent:       {"no_event", "no XID error since the exporter started, or not in its csv"},
-	NoProfiling:   {"no_profiling", "DCGM's profiling does not work on this GPU"},
-	MIG:           {"mig", "not measured under MIG"},
-	VGPU:          {"vgpu", "not measured in a vGPU guest"},
-	Driver:        {"driver", "driver 535 does not give it on MIG instances"},
-	OldExporter:   {"exporter", "the exporter is too old: 4.x has the field"},
-	OthersOnly:    {"others_only", "not supported by this model; others of the exporter show it"},
-	Sensor:        {"sensor", "reads 0: there is no such sensor"},
-	Link:          {"link", "the model has no NVLink"},
-	NoCounter:     {"no_counter", "NVLinks of this generation do not count that"},
-	Capacity:      {"capacity", "the capacity is unknown"},
-	Unit:          {"unit", "0 to 1 or 0 to 100? nothing in the scrape tells"},
-	Free:          {"free", "nobody holds the device"},
-	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped"},
-	Copied:        {"copied", "rows name every pod of the node, and none of the device's workload tells which one holds it"},
-	NoProcessRows: {"no_process_rows", "no rows per process"},
-	Unprofiled:    {"unprofiled", "DCGM does not profile this model"},
-	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one"},
-	Vendor:        {"vendor", "this vendor's exporter gives it of no device"},
-	NotExposed:    {"not_exposed", "the exporter does not show it: switched off in its configuration, or not supported by the model"},
+// reasons has the reasons' codes, what they say to a person, and which are lasting.
+var reasons = [...]struct {
+	code, text string
+	lasting    bool
+}{
+	None:          {"", "", false},
+	NotInCSV:      {"not_in_csv", "not in the exporter's csv", false},
+	NoValue:       {"no_value", "the exporter has no value: not supported, or not yet", false},
+	NoEvent:       {"no_event", "no XID error since the exporter started, or not in its csv", false},
+	NoProfiling:   {"no_profiling", "DCGM's profiling does not work on this GPU", false},
+	MIG:           {"mig", "not measured under MIG", true},
+	VGPU:          {"vgpu", "not measured in a vGPU guest", true},
+	Driver:        {"driver", "driver 535 does not give it on MIG instances", false},
+	OldExporter:   {"exporter", "the exporter is too old: 4.x has the field", false},
+	OthersOnly:    {"others_only", "not supported by this model; others of the exporter show it", true},
+	Sensor:        {"sensor", "reads 0: there is no such sensor", true},
+	Link:          {"link", "the model has no NVLink", true},
+	NoCounter:     {"no_counter", "NVLinks of this generation do not count that", true},
+	Capacity:      {"capacity", "the capacity is unknown", false},
+	Unit:          {"unit", "0 to 1 or 0 to 100? nothing in the scrape tells", false},
+	Free:          {"free", "nobody holds the device", true},
+	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped", false},
+	Copied:        {"copied", "rows name every pod of the node, and none of the device's workload tells which one holds it", true},
+	NoProcessRows: {"no_process_rows", "no rows per process", false},
+	Unprofiled:    {"unprofiled", "DCGM does not profile this model", true},
+	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one", true},
+	Vendor:        {"vendor", "this vendor's exporter gives it of no device", true},
+	NotExposed:    {"not_exposed", "the exporter does not show it: switched off in its configuration, or not supported by the model", false},
 }
 
 // String returns the reason's code, empty for None.
@@ -102,10 +105,4 @@ func ParseReason(code string) (Reason, bool) {
 
 // Lasting reasons lie in the hardware or in how it is used: nothing about the
 // exporter changes them.
-func (r Reason) Lasting() bool {
-	switch r {
-	case MIG, VGPU, OthersOnly, Sensor, Link, NoCounter, Free, Copied, Unprofiled, Bridge, Vendor:
-		return true
-	}
-	return false
-}
+func (r Reason) Lasting() bool { return reasons[r].lasting }

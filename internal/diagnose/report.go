@@ -3,11 +3,10 @@ package diagnose
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -88,6 +87,11 @@ func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
 
+// Given reports whether some device gives the signal.
+func (s *SignalReport) Given() bool {
+	return slices.ContainsFunc(s.Kinds, func(k KindCount) bool { return k.Available > 0 })
+}
+
 // CanTurnOn reports whether some device misses the signal for a reason that
 // somebody can do something about.
 func (s *SignalReport) CanTurnOn() bool {
@@ -99,20 +103,20 @@ func (s *SignalReport) CanTurnOn() bool {
 func (e *Exposition) Report() *Report {
 	e.settle()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
-		return cmp.Or(cmp.Compare(a.key.host, b.key.host), compareNumbered(a.name, b.name),
-			cmp.Compare(a.key.board, b.key.board), compareNumbered(a.key.instance, b.key.instance))
+		return cmp.Or(cmp.Compare(a.key.host, b.key.host), natural.Compare(a.name, b.name),
+			cmp.Compare(a.key.board, b.key.board), natural.Compare(a.key.instance, b.key.instance))
 	})
 	r := &Report{Exporter: Exporter{Name: e.scrape.of().Name, Version: e.version(), Driver: e.scrape.Clues.Driver}, Devices: []DeviceInfo{}}
 	verdicts := make([][]Verdict, len(e.order))
 	for i, d := range e.order {
-		r.Devices = append(r.Devices, d.info())
+		r.Devices = append(r.Devices, DeviceInfo{ID: d.id(), Kind: d.Kind().String(), Name: d.name, Model: d.Model, Profile: d.profile, Host: d.key.host})
 		if d.key.host != "" {
 			r.Exporter.Hosts = add(r.Exporter.Hosts, d.key.host)
 		}
 		verdicts[i] = d.Verdicts()
 	}
-	for i := range e.signals() {
-		r.Signals = append(r.Signals, e.signal(i, verdicts))
+	for i, s := range made[e.scrape.of()] {
+		r.Signals = append(r.Signals, e.signal(s, i, verdicts))
 	}
 	r.XIDs = e.xids()
 	r.TurnOn = e.advice(verdicts)
@@ -131,12 +135,6 @@ func (e *Exposition) version() string {
 	return e.scrape.Clues.Age().String()
 }
 
-func (d *device) info() DeviceInfo {
-	return DeviceInfo{
-		ID: d.id(), Kind: d.Kind().String(), Name: d.name, Model: d.Model, Profile: d.profile, Host: d.key.host,
-	}
-}
-
 func (d *device) id() string {
 	if d.key.instance != "" {
 		return d.scrape.of().InstanceID(d.key.board, d.key.instance)
@@ -144,12 +142,8 @@ func (d *device) id() string {
 	return d.key.board
 }
 
-// signals are those that the exporter can give.
-func (e *Exposition) signals() []*Signal { return signalsOf(e.scrape.of()) }
-
-// signal sums up what the devices give of one signal.
-func (e *Exposition) signal(i int, verdicts [][]Verdict) SignalReport {
-	s := e.signals()[i]
+// signal sums up what the devices give of the signal with that position.
+func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional}
 	for _, kind := range []Kind{GPU, Board, Instance} {
 		count := KindCount{Kind: kind.String()}
@@ -177,8 +171,7 @@ func (e *Exposition) signal(i int, verdicts [][]Verdict) SignalReport {
 // miss adds a device to those that miss the signal for that reason.
 func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	for i := range s.Missing {
-		m := &s.Missing[i]
-		if m.Kind == kind.String() && m.Reason == v.Reason.String() && m.Likely == v.Likely {
+		if m := &s.Missing[i]; m.Kind == kind.String() && m.Reason == v.Reason.String() && m.Likely == v.Likely {
 			m.Devices = append(m.Devices, id)
 			return
 		}
@@ -187,18 +180,6 @@ func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 		Kind: kind.String(), Reason: v.Reason.String(), Text: v.Reason.Text(),
 		Likely: v.Likely, CanTurnOn: v.CanTurnOn(), Devices: []string{id},
 	})
-}
-
-// compareNumbered orders names that end in a number by that number.
-func compareNumbered(a, b string) int {
-	stem := func(s string) (string, int) {
-		digits := len(s) - len(strings.TrimRight(s, "0123456789"))
-		n, _ := strconv.Atoi(s[len(s)-digits:])
-		return s[:len(s)-digits], n
-	}
-	as, an := stem(a)
-	bs, bn := stem(b)
-	return cmp.Or(cmp.Compare(as, bs), cmp.Compare(an, bn))
 }
 
 // Advice is what turns missing signals on.
@@ -226,7 +207,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	asked := map[catalogue.ID]bool{}
 	var reasons [NumReasons]bool
 	profiling, since4 := false, false
-	for i := range e.signals() {
+	for i := range made[e.scrape.of()] {
 		for _, of := range verdicts {
 			v := &of[i]
 			if !v.CanTurnOn() {
@@ -254,19 +235,32 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 			}
 		}
 	}
-	with := situation{
-		reasons: &reasons, lines: len(out.CSV)+len(out.Newer) > 0, profiling: profiling,
-		maybe3: e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[fbReserved] == Unseen && since4,
-	}
 	if of := e.scrape.of(); of.TurnOn != "" && reasons[NotExposed] {
 		out.Settings = append(out.Settings, of.TurnOn)
 	}
 	if e.scrape.of() != dcgm.Exporter {
 		return out
 	}
-	for _, s := range settings {
-		if s.when(with) {
-			out.Settings = append(out.Settings, s.text)
+	lines := len(out.CSV)+len(out.Newer) > 0
+	// Lines are given that an exporter of 3.x does not know, and this may be one.
+	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.anywhere[fbReserved] == Unseen && since4
+	// What a csv cannot turn on, or what passes the csv to the exporter.
+	for _, setting := range []struct {
+		when bool
+		text string
+	}{
+		{lines, "Give the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list: keep the lines that are there."},
+		{maybe3, "If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*."},
+		{profiling || reasons[NoProfiling], "DCGM_FI_PROF fields need a datacenter GPU and DCGM's profiling module, which one exporter at a time can use."},
+		{reasons[NoPodLabels], "Pods: DCGM_EXPORTER_KUBERNETES=true and the kubelet's pod-resources socket; for DRA also KUBERNETES_ENABLE_DRA=true (exporter 4.2.3-4.3.0 and later). The gpu_k8s processor finds holders without these labels."},
+		{reasons[NoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only; before, every pod's row repeats the device's value."},
+		{reasons[Driver], "Memory of MIG instances: a driver other than branch 535."},
+		{reasons[OldExporter], "Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS) and NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x."},
+		{reasons[NoValue], "Fields that are listed and have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own answer."},
+		{reasons[Unit], "Ratios of ambiguous unit settle as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later."},
+	} {
+		if setting.when {
+			out.Settings = append(out.Settings, setting.text)
 		}
 	}
 	return out
@@ -315,57 +309,4 @@ func addLine(to *[]Lines, s *Signal, text string) {
 		return
 	}
 	*to = append(*to, Lines{For: s.Metric.Name, Feeds: signal.Names(s.Feeds), Lines: []string{text}})
-}
-
-// situation decides which settings are proposed.
-type situation struct {
-	reasons *[NumReasons]bool
-	// lines and profiling say that csv lines are given, and some of PROF fields.
-	lines, profiling bool
-	// maybe3 says that lines are given which an exporter of 3.x does not know,
-	// and that this may be one.
-	maybe3 bool
-}
-
-// settings turn on what a csv cannot, or pass the csv to the exporter.
-var settings = []struct {
-	when func(situation) bool
-	text string
-}{
-	{
-		func(s situation) bool { return s.lines },
-		"Give the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list: keep the lines that are there.",
-	},
-	{
-		func(s situation) bool { return s.maybe3 },
-		"If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*.",
-	},
-	{
-		func(s situation) bool { return s.profiling || s.reasons[NoProfiling] },
-		"DCGM_FI_PROF fields need a datacenter GPU and DCGM's profiling module, which one exporter at a time can use.",
-	},
-	{
-		func(s situation) bool { return s.reasons[NoPodLabels] },
-		"Pods: DCGM_EXPORTER_KUBERNETES=true and the kubelet's pod-resources socket; for DRA also KUBERNETES_ENABLE_DRA=true (exporter 4.2.3-4.3.0 and later). The gpu_k8s processor finds holders without these labels.",
-	},
-	{
-		func(s situation) bool { return s.reasons[NoProcessRows] },
-		"Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only; before, every pod's row repeats the device's value.",
-	},
-	{
-		func(s situation) bool { return s.reasons[Driver] },
-		"Memory of MIG instances: a driver other than branch 535.",
-	},
-	{
-		func(s situation) bool { return s.reasons[OldExporter] },
-		"Exact throttled time by reason (CLOCKS_EVENT_REASON_*_NS) and NVLink errors of Hopper and Blackwell: dcgm-exporter 4.x.",
-	},
-	{
-		func(s situation) bool { return s.reasons[NoValue] },
-		"Fields that are listed and have no value: DCGM has none for this GPU or driver (row remapping begins with Ampere), or not yet. dcgmi dmon -e FIELD_ID shows DCGM's own answer.",
-	},
-	{
-		func(s situation) bool { return s.reasons[Unit] },
-		"Ratios of ambiguous unit settle as soon as one value is not 0 or 1, or with exporter 4.7.0-4.9.0 and later.",
-	},
 }

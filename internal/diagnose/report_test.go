@@ -280,7 +280,7 @@ func TestVerdictsAreWhole(t *testing.T) {
 			var labels []Label
 			for _, name := range []string{"UUID", "GPU_I_ID", "pod", "Hostname", "modelName", "pci_bus_id", "nvlink"} {
 				if v := rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(t, name); v != "" || name == "UUID" {
-					labels = append(labels, Label{name, v})
+					labels = append(labels, Label{Name: name, Value: v})
 				}
 			}
 			e.Add(rapid.SampledFrom(fields).Draw(t, "field").Name, labels, rapid.Float64().Draw(t, "value"))

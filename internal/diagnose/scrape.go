@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
@@ -234,7 +235,7 @@ func (v *Verdict) CanTurnOn() bool {
 func (d *Device) Verdicts() []Verdict {
 	d.scrape.compare()
 	d.known = d.scrape.of().Model(d.Model)
-	signals := signalsOf(d.scrape.of())
+	signals := made[d.scrape.of()]
 	out := make([]Verdict, len(signals))
 	for i, s := range signals {
 		out[i] = d.verdict(s)
@@ -335,7 +336,7 @@ func (d *Device) whyField(id catalogue.ID) (reason Reason, likely bool) {
 		return NoProfiling, true
 	case state >= Blank:
 		return NoValue, false
-	case d.Kind() == Instance && f.Unit == catalogue.MiB && s.Clues.branch() == branchWithoutInstanceMemory:
+	case d.Kind() == Instance && f.Unit == catalogue.MiB && strings.HasPrefix(s.Clues.Driver+".", branchWithoutInstanceMemory+"."):
 		return Driver, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.anywhere[id] == Positive:
 		return NoEvent, true // where no row is 0, each comes with its device's first error

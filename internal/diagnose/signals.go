@@ -47,14 +47,11 @@ func (s *Signal) scope() catalogue.Scope {
 // which they are best read. They are shared and must not be changed.
 func Signals() []*Signal { return slices.Clone(signals) }
 
+// made are the signals of each exporter, and behind them those of dcgm-exporter's that it never gives.
 var (
 	made    = madeOf(exporters.All)
 	signals = made[dcgm.Exporter]
 )
-
-// signalsOf returns the signals of an exporter, and behind them those of dcgm-exporter's that it
-// never gives.
-func signalsOf(x *catalogue.Exporter) []*Signal { return made[x] }
 
 func madeOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 	out := map[*catalogue.Exporter][]*Signal{}

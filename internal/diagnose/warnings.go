@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -84,23 +83,17 @@ func (e *Exposition) copied() []*device {
 		device *device
 		field  catalogue.ID
 	}
-	type seen struct {
-		holder  catalogue.Holder
-		exposed float64
-	}
 	var out []*device
-	first := map[key]seen{}
+	first := map[key]row{}
 	for _, r := range e.rows {
 		if !r.held || r.device.bare[r.spelling.Field.ID] != Unseen {
 			continue
 		}
 		k := key{r.device, r.spelling.Field.ID}
-		f, ok := first[k]
-		switch {
-		case !ok:
-			first[k] = seen{r.holder, r.exposed}
-		case f.holder != r.holder && f.exposed == r.exposed && !slices.Contains(out, r.device):
-			out = append(out, r.device)
+		if f, ok := first[k]; !ok {
+			first[k] = r
+		} else if f.holder != r.holder && f.exposed == r.exposed {
+			out = add(out, r.device)
 		}
 	}
 	return out
@@ -152,7 +145,7 @@ func (e *Exposition) exposedTwice() []*device {
 	var out []*device
 	boards := map[string]bool{}
 	for _, d := range e.order {
-		if d.board != nil {
+		if d.Kind() == Instance {
 			continue
 		}
 		if boards[d.key.board] || len(d.instanceLabels) > 1 {
@@ -163,7 +156,7 @@ func (e *Exposition) exposedTwice() []*device {
 	return out
 }
 
-// mostNames bounds the names in one warning.
+// mostNames bounds the names in one sentence.
 const mostNames = 4
 
 // list names devices as a person knows them.
@@ -178,7 +171,7 @@ func list(devices []*device) string {
 		}
 		names = append(names, name)
 	}
-	return shorten(names)
+	return Some(names)
 }
 
 // short lists fields without their common prefix.
@@ -187,10 +180,11 @@ func short(names []string) string {
 	for _, n := range names {
 		out = append(out, strings.TrimPrefix(strings.TrimPrefix(n, "DCGM_FI_DEV_"), "DCGM_FI_"))
 	}
-	return shorten(out)
+	return Some(out)
 }
 
-func shorten(names []string) string {
+// Some lists the first names and counts the others.
+func Some(names []string) string {
 	if len(names) > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
 	}

@@ -10,6 +10,16 @@ import (
 
 type section = map[string]any
 
+// at returns what stands under keys of a configuration: the zero value where nothing of that type does.
+func at[T any](conf any, keys ...string) (value T) {
+	for _, key := range keys {
+		inner, _ := conf.(section)
+		conf = inner[key]
+	}
+	value, _ = conf.(T)
+	return value
+}
+
 // stage is a component on a path.
 type stage struct {
 	kind     string // the component's type
@@ -25,8 +35,7 @@ func (s *stage) duration(key string, byDefault time.Duration) time.Duration {
 }
 
 func duration(value any, byDefault time.Duration) time.Duration {
-	text, _ := value.(string)
-	if d, err := time.ParseDuration(text); err == nil {
+	if d, err := time.ParseDuration(at[string](value)); err == nil {
 		return d
 	}
 	return byDefault
@@ -61,15 +70,14 @@ var errNoPipelines = errors.New("service::pipelines is missing: must be the conf
 
 // pathsOf returns the paths of metrics in a configuration.
 func pathsOf(conf section) ([]path, error) {
-	pipelines := pipelinesOf(conf)
+	pipelines := at[section](conf, "service", "pipelines")
 	if len(pipelines) == 0 {
 		return nil, errNoPipelines
 	}
 	w := &wiring{conf: conf, pipelines: map[string]pipeline{}}
 	for name, p := range pipelines {
 		if kind(name) == "metrics" {
-			p, _ := p.(section)
-			w.pipelines[name] = pipeline{texts(p["receivers"]), texts(p["processors"]), texts(p["exporters"])}
+			w.pipelines[name] = pipeline{texts(p, "receivers"), texts(p, "processors"), texts(p, "exporters")}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.pipelines)) {
@@ -82,24 +90,10 @@ func pathsOf(conf section) ([]path, error) {
 	return w.paths, nil
 }
 
-// pipelinesOf returns the pipelines of a configuration by name.
-func pipelinesOf(conf section) section {
-	service, _ := conf["service"].(section)
-	pipelines, _ := service["pipelines"].(section)
-	return pipelines
-}
-
-// exportersOf returns the ids of the exporters of a pipeline.
-func exportersOf(conf section, pipeline string) []string {
-	p, _ := pipelinesOf(conf)[pipeline].(section)
-	return texts(p["exporters"])
-}
-
 // takesLogs reports whether a component is a receiver of a pipeline of logs.
 func takesLogs(conf section, id string) bool {
-	for name, p := range pipelinesOf(conf) {
-		p, _ := p.(section)
-		if kind(name) == "logs" && slices.Contains(texts(p["receivers"]), id) {
+	for name, p := range at[section](conf, "service", "pipelines") {
+		if kind(name) == "logs" && slices.Contains(texts(p, "receivers"), id) {
 			return true
 		}
 	}
@@ -107,8 +101,7 @@ func takesLogs(conf section, id string) bool {
 }
 
 func (w *wiring) connects(id string) bool {
-	connectors, _ := w.conf["connectors"].(section)
-	_, ok := connectors[id]
+	_, ok := at[section](w.conf, "connectors")[id]
 	return ok
 }
 
@@ -141,9 +134,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 }
 
 func (w *wiring) stage(of, id, name string) stage {
-	all, _ := w.conf[of].(section)
-	settings, _ := all[id].(section)
-	return stage{kind: kind(id), id: id, pipeline: name, settings: settings}
+	return stage{kind: kind(id), id: id, pipeline: name, settings: at[section](w.conf, of, id)}
 }
 
 // kind returns the type of a component's or pipeline's id, by its present name.
@@ -155,9 +146,9 @@ func kind(id string) string {
 	return name
 }
 
-func texts(value any) (out []string) {
-	list, _ := value.([]any)
-	for _, v := range list {
+// texts returns the texts of the list that stands under keys of a configuration.
+func texts(conf any, keys ...string) (out []string) {
+	for _, v := range at[[]any](conf, keys...) {
 		if text, ok := v.(string); ok {
 			out = append(out, text)
 		}
@@ -199,11 +190,9 @@ func inputs(s *stage) []input {
 		return scrapes(s.settings)
 	case "receiver_creator":
 		var out []input
-		templates, _ := s.settings["receivers"].(section)
+		templates := at[section](s.settings, "receivers")
 		for _, id := range slices.Sorted(maps.Keys(templates)) {
-			template, _ := templates[id].(section)
-			settings, _ := template["config"].(section)
-			out = append(out, inputs(&stage{kind: kind(id), settings: settings})...)
+			out = append(out, inputs(&stage{kind: kind(id), settings: at[section](templates, id, "config")})...)
 		}
 		return out
 	}
@@ -212,15 +201,11 @@ func inputs(s *stage) []input {
 
 // scrapes returns what the jobs of a prometheus receiver give.
 func scrapes(settings section) (out []input) {
-	config, _ := settings["config"].(section)
-	global, _ := config["global"].(section)
-	interval := duration(global["scrape_interval"], defaultPrometheusInterval)
-	jobs, _ := config["scrape_configs"].([]any)
-	for _, job := range jobs {
-		job, _ := job.(section)
+	interval := duration(at[any](settings, "config", "global", "scrape_interval"), defaultPrometheusInterval)
+	for _, job := range at[[]any](settings, "config", "scrape_configs") {
 		in := input{what: unknown}
-		if scrapesDCGM(job) {
-			in = input{exposed, duration(job["scrape_interval"], interval)}
+		if scrapesDCGM(at[section](job)) {
+			in = input{exposed, duration(at[any](job, "scrape_interval"), interval)}
 		}
 		out = append(out, in)
 	}

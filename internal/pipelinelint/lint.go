@@ -257,7 +257,7 @@ func (l *linter) handOver(conf section, paths []path) {
 // fork says where the samples of a stage's pipeline become metrics although its exporters could be
 // handed them.
 func (l *linter) fork(conf section, s *stage) {
-	ids := exportersOf(conf, s.pipeline)
+	ids := texts(conf, "service", "pipelines", s.pipeline, "exporters")
 	if len(ids) < 2 {
 		return
 	}
@@ -288,7 +288,4 @@ var senders = []string{"gpu_synthesizer", "gpu_k8s", "gpu_power", "gpu_budget", 
 
 // batches reports whether the queue of an exporter batches. Processors behind gpu_synthesizer
 // that change data do the same to hand_over, but are there for a reason.
-func batches(s *stage) bool {
-	queue, _ := s.settings["sending_queue"].(map[string]any)
-	return queue["batch"] != nil
-}
+func batches(s *stage) bool { return at[any](s.settings, "sending_queue", "batch") != nil }

@@ -6,6 +6,7 @@ package load
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"runtime"
@@ -28,39 +29,9 @@ const (
 )
 
 // kernel multiplies and adds in every thread, and reads and writes one number of memory.
-const kernel = `.version 6.0
-.target sm_50
-.address_size 64
-.visible .entry spin(.param .u64 data, .param .u32 rounds)
-{
-	.reg .pred %p<2>;
-	.reg .f32 %f<4>;
-	.reg .b32 %r<7>;
-	.reg .b64 %rd<5>;
-	ld.param.u64 %rd1, [data];
-	ld.param.u32 %r1, [rounds];
-	cvta.to.global.u64 %rd2, %rd1;
-	mov.u32 %r2, %ctaid.x;
-	mov.u32 %r3, %ntid.x;
-	mov.u32 %r4, %tid.x;
-	mad.lo.u32 %r5, %r2, %r3, %r4;
-	mul.wide.u32 %rd3, %r5, 4;
-	add.s64 %rd4, %rd2, %rd3;
-	ld.global.f32 %f1, [%rd4];
-	mov.f32 %f2, 0f3F7FFFFF;
-	mov.u32 %r6, 0;
-AGAIN:
-	fma.rn.f32 %f1, %f1, %f2, %f2;
-	fma.rn.f32 %f1, %f1, %f2, %f2;
-	fma.rn.f32 %f1, %f1, %f2, %f2;
-	fma.rn.f32 %f1, %f1, %f2, %f2;
-	add.u32 %r6, %r6, 1;
-	setp.lt.u32 %p1, %r6, %r1;
-	@%p1 bra AGAIN;
-	st.global.f32 [%rd4], %f1;
-	ret;
-}
-`
+//
+//go:embed spin.ptx
+var kernel string
 
 // cuda is libcuda's handle.
 type cuda uintptr

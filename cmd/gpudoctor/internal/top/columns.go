@@ -14,20 +14,6 @@ import (
 // absent stands for a number that the window does not carry.
 const absent = "-"
 
-// The metrics that columns show, with the value of their own attribute in braces.
-const (
-	utilization = "gpu.utilization.avg"
-	memory      = "gpu.saturation.memory.utilization.avg"
-	memoryMax   = "gpu.saturation.memory.utilization.max"
-	pressure    = "gpu.saturation.memory.pressure.ratio"
-	pcie        = "gpu.saturation.pcie.throughput.avg"
-	xids        = "gpu.saturation.xid.errors"
-	coverage    = "gpu.window.coverage"
-	power       = "hw.power"
-	instance    = "gpu.instance.power"
-	temperature = "hw.temperature{gpu}"
-)
-
 // level says how a number is painted.
 type level int
 
@@ -51,63 +37,54 @@ type column struct {
 	optional bool
 	least    float64
 	value    func(*device) float64
-	text     func(*device) string
-	level    func(*device) level
+	// format shows a number, detail what else is known of it.
+	format func(float64) string
+	detail func(d *device, number string) string
+	level  func(float64) level
 }
 
 // columns stand between the device and its holders: those with a meaning of their own, and
 // between them those that the signal table has.
 var columns = func() []column {
-	of := func(key string) func(*device) float64 { return func(d *device) float64 { return d.get(key) } }
-	share := func(heading, legend, key string, leaves int, level func(*device) level) column {
-		return column{heading: heading, width: 5, leaves: leaves, legend: legend, value: of(key), text: func(d *device) string { return percent(d.get(key)) }, level: level}
-	}
-	rates := func(heading, legend, direction string) column {
-		value := of(pcie + "{" + direction + "}")
-		return column{heading: heading, width: 5, leaves: 5, legend: legend, value: value, text: func(d *device) string { return rate(value(d)) }}
+	of := func(m *signal.Metric, value string) func(*device) float64 {
+		return func(d *device) float64 { return d.get(key(m.Name, value)) }
 	}
 	watts := func(d *device) float64 {
 		if d.Parent != "" {
-			return d.get(instance)
+			return d.get(signal.GPUInstancePower.Name)
 		}
-		return d.get(power)
+		return d.get(signal.HwPower.Name)
 	}
 	out := []column{
-		share("util", "", utilization, 0, nil),
-		share("mem", "", memory, 0, nil),
-		share("max", "", memoryMax, 1, nil),
-		share("press", "samples at or above the memory threshold", pressure, 0, above(pressure, warning)),
+		{heading: "util", width: 5, value: of(signal.UtilizationAvg, ""), format: percent},
+		{heading: "mem", width: 5, value: of(signal.MemoryUtilizationAvg, ""), format: percent},
+		{heading: "max", width: 5, leaves: 1, value: of(signal.MemoryUtilizationMax, ""), format: percent},
+		{heading: "press", width: 5, legend: "samples at or above the memory threshold", value: of(signal.MemoryPressureRatio, ""), format: percent, level: ifAny(warning)},
 		{
 			heading: "throttled", width: 16, legend: "share of the window with clocks held down, ~ of samples",
-			value: (*device).throttled, text: throttleText,
-			level: func(d *device) level { return ifAbove(d.throttled(), warning) },
+			value: (*device).throttled, format: percent, detail: throttledBy, level: ifAny(warning),
 		},
 	}
 	for _, s := range signal.All() {
 		for _, w := range s.Windows {
 			if w.Column != "" && w.Unit == "1" {
-				c := share(strings.ToLower(strings.Trim(w.Column, ".")), "", w.Name, 3, nil)
-				c.optional = !w.Always
-				out = append(out, c)
+				heading := strings.ToLower(strings.Trim(w.Column, "."))
+				out = append(out, column{heading: heading, width: 5, leaves: 3, optional: !w.Always, value: of(w.Metric, ""), format: percent})
 			}
 		}
 	}
 	return append(
 		out,
-		rates("tx/s", "PCIe sent", "transmit"),
-		rates("rx/s", "received", "receive"),
-		column{heading: "power", width: 6, leaves: 4, value: watts, text: func(d *device) string { return whole(watts(d), "W") }},
-		column{heading: "temp", width: 5, leaves: 4, value: of(temperature), text: func(d *device) string { return whole(d.get(temperature), "°C") }},
+		column{heading: "tx/s", width: 5, leaves: 5, legend: "PCIe sent", value: of(signal.PCIeThroughputAvg, signal.DirectionTransmit), format: rate},
+		column{heading: "rx/s", width: 5, leaves: 5, legend: "received", value: of(signal.PCIeThroughputAvg, signal.DirectionReceive), format: rate},
+		column{heading: "power", width: 6, leaves: 4, value: watts, format: whole("W")},
+		column{heading: "temp", width: 5, leaves: 4, value: of(signal.HwTemperature, signal.LocationGPU), format: whole("°C")},
+		column{heading: "health", width: 9, leaves: 2, optional: true, least: 1, value: (*device).health, format: healthText, level: ifAny(alarm)},
+		column{heading: "xid", width: 6, value: of(signal.XIDErrors, ""), format: count, detail: mostUrgent, level: ifAny(alarm)},
 		column{
-			heading: "health", width: 9, leaves: 2, optional: true, least: 1, value: (*device).health, text: healthText,
-			level: func(d *device) level { return ifAbove(d.health(), alarm) },
-		},
-		column{heading: "xid", width: 6, value: of(xids), text: xidText, level: above(xids, alarm)},
-		column{
-			heading: "seen", width: 5, leaves: 1, legend: "share of the window observed", value: of(coverage),
-			text: func(d *device) string { return percent(d.get(coverage)) },
-			level: func(d *device) level {
-				if d.get(coverage) < 0.95 {
+			heading: "seen", width: 5, leaves: 1, legend: "share of the window observed", value: of(signal.WindowCoverage, ""), format: percent,
+			level: func(share float64) level {
+				if share < 0.95 {
 					return faint
 				}
 				return plain
@@ -119,24 +96,30 @@ var columns = func() []column {
 // leavesFirst is the greatest of the columns' leaves.
 const leavesFirst = 5
 
-func above(key string, l level) func(*device) level {
-	return func(d *device) level { return ifAbove(d.get(key), l) }
+func ifAny(l level) func(float64) level {
+	return func(v float64) level {
+		if v > 0 {
+			return l
+		}
+		return plain
+	}
 }
 
-func ifAbove(v float64, l level) level {
-	if v > 0 {
-		return l
+// text is what a column says of a device.
+func (c *column) text(d *device) string {
+	v := c.value(d)
+	if math.IsNaN(v) {
+		return absent
 	}
-	return plain
+	text := c.format(v)
+	if c.detail != nil {
+		text = c.detail(d, text)
+	}
+	return text
 }
 
 // cell is the text of one device in one column, and how it is painted.
-type cell struct {
-	text  string
-	level level
-}
-
-func (c *column) cell(d *device, folded bool) cell {
+func (c *column) cell(d *device, folded bool) (text string, l level) {
 	of, prefix := d, ""
 	// What is measured at instances alone is the greatest of them where they are folded away.
 	if folded && math.IsNaN(c.value(d)) && !d.lost {
@@ -146,11 +129,10 @@ func (c *column) cell(d *device, folded bool) cell {
 			}
 		}
 	}
-	out := cell{text: prefix + c.text(of)}
 	if c.level != nil {
-		out.level = c.level(of)
+		l = c.level(c.value(of))
 	}
-	return out
+	return prefix + c.text(of), l
 }
 
 // rank returns the number by which a device is sorted: the greatest of itself and its instances.
@@ -202,11 +184,10 @@ var short = map[string]string{
 	"hw_power_brake": "brake", "thermal": "heat", "board_limit": "board",
 }
 
-// throttleText is the share with what for; an estimate from samples has a tilde.
-func throttleText(d *device) string {
-	share := d.throttled()
-	if !(share > 0) {
-		return percent(share)
+// throttledBy adds what for to the share; an estimate from samples has a tilde.
+func throttledBy(d *device, share string) string {
+	if !(d.Throttle.Ratio > 0) {
+		return share
 	}
 	by, about := d.Throttle.By, ""
 	if s, ok := short[by]; ok {
@@ -215,28 +196,23 @@ func throttleText(d *device) string {
 	if d.Throttle.Sampled {
 		about = "~"
 	}
-	return strings.TrimSpace(by + " " + about + percent(share))
+	return strings.TrimSpace(by + " " + about + share)
 }
 
-func healthText(d *device) string {
-	v := d.health()
-	if math.IsNaN(v) {
-		return absent
-	}
-	text, _, _ := strings.Cut(states[int(v)], "_") // predicted
+func healthText(state float64) string {
+	text, _, _ := strings.Cut(states[int(state)], "_") // predicted
 	return text
 }
 
-// xidText is the most urgent code of the window and how often it came, or the number of
+// mostUrgent is the most urgent code of the window and how often it came, or the number of
 // errors.
-func xidText(d *device) string {
-	n := d.get(xids)
+func mostUrgent(d *device, errors string) string {
 	for _, x := range d.XIDs {
-		if n > 0 && x.Count > 0 {
+		if d.hasErrors() && x.Count > 0 {
 			return fmt.Sprintf("%dx%s", x.Code, count(x.Count))
 		}
 	}
-	return count(n)
+	return errors
 }
 
 // holdersText is the first holder and the number of the others, in room characters.
@@ -280,8 +256,6 @@ func cut(text string, room int) string {
 // one of them is not rounded to it.
 func percent(ratio float64) string {
 	switch rounded := math.Round(ratio * 100); {
-	case math.IsNaN(ratio):
-		return absent
 	case ratio > 0 && rounded == 0:
 		return "<1%"
 	case ratio < 1 && rounded == 100:
@@ -293,9 +267,6 @@ func percent(ratio float64) string {
 
 // rate shows bytes per second with three digits and a decimal prefix.
 func rate(bytes float64) string {
-	if math.IsNaN(bytes) {
-		return absent
-	}
 	for _, unit := range []string{"", "k", "M", "G"} {
 		if bytes < 999.5 {
 			return brief(bytes) + unit
@@ -313,24 +284,8 @@ func brief(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-func whole(v float64, unit string) string {
-	if math.IsNaN(v) {
-		return absent
-	}
-	return strconv.FormatFloat(v, 'f', 0, 64) + unit
+func whole(unit string) func(float64) string {
+	return func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) + unit }
 }
 
-func count(n float64) string {
-	if math.IsNaN(n) {
-		return absent
-	}
-	return strconv.FormatFloat(n, 'f', -1, 64)
-}
-
-// counted is a number of things.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
-}
+func count(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

@@ -36,8 +36,7 @@ func (l *lines) write(p *page) error {
 	var news []*device
 	before := l.ends
 	l.ends = map[uint64]float64{}
-	for i := range p.Devices {
-		d := &p.Devices[i]
+	for _, d := range p.Devices {
 		l.ends[d.Number] = max(d.End, before[d.Number])
 		if d.End > before[d.Number] && !d.lost {
 			news = append(news, d)
@@ -81,7 +80,11 @@ func (l *lines) windows(b *strings.Builder, p *page, news []*device) {
 	}
 	l.begun = true
 	if moved || l.untilHeader <= 0 {
-		fmt.Fprintf(b, "%-*s %-*s%s\n", len(time.TimeOnly), "until", l.names, "device", headings(l.shown))
+		fmt.Fprintf(b, "%-*s %-*s", len(time.TimeOnly), "until", l.names, "device")
+		for _, c := range l.shown {
+			fmt.Fprintf(b, " %*s", c.width, c.heading)
+		}
+		b.WriteString("  holder\n")
 		l.untilHeader = headerEvery
 	}
 	for _, d := range news {
@@ -90,28 +93,16 @@ func (l *lines) windows(b *strings.Builder, p *page, news []*device) {
 	}
 }
 
-// headings are those of columns and of the holders.
-func headings(columns []*column) string {
-	var b strings.Builder
-	for _, c := range columns {
-		fmt.Fprintf(&b, " %*s", c.width, c.heading)
-	}
-	b.WriteString("  holder")
-	return b.String()
-}
-
 // arrange makes room for the devices and says whether columns moved.
 func (l *lines) arrange(p *page, news []*device) bool {
-	all := make([]*device, len(p.Devices))
-	for i := range p.Devices {
-		all[i] = &p.Devices[i]
-		l.manyNodes = l.manyNodes || all[i].Node != news[0].Node
+	for _, d := range p.Devices {
+		l.manyNodes = l.manyNodes || d.Node != news[0].Node
 	}
 	names := max(l.names, len("device"))
 	for _, d := range news {
 		names = max(names, utf8.RuneCountInString(l.name(d)))
 	}
-	columns := shown(all, l.width, len(time.TimeOnly)+1+names)
+	columns := shown(p.Devices, l.width, len(time.TimeOnly)+1+names)
 	moved := names != l.names || !slices.Equal(columns, l.shown)
 	l.names, l.shown = names, columns
 	return moved
@@ -137,15 +128,7 @@ func (l *lines) legend(b *strings.Builder, node string) {
 		}
 	}
 	parts = append(parts, absent+" = not observed.")
-	var line string
-	for word := range strings.FieldsSeq(strings.Join(parts, " ")) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > l.width {
-			b.WriteString(line + "\n")
-			line = ""
-		}
-		line = strings.TrimSpace(line + " " + word)
-	}
-	b.WriteString(line + "\n")
+	b.WriteString(strings.Join(Wrap(strings.Fields(strings.Join(parts, " ")), l.width, ""), "\n") + "\n")
 }
 
 func (l *lines) line(b *strings.Builder, d *device) {

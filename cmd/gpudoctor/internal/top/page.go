@@ -9,17 +9,19 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // page has the parts of gpu_view's /api/devices that are shown here. Times are in seconds.
 type page struct {
-	Now     float64  `json:"now"`
-	Newest  float64  `json:"newest"`
-	Window  float64  `json:"window"`
-	Fields  []name   `json:"fields"`
-	Gauges  []name   `json:"gauges"`
-	Devices []device `json:"devices"`
+	Now     float64   `json:"now"`
+	Newest  float64   `json:"newest"`
+	Window  float64   `json:"window"`
+	Fields  []name    `json:"fields"`
+	Gauges  []name    `json:"gauges"`
+	Devices []*device `json:"devices"`
 	// Exporters says which of the known exporters do not answer.
 	Exporters struct {
 		Known int        `json:"known"`
@@ -78,8 +80,7 @@ type device struct {
 		Workload  string `json:"workload"`
 	} `json:"holders"`
 
-	// numbers are the present ones by metric, with the value of its own attribute in
-	// braces.
+	// numbers are the present ones by [key].
 	numbers map[string]float64
 	// lost says that nothing came in time, or that the only exporter does not answer.
 	lost      bool
@@ -93,19 +94,18 @@ func read(in io.Reader) (*page, error) {
 	if err := json.NewDecoder(in).Decode(p); err != nil {
 		return nil, fmt.Errorf("the answer is not that of gpu_view's /api/devices: %w", err)
 	}
+	p.Devices = slices.DeleteFunc(p.Devices, func(d *device) bool { return d == nil })
 	byID := map[string]*device{}
-	for i := range p.Devices {
-		d := &p.Devices[i]
+	for _, d := range p.Devices {
 		d.clean()
 		d.numbers = map[string]float64{}
 		d.take(p.Fields, d.Values)
 		d.take(p.Gauges, d.Gauges)
 		d.lost = p.lost(d)
-		byID[d.key(d.ID)] = d
+		byID[d.beside(d.ID)] = d
 	}
-	for i := range p.Devices {
-		d := &p.Devices[i]
-		if board := byID[d.key(d.Parent)]; d.Parent != "" && board != nil && board != d {
+	for _, d := range p.Devices {
+		if board := byID[d.beside(d.Parent)]; d.Parent != "" && board != nil && board != d {
 			d.board = board
 			board.instances = append(board.instances, d)
 		}
@@ -128,31 +128,25 @@ func (d *device) clean() {
 	}
 }
 
-// Printable takes out what could speak to a terminal.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, s)
-}
-
 func (d *device) take(names []name, values []*float64) {
 	for i, v := range values {
 		if v == nil || i >= len(names) {
 			continue
 		}
-		key := names[i].Metric
-		if names[i].Value != "" {
-			key += "{" + names[i].Value + "}"
-		}
-		d.numbers[key] = *v
+		d.numbers[key(names[i].Metric, names[i].Value)] = *v
 	}
 }
 
-// key identifies a device of the same node.
-func (d *device) key(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
+// key is a metric with the value of its own attribute in braces.
+func key(metric, value string) string {
+	if value == "" {
+		return metric
+	}
+	return metric + "{" + value + "}"
+}
+
+// beside identifies a device of the same node.
+func (d *device) beside(id string) string { return d.Cluster + "\n" + d.Node + "\n" + id }
 
 // lost says whether a device's numbers are no longer true: its next point is overdue, or
 // the only exporter of its node is silent for longer than a window.
@@ -237,12 +231,12 @@ func (d *device) words() string {
 }
 
 // states are those of hw.status, the worst last.
-var states = []string{"ok", "degraded", "predicted_failure", "failed"}
+var states = signal.Values(signal.HardwareState)
 
 // health is the position of the device's state among states; NaN is not known.
 func (d *device) health() float64 {
 	for i, state := range slices.Backward(states) {
-		if d.get("hw.status{"+state+"}") > 0 {
+		if d.get(key(signal.HwStatus.Name, state)) > 0 {
 			return float64(i)
 		}
 	}
@@ -254,8 +248,8 @@ func (d *device) health() float64 {
 const much = 0.1
 
 func (d *device) isThrottled() bool { return d.throttled() >= much }
-func (d *device) isPressed() bool   { return d.get(pressure) >= much }
-func (d *device) hasErrors() bool   { return d.get(xids) > 0 }
+func (d *device) isPressed() bool   { return d.get(signal.MemoryPressureRatio.Name) >= much }
+func (d *device) hasErrors() bool   { return d.get(signal.XIDErrors.Name) > 0 }
 
 // problem says whether something is wrong with the device.
 func (d *device) problem() bool {
@@ -269,30 +263,6 @@ func instant(seconds float64) time.Time {
 // byPlace orders by cluster, node, board and name, numbers in names by value.
 func byPlace(a, b *device) int {
 	ra, rb := cmp.Or(a.board, a), cmp.Or(b.board, b)
-	return cmp.Or(compareNatural(a.Cluster, b.Cluster), compareNatural(a.Node, b.Node), compareNatural(ra.label(), rb.label()),
-		strings.Compare(ra.ID, rb.ID), compareNatural(a.label(), b.label()), strings.Compare(a.ID, b.ID))
-}
-
-// compareNatural compares texts, runs of digits in them by their value.
-func compareNatural(a, b string) int {
-	for a != "" && b != "" {
-		if na, nb := digits(a), digits(b); na > 0 && nb > 0 {
-			x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
-			if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
-				return c
-			}
-			a, b = a[na:], b[nb:]
-			continue
-		}
-		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
-		}
-		a, b = a[1:], b[1:]
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// digits is the length of the run of digits that a text begins with.
-func digits(s string) int {
-	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+	return cmp.Or(natural.Compare(a.Cluster, b.Cluster), natural.Compare(a.Node, b.Node), natural.Compare(ra.label(), rb.label()),
+		strings.Compare(ra.ID, rb.ID), natural.Compare(a.label(), b.label()), strings.Compare(a.ID, b.ID))
 }

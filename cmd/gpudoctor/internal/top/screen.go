@@ -92,6 +92,10 @@ func (s *screen) press(key tcell.Key, char rune) bool {
 		return true
 	}
 	_, height := s.tty.Size()
+	s.first += map[tcell.Key]int{
+		tcell.KeyUp: -1, tcell.KeyPgUp: -(height - rowsFrom - below), tcell.KeyHome: -s.first,
+		tcell.KeyDown: +1, tcell.KeyPgDn: +(height - rowsFrom - below), tcell.KeyEnd: math.MaxInt32 - s.first,
+	}[key]
 	switch key {
 	case tcell.KeyEscape:
 		if s.search == "" && !s.problems {
@@ -102,18 +106,6 @@ func (s *screen) press(key tcell.Key, char rune) bool {
 		s.choose(-1)
 	case tcell.KeyRight:
 		s.choose(+1)
-	case tcell.KeyUp:
-		s.first--
-	case tcell.KeyDown:
-		s.first++
-	case tcell.KeyPgUp:
-		s.first -= height - rowsFrom - below
-	case tcell.KeyPgDn:
-		s.first += height - rowsFrom - below
-	case tcell.KeyHome:
-		s.first = 0
-	case tcell.KeyEnd:
-		s.first = math.MaxInt32
 	case tcell.KeyRune:
 		switch char {
 		case 'q':
@@ -179,13 +171,11 @@ func (s *screen) layout() layout {
 	if s.page == nil {
 		return l
 	}
-	all := make([]*device, len(s.page.Devices))
-	for i := range s.page.Devices {
-		all[i] = &s.page.Devices[i]
-		l.names = max(l.names, utf8.RuneCountInString(s.name(all[i])))
+	for _, d := range s.page.Devices {
+		l.names = max(l.names, utf8.RuneCountInString(s.name(d)))
 	}
 	l.names = min(l.names, l.width/3)
-	l.columns = shown(all, l.width, l.names)
+	l.columns = shown(s.page.Devices, l.width, l.names)
 	return l
 }
 
@@ -217,8 +207,7 @@ func (s *screen) rows() []*device {
 	}
 	var boards []*device
 	kept := map[*device][]*device{}
-	for i := range s.page.Devices {
-		d := &s.page.Devices[i]
+	for _, d := range s.page.Devices {
 		if d.board != nil {
 			continue
 		}
@@ -326,8 +315,7 @@ func (s *screen) summary() string {
 			*n++
 		}
 	}
-	for i := range s.page.Devices {
-		d := &s.page.Devices[i]
+	for _, d := range s.page.Devices {
 		nodes[d.Cluster+"\n"+d.Node] = true
 		add(&boards, d.Parent == "")
 		add(&instances, d.Parent != "")
@@ -337,9 +325,9 @@ func (s *screen) summary() string {
 		add(&lost, d.lost)
 	}
 	text := fmt.Sprintf("%s, %s, %s: %d throttled, %d under memory pressure, %d with XID errors, %d lost",
-		counted(boards, "device"), counted(instances, "MIG instance"), counted(len(nodes), "node"), throttled, pressed, errors, lost)
+		Counted(boards, "device"), Counted(instances, "MIG instance"), Counted(len(nodes), "node"), throttled, pressed, errors, lost)
 	if down := s.page.Exporters.Down; len(down) > 0 {
-		text = fmt.Sprintf("no answer from %s (%d of %s)  ", Printable(down[0].URL), len(down), counted(s.page.Exporters.Known, "exporter")) + text
+		text = fmt.Sprintf("no answer from %s (%d of %s)  ", Printable(down[0].URL), len(down), Counted(s.page.Exporters.Known, "exporter")) + text
 	}
 	return text
 }
@@ -369,10 +357,10 @@ func (s *screen) row(y int, l *layout, d *device) {
 	folded := !s.unfolded && len(d.instances) > 0
 	x := l.names
 	for _, c := range l.columns {
-		cell := c.cell(d, folded)
-		text := cut(cell.text, c.width)
+		text, level := c.cell(d, folded)
+		text = cut(text, c.width)
 		x += 1 + c.width
-		s.put(x-utf8.RuneCountInString(text), y, l.width, text, s.styles[cell.level])
+		s.put(x-utf8.RuneCountInString(text), y, l.width, text, s.styles[level])
 	}
 	held := holdersText(d.holders(folded), max(0, l.width-x-2))
 	if d.lost {

@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,13 +25,6 @@ type Question struct {
 	Evidence []string
 }
 
-// Cost is the duration of the nvml receiver's collections.
-type Cost struct {
-	Hold        string
-	Collections uint64
-	Seconds     float64 // the sum
-}
-
 // decide notes what was seen of a question; one No outweighs every Yes.
 func (q *Question) decide(v Verdict, format string, a ...any) {
 	if q.Verdict == "" || q.Verdict == Undecided || v == No {
@@ -38,21 +33,33 @@ func (q *Question) decide(v Verdict, format string, a ...any) {
 	q.Evidence = append(q.Evidence, fmt.Sprintf(format, a...))
 }
 
+// otherwise returns the question; where nothing was decided, with the reason for that.
+func (q *Question) otherwise(format string, a ...any) Question {
+	if q.Verdict == "" {
+		q.decide(Undecided, format, a...)
+	}
+	return *q
+}
+
 // little is the share of the time below which a counter of time gets no verdict.
 const little = 0.02
 
+// reasons are those of the policies that have one under another name.
+var reasons = map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal"}
+
 // counterOfTime asks whether the counters of a metric, in seconds, grow by the time for which
-// their reasons are set. Parts are reasons by the counters' own attribute.
-func counterOfTime(q *Question, metric string, parts map[string]string, sources map[string]Readings) {
+// their reasons are set.
+func counterOfTime(text string, m *signal.Metric, sources map[string]Readings) Question {
+	q := Question{Text: text}
 	for _, source := range []string{NVML, DCGM, SMI} {
-		for _, key := range keys(sources[source], metric) {
+		for _, key := range keys(sources[source], m) {
 			samples := sources[source][key]
 			if !rises(samples) {
 				q.decide(No, "%s: %s of %s falls", source, key.name(), key.Device)
 				continue
 			}
-			f, ok := figure(metrics[metric], samples)
-			share, known := active(sources, Key{key.Device, signal.GPUClockEventActive.Name, parts[key.Part]})
+			f, ok := figure(m, samples)
+			share, known := active(sources, Key{key.Device, signal.GPUClockEventActive.Name, cmp.Or(reasons[key.Part], key.Part)})
 			if !ok || !known || share < little && f.Value < little {
 				continue
 			}
@@ -69,9 +76,7 @@ func counterOfTime(q *Question, metric string, parts map[string]string, sources 
 			}
 		}
 	}
-	if q.Verdict == "" {
-		q.decide(Undecided, "no clock was held down for %.0f %% of the time; -load may do it", 100*little)
-	}
+	return q.otherwise("no clock was held down for %.0f %% of the time; -load may do it", 100*little)
 }
 
 // active is the share of samples in which a reason was set, by the source with most samples.
@@ -86,46 +91,33 @@ func active(sources map[string]Readings, key Key) (share float64, known bool) {
 	return share, known
 }
 
-func keys(r Readings, metric string) []Key {
-	var out []Key
-	for key := range r {
-		if key.Metric == metric {
-			out = append(out, key)
-		}
-	}
-	slices.SortFunc(out, Key.compare)
-	return out
+func keys(r Readings, m *signal.Metric) []Key {
+	sorted := slices.SortedFunc(maps.Keys(r), Key.compare)
+	return slices.DeleteFunc(sorted, func(k Key) bool { return k.Metric != m.Name })
 }
 
 // ask answers the questions from what was read. Loaded is when the load began, zero without
 // one.
-func ask(sources map[string]Readings, comparisons []Comparison, costs []Cost, loaded time.Time) []Question {
-	violations := Question{Text: "Are violation counters nanoseconds on this driver?"}
-	counterOfTime(&violations, signal.GPUClockThrottleTime.Name, map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal", "sync_boost": "sync_boost"}, sources)
-	events := Question{Text: "Do the counters of clock event reasons accumulate?"}
-	same := map[string]string{}
-	for _, reason := range signal.Values(signal.ClockEventReason) {
-		same[reason] = reason
+func ask(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
+	out := []Question{
+		counterOfTime("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),
+		counterOfTime("Do the counters of clock event reasons accumulate?", signal.GPUClockEventTime, sources),
+		cost(costs), profiling(comparisons),
 	}
-	counterOfTime(&events, signal.GPUClockEventTime.Name, same, sources)
-	out := []Question{violations, events, cost(costs), profiling(comparisons)}
 	if !loaded.IsZero() {
 		out = append(out, moves(sources, loaded))
 	}
 	return out
 }
 
-func cost(costs []Cost) Question {
+func cost(costs []*meter) Question {
 	q := Question{Text: "What does a collection of the nvml receiver cost?"}
 	for _, c := range costs {
-		if c.Collections > 0 {
-			q.decide(Yes, "hold: %s takes %.1f ms, mean of %d", c.Hold, 1000*c.Seconds/float64(c.Collections), c.Collections)
+		if c.collections > 0 {
+			q.decide(Yes, "hold: %s takes %.1f ms, mean of %d", c.hold, 1000*c.seconds/float64(c.collections), c.collections)
 		}
 	}
-	if q.Verdict == "" {
-		q.decide(Undecided, "there was no collection")
-	}
-	return q
+	return q.otherwise("there was no collection")
 }
 
 // profiling compares what NVML's performance counters and DCGM's profiling both measure.
@@ -148,38 +140,33 @@ func profiling(comparisons []Comparison) Question {
 		}
 		q.decide(verdict, "%s of %s: %.4g and %.4g %s", c.name(), c.Device, n.Value, d.Value, c.Unit)
 	}
-	if q.Verdict == "" {
-		q.decide(Undecided, "no value came from both")
-	}
-	return q
+	return q.otherwise("no value came from both")
 }
 
 // moves asks whether what a load moves did move, by the nvml receiver.
 func moves(sources map[string]Readings, loaded time.Time) Question {
 	q := Question{Text: "Is a load seen in utilization, power, clocks, memory and processes?"}
 	for _, want := range []struct {
-		metric, part string
-		by           float64 // at least
+		metric *signal.Metric
+		part   string
+		by     float64 // at least
 	}{
-		{signal.HwGPUUtilization.Name, signal.TaskGeneral, 0.2},
-		{signal.HwPower.Name, "", 10},
-		{signal.GPUClockFrequency.Name, signal.DomainSM, 1e6},
-		{signal.HwGPUMemoryUsage.Name, "", 64 << 20},
-		{signal.GPUProcessCount.Name, "", 1},
+		{signal.HwGPUUtilization, signal.TaskGeneral, 0.2},
+		{signal.HwPower, "", 10},
+		{signal.GPUClockFrequency, signal.DomainSM, 1e6},
+		{signal.HwGPUMemoryUsage, "", 64 << 20},
+		{signal.GPUProcessCount, "", 1},
 	} {
 		for _, key := range keys(sources[NVML], want.metric) {
-			if key.Part != want.part {
-				continue
-			}
 			before, after := since(sources[NVML][key], loaded)
 			if n := len(before); n > 1 {
 				before = before[:n-1] // the last one may have been under way
 			}
-			idle, ok := figure(metrics[key.Metric], before)
-			busy, also := figure(metrics[key.Metric], highest(after))
-			if !ok || !also {
+			idle, ok := figure(want.metric, before)
+			if !ok || len(after) == 0 || key.Part != want.part {
 				continue
 			}
+			busy := slices.MaxFunc(after, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 			verdict := Yes
 			if busy.Value-idle.Value < want.by {
 				verdict = No
@@ -187,21 +174,5 @@ func moves(sources map[string]Readings, loaded time.Time) Question {
 			q.decide(verdict, "%s of %s: %.4g without, up to %.4g with the load", key.name(), key.Device, idle.Value, busy.Value)
 		}
 	}
-	if q.Verdict == "" {
-		q.decide(Undecided, "nothing was read both before and during the load")
-	}
-	return q
-}
-
-// highest is the sample with the highest value.
-func highest(samples []Sample) []Sample {
-	if len(samples) == 0 {
-		return nil
-	}
-	return []Sample{slices.MaxFunc(samples, func(a, b Sample) int {
-		if a.Value < b.Value {
-			return -1
-		}
-		return 1
-	})}
+	return q.otherwise("nothing was read both before and during the load")
 }

@@ -54,16 +54,23 @@ func (r *Report) Agrees() bool {
 		!slices.ContainsFunc(r.Questions, func(q Question) bool { return q.Verdict == No })
 }
 
+// problem notes that something failed; nil is no failure.
+func (r *Report) problem(what string, err error) {
+	if err != nil {
+		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", what, err))
+	}
+}
+
 // ErrNothing says that fewer than two sources answered.
 var ErrNothing = errors.New("there is nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi gave values of a GPU")
 
+var errSilent = errors.New("no value of a GPU came; what it logged is on standard error")
+
 // run is one verification under way.
 type run struct {
-	Options
+	*Report
 	mu      sync.Mutex
 	sources map[string]Readings
-	answers map[string]int
-	devices map[string]Device
 }
 
 // sink takes a source's batches over.
@@ -72,9 +79,9 @@ func (r *run) sink(source string) consumer.Metrics {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		before := len(r.sources[source])
-		r.sources[source].add(md, r.devices)
+		r.sources[source].add(md, r.Devices)
 		if len(r.sources[source]) > 0 || before > 0 {
-			r.answers[source]++
+			r.Readings[source]++
 		}
 		return nil
 	})
@@ -84,19 +91,14 @@ func (r *run) sink(source string) consumer.Metrics {
 // Run reads all sources for the duration and compares what they said. With fewer than two
 // sources it returns the report with ErrNothing.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &run{
-		Options: o, answers: map[string]int{}, devices: map[string]Device{},
-		sources: map[string]Readings{NVML: {}, DCGM: {}, SMI: {}},
-	}
-	report := &Report{Begun: time.Now(), Options: o}
+	report := &Report{Begun: time.Now(), Options: o, Devices: map[string]Device{}, Readings: map[string]int{}}
+	r := &run{Report: report, sources: map[string]Readings{NVML: {}, DCGM: {}, SMI: {}}}
 	held := &meter{hold: nvmlreceiver.HoldAlways}
 	if hold, ok := o.NVML["hold"].(string); ok {
 		held.hold = hold
 	}
 	stopNVML, err := r.startNVML(ctx, held, o.Interval, r.sink(NVML))
-	if err != nil {
-		report.Problems = append(report.Problems, fmt.Sprintf("%s: %v", NVML, err))
-	}
+	report.problem(NVML, err)
 	var stopDCGM func(context.Context) error
 	if o.Exporter != "" {
 		p := inprocess.New(o.Log)
@@ -105,35 +107,31 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		p.Receiver(ctx, dcgmreceiver.NewFactory(), map[string]any{
 			"endpoints": []any{o.Exporter}, "collection_interval": o.Interval.String(), "start_jitter": "0s", "hand_over": true,
 		})
-		if stopDCGM, err = p.Start(ctx); err != nil {
-			report.Problems = append(report.Problems, fmt.Sprintf("%s: %v", DCGM, err))
-		}
+		stopDCGM, err = p.Start(ctx)
+		report.problem(DCGM, err)
 	}
-	loaded, problems := r.watch(ctx)
-	report.Problems = append(report.Problems, problems...)
-	for _, stop := range []func(context.Context) error{stopNVML, stopDCGM} {
-		if stop == nil {
+	loaded := r.watch(ctx)
+	for _, source := range []struct {
+		name string
+		stop func(context.Context) error
+	}{{NVML, stopNVML}, {DCGM, stopDCGM}} {
+		if source.stop == nil {
 			continue
 		}
-		if err := stop(context.WithoutCancel(ctx)); err != nil {
+		if err := source.stop(context.WithoutCancel(ctx)); err != nil {
 			report.Problems = append(report.Problems, err.Error())
 		}
+		if !r.hasRead(source.name, 1) {
+			report.problem(source.name, errSilent)
+		}
 	}
-	costs := []Cost{held.cost(ctx)}
+	held.read(ctx)
+	costs := []*meter{held}
 	if stopNVML != nil && held.hold != nvmlreceiver.HoldNever && ctx.Err() == nil {
 		costs = append(costs, r.unheld(ctx))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, source := range []struct {
-		name    string
-		started bool
-	}{{NVML, stopNVML != nil}, {DCGM, stopDCGM != nil}} {
-		if source.started && len(r.sources[source.name]) == 0 {
-			report.Problems = append(report.Problems, source.name+": no value of a GPU came; what it logged is on standard error")
-		}
-	}
-	report.Devices, report.Readings = maps.Clone(r.devices), maps.Clone(r.answers)
 	report.Comparisons = compare(r.sources)
 	report.Questions = ask(r.sources, report.Comparisons, costs, loaded)
 	for _, c := range report.Comparisons {
@@ -147,10 +145,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // startNVML starts a receiver that holds the library as the meter says.
 func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, next consumer.Metrics) (stop func(context.Context) error, err error) {
 	settings := map[string]any{}
-	maps.Copy(settings, r.NVML)
+	maps.Copy(settings, r.Options.NVML)
 	maps.Copy(settings, map[string]any{"collection_interval": interval.String(), "hold": m.hold})
 	m.reader = sdk.NewManualReader()
-	p := inprocess.New(r.Log)
+	p := inprocess.New(r.Options.Log)
 	p.Meter(sdk.NewMeterProvider(sdk.WithReader(m.reader)))
 	p.Into(next)
 	p.Receiver(ctx, nvmlreceiver.NewFactory(), settings)
@@ -160,23 +158,24 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 // watch reads nvidia-smi until the time is over, with the load for the last three quarters of
 // it; on a slow machine the load waits for NVML's second reading, at most until half of the time
 // is over. It returns when the load began.
-func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
-	ctx, cancel := context.WithTimeout(ctx, r.Duration)
+func (r *run) watch(ctx context.Context) (loaded time.Time) {
+	o := &r.Options
+	ctx, cancel := context.WithTimeout(ctx, o.Duration)
 	defer cancel()
 	var busy sync.WaitGroup
 	defer busy.Wait()
 	begun, due := time.Now(), false
 	var begin <-chan time.Time
-	if r.Load != nil {
-		begin = time.After(r.Duration / 4)
+	if o.Load != nil {
+		begin = time.After(o.Duration / 4)
 	}
 	failed := make(chan error, 1)
-	query := &smi{path: r.Program}
-	tick := time.NewTicker(r.Interval)
+	query := &smi{path: o.Program}
+	tick := time.NewTicker(o.Interval)
 	defer tick.Stop()
-	asked := r.Program == ""
+	asked := o.Program == ""
 	for {
-		if r.Program != "" {
+		if o.Program != "" {
 			readings := Readings{}
 			switch err := query.read(ctx, readings); {
 			case err == nil:
@@ -184,10 +183,10 @@ func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
 				for key, samples := range readings {
 					r.sources[SMI][key] = append(r.sources[SMI][key], samples...)
 				}
-				r.answers[SMI]++
+				r.Readings[SMI]++
 				r.mu.Unlock()
 			case !asked && ctx.Err() == nil:
-				problems = append(problems, fmt.Sprintf("%s: %v", SMI, err))
+				r.problem(SMI, err)
 			}
 			asked = true
 		}
@@ -196,16 +195,16 @@ func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
 			due, begin = true, nil
 		case err := <-failed:
 			if err != nil {
-				problems = append(problems, fmt.Sprintf("load: %v", err))
+				r.problem("load", err)
 				loaded = time.Time{}
 			}
 		case <-tick.C:
 		case <-ctx.Done():
-			return loaded, problems
+			return loaded
 		}
-		if due && (r.hasRead(NVML, 2) || time.Since(begun) >= r.Duration/2) {
+		if due && (r.hasRead(NVML, 2) || time.Since(begun) >= o.Duration/2) {
 			due, loaded = false, time.Now()
-			busy.Go(func() { failed <- r.Load(ctx) })
+			busy.Go(func() { failed <- o.Load(ctx) })
 		}
 	}
 }
@@ -214,36 +213,38 @@ func (r *run) watch(ctx context.Context) (loaded time.Time, problems []string) {
 func (r *run) hasRead(source string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.answers[source] >= n
+	return r.Readings[source] >= n
 }
 
 // unheld lets the receiver load the library for each of some collections.
-func (r *run) unheld(ctx context.Context) Cost {
+func (r *run) unheld(ctx context.Context) *meter {
 	m := &meter{hold: nvmlreceiver.HoldNever}
 	nowhere, _ := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error { return nil })
 	stop, err := r.startNVML(ctx, m, time.Second, nowhere)
 	if err != nil {
-		return Cost{}
+		return m
 	}
 	select {
 	case <-time.After(3500 * time.Millisecond):
 	case <-ctx.Done():
 	}
 	_ = stop(context.WithoutCancel(ctx)) // what it took is known
-	return m.cost(ctx)
+	m.read(ctx)
+	return m
 }
 
 // meter reads what collections took from the receiver's own metrics.
 type meter struct {
-	hold   string
-	reader *sdk.ManualReader
+	hold        string
+	reader      *sdk.ManualReader
+	collections uint64
+	seconds     float64 // the sum
 }
 
-func (m *meter) cost(ctx context.Context) Cost {
-	out := Cost{Hold: m.hold}
+func (m *meter) read(ctx context.Context) {
 	var all metricdata.ResourceMetrics
-	if m.reader == nil || m.reader.Collect(context.WithoutCancel(ctx), &all) != nil {
-		return out
+	if m.reader.Collect(context.WithoutCancel(ctx), &all) != nil {
+		return
 	}
 	for _, scope := range all.ScopeMetrics {
 		for _, metric := range scope.Metrics {
@@ -252,10 +253,9 @@ func (m *meter) cost(ctx context.Context) Cost {
 				continue
 			}
 			for _, dp := range h.DataPoints {
-				out.Collections += dp.Count
-				out.Seconds += dp.Sum
+				m.collections += dp.Count
+				m.seconds += dp.Sum
 			}
 		}
 	}
-	return out
 }

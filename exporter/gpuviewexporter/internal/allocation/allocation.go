@@ -187,15 +187,16 @@ func group(v *store.View, aggregate string) map[string][]member {
 		out[name] = append(out[name], m)
 	}
 	for _, d := range devices {
+		whole := member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series, holders: d.Holders()}
 		switch aggregate {
 		case byDevice:
-			add(member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series, holders: d.Holders()}, d.ID)
+			add(whole, d.ID)
 			continue
 		case byNode:
-			add(member{place: store.Place{Cluster: d.Cluster, Node: d.Node}, device: d, series: &d.Series, holders: d.Holders()}, d.Node)
+			add(whole, d.Node)
 			continue
 		}
-		for _, h := range d.Holders() {
+		for _, h := range whole.holders {
 			m := member{place: h.Place, device: d, series: &h.Series, hold: h.Hold, holders: []*store.Holder{h}}
 			switch inPod := h.Pod != "" || h.PodUID != ""; {
 			case ofLabel:
@@ -257,8 +258,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	slices.SortStableFunc(members, func(x, y member) int {
 		return cmp.Or(cmp.Compare(x.device.ID, y.device.ID), cmp.Compare(x.device.Number, y.device.Number))
 	})
-	var places []store.Place
-	var holds []store.Hold
+	var kept []member
 	var spent store.Spent
 	var holders []*store.Holder
 	for len(members) > 0 {
@@ -285,8 +285,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		}
 		spent.Add(here)
 		for _, m := range same {
-			places, holds = append(places, m.place), append(holds, m.hold)
-			holders = append(holders, m.holders...)
+			kept, holders = append(kept, m), append(holders, m.holders...)
 		}
 		total.Merge(sum)
 		g := describe(sum)
@@ -316,14 +315,14 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		}
 	}
 	a.Properties = Properties{
-		Cluster:   common(places, func(p store.Place) string { return p.Cluster }),
-		Node:      common(places, func(p store.Place) string { return p.Node }),
-		Namespace: common(places, func(p store.Place) string { return p.Namespace }),
-		Pod:       common(places, func(p store.Place) string { return p.Pod }),
-		Container: common(places, func(p store.Place) string { return p.Container }),
+		Cluster:   common(kept, func(m member) string { return m.place.Cluster }),
+		Node:      common(kept, func(m member) string { return m.place.Node }),
+		Namespace: common(kept, func(m member) string { return m.place.Namespace }),
+		Pod:       common(kept, func(m member) string { return m.place.Pod }),
+		Container: common(kept, func(m member) string { return m.place.Container }),
 
-		ControllerKind: common(holds, func(h store.Hold) string { return h.WorkloadKind }),
-		Controller:     common(holds, func(h store.Hold) string { return h.Workload }),
+		ControllerKind: common(kept, func(m member) string { return m.hold.WorkloadKind }),
+		Controller:     common(kept, func(m member) string { return m.hold.Workload }),
 	}
 	const hour = 3600
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)

@@ -32,8 +32,8 @@ type ParameterError struct {
 
 func (e *ParameterError) Error() string { return e.Message }
 
-// NewParameterError says that a parameter has a value that is not allowed.
-func NewParameterError(parameter, value, allowed string) *ParameterError {
+// badParameter says that a parameter has a value that is not allowed.
+func badParameter(parameter, value, allowed string) *ParameterError {
 	return &ParameterError{
 		Code: 400, Message: fmt.Sprintf("%s must be %s, got %q", parameter, allowed, value),
 		Parameter: parameter, Value: value, Allowed: allowed,
@@ -48,29 +48,29 @@ func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 	q := Query{Span: min(defaultSpan, retention), Aggregate: byContainer}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, NewParameterError("query", raw, "name=value pairs with & between them")
+		return q, badParameter("query", raw, "name=value pairs with & between them")
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value := values[name][0]
 		if len(values[name]) > 1 {
-			return q, NewParameterError(name, strings.Join(values[name], ", "), "given once")
+			return q, badParameter(name, strings.Join(values[name], ", "), "given once")
 		}
 		switch name {
 		case "window":
 			span, ok := parseSpan(value)
 			if !ok || span < time.Second || span > retention {
-				return q, NewParameterError(name, value,
+				return q, badParameter(name, value,
 					fmt.Sprintf("a duration in s, m, h or d such as 10m, from 1s to %s, the retention", writeSpan(retention)))
 			}
 			q.Span = span
 		case "aggregate":
 			if label, ok := strings.CutPrefix(value, byLabel); !slices.Contains(Aggregates(), value) && (!ok || label == "") {
-				return q, NewParameterError(name, value, "one of "+strings.Join(Aggregates(), ", ")+", or label:<key>")
+				return q, badParameter(name, value, "one of "+strings.Join(Aggregates(), ", ")+", or label:<key>")
 			}
 			q.Aggregate = value
 		case "accumulate":
 		default:
-			return q, NewParameterError(name, value, "absent: the parameters are window, aggregate and accumulate")
+			return q, badParameter(name, value, "absent: the parameters are window, aggregate and accumulate")
 		}
 	}
 	return q, nil

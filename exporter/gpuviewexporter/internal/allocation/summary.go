@@ -10,13 +10,10 @@ import (
 
 // Summary has the accelerators of the kubelet's former /stats/summary.
 type Summary struct {
-	Node SummaryNode  `json:"node"`
+	Node struct {
+		NodeName string `json:"nodeName"`
+	} `json:"node"`
 	Pods []SummaryPod `json:"pods"`
-}
-
-// SummaryNode names the node.
-type SummaryNode struct {
-	NodeName string `json:"nodeName"`
 }
 
 // SummaryPod is a pod that holds a device.
@@ -65,7 +62,7 @@ func Summarize(s *store.Store, now time.Time, node string) (*Summary, *Parameter
 			node = devices[0].Node
 		}
 		if !known[node] && (node != "" || len(known) > 1) {
-			bad = NewParameterError("node", node, "the name of a node that has devices here")
+			bad = badParameter("node", node, "the name of a node that has devices here")
 			return
 		}
 		out.Node.NodeName = node

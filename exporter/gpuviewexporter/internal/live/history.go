@@ -19,45 +19,16 @@ type History struct {
 	// Values has for each of a snapshot's Fields the slots, oldest first: of each
 	// the highest window, of coverage and samples the lowest. Null is absent; a
 	// field that was never observed is empty.
-	Values []numbers `json:"v"`
+	Values []store.Numbers `json:"v"`
 	// Gauges has the same for each of a snapshot's Gauges: power and temperature.
-	Gauges []numbers `json:"g"`
+	Gauges []store.Numbers `json:"g"`
 	// XIDs are the codes that came, Holders who held the device, oldest first.
-	XIDs    []Mark `json:"xids"`
-	Holders []Span `json:"holders"`
+	XIDs    []store.Mark `json:"xids"`
+	Holders []store.Span `json:"holders"`
 	// Restarts are starts of the driver, told by the energy counter, which counts from there. Outages are when
 	// exporters of its place did not answer, To is 0 while one does not.
-	Restarts []Restart `json:"restarts"`
-	Outages  []Outage  `json:"outages"`
-}
-
-// Restart is a start of the driver after one time and not after another, in seconds.
-type Restart struct {
-	After float64 `json:"after"`
-	By    float64 `json:"by"`
-}
-
-// Outage is a time for which an exporter did not answer, in seconds.
-type Outage struct {
-	URL  string  `json:"url"`
-	From float64 `json:"from"`
-	To   float64 `json:"to"`
-}
-
-// Mark is an XID code that came by a time, in seconds.
-type Mark struct {
-	At    float64 `json:"at"`
-	Code  int     `json:"code"`
-	Count float64 `json:"count"`
-}
-
-// Span is a time for which a container held the device, in seconds.
-type Span struct {
-	Namespace string  `json:"namespace"`
-	Pod       string  `json:"pod"`
-	Container string  `json:"container"`
-	From      float64 `json:"from"`
-	To        float64 `json:"to"`
+	Restarts []store.Restart `json:"restarts"`
+	Outages  []store.Outage  `json:"outages"`
 }
 
 // maxSpans is the most spans of a history; the newest are kept.
@@ -76,22 +47,10 @@ func Trace(s *store.Store, now time.Time, number uint64) (out *History, ok bool)
 
 func history(v *store.View, d *store.Device) *History {
 	newest, step := v.Newest()
-	out := &History{
-		Values: make([]numbers, store.NumFields), Gauges: make([]numbers, store.ContainerMemoryUsage),
-		XIDs: []Mark{}, Holders: []Span{}, Restarts: []Restart{}, Outages: []Outage{},
-	}
-	for _, r := range v.Restarts(d) {
-		out.Restarts = append(out.Restarts, Restart{seconds(r.After), seconds(r.By)})
-	}
-	for _, o := range v.Outages(d) {
-		out.Outages = append(out.Outages, Outage{o.URL, seconds(o.From), seconds(o.To)})
-	}
-	for _, x := range d.Marks() {
-		out.XIDs = append(out.XIDs, Mark{seconds(x.At), x.Code, x.Count})
-	}
 	spans := d.Spans()
-	for _, s := range spans[max(0, len(spans)-maxSpans):] {
-		out.Holders = append(out.Holders, Span{s.Namespace, s.Pod, s.Container, seconds(s.From), seconds(s.To)})
+	out := &History{
+		Values: make([]store.Numbers, store.NumFields), Gauges: make([]store.Numbers, store.ContainerMemoryUsage),
+		XIDs: d.Marks(), Holders: spans[max(0, len(spans)-maxSpans):], Restarts: v.Restarts(d), Outages: v.Outages(d),
 	}
 	n := d.Len()
 	if n == 0 {
@@ -123,9 +82,9 @@ func history(v *store.View, d *store.Device) *History {
 }
 
 // hold puts a value in its slot, where the highest counts, or the lowest.
-func hold(values *numbers, slots, at int, value float32, lowest bool) {
+func hold(values *store.Numbers, slots, at int, value float32, lowest bool) {
 	if *values == nil {
-		*values = slices.Repeat(numbers{float32(math.NaN())}, slots)
+		*values = slices.Repeat(store.Numbers{float32(math.NaN())}, slots)
 	}
 	held := &(*values)[at]
 	if *held != *held || value < *held == lowest {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
@@ -37,9 +36,9 @@ type Snapshot struct {
 	Kept   int `json:"kept"`
 	// Fields, Gauges and HolderGauges name the numbers of a device's window, of a
 	// device and of a holder by position; absent in patches.
-	Fields       []Name `json:"fields,omitempty"`
-	Gauges       []Name `json:"gauges,omitempty"`
-	HolderGauges []Name `json:"holderGauges,omitempty"`
+	Fields       []store.Name `json:"fields,omitempty"`
+	Gauges       []store.Name `json:"gauges,omitempty"`
+	HolderGauges []store.Name `json:"holderGauges,omitempty"`
 	// Signals and Reasons say what verdicts are about; absent in patches.
 	Signals []Signal `json:"signals,omitempty"`
 	Reasons []Reason `json:"reasons,omitempty"`
@@ -48,13 +47,13 @@ type Snapshot struct {
 	// the reason's position in Reasons.
 	Verdicts []string `json:"verdicts,omitempty"`
 	// XIDs say what the codes of the devices mean.
-	XIDs    []XIDText `json:"xids,omitempty"`
-	Devices []Device  `json:"devices"`
-	Demand  []Demand  `json:"demand"`
+	XIDs    []XIDText              `json:"xids,omitempty"`
+	Devices []Device               `json:"devices"`
+	Demand  []store.ResourceDemand `json:"demand"`
 	// Exporters say which exporters do not answer, Limits what refuses something: of
 	// gpu_view, and of other components in its process.
-	Exporters Exporters `json:"exporters"`
-	Limits    []Limit   `json:"limits"`
+	Exporters Exporters     `json:"exporters"`
+	Limits    []store.Limit `json:"limits"`
 	// More says that further parts of it follow.
 	More bool `json:"more,omitempty"`
 }
@@ -112,16 +111,6 @@ type Exporter struct {
 	Beside bool `json:"beside,omitempty"`
 }
 
-// Limit is a limit that refuses something.
-type Limit struct {
-	// Component is the id of the component that has it.
-	Component string `json:"component"`
-	// Setting raises it; empty where nothing does.
-	Setting string `json:"setting,omitempty"`
-	Limit   int    `json:"limit"`
-	Of      string `json:"of"`
-}
-
 // XIDText is what an XID code means and what to do about it.
 type XIDText struct {
 	Code    int    `json:"code"`
@@ -129,30 +118,6 @@ type XIDText struct {
 	Action  string `json:"action"`
 	// Advice is the action and what it depends on.
 	Advice string `json:"advice"`
-}
-
-// XID is one XID code of a device: its count in the newest window, and its total
-// since then; times are in seconds, 0 where they are not known.
-type XID struct {
-	Code  int     `json:"code"`
-	Count float64 `json:"count"`
-	Total float64 `json:"total"`
-	Since float64 `json:"since"`
-	Last  float64 `json:"last"`
-}
-
-// Throttle is the greatest share of the newest window for which clocks were held
-// down, by which policy or reason, and whether only samples tell.
-type Throttle struct {
-	Ratio   float32 `json:"ratio"`
-	By      string  `json:"by"`
-	Sampled bool    `json:"sampled,omitempty"`
-}
-
-// Name is a metric and the value of its own attribute.
-type Name struct {
-	Metric string `json:"metric"`
-	Value  string `json:"value,omitempty"`
 }
 
 // Signal is a signal that has verdicts.
@@ -190,17 +155,17 @@ type Device struct {
 	Vendor string `json:"vendor,omitempty"`
 	// End and Length are those of the device's newest window in seconds; 0 while
 	// it has none. Values are that window's.
-	End    float64 `json:"end"`
-	Length float64 `json:"len"`
-	Values numbers `json:"v"`
-	Gauges numbers `json:"g"`
+	End    float64       `json:"end"`
+	Length float64       `json:"len"`
+	Values store.Numbers `json:"v"`
+	Gauges store.Numbers `json:"g"`
 	// Seen is the newest point and Due the time by which the next one has to come,
 	// in seconds: after that the device is lost.
 	Seen float64 `json:"seen"`
 	Due  float64 `json:"due"`
 	// Throttle is absent where nothing was observed. XIDs are by urgency.
-	Throttle *Throttle `json:"throttle,omitempty"`
-	XIDs     []XID     `json:"xids,omitempty"`
+	Throttle *store.Throttle `json:"throttle,omitempty"`
+	XIDs     []store.XID     `json:"xids,omitempty"`
 	// Curves are of utilization, memory occupancy and throttling, one character a
 	// point, oldest first; empty in patches.
 	Curves  []string `json:"curves,omitempty"`
@@ -219,63 +184,13 @@ type Holder struct {
 	Claim     string `json:"claim,omitempty"`
 	Class     string `json:"class,omitempty"`
 	// Kind and Workload are what made the pod.
-	Kind     string  `json:"kind,omitempty"`
-	Workload string  `json:"workload,omitempty"`
-	Gauges   numbers `json:"g"`
+	Kind     string        `json:"kind,omitempty"`
+	Workload string        `json:"workload,omitempty"`
+	Gauges   store.Numbers `json:"g"`
 }
 
-// Demand is the scheduler's view of one Kubernetes resource; what is absent is
-// null.
-type Demand struct {
-	Cluster  string  `json:"cluster,omitempty"`
-	Resource string  `json:"resource"`
-	Values   numbers `json:"v"`
-	// At is the newest of it, Due until when it may be shown, in seconds.
-	At  float64 `json:"at"`
-	Due float64 `json:"due"`
-}
-
-// numbers are an array of numbers in which NaN is null.
-type numbers []float32
-
-// MarshalJSON writes the six digits that a reader could want.
-func (n numbers) MarshalJSON() ([]byte, error) {
-	out := make([]byte, 0, 2+8*len(n))
-	out = append(out, '[')
-	for i, v := range n {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		switch {
-		case v != v:
-			out = append(out, "null"...)
-		case v == 0:
-			out = append(out, '0')
-		default:
-			out = strconv.AppendFloat(out, float64(v), 'g', 6, 64)
-		}
-	}
-	return append(out, ']'), nil
-}
-
-// name names the numbers of the snapshot.
-func (s *Snapshot) name() {
-	for f := range store.NumFields {
-		s.Fields = append(s.Fields, Name{f.Metric(), f.Value()})
-	}
-	for g := range store.ContainerMemoryUsage {
-		s.Gauges = append(s.Gauges, Name{g.Metric(), g.Value()})
-	}
-	for g := store.ContainerMemoryUsage; g < store.NumGauges; g++ {
-		s.HolderGauges = append(s.HolderGauges, Name{g.Metric(), g.Value()})
-	}
-	for _, d := range store.Diagnosed() {
-		s.Signals = append(s.Signals, Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Feeds: signal.Names(d.Feeds), Fields: d.Fields()})
-	}
-	for r := range diagnose.NumReasons {
-		s.Reasons = append(s.Reasons, Reason{r.String(), r.Text(), r.Lasting()})
-	}
-}
+// marks has the character of each verdict: the letters are those of the reasons.
+const marks = "-+abcdefghijklmnopqrstuvwxyz"
 
 // verdict returns the position of a device's verdicts among the distinct ones,
 // counted from 1; 0 when there are none.
@@ -285,14 +200,7 @@ func (s *Snapshot) verdict(known map[string]int, verdicts []store.Verdict) int {
 	}
 	text := make([]byte, len(verdicts))
 	for i, v := range verdicts {
-		switch v {
-		case store.Unknown:
-			text[i] = '-'
-		case store.Given:
-			text[i] = '+'
-		default:
-			text[i] = 'a' + byte(v-store.Missing)
-		}
+		text[i] = marks[v]
 	}
 	at, ok := known[string(text)]
 	if !ok {
@@ -313,7 +221,13 @@ func Snap(s *store.Store, now time.Time, sequence uint64) *Snapshot {
 		}
 	})
 	out.Sequence = sequence
-	out.name()
+	out.Fields, out.Gauges, out.HolderGauges = store.FieldNames, store.GaugeNames[:store.ContainerMemoryUsage], store.GaugeNames[store.ContainerMemoryUsage:]
+	for _, d := range store.Diagnosed() {
+		out.Signals = append(out.Signals, Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Feeds: signal.Names(d.Feeds), Fields: d.Fields()})
+	}
+	for r := range diagnose.NumReasons {
+		out.Reasons = append(out.Reasons, Reason{r.String(), r.Text(), r.Lasting()})
+	}
 	return out
 }
 
@@ -332,14 +246,11 @@ func build(v *store.View, after uint64) *Snapshot {
 	out := &Snapshot{
 		Now: seconds(v.Now), Newest: seconds(newest), Window: step.Seconds(), Retention: v.Retention().Seconds(),
 		Points:  points,
-		Devices: []Device{}, Demand: []Demand{}, Limits: []Limit{}, Exporters: exporters(v),
+		Devices: []Device{}, Demand: v.Demand(), Limits: v.Refusing(), Exporters: exporters(v),
 	}
 	out.Slot, out.Kept = slot(v, newest, step)
-	for _, l := range v.Refusing() {
-		out.Limits = append(out.Limits, Limit{"gpu_view", l.Setting(), v.Limit(l), l.Of()})
-	}
 	for _, l := range base.Reached(time.Unix(0, v.Now)) {
-		out.Limits = append(out.Limits, Limit{l.Component, l.Setting, l.Value, l.What})
+		out.Limits = append(out.Limits, store.Limit{Component: l.Component, Setting: l.Setting, Limit: l.Value, Of: l.What})
 	}
 	codes := map[int]bool{}
 	verdicts := map[string]int{}
@@ -353,14 +264,6 @@ func build(v *store.View, after uint64) *Snapshot {
 			}
 		}
 		out.Devices = append(out.Devices, row)
-	}
-	for _, r := range v.Demand() {
-		values := make(numbers, store.NumDemands)
-		for i := range values {
-			values[i] = number(v.Value(r, store.Demand(i)))
-		}
-		at, due := v.DemandTimes(r)
-		out.Demand = append(out.Demand, Demand{r.Cluster, r.Resource, values, seconds(at), seconds(due)})
 	}
 	return out
 }
@@ -390,45 +293,24 @@ func exporters(v *store.View) Exporters {
 
 func seconds(t int64) float64 { return float64(t) / 1e9 }
 
-func number(x float64, ok bool) float32 {
-	if !ok {
-		return float32(math.NaN())
-	}
-	return float32(x)
-}
-
 func device(v *store.View, d *store.Device) Device {
 	out := Device{
 		Number: d.Number, ID: d.ID, Parent: d.Parent, Name: d.Name, Model: d.Model, Cluster: d.Cluster, Node: d.Node,
-		Profile: d.MIGProfile, Vendor: d.Vendor, Values: numbers{}, Gauges: make(numbers, store.ContainerMemoryUsage),
+		Profile: d.MIGProfile, Vendor: d.Vendor, Values: store.Numbers{}, Gauges: v.Gauges(d), XIDs: d.XIDs(),
 		Seen: seconds(d.Seen()), Due: seconds(v.Due(d)),
 	}
-	for _, x := range d.XIDs() {
-		out.XIDs = append(out.XIDs, XID{x.Code, x.Count, x.Total, seconds(x.Since), seconds(x.Last)})
-	}
-	slices.SortStableFunc(out.XIDs, func(a, b XID) int { return cmp.Compare(xidRank(a.Code), xidRank(b.Code)) })
+	slices.SortStableFunc(out.XIDs, func(a, b store.XID) int { return cmp.Compare(xidRank(a.Code), xidRank(b.Code)) })
 	if n := d.Len(); n > 0 {
 		out.End, out.Length = seconds(d.End(n-1)), float64(d.Length(n-1))
-		out.Values = make(numbers, store.NumFields)
-		for f := range out.Values {
-			out.Values[f] = d.Value(n-1, store.Field(f))
-		}
+		out.Values = d.Values(n - 1)
 		if t := d.Throttled(n - 1); t.Ratio == t.Ratio {
-			out.Throttle = &Throttle{t.Ratio, t.By, t.Sampled}
+			out.Throttle = &t
 		}
-	}
-	for g := range out.Gauges {
-		out.Gauges[g] = number(v.Gauge(d, store.Gauge(g)))
 	}
 	for _, h := range d.Holders() {
-		if !v.Holds(d, h) {
-			continue
+		if v.Holds(d, h) {
+			out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, h.WorkloadKind, h.Workload, v.HolderGauges(h)})
 		}
-		values := make(numbers, store.NumGauges-store.ContainerMemoryUsage)
-		for g := range values {
-			values[g] = number(v.HolderGauge(h, store.ContainerMemoryUsage+store.Gauge(g)))
-		}
-		out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, h.WorkloadKind, h.Workload, values})
 	}
 	return out
 }

@@ -35,12 +35,6 @@ func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end tim
 	b.End()
 }
 
-func TestNumbersWriteAbsentAsNull(t *testing.T) {
-	got, err := json.Marshal(numbers{0, float32(math.NaN()), 0.3, 1.2e9, -1})
-	require.NoError(t, err)
-	assert.JSONEq(t, `[0,null,0.3,1.2e9,-1]`, string(got))
-}
-
 func TestACurveIsTheKeptTimeAndBrokenWhereNothingWasObserved(t *testing.T) {
 	s := newStore()
 	for _, i := range []int{0, 1, 3} {
@@ -198,8 +192,10 @@ func TestTheCodesOfADeviceHaveTheirMeaningTheMostUrgentFirst(t *testing.T) {
 	add(t, s, "GPU-a", signal.HwErrors, end, 2, "xid_31")
 	add(t, s, "GPU-a", signal.HwErrors, end, 1, "xid_79")
 	snap := Snap(s, end, 0)
-	at := float64(end.Unix())
-	assert.Equal(t, []XID{{79, 1, 1, at - 60, at}, {31, 2, 2, at - 60, at}}, snap.Devices[0].XIDs)
+	at := store.Time(end.UnixNano())
+	assert.Equal(t, []store.XID{
+		{Code: 79, Count: 1, Total: 1, Since: at - 60e9, Last: at}, {Code: 31, Count: 2, Total: 2, Since: at - 60e9, Last: at},
+	}, snap.Devices[0].XIDs)
 	require.Len(t, snap.XIDs, 2)
 	for _, x := range snap.XIDs {
 		assert.NotEmpty(t, x.Meaning, x.Code)
@@ -224,7 +220,7 @@ func TestACurveOfThrottlingIsExactWhereThereIsACounter(t *testing.T) {
 	add(t, s, "GPU-a", signal.ThrottleViolationRatio, epoch, 0, "power")
 	add(t, s, "GPU-a", signal.ThrottleReasonRatio, epoch, 1, "sw_power_cap")
 	d := Snap(s, epoch, 0).Devices[0]
-	assert.Equal(t, &Throttle{Ratio: 0, By: "power"}, d.Throttle)
+	assert.Equal(t, &store.Throttle{Ratio: 0, By: "power"}, d.Throttle)
 	assert.Equal(t, strings.Repeat("-", points-1)+"0", d.Curves[2])
 	add(t, s, "GPU-b", signal.UtilizationAvg, epoch, 1)
 	assert.Nil(t, Snap(s, epoch, 0).Devices[1].Throttle, "not observed")
@@ -245,7 +241,7 @@ func TestAHistoryHasTheHighestWindowOfEachSlotAndTheLowestCoverage(t *testing.T)
 	h, ok := Trace(s, now, snap.Devices[0].Number)
 	require.True(t, ok)
 	assert.Equal(t, 60.0, h.Slot)
-	field := func(m *signal.Metric) numbers {
+	field := func(m *signal.Metric) store.Numbers {
 		for i, f := range snap.Fields {
 			if f.Metric == m.Name {
 				return h.Values[i]

@@ -59,7 +59,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 			b.s.forgetExporters(b.now)
 		}
 		if len(b.s.exporters) >= maxExporters {
-			return b.refuse(ExporterLimit)
+			return b.refuse(exporterLimit)
 		}
 		key = exporterKey{strings.Clone(key.cluster), strings.Clone(key.node), strings.Clone(key.url)}
 		b.s.exporters[key] = &Exporter{Cluster: key.cluster, Node: key.node, URL: key.url, Up: up, Since: p.End, At: p.End, Heard: b.now}
@@ -67,7 +67,7 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	case p.End > e.At:
 		b.changed = b.changed || up != e.Up || e.Silent(b.now)
 		if up && !e.Up {
-			e.outages = append(e.outages[max(0, len(e.outages)-maxRestarts+1):], Outage{e.URL, e.Since, p.End})
+			e.outages = append(e.outages[max(0, len(e.outages)-maxRestarts+1):], Outage{e.URL, Time(e.Since), Time(p.End)})
 		}
 		if up != e.Up {
 			e.Up, e.Since = up, p.End

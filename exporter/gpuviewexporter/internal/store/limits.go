@@ -1,18 +1,25 @@
 package store
 
-// Limit is a bound on what the store keeps.
-type Limit uint8
+// Limit is a limit that refuses something.
+type Limit struct {
+	// Component is the id of the component that has it.
+	Component string `json:"component"`
+	// Setting raises it; empty where nothing does.
+	Setting string `json:"setting,omitempty"`
+	// Limit is how many are kept, Of says of what.
+	Limit int    `json:"limit"`
+	Of    string `json:"of"`
+}
 
-// The limits. Devices and holders are bounded by settings, the others by constants
+// The limits of a store by position. Devices and holders are bounded by settings, the others by constants
 // that no healthy fleet comes near.
 const (
-	DeviceLimit Limit = iota
-	HolderLimit
-	ResourceLimit
-	ExporterLimit
-	CodeLimit
-	// NumLimits is the number of limits.
-	NumLimits
+	deviceLimit = iota
+	holderLimit
+	resourceLimit
+	exporterLimit
+	codeLimit
+	numLimits
 )
 
 const (
@@ -24,36 +31,23 @@ const (
 	maxCodes = 64
 )
 
-var limits = [NumLimits]struct{ setting, of string }{
-	DeviceLimit:   {"max_devices", "boards and MIG instances"},
-	HolderLimit:   {"max_holders", "containers on devices"},
-	ResourceLimit: {"", "Kubernetes resource names"},
-	ExporterLimit: {"", "exporters"},
-	CodeLimit:     {"", "XID codes of one device"},
-}
-
-// Setting returns the name of the setting that raises the limit, "" where there is
-// none.
-func (l Limit) Setting() string { return limits[l].setting }
-
-// Of says what the limit bounds.
-func (l Limit) Of() string { return limits[l].of }
-
-// Limit returns how many are kept.
-func (s *Store) Limit(l Limit) int {
-	return [NumLimits]int{
-		DeviceLimit: s.settings.MaxDevices, HolderLimit: s.settings.MaxHolders,
-		ResourceLimit: maxResources, ExporterLimit: maxExporters, CodeLimit: maxCodes,
-	}[l]
+func limits(s Settings) [numLimits]Limit {
+	return [numLimits]Limit{
+		deviceLimit:   {"gpu_view", "max_devices", s.MaxDevices, "boards and MIG instances"},
+		holderLimit:   {"gpu_view", "max_holders", s.MaxHolders, "containers on devices"},
+		resourceLimit: {"gpu_view", "", maxResources, "Kubernetes resource names"},
+		exporterLimit: {"gpu_view", "", maxExporters, "exporters"},
+		codeLimit:     {"gpu_view", "", maxCodes, "XID codes of one device"},
+	}
 }
 
 // refuse notes that a limit refused a point. The first refusal after a while without one is
 // reported.
-func (b *Batch) refuse(l Limit) Outcome {
-	if last := b.s.refused[l]; last == 0 || b.now-last > b.s.stale() {
-		b.reached = append(b.reached, l)
+func (b *Batch) refuse(limit int) Outcome {
+	if last := b.s.refused[limit]; last == 0 || b.now-last > b.s.stale() {
+		b.reached = append(b.reached, b.s.limits[limit])
 	}
-	b.s.refused[l] = b.now
+	b.s.refused[limit] = b.now
 	return Refused
 }
 
@@ -63,14 +57,11 @@ func (b *Batch) Reached() []Limit { return b.reached }
 
 // Refusing returns the limits that refused points recently.
 func (v *View) Refusing() []Limit {
-	var out []Limit
-	for l, at := range v.s.refused {
+	out := []Limit{}
+	for i, at := range v.s.refused {
 		if at != 0 && v.Now-at <= v.s.stale() {
-			out = append(out, Limit(l))
+			out = append(out, v.s.limits[i])
 		}
 	}
 	return out
 }
-
-// Limit returns how many are kept.
-func (v *View) Limit(l Limit) int { return v.s.Limit(l) }

@@ -36,42 +36,28 @@ func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
 	}
 }
 
-// Mark is an XID code that came, Count times, by the time At in Unix nanoseconds.
-type Mark struct {
-	At    int64
-	Code  int
-	Count float64
-}
-
-// Marks returns the XID codes that came within the kept time, oldest first.
-func (d *Device) Marks() []Mark {
-	out := make([]Mark, len(d.xids.increases))
-	for i, x := range d.xids.increases {
-		out[i] = Mark{x.at, x.code, x.count}
-	}
-	slices.SortStableFunc(out, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
-	return out
-}
-
-// Span is a time for which a container held a device, in Unix nanoseconds.
+// Span is a time for which a container held a device.
 type Span struct {
-	*Holder
-	From, To int64
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	From      Time   `json:"from"`
+	To        Time   `json:"to"`
 }
 
 // Spans returns for which times containers held the device, by when they began. A window that
 // is missing ends a span.
 func (d *Device) Spans() []Span {
-	var out []Span
+	out := []Span{}
 	for _, h := range d.Holders() {
 		var open *Span
 		for i := range h.Len() {
-			length := int64(float64(h.Length(i)) * 1e9)
-			if open == nil || h.End(i)-open.To > length+length/2 {
-				out = append(out, Span{Holder: h, From: h.End(i) - length})
+			end, length := Time(h.End(i)), Time(float64(h.Length(i))*1e9)
+			if open == nil || end-open.To > length+length/2 {
+				out = append(out, Span{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container, From: end - length})
 				open = &out[len(out)-1]
 			}
-			open.To = h.End(i)
+			open.To = end
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Span) int { return cmp.Compare(a.From, b.From) })

@@ -33,5 +33,5 @@ func TestASpanEndsWhereAWindowIsMissing(t *testing.T) {
 	}
 	a, b := holder("a", 10, 20, 50, 60), holder("b", 20)
 	d := Device{holders: map[Place]*Holder{a.Place: a, b.Place: b, {Pod: "c"}: holder("c")}}
-	assert.Equal(t, []Span{{a, 0, 20e9}, {b, 10e9, 20e9}, {a, 40e9, 60e9}}, d.Spans())
+	assert.Equal(t, []Span{{Pod: "a", To: 20e9}, {Pod: "b", From: 10e9, To: 20e9}, {Pod: "a", From: 40e9, To: 60e9}}, d.Spans())
 }

@@ -46,7 +46,7 @@ func TestAnEnergyCounterThatFallsIsARestart(t *testing.T) {
 			}
 			var want []Restart
 			for _, r := range tt.want {
-				minute := func(m int64) int64 { return epoch.Add(time.Duration(m) * time.Minute).UnixNano() }
+				minute := func(m Time) Time { return Time(epoch.Add(time.Duration(m) * time.Minute).UnixNano()) }
 				want = append(want, Restart{minute(r.After), minute(r.By)})
 			}
 			s.Read(epoch.Add(71*time.Minute), func(v *View) {

@@ -91,9 +91,6 @@ func FieldsOf(m *signal.Metric) []Field {
 	return out
 }
 
-// Metric returns the name of the field's metric.
-func (f Field) Metric() string { return fields[f].metric.Name }
-
 // Value returns the value of the metric's own attribute, "" where it has none.
 func (f Field) Value() string { return fields[f].value }
 
@@ -144,12 +141,6 @@ var (
 func gaugeOf(m *signal.Metric) Gauge {
 	return Gauge(slices.IndexFunc(gauges[:], func(s source) bool { return s.metric == m }))
 }
-
-// Metric returns the name of the gauge's metric.
-func (g Gauge) Metric() string { return gauges[g].metric.Name }
-
-// Value returns the value of the metric's own attribute, "" where it has none.
-func (g Gauge) Value() string { return gauges[g].value }
 
 // Demand is a metric of the scheduler's view. Its last value is kept for each Kubernetes
 // resource name.

@@ -34,6 +34,15 @@ func (s *Series) Value(i int, f Field) float32 {
 	return s.columns[f][i]
 }
 
+// Values returns the values of window i by Field.
+func (s *Series) Values(i int) Numbers {
+	out := make(Numbers, NumFields)
+	for f := range out {
+		out[f] = s.Value(i, Field(f))
+	}
+	return out
+}
+
 // row returns the index of the window that ends at end, which it makes if need
 // be, after it has let go the windows that end at oldest or before.
 func (s *Series) row(end int64, length float32, oldest int64) int {
@@ -105,18 +114,17 @@ type Summary struct {
 // Nothing was observed while weight is 0.
 type accumulator struct{ value, weight float64 }
 
-func (a *accumulator) add(f Field, value, weight float64) {
-	switch fields[f].fold {
-	case mean:
-		a.value += value * weight
-	case maximum:
-		if a.weight == 0 || value > a.value {
-			a.value = value
-		}
-	case sum:
-		a.value += value
+func (a *accumulator) add(f Field, o accumulator) {
+	switch {
+	case o.weight == 0:
+	case fields[f].fold != maximum:
+		a.value += o.value
+	case a.weight == 0:
+		a.value = o.value
+	default:
+		a.value = max(a.value, o.value)
 	}
-	a.weight += weight
+	a.weight += o.weight
 }
 
 // unobserved is the weight of a window in which a device was sampled and no
@@ -163,9 +171,14 @@ func Summarize(from, to int64, series ...*Series) *Summary {
 				continue
 			}
 			for i, v := range column[first:last] {
-				if v == v && weights[i] > 0 {
-					out.acc[f].add(Field(f), float64(v), weights[i])
+				if v != v || weights[i] == 0 {
+					continue
 				}
+				one := accumulator{float64(v), weights[i]}
+				if fields[f].fold == mean {
+					one.value *= one.weight
+				}
+				out.acc[f].add(Field(f), one)
 			}
 		}
 	}
@@ -186,20 +199,8 @@ func (s *Summary) Merge(o *Summary) {
 	if s.acc == nil {
 		s.acc = make([]accumulator, NumFields)
 	}
-	for f := range o.acc {
-		a, b := &s.acc[f], &o.acc[f]
-		if b.weight == 0 {
-			continue
-		}
-		switch {
-		case fields[f].fold != maximum:
-			a.value += b.value
-		case a.weight == 0:
-			a.value = b.value
-		default:
-			a.value = max(a.value, b.value)
-		}
-		a.weight += b.weight
+	for f, a := range o.acc {
+		s.acc[f].add(Field(f), a)
 	}
 }
 

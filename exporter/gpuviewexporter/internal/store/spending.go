@@ -158,27 +158,25 @@ const gone = int64(5 * time.Minute)
 // that was not, or of the first one after from, in Unix nanoseconds. It is false where something of it was
 // active last, and where nobody counts.
 func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
-	kept := func(h *Holder) []gain {
-		first, _ := slices.BinarySearchFunc(h.spent.gains, from+1, gain.compare)
-		last, _ := slices.BinarySearchFunc(h.spent.gains, to+1, gain.compare)
-		return h.spent.gains[first:max(first, last)]
-	}
+	var kept [][]gain
 	var newest int64
 	for _, h := range holders {
-		if gains := kept(h); len(gains) > 0 {
-			newest = max(newest, gains[len(gains)-1].at)
+		first, _ := slices.BinarySearchFunc(h.spent.gains, from+1, gain.compare)
+		last, _ := slices.BinarySearchFunc(h.spent.gains, to+1, gain.compare)
+		if first < last {
+			kept = append(kept, h.spent.gains[first:last])
+			newest = max(newest, h.spent.gains[last-1].at)
 		}
 	}
-	for _, h := range holders {
-		gains := kept(h)
-		if len(gains) == 0 || gains[len(gains)-1].at < newest-gone {
+	active := func(g gain) bool {
+		s := &g.spent
+		return !s.Known[AllocatedTime] || !s.Known[IdleTime] || s.Amounts[IdleTime] < idleShare*s.Amounts[AllocatedTime]
+	}
+	for _, gains := range kept {
+		switch last := gains[len(gains)-1]; {
+		case last.at < newest-gone:
 			continue
-		}
-		active := func(g gain) bool {
-			s := &g.spent
-			return !s.Known[AllocatedTime] || !s.Known[IdleTime] || s.Amounts[IdleTime] < idleShare*s.Amounts[AllocatedTime]
-		}
-		if active(gains[len(gains)-1]) {
+		case active(last):
 			return 0, false
 		}
 		at := gains[0].at

@@ -190,8 +190,9 @@ type Store struct {
 	swept  int64
 	began  int64 // the first batch, by the wall clock
 	stats  Stats
-	// refused is when each limit last refused a point.
-	refused [NumLimits]int64
+	// refused is when each of the limits last refused a point.
+	limits  [numLimits]Limit
+	refused [numLimits]int64
 }
 
 // Stats are the store's own counts.
@@ -205,7 +206,7 @@ type Stats struct {
 // New returns an empty store.
 func New(s Settings) *Store {
 	return &Store{
-		settings: s, devices: map[deviceKey]*Device{}, demand: map[resourceKey]*[NumDemands]Reading{},
+		settings: s, limits: limits(s), devices: map[deviceKey]*Device{}, demand: map[resourceKey]*[NumDemands]Reading{},
 		exporters: map[exporterKey]*Exporter{},
 	}
 }
@@ -292,10 +293,10 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	}
 	dev := b.device(place, id)
 	if dev == nil {
-		return b.refuse(DeviceLimit)
+		return b.refuse(deviceLimit)
 	}
 	if isXID && dev.xids.full(code) {
-		return b.refuse(CodeLimit)
+		return b.refuse(codeLimit)
 	}
 	var h *Holder
 	series, readings := &dev.Series, &dev.gauges
@@ -303,7 +304,7 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	if place.Container != "" {
 		h = b.holder(dev, place)
 		if h == nil {
-			return b.refuse(HolderLimit)
+			return b.refuse(holderLimit)
 		}
 		h.update(hold)
 		h.seen = max(h.seen, p.End)
@@ -404,7 +405,7 @@ func (b *Batch) addDemand(cluster string, p *Point) Outcome {
 	r := b.s.demand[key]
 	if r == nil {
 		if len(b.s.demand) >= maxResources {
-			return b.refuse(ResourceLimit)
+			return b.refuse(resourceLimit)
 		}
 		r = &[NumDemands]Reading{}
 		b.s.demand[resourceKey{strings.Clone(cluster), strings.Clone(p.Attribute)}] = r

@@ -321,7 +321,7 @@ func TestMergingEqualsOneLongWindow(t *testing.T) {
 				w, _ := want.Value(f)
 				g, ok := got.Value(f)
 				assert.True(t, ok)
-				assert.InDelta(t, w, g, 1e-6, f.Metric())
+				assert.InDelta(t, w, g, 1e-6, FieldNames[f])
 			}
 		}
 	})

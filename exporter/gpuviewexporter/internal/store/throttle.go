@@ -5,12 +5,12 @@ import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 // Throttle is the greatest share of a window for which clocks were held down.
 type Throttle struct {
 	// Ratio is NaN where nothing was observed.
-	Ratio float32
+	Ratio float32 `json:"ratio"`
 	// By is the policy or the reason.
-	By string
+	By string `json:"by"`
 	// Sampled says that it is a share of samples: the exporter has no exact counter
 	// for it.
-	Sampled bool
+	Sampled bool `json:"sampled,omitempty"`
 }
 
 // measure is one reason: its exact counter, and its share of samples.

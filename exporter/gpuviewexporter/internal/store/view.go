@@ -87,8 +87,22 @@ func (s *Store) stale() int64 { return int64(max(freshness, 3*s.step)) }
 // Gauge returns the last value of a gauge of the device; false when there is no recent one.
 func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
 
-// HolderGauge returns the last value of a gauge of the container.
-func (v *View) HolderGauge(h *Holder, g Gauge) (float64, bool) { return v.fresh(h.gauges[g]) }
+// Gauges returns the recent values of the gauges of the device: those before ContainerMemoryUsage.
+func (v *View) Gauges(d *Device) Numbers { return v.numbers(d.gauges[:ContainerMemoryUsage]) }
+
+// HolderGauges returns the recent values of the gauges of the container, ContainerMemoryUsage first.
+func (v *View) HolderGauges(h *Holder) Numbers { return v.numbers(h.gauges[ContainerMemoryUsage:]) }
+
+func (v *View) numbers(readings []Reading) Numbers {
+	out := make(Numbers, len(readings))
+	for i, r := range readings {
+		out[i] = absent
+		if value, ok := v.fresh(r); ok {
+			out[i] = float32(value)
+		}
+	}
+	return out
+}
 
 func (v *View) fresh(r Reading) (float64, bool) {
 	return r.value, r.at != 0 && v.Now-r.at <= v.s.stale()
@@ -125,16 +139,21 @@ func (v *View) Holds(d *Device, h *Holder) bool {
 
 // ResourceDemand is the scheduler's view of one Kubernetes resource.
 type ResourceDemand struct {
-	Cluster, Resource string
-	readings          *[NumDemands]Reading
+	Cluster  string  `json:"cluster,omitempty"`
+	Resource string  `json:"resource"`
+	Values   Numbers `json:"v"` // by Demand
+	// At is the newest of it, Due until when it may be shown.
+	At  Time `json:"at"`
+	Due Time `json:"due"`
 }
 
 // Demand returns the recent values of the scheduler's view by cluster and resource.
 func (v *View) Demand() []ResourceDemand {
-	var out []ResourceDemand
-	for key, r := range v.s.demand {
-		if slices.ContainsFunc(r[:], func(r Reading) bool { _, ok := v.fresh(r); return ok }) {
-			out = append(out, ResourceDemand{key.cluster, key.resource, r})
+	out := []ResourceDemand{}
+	for key, readings := range v.s.demand {
+		newest := slices.MaxFunc(readings[:], func(a, b Reading) int { return cmp.Compare(a.at, b.at) })
+		if _, ok := v.fresh(newest); ok {
+			out = append(out, ResourceDemand{key.cluster, key.resource, v.numbers(readings[:]), Time(newest.at), Time(newest.at + v.s.stale())})
 		}
 	}
 	slices.SortFunc(out, func(a, b ResourceDemand) int {
@@ -142,15 +161,3 @@ func (v *View) Demand() []ResourceDemand {
 	})
 	return out
 }
-
-// DemandTimes returns of when the scheduler's view of a resource is, and until when
-// it may be shown, in Unix nanoseconds.
-func (v *View) DemandTimes(r ResourceDemand) (at, due int64) {
-	for _, reading := range r.readings {
-		at = max(at, reading.at)
-	}
-	return at, at + v.s.stale()
-}
-
-// Value returns a value of the scheduler's view; false when it is absent.
-func (v *View) Value(r ResourceDemand, d Demand) (float64, bool) { return v.fresh(r.readings[d]) }

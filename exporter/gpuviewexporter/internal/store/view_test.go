@@ -170,13 +170,12 @@ func TestALimitIsSaidOnceAndAgainAfterAWhileWithoutRefusals(t *testing.T) {
 	}
 	assert.Empty(t, add(at(0), "GPU-a", "one"))
 	assert.Empty(t, refusing(at(0)))
-	assert.Equal(t, []Limit{DeviceLimit}, add(at(0), "GPU-b", ""))
-	assert.Equal(t, []Limit{HolderLimit}, add(at(0), "GPU-a", "two"))
+	devices, holders := Limit{"gpu_view", "max_devices", 1, "boards and MIG instances"}, Limit{"gpu_view", "max_holders", 1, "containers on devices"}
+	assert.Equal(t, []Limit{devices}, add(at(0), "GPU-b", ""))
+	assert.Equal(t, []Limit{holders}, add(at(0), "GPU-a", "two"))
 	assert.Empty(t, add(at(60), "GPU-b", ""), "it was said")
-	assert.Equal(t, []Limit{DeviceLimit, HolderLimit}, refusing(at(60)))
-	assert.Equal(t, []Limit{DeviceLimit}, refusing(at(330)))
+	assert.Equal(t, []Limit{devices, holders}, refusing(at(60)))
+	assert.Equal(t, []Limit{devices}, refusing(at(330)))
 	assert.Empty(t, refusing(at(361)))
-	assert.Equal(t, []Limit{DeviceLimit}, add(at(400), "GPU-b", ""))
-	assert.Equal(t, []string{"max_devices", "boards and MIG instances"}, []string{DeviceLimit.Setting(), DeviceLimit.Of()})
-	assert.Equal(t, 1, s.Limit(DeviceLimit))
+	assert.Equal(t, []Limit{devices}, add(at(400), "GPU-b", ""))
 }

@@ -16,14 +16,21 @@ const maxIncreases = 256
 
 // XID counts one XID code of a device, from hw.errors.
 type XID struct {
-	Code int
+	Code int `json:"code"`
 	// Count is the increase within the device's newest window.
-	Count float64
-	// Total is the count since Since; Last is when the last error was seen, 0
-	// where none was seen to come. Unix nanoseconds; Since is 0 where it is not
-	// known.
-	Total       float64
-	Since, Last int64
+	Count float64 `json:"count"`
+	// Total is the count since Since, 0 where that is not known; Last is when the last error was
+	// seen, 0 where none was seen to come.
+	Total float64 `json:"total"`
+	Since Time    `json:"since"`
+	Last  Time    `json:"last"`
+}
+
+// Mark is an XID code that came, Count times, by a time.
+type Mark struct {
+	At    Time    `json:"at"`
+	Code  int     `json:"code"`
+	Count float64 `json:"count"`
 }
 
 // xids are the XID counts of a device and their recent growth.
@@ -32,19 +39,13 @@ type xids struct {
 	// time.
 	seen, before int64
 	codes        map[int]*xidCount
-	increases    []increase
+	increases    []Mark
 }
 
 // xidCount is the last point of a code, in Unix nanoseconds.
 type xidCount struct {
 	start, at, last int64
 	value           float64
-}
-
-type increase struct {
-	at    int64
-	code  int
-	count float64
 }
 
 // xidCode returns the code of an error type: 0 of the point without a type, which
@@ -98,32 +99,39 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 	if len(x.increases) >= maxIncreases {
 		x.increases = slices.Delete(x.increases, 0, 1)
 	}
-	x.increases = append(x.increases, increase{p.End, code, grown})
+	x.increases = append(x.increases, Mark{Time(p.End), code, grown})
 }
 
 // expire forgets codes without a point since oldest, and increases up to then.
 func (x *xids) expire(oldest int64) {
 	maps.DeleteFunc(x.codes, func(_ int, c *xidCount) bool { return c.at <= oldest })
-	x.increases = slices.DeleteFunc(x.increases, func(i increase) bool { return i.at <= oldest })
+	x.increases = slices.DeleteFunc(x.increases, func(m Mark) bool { return int64(m.At) <= oldest })
 }
 
 // XIDs returns the XID codes that the device has counted, by code.
 func (d *Device) XIDs() []XID {
-	var from, to int64
+	var from, to Time
 	if n := d.Len(); n > 0 {
-		to = d.End(n - 1)
-		from = to - int64(float64(d.Length(n-1))*1e9)
+		to = Time(d.End(n - 1))
+		from = to - Time(float64(d.Length(n-1))*1e9)
 	}
 	out := make([]XID, 0, len(d.xids.codes))
 	for code, c := range d.xids.codes {
-		x := XID{Code: code, Total: c.value, Since: c.start, Last: c.last}
+		x := XID{Code: code, Total: c.value, Since: Time(c.start), Last: Time(c.last)}
 		for _, i := range d.xids.increases {
-			if i.code == code && i.at > from && i.at <= to {
-				x.Count += i.count
+			if i.Code == code && i.At > from && i.At <= to {
+				x.Count += i.Count
 			}
 		}
 		out = append(out, x)
 	}
 	slices.SortFunc(out, func(a, b XID) int { return cmp.Compare(a.Code, b.Code) })
+	return out
+}
+
+// Marks returns the XID codes that came within the kept time, oldest first.
+func (d *Device) Marks() []Mark {
+	out := append([]Mark{}, d.xids.increases...)
+	slices.SortStableFunc(out, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
 	return out
 }

@@ -1,0 +1,41 @@
+package top
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable takes out what could speak to a terminal.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// Counted is a number of things.
+func Counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// Wrap breaks words into lines of at most width characters, those after the first behind an
+// indent. A longer word has a line of its own. There is at least one word.
+func Wrap(words []string, width int, indent string) []string {
+	lines := []string{words[0]}
+	for _, word := range words[1:] {
+		last := &lines[len(lines)-1]
+		if utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, indent+word)
+		} else {
+			*last += " " + word
+		}
+	}
+	return lines
+}

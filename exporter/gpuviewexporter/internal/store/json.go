@@ -1,0 +1,54 @@
+package store
+
+import "strconv"
+
+// Time is in Unix nanoseconds, in JSON in seconds.
+type Time int64
+
+// MarshalJSON implements json.Marshaler.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(t)/1e9, 'f', -1, 64), nil
+}
+
+// Numbers are an array of numbers in which NaN is absent, in JSON null.
+type Numbers []float32
+
+// MarshalJSON writes the six digits that a reader could want.
+func (n Numbers) MarshalJSON() ([]byte, error) {
+	out := make([]byte, 0, 2+8*len(n))
+	out = append(out, '[')
+	for i, v := range n {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		switch {
+		case v != v:
+			out = append(out, "null"...)
+		case v == 0:
+			out = append(out, '0')
+		default:
+			out = strconv.AppendFloat(out, float64(v), 'g', 6, 64)
+		}
+	}
+	return append(out, ']'), nil
+}
+
+// Name is a metric and the value of its own attribute.
+type Name struct {
+	Metric string `json:"metric"`
+	Value  string `json:"value,omitempty"`
+}
+
+// Names of what fields and gauges are made of.
+var (
+	FieldNames = names(fields)    // by Field
+	GaugeNames = names(gauges[:]) // by Gauge
+)
+
+func names(sources []source) []Name {
+	out := make([]Name, len(sources))
+	for i, s := range sources {
+		out[i] = Name{s.metric.Name, s.value}
+	}
+	return out
+}

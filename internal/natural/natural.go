@@ -1,0 +1,31 @@
+// Package natural orders names as people do: nvidia2 before nvidia10.
+package natural
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Compare compares texts, runs of digits in them by their value.
+func Compare(a, b string) int {
+	for a != "" && b != "" {
+		if na, nb := digits(a), digits(b); na > 0 && nb > 0 {
+			x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
+				return c
+			}
+			a, b = a[na:], b[nb:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is the length of the run of digits that a text begins with.
+func digits(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+}
