@@ -275,8 +275,8 @@ func (l *linter) forward(conf section, p path) {
 	for i := 1; i < len(p)-1; i++ {
 		before, s, behind := &p[i-1], &p[i], &p[i+1]
 		takes := behind.kind == "gpu_window" && behind.settings["passthrough"] != "all" ||
-			behind.kind == "gpu_events" && len(exportersOf(conf, behind.pipeline)) == 1
-		if s.kind == "forward" && takes && slices.Contains(senders, before.kind) && len(exportersOf(conf, s.pipeline)) == 1 {
+			behind.kind == "gpu_events" && len(texts(conf, "service", "pipelines", behind.pipeline, "exporters")) == 1
+		if s.kind == "forward" && takes && slices.Contains(senders, before.kind) && len(texts(conf, "service", "pipelines", s.pipeline, "exporters")) == 1 {
 			l.say(s, "forward makes metrics of the samples for the pipelines behind it, at up to twice the CPU. "+
 				"Put gpu_forward in its place: it hands samples to gpu_window and gpu_events as they are.")
 		}
