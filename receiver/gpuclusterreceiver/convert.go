@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
@@ -168,77 +167,6 @@ func quantities(list corev1.ResourceList) []demand.Quantity {
 		}
 	}
 	slices.SortFunc(out, func(a, b demand.Quantity) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-// convertClaim returns the parts of a claim that demand depends on.
-func convertClaim(c *resourcev1.ResourceClaim) *demand.Claim {
-	out := &demand.Claim{
-		Namespace:        c.Namespace,
-		Name:             c.Name,
-		UID:              string(c.UID),
-		ExtendedResource: c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true",
-		Terminating:      c.DeletionTimestamp != nil,
-		Requests:         claimRequests(c.Spec),
-	}
-	if owner := metav1.GetControllerOfNoCopy(c); owner != nil && owner.Kind == "Pod" {
-		out.OwnerUID, out.Entry = string(owner.UID), c.Annotations[resourcev1.PodResourceClaimAnnotation]
-	}
-	if c.Status.Allocation != nil {
-		out.Allocated = true
-		for _, r := range c.Status.Allocation.Devices.Results {
-			out.Results = append(out.Results, demand.Result{
-				Request: r.Request, Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")),
-				AdminAccess: ptr.Deref(r.AdminAccess, false),
-			})
-		}
-	}
-	for _, r := range c.Status.ReservedFor {
-		out.Reservations = append(out.Reservations, demand.Reservation{
-			Pod: r.APIGroup == "" && r.Resource == "pods", Name: r.Name, UID: string(r.UID),
-		})
-	}
-	return out
-}
-
-// claimRequests returns the requests of a claim or a template.
-func claimRequests(spec resourcev1.ResourceClaimSpec) []demand.ClaimRequest {
-	var out []demand.ClaimRequest
-	for _, r := range spec.Devices.Requests {
-		request := demand.ClaimRequest{Name: r.Name}
-		if e := r.Exactly; e != nil {
-			request.AdminAccess = ptr.Deref(e.AdminAccess, false)
-			request.Alternatives = []demand.Alternative{alternative("", e.DeviceClassName, e.AllocationMode, e.Count)}
-		}
-		for _, s := range r.FirstAvailable {
-			request.Alternatives = append(request.Alternatives, alternative(s.Name, s.DeviceClassName, s.AllocationMode, s.Count))
-		}
-		out = append(out, request)
-	}
-	return out
-}
-
-func alternative(name, class string, mode resourcev1.DeviceAllocationMode, count int64) demand.Alternative {
-	a := demand.Alternative{Name: name, Class: class, All: mode == resourcev1.DeviceAllocationModeAll, Count: max(count, 1)}
-	if a.All {
-		a.Count = 1
-	}
-	return a
-}
-
-// convertTemplate returns the requests of claims made from a template.
-func convertTemplate(t *resourcev1.ResourceClaimTemplate) *demand.Template {
-	return &demand.Template{Namespace: t.Namespace, Name: t.Name, Requests: claimRequests(t.Spec.Spec)}
-}
-
-// convertClass returns the parts of a class that tell whether its devices are GPUs.
-func convertClass(c *resourcev1.DeviceClass) *demand.Class {
-	out := &demand.Class{Name: c.Name, ExtendedResource: ptr.Deref(c.Spec.ExtendedResourceName, "")}
-	for _, s := range c.Spec.Selectors {
-		if s.CEL != nil {
-			out.Selectors = append(out.Selectors, s.CEL.Expression)
-		}
-	}
 	return out
 }
 

@@ -145,9 +145,6 @@ func TestPoolsAndDevicesThatStayLeftOutAreSaidOnce(t *testing.T) {
 func TestEmptyObjectsAreNothing(t *testing.T) {
 	assert.Empty(t, convertPod(&corev1.Pod{}, gpushare.Families{}).Requests)
 	assert.False(t, convertNode(&corev1.Node{}, nil).Ready)
-	assert.False(t, convertClaim(&resourcev1.ResourceClaim{}).Allocated)
-	assert.Empty(t, convertTemplate(&resourcev1.ResourceClaimTemplate{}).Requests)
-	assert.Empty(t, convertClass(&resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{}}}}).Selectors)
 	empty, _ := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{}}}})
 	assert.Len(t, empty.Devices, 1)
 }

@@ -23,8 +23,7 @@ var kinds = []kube.Kind{
 	kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates,
 }
 
-// store keeps the demand.Cluster current: every change of an object in the
-// cache becomes one of a plain struct.
+// store keeps the demand.Cluster current: it follows every change of an object in the cache.
 type store struct {
 	families   gpushare.Families
 	conditions *regexp.Regexp // types of node conditions that are emitted
@@ -77,18 +76,9 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 			s.leaveOut(slice, dropped)
 			return func() { s.cluster.SetSlice(slice) }
 		}, clusterScoped(s.cluster.DeleteSlice))),
-		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, func(o *resourcev1.ResourceClaim) func() {
-			claim := convertClaim(o)
-			return func() { s.cluster.SetClaim(claim) }
-		}, s.cluster.DeleteClaim)),
-		c.SubscribeObjects(kube.DeviceClasses, handle(s, kube.DeviceClasses, func(o *resourcev1.DeviceClass) func() {
-			class := convertClass(o)
-			return func() { s.cluster.SetClass(class) }
-		}, clusterScoped(s.cluster.DeleteClass))),
-		c.SubscribeObjects(kube.ResourceClaimTemplates, handle(s, kube.ResourceClaimTemplates, func(o *resourcev1.ResourceClaimTemplate) func() {
-			template := convertTemplate(o)
-			return func() { s.cluster.SetTemplate(template) }
-		}, s.cluster.DeleteTemplate)),
+		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, asItIs(s.cluster.SetClaim), s.cluster.DeleteClaim)),
+		c.SubscribeObjects(kube.DeviceClasses, handle(s, kube.DeviceClasses, asItIs(s.cluster.SetClass), clusterScoped(s.cluster.DeleteClass))),
+		c.SubscribeObjects(kube.ResourceClaimTemplates, handle(s, kube.ResourceClaimTemplates, asItIs(s.cluster.SetTemplate), s.cluster.DeleteTemplate)),
 	}
 	return func() {
 		for _, end := range ends {
@@ -110,6 +100,11 @@ func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
 			"Further ones are counted only.", maxValue),
 			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 	})
+}
+
+// asItIs converts nothing.
+func asItIs[T any](set func(T)) func(T) func() {
+	return func(object T) func() { return func() { set(object) } }
 }
 
 func clusterScoped(remove func(name string)) func(namespace, name string) {

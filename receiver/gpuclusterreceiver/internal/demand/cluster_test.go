@@ -8,8 +8,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
+
+// metricsOf returns which metrics have a point.
+func metricsOf(points []Point) map[*signal.Metric]bool {
+	seen := map[*signal.Metric]bool{}
+	for _, p := range points {
+		seen[p.Metric] = true
+	}
+	return seen
+}
 
 // busy is a cluster in which every metric has a point.
 func busy() *Cluster {
@@ -20,26 +32,44 @@ func busy() *Cluster {
 	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: PhasePending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
 	c.SetPod(&Pod{Name: "holder", UID: "u3", Node: "a", Phase: PhaseRunning, Health: []Health{{Container: "main", Resource: gpu, ID: "GPU-0", State: "healthy"}}})
 	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: PhasePending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
-	request := []ClaimRequest{{Name: "gpu", Alternatives: []Alternative{{Class: "gpu.nvidia.com", Count: 2}}}}
-	c.SetTemplate(&Template{Name: "two", Requests: request})
-	c.SetClass(&Class{Name: "gpu.nvidia.com"})
+	spec := resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
+		{Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", Count: 2}},
+	}}}
+	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "two"}}
+	template.Spec.Spec = spec
+	c.SetTemplate(template)
+	c.SetClass(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.nvidia.com"}})
 	c.SetSlice(&Slice{Name: "s", Driver: "gpu.nvidia.com", Pool: "a", Count: 1, Node: "a", Devices: []Device{
 		{Name: "gpu-0", Type: "gpu", UUID: "GPU-0", Taints: []Taint{{Key: "gpu.nvidia.com/xid", Value: "79"}}, Capacity: []Capacity{{"memory", 80 << 30}}},
 	}})
-	c.SetClaim(&Claim{
-		Name: "held", UID: "c1", Requests: request, Allocated: true,
-		Results:      []Result{{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"}},
-		Reservations: []Reservation{{Pod: true, Name: "holder", UID: "u3"}},
-	})
+	held := allocatedClaim("held", resourcev1.DeviceRequestAllocationResult{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"})
+	held.UID, held.Spec = "c1", spec
+	held.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "holder", UID: "u3"}}
+	c.SetClaim(held)
 	return c
+}
+
+func allocatedClaim(name string, results ...resourcev1.DeviceRequestAllocationResult) *resourcev1.ResourceClaim {
+	c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: results}}
+	return c
+}
+
+// Nothing that an object lacks makes counting it fail.
+func TestEmptyObjectsAreNothing(t *testing.T) {
+	c := New(options())
+	c.SetClaim(&resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{}}}}})
+	c.SetTemplate(&resourcev1.ResourceClaimTemplate{})
+	c.SetClass(&resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{}}}})
+	c.SetPod(&Pod{Name: "waiting", Phase: PhasePending, TemplateClaims: []TemplateClaim{{}}})
+	points, stats := c.Points(now, everything, nil)
+	assert.NotContains(t, metricsOf(points), signal.K8sResourceClaimCount)
+	assert.Zero(t, stats)
 }
 
 func TestABusyClusterShowsEveryMetric(t *testing.T) {
 	points, _ := busy().Points(now, everything, nil)
-	seen := map[*signal.Metric]bool{}
-	for _, p := range points {
-		seen[p.Metric] = true
-	}
+	seen := metricsOf(points)
 	for _, m := range signal.All() {
 		if m.Stage == signal.StageCluster {
 			assert.True(t, seen[m], m.Name)
@@ -144,12 +174,16 @@ func TestStatsTellWhatWasLeftOut(t *testing.T) {
 	c.SetSlice(&Slice{Name: "s1", Driver: "gpu.nvidia.com", Pool: "half", Generation: 1, Count: 2})
 	c.SetSlice(&Slice{Name: "s2", Driver: "gpu.nvidia.com", Pool: "whole", Generation: 1, Count: 1})
 	c.SetSlice(&Slice{Name: "s3", Driver: "other.example.com", Pool: "half", Generation: 1, Count: 2})
-	c.SetClaim(&Claim{Name: "all", Requests: []ClaimRequest{{Alternatives: []Alternative{{Class: "gpu.nvidia.com", All: true, Count: 1}}}}})
-	c.SetClaim(&Claim{Name: "held", Allocated: true, Results: []Result{
-		{Driver: "gpu.nvidia.com", Pool: "half", Device: "gpu-0"},
-		{Driver: "gpu.nvidia.com", Pool: "gone", Device: "gpu-0"},
-		{Driver: "other.example.com", Pool: "half", Device: "gpu-0"},
-	}})
+	all := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	all.Spec.Devices.Requests = []resourcev1.DeviceRequest{{
+		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", AllocationMode: resourcev1.DeviceAllocationModeAll},
+	}}
+	c.SetClaim(all)
+	c.SetClaim(allocatedClaim("held",
+		resourcev1.DeviceRequestAllocationResult{Driver: "gpu.nvidia.com", Pool: "half", Device: "gpu-0"},
+		resourcev1.DeviceRequestAllocationResult{Driver: "gpu.nvidia.com", Pool: "gone", Device: "gpu-0"},
+		resourcev1.DeviceRequestAllocationResult{Driver: "other.example.com", Pool: "half", Device: "gpu-0"},
+	))
 	_, stats := c.Points(now, everything, nil)
 	assert.Equal(t, Stats{
 		AllModeRequests: 1, IncompletePools: 1, IncompletePool: "gpu.nvidia.com/half", UnknownDevices: 2, UnknownDevice: "gpu.nvidia.com/gone/gpu-0",
