@@ -125,21 +125,8 @@ func (s *sources) wait(ctx context.Context) {
 			s.set.Logger.Info("The API server has not answered yet", zap.Error(err))
 		}
 	}
-	if s.kubelet == nil {
-		return
-	}
-	answered := base.NewNotice()
-	defer s.kubelet.Subscribe(answered.Give)()
-	for {
-		if _, _, state := s.kubelet.Snapshot(); state.Settled() {
-			return
-		}
-		select {
-		case <-answered:
-		case <-ctx.Done():
-			s.set.Logger.Info("The kubelet has not answered yet")
-			return
-		}
+	if s.kubelet != nil && s.kubelet.WaitSettled(ctx) != nil {
+		s.set.Logger.Info("The kubelet has not answered yet")
 	}
 }
 
@@ -210,17 +197,16 @@ func (s *sources) readCache(a *attribution.Sources) {
 		readNode(node, s.cfg.NodeLabels, a)
 	}
 	if s.cfg.Sources.DRA.Enabled {
-		for _, slice := range s.cache.ResourceSlices() {
-			a.Slices = append(a.Slices, readSlice(slice))
-		}
+		var whole bool
+		a.Devices, whole = readSlices(s.cache.ResourceSlices(), s.cfg.Sources.DRA.Drivers)
 		phase := s.cache.State(kube.ResourceSlices).Phase
-		a.SlicesHidden = phase == kube.Syncing || phase == kube.Forbidden
+		a.SlicesHidden = !whole || phase == kube.Syncing || phase == kube.Forbidden
 	}
 	if s.cfg.Claims {
 		a.ClaimsState = believe(s.cache.State(kube.ResourceClaims))
 		for _, claim := range s.cache.ResourceClaims() {
 			if claim.Status.Allocation != nil && isOfNode(claim, a, uids) {
-				a.Claims = append(a.Claims, readClaim(claim))
+				a.Claims = append(a.Claims, readClaim(claim)...)
 			}
 		}
 	}

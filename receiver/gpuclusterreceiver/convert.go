@@ -173,15 +173,7 @@ func quantities(list corev1.ResourceList) []demand.Quantity {
 // convertSlice returns a slice's devices, and the names of the attributes that were left
 // out for the length of their values, one for each device.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
-	out = &demand.Slice{
-		Name:       s.Name,
-		Driver:     s.Spec.Driver,
-		Pool:       s.Spec.Pool.Name,
-		Generation: s.Spec.Pool.Generation,
-		Count:      s.Spec.Pool.ResourceSliceCount,
-		Node:       ptr.Deref(s.Spec.NodeName, ""),
-	}
-	out.Devices = make([]demand.Device, 0, len(s.Spec.Devices))
+	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {
 		device, long := convertDevice(s.Spec.Driver, &s.Spec.Devices[i])
 		out.Devices = append(out.Devices, device)

@@ -98,7 +98,7 @@ func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
 		slices.Sort(attributes)
 		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are left out of k8s.resourceslice.device: their values are longer than %d bytes. "+
 			"Further ones are counted only.", maxValue),
-			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Driver), zap.Strings("attributes", slices.Compact(attributes)))
+			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 	})
 }
 

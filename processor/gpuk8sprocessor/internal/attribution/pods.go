@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 // podKey names a pod as the kubelet and the exporter do. Names are used again.
@@ -18,7 +19,7 @@ type life struct {
 	// from and until bound the pod's existence; ended is when all its containers had ended and
 	// will not restart. All in nanoseconds.
 	from, until, ended int64
-	claims             []PodClaim
+	claims             []kube.ContainerClaim
 	staticUID          string
 	containers         []PodContainer
 	owner              gpudata.Owner

@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
@@ -282,14 +283,12 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 			d.Raw = fmt.Sprint(d, rapid.IntRange(0, 2).Draw(rt, "raw"))
 			return d
 		})
-		dra := rapid.Custom(func(rt *rapid.T) DRADevice {
-			return DRADevice{"gpu.nvidia.com", "n1", name.Draw(rt, "device")}
-		})
 		claimed := rapid.Custom(func(rt *rapid.T) ClaimedDevice {
-			return ClaimedDevice{
-				Namespace: "ns", Claim: rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "claim"),
-				DRADevice: dra.Draw(rt, "dra"), ShareID: rapid.SampledFrom([]string{"", "1"}).Draw(rt, "share"),
-			}
+			return ClaimedDevice{Namespace: "ns", Allocation: gpudata.Allocation{
+				Claim:  rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "claim"),
+				Driver: "gpu.nvidia.com", Pool: "n1", Device: name.Draw(rt, "device"),
+				ShareID: rapid.SampledFrom([]string{"", "1"}).Draw(rt, "share"),
+			}}
 		})
 		s := Sources{
 			PodsState:   rapid.SampledFrom([]State{Off, Current}).Draw(rt, "pods"),
@@ -304,19 +303,19 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 			})
 		}
 		for _, p := range []string{"a", "b"} {
-			s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: p, UID: "uid-" + p, Claims: []PodClaim{{"c", "x", ""}, {"d", "y", ""}}})
+			s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: p, UID: "uid-" + p, Claims: []kube.ContainerClaim{{"c", "x", ""}, {"d", "y", ""}}})
 		}
+		s.Devices = map[DRADevice]SliceDevice{}
 		for i, id := range []string{"GPU-1", "MIG-1", "GPU-2"} {
-			s.Slices = append(s.Slices, Slice{
-				Driver: "gpu.nvidia.com", Pool: "n1", Generation: 1, Count: 3,
-				Devices: []SliceDevice{{fmt.Sprint("gpu-", i), map[string]string{"uuid": id}}},
-			})
+			s.Devices[DRADevice{"gpu.nvidia.com", "n1", fmt.Sprint("gpu-", i)}] = SliceDevice{UUID: id}
 		}
 		for _, c := range []string{"x", "y"} {
-			s.Claims = append(s.Claims, Claim{
-				Namespace: "ns", Name: c, UID: "uid-" + c,
-				Results:     []ClaimResult{{DRADevice: dra.Draw(rt, "result"), Request: "r"}},
-				ReservedFor: []PodRef{{"a", "uid-a"}, {"b", "uid-b"}},
+			s.Claims = append(s.Claims, ClaimedDevice{
+				Namespace: "ns",
+				Allocation: gpudata.Allocation{
+					Claim: c, ClaimUID: "uid-" + c, Request: "r", Driver: "gpu.nvidia.com", Pool: "n1", Device: name.Draw(rt, "result"),
+				},
+				ReservedFor: []gpudata.Holder{{Namespace: "ns", Pod: "a", UID: "uid-a"}, {Namespace: "ns", Pod: "b", UID: "uid-b"}},
 			})
 		}
 		labels := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) Holding {
@@ -355,7 +354,7 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 			c := &shuffled.Listing.Containers[i]
 			c.Devices, c.Claimed = reordered(r, c.Devices), reordered(r, c.Claimed)
 		}
-		shuffled.Pods, shuffled.Slices, shuffled.Claims = reordered(r, s.Pods), reordered(r, s.Slices), reordered(r, s.Claims)
+		shuffled.Pods, shuffled.Claims = reordered(r, s.Pods), reordered(r, s.Claims)
 		if got := decide(shuffled, reordered(r, labels)); !assert.ObjectsAreEqual(want, got) {
 			rt.Fatalf("order matters:\n%+v\n%+v", want, got)
 		}

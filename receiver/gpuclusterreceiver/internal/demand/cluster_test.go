@@ -39,14 +39,25 @@ func busy() *Cluster {
 	template.Spec.Spec = spec
 	c.SetTemplate(template)
 	c.SetClass(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.nvidia.com"}})
-	c.SetSlice(&Slice{Name: "s", Driver: "gpu.nvidia.com", Pool: "a", Count: 1, Node: "a", Devices: []Device{
-		{Name: "gpu-0", Type: "gpu", UUID: "GPU-0", Taints: []Taint{{Key: "gpu.nvidia.com/xid", Value: "79"}}, Capacity: []Capacity{{"memory", 80 << 30}}},
-	}})
+	s := sliceOf("s", "gpu.nvidia.com", "a", 0, 1, Device{
+		Name: "gpu-0", Type: "gpu", UUID: "GPU-0", Taints: []Taint{{Key: "gpu.nvidia.com/xid", Value: "79"}}, Capacity: []Capacity{{"memory", 80 << 30}},
+	})
+	s.Spec.NodeName = new("a")
+	c.SetSlice(s)
 	held := allocatedClaim("held", resourcev1.DeviceRequestAllocationResult{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"})
 	held.UID, held.Spec = "c1", spec
 	held.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "holder", UID: "u3"}}
 	c.SetClaim(held)
 	return c
+}
+
+func sliceOf(name, driver, pool string, generation, count int64, devices ...Device) *Slice {
+	s := &Slice{ResourceSlice: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}, Devices: devices}
+	s.Spec.Driver, s.Spec.Pool = driver, resourcev1.ResourcePool{Name: pool, Generation: generation, ResourceSliceCount: count}
+	for _, d := range devices {
+		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: d.Name})
+	}
+	return s
 }
 
 func allocatedClaim(name string, results ...resourcev1.DeviceRequestAllocationResult) *resourcev1.ResourceClaim {
@@ -171,9 +182,9 @@ func TestADisabledMetricIsTheOnlyOneMissing(t *testing.T) {
 
 func TestStatsTellWhatWasLeftOut(t *testing.T) {
 	c := New(options())
-	c.SetSlice(&Slice{Name: "s1", Driver: "gpu.nvidia.com", Pool: "half", Generation: 1, Count: 2})
-	c.SetSlice(&Slice{Name: "s2", Driver: "gpu.nvidia.com", Pool: "whole", Generation: 1, Count: 1})
-	c.SetSlice(&Slice{Name: "s3", Driver: "other.example.com", Pool: "half", Generation: 1, Count: 2})
+	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "half", 1, 2))
+	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "whole", 1, 1))
+	c.SetSlice(sliceOf("s3", "other.example.com", "half", 1, 2))
 	all := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
 	all.Spec.Devices.Requests = []resourcev1.DeviceRequest{{
 		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", AllocationMode: resourcev1.DeviceAllocationModeAll},
@@ -194,7 +205,7 @@ func TestStatsTellWhatWasLeftOut(t *testing.T) {
 func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
 	c := New(options())
 	slice := func(name string, generation, count int64, device string) *Slice {
-		return &Slice{Name: name, Driver: "gpu.nvidia.com", Pool: "a", Generation: generation, Count: count, Devices: []Device{{Name: device}}}
+		return sliceOf(name, "gpu.nvidia.com", "a", generation, count, Device{Name: device})
 	}
 	devices := func() []string {
 		var out []string
@@ -228,8 +239,8 @@ func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
 // Slices of one generation that disagree on their number are no pool.
 func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
 	c := New(options())
-	c.SetSlice(&Slice{Name: "s1", Driver: "gpu.nvidia.com", Pool: "a", Generation: 1, Count: 2, Devices: []Device{{Name: "gpu-0"}}})
-	c.SetSlice(&Slice{Name: "s2", Driver: "gpu.nvidia.com", Pool: "a", Generation: 1, Count: 3, Devices: []Device{{Name: "gpu-1"}}})
+	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "a", 1, 2, Device{Name: "gpu-0"}))
+	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "a", 1, 3, Device{Name: "gpu-1"}))
 	_, stats := c.Points(now, everything, nil)
 	assert.EqualValues(t, 1, stats.IncompletePools)
 }
@@ -240,13 +251,13 @@ func TestCounterSetsThatOneDeviceJoinsAreOneThing(t *testing.T) {
 	memory := func(name string, gib float64, sets ...string) Device {
 		return Device{Name: name, Type: "gpu", Capacity: []Capacity{{"memory", gib}}, CounterSets: sets}
 	}
-	c.SetSlice(&Slice{Name: "s", Driver: "gpu.nvidia.com", Pool: "a", Count: 1, Devices: []Device{
+	c.SetSlice(sliceOf("s", "gpu.nvidia.com", "a", 0, 1, []Device{
 		memory("both", 160, "left", "right"),
 		memory("left", 80, "left"),
 		memory("right", 80, "right"),
 		memory("third", 80, "third"),
 		memory("alone", 80),
-	}})
+	}...))
 	assert.Equal(t, map[string]float64{"gpu.nvidia.com a gpu memory": 320}, values(c, everything, signal.K8sResourceSliceCapacity))
 }
 

@@ -1,5 +1,7 @@
 package demand
 
+import resourcev1 "k8s.io/api/resource/v1"
+
 // Phase is a pod's status.phase, as far as it matters here.
 type Phase uint8
 
@@ -95,17 +97,10 @@ type Node struct {
 // Condition is a condition of a node, with the status true, false or unknown.
 type Condition struct{ Type, Status string }
 
-// Slice is a ResourceSlice. It and what it points to must not be changed once
-// it was handed over.
+// Slice is a ResourceSlice, with its devices as they are emitted. It and what it points to must not
+// be changed once it was handed over.
 type Slice struct {
-	Name         string
-	Driver, Pool string
-	// Generation and Count are spec.pool's: a pool is whole when Count slices
-	// of its highest generation are there.
-	Generation, Count int64
-	// Node is the node that the devices are on, empty for devices that several
-	// nodes reach.
-	Node    string
+	*resourcev1.ResourceSlice
 	Devices []Device
 }
 

@@ -97,17 +97,17 @@ func genClaim(t *rapid.T) *resourcev1.ResourceClaim {
 }
 
 func genSlice(t *rapid.T) *Slice {
-	s := &Slice{
-		Name: genName.Draw(t, "slice"), Driver: genDriver.Draw(t, "driver"), Pool: genName.Draw(t, "pool"),
-		Generation: rapid.Int64Range(1, 2).Draw(t, "generation"), Count: rapid.Int64Range(1, 2).Draw(t, "count"), Node: "a",
-	}
+	var devices []Device
 	for _, n := range rapid.SliceOfNDistinct(genName, 0, 3, rapid.ID[string]).Draw(t, "devices") {
 		d := Device{Name: n, Type: rapid.SampledFrom([]string{"gpu", "mig"}).Draw(t, "type"), UUID: "GPU-" + n}
 		// Whole numbers add up to the same in any order.
 		d.Capacity = []Capacity{{"memory", float64(rapid.IntRange(1, 80).Draw(t, "memory"))}}
 		d.CounterSets = rapid.SliceOfNDistinct(genName, 0, 2, rapid.ID[string]).Draw(t, "sets")
-		s.Devices = append(s.Devices, d)
+		devices = append(devices, d)
 	}
+	s := sliceOf(genName.Draw(t, "slice"), genDriver.Draw(t, "driver"), genName.Draw(t, "pool"),
+		rapid.Int64Range(1, 2).Draw(t, "generation"), rapid.Int64Range(1, 2).Draw(t, "count"), devices...)
+	s.Spec.NodeName = new("a")
 	return s
 }
 
