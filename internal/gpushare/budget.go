@@ -2,16 +2,19 @@ package gpushare
 
 import "fmt"
 
-// BudgetSource names where a memory budget was declared.
+// BudgetSource names where a memory budget was declared, as gpu.memory.budget.source spells it.
 type BudgetSource string
 
-// The sources, best first: what a scheduler assigned on each device, then what was requested of
-// a scheduler, then declarations that no scheduler reads.
+// The sources, best first: what a scheduler assigned on a device, what was requested of a
+// scheduler, declarations that no scheduler reads, and the size of the hardware where nothing was
+// declared. [Budgets] knows those that a pod declares.
 const (
 	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
 	// BudgetHAMiAllocation is HAMi's vgpu-devices-allocated annotation.
 	BudgetHAMiAllocation BudgetSource = "hami_allocation"
+	// BudgetDRA is what allocated claims consume of a device.
+	BudgetDRA BudgetSource = "dra"
 	// BudgetKoordinator are koordinator.sh/gpu, gpu-memory and gpu-memory-ratio.
 	BudgetKoordinator BudgetSource = "koordinator"
 	// BudgetHAMi are HAMi's gpumem and gpumem-percentage.
@@ -22,13 +25,20 @@ const (
 	BudgetResource BudgetSource = "extended_resource"
 	// BudgetAnnotation is an annotation that the user configured.
 	BudgetAnnotation BudgetSource = "annotation"
+	// BudgetExporter is a budget that another exporter tells.
+	BudgetExporter BudgetSource = "exporter"
+	// BudgetMPS is what each client of an MPS daemon may use.
+	BudgetMPS BudgetSource = "mps"
+	// BudgetMIG and BudgetWholeGPU are the size of a device that one container has alone.
+	BudgetMIG      BudgetSource = "mig"
+	BudgetWholeGPU BudgetSource = "whole_gpu"
 )
 
 // BudgetSources returns every source, best first.
 func BudgetSources() []BudgetSource {
 	return []BudgetSource{
-		BudgetKoordinatorAllocation, BudgetHAMiAllocation, BudgetKoordinator, BudgetHAMi,
-		BudgetKAI, BudgetResource, BudgetAnnotation,
+		BudgetKoordinatorAllocation, BudgetHAMiAllocation, BudgetDRA, BudgetKoordinator, BudgetHAMi, BudgetKAI,
+		BudgetResource, BudgetAnnotation, BudgetExporter, BudgetMPS, BudgetMIG, BudgetWholeGPU,
 	}
 }
 

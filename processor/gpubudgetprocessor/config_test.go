@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
 func TestTheDefaultConfigurationIsValid(t *testing.T) {
@@ -21,7 +22,7 @@ func TestTheNodeComesFromTheEnvironment(t *testing.T) {
 
 func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 	series := func(s SeriesConfig) func(*Config) { return func(c *Config) { c.Series = []SeriesConfig{s} } }
-	pod := LabelsConfig{Pod: "pod"}
+	pod := presets.Labels{Pod: "pod"}
 	for _, tt := range []struct {
 		name string
 		with func(*Config)

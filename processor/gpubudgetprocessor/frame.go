@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 )
@@ -86,10 +87,10 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 			p.pods.declare(u)
 		}
 	}
-	place.Declare(budget.MPSBudget{Limit: p.cfg.Sources.MPS.Limit, Replicas: p.cfg.Sources.MPS.Replicas})
+	place.Declare(p.cfg.Sources.MPS)
 	name := f.Place.Cluster + "/" + f.Place.Node
 	for _, d := range place.Devices {
-		d.Reconcile(p.tolerance)
+		d.Reconcile(p.cfg.Tolerance)
 		p.found[d.Reason]++
 		for _, u := range d.Users {
 			p.addUser(name, f.Time, d, u, now)
@@ -215,13 +216,13 @@ func addDevice(d *budget.Device) {
 
 // sourceAttrs and reasonAttrs are the attributes that samples share.
 var (
-	sourceAttrs [budget.NumSources][]gpudata.Attr
+	sourceAttrs = map[gpushare.BudgetSource][]gpudata.Attr{}
 	reasonAttrs [budget.NumReasons][]gpudata.Attr
 )
 
 func init() {
-	for s := range sourceAttrs {
-		sourceAttrs[s] = []gpudata.Attr{{Key: signal.BudgetSource, Value: budget.Source(s).String()}}
+	for _, s := range gpushare.BudgetSources() {
+		sourceAttrs[s] = []gpudata.Attr{{Key: signal.BudgetSource, Value: string(s)}}
 	}
 	for r := range reasonAttrs {
 		reasonAttrs[r] = []gpudata.Attr{{Key: signal.Reason, Value: budget.Reason(r).String()}}

@@ -99,24 +99,24 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 		return func(u *User) { u.Declared = append(u.Declared, b) }
 	}
 	sources := []struct { // best first
-		source Source
+		source gpushare.BudgetSource
 		bytes  int64
 		has    func(*User)
 	}{
-		{KoordinatorAllocation, 1 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 * gi})},
-		{HAMiAllocation, 2 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMiAllocation, Container: "c", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 2 * gi})},
-		{DRA, 3 * gi, func(u *User) { u.Claims = []Claim{{"c", 3 * gi}} }},
-		{Koordinator, 4 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryRatio: 0.25})},
-		{HAMi, 5 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMi, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 5 * gi})},
-		{KAI, 6 * gi, func(u *User) {
+		{gpushare.BudgetKoordinatorAllocation, 1 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 * gi})},
+		{gpushare.BudgetHAMiAllocation, 2 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMiAllocation, Container: "c", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 2 * gi})},
+		{gpushare.BudgetDRA, 3 * gi, func(u *User) { u.Claims = []Claim{{"c", 3 * gi}} }},
+		{gpushare.BudgetKoordinator, 4 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryRatio: 0.25})},
+		{gpushare.BudgetHAMi, 5 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMi, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 5 * gi})},
+		{gpushare.BudgetKAI, 6 * gi, func(u *User) {
 			b := gpushare.Budget{Source: gpushare.BudgetKAI, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi}
 			u.Declared = append(u.Declared, b, b)
 		}},
-		{ExtendedResource, 7 * gi, declares(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 7 * gi})},
-		{Annotation, 8 * gi, declares(gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 8 * gi})},
-		{Exporter, 9 * gi, func(u *User) { u.Exported = 9 * gi }},
-		{MPS, 10 * gi, func(u *User) { u.MPS = true }},
-		{WholeGPU, 16 * gi, func(u *User) { u.Exclusive = true }},
+		{gpushare.BudgetResource, 7 * gi, declares(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 7 * gi})},
+		{gpushare.BudgetAnnotation, 8 * gi, declares(gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 8 * gi})},
+		{gpushare.BudgetExporter, 9 * gi, func(u *User) { u.Exported = 9 * gi }},
+		{gpushare.BudgetMPS, 10 * gi, func(u *User) { u.MPS = true }},
+		{gpushare.BudgetWholeGPU, 16 * gi, func(u *User) { u.Exclusive = true }},
 	}
 	for i, want := range sources {
 		u := &User{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}, Holds: true, Declarations: true}
@@ -125,8 +125,8 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 		}
 		d := &Device{ID: "GPU-1", Limit: 16 * gi, Users: []*User{u}}
 		(&Place{Devices: []*Device{d}}).Declare(MPSBudget{Limit: 10 * gi})
-		assert.Equal(t, want.source.String(), u.Source.String())
-		assert.Equal(t, want.bytes, u.Budget, want.source.String())
+		assert.Equal(t, want.source, u.Source)
+		assert.Equal(t, want.bytes, u.Budget, want.source)
 	}
 }
 

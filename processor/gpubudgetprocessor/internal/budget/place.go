@@ -127,7 +127,7 @@ type User struct {
 	// Budget is in bytes, 0 where there is none. Unsized says that there is one of unknown size:
 	// a share of a device whose size is unknown.
 	Budget  int64
-	Source  Source
+	Source  gpushare.BudgetSource
 	Unsized bool
 }
 

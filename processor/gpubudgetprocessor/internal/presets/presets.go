@@ -51,12 +51,15 @@ var Units = map[string]float64{"bytes": 1, "MiB": 1 << 20}
 // Labels are the names of labels; empty is none. Where a scrape had to rename the
 // label of a workload, the exported_ name goes before.
 type Labels struct {
-	Namespace, Pod, Container string
-	UID                       string // of the pod
-	GPU                       string // GPU-<uuid>, <uuid> or MIG-<uuid>
-	Slot                      string // tells series of one container and device apart: a PID
+	Namespace string `mapstructure:"namespace"`
+	Pod       string `mapstructure:"pod"`
+	Container string `mapstructure:"container"`
+	UID       string `mapstructure:"pod_uid"`  // of the pod
+	GPU       string `mapstructure:"gpu_uuid"` // GPU-<uuid>, <uuid> or MIG-<uuid>
+	Slot      string `mapstructure:"pid"`      // tells series of one container and device apart: a PID
 	// MIGUUID and Instance are the MIG device and its GPU instance, for MIGInfo.
-	MIGUUID, Instance string
+	MIGUUID  string `mapstructure:"-"`
+	Instance string `mapstructure:"-"`
 }
 
 // Series is a metric of another exporter.

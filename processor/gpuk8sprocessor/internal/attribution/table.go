@@ -191,7 +191,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 			}
 			held := h
 			held.raw = rawDRA(device)
-			admin := false
+			var admin bool
 			held.Allocation, admin = b.allocation(d)
 			b.hold(id, PodResources, held, ended || admin)
 		}

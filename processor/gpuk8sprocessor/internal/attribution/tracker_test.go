@@ -303,7 +303,7 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 			})
 		}
 		for _, p := range []string{"a", "b"} {
-			s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: p, UID: "uid-" + p, Claims: []kube.ContainerClaim{{"c", "x", ""}, {"d", "y", ""}}})
+			s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: p, UID: "uid-" + p, Claims: []kube.ContainerClaim{{Container: "c", Claim: "x"}, {Container: "d", Claim: "y"}}})
 		}
 		s.Devices = map[DRADevice]SliceDevice{}
 		for i, id := range []string{"GPU-1", "MIG-1", "GPU-2"} {
