@@ -75,13 +75,13 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	}
 	p := &gpuBudget{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, telemetry: tb,
-		foreign:   cfg.foreign(),
-		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
-		scope:     gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
-		disabled:  cfg.Metrics.Disabled(emitted),
-		drift:     driftReport{max: cfg.MaxSeries, places: map[string]driftPlace{}},
-		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
-		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
+		foreign:  cfg.foreign(),
+		book:     budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
+		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
+		disabled: cfg.Metrics.Disabled(emitted),
+		drift:    driftReport{max: cfg.MaxSeries, places: map[string]driftPlace{}},
+		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
+		order:    misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)

@@ -64,7 +64,7 @@ func (r *driftReport) add(place string, t int64, device string, u *budget.User, 
 			r.places[place] = pl
 		}
 		s = &driftSeries{}
-		pl[driftKey{strings.Clone(device), u.Holder.Clone()}] = s
+		pl[driftKey{strings.Clone(device), u.Clone()}] = s
 		r.series++
 	}
 	s.seen = now
