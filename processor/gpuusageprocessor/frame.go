@@ -143,7 +143,7 @@ func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Inte
 		if !p.series.Room() {
 			return false
 		}
-		key.Holder = key.Holder.Clone()
+		key.Holder = key.Clone()
 		a = l.Open(key)
 	}
 	a.Seen = now

@@ -30,12 +30,12 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		Name:        p.Name,
 		UID:         string(p.UID),
 		Node:        p.Spec.NodeName,
-		Phase:       convertPhase(p.Status.Phase),
+		Phase:       p.Status.Phase,
 		Created:     p.CreationTimestamp.Unix(),
 		Terminating: p.DeletionTimestamp != nil,
 		Gated:       len(p.Spec.SchedulingGates) > 0,
 	}
-	if out.Phase == demand.PhaseTerminal {
+	if out.Ended() {
 		return out
 	}
 	for _, c := range p.Status.Conditions {
@@ -86,18 +86,6 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		out.BrokenRules = append(out.BrokenRules, string(rule))
 	}
 	return out
-}
-
-func convertPhase(phase corev1.PodPhase) demand.Phase {
-	switch phase {
-	case corev1.PodPending:
-		return demand.PhasePending
-	case corev1.PodRunning:
-		return demand.PhaseRunning
-	case corev1.PodSucceeded, corev1.PodFailed:
-		return demand.PhaseTerminal
-	}
-	return demand.PhaseOther
 }
 
 // withLimits returns a copy of the pod in which a limit of an extended resource is also its

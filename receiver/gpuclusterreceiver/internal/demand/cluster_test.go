@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -29,9 +29,9 @@ func busy() *Cluster {
 	opts.Rules = []string{"gpu_zero"}
 	c := New(opts)
 	c.SetNode(&Node{Name: "a", Ready: true, Allocatable: []Quantity{{gpu, 8}}, Capacity: []Quantity{{gpu, 8}}, Conditions: []Condition{{"XidCriticalError", "false"}}})
-	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: PhasePending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
-	c.SetPod(&Pod{Name: "holder", UID: "u3", Node: "a", Phase: PhaseRunning, Health: []Health{{Container: "main", Resource: gpu, ID: "GPU-0", State: "healthy"}}})
-	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: PhasePending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
+	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: corev1.PodPending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "holder", UID: "u3", Node: "a", Phase: corev1.PodRunning, Health: []Health{{Container: "main", Resource: gpu, ID: "GPU-0", State: "healthy"}}})
+	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: corev1.PodPending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
 	spec := resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
 		{Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", Count: 2}},
 	}}}
@@ -72,7 +72,7 @@ func TestEmptyObjectsAreNothing(t *testing.T) {
 	c.SetClaim(&resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{}}}}})
 	c.SetTemplate(&resourcev1.ResourceClaimTemplate{})
 	c.SetClass(&resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{}}}})
-	c.SetPod(&Pod{Name: "waiting", Phase: PhasePending, TemplateClaims: []TemplateClaim{{}}})
+	c.SetPod(&Pod{Name: "waiting", Phase: corev1.PodPending, TemplateClaims: []TemplateClaim{{}}})
 	points, stats := c.Points(now, everything, nil)
 	assert.NotContains(t, metricsOf(points), signal.K8sResourceClaimCount)
 	assert.Zero(t, stats)
@@ -264,7 +264,7 @@ func TestCounterSetsThatOneDeviceJoinsAreOneThing(t *testing.T) {
 func TestSumsDoNotOverflow(t *testing.T) {
 	c := New(options())
 	for _, n := range []string{"a", "b"} {
-		c.SetPod(&Pod{Name: n, Phase: PhasePending, Requests: []Request{{gpu, math.MaxInt64, 1e30}}})
+		c.SetPod(&Pod{Name: n, Phase: corev1.PodPending, Requests: []Request{{gpu, math.MaxInt64, 1e30}}})
 	}
 	assert.InDelta(t, float64(math.MaxInt64), values(c, everything, signal.K8sGPURequested)[gpu+" queued"], 0)
 	assert.InDelta(t, float64(math.MaxInt64), values(c, everything, signal.ClusterPendingRequestTotal)[gpu], 0)
@@ -272,15 +272,15 @@ func TestSumsDoNotOverflow(t *testing.T) {
 
 func TestAClockThatIsBehindGivesNoNegativeAge(t *testing.T) {
 	c := New(options())
-	c.SetPod(&Pod{Name: "early", Phase: PhasePending, Created: now.Unix() + 60, Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "early", Phase: corev1.PodPending, Created: now.Unix() + 60, Requests: []Request{{gpu, 1, 1}}})
 	assert.Equal(t, map[string]float64{gpu: 0}, values(c, everything, signal.K8sGPUPendingOldestAge))
 }
 
 // A pod of the same name takes the place of the one before.
 func TestAPodNameThatIsUsedAgainIsOnePod(t *testing.T) {
 	c := New(options())
-	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: PhaseRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})
-	c.SetPod(&Pod{Name: "job", UID: "u2", Phase: PhasePending, Requests: []Request{{gpu, 4, 4}}})
+	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: corev1.PodRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "job", UID: "u2", Phase: corev1.PodPending, Requests: []Request{{gpu, 4, 4}}})
 	got := values(c, everything, signal.K8sGPURequested)
 	assert.InDelta(t, 0, got[gpu+" running"], 0)
 	assert.InDelta(t, 4, got[gpu+" queued"], 0)

@@ -1,24 +1,17 @@
 package demand
 
-import resourcev1 "k8s.io/api/resource/v1"
-
-// Phase is a pod's status.phase, as far as it matters here.
-type Phase uint8
-
-// The phases. A pod that is PhaseOther (Unknown) may still hold what it was given.
-const (
-	PhaseOther Phase = iota
-	PhasePending
-	PhaseRunning
-	PhaseTerminal
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // Pod has the parts of a pod that its demand depends on.
 type Pod struct {
 	Namespace, Name, UID string
 	// Node is spec.nodeName: empty until the pod is bound.
-	Node  string
-	Phase Phase
+	Node string
+	// Phase is status.phase. A pod whose phase is unknown may still hold what it was given.
+	Phase corev1.PodPhase
 	// Created is metadata.creationTimestamp in seconds since the epoch.
 	Created int64
 	// Terminating says that the pod has a deletionTimestamp.
@@ -38,6 +31,9 @@ type Pod struct {
 	// BrokenRules are the rules of the GPU share API that the pod breaks, each once.
 	BrokenRules []string
 }
+
+// Ended reports whether the pod is over, and holds nothing any more.
+func (p *Pod) Ended() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
 // Request is a pod's request of one resource, in the resource's own unit.
 type Request struct {

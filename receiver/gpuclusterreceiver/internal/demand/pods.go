@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -36,7 +38,7 @@ var podStates = [numPodStates]Attribute{
 // bound to, but waits for nothing any more.
 func (p *Pod) state() podState {
 	switch {
-	case p.Node != "" && p.Phase == PhaseRunning:
+	case p.Node != "" && p.Phase == corev1.PodRunning:
 		return running
 	case p.Node != "":
 		return binding
@@ -53,7 +55,7 @@ func (p *Pod) state() podState {
 // saysNothing reports whether the pod appears in no metric: it is over, or
 // requests nothing, was given nothing whose health is known, and waits for no claim that is still to be made.
 func (p *Pod) saysNothing() bool {
-	if p.Phase == PhaseTerminal {
+	if p.Ended() {
 		return true
 	}
 	toBeMade := p.state().waiting() && slices.ContainsFunc(p.TemplateClaims, func(t TemplateClaim) bool { return !t.Made })
@@ -114,7 +116,7 @@ func (e *emission) addPods() {
 	for _, p := range e.pods {
 		state := p.state()
 		for _, r := range p.Requests {
-			if openCostKnows(r.Resource) && r.Regular > 0 && (p.Phase == PhasePending || p.Phase == PhaseRunning) {
+			if openCostKnows(r.Resource) && r.Regular > 0 && (p.Phase == corev1.PodPending || p.Phase == corev1.PodRunning) {
 				of(r.Resource).countOpenCost(p.Phase, r.Regular)
 			}
 			if r.Effective > 0 && state != neither && e.isGPU(r.Resource) {
@@ -165,10 +167,10 @@ func whole(units float64) int64 {
 	return int64(units)
 }
 
-func (t *tally) countOpenCost(phase Phase, units float64) {
+func (t *tally) countOpenCost(phase corev1.PodPhase, units float64) {
 	t.openCost = true
 	t.requestedUnits += units
-	if phase == PhasePending {
+	if phase == corev1.PodPending {
 		t.pendingPods++
 		t.pendingUnits += units
 	}

@@ -240,30 +240,30 @@ func (e *emission) addPools() {
 			e.stats.IncompletePool = p.id.driver + "/" + p.id.name
 		}
 	}
-	if !e.opts.Disabled[signal.K8sResourceSliceDevices] {
+	for _, of := range []struct {
+		metric *signal.Metric
+		add    func(*pool)
+	}{
+		{signal.K8sResourceSliceDevices, func(p *pool) { e.out = append(e.out, p.counts...) }},
+		{signal.K8sResourceSliceCapacity, func(p *pool) { e.out = append(e.out, p.capacity...) }},
+		{signal.K8sResourceSliceDevice, e.addDevices},
+		{signal.K8sResourceSliceDeviceTaint, e.addTaints},
+	} {
+		if e.opts.Disabled[of.metric] {
+			continue
+		}
 		for _, p := range complete {
-			e.out = append(e.out, p.counts...)
+			of.add(p)
 		}
 	}
-	if !e.opts.Disabled[signal.K8sResourceSliceCapacity] {
-		for _, p := range complete {
-			e.out = append(e.out, p.capacity...)
-		}
-	}
-	if !e.opts.Disabled[signal.K8sResourceSliceDevice] {
-		for _, p := range complete {
-			for _, d := range p.order {
-				e.out = append(e.out, Point{
-					Metric: signal.K8sResourceSliceDevice, Place: Place{Node: d.node},
-					Attributes: d.attributes, More: d.Attributes, Int: 1,
-				})
-			}
-		}
-	}
-	if !e.opts.Disabled[signal.K8sResourceSliceDeviceTaint] {
-		for _, p := range complete {
-			e.addTaints(p)
-		}
+}
+
+// addDevices emits a pool's devices.
+func (e *emission) addDevices(p *pool) {
+	for _, d := range p.order {
+		e.out = append(e.out, Point{
+			Metric: signal.K8sResourceSliceDevice, Place: Place{Node: d.node}, Attributes: d.attributes, More: d.Attributes, Int: 1,
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +30,7 @@ func genPod(t *rapid.T) *Pod {
 		Name:        genName.Draw(t, "pod"),
 		UID:         rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "uid"),
 		Node:        rapid.SampledFrom([]string{"", "a"}).Draw(t, "node"),
-		Phase:       rapid.SampledFrom([]Phase{PhasePending, PhasePending, PhaseRunning, PhaseOther, PhaseTerminal}).Draw(t, "phase"),
+		Phase:       rapid.SampledFrom([]corev1.PodPhase{corev1.PodPending, corev1.PodPending, corev1.PodRunning, corev1.PodUnknown, corev1.PodSucceeded}).Draw(t, "phase"),
 		Created:     rapid.Int64Range(0, 100).Draw(t, "created"),
 		Terminating: rapid.Bool().Draw(t, "terminating"),
 		Gated:       rapid.Bool().Draw(t, "gated"),
@@ -182,7 +183,7 @@ func TestStatesAddUpToAllPods(t *testing.T) {
 			c.SetPod(p)
 		}
 		for _, p := range last {
-			if p.Phase == PhaseTerminal || p.Terminating && p.Node == "" {
+			if p.Ended() || p.Terminating && p.Node == "" {
 				continue
 			}
 			for _, r := range p.Requests {
