@@ -89,7 +89,7 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 		for name, q := range r {
 			family, ok := f.Lookup(name)
 			share = share || family == Koordinator
-			vendor = vendor || ok && family.vendor() && Units(q) > 0
+			vendor = vendor || ok && family == Vendor && Units(q) > 0
 		}
 		checkStored(r, broken)
 	}
@@ -105,16 +105,6 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	}
 	checkScheduler(pod, broken)
 	return slices.Sorted(maps.Keys(broken))
-}
-
-// vendor reports whether the family's resources are those of a vendor's device
-// plugin or DRA driver.
-func (f Family) vendor() bool {
-	switch f {
-	case NVIDIA, MIG, AMD, Hygon, Intel, DRA, Other:
-		return true
-	}
-	return false
 }
 
 // checkStored applies the proposal and the webhook, which look at containers;
