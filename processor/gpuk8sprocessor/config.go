@@ -141,16 +141,13 @@ func emitted() []*signal.Metric {
 }
 
 func emits(m *signal.Metric) bool {
-	return m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable || m == signal.GPUSharingClients || ofAccelerator(m)
+	return m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable || m == signal.GPUSharingClients ||
+		slices.Contains(accelerator, m)
 }
 
-// ofAccelerator reports whether the metric is one of cAdvisor's.
-func ofAccelerator(m *signal.Metric) bool {
-	switch m {
-	case signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle:
-		return true
-	}
-	return false
+// accelerator are cAdvisor's metrics.
+var accelerator = []*signal.Metric{
+	signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle,
 }
 
 // outsideKubernetes reports whether no kubelet and no claims say who holds devices, so that

@@ -171,7 +171,7 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 	for i := range decision.Holders {
 		h := &decision.Holders[i]
 		u := d.User(h.Holder)
-		u.Holds, u.Source, u.Strategy, u.Allocation = true, string(decision.Source), decision.Strategy, h.Allocation
+		u.Holds, u.Source, u.Strategy, u.Allocation = true, decision.Source, decision.Strategy, h.Allocation
 		u.Replicas = h.Replicas
 	}
 	for _, from := range came {

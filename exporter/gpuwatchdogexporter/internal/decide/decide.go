@@ -94,19 +94,10 @@ func Shift(actions []Action, step time.Duration) []Action {
 
 // Merge returns the actions of both, each once, in the order of time.
 func Merge(a, b []Action) []Action {
-	type key struct {
-		uid string
-		at  int64
-	}
-	seen := map[key]bool{}
 	merged := slices.Concat(a, b)
-	merged = slices.DeleteFunc(merged, func(x Action) bool {
-		k := key{x.UID, x.At.UnixNano()}
-		defer func() { seen[k] = true }()
-		return seen[k]
-	})
-	slices.SortStableFunc(merged, func(x, y Action) int { return x.At.Compare(y.At) })
-	return merged
+	order := func(x, y Action) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.UID, y.UID)) }
+	slices.SortStableFunc(merged, order)
+	return slices.CompactFunc(merged, func(x, y Action) bool { return order(x, y) == 0 })
 }
 
 // judge does all that needs no facts of pods. Without a reason in the decision it

@@ -8,9 +8,9 @@ import (
 
 // Decision says who holds a device at one time.
 type Decision struct {
-	// Source is who named the Holders; None when nobody holds the device, or
-	// nobody says.
-	Source Source
+	// Source is who named the Holders, as gpu.holder.source has it; empty when nobody holds the
+	// device, or nobody says.
+	Source string
 	// Known says that an authoritative source knows the device, so that no Holders means nobody.
 	Known bool
 	// Strategy is gpu.sharing.strategy; empty without Holders.
@@ -31,7 +31,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 	if e != nil {
 		sharing = e.sharing
 	}
-	if e != nil && e.Source != None {
+	if e != nil && e.Source != "" {
 		d.Holders = existing(e.Holders, t)
 		// When all pods that it names are gone, it has not been asked since.
 		d.Known = len(d.Holders) > 0 || len(e.Holders) == 0 && t < e.until
@@ -45,12 +45,12 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 		labels = slices.DeleteFunc(labels, func(h Holding) bool { return h.InPod() })
 	}
 	if holders := unique(labels); len(holders) > 0 {
-		d.Source, d.Holders = Labels, holders
+		d.Source, d.Holders = signal.HolderSourceLabels, holders
 		d.Strategy = labelStrategy(holders, sharing, shared)
 		return d
 	}
 	if holders := unique(processes); len(holders) > 0 {
-		d.Source, d.Holders = Processes, holders
+		d.Source, d.Holders = signal.HolderSourceProcesses, holders
 		d.Strategy = signal.SharingUnknown
 	}
 	return d

@@ -6,7 +6,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // State is how far a source can be trusted.
@@ -20,22 +19,6 @@ const (
 	Old
 	// Current sources answered the last request.
 	Current
-)
-
-// Source is who named the holders of a device, as gpu.holder.source has it.
-type Source string
-
-const (
-	// None means that no source knows the device.
-	None Source = ""
-	// PodResources is the kubelet's PodResources service.
-	PodResources Source = signal.HolderSourcePodResources
-	// DRA is the API server's ResourceClaims.
-	DRA Source = signal.HolderSourceDRA
-	// Labels are pod labels on the exporter's rows.
-	Labels Source = signal.HolderSourceLabels
-	// Processes are containers that were seen to use the device.
-	Processes Source = signal.HolderSourceProcesses
 )
 
 // Sources are the answers of all sources outside the telemetry at one time.

@@ -7,15 +7,17 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Entry is the row of one device in a table. It is never changed.
 type Entry struct {
 	// Facts are attributes of the device from slices and schedulers, beside its points.
 	Facts gpudata.Description
-	// Source is the source of the device's holders. No other source is used for a device with a
+	// Source is the source of the device's holders, as gpu.holder.source has it; empty when none
+	// knows the device. No other source is used for a device with a
 	// Source, even when there are no Holders, unless the source's last answer is too old.
-	Source Source
+	Source string
 	// Holders are those that the source names, sorted.
 	Holders []Holding
 
@@ -174,7 +176,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 			if d.Replica {
 				held.Replicas = 1
 			}
-			b.hold(id, PodResources, held, ended)
+			b.hold(id, signal.HolderSourcePodResources, held, ended)
 		}
 		for j := range c.Claimed {
 			d := &c.Claimed[j]
@@ -193,7 +195,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 			held.raw = rawDRA(device)
 			var admin bool
 			held.Allocation, admin = b.allocation(d)
-			b.hold(id, PodResources, held, ended || admin)
+			b.hold(id, signal.HolderSourcePodResources, held, ended || admin)
 		}
 	}
 	return missing, dynamic
@@ -216,9 +218,9 @@ func (b *builder) allocation(d *ClaimedDevice) (a gpudata.Allocation, admin bool
 
 // hold enters a holder of a device, or only that the source knows the device. Before the first
 // scrape it is unknown which devices scrapes show.
-func (b *builder) hold(id string, s Source, h Holding, no bool) {
+func (b *builder) hold(id string, source string, h Holding, no bool) {
 	e := b.entry(id)
-	e.Source = s
+	e.Source = source
 	if no || h.Pod == "" {
 		return
 	}
@@ -249,7 +251,7 @@ func (b *builder) allocations() (missing doubt) {
 			}
 			continue
 		}
-		if b.entry(id).Source != None && !mine[id] {
+		if b.entry(id).Source != "" && !mine[id] {
 			continue
 		}
 		mine[id] = true
@@ -263,12 +265,12 @@ func (b *builder) allocations() (missing doubt) {
 					if u.Claim == c.Claim && u.Uses(c.Request) {
 						named = true
 						h.Container = u.Container
-						b.hold(id, DRA, h, false)
+						b.hold(id, signal.HolderSourceDRA, h, false)
 					}
 				}
 			}
 			if !named {
-				b.hold(id, DRA, h, false)
+				b.hold(id, signal.HolderSourceDRA, h, false)
 			}
 		}
 	}
@@ -300,7 +302,7 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		if e.Source != None || boards[id] || !exporters.IsBoard(id) {
+		if e.Source != "" || boards[id] || !exporters.IsBoard(id) {
 			continue
 		}
 		instance := d.Parent != ""
@@ -312,9 +314,9 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 		switch {
 		// A kubelet that lists no DRA device at all may not know how to.
 		case listing && (dynamic || !inSlice[id] && !unseen.about(instance)):
-			e.Source = PodResources
+			e.Source = signal.HolderSourcePodResources
 		case inSlice[id] && b.sources.ClaimsState == Current && (listing || off):
-			e.Source = DRA
+			e.Source = signal.HolderSourceDRA
 		}
 	}
 }

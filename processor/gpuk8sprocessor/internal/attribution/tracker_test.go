@@ -67,7 +67,7 @@ func TestADeviceThatNobodyKnowsHasNoEntry(t *testing.T) {
 	tr.Update(at(10), listing(10))
 	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no scrape has shown it")
 	tr.See(at(10), devices("GPU-1"))
-	assert.Equal(t, PodResources, tr.Lookup("GPU-1", nanos(10)).Source)
+	assert.Equal(t, signal.HolderSourcePodResources, tr.Lookup("GPU-1", nanos(10)).Source)
 }
 
 func TestAnInstanceThatIsNoMoreDoesNotStandInTheWayOfANewOne(t *testing.T) {
