@@ -59,11 +59,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 
 	out.Health, out.LeftOut = convertHealth(p)
 
-	p, asks := withLimits(p)
-	if !asks {
-		return out
-	}
-	effective := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+	p = withLimits(p)
 	regular := map[corev1.ResourceName]float64{}
 	containers := make([]gpushare.Requests, 0, len(p.Spec.Containers))
 	for i := range p.Spec.Containers {
@@ -75,9 +71,9 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		containers = append(containers, requests)
 	}
 	whole := gpushare.Requests{}
-	for name, q := range effective {
-		whole[string(name)] = q
+	for name, q := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}) {
 		if isExtended(name) {
+			whole[string(name)] = q
 			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: gpushare.Units(q), Regular: regular[name]})
 		}
 	}
@@ -88,74 +84,27 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	return out
 }
 
-// withLimits returns a copy of the pod in which a limit of an extended resource is also its
-// request where there is none, as the API server does it, and whether the pod asks for an
-// extended resource at all.
-func withLimits(p *corev1.Pod) (_ *corev1.Pod, asks bool) {
-	fill := func(containers []corev1.Container) []corev1.Container {
-		copied := false
-		for i := range containers {
-			var requests corev1.ResourceList
-			for name := range containers[i].Resources.Requests {
-				asks = asks || isExtended(name)
-			}
-			for name, q := range containers[i].Resources.Limits {
-				if _, ok := containers[i].Resources.Requests[name]; ok || !isExtended(name) {
-					continue
-				}
-				asks = true
-				if requests == nil {
-					requests = corev1.ResourceList{}
-					maps.Copy(requests, containers[i].Resources.Requests)
-				}
-				requests[name] = q
-			}
-			if requests == nil {
-				continue
-			}
-			if !copied {
-				containers, copied = slices.Clone(containers), true
-			}
-			containers[i].Resources.Requests = requests
-		}
-		return containers
-	}
+// withLimits returns a copy of the pod in which a limit is also its request where there is none, as
+// the API server does it.
+func withLimits(p *corev1.Pod) *corev1.Pod {
 	filled := *p
-	filled.Spec.InitContainers = fill(p.Spec.InitContainers)
-	filled.Spec.Containers = fill(p.Spec.Containers)
-	for name := range p.Spec.Overhead {
-		asks = asks || isExtended(name)
+	for _, containers := range []*[]corev1.Container{&filled.Spec.InitContainers, &filled.Spec.Containers} {
+		*containers = slices.Clone(*containers)
+		for i := range *containers {
+			resources := &(*containers)[i].Resources
+			requests := corev1.ResourceList{}
+			maps.Copy(requests, resources.Limits)
+			maps.Copy(requests, resources.Requests)
+			resources.Requests = requests
+		}
 	}
-	return &filled, asks
+	return &filled
 }
 
-// convertNode returns the parts of a node that its capacity depends on, and the conditions that
-// are emitted.
+// convertNode returns a node with the conditions that are emitted.
 func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	conditions, leftOut := convertConditions(n.Status.Conditions, emitted)
-	return &demand.Node{
-		Name: n.Name,
-		Ready: slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}),
-		Cordoned:    n.Spec.Unschedulable,
-		Allocatable: quantities(n.Status.Allocatable),
-		Capacity:    quantities(n.Status.Capacity),
-		Conditions:  conditions,
-		LeftOut:     leftOut,
-	}
-}
-
-// quantities returns the extended resources of a list, sorted.
-func quantities(list corev1.ResourceList) []demand.Quantity {
-	var out []demand.Quantity
-	for name, q := range list {
-		if isExtended(name) {
-			out = append(out, demand.Quantity{Name: string(name), Value: gpushare.Units(q)})
-		}
-	}
-	slices.SortFunc(out, func(a, b demand.Quantity) int { return cmp.Compare(a.Name, b.Name) })
-	return out
+	return &demand.Node{Node: n, Conditions: conditions, LeftOut: leftOut}
 }
 
 // convertSlice returns a slice's devices, and the names of the attributes that were left

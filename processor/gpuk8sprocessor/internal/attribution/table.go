@@ -218,7 +218,7 @@ func (b *builder) allocation(d *ClaimedDevice) (a gpudata.Allocation, admin bool
 
 // hold enters a holder of a device, or only that the source knows the device. Before the first
 // scrape it is unknown which devices scrapes show.
-func (b *builder) hold(id string, source string, h Holding, no bool) {
+func (b *builder) hold(id, source string, h Holding, no bool) {
 	e := b.entry(id)
 	e.Source = source
 	if no || h.Pod == "" {

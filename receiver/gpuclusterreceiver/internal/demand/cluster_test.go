@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -28,7 +29,9 @@ func busy() *Cluster {
 	opts := options()
 	opts.Rules = []string{"gpu_zero"}
 	c := New(opts)
-	c.SetNode(&Node{Name: "a", Ready: true, Allocatable: []Quantity{{gpu, 8}}, Capacity: []Quantity{{gpu, 8}}, Conditions: []Condition{{"XidCriticalError", "false"}}})
+	node := nodeOf("a", true, gpu, 8)
+	node.Conditions = []Condition{{"XidCriticalError", "false"}}
+	c.SetNode(node)
 	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: corev1.PodPending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
 	c.SetPod(&Pod{Name: "holder", UID: "u3", Node: "a", Phase: corev1.PodRunning, Health: []Health{{Container: "main", Resource: gpu, ID: "GPU-0", State: "healthy"}}})
 	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: corev1.PodPending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
@@ -51,6 +54,17 @@ func busy() *Cluster {
 	return c
 }
 
+// nodeOf returns a node with an amount of a resource.
+func nodeOf(name string, ready bool, resourceName string, amount int64) *Node {
+	amounts := corev1.ResourceList{corev1.ResourceName(resourceName): *resource.NewQuantity(amount, resource.DecimalSI)}
+	n := &Node{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	n.Status.Allocatable, n.Status.Capacity = amounts, amounts
+	if ready {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	return n
+}
+
 func sliceOf(name, driver, pool string, generation, count int64, devices ...Device) *Slice {
 	s := &Slice{ResourceSlice: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}, Devices: devices}
 	s.Spec.Driver, s.Spec.Pool = driver, resourcev1.ResourcePool{Name: pool, Generation: generation, ResourceSliceCount: count}
@@ -69,6 +83,7 @@ func allocatedClaim(name string, results ...resourcev1.DeviceRequestAllocationRe
 // Nothing that an object lacks makes counting it fail.
 func TestEmptyObjectsAreNothing(t *testing.T) {
 	c := New(options())
+	c.SetNode(&Node{Node: &corev1.Node{}})
 	c.SetClaim(&resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{}}}}})
 	c.SetTemplate(&resourcev1.ResourceClaimTemplate{})
 	c.SetClass(&resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{}}}})

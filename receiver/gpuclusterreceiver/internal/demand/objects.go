@@ -69,21 +69,9 @@ type Health struct {
 	Identity []Attribute
 }
 
-// Quantity is an amount of a named thing.
-type Quantity struct {
-	Name  string
-	Value int64
-}
-
-// Node has the parts of a node that its capacity depends on.
+// Node is a node, with its conditions as they are emitted.
 type Node struct {
-	Name string
-	// Ready is the node's Ready condition, false where there is none.
-	Ready bool
-	// Cordoned is spec.unschedulable.
-	Cordoned bool
-	// Allocatable and Capacity are the node's extended resources.
-	Allocatable, Capacity []Quantity
+	*corev1.Node
 	// Conditions are those that are emitted, each type once.
 	Conditions []Condition
 	// LeftOut is how many further conditions should be emitted and are not.

@@ -24,9 +24,11 @@ func requests(phase corev1.PodPhase, resource string, units int64) *Pod {
 	return p
 }
 
-func has(resource string, units int64) *Node {
-	amounts := []Quantity{{resource, units}}
-	return &Node{Ready: true, Allocatable: amounts, Capacity: amounts}
+func has(resource string, units int64) *Node { return nodeOf("", true, resource, units) }
+
+func cordonedNode(n *Node) *Node {
+	n.Spec.Unschedulable = true
+	return n
 }
 
 // The vectors of OpenCost's own tests, and what its code does beyond them.
@@ -67,7 +69,7 @@ func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 		},
 		"cordoned nodes and those that are not ready count": {
 			[]*Pod{requests(corev1.PodRunning, gpu, 4)},
-			[]*Node{{Cordoned: true, Ready: true, Allocatable: []Quantity{{gpu, 4}}}, {Allocatable: []Quantity{{gpu, 4}}}},
+			[]*Node{cordonedNode(has(gpu, 4)), nodeOf("", false, gpu, 4)},
 			want{of(gpu, 0), of(gpu, 0), of(gpu, 0.5)},
 		},
 		"the phase alone decides: bound, gated and terminating pods are pending": {

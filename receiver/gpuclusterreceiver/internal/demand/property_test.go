@@ -125,11 +125,8 @@ func (w world) change(t *rapid.T, c *Cluster) {
 		o := genPod(t)
 		key, set, remove = "pod "+o.Name, func(c *Cluster) { c.SetPod(o) }, func(c *Cluster) { c.DeletePod(o.Namespace, o.Name) }
 	case 1:
-		amounts := []Quantity{{genResource.Draw(t, "resource"), rapid.Int64Range(0, 8).Draw(t, "amount")}}
-		o := &Node{
-			Name: genName.Draw(t, "node"), Ready: rapid.Bool().Draw(t, "ready"), Cordoned: rapid.Bool().Draw(t, "cordoned"),
-			Allocatable: amounts, Capacity: amounts,
-		}
+		o := nodeOf(genName.Draw(t, "node"), rapid.Bool().Draw(t, "ready"), genResource.Draw(t, "resource"), rapid.Int64Range(0, 8).Draw(t, "amount"))
+		o.Spec.Unschedulable = rapid.Bool().Draw(t, "cordoned")
 		key, set, remove = "node "+o.Name, func(c *Cluster) { c.SetNode(o) }, func(c *Cluster) { c.DeleteNode(o.Name) }
 	case 2:
 		o := genClaim(t)
