@@ -1,6 +1,10 @@
 package gpushare
 
-import resourcev1 "k8s.io/api/resource/v1"
+import (
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+)
 
 // WholePool returns the slices of a pool that count, of all that there are: those of its highest
 // generation. In a lower one, and in half a pool, a name can mean another device by now. It returns
@@ -30,4 +34,24 @@ func WholePool(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 		}
 	}
 	return newest
+}
+
+// ClassOf returns the class of a request of a claim, a subrequest being <request>/<subrequest>; empty
+// when the claim has no such request.
+func ClassOf(c *resourcev1.ResourceClaim, request string) string {
+	request, sub, _ := strings.Cut(request, "/")
+	for _, r := range c.Spec.Devices.Requests {
+		if r.Name != request {
+			continue
+		}
+		if r.Exactly != nil && sub == "" {
+			return r.Exactly.DeviceClassName
+		}
+		for _, s := range r.FirstAvailable {
+			if s.Name == sub {
+				return s.DeviceClassName
+			}
+		}
+	}
+	return ""
 }

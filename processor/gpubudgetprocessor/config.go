@@ -99,7 +99,7 @@ type SeriesConfig struct {
 	// Unit is bytes or MiB.
 	Unit string `mapstructure:"unit"`
 	// Scope is what one series is about: process, pod, device_duplicate, budget.
-	Scope string `mapstructure:"scope"`
+	Scope presets.Scope `mapstructure:"scope"`
 	// Labels are the names of its labels; those left out do not exist.
 	Labels presets.Labels `mapstructure:"labels"`
 
@@ -169,10 +169,10 @@ func (c *Config) Validate() error {
 			"series[%d]::metric is %q: must be listed once", i, s.Metric)
 		_, ok := presets.Units[s.Unit]
 		p.Check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
-		scope, err := presets.ParseScope(s.Scope)
-		p.Check(err == nil, "series[%d]::scope %w", i, err)
+		known := slices.Contains(presets.Scopes, s.Scope)
+		p.Check(known, "series[%d]::scope is %q: must be one of process, pod, device_duplicate, budget", i, s.Scope)
 		l := s.Labels
-		p.Check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.UID != "" || l.Slot != "" && l.GPU != "",
+		p.Check(!known || s.Scope == presets.DeviceDuplicate || l.Pod != "" || l.UID != "" || l.Slot != "" && l.GPU != "",
 			"series[%d]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid", i)
 	}
 	base.Between(&p, "max_age", c.MaxAge, time.Second, time.Hour)
@@ -199,8 +199,7 @@ func (c *Config) foreign() map[string]ranked {
 		}
 	}
 	for _, s := range c.Series {
-		scope, _ := presets.ParseScope(s.Scope)
-		add(presets.Series{Metric: s.Metric, Bytes: presets.Units[s.Unit], Scope: scope, Labels: s.Labels})
+		add(presets.Series{Metric: s.Metric, Bytes: presets.Units[s.Unit], Scope: s.Scope, Labels: s.Labels})
 	}
 	for _, s := range presets.Builtin() {
 		add(s)

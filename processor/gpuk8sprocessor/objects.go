@@ -166,15 +166,6 @@ func attributeOf(d *resourcev1.Device, name string) string {
 
 // readClaim returns the devices that a claim was given.
 func readClaim(c *resourcev1.ResourceClaim) (out []attribution.ClaimedDevice) {
-	classes := map[string]string{}
-	for _, r := range c.Spec.Devices.Requests {
-		if r.Exactly != nil {
-			classes[r.Name] = r.Exactly.DeviceClassName
-		}
-		for _, sub := range r.FirstAvailable {
-			classes[r.Name+"/"+sub.Name] = sub.DeviceClassName
-		}
-	}
 	var pods []gpudata.Holder
 	for _, p := range c.Status.ReservedFor {
 		if p.APIGroup == "" && p.Resource == "pods" {
@@ -185,7 +176,7 @@ func readClaim(c *resourcev1.ResourceClaim) (out []attribution.ClaimedDevice) {
 		out = append(out, attribution.ClaimedDevice{
 			Namespace: c.Namespace, Admin: ptr.Deref(r.AdminAccess, false), ReservedFor: pods,
 			Allocation: gpudata.Allocation{
-				Claim: c.Name, ClaimUID: string(c.UID), Class: classes[r.Request], Request: r.Request,
+				Claim: c.Name, ClaimUID: string(c.UID), Class: gpushare.ClassOf(c, r.Request), Request: r.Request,
 				Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")),
 			},
 		})

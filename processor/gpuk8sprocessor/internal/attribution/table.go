@@ -27,10 +27,9 @@ type Entry struct {
 
 // Table has the answers of the sources from one moment on. It is never changed.
 type Table struct {
-	from         int64
-	entries      map[string]*Entry
-	unattributed [NumReasons]int
-	conflicts    int
+	from    int64
+	entries map[string]*Entry
+	stats   Stats
 }
 
 // doubt tells which devices the allocations that cannot be joined may be about.
@@ -95,7 +94,7 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 		b.finish(e)
 	}
 	for _, r := range b.lost {
-		b.t.unattributed[r]++
+		b.t.stats.Unattributed[r]++
 	}
 	return b.t
 }
@@ -327,7 +326,7 @@ func (b *builder) finish(e *Entry) {
 	slices.SortFunc(e.Holders, Holding.Compare)
 	e.Holders = merge(e.Holders)
 	if _, conflict := strategy(e.Holders, e.sharing); conflict {
-		b.t.conflicts++
+		b.t.stats.Conflicts++
 	}
 }
 

@@ -216,6 +216,5 @@ func (t *Tracker) Stats() Stats {
 	if len(tables) == 0 {
 		return Stats{}
 	}
-	last := tables[len(tables)-1]
-	return Stats{last.unattributed, last.conflicts}
+	return tables[len(tables)-1].stats
 }

@@ -3,11 +3,11 @@ package demand
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -132,8 +132,7 @@ func (e *emission) asked(spec resourcev1.ResourceClaimSpec, byClass map[string]i
 	}
 }
 
-// alternatives returns the ways to satisfy a request, in the order of preference. That of
-// `exactly` has no name.
+// alternatives returns the ways to satisfy a request, in the order of preference.
 func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	if r.Exactly == nil {
 		return r.FirstAvailable
@@ -177,7 +176,7 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 func (e *emission) given(c *resourcev1.ResourceClaim, byClass map[string]int64) {
 	given := results(c)
 	for i := range given {
-		className := classOf(c, &given[i])
+		className := gpushare.ClassOf(c, given[i].Request)
 		if !e.gpuResult(&given[i], className) || className == "" || repeats(given, i) {
 			continue
 		}
@@ -199,24 +198,6 @@ func repeats(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
 	})
 }
 
-// classOf returns the class of the request that a result satisfies, empty
-// when the claim has no such request.
-func classOf(c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult) string {
-	request, sub, _ := strings.Cut(r.Request, "/")
-	for i := range c.Spec.Devices.Requests {
-		q := &c.Spec.Devices.Requests[i]
-		if q.Name != request {
-			continue
-		}
-		for _, a := range alternatives(q) {
-			if a.Name == sub {
-				return a.DeviceClassName
-			}
-		}
-	}
-	return ""
-}
-
 // addClaimDevices emits one point for each device and each pod that reserves it.
 func (e *emission) addClaimDevices() {
 	var devices []Point // of one claim, without a pod
@@ -225,7 +206,7 @@ func (e *emission) addClaimDevices() {
 		given := results(c)
 		for i := range given {
 			r := &given[i]
-			if className := classOf(c, r); e.gpuResult(r, className) && !repeats(given, i) {
+			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !repeats(given, i) {
 				devices = append(devices, e.claimDevice(c, r, className))
 			}
 		}

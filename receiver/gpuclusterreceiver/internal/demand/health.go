@@ -6,6 +6,7 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -47,7 +48,7 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	gpu = true
 	for i := range given {
 		r := &given[i]
-		ofGPU := e.gpuResult(r, classOf(c, r))
+		ofGPU := e.gpuResult(r, gpushare.ClassOf(c, r.Request))
 		if h.ID == r.Driver+"/"+r.Pool+"/"+r.Device {
 			return e.identity(r), ofGPU
 		}
