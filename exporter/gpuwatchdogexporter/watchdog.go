@@ -110,20 +110,9 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 		w.cluster = w.newCluster(client, cluster.Options{
 			Namespaces: w.cfg.Namespaces, DryRun: w.cfg.DryRun, Delete: w.cfg.Action == actionDelete,
 		})
-		terms := make(chan *lease.Term)
 		w.electing.Go(func() {
-			if err := lease.Run(electing, w.cfg.LeaderElection, client, terms, w.leaseResult); err != nil {
+			if err := lease.Run(electing, w.cfg.LeaderElection, client, w.term.Store, w.leaseResult); err != nil {
 				w.leaseResult(err)
-			}
-		})
-		w.evaluating.Go(func() {
-			for {
-				select {
-				case t := <-terms:
-					w.term.Store(t)
-				case <-evaluating.Done():
-					return
-				}
 			}
 		})
 	}

@@ -148,7 +148,13 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 			r.settings.Logger.Info("The lease can be read and written again.")
 		}
 	}
-	if err := lease.Run(ctx, r.cfg.LeaderElection, client, terms, tell); err != nil {
+	lead := func(t *lease.Term) {
+		select {
+		case terms <- t:
+		case <-t.Context().Done():
+		}
+	}
+	if err := lease.Run(ctx, r.cfg.LeaderElection, client, lead, tell); err != nil {
 		tell(fmt.Errorf("leader election: %w", err))
 	}
 }

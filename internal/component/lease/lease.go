@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // ErrLost says that another replica holds the lease.
@@ -79,7 +79,7 @@ func (t *Term) SetNote(ctx context.Context, key, value string) error {
 		if err != nil {
 			return err
 		}
-		if !t.Holds() || !held(l, t.identity) {
+		if !t.Holds() || ptr.Deref(l.Spec.HolderIdentity, "") != t.identity {
 			return ErrLost
 		}
 		if l.Annotations == nil {
@@ -92,23 +92,16 @@ func (t *Term) SetNote(ctx context.Context, key, value string) error {
 	})
 }
 
-func held(l *coordinationv1.Lease, identity string) bool {
-	return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == identity
-}
-
-// Run takes part in the election until ctx ends, hands terms out, and gives the lease back at
-// the end: work on a term must have ended by then. Where the configuration wants no lease, one
-// term lasts as long as ctx.
+// Run takes part in the election until ctx ends, calls lead with each term as it begins, and gives
+// the lease back at the end: work on a term must have ended by then. Where the configuration wants
+// no lease, one term lasts as long as ctx.
 //
 // result gets the error of a failed request for the lease, and nil when a later request succeeds
 // or another replica leads. It is called only when that changes.
-func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms chan<- *Term, result func(error)) error {
+func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func(*Term), result func(error)) error {
 	if !cfg.Enabled {
-		select {
-		case terms <- &Term{ctx: ctx, valid: func() bool { return true }}:
-			<-ctx.Done()
-		case <-ctx.Done():
-		}
+		lead(&Term{ctx: ctx, valid: func() bool { return true }})
+		<-ctx.Done()
 		return nil
 	}
 	host, err := os.Hostname()
@@ -146,17 +139,13 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms cha
 			ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(ctx context.Context) {
-					t := &Term{
+					lead(&Term{
 						ctx: ctx,
 						// A process that was stopped for a while finds its lease
 						// expired before the elector does.
 						valid:  func() bool { return elector.IsLeader() && elector.Check(0) == nil },
 						leases: client.CoordinationV1().Leases(namespace), name: cfg.Name, identity: identity,
-					}
-					select {
-					case terms <- t:
-					case <-ctx.Done():
-					}
+					})
 				},
 				OnStoppedLeading: func() {}, // the term's context has ended
 			},
