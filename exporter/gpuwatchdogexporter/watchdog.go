@@ -125,10 +125,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 func (w *watchdog) observe() error {
 	return errors.Join(
 		w.telemetry.RegisterExporterGpuWatchdogDevicesCallback(base.Observed(w.samples.count)),
-		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
-			w.term.Load().Observe(o)
-			return nil
-		}),
+		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(base.Observed(func() int64 { return w.term.Load().Leads() })),
 		w.telemetry.RegisterGpuWatchdogLastSuccessCallback(func(_ context.Context, o metric.Float64Observer) error {
 			if at := w.lastSuccess.Load(); at != 0 {
 				o.Observe(float64(at) / 1000)

@@ -292,10 +292,7 @@ func (l *leftOut) lasts(now time.Time, n int64) bool {
 func (r *clusterReceiver) registerCallbacks() error {
 	return errors.Join(
 		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(base.Observed(r.store.dropped.Load)),
-		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
-			r.term.Load().Observe(o)
-			return nil
-		}),
+		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(base.Observed(func() int64 { return r.term.Load().Leads() })),
 		r.telemetry.RegisterReceiverGpuClusterCacheStateCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, k := range kinds {
 				r.cache.State(k).Observe(o, attribute.String("kind", k.String()))

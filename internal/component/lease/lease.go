@@ -14,7 +14,6 @@ import (
 	"os"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -45,13 +44,12 @@ func (t *Term) Context() context.Context { return t.ctx }
 // Holds reports whether the replica leads now. A nil term never does.
 func (t *Term) Holds() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
-// Observe gives a self-metric 1 while the replica leads, else 0.
-func (t *Term) Observe(o metric.Int64Observer) {
-	leader := int64(0)
+// Leads is 1 while the replica leads, else 0, as self-metrics have it.
+func (t *Term) Leads() int64 {
 	if t.Holds() {
-		leader = 1
+		return 1
 	}
-	o.Observe(leader)
+	return 0
 }
 
 // Note returns a note on the lease, which this or an earlier leader wrote, and

@@ -60,21 +60,11 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	return s, d
 }
 
-// Outcome says how an action ended.
-type Outcome uint8
-
-const (
-	// NotDone: certainly nothing happened.
-	NotDone Outcome = iota
-	// Done: it was done, or it may have been.
-	Done
-)
-
-// Settle returns the state after a decision's action. One that was done ends the
-// breach: the next needs Breaches evaluations anew. One that was not done leaves
+// Settle returns the state after a decision's action. One that was done, or may have been, ends
+// the breach: the next needs Breaches evaluations anew. One that certainly was not done leaves
 // no trace, so that the next evaluation may try again.
-func Settle(s State, a Action, o Outcome) State {
-	if o == Done {
+func Settle(s State, a Action, done bool) State {
+	if done {
 		s.Breach.Count, s.Breach.Over = 0, nil
 		return s
 	}
@@ -328,14 +318,9 @@ func since(actions []Action, p Policy, now time.Time, d time.Duration, match fun
 // ahead counts from now on.
 func remember(actions []Action, p Policy, now time.Time) []Action {
 	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
-	dropped := func(a Action) bool { return now.Sub(a.At) >= longest }
-	ahead := func(a Action) bool { return a.At.After(now) }
-	if !slices.ContainsFunc(actions, dropped) && !slices.ContainsFunc(actions, ahead) {
-		return actions
-	}
-	kept := slices.DeleteFunc(slices.Clone(actions), dropped)
+	kept := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return now.Sub(a.At) >= longest })
 	for i := range kept {
-		if ahead(kept[i]) {
+		if kept[i].At.After(now) {
 			kept[i].At = now
 		}
 	}

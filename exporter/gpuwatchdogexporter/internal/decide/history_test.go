@@ -330,12 +330,12 @@ func (h *history) minute() error {
 	if err := h.judge(d, facts); err != nil {
 		return err
 	}
-	outcome := Done
+	done := true
 	if h.chance(0.2) {
-		outcome = NotDone
+		done = false
 	}
-	h.state = Settle(h.state, *d.Action, outcome)
-	if outcome == NotDone {
+	h.state = Settle(h.state, *d.Action, done)
+	if !done {
 		return nil
 	}
 	h.evaluations = nil

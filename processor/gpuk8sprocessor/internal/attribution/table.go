@@ -159,7 +159,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 		h := Holding{Holder: gpudata.Holder{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}, until: forever}
 		ended := false
 		if a := b.pods.at(c.Namespace, c.Pod, l.Time); a != nil {
-			h.UID, h.from, h.until = a.uid, a.from, a.holding()
+			h.UID, h.from, h.until = a.UID, a.from, a.holding()
 			ended = a.ended <= l.Time // kubelets before 1.34 list pods that ended
 		}
 		for j := range c.Devices {
@@ -259,8 +259,8 @@ func (b *builder) allocations() (missing doubt) {
 			named := false
 			if pod := b.pods.find(p.Namespace, p.Pod, p.UID); pod != nil {
 				h.from, h.until = pod.from, pod.holding()
-				for k := range pod.claims {
-					u := &pod.claims[k]
+				for k := range pod.Claims {
+					u := &pod.Claims[k]
 					if u.Claim == c.Claim && u.Uses(c.Request) {
 						named = true
 						h.Container = u.Container

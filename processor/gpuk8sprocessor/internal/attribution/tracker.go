@@ -168,7 +168,7 @@ func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone
 		return uid, a != nil && a.holding() <= at
 	}
 	if a := pods.at(namespace, name, at); a != nil {
-		return a.uid, a.ended <= at
+		return a.UID, a.ended <= at
 	}
 	return "", pods.left(namespace, name, at)
 }
