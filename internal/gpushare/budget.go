@@ -1,6 +1,10 @@
 package gpushare
 
-import "fmt"
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // BudgetSource names where a memory budget was declared, as gpu.memory.budget.source spells it.
 type BudgetSource string
@@ -42,16 +46,6 @@ func BudgetSources() []BudgetSource {
 	}
 }
 
-// ContainerSpec is a container as far as budgets are concerned.
-type ContainerSpec struct {
-	// Name is the container's name.
-	Name string
-	// Init tells init containers, sidecars among them, from app containers.
-	Init bool
-	// Requests are the container's requests, completed by its limits.
-	Requests Requests
-}
-
 // BudgetOptions are the sources that a user configures.
 type BudgetOptions struct {
 	// Resources are extended resources that declare memory, and the bytes of
@@ -85,14 +79,14 @@ type Budget struct {
 }
 
 // Budgets returns every memory budget that a pod declares, best source first
-// and within a source in the order of the containers. The containers are all of
-// the pod's, init containers first, as HAMi counts them. A whole GPU, a MIG
+// and within a source in the order of [Containers]. A whole GPU, a MIG
 // instance, an MPS limit and DRA's consumed capacity are budgets too, but not
 // the pod's to declare: they are known where the device is.
 //
 // The error lists what could not be read; the rest is returned beside it.
-func Budgets(containers []ContainerSpec, annotations map[string]string, o BudgetOptions) ([]Budget, error) {
+func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 	var p problems
+	containers := Containers(pod)
 	bySource := map[BudgetSource][]Budget{}
 	add := func(b Budget) {
 		if b.MemoryBytes > 0 || b.MemoryRatio > 0 {
@@ -100,7 +94,7 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 		}
 	}
 
-	allocations, err := Allocations(annotations)
+	allocations, err := Allocations(pod.Annotations)
 	if err != nil {
 		p.add("%w", err)
 	}
@@ -124,7 +118,7 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 			b.Container = containers[a.ContainerIndex].Name
 		case KAI:
 			b.Source = BudgetKAI
-			if b.Container, err = kaiHolder(a, containers); err != nil {
+			if b.Container, err = kaiHolder(a, pod); err != nil {
 				p.add("%w", err)
 				continue
 			}
@@ -133,7 +127,8 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 	}
 
 	for _, c := range containers {
-		for _, d := range Demands(c.Requests) {
+		requests := RequestsOf(c)
+		for _, d := range Demands(requests) {
 			b := Budget{
 				Container: c.Name, Minor: -1, Devices: d.Devices, MemoryBytes: d.MemoryBytes, MemoryRatio: d.MemoryRatio,
 			}
@@ -144,14 +139,14 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 		}
 		var declared int64
 		for name, bytes := range o.Resources {
-			declared = min(declared+times(Units(c.Requests[name]), max(bytes, 0)), limit)
+			declared = min(declared+times(Units(requests[name]), max(bytes, 0)), limit)
 		}
 		add(Budget{Source: BudgetResource, Container: c.Name, Minor: -1, MemoryBytes: declared})
 	}
 
 	if o.Annotation != "" {
 		read := func(key, container string) {
-			text, ok := annotations[key]
+			text, ok := pod.Annotations[key]
 			if !ok {
 				return
 			}
@@ -177,9 +172,12 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 
 // kaiHolder is the container that a KAI annotation is about: the named one, or the first app
 // container.
-func kaiHolder(a Allocation, containers []ContainerSpec) (string, error) {
-	for _, c := range containers {
-		if c.Name == a.Container || a.Container == "" && !c.Init {
+func kaiHolder(a Allocation, pod *corev1.Pod) (string, error) {
+	if a.Container == "" && len(pod.Spec.Containers) > 0 {
+		return pod.Spec.Containers[0].Name, nil
+	}
+	for _, c := range Containers(pod) {
+		if c.Name == a.Container {
 			return c.Name, nil
 		}
 	}

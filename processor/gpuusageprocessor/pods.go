@@ -110,7 +110,7 @@ func (p *pods) of(pod *corev1.Pod) declarations {
 
 func declarationsOf(pod *corev1.Pod) (declarations, error) {
 	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}, limited: map[string]float64{}}
-	all := kube.Containers(pod) // as HAMi counts them
+	all := gpushare.Containers(pod)
 	allocations, err := gpushare.Allocations(pod.Annotations)
 	for _, a := range allocations {
 		of := allocation{uuid: a.UUID, minor: a.Minor, core: a.Core}
@@ -130,7 +130,7 @@ func declarationsOf(pod *corev1.Pod) (declarations, error) {
 				s.limited[c.Name] = percent / 100
 			}
 		}
-		for _, demand := range gpushare.Demands(kube.Requests(c)) {
+		for _, demand := range gpushare.Demands(gpushare.RequestsOf(c)) {
 			if demand.Core > 0 {
 				s.demanded[c.Name] = min(demand.Core, 1)
 			}

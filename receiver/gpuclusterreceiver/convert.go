@@ -60,13 +60,12 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	out.Health, out.LeftOut = convertHealth(p)
 
 	p = withLimits(p)
-	regular := map[corev1.ResourceName]float64{}
+	regular := map[string]float64{}
 	containers := make([]gpushare.Requests, 0, len(p.Spec.Containers))
 	for i := range p.Spec.Containers {
-		requests := gpushare.Requests{}
-		for name, q := range p.Spec.Containers[i].Resources.Requests {
+		requests := gpushare.RequestsOf(&p.Spec.Containers[i])
+		for name, q := range requests {
 			regular[name] += q.AsApproximateFloat64()
-			requests[string(name)] = q
 		}
 		containers = append(containers, requests)
 	}
@@ -74,7 +73,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	for name, q := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}) {
 		if isExtended(name) {
 			whole[string(name)] = q
-			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: gpushare.Units(q), Regular: regular[name]})
+			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: gpushare.Units(q), Regular: regular[string(name)]})
 		}
 	}
 	slices.SortFunc(out.Requests, func(a, b demand.Request) int { return cmp.Compare(a.Resource, b.Resource) })

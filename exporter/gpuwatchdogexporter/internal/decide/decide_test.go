@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
@@ -101,9 +102,9 @@ func budget(t *testing.T, quantity string) int64 {
 	if err != nil {
 		return 0 // no API server stores it
 	}
-	budgets, err := gpushare.Budgets(
-		[]gpushare.ContainerSpec{{Name: "main", Requests: gpushare.Requests{"example.com/gpumem": q}}}, nil,
-		gpushare.BudgetOptions{Resources: map[string]int64{"example.com/gpumem": mib}})
+	main := corev1.Container{Name: "main"}
+	main.Resources.Limits = corev1.ResourceList{"example.com/gpumem": q}
+	budgets, err := gpushare.Budgets(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{main}}}, gpushare.BudgetOptions{Resources: map[string]int64{"example.com/gpumem": mib}})
 	require.NoError(t, err)
 	if len(budgets) == 0 {
 		return 0

@@ -330,10 +330,7 @@ func (h *history) minute() error {
 	if err := h.judge(d, facts); err != nil {
 		return err
 	}
-	done := true
-	if h.chance(0.2) {
-		done = false
-	}
+	done := !h.chance(0.2)
 	h.state = Settle(h.state, *d.Action, done)
 	if !done {
 		return nil
