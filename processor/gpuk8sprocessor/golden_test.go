@@ -196,7 +196,7 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 
 func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] }) }
 
-var states = map[string]attribution.State{"": attribution.Current, "current": attribution.Current, "old": attribution.Old, "off": attribution.Off}
+var states = map[string]kube.Phase{"": kube.Synced, "current": kube.Synced, "old": kube.Stale, "off": kube.Off}
 
 // said is what the sources say, with the slices as the API server has them.
 type said struct {
@@ -239,7 +239,7 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 		}
 	}
 	if s.Pods != nil {
-		says.PodsState, says.Pods = attribution.Current, nil
+		says.PodsState, says.Pods = kube.Synced, nil
 		for _, p := range *s.Pods {
 			created, err := time.ParseDuration(cmp.Or(p.Created, "0s"))
 			require.NoError(t, err)
@@ -287,7 +287,7 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 		}
 	}
 	if s.Claims != nil {
-		says.ClaimsState, says.Claims = attribution.Current, nil
+		says.ClaimsState, says.Claims = kube.Synced, nil
 		for _, c := range *s.Claims {
 			namespace, name, _ := strings.Cut(c.Name, "/")
 			var pods []gpudata.Holder

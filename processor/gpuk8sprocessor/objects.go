@@ -21,7 +21,7 @@ import (
 // isOfNode reports whether a pod of this node uses a claim: claims are those of
 // the whole cluster. Without the right to read pods nobody knows.
 func isOfNode(c *resourcev1.ResourceClaim, a *attribution.Sources, uids map[types.UID]bool) bool {
-	return a.PodsState == attribution.Off || slices.ContainsFunc(c.Status.ReservedFor,
+	return a.PodsState == kube.Off || slices.ContainsFunc(c.Status.ReservedFor,
 		func(r resourcev1.ResourceClaimConsumerReference) bool { return uids[r.UID] })
 }
 

@@ -157,7 +157,7 @@ func (s *sources) update(now time.Time) {
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
-		if a.Listing.State = believe(state); a.Listing.State != attribution.Off {
+		if a.Listing.State = believe(state); a.Listing.State != kube.Off {
 			a.Listing.Time = at.UnixNano()
 			a.Listing.Containers = readContainers(resources, s.cfg)
 		}
@@ -169,21 +169,17 @@ func (s *sources) update(now time.Time) {
 	s.reportStatus(lost, err)
 }
 
-// believe tells how far a source can be believed.
-func believe(state kube.State) attribution.State {
-	switch state.Phase {
-	case kube.Synced:
-		return attribution.Current
-	case kube.Stale:
-		return attribution.Old
-	default:
-		return attribution.Off
+// believe tells how far a source can be believed: one that never answered gives no answer.
+func believe(state kube.State) kube.Phase {
+	if state.Phase == kube.Synced || state.Phase == kube.Stale {
+		return state.Phase
 	}
+	return kube.Off
 }
 
 func (s *sources) readCache(a *attribution.Sources) {
 	uids := map[types.UID]bool{}
-	if a.PodsState = believe(s.cache.State(kube.Pods)); a.PodsState != attribution.Off {
+	if a.PodsState = believe(s.cache.State(kube.Pods)); a.PodsState != kube.Off {
 		for _, pod := range s.cache.Pods() {
 			uids[pod.UID] = true
 			read := readPod(pod, s.cfg.PodLabels, s.job)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 var (
@@ -94,7 +95,7 @@ func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
 	tr := New(Options{History: time.Minute})
 	_, known := tr.Container("", "")
 	assert.False(t, known)
-	tr.Update(at(10), Sources{PodsState: Current, Pods: []Pod{{
+	tr.Update(at(10), Sources{PodsState: kube.Synced, Pods: []Pod{{
 		Namespace: "ns", Name: "a", UID: "uid-a", StaticUID: "hash", Containers: []PodContainer{{Name: "c", ID: "c1"}},
 	}}})
 	pod := gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a"}
@@ -114,11 +115,11 @@ func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
 	_, known = tr.Container("", "c2")
 	assert.False(t, known)
 
-	tr.Update(at(20), Sources{PodsState: Current})
+	tr.Update(at(20), Sources{PodsState: kube.Synced})
 	expect(container, "uid-a", "c1")
 	assert.False(t, tr.Gone("uid-a", nanos(19)))
 	assert.True(t, tr.Gone("uid-a", nanos(20)))
-	tr.Update(at(81), Sources{PodsState: Current})
+	tr.Update(at(81), Sources{PodsState: kube.Synced})
 	_, known = tr.Container("uid-a", "c1")
 	assert.False(t, known)
 }

@@ -8,20 +8,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// State is how far a source can be trusted.
-type State uint8
-
-const (
-	// Off sources give no answer: they are switched off, absent, or may not be read.
-	Off State = iota
-	// Old sources answered before and fail now. The holders that they named stay, but a device
-	// without a holder may have one by now. The kubelet's "no holder" is believed for the grace.
-	Old
-	// Current sources answered the last request.
-	Current
-)
-
-// Sources are the answers of all sources outside the telemetry at one time.
+// Sources are the answers of all sources outside the telemetry at one time. The state of a source is
+// Off where it gives no answer, Stale where it answered before and fails now, or Synced. The holders
+// that a stale one named stay, but a device without a holder may have one by now: the kubelet's "no
+// holder" is believed for the grace.
 type Sources struct {
 	// Listing is the kubelet's answer.
 	Listing Listing
@@ -31,7 +21,7 @@ type Sources struct {
 	// not yet.
 	SlicesHidden bool
 	// ClaimsState is Off when ResourceClaims may not be read.
-	ClaimsState State
+	ClaimsState kube.Phase
 	// Claims are the devices that ResourceClaims were given.
 	Claims []ClaimedDevice
 	// Sharing is gpu.sharing.strategy as the node's label tells it: time_slicing,
@@ -45,14 +35,14 @@ type Sources struct {
 	// somebody wrote it down.
 	Instances []Instance
 	// PodsState is Off when pods may not be read.
-	PodsState State
+	PodsState kube.Phase
 	// Pods are the pods of the node.
 	Pods []Pod
 }
 
 // Listing is one answer of the PodResources service.
 type Listing struct {
-	State State
+	State kube.Phase
 	// Time is when the answer came, in nanoseconds since the epoch.
 	Time int64
 	// Containers are those that hold a device of interest.

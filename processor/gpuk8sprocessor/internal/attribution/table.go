@@ -7,6 +7,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -73,7 +74,7 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 		until:  forever,
 		lost:   map[string]Reason{},
 	}
-	if s.Listing.State == Old {
+	if s.Listing.State == kube.Stale {
 		b.until = s.Listing.Time + grace
 	}
 	for i := range s.Claims {
@@ -148,7 +149,7 @@ func (b *builder) facts() (unseen doubt) {
 // device may mean, and whether the kubelet lists DRA devices at all.
 func (b *builder) listing() (missing doubt, dynamic bool) {
 	l := &b.sources.Listing
-	if l.State == Off {
+	if l.State == kube.Off {
 		return doubt{}, false
 	}
 	for i := range l.Containers {
@@ -232,7 +233,7 @@ func (b *builder) hold(id, source string, h Holding, no bool) {
 // allocations enters what the API server knows of devices that the kubelet does
 // not list. It returns which devices an allocated one without a device may be.
 func (b *builder) allocations() (missing doubt) {
-	if b.sources.ClaimsState == Off {
+	if b.sources.ClaimsState == kube.Off {
 		return doubt{}
 	}
 	mine := map[string]bool{} // devices that this source knows
@@ -308,13 +309,13 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 		if claimed.about(instance) {
 			continue
 		}
-		off := b.sources.Listing.State == Off
+		off := b.sources.Listing.State == kube.Off
 		listing := !off && !missing.about(instance)
 		switch {
 		// A kubelet that lists no DRA device at all may not know how to.
 		case listing && (dynamic || !inSlice[id] && !unseen.about(instance)):
 			e.Source = signal.HolderSourcePodResources
-		case inSlice[id] && b.sources.ClaimsState == Current && (listing || off):
+		case inSlice[id] && b.sources.ClaimsState == kube.Synced && (listing || off):
 			e.Source = signal.HolderSourceDRA
 		}
 	}

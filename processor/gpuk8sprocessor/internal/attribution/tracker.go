@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 // maxObservations bounds the history, in answers of the sources, whatever the interval
@@ -75,7 +76,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := now.UnixNano()
-	if s.PodsState != Off {
+	if s.PodsState != kube.Off {
 		t.pods = t.pods.update(n, n-t.history, s.Pods)
 		t.users = t.pods.users()
 	}
@@ -91,7 +92,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 	case reflect.DeepEqual(t.observations[last].sources, s):
 		t.rebuild()
 		return
-	case onlyListing(&t.observations[last].sources, &s) && s.Listing.State == Current:
+	case onlyListing(&t.observations[last].sources, &s) && s.Listing.State == kube.Synced:
 		from = min(n, max(s.Listing.Time, t.observations[last].from))
 	}
 	t.observations = append(t.observations, observation{from, s})

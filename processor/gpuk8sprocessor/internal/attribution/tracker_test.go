@@ -32,7 +32,7 @@ func newTestTracker() *Tracker {
 }
 
 func listing(seconds int64, containers ...ContainerResources) Sources {
-	return Sources{Listing: Listing{State: Current, Time: nanos(seconds), Containers: containers}}
+	return Sources{Listing: Listing{State: kube.Synced, Time: nanos(seconds), Containers: containers}}
 }
 
 func container(pod string, devices ...catalogue.PluginID) ContainerResources {
@@ -114,12 +114,12 @@ func TestNobodyStaysNobodyForTheGraceAfterTheLastAnswer(t *testing.T) {
 		return Decide(tr.Lookup("GPU-2", nanos(seconds)), nanos(seconds), nil, nil, false).Known
 	}
 	assert.True(t, known(1000), "every poll succeeds with the same answer")
-	s.Listing.State = Old
+	s.Listing.State = kube.Stale
 	tr.Update(at(20), s)
 	assert.True(t, known(189))
 	assert.False(t, known(190))
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 1000), "named holders stay")
-	s.Listing.State, s.Listing.Time = Current, nanos(200)
+	s.Listing.State, s.Listing.Time = kube.Synced, nanos(200)
 	tr.Update(at(200), s)
 	assert.False(t, known(195))
 	assert.True(t, known(200))
@@ -165,7 +165,7 @@ func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
 func TestAfterAStepOfTheClockBackwardsPodsExist(t *testing.T) {
 	tr := newTestTracker()
 	s := listing(1000, container("a", gpu("GPU-1")), container("job", gpu("GPU-2")))
-	s.PodsState = Current
+	s.PodsState = kube.Synced
 	s.Pods = []Pod{{Namespace: "ns", Name: "a", UID: "uid-a", Created: nanos(990)}, {Namespace: "ns", Name: "job", UID: "uid-job", Created: nanos(990)}}
 	tr.Update(at(1001), s)
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 1001))
@@ -182,8 +182,8 @@ func TestAfterAStepOfTheClockBackwardsPodsExist(t *testing.T) {
 func TestAPodThatTheCacheLearnsOfAfterTheKubeletIsFoundAllTheSame(t *testing.T) {
 	tr := newTestTracker()
 	s := listing(10, container("web-0", gpu("GPU-1")))
-	s.PodsState, s.Pods = Current, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
-	tr.Update(at(9), Sources{PodsState: Current, Pods: s.Pods})
+	s.PodsState, s.Pods = kube.Synced, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
+	tr.Update(at(9), Sources{PodsState: kube.Synced, Pods: s.Pods})
 	s.Pods = nil // deleted, which the kubelet knew when it answered
 	tr.Update(at(10), s)
 	e := tr.Lookup("GPU-1", nanos(11))
@@ -291,9 +291,9 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 			}}
 		})
 		s := Sources{
-			PodsState:   rapid.SampledFrom([]State{Off, Current}).Draw(rt, "pods"),
-			ClaimsState: rapid.SampledFrom([]State{Off, Current}).Draw(rt, "claims"),
-			Listing:     Listing{State: rapid.SampledFrom([]State{Off, Old, Current}).Draw(rt, "listing"), Time: nanos(10)},
+			PodsState:   rapid.SampledFrom([]kube.Phase{kube.Off, kube.Synced}).Draw(rt, "pods"),
+			ClaimsState: rapid.SampledFrom([]kube.Phase{kube.Off, kube.Synced}).Draw(rt, "claims"),
+			Listing:     Listing{State: rapid.SampledFrom([]kube.Phase{kube.Off, kube.Stale, kube.Synced}).Draw(rt, "listing"), Time: nanos(10)},
 		}
 		for range rapid.IntRange(0, 4).Draw(rt, "containers") {
 			s.Listing.Containers = append(s.Listing.Containers, ContainerResources{
@@ -372,7 +372,7 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	tr = newTestTracker()
 	devices := map[string]gpudata.Description{}
-	s = Sources{PodsState: Current, Listing: Listing{State: Current, Time: nanos(10)}}
+	s = Sources{PodsState: kube.Synced, Listing: Listing{State: kube.Synced, Time: nanos(10)}}
 	for g := range 8 {
 		board := fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", g)
 		devices[board] = gpudata.Description{Name: fmt.Sprint("nvidia", g)}
