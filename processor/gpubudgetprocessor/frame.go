@@ -3,8 +3,6 @@ package gpubudgetprocessor
 import (
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -112,7 +110,7 @@ func speaksOfMemory(d *gpudata.DeviceFrame) bool {
 // deviceOf returns the memory of a device as the frame has it.
 func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 	d := &budget.Device{
-		Of: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Minor: minorOf(f.Name), Known: f.HoldersKnown,
+		Of: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Name: f.Name, Known: f.HoldersKnown,
 		Used: bytesOf(&f.Samples, signal.HwGPUMemoryUsage), Limit: bytesOf(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
 	}
 	if ratio, _ := f.Samples.Get(signal.HwGPUMemoryUtilization, ""); d.Used > 0 && ratio > 0 && ratio <= 1 {
@@ -139,16 +137,6 @@ func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 		u.MPS = u.Holds && u.Of.Strategy == signal.SharingMPS
 	}
 	return d
-}
-
-// minorOf returns N of nvidiaN, -1 for another name.
-func minorOf(name string) int {
-	if number, ok := strings.CutPrefix(name, "nvidia"); ok {
-		if n, err := strconv.Atoi(number); err == nil && n >= 0 {
-			return n
-		}
-	}
-	return -1
 }
 
 // addUser adds what was found of a user of a device to the frame.

@@ -130,16 +130,12 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 		AddFunc:    func(object any) { set(object, 1) },
 		UpdateFunc: func(_, object any) { set(object, 0) },
 		DeleteFunc: func(object any) {
-			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
-			if err != nil {
-				return
-			}
-			namespace, name, err := cache.SplitMetaNamespaceKey(key)
+			name, err := cache.DeletionHandlingObjectToName(object)
 			if err != nil {
 				return
 			}
 			s.mu.Lock()
-			remove(namespace, name)
+			remove(name.Namespace, name.Name)
 			s.stored[k]--
 			s.mu.Unlock()
 			s.changed()

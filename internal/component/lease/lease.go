@@ -116,7 +116,12 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	}
 	said := ""
 	tell := func(err error) {
-		problem := kind(err)
+		// An attempt makes requests of several kinds, whose errors name themselves, the object and
+		// the connection: what they have in common is the API server's reason, or that it gives none.
+		problem := ""
+		if err != nil {
+			problem = "error " + string(apierrors.ReasonForError(err))
+		}
 		if problem == said {
 			return
 		}
@@ -154,16 +159,6 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 		elector.Run(ctx)
 	}
 	return nil
-}
-
-// kind tells one problem with the lease from another, "" is none. An attempt makes
-// requests of several kinds, whose errors name themselves, the object and the
-// connection: what they have in common is the API server's reason, or that it gives none.
-func kind(err error) string {
-	if err == nil {
-		return ""
-	}
-	return "error " + string(apierrors.ReasonForError(err))
 }
 
 // watchedLock tells how requests for the lease end.

@@ -139,8 +139,8 @@ func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
 	a, b, other := user("p", "a", perDevice, perPod), user("p", "b", perDevice, perPod), user("q", "a")
 	again := user("p", "a", perDevice, perPod)
 	p := &Place{Devices: []*Device{
-		{ID: "GPU-1", Minor: 1, Limit: 16 * gi, Users: []*User{a, b, other}},
-		{ID: "GPU-2", Minor: 2, Limit: 16 * gi, Users: []*User{again}},
+		{ID: "GPU-1", Name: "nvidia1", Limit: 16 * gi, Users: []*User{a, b, other}},
+		{ID: "GPU-2", Name: "nvidia2", Limit: 16 * gi, Users: []*User{again}},
 	}}
 	p.Declare(MPSBudget{})
 	assert.Equal(t, []int64{2 * gi, 2 * gi, 0}, []int64{a.Budget, b.Budget, other.Budget}, "the device's budget by two")
@@ -393,7 +393,7 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 	a, again, nameless := pod("a", "uid-a", "c"), pod("a", "uid-new", "c"), pod("a", "", "c")
 	d, b := pod("a", "uid-a", "d"), pod("b", "uid-b", "c")
 	device := func(id string, holders ...gpudata.Holder) *Device {
-		d := &Device{ID: id, Minor: -1, Used: 9 * gi, Limit: 16 * gi}
+		d := &Device{ID: id, Used: 9 * gi, Limit: 16 * gi}
 		d.Board = exporters.BoardOf(id)
 		for _, c := range holders {
 			d.Users = append(d.Users, &User{Holder: c, Holds: true})
@@ -460,7 +460,7 @@ func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 	b := NewBook(time.Minute, 10)
 	c := gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "c"}
 	device := func(id string) *Device {
-		return &Device{ID: id, Minor: -1, Used: gi, Limit: 16 * gi, Users: []*User{{
+		return &Device{ID: id, Used: gi, Limit: 16 * gi, Users: []*User{{
 			Holder: c, Holds: true, Declarations: true, Declared: []gpushare.Budget{
 				{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 8 * gi},
 			},

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
@@ -112,7 +113,7 @@ func (d *Device) is(b *gpushare.Budget) bool {
 	if b.UUID != "" {
 		return b.UUID == d.ID || b.UUID == d.MIGUUID
 	}
-	return d.Board == "" && b.Minor == d.Minor
+	return d.Board == "" && d.Name == "nvidia"+strconv.Itoa(b.Minor)
 }
 
 // given returns the devices of a budget that names none: those that its container was given, or

@@ -126,12 +126,8 @@ func labelStrategy(holders []Holding, sharing string, shared bool) string {
 	if len(holders) == 1 && !shared {
 		return signal.SharingUnknown
 	}
-	claimed := true
-	for i := range holders {
-		claimed = claimed && holders[i].Allocation.Claim != ""
-	}
 	switch {
-	case claimed:
+	case !slices.ContainsFunc(holders, func(h Holding) bool { return h.Allocation.Claim == "" }):
 		return signal.SharingDRA
 	case sharing != "":
 		return sharing
