@@ -70,3 +70,12 @@ func passing(p *corev1.Pod, container string) bool {
 		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
 	})
 }
+
+// CutHash returns the name of the object that made a ReplicaSet, which gave it the name
+// <name>-<hash> and its pods the hash as a label.
+func CutHash(name, hash string) (string, bool) {
+	if hash == "" {
+		return "", false
+	}
+	return strings.CutSuffix(name, "-"+hash)
+}

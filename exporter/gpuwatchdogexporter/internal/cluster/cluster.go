@@ -164,10 +164,8 @@ func owner(pod *corev1.Pod) string {
 		return ""
 	}
 	kind, name := controller.Kind, controller.Name
-	if hash := pod.Labels[kube.DeploymentHash]; kind == "ReplicaSet" && hash != "" {
-		if deployment, ok := strings.CutSuffix(name, "-"+hash); ok {
-			kind, name = "Deployment", deployment
-		}
+	if deployment, ok := kube.CutHash(name, pod.Labels[kube.DeploymentHash]); ok && kind == "ReplicaSet" {
+		kind, name = "Deployment", deployment
 	}
 	return pod.Namespace + "/" + kind + "/" + name
 }

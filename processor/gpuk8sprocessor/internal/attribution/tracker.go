@@ -15,23 +15,11 @@ import (
 // of asking is.
 const maxObservations = 128
 
-// Options configures a Tracker.
-type Options struct {
-	// History is how long what was so serves samples that come late.
-	History time.Duration
-	// Grace is how long after the kubelet's last answer a device that it did not
-	// name is held by nobody, while it gives no newer one.
-	Grace time.Duration
-	// Drivers are the DRA drivers whose devices are GPUs.
-	Drivers []string
-}
-
 // Tracker keeps who held what for a while. All methods are safe for concurrent
 // use; reading takes no lock.
 type Tracker struct {
-	history int64
-	grace   int64
-	drivers []string
+	history, grace int64
+	drivers        []string
 
 	mu           sync.Mutex
 	observations []observation // oldest first
@@ -59,10 +47,12 @@ type view struct {
 	labels   map[string]string
 }
 
-// New returns a Tracker that knows nothing.
-func New(o Options) *Tracker {
+// New returns a Tracker that knows nothing. What was so serves late samples for the length of
+// history; for that of grace after the kubelet's last answer nobody holds a device that it did not
+// name. drivers are the DRA drivers whose devices are GPUs.
+func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
-		history: int64(o.History), grace: int64(o.Grace), drivers: o.Drivers,
+		history: int64(history), grace: int64(grace), drivers: drivers,
 		devices: map[string]gpudata.Description{}, seen: map[string]int64{},
 	}
 	t.view.Store(&view{})

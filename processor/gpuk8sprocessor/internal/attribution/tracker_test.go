@@ -28,7 +28,7 @@ func at(seconds int64) time.Time { return time.Unix(seconds, 0) }
 func nanos(seconds int64) int64 { return seconds * 1e9 }
 
 func newTestTracker() *Tracker {
-	return New(Options{History: 2 * time.Minute, Grace: 3 * time.Minute, Drivers: []string{"gpu.nvidia.com"}})
+	return New(2*time.Minute, 3*time.Minute, []string{"gpu.nvidia.com"})
 }
 
 func listing(seconds int64, containers ...ContainerResources) Sources {
