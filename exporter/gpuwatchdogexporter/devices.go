@@ -215,9 +215,7 @@ func (d *device) sample() (*decide.Sample, string) {
 	}
 	s := f.Sample
 	for k, h := range d.holders {
-		s.Holders = append(s.Holders, decide.Holder{
-			Namespace: k.Namespace, Pod: k.Pod, UID: k.UID, Container: k.Container, Usage: h.usage, Budget: h.budget,
-		})
+		s.Holders = append(s.Holders, decide.Holder{Holder: k, Usage: h.usage, Budget: h.budget})
 	}
 	return &s, f.reason
 }

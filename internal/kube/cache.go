@@ -155,7 +155,9 @@ func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 // State returns the state of a kind.
 func (c *Cache) State(k Kind) State {
 	if col := c.kinds[k]; col != nil {
-		return col.currentState()
+		col.mu.Lock()
+		defer col.mu.Unlock()
+		return col.state
 	}
 	return State{Phase: Off, Err: c.off}
 }
@@ -174,10 +176,15 @@ func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 // every later change to the handler, in order. Unsubscribe waits until the
 // handler has returned; the handler must not call it.
 func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (unsubscribe func()) {
-	if col := c.kinds[k]; col != nil {
-		return col.subscribeObjects(handler)
+	col := c.kinds[k]
+	if col == nil {
+		return func() {}
 	}
-	return func() {}
+	registration, err := col.informer.AddEventHandler(handler)
+	if err != nil { // the cache was released
+		return func() {}
+	}
+	return sync.OnceFunc(func() { _ = cache.ShutDownEventHandler(col.informer, registration) })
 }
 
 // Len returns how many objects of a kind are in the cache.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
@@ -49,8 +50,8 @@ func card(at time.Time, free int64, holders ...Holder) *Sample {
 // is not observed.
 func holds(pod string, used, declared int64) Holder {
 	return Holder{
-		Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main",
-		Usage: Reading{Bytes: used * mib}, Budget: Reading{Bytes: declared * mib},
+		Holder: gpudata.Holder{Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main"},
+		Usage:  Reading{Bytes: used * mib}, Budget: Reading{Bytes: declared * mib},
 	}
 }
 

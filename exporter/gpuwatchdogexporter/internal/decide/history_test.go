@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // histories is how many random histories are lived through.
@@ -131,8 +133,8 @@ func (h *history) live() *truth {
 	for _, t := range h.tenants {
 		now.over[t.pod.UID] = t.used > t.budget
 		now.sample.Holders = append(now.sample.Holders, Holder{
-			Namespace: "ai", Pod: t.name, UID: t.pod.UID, Container: "main",
-			Usage: Reading{t.used, now.at}, Budget: Reading{t.budget, now.at},
+			Holder: gpudata.Holder{Namespace: "ai", Pod: t.name, UID: t.pod.UID, Container: "main"},
+			Usage:  Reading{t.used, now.at}, Budget: Reading{t.budget, now.at},
 		})
 	}
 	h.past = append(h.past, now)
