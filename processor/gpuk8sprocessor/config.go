@@ -137,12 +137,10 @@ func (c *Config) checkLabels(p *base.Problems, setting string, keys []string) {
 // emitted returns the metrics that this processor makes, or makes container series
 // of.
 func emitted() []*signal.Metric {
-	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return !emits(m) })
-}
-
-func emits(m *signal.Metric) bool {
-	return m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable || m == signal.GPUSharingClients ||
-		slices.Contains(accelerator, m)
+	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
+		sampled := m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable
+		return !sampled && m != signal.GPUSharingClients && !slices.Contains(accelerator, m)
+	})
 }
 
 // accelerator are cAdvisor's metrics.
