@@ -110,9 +110,10 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 		w.cluster = w.newCluster(client, cluster.Options{
 			Namespaces: w.cfg.Namespaces, DryRun: w.cfg.DryRun, Delete: w.cfg.Action == actionDelete,
 		})
+		tell := func(err error) { w.report(ofLease, err) }
 		w.electing.Go(func() {
-			if err := lease.Run(electing, w.cfg.LeaderElection, client, w.term.Store, w.leaseResult); err != nil {
-				w.leaseResult(err)
+			if err := lease.Run(electing, w.cfg.LeaderElection, client, w.term.Store, tell); err != nil {
+				tell(err)
 			}
 		})
 	}
@@ -187,8 +188,6 @@ func (w *watchdog) save(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (w *watchdog) leaseResult(err error) { w.report(ofLease, err) }
 
 // report tells the host and the log what is wrong, once each time that it changes.
 func (w *watchdog) report(part string, err error) {

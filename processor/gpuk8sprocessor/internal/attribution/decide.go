@@ -27,17 +27,16 @@ type Decision struct {
 // of a shared device. It sorts labels and processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
-	sharing := ""
-	if e != nil {
-		sharing = e.sharing
+	if e == nil {
+		e = &Entry{}
 	}
-	if e != nil && e.Source != "" {
+	if e.Source != "" {
 		d.Holders = existing(e.Holders, t)
 		// When all pods that it names are gone, it has not been asked since.
 		d.Known = len(d.Holders) > 0 || len(e.Holders) == 0 && t < e.until
 		if len(d.Holders) > 0 {
 			d.Source = e.Source
-			d.Strategy, _ = strategy(d.Holders, sharing)
+			d.Strategy, _ = strategy(d.Holders, e.sharing)
 			return d
 		}
 	}
@@ -46,7 +45,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 	}
 	if holders := unique(labels); len(holders) > 0 {
 		d.Source, d.Holders = signal.HolderSourceLabels, holders
-		d.Strategy = labelStrategy(holders, sharing, shared)
+		d.Strategy = labelStrategy(holders, e.sharing, shared)
 		return d
 	}
 	if holders := unique(processes); len(holders) > 0 {
@@ -65,6 +64,7 @@ func existing(holders []Holding, t int64) []Holding {
 	return slices.DeleteFunc(slices.Clone(holders), gone)
 }
 
+// unique sorts holders in place and makes one of each container.
 func unique(holders []Holding) []Holding {
 	slices.SortFunc(holders, Holding.Compare)
 	return merge(holders)

@@ -324,8 +324,7 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 // finish sorts an entry's holders, makes one of each container and notes
 // devices that two pods were given as if each had it alone.
 func (b *builder) finish(e *Entry) {
-	slices.SortFunc(e.Holders, Holding.Compare)
-	e.Holders = merge(e.Holders)
+	e.Holders = unique(e.Holders)
 	if _, conflict := strategy(e.Holders, e.sharing); conflict {
 		b.t.stats.Conflicts++
 	}
