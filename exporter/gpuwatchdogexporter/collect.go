@@ -139,11 +139,11 @@ func (d *device) take(p *pdatagpu.Point, at time.Time) outcome {
 	switch p.Metric {
 	case signal.GPUMemoryHeadroom.Name:
 		d.watched = true
-		f.set(hasHeadroom, &f.headroom, bytes(p.Value))
+		f.set(hasHeadroom, &f.Headroom, bytes(p.Value))
 	case signal.HwGPUMemoryUsage.Name:
-		f.set(hasUsage, &f.usage, bytes(p.Value))
+		f.set(hasUsage, &f.Usage, bytes(p.Value))
 	case signal.HwGPUMemoryLimit.Name:
-		f.set(hasLimit, &f.limit, bytes(p.Value))
+		f.set(hasLimit, &f.Limit, bytes(p.Value))
 	default:
 		d.watched = true
 		if bytes(p.Value) != 1 {
@@ -196,16 +196,14 @@ func (c *collection) end(key decide.Device, container gpudata.Holder, name strin
 	if d == nil {
 		return
 	}
-	switch name {
-	case signal.K8sContainerGPUMemoryUsage.Name:
-		if h := d.holders[container]; h != nil {
-			h.usage = decide.Reading{}
-		}
-	case signal.K8sContainerGPUMemoryBudget.Name:
-		if h := d.holders[container]; h != nil {
-			h.budget = decide.Reading{}
-		}
-	case signal.GPUMemoryHeadroom.Name:
+	h := d.holders[container]
+	switch {
+	case name == signal.GPUMemoryHeadroom.Name:
 		delete(c.devices, key)
+	case h == nil:
+	case name == signal.K8sContainerGPUMemoryUsage.Name:
+		h.usage = decide.Reading{}
+	case name == signal.K8sContainerGPUMemoryBudget.Name:
+		h.budget = decide.Reading{}
 	}
 }

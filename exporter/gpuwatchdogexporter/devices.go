@@ -36,21 +36,18 @@ const (
 	complete = hasHeadroom | hasUsage | hasLimit | hasState
 )
 
-// frame has the readings of a device at one time.
+// frame has the readings of a device at one time, without holders.
 type frame struct {
-	at                     time.Time
-	has                    int
-	headroom, usage, limit int64
-	state                  decide.Attribution
-	reason                 string // of the state
-	conflict               bool
+	decide.Sample
+	has    int
+	reason string // of the attribution's state
 }
 
 // set takes a value. The first one of a series counts, a second one that differs
 // is a conflict.
 func (f *frame) set(part int, field *int64, value int64) {
 	if f.has&part != 0 {
-		f.conflict = f.conflict || *field != value
+		f.Conflict = f.Conflict || *field != value
 		return
 	}
 	f.has |= part
@@ -60,11 +57,11 @@ func (f *frame) set(part int, field *int64, value int64) {
 // setState takes a state that holds.
 func (f *frame) setState(state decide.Attribution, reason string) {
 	if f.has&hasState != 0 {
-		f.conflict = f.conflict || f.state != state
+		f.Conflict = f.Conflict || f.Attribution != state
 		return
 	}
 	f.has |= hasState
-	f.state, f.reason = state, reason
+	f.Attribution, f.reason = state, reason
 }
 
 type holder struct {
@@ -99,15 +96,15 @@ func boardOf(d decide.Device) decide.Device {
 // frame returns the frame for a sample time, nil when newer ones came before.
 func (d *device) frame(at time.Time) *frame {
 	switch {
-	case at.Equal(d.current.at):
+	case at.Equal(d.current.At):
 		return &d.current
-	case at.After(d.current.at):
+	case at.After(d.current.At):
 		if d.current.has == complete {
 			d.last = d.current
 		}
-		d.current = frame{at: at}
+		d.current = frame{Sample: decide.Sample{At: at}}
 		return &d.current
-	case at.Equal(d.last.at):
+	case at.Equal(d.last.At):
 		return &d.last
 	default:
 		return nil
@@ -144,7 +141,7 @@ func (c *collection) samples(now time.Time) []observed {
 	spare := map[string]int64{} // of each whole
 	maps.DeleteFunc(c.energy, func(_ decide.Device, e *counter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
-		newest := d.current.at
+		newest := d.current.At
 		for k, h := range d.holders {
 			if h.usage.At.After(newest) {
 				newest = h.usage.At
@@ -216,15 +213,11 @@ func (d *device) sample() (*decide.Sample, string) {
 	if f.has != complete {
 		return nil, ""
 	}
-	s := &decide.Sample{
-		At: f.at, Headroom: f.headroom, Usage: f.usage, Limit: f.limit, Attribution: f.state, Conflict: f.conflict,
-	}
+	s := f.Sample
 	for k, h := range d.holders {
-		s.Holders = append(s.Holders, decide.Holder{
-			Namespace: k.Namespace, Pod: k.Pod, UID: k.UID, Container: k.Container, Usage: h.usage, Budget: h.budget,
-		})
+		s.Holders = append(s.Holders, decide.Holder{Holder: k, Usage: h.usage, Budget: h.budget})
 	}
-	return s, f.reason
+	return &s, f.reason
 }
 
 // count returns how many devices are watched.

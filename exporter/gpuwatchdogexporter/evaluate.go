@@ -165,9 +165,9 @@ func (w *watchdog) remember(device decide.Device, s decide.State) {
 func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, now time.Time,
 ) (decide.Decision, error) {
-	end := func(reason decide.Reason, outcome decide.Outcome, err error) (decide.Decision, error) {
+	end := func(reason decide.Reason, done bool, err error) (decide.Decision, error) {
 		d.Reason = reason
-		w.remember(d.Device, decide.Settle(s, *d.Action, outcome))
+		w.remember(d.Device, decide.Settle(s, *d.Action, done))
 		w.tell(ctx, &d, err, now)
 		if err != nil {
 			err = fmt.Errorf("pod %s/%s: %w", d.Victim.Namespace, d.Victim.Pod, err)
@@ -175,20 +175,20 @@ func (w *watchdog) act(
 		return d, err
 	}
 	if err := w.save(ctx); err != nil {
-		return end(decide.StateUnsaved, decide.NotDone, err)
+		return end(decide.StateUnsaved, false, err)
 	}
 	err := w.note(ctx, term)
 	switch {
 	case errors.Is(err, lease.ErrLost), err == nil && !term.Holds():
-		return end(decide.NotLeader, decide.NotDone, err)
+		return end(decide.NotLeader, false, err)
 	case err != nil:
-		return end(decide.StateUnsaved, decide.NotDone, err)
+		return end(decide.StateUnsaved, false, err)
 	case w.cfg.DryRun:
-		return end(decide.WouldEvict, decide.Done, nil)
+		return end(decide.WouldEvict, true, nil)
 	}
-	reason, outcome, err := w.cluster.Act(ctx, d.Action)
-	decided, err := end(reason, outcome, err)
-	if outcome == decide.NotDone {
+	reason, done, err := w.cluster.Act(ctx, d.Action)
+	decided, err := end(reason, done, err)
+	if !done {
 		// The note still has an action that was not done. The next action replaces the note;
 		// until then it only delays another leader.
 		if noteErr := w.note(ctx, term); noteErr != nil {

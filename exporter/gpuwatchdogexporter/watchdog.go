@@ -110,20 +110,10 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 		w.cluster = w.newCluster(client, cluster.Options{
 			Namespaces: w.cfg.Namespaces, DryRun: w.cfg.DryRun, Delete: w.cfg.Action == actionDelete,
 		})
-		terms := make(chan *lease.Term)
+		tell := func(err error) { w.report(ofLease, err) }
 		w.electing.Go(func() {
-			if err := lease.Run(electing, w.cfg.LeaderElection, client, terms, w.leaseResult); err != nil {
-				w.leaseResult(err)
-			}
-		})
-		w.evaluating.Go(func() {
-			for {
-				select {
-				case t := <-terms:
-					w.term.Store(t)
-				case <-evaluating.Done():
-					return
-				}
+			if err := lease.Run(electing, w.cfg.LeaderElection, client, w.term.Store, tell); err != nil {
+				tell(err)
 			}
 		})
 	}
@@ -136,10 +126,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 func (w *watchdog) observe() error {
 	return errors.Join(
 		w.telemetry.RegisterExporterGpuWatchdogDevicesCallback(base.Observed(w.samples.count)),
-		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
-			w.term.Load().Observe(o)
-			return nil
-		}),
+		w.telemetry.RegisterExporterGpuWatchdogLeaderCallback(base.Observed(func() int64 { return w.term.Load().Leads() })),
 		w.telemetry.RegisterGpuWatchdogLastSuccessCallback(func(_ context.Context, o metric.Float64Observer) error {
 			if at := w.lastSuccess.Load(); at != 0 {
 				o.Observe(float64(at) / 1000)
@@ -201,8 +188,6 @@ func (w *watchdog) save(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (w *watchdog) leaseResult(err error) { w.report(ofLease, err) }
 
 // report tells the host and the log what is wrong, once each time that it changes.
 func (w *watchdog) report(part string, err error) {

@@ -104,7 +104,7 @@ func addFields(fields map[string]reflect.Type, t reflect.Type) {
 		switch {
 		case option == "squash":
 			addFields(fields, settings(f.Type))
-		case name != "":
+		case name != "" && name != "-":
 			fields[name] = f.Type
 		}
 	}

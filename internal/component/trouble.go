@@ -2,11 +2,13 @@ package component
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -60,6 +62,38 @@ func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	}
 	logger.Warn(fmt.Sprintf("%s of %d is reached: new %s are refused and missing from the output. Raise %s where the fleet grew; look for a label that changes all the time where it did not.",
 		l.Setting, l.Value, l.What, l.Setting), zap.Int64("refused", n))
+}
+
+// Series counts the series that a component keeps, up to a limit.
+type Series struct {
+	Limit
+	// Kept is how many there are.
+	Kept int
+
+	refused int64 // since the last Report
+}
+
+// Room reports whether one more series may be kept, and counts it.
+func (s *Series) Room() bool {
+	if s.Kept >= s.Value {
+		s.Refuse(1)
+		return false
+	}
+	s.Kept++
+	return true
+}
+
+// Refuse counts series that are refused.
+func (s *Series) Refuse(n int) { s.refused += int64(n) }
+
+// Report tells how many series are kept, and how many were refused since the last Report.
+func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, kept metric.Int64Gauge, refused metric.Int64Counter) {
+	s.Refused(logger, now, s.refused)
+	kept.Record(ctx, int64(s.Kept))
+	if s.refused > 0 {
+		refused.Add(ctx, s.refused)
+	}
+	s.refused = 0
 }
 
 // Failure is something that is tried again and again, and may fail for a while. The log

@@ -12,17 +12,17 @@ import (
 
 // equal is the key of the events that are folded into one.
 type equal struct {
-	name   string
+	Name   string `json:"name"`
 	place  gpudata.Place
-	device string
-	own    [2]string
-	holder gpudata.Holder // of events about a holder
+	Device string         `json:"device,omitempty"`
+	Own    [2]string      `json:"own"`
+	Holder gpudata.Holder `json:"holder,omitzero"` // of events about a holder
 }
 
 func keyOf(e *Event) equal {
-	k := equal{name: e.Name, place: e.Place, device: e.Device, own: e.Own}
+	k := equal{Name: e.Name, place: e.Place, Device: e.Device, Own: e.Own}
 	if e.Name == HolderStart || e.Name == HolderEnd {
-		k.holder = e.Holder
+		k.Holder = e.Holder
 	}
 	return k
 }

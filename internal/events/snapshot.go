@@ -22,11 +22,7 @@ type Stored struct {
 }
 
 type storedFold struct {
-	Name   string    `json:"name"`
-	Device string    `json:"device,omitempty"`
-	Own    [2]string `json:"own"`
-	// Holder is set in events about a holder.
-	Holder gpudata.Holder `json:"holder,omitzero"`
+	equal
 	fold
 }
 
@@ -40,7 +36,7 @@ func (t *Tracker) Store(at gpudata.Place) *Stored {
 	s := &Stored{Version: StoredVersion, Place: at, Known: p}
 	for k, f := range t.outlet.folds {
 		if k.place == at {
-			s.Folds = append(s.Folds, storedFold{k.name, k.device, k.own, k.holder, *f})
+			s.Folds = append(s.Folds, storedFold{k, *f})
 		}
 	}
 	slices.SortFunc(s.Folds, func(a, b storedFold) int {
@@ -64,7 +60,8 @@ func (t *Tracker) Restore(s *Stored) error {
 	}
 	t.places[s.Place] = s.Known
 	for _, f := range s.Folds {
-		t.outlet.folds[equal{f.Name, s.Place, f.Device, f.Own, f.Holder}] = &f.fold
+		f.place = s.Place
+		t.outlet.folds[f.equal] = &f.fold
 	}
 	return nil
 }

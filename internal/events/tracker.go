@@ -54,9 +54,7 @@ type exporter struct {
 // device is what is remembered of a board or an instance.
 type device struct {
 	Description gpudata.Description
-	Holder      gpudata.Holder
-	Strategy    string `json:",omitempty"`
-	Allocation  gpudata.Allocation
+	holding     // of the one known holder, zero where there is not exactly one
 	Seen        int64
 	Lost        bool               `json:",omitempty"`
 	Errors      map[string]*total  `json:",omitempty"` // by error.type
@@ -260,9 +258,9 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 		before = c.before[id]
 	}
 	k.Description = d.Description
-	k.Holder, k.Strategy, k.Allocation = gpudata.Holder{}, "", gpudata.Allocation{}
+	k.holding = holding{}
 	if one := c.holder(d); one != nil {
-		k.Holder, k.Strategy, k.Allocation = one.Holder.Clone(), one.Strategy, one.Allocation
+		k.holding = holding{one.Holder.Clone(), one.Strategy, one.Allocation}
 	}
 	if c.f.Time > before {
 		c.holdings(k, id, d)
@@ -452,7 +450,7 @@ func (t *Tracker) Suppressed(now time.Time) []Event {
 
 // emit completes an event about a device and its one holder, and puts it out.
 func (c *frame) emit(k *device, id string, e Event) {
-	c.emitOf(k, id, &holding{k.Holder, k.Strategy, k.Allocation}, e)
+	c.emitOf(k, id, &k.holding, e)
 }
 
 // emitOf completes an event about a device and a holder, and puts it out.

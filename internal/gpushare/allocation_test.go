@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // lines returns the entries that an error lists.
@@ -347,8 +348,9 @@ func fuzz(f *testing.F, key string, seeds ...string) {
 		if err != nil && len(err.Error()) > 16<<10 {
 			t.Fatalf("an error of %d bytes", len(err.Error()))
 		}
-		containers := []ContainerSpec{{Name: "a", Init: true}, {Name: "b"}}
-		if budgets, _ := Budgets(containers, annotations, BudgetOptions{Annotation: key}); len(budgets) > len(got)+1 {
+		pod := podOf(annotations, container("b", nil))
+		pod.Spec.InitContainers = []corev1.Container{container("a", nil)}
+		if budgets, _ := Budgets(pod, BudgetOptions{Annotation: key}); len(budgets) > len(got)+1 {
 			t.Fatalf("%d budgets of %d allocations", len(budgets), len(got))
 		}
 	})

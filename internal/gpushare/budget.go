@@ -1,17 +1,24 @@
 package gpushare
 
-import "fmt"
+import (
+	"fmt"
 
-// BudgetSource names where a memory budget was declared.
+	corev1 "k8s.io/api/core/v1"
+)
+
+// BudgetSource names where a memory budget was declared, as gpu.memory.budget.source spells it.
 type BudgetSource string
 
-// The sources, best first: what a scheduler assigned on each device, then what was requested of
-// a scheduler, then declarations that no scheduler reads.
+// The sources, best first: what a scheduler assigned on a device, what was requested of a
+// scheduler, declarations that no scheduler reads, and the size of the hardware where nothing was
+// declared. [Budgets] knows those that a pod declares.
 const (
 	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
 	// BudgetHAMiAllocation is HAMi's vgpu-devices-allocated annotation.
 	BudgetHAMiAllocation BudgetSource = "hami_allocation"
+	// BudgetDRA is what allocated claims consume of a device.
+	BudgetDRA BudgetSource = "dra"
 	// BudgetKoordinator are koordinator.sh/gpu, gpu-memory and gpu-memory-ratio.
 	BudgetKoordinator BudgetSource = "koordinator"
 	// BudgetHAMi are HAMi's gpumem and gpumem-percentage.
@@ -22,24 +29,21 @@ const (
 	BudgetResource BudgetSource = "extended_resource"
 	// BudgetAnnotation is an annotation that the user configured.
 	BudgetAnnotation BudgetSource = "annotation"
+	// BudgetExporter is a budget that another exporter tells.
+	BudgetExporter BudgetSource = "exporter"
+	// BudgetMPS is what each client of an MPS daemon may use.
+	BudgetMPS BudgetSource = "mps"
+	// BudgetMIG and BudgetWholeGPU are the size of a device that one container has alone.
+	BudgetMIG      BudgetSource = "mig"
+	BudgetWholeGPU BudgetSource = "whole_gpu"
 )
 
 // BudgetSources returns every source, best first.
 func BudgetSources() []BudgetSource {
 	return []BudgetSource{
-		BudgetKoordinatorAllocation, BudgetHAMiAllocation, BudgetKoordinator, BudgetHAMi,
-		BudgetKAI, BudgetResource, BudgetAnnotation,
+		BudgetKoordinatorAllocation, BudgetHAMiAllocation, BudgetDRA, BudgetKoordinator, BudgetHAMi, BudgetKAI,
+		BudgetResource, BudgetAnnotation, BudgetExporter, BudgetMPS, BudgetMIG, BudgetWholeGPU,
 	}
-}
-
-// ContainerSpec is a container as far as budgets are concerned.
-type ContainerSpec struct {
-	// Name is the container's name.
-	Name string
-	// Init tells init containers, sidecars among them, from app containers.
-	Init bool
-	// Requests are the container's requests, completed by its limits.
-	Requests Requests
 }
 
 // BudgetOptions are the sources that a user configures.
@@ -75,14 +79,14 @@ type Budget struct {
 }
 
 // Budgets returns every memory budget that a pod declares, best source first
-// and within a source in the order of the containers. The containers are all of
-// the pod's, init containers first, as HAMi counts them. A whole GPU, a MIG
+// and within a source in the order of [Containers]. A whole GPU, a MIG
 // instance, an MPS limit and DRA's consumed capacity are budgets too, but not
 // the pod's to declare: they are known where the device is.
 //
 // The error lists what could not be read; the rest is returned beside it.
-func Budgets(containers []ContainerSpec, annotations map[string]string, o BudgetOptions) ([]Budget, error) {
+func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 	var p problems
+	containers := Containers(pod)
 	bySource := map[BudgetSource][]Budget{}
 	add := func(b Budget) {
 		if b.MemoryBytes > 0 || b.MemoryRatio > 0 {
@@ -90,7 +94,7 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 		}
 	}
 
-	allocations, err := Allocations(annotations)
+	allocations, err := Allocations(pod.Annotations)
 	if err != nil {
 		p.add("%w", err)
 	}
@@ -114,7 +118,7 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 			b.Container = containers[a.ContainerIndex].Name
 		case KAI:
 			b.Source = BudgetKAI
-			if b.Container, err = kaiHolder(a, containers); err != nil {
+			if b.Container, err = kaiHolder(a, pod); err != nil {
 				p.add("%w", err)
 				continue
 			}
@@ -123,7 +127,8 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 	}
 
 	for _, c := range containers {
-		for _, d := range Demands(c.Requests) {
+		requests := RequestsOf(c)
+		for _, d := range Demands(requests) {
 			b := Budget{
 				Container: c.Name, Minor: -1, Devices: d.Devices, MemoryBytes: d.MemoryBytes, MemoryRatio: d.MemoryRatio,
 			}
@@ -134,14 +139,14 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 		}
 		var declared int64
 		for name, bytes := range o.Resources {
-			declared = min(declared+times(Units(c.Requests[name]), max(bytes, 0)), limit)
+			declared = min(declared+times(Units(requests[name]), max(bytes, 0)), limit)
 		}
 		add(Budget{Source: BudgetResource, Container: c.Name, Minor: -1, MemoryBytes: declared})
 	}
 
 	if o.Annotation != "" {
 		read := func(key, container string) {
-			text, ok := annotations[key]
+			text, ok := pod.Annotations[key]
 			if !ok {
 				return
 			}
@@ -167,9 +172,12 @@ func Budgets(containers []ContainerSpec, annotations map[string]string, o Budget
 
 // kaiHolder is the container that a KAI annotation is about: the named one, or the first app
 // container.
-func kaiHolder(a Allocation, containers []ContainerSpec) (string, error) {
-	for _, c := range containers {
-		if c.Name == a.Container || a.Container == "" && !c.Init {
+func kaiHolder(a Allocation, pod *corev1.Pod) (string, error) {
+	if a.Container == "" && len(pod.Spec.Containers) > 0 {
+		return pod.Spec.Containers[0].Name, nil
+	}
+	for _, c := range Containers(pod) {
+		if c.Name == a.Container {
 			return c.Name, nil
 		}
 	}

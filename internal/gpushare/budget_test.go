@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 )
 
@@ -107,11 +108,15 @@ func TestBudgets(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var containers []ContainerSpec
+			pod := podOf(c.annotations)
 			for _, spec := range c.containers {
-				containers = append(containers, ContainerSpec{Name: spec.name, Init: spec.init, Requests: requests(spec.requests)})
+				of := &pod.Spec.Containers
+				if spec.init {
+					of = &pod.Spec.InitContainers
+				}
+				*of = append(*of, container(spec.name, requests(spec.requests)))
 			}
-			got, err := Budgets(containers, c.annotations, options)
+			got, err := Budgets(pod, options)
 			assert.Equal(t, c.want, got)
 			if c.err == "" {
 				assert.NoError(t, err)
@@ -126,14 +131,14 @@ func TestBudgetsAreBoundedAndBestFirst(t *testing.T) {
 	names := append(allNames(), "example.com/gpumem")
 	options := BudgetOptions{Resources: map[string]int64{"example.com/gpumem": 1 << 40}, Annotation: "budget"}
 	rapid.Check(t, func(t *rapid.T) {
-		var containers []ContainerSpec
+		var containers []corev1.Container
 		for _, name := range []string{"a", "b", "c"} {
-			containers = append(containers, ContainerSpec{Name: name, Requests: drawRequests(t, names...)})
+			containers = append(containers, container(name, drawRequests(t, names...)))
 		}
 		q := quantity().Draw(t, "annotation")
-		got, _ := Budgets(containers, map[string]string{
+		got, _ := Budgets(podOf(map[string]string{
 			"budget": q.String(), kaiFraction: "0.5", hamiAllocated: "GPU-1,NVIDIA,3000,30:;",
-		}, options)
+		}, containers...), options)
 		rank := -1
 		for _, b := range got {
 			if b.MemoryBytes < 0 || b.MemoryBytes > limit || b.MemoryRatio < 0 || b.Devices < 0 || b.MemoryBytes == 0 && b.MemoryRatio == 0 {

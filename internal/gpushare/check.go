@@ -89,7 +89,7 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 		for name, q := range r {
 			family, ok := f.Lookup(name)
 			share = share || family == Koordinator
-			vendor = vendor || ok && family.vendor() && Units(q) > 0
+			vendor = vendor || ok && family == Vendor && Units(q) > 0
 		}
 		checkStored(r, broken)
 	}
@@ -107,16 +107,6 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	return slices.Sorted(maps.Keys(broken))
 }
 
-// vendor reports whether the family's resources are those of a vendor's device
-// plugin or DRA driver.
-func (f Family) vendor() bool {
-	switch f {
-	case NVIDIA, MIG, AMD, Hygon, Intel, DRA, Other:
-		return true
-	}
-	return false
-}
-
 // checkStored applies the proposal and the webhook, which look at containers;
 // the pod's sum can break them as well and is then refused by the scheduler.
 func checkStored(r Requests, broken map[Rule]bool) {
@@ -129,40 +119,25 @@ func checkStored(r Requests, broken map[Rule]bool) {
 		broken[GPUWithShared] = true
 		return
 	}
-	if hasGPU {
-		if gpu == 0 {
-			broken[GPUZero] = true
-		}
-		if gpu > 100 && gpu%100 != 0 {
-			broken[GPUNotMultipleOf100] = true
-		}
-	}
-	if hasShared && shared == 0 {
-		broken[SharedZero] = true
-	}
-	if Units(r[npuCore]) > 0 {
-		return
-	}
-	if memory > 0 && ratio > 0 {
-		broken[MemoryWithRatio] = true
-	}
-	if memory == 0 && ratio == 0 {
-		if core > 0 && !hasGPU {
-			broken[CoreWithoutMemory] = true
-		}
-		if hasShared {
-			broken[SharedWithoutMemory] = true
-		}
-	}
-	if (memory > 0 || ratio > 0) && !hasShared && !hasGPU {
-		broken[MemoryWithoutShared] = true
-	}
-	if shared > 0 {
-		if core%shared != 0 {
-			broken[CoreNotMultipleOfShared] = true
-		}
-		if ratio%shared != 0 {
-			broken[RatioNotMultipleOfShared] = true
+	ofGPU, sized := Units(r[npuCore]) == 0, memory > 0 || ratio > 0
+	note(broken, map[Rule]bool{
+		GPUZero:                  hasGPU && gpu == 0,
+		GPUNotMultipleOf100:      gpu > 100 && gpu%100 != 0,
+		SharedZero:               hasShared && shared == 0,
+		MemoryWithRatio:          ofGPU && memory > 0 && ratio > 0,
+		CoreWithoutMemory:        ofGPU && !sized && core > 0 && !hasGPU,
+		SharedWithoutMemory:      ofGPU && !sized && hasShared,
+		MemoryWithoutShared:      ofGPU && sized && !hasShared && !hasGPU,
+		CoreNotMultipleOfShared:  ofGPU && shared > 0 && core%shared != 0,
+		RatioNotMultipleOfShared: ofGPU && shared > 0 && ratio%shared != 0,
+	})
+}
+
+// note adds the rules that are broken.
+func note(broken, rules map[Rule]bool) {
+	for rule, breaks := range rules {
+		if breaks {
+			broken[rule] = true
 		}
 	}
 }
@@ -207,26 +182,15 @@ func checkScheduler(pod Requests, broken map[Rule]bool) {
 			names |= bit
 		}
 	}
-	shared := Units(pod[koordShared])
-	for name, rules := range map[string][2]Rule{
-		koordCore:  {CoreNotMultipleOf100, CoreOverDevice},
-		koordRatio: {RatioNotMultipleOf100, RatioOverDevice},
-	} {
-		n := Units(pod[name])
-		if shared == 0 && n > 100 && n%100 != 0 {
-			broken[rules[0]] = true
-		}
-		if shared > 0 && n/shared > 100 {
-			broken[rules[1]] = true
-		}
-	}
-	if names&bitNPUCore != 0 && names&bitShared != 0 && (shared > 1 || Units(pod[npuDVPP]) > 100) {
-		broken[NPUOverDevice] = true
-	}
-	if names == 0 || slices.Contains(combinations, names) ||
-		broken[VendorWithShare] || broken[MemoryWithRatio] || broken[CoreWithoutMemory] ||
-		broken[SharedWithoutMemory] || broken[GPUWithShared] {
-		return
-	}
-	broken[UnknownCombination] = true
+	shared, core, ratio := Units(pod[koordShared]), Units(pod[koordCore]), Units(pod[koordRatio])
+	note(broken, map[Rule]bool{
+		CoreNotMultipleOf100:  shared == 0 && core > 100 && core%100 != 0,
+		CoreOverDevice:        shared > 0 && core/shared > 100,
+		RatioNotMultipleOf100: shared == 0 && ratio > 100 && ratio%100 != 0,
+		RatioOverDevice:       shared > 0 && ratio/shared > 100,
+		NPUOverDevice:         names&bitNPUCore != 0 && names&bitShared != 0 && (shared > 1 || Units(pod[npuDVPP]) > 100),
+		UnknownCombination: names != 0 && !slices.Contains(combinations, names) &&
+			!broken[VendorWithShare] && !broken[MemoryWithRatio] && !broken[CoreWithoutMemory] &&
+			!broken[SharedWithoutMemory] && !broken[GPUWithShared],
+	})
 }

@@ -5,7 +5,7 @@
 //
 // # The families
 //
-// GPUs are asked for in several languages. A [Family] is one of them:
+// GPUs are asked for in several languages. A [Family] is a group of them:
 //
 //	nvidia       nvidia.com/gpu, nvidia.com/gpu.shared         devices or slots
 //	nvidia_mig   nvidia.com/mig-<profile>[.me][.shared]        instances or slots
@@ -25,7 +25,7 @@
 //	aliyun       aliyun.com/gpu-mem                            GiB on one device
 //	tencent      tencent.com/vcuda-{core,memory}               points, 256 MiB blocks
 //	dra          deviceclass.resource.kubernetes.io/<class>    devices, of the classes given
-//	other        metax-tech.com/sgpu, mthreads.com/vgpu, birentech.com/gpu, added names
+//	others       metax-tech.com/sgpu, mthreads.com/vgpu, birentech.com/gpu, added names
 //	kai          annotations only
 //
 // [Families] is the table; its zero value holds the above, [NewFamilies] adds

@@ -16,30 +16,16 @@ import (
 // know are allowed and passed over, so a ResourceList can be handed over whole.
 type Requests map[string]resource.Quantity
 
-// Family is a system of resource names or annotations that share a meaning.
+// Family is a system of resource names or annotations that share a meaning, as far as it matters
+// here.
 type Family string
 
 // The families.
 const (
-	// NVIDIA is nvidia.com/gpu and nvidia.com/gpu.shared of NVIDIA's device plugin.
-	NVIDIA Family = "nvidia"
-	// MIG is nvidia.com/mig-<profile> and its .shared form.
-	MIG Family = "nvidia_mig"
-	// AMD is amd.com/gpu and the names of its partitions in the mixed strategy.
-	AMD Family = "amd"
-	// Hygon is dcu.com/gpu, which Koordinator knows, and HAMi's hygon.com/dcunum.
-	Hygon Family = "hygon"
-	// Intel is gpu.intel.com/i915 and gpu.intel.com/xe, Gaudi habana.ai/gaudi.
-	Intel Family = "intel"
-	Gaudi Family = "gaudi"
-	// TPU is google.com/tpu: chips.
-	TPU Family = "tpu"
-	// Neuron is aws.amazon.com/neuron and neurondevice, whole devices, and neuroncore: cores of
-	// them.
-	Neuron Family = "neuron"
-	// Ascend is huawei.com/Ascend910 and its kin, virtual NPUs of it among them.
-	Ascend Family = "ascend"
-	// Other are vendors that only HAMi's texts name, and names that the user added.
+	// Vendor are the names of a vendor's device plugin or DRA driver that Koordinator's share rules
+	// know as GPUs, those that the user added, and vendors that only HAMi's texts name.
+	Vendor Family = "vendor"
+	// Other are accelerators and shares that these rules do not know.
 	Other Family = "other"
 	// Koordinator is koordinator.sh/gpu and the GPU share API.
 	Koordinator Family = "koordinator"
@@ -47,13 +33,6 @@ const (
 	HAMi Family = "hami"
 	// KAI is KAI's annotations; it has no resource name of its own.
 	KAI Family = "kai"
-	// Aliyun is aliyun.com/gpu-mem. General knowledge, no source was read.
-	Aliyun Family = "aliyun"
-	// Tencent is tencent.com/vcuda-core and vcuda-memory. General knowledge, no
-	// source was read.
-	Tencent Family = "tencent"
-	// DRA is the implicit extended resource of a DeviceClass.
-	DRA Family = "dra"
 )
 
 // deviceClassPrefix precedes a DeviceClass's name in its implicit extended resource.
@@ -73,18 +52,18 @@ const (
 
 // named are the families of the resources with a fixed name.
 var named = map[string]Family{
-	"nvidia.com/gpu":               NVIDIA,
-	"nvidia.com/gpu.shared":        NVIDIA,
-	"amd.com/gpu":                  AMD,
-	"dcu.com/gpu":                  Hygon,
-	"hygon.com/dcunum":             Hygon,
-	"gpu.intel.com/i915":           Intel,
-	"gpu.intel.com/xe":             Intel,
-	"habana.ai/gaudi":              Gaudi,
-	"google.com/tpu":               TPU,
-	"aws.amazon.com/neuron":        Neuron,
-	"aws.amazon.com/neuroncore":    Neuron,
-	"aws.amazon.com/neurondevice":  Neuron,
+	"nvidia.com/gpu":               Vendor,
+	"nvidia.com/gpu.shared":        Vendor,
+	"amd.com/gpu":                  Vendor,
+	"dcu.com/gpu":                  Vendor,
+	"hygon.com/dcunum":             Vendor,
+	"gpu.intel.com/i915":           Vendor,
+	"gpu.intel.com/xe":             Vendor,
+	"habana.ai/gaudi":              Other,
+	"google.com/tpu":               Other,
+	"aws.amazon.com/neuron":        Other,
+	"aws.amazon.com/neuroncore":    Other,
+	"aws.amazon.com/neurondevice":  Other,
 	koordGPU:                       Koordinator,
 	koordShared:                    Koordinator,
 	koordCore:                      Koordinator,
@@ -97,12 +76,13 @@ var named = map[string]Family{
 	"amd.com/gpucores":             HAMi,
 	"hygon.com/dcumem":             HAMi,
 	"hygon.com/dcucores":           HAMi,
-	"metax-tech.com/sgpu":          Other,
-	"mthreads.com/vgpu":            Other,
-	"birentech.com/gpu":            Other,
-	"aliyun.com/gpu-mem":           Aliyun,
-	"tencent.com/vcuda-core":       Tencent,
-	"tencent.com/vcuda-memory":     Tencent,
+	"metax-tech.com/sgpu":          Vendor,
+	"mthreads.com/vgpu":            Vendor,
+	"birentech.com/gpu":            Vendor,
+	// Of Aliyun's and Tencent's no source was read: they are general knowledge.
+	"aliyun.com/gpu-mem":       Other,
+	"tencent.com/vcuda-core":   Other,
+	"tencent.com/vcuda-memory": Other,
 }
 
 // Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory beside
@@ -169,19 +149,16 @@ func (f Families) Lookup(name string) (Family, bool) {
 	if family, ok := named[name]; ok {
 		return family, true
 	}
-	if profile, ok := strings.CutPrefix(name, "nvidia.com/mig-"); ok && profile != "" {
-		return MIG, true
-	}
-	if amdForm.MatchString(name) {
-		return AMD, true
+	if profile, ok := strings.CutPrefix(name, "nvidia.com/mig-"); ok && profile != "" || amdForm.MatchString(name) {
+		return Vendor, true
 	}
 	if ascendForm.MatchString(name) {
-		return Ascend, true
+		return Other, true
 	}
 	if class, ok := strings.CutPrefix(name, deviceClassPrefix); ok {
-		return DRA, slices.Contains(f.classes, class)
+		return Vendor, slices.Contains(f.classes, class)
 	}
-	return Other, f.extra.Has(name)
+	return Vendor, f.extra.Has(name)
 }
 
 // IsGPU reports whether the resource name belongs to a GPU family.

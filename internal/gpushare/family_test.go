@@ -11,36 +11,36 @@ import (
 // The names of kubernetes.md 3.1, 3.5 and 3.6.
 func TestResourceNames(t *testing.T) {
 	for name, want := range map[string]Family{
-		"nvidia.com/gpu":                   NVIDIA,
-		"nvidia.com/gpu.shared":            NVIDIA,
-		"nvidia.com/mig-1g.10gb":           MIG,
-		"nvidia.com/mig-1g.10gb.me":        MIG,
-		"nvidia.com/mig-1g.5gb.me.all":     MIG,
-		"nvidia.com/mig-1c.3g.40gb":        MIG,
-		"nvidia.com/mig-1g.24gb.gfx":       MIG,
-		"nvidia.com/mig-1g.10gb.shared":    MIG,
-		"nvidia.com/mig-1g.10gb.me.shared": MIG,
-		"nvidia.com/mig-custom":            MIG,
-		"amd.com/gpu":                      AMD,
-		"amd.com/spx_nps1":                 AMD,
-		"amd.com/dpx_nps2":                 AMD,
-		"amd.com/qpx_nps4":                 AMD,
-		"amd.com/cpx_nps4":                 AMD,
-		"dcu.com/gpu":                      Hygon,
-		"hygon.com/dcunum":                 Hygon,
-		"gpu.intel.com/i915":               Intel,
-		"gpu.intel.com/xe":                 Intel,
-		"habana.ai/gaudi":                  Gaudi,
-		"google.com/tpu":                   TPU,
-		"aws.amazon.com/neuron":            Neuron,
-		"aws.amazon.com/neuroncore":        Neuron,
-		"aws.amazon.com/neurondevice":      Neuron,
-		"huawei.com/Ascend910":             Ascend,
-		"huawei.com/Ascend910B4":           Ascend,
-		"huawei.com/Ascend310P":            Ascend,
-		"huawei.com/Ascend910-2c":          Ascend,
-		"huawei.com/Ascend310P-2c.1cpu":    Ascend,
-		"huawei.com/Ascend910-5c.1cpu.8g":  Ascend,
+		"nvidia.com/gpu":                   Vendor,
+		"nvidia.com/gpu.shared":            Vendor,
+		"nvidia.com/mig-1g.10gb":           Vendor,
+		"nvidia.com/mig-1g.10gb.me":        Vendor,
+		"nvidia.com/mig-1g.5gb.me.all":     Vendor,
+		"nvidia.com/mig-1c.3g.40gb":        Vendor,
+		"nvidia.com/mig-1g.24gb.gfx":       Vendor,
+		"nvidia.com/mig-1g.10gb.shared":    Vendor,
+		"nvidia.com/mig-1g.10gb.me.shared": Vendor,
+		"nvidia.com/mig-custom":            Vendor,
+		"amd.com/gpu":                      Vendor,
+		"amd.com/spx_nps1":                 Vendor,
+		"amd.com/dpx_nps2":                 Vendor,
+		"amd.com/qpx_nps4":                 Vendor,
+		"amd.com/cpx_nps4":                 Vendor,
+		"dcu.com/gpu":                      Vendor,
+		"hygon.com/dcunum":                 Vendor,
+		"gpu.intel.com/i915":               Vendor,
+		"gpu.intel.com/xe":                 Vendor,
+		"habana.ai/gaudi":                  Other,
+		"google.com/tpu":                   Other,
+		"aws.amazon.com/neuron":            Other,
+		"aws.amazon.com/neuroncore":        Other,
+		"aws.amazon.com/neurondevice":      Other,
+		"huawei.com/Ascend910":             Other,
+		"huawei.com/Ascend910B4":           Other,
+		"huawei.com/Ascend310P":            Other,
+		"huawei.com/Ascend910-2c":          Other,
+		"huawei.com/Ascend310P-2c.1cpu":    Other,
+		"huawei.com/Ascend910-5c.1cpu.8g":  Other,
 		"koordinator.sh/gpu":               Koordinator,
 		"koordinator.sh/gpu.shared":        Koordinator,
 		"koordinator.sh/gpu-core":          Koordinator,
@@ -53,16 +53,16 @@ func TestResourceNames(t *testing.T) {
 		"amd.com/gpucores":                 HAMi,
 		"hygon.com/dcumem":                 HAMi,
 		"hygon.com/dcucores":               HAMi,
-		"metax-tech.com/sgpu":              Other,
-		"mthreads.com/vgpu":                Other,
-		"birentech.com/gpu":                Other,
-		"aliyun.com/gpu-mem":               Aliyun,
-		"tencent.com/vcuda-core":           Tencent,
-		"tencent.com/vcuda-memory":         Tencent,
+		"metax-tech.com/sgpu":              Vendor,
+		"mthreads.com/vgpu":                Vendor,
+		"birentech.com/gpu":                Vendor,
+		"aliyun.com/gpu-mem":               Other,
+		"tencent.com/vcuda-core":           Other,
+		"tencent.com/vcuda-memory":         Other,
 	} {
 		got, ok := builtin.Lookup(name)
 		assert.True(t, ok, name)
-		assert.Equal(t, want, got)
+		assert.Equal(t, want, got, name)
 		assert.True(t, IsGPU(name), name)
 	}
 }
@@ -87,7 +87,7 @@ func TestADeviceClassIsAGPUOnlyIfItWasGiven(t *testing.T) {
 	require.NoError(t, err)
 	got, ok := f.Lookup(name)
 	assert.True(t, ok)
-	assert.Equal(t, DRA, got)
+	assert.Equal(t, Vendor, got)
 	assert.False(t, f.IsGPU("deviceclass.resource.kubernetes.io/compute-domain.nvidia.com"))
 }
 
@@ -97,7 +97,7 @@ func TestAddedNamesAreGPUs(t *testing.T) {
 	for _, name := range []string{"example.com/gpu", "fleet.example.com/gpu-large", "vendor.example.com/x"} {
 		got, ok := f.Lookup(name)
 		assert.True(t, ok, name)
-		assert.Equal(t, Other, got)
+		assert.Equal(t, Vendor, got)
 	}
 	assert.False(t, f.IsGPU("example.com/gpu2"))
 	assert.False(t, f.IsGPU("fleet.example.com/cpu"))

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,4 +34,16 @@ func requests(text string) Requests {
 		r[name] = resource.MustParse(quantity)
 	}
 	return r
+}
+
+func podOf(annotations map[string]string, containers ...corev1.Container) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, Spec: corev1.PodSpec{Containers: containers}}
+}
+
+func container(name string, r Requests) corev1.Container {
+	c := corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}}}
+	for resource, q := range r {
+		c.Resources.Requests[corev1.ResourceName(resource)] = q
+	}
+	return c
 }

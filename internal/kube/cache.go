@@ -13,8 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 // Options say what a [Cache] holds. Acquire with equal options gives the same
@@ -146,38 +144,20 @@ func (c *Cache) Need(kinds ...Kind) {
 // and why.
 func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	for _, k := range kinds {
-		settled := base.NewNotice()
-		unsubscribe := c.Subscribe(k, settled.Give)
-		err := c.waitSettled(ctx, k, settled)
-		unsubscribe()
-		if err != nil {
-			return err
+		subscribe := func(f func()) func() { return c.Subscribe(k, f) }
+		if err := waitSettled(ctx, subscribe, func() State { return c.State(k) }); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
 		}
 	}
 	return nil
 }
 
-func (c *Cache) waitSettled(ctx context.Context, k Kind, changed base.Notice) error {
-	for {
-		state := c.State(k)
-		if state.Settled() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			if state.Err != nil {
-				return fmt.Errorf("%s: %w (%w)", k, ctx.Err(), state.Err)
-			}
-			return fmt.Errorf("%s: %w", k, ctx.Err())
-		}
-	}
-}
-
 // State returns the state of a kind.
 func (c *Cache) State(k Kind) State {
 	if col := c.kinds[k]; col != nil {
-		return col.currentState()
+		col.mu.Lock()
+		defer col.mu.Unlock()
+		return col.state
 	}
 	return State{Phase: Off, Err: c.off}
 }
@@ -196,10 +176,15 @@ func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 // every later change to the handler, in order. Unsubscribe waits until the
 // handler has returned; the handler must not call it.
 func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (unsubscribe func()) {
-	if col := c.kinds[k]; col != nil {
-		return col.subscribeObjects(handler)
+	col := c.kinds[k]
+	if col == nil {
+		return func() {}
 	}
-	return func() {}
+	registration, err := col.informer.AddEventHandler(handler)
+	if err != nil { // the cache was released
+		return func() {}
+	}
+	return sync.OnceFunc(func() { _ = cache.ShutDownEventHandler(col.informer, registration) })
 }
 
 // Len returns how many objects of a kind are in the cache.

@@ -72,20 +72,6 @@ func (col *collection) start() {
 	})
 }
 
-func (col *collection) currentState() State {
-	col.mu.Lock()
-	defer col.mu.Unlock()
-	return col.state
-}
-
-func (col *collection) subscribeObjects(handler cache.ResourceEventHandler) (unsubscribe func()) {
-	registration, err := col.informer.AddEventHandler(handler)
-	if err != nil { // the cache was released
-		return func() {}
-	}
-	return sync.OnceFunc(func() { _ = cache.ShutDownEventHandler(col.informer, registration) })
-}
-
 func (col *collection) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	objects, err := col.source.list(ctx, options)
 	if err != nil && !retriedAtOnce(err) {

@@ -164,6 +164,14 @@ func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time,
 // [Cache.Subscribe].
 func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.Subscribe(f) }
 
+// WaitSettled waits until the state is settled, at most until ctx ends.
+func (p *PodResources) WaitSettled(ctx context.Context) error {
+	return waitSettled(ctx, p.Subscribe, func() State {
+		_, _, state := p.Snapshot()
+		return state
+	})
+}
+
 func (p *PodResources) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -5,30 +5,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
-
-// Containers returns the containers of a pod, init containers first.
-func Containers(p *corev1.Pod) []*corev1.Container {
-	all := make([]*corev1.Container, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
-	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range containers {
-			all = append(all, &containers[i])
-		}
-	}
-	return all
-}
-
-// Requests returns what a container requests, its limits where there is no request.
-func Requests(c *corev1.Container) map[string]quantity.Quantity {
-	out := map[string]quantity.Quantity{}
-	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
-		for name, q := range list {
-			out[string(name)] = q
-		}
-	}
-	return out
-}
 
 // ContainerClaim says that a container uses devices of a ResourceClaim.
 type ContainerClaim struct {
@@ -55,7 +34,7 @@ func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 		}
 	}
 	names := ClaimNames(p)
-	for _, container := range Containers(p) {
+	for _, container := range gpushare.Containers(p) {
 		for _, c := range container.Resources.Claims {
 			add(ContainerClaim{container.Name, names[c.Name], c.Request})
 		}
@@ -90,4 +69,13 @@ func passing(p *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
 	})
+}
+
+// CutHash returns the name of the object that made a ReplicaSet, which gave it the name
+// <name>-<hash> and its pods the hash as a label.
+func CutHash(name, hash string) (string, bool) {
+	if hash == "" {
+		return "", false
+	}
+	return strings.CutSuffix(name, "-"+hash)
 }

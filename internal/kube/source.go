@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"io"
+	"net/http"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -172,50 +173,31 @@ func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	return convertWatch(w, v.convert), nil
 }
 
-// converter is a watch whose objects are converted.
+// converter reads the events of a watch and converts their objects.
 type converter struct {
 	from    watch.Interface
 	convert func(runtime.Object) (runtime.Object, error)
-	events  chan watch.Event
-	stopped chan struct{}
-	once    sync.Once
 }
 
 func convertWatch(from watch.Interface, convert func(runtime.Object) (runtime.Object, error)) watch.Interface {
-	c := &converter{from: from, convert: convert, events: make(chan watch.Event), stopped: make(chan struct{})}
-	go c.run()
-	return c
+	return watch.NewStreamWatcher(converter{from, convert}, apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "Conversion"))
 }
 
-// Stop implements [watch.Interface].
-func (c *converter) Stop() {
-	c.once.Do(func() {
-		close(c.stopped)
-		c.from.Stop()
-	})
-}
-
-// ResultChan implements [watch.Interface].
-func (c *converter) ResultChan() <-chan watch.Event { return c.events }
-
-func (c *converter) run() {
-	defer close(c.events)
-	for e := range c.from.ResultChan() {
-		if e.Type != watch.Error { // its object is a Status
-			object, err := c.convert(e.Object)
-			if err != nil {
-				status := apierrors.NewInternalError(err).Status()
-				e.Type, object = watch.Error, &status
-			}
-			e.Object = object
-		}
-		select {
-		case c.events <- e:
-		case <-c.stopped:
-			return
-		}
+// Decode implements [watch.Decoder].
+func (c converter) Decode() (watch.EventType, runtime.Object, error) {
+	e, open := <-c.from.ResultChan()
+	switch {
+	case !open:
+		return "", nil, io.EOF
+	case e.Type == watch.Error: // its object is a Status
+		return e.Type, e.Object, nil
 	}
+	object, err := c.convert(e.Object)
+	return e.Type, object, err
 }
+
+// Close implements [watch.Decoder].
+func (c converter) Close() { c.from.Stop() }
 
 // convertList converts the items of a list and keeps its metadata.
 func convertList(objects runtime.Object, convert func(runtime.Object) (runtime.Object, error)) (runtime.Object, error) {

@@ -1,11 +1,15 @@
 package kube
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
 // Kind is a kind of API objects.
@@ -82,6 +86,26 @@ func (s State) Observe(o metric.Int64Observer, of ...attribute.KeyValue) {
 			is = 1
 		}
 		o.Observe(is, metric.WithAttributes(append(slices.Clip(of), attribute.String("state", name))...))
+	}
+}
+
+// waitSettled waits until a source is settled. When ctx ends before, the error says why it is not.
+func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
+	changed := base.NewNotice()
+	defer subscribe(changed.Give)()
+	for {
+		s := state()
+		if s.Settled() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if s.Err != nil {
+				return fmt.Errorf("%w (%w)", ctx.Err(), s.Err)
+			}
+			return ctx.Err()
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
@@ -35,7 +36,7 @@ type Config struct {
 	// another exporter count.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is how far containers may be from adding up to their device.
-	Tolerance ToleranceConfig `mapstructure:"tolerance"`
+	Tolerance budget.Tolerance `mapstructure:"tolerance"`
 	// MaxSeries bounds the containers kept for the drift report, and the processes
 	// and rows of other exporters that are kept.
 	MaxSeries int `mapstructure:"max_series"`
@@ -60,7 +61,7 @@ type SourcesConfig struct {
 	// Annotation is an annotation of pods.
 	Annotation AnnotationConfig `mapstructure:"annotation"`
 	// MPS is what each client of an MPS daemon may use.
-	MPS MPSConfig `mapstructure:"mps"`
+	MPS budget.MPSBudget `mapstructure:"mps"`
 
 	_ struct{}
 }
@@ -91,16 +92,6 @@ type AnnotationConfig struct {
 	_ struct{}
 }
 
-// MPSConfig is what an MPS client may use; one of the two, none for no budget.
-type MPSConfig struct {
-	// Limit is the pinned device memory limit in bytes.
-	Limit int64 `mapstructure:"limit"`
-	// Replicas divide the device's memory, as the device plugin does.
-	Replicas int64 `mapstructure:"replicas"`
-
-	_ struct{}
-}
-
 // SeriesConfig is a metric of another exporter.
 type SeriesConfig struct {
 	// Metric is its name as exposed.
@@ -108,31 +99,9 @@ type SeriesConfig struct {
 	// Unit is bytes or MiB.
 	Unit string `mapstructure:"unit"`
 	// Scope is what one series is about: process, pod, device_duplicate, budget.
-	Scope string `mapstructure:"scope"`
+	Scope presets.Scope `mapstructure:"scope"`
 	// Labels are the names of its labels; those left out do not exist.
-	Labels LabelsConfig `mapstructure:"labels"`
-
-	_ struct{}
-}
-
-// LabelsConfig are the names of labels.
-type LabelsConfig struct {
-	Namespace string `mapstructure:"namespace"`
-	Pod       string `mapstructure:"pod"`
-	PodUID    string `mapstructure:"pod_uid"`
-	Container string `mapstructure:"container"`
-	GPUUUID   string `mapstructure:"gpu_uuid"`
-	PID       string `mapstructure:"pid"`
-
-	_ struct{}
-}
-
-// ToleranceConfig is how far containers may be from adding up to their device.
-type ToleranceConfig struct {
-	// Process is for each process, in bytes: its CUDA context.
-	Process int64 `mapstructure:"process"`
-	// Ratio is a share of the device's usage.
-	Ratio float64 `mapstructure:"ratio"`
+	Labels presets.Labels `mapstructure:"labels"`
 
 	_ struct{}
 }
@@ -142,7 +111,7 @@ func createDefaultConfig() component.Config {
 		NodeName:   base.NodeName(),
 		Kubernetes: kube.NewDefaultConfig(),
 		MaxAge:     time.Minute,
-		Tolerance:  ToleranceConfig{Process: 512 << 20, Ratio: 0.05},
+		Tolerance:  budget.Tolerance{Process: 512 << 20, Ratio: 0.05},
 		MaxSeries:  50_000,
 	}
 }
@@ -200,10 +169,10 @@ func (c *Config) Validate() error {
 			"series[%d]::metric is %q: must be listed once", i, s.Metric)
 		_, ok := presets.Units[s.Unit]
 		p.Check(ok, "series[%d]::unit is %q: must be bytes or MiB", i, s.Unit)
-		scope, err := presets.ParseScope(s.Scope)
-		p.Check(err == nil, "series[%d]::scope %w", i, err)
+		known := slices.Contains(presets.Scopes, s.Scope)
+		p.Check(known, "series[%d]::scope is %q: must be one of process, pod, device_duplicate, budget", i, s.Scope)
 		l := s.Labels
-		p.Check(err != nil || scope == presets.DeviceDuplicate || l.Pod != "" || l.PodUID != "" || l.PID != "" && l.GPUUUID != "",
+		p.Check(!known || s.Scope == presets.DeviceDuplicate || l.Pod != "" || l.UID != "" || l.Slot != "" && l.GPU != "",
 			"series[%d]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid", i)
 	}
 	base.Between(&p, "max_age", c.MaxAge, time.Second, time.Hour)
@@ -230,14 +199,7 @@ func (c *Config) foreign() map[string]ranked {
 		}
 	}
 	for _, s := range c.Series {
-		scope, _ := presets.ParseScope(s.Scope)
-		add(presets.Series{
-			Metric: s.Metric, Bytes: presets.Units[s.Unit], Scope: scope,
-			Labels: presets.Labels{
-				Namespace: s.Labels.Namespace, Pod: s.Labels.Pod, Container: s.Labels.Container,
-				UID: s.Labels.PodUID, GPU: s.Labels.GPUUUID, Slot: s.Labels.PID,
-			},
-		})
+		add(presets.Series{Metric: s.Metric, Bytes: presets.Units[s.Unit], Scope: s.Scope, Labels: s.Labels})
 	}
 	for _, s := range presets.Builtin() {
 		add(s)

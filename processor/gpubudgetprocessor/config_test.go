@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
 func TestTheDefaultConfigurationIsValid(t *testing.T) {
@@ -21,7 +22,7 @@ func TestTheNodeComesFromTheEnvironment(t *testing.T) {
 
 func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 	series := func(s SeriesConfig) func(*Config) { return func(c *Config) { c.Series = []SeriesConfig{s} } }
-	pod := LabelsConfig{Pod: "pod"}
+	pod := presets.Labels{Pod: "pod"}
 	for _, tt := range []struct {
 		name string
 		with func(*Config)
@@ -87,6 +88,7 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"a series without a name", series(SeriesConfig{Unit: "MiB", Scope: "pod", Labels: pod}), `series[0]::metric is "": must be a metric's name, of another exporter`},
 		{"a series in MB", series(SeriesConfig{Metric: "m", Unit: "MB", Scope: "pod", Labels: pod}), `series[0]::unit is "MB": must be bytes or MiB`},
 		{"a series of nothing", series(SeriesConfig{Metric: "m", Unit: "MiB", Labels: pod}), `series[0]::scope is "": must be one of process, pod, device_duplicate, budget`},
+		{"a series of a scope that exporters alone have", series(SeriesConfig{Metric: "m", Unit: "MiB", Scope: presets.MIGInfo, Labels: pod}), `series[0]::scope is "mig_info": must be one of process, pod, device_duplicate, budget`},
 		{"a series of nobody", series(SeriesConfig{Metric: "m", Unit: "MiB", Scope: "pod"}), "series[0]::labels is without a holder: must have pod, pod_uid, or gpu_uuid and pid"},
 		{
 			"a series twice", func(c *Config) {

@@ -3,11 +3,10 @@ package gpubudgetprocessor
 import (
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
 )
@@ -86,10 +85,10 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 			p.pods.declare(u)
 		}
 	}
-	place.Declare(budget.MPSBudget{Limit: p.cfg.Sources.MPS.Limit, Replicas: p.cfg.Sources.MPS.Replicas})
+	place.Declare(p.cfg.Sources.MPS)
 	name := f.Place.Cluster + "/" + f.Place.Node
 	for _, d := range place.Devices {
-		d.Reconcile(p.tolerance)
+		d.Reconcile(p.cfg.Tolerance)
 		p.found[d.Reason]++
 		for _, u := range d.Users {
 			p.addUser(name, f.Time, d, u, now)
@@ -111,7 +110,7 @@ func speaksOfMemory(d *gpudata.DeviceFrame) bool {
 // deviceOf returns the memory of a device as the frame has it.
 func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 	d := &budget.Device{
-		Of: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Minor: minorOf(f.Name), Known: f.HoldersKnown,
+		Of: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Name: f.Name, Known: f.HoldersKnown,
 		Used: bytesOf(&f.Samples, signal.HwGPUMemoryUsage), Limit: bytesOf(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
 	}
 	if ratio, _ := f.Samples.Get(signal.HwGPUMemoryUtilization, ""); d.Used > 0 && ratio > 0 && ratio <= 1 {
@@ -139,16 +138,6 @@ func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 		u.MPS = u.Holds && u.Of.Strategy == signal.SharingMPS
 	}
 	return d
-}
-
-// minorOf returns N of nvidiaN, -1 for another name.
-func minorOf(name string) int {
-	if number, ok := strings.CutPrefix(name, "nvidia"); ok {
-		if n, err := strconv.Atoi(number); err == nil && n >= 0 {
-			return n
-		}
-	}
-	return -1
 }
 
 // addUser adds what was found of a user of a device to the frame.
@@ -216,13 +205,13 @@ func addDevice(d *budget.Device) {
 
 // sourceAttrs and reasonAttrs are the attributes that samples share.
 var (
-	sourceAttrs [budget.NumSources][]gpudata.Attr
+	sourceAttrs = map[gpushare.BudgetSource][]gpudata.Attr{}
 	reasonAttrs [budget.NumReasons][]gpudata.Attr
 )
 
 func init() {
-	for s := range sourceAttrs {
-		sourceAttrs[s] = []gpudata.Attr{{Key: signal.BudgetSource, Value: budget.Source(s).String()}}
+	for _, s := range gpushare.BudgetSources() {
+		sourceAttrs[s] = []gpudata.Attr{{Key: signal.BudgetSource, Value: string(s)}}
 	}
 	for r := range reasonAttrs {
 		reasonAttrs[r] = []gpudata.Attr{{Key: signal.Reason, Value: budget.Reason(r).String()}}

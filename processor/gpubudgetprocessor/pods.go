@@ -143,7 +143,7 @@ func (p *pods) declare(u *budget.User) {
 	if !ok || d.version != pod.ResourceVersion {
 		var err error
 		d.version = pod.ResourceVersion
-		if d.budgets, err = gpushare.Budgets(containers(pod), pod.Annotations, p.options); err != nil && !ok {
+		if d.budgets, err = gpushare.Budgets(pod, p.options); err != nil && !ok {
 			p.unreadable(pod, err)
 		}
 		p.declared[pod.UID] = d
@@ -152,15 +152,6 @@ func (p *pods) declare(u *budget.User) {
 	if u.Of != nil && u.Of.Allocation.Claim != "" {
 		u.Claims = p.consumed(pod, u.Container, &u.Of.Allocation)
 	}
-}
-
-// containers returns all containers, init containers first.
-func containers(pod *corev1.Pod) []gpushare.ContainerSpec {
-	var out []gpushare.ContainerSpec
-	for i, c := range kube.Containers(pod) {
-		out = append(out, gpushare.ContainerSpec{Name: c.Name, Init: i < len(pod.Spec.InitContainers), Requests: kube.Requests(c)})
-	}
-	return out
 }
 
 // consumed returns the memory that the claims of a pod's container consume of a device. The

@@ -50,7 +50,6 @@ type gpuBudget struct {
 	set       component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
 	foreign   map[string]ranked
-	tolerance budget.Tolerance
 	acquire   func() (*kube.Cache, error)
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
@@ -67,8 +66,6 @@ type gpuBudget struct {
 	order   *misplaced.Check
 
 	drift driftReport
-
-	state *base.State // nil without a storage
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
@@ -78,14 +75,13 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	}
 	p := &gpuBudget{
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, telemetry: tb,
-		foreign:   cfg.foreign(),
-		tolerance: budget.Tolerance{Process: cfg.Tolerance.Process, Ratio: cfg.Tolerance.Ratio},
-		book:      budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
-		scope:     gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
-		disabled:  cfg.Metrics.Disabled(emitted),
-		drift:     driftReport{max: cfg.MaxSeries, places: map[string]*driftPlace{}},
-		limit:     base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
-		order:     misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
+		foreign:  cfg.foreign(),
+		book:     budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
+		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
+		disabled: cfg.Metrics.Disabled(emitted),
+		drift:    driftReport{max: cfg.MaxSeries, places: map[string]driftPlace{}},
+		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "containers, processes or rows of other exporters"},
+		order:    misplaced.New("gpu_budget", misplaced.BeforeWindows, set.Logger),
 	}
 	p.acquire = func() (*kube.Cache, error) {
 		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
@@ -134,7 +130,7 @@ func (p *gpuBudget) shutdown(ctx context.Context) error {
 	p.telemetry.Shutdown() // before what its callbacks read
 	p.pods.stop()
 	p.save(ctx)
-	return p.state.Close(ctx)
+	return p.drift.state.Close(ctx)
 }
 
 // sweepEvery is the least time between two looks for what is to be forgotten,
@@ -163,7 +159,7 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	if since := now.Sub(p.swept); since >= sweepEvery || since < 0 {
 		p.swept = now
 		p.book.Sweep(now)
-		p.drift.sweep(now, p.state)
+		p.drift.sweep(now)
 		p.save(ctx)
 	}
 	p.limit.Refused(p.set.Logger, now, p.drift.refused+p.dropped[noRoom])

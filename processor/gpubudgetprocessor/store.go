@@ -30,19 +30,17 @@ const minValues = 20
 // driftReport keeps how much containers used over a long time, by node.
 type driftReport struct {
 	max     int
-	places  map[string]*driftPlace
+	places  map[string]driftPlace
 	series  int
 	refused int64
+	state   *base.State // nil without a storage
 }
 
-type driftPlace struct {
-	series map[driftKey]*driftSeries
-	dirty  bool // the storage has not got what changed
-}
+type driftPlace map[driftKey]*driftSeries
 
 type driftKey struct {
-	device string
-	holder gpudata.Holder
+	Device string `json:"device"`
+	gpudata.Holder
 }
 
 type driftSeries struct {
@@ -54,50 +52,44 @@ type driftSeries struct {
 // add takes over what a container uses at t and returns what it mostly stayed below,
 // in bytes, once enough is known.
 func (r *driftReport) add(place string, t int64, device string, u *budget.User, now time.Time) (float64, bool) {
-	pl, ok := r.places[place]
-	key := driftKey{device, u.Holder}
-	var s *driftSeries
-	if ok {
-		s = pl.series[key]
-	}
+	pl := r.places[place]
+	s := pl[driftKey{device, u.Holder}]
 	if s == nil {
 		if r.series >= r.max {
 			r.refused++
 			return 0, false
 		}
-		if !ok {
-			pl = newDriftPlace()
+		if pl == nil {
+			pl = driftPlace{}
 			r.places[place] = pl
 		}
 		s = &driftSeries{}
-		pl.series[driftKey{strings.Clone(device), key.holder.Clone()}] = s
+		pl[driftKey{strings.Clone(device), u.Clone()}] = s
 		r.series++
 	}
 	s.seen = now
 	if t != s.last { // a sample that comes twice counts once
 		s.last = t
 		s.Add(t, u.Used, driftWindow)
-		pl.dirty = true
+		r.state.Changed(place)
 	}
 	bytes, values := s.Quantile(driftQuantile)
 	return bytes, values >= minValues
 }
 
-func newDriftPlace() *driftPlace { return &driftPlace{series: map[driftKey]*driftSeries{}} }
-
 // sweep forgets containers that nothing named for as long as the window.
-func (r *driftReport) sweep(now time.Time, state *base.State) {
+func (r *driftReport) sweep(now time.Time) {
 	for name, pl := range r.places {
-		for key, s := range pl.series {
+		for key, s := range pl {
 			if now.Sub(s.seen) > driftWindow {
-				delete(pl.series, key)
+				delete(pl, key)
 				r.series--
-				pl.dirty = true
+				r.state.Changed(name)
 			}
 		}
-		if len(pl.series) == 0 {
+		if len(pl) == 0 {
 			delete(r.places, name)
-			state.Changed(name)
+			r.state.Changed(name)
 		}
 	}
 }
@@ -111,18 +103,15 @@ type storedPlace struct {
 }
 
 type storedSeries struct {
-	Device string `json:"device"`
-	gpudata.Holder
+	driftKey
 	Last int64 `json:"last"`
 	drift.Sketch
 }
 
-func (s *storedSeries) key() driftKey { return driftKey{s.Device, s.Holder} }
-
 // open takes over what the storage holds, if there is one.
 func (p *gpuBudget) open(ctx context.Context, host component.Host) error {
 	var err error
-	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
+	p.drift.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
 		Version:  storedVersion,
 		Unusable: "Some of the stored drift report cannot be used; it starts anew.",
 		Failure: base.Failure{
@@ -131,7 +120,7 @@ func (p *gpuBudget) open(ctx context.Context, host component.Host) error {
 		Count: func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuBudgetStorageErrors.Add(ctx, 1) },
 	})
 	now := time.Now()
-	base.Restore(ctx, p.state, func(name string, stored *storedPlace) error { return p.drift.restore(name, stored, now) })
+	base.Restore(ctx, p.drift.state, func(name string, stored *storedPlace) error { return p.drift.restore(name, stored, now) })
 	return err
 }
 
@@ -139,13 +128,13 @@ func (r *driftReport) restore(name string, stored *storedPlace, now time.Time) e
 	if err := stored.valid(); err != nil {
 		return err
 	}
-	pl := newDriftPlace()
+	pl := driftPlace{}
 	r.places[name] = pl
 	for _, s := range stored.Series {
 		if r.series >= r.max {
 			break
 		}
-		pl.series[s.key()] = &driftSeries{Sketch: s.Sketch, last: s.Last, seen: now}
+		pl[s.driftKey] = &driftSeries{Sketch: s.Sketch, last: s.Last, seen: now}
 		r.series++
 	}
 	return nil
@@ -155,29 +144,22 @@ func (s *storedPlace) valid() error {
 	known := map[driftKey]bool{}
 	for i := range s.Series {
 		x := &s.Series[i]
-		key := x.key()
 		switch err := x.Validate(); {
 		case err != nil:
 			return fmt.Errorf("series %d on %q: %w", i, x.Device, err)
 		case x.Device == "":
 			return fmt.Errorf("series %d is on no device", i)
-		case known[key]:
+		case known[x.driftKey]:
 			return fmt.Errorf("series %d on %q is there twice", i, x.Device)
 		}
-		known[key] = true
+		known[x.driftKey] = true
 	}
 	return nil
 }
 
 // save writes what changed, the containers of one node in one value.
 func (p *gpuBudget) save(ctx context.Context) {
-	for name, pl := range p.drift.places {
-		if pl.dirty {
-			pl.dirty = false
-			p.state.Changed(name)
-		}
-	}
-	_ = p.state.Save(ctx, func(name string) any {
+	_ = p.drift.state.Save(ctx, func(name string) any {
 		if pl, known := p.drift.places[name]; known {
 			return pl.stored()
 		}
@@ -187,10 +169,10 @@ func (p *gpuBudget) save(ctx context.Context) {
 
 // stored returns what is to survive a restart, in an order that depends on
 // nothing else.
-func (pl *driftPlace) stored() storedPlace {
+func (pl driftPlace) stored() storedPlace {
 	out := storedPlace{Version: storedVersion, Series: []storedSeries{}}
-	for k, s := range pl.series {
-		out.Series = append(out.Series, storedSeries{k.device, k.holder, s.last, s.Sketch})
+	for k, s := range pl {
+		out.Series = append(out.Series, storedSeries{k, s.last, s.Sketch})
 	}
 	slices.SortFunc(out.Series, func(a, b storedSeries) int {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder))

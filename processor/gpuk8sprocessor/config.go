@@ -137,20 +137,15 @@ func (c *Config) checkLabels(p *base.Problems, setting string, keys []string) {
 // emitted returns the metrics that this processor makes, or makes container series
 // of.
 func emitted() []*signal.Metric {
-	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return !emits(m) })
+	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
+		sampled := m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable
+		return !sampled && m != signal.GPUSharingClients && !slices.Contains(accelerator, m)
+	})
 }
 
-func emits(m *signal.Metric) bool {
-	return m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable || m == signal.GPUSharingClients || ofAccelerator(m)
-}
-
-// ofAccelerator reports whether the metric is one of cAdvisor's.
-func ofAccelerator(m *signal.Metric) bool {
-	switch m {
-	case signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle:
-		return true
-	}
-	return false
+// accelerator are cAdvisor's metrics.
+var accelerator = []*signal.Metric{
+	signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle,
 }
 
 // outsideKubernetes reports whether no kubelet and no claims say who holds devices, so that

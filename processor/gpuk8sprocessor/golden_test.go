@@ -24,10 +24,12 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.yaml.in/yaml/v3"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
@@ -142,7 +144,7 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 	t.Helper()
 	p := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
 	handed := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
-	var says attribution.Sources
+	var says said
 	var b strings.Builder
 	for i := range steps {
 		s := &steps[i]
@@ -150,17 +152,19 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 		require.NoError(t, err)
 		now := time.Unix(0, int64(at))
 		if s.apply(t, &says, now) {
-			copied := says
+			copied := says.Sources
 			copied.Listing.Containers = slices.Clone(says.Listing.Containers)
 			copied.Pods = slices.Clone(says.Pods)
-			copied.Slices = slices.Clone(says.Slices)
+			all := slices.Clone(says.slices)
 			copied.Claims = slices.Clone(says.Claims)
 			if shuffled {
 				shuffle(copied.Listing.Containers)
 				shuffle(copied.Pods)
-				shuffle(copied.Slices)
+				shuffle(all)
 				shuffle(copied.Claims)
 			}
+			devices, whole := readSlices(all, p.cfg.Sources.DRA.Drivers)
+			copied.Devices, copied.SlicesHidden = devices, says.SlicesHidden || !whole
 			p.tracker.Update(now, copied)
 			handed.tracker.Update(now, copied)
 		}
@@ -192,10 +196,16 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 
 func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] }) }
 
-var states = map[string]attribution.State{"": attribution.Current, "current": attribution.Current, "old": attribution.Old, "off": attribution.Off}
+var states = map[string]kube.Phase{"": kube.Synced, "current": kube.Synced, "old": kube.Stale, "off": kube.Off}
+
+// said is what the sources say, with the slices as the API server has them.
+type said struct {
+	attribution.Sources
+	slices []*resourcev1.ResourceSlice
+}
 
 // apply changes what the sources say and reports whether they say anything new.
-func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) bool {
+func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 	t.Helper()
 	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil || s.HostType != ""
 	if s.SlicesHidden != nil {
@@ -223,13 +233,13 @@ func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) boo
 			}
 			for _, claim := range k.Claims[name] {
 				f := append(strings.Fields(claim), "")
-				c.Claimed = append(c.Claimed, attribution.ClaimedDevice{Namespace: n[0], Claim: f[0], DRADevice: draDevice(f[1]), ShareID: f[2]})
+				c.Claimed = append(c.Claimed, attribution.ClaimedDevice{Namespace: n[0], Allocation: allocation(f[1], gpudata.Allocation{Claim: f[0], ShareID: f[2]})})
 			}
 			says.Listing.Containers = append(says.Listing.Containers, c)
 		}
 	}
 	if s.Pods != nil {
-		says.PodsState, says.Pods = attribution.Current, nil
+		says.PodsState, says.Pods = kube.Synced, nil
 		for _, p := range *s.Pods {
 			created, err := time.ParseDuration(cmp.Or(p.Created, "0s"))
 			require.NoError(t, err)
@@ -247,50 +257,50 @@ func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) boo
 			for _, c := range p.Claims {
 				container, claim, _ := strings.Cut(c, "=")
 				claim, request, _ := strings.Cut(claim, "/")
-				pod.Claims = append(pod.Claims, attribution.PodClaim{Container: container, Claim: claim, Request: request})
+				pod.Claims = append(pod.Claims, kube.ContainerClaim{Container: container, Claim: claim, Request: request})
 			}
 			says.Pods = append(says.Pods, pod)
 		}
 	}
 	if s.Slices != nil {
-		says.Slices = nil
+		says.slices = nil
 		for _, line := range *s.Slices {
 			f := strings.Fields(line)
 			driver, pool, _ := strings.Cut(f[0], "/")
-			sl := attribution.Slice{Driver: driver, Pool: pool}
-			_, err := fmt.Sscanf(f[1], "%d/%d", &sl.Generation, &sl.Count)
+			sl := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: driver, Pool: resourcev1.ResourcePool{Name: pool}}}
+			_, err := fmt.Sscanf(f[1], "%d/%d", &sl.Spec.Pool.Generation, &sl.Spec.Pool.ResourceSliceCount)
 			require.NoError(t, err)
-			attributes := map[string]string{}
+			attributes := map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}
 			for _, kv := range f[3:] {
 				k, v, _ := strings.Cut(kv, "=")
-				attributes[k] = v
+				attributes[resourcev1.QualifiedName(k)] = resourcev1.DeviceAttribute{StringValue: &v}
 			}
-			d := attribution.SliceDevice{Name: f[2], Attributes: attributes}
+			d := resourcev1.Device{Name: f[2], Attributes: attributes}
 			// Devices of one pool and generation are one slice unless count says more.
-			if n := len(says.Slices); n > 0 && sl.Count == 1 && says.Slices[n-1].Pool == pool &&
-				says.Slices[n-1].Driver == driver && says.Slices[n-1].Generation == sl.Generation {
-				says.Slices[n-1].Devices = append(says.Slices[n-1].Devices, d)
+			if n := len(says.slices); n > 0 && sl.Spec.Pool.ResourceSliceCount == 1 && says.slices[n-1].Spec.Pool.Name == pool &&
+				says.slices[n-1].Spec.Driver == driver && says.slices[n-1].Spec.Pool.Generation == sl.Spec.Pool.Generation {
+				says.slices[n-1].Spec.Devices = append(says.slices[n-1].Spec.Devices, d)
 				continue
 			}
-			sl.Devices = append(sl.Devices, d)
-			says.Slices = append(says.Slices, sl)
+			sl.Spec.Devices = append(sl.Spec.Devices, d)
+			says.slices = append(says.slices, sl)
 		}
 	}
 	if s.Claims != nil {
-		says.ClaimsState, says.Claims = attribution.Current, nil
+		says.ClaimsState, says.Claims = kube.Synced, nil
 		for _, c := range *s.Claims {
 			namespace, name, _ := strings.Cut(c.Name, "/")
-			claim := attribution.Claim{Namespace: namespace, Name: name, UID: c.UID}
-			for _, r := range c.Results {
-				claim.Results = append(claim.Results, attribution.ClaimResult{
-					DRADevice: draDevice(r.Device), Request: r.Request, Class: r.Class, ShareID: r.Share, Admin: r.Admin,
-				})
-			}
+			var pods []gpudata.Holder
 			for _, p := range c.For {
 				pod, uid, _ := strings.Cut(p, "=")
-				claim.ReservedFor = append(claim.ReservedFor, attribution.PodRef{Name: pod, UID: uid})
+				pods = append(pods, gpudata.Holder{Namespace: namespace, Pod: pod, UID: uid})
 			}
-			says.Claims = append(says.Claims, claim)
+			for _, r := range c.Results {
+				says.Claims = append(says.Claims, attribution.ClaimedDevice{
+					Namespace: namespace, Admin: r.Admin, ReservedFor: pods,
+					Allocation: allocation(r.Device, gpudata.Allocation{Claim: name, ClaimUID: c.UID, Request: r.Request, Class: r.Class, ShareID: r.Share}),
+				})
+			}
 		}
 	}
 	if s.Instances != nil {
@@ -303,9 +313,11 @@ func (s *step) apply(t *testing.T, says *attribution.Sources, now time.Time) boo
 	return changed
 }
 
-func draDevice(s string) attribution.DRADevice {
-	f := strings.Split(s, "/")
-	return attribution.DRADevice{Driver: f[0], Pool: f[1], Device: f[2]}
+// allocation names the device of an allocation.
+func allocation(device string, a gpudata.Allocation) gpudata.Allocation {
+	f := strings.Split(device, "/")
+	a.Driver, a.Pool, a.Device = f[0], f[1], f[2]
+	return a
 }
 
 // parse makes the batch of a scrape, laid out as the synthesizer does.

@@ -25,14 +25,14 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c counts) {
 	p.jobs.age(now)
 	shown := map[string]gpudata.Description{}
 	for _, f := range frames {
-		list := attribution.NewProcessList(f.Time)
+		list := &attribution.ProcessList{Time: f.Time, Devices: map[string]attribution.OnDevice{}}
 		for _, d := range f.Devices {
 			if d.Observed && p.isOwn(f) {
 				shown[d.Device.ID()] = d.Description
 			}
 			p.nameProcesses(now, d, list, &c)
 		}
-		if len(list.Users) > 0 {
+		if len(list.Devices) > 0 {
 			p.processes.Remember(now, f.Place, list)
 		}
 	}
@@ -110,8 +110,7 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 		}
 	}
 	if listed {
-		list.Users[d.Device.ID()] = users
-		list.Empty[d.Device.ID()] = d.Listed && d.Count == 0 && len(d.Processes) == 0
+		list.Devices[d.Device.ID()] = attribution.OnDevice{Users: users, Empty: d.Listed && d.Count == 0 && len(d.Processes) == 0}
 	}
 }
 
@@ -171,21 +170,14 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 	for i := range decision.Holders {
 		h := &decision.Holders[i]
 		u := d.User(h.Holder)
-		u.Holds, u.Source, u.Strategy, u.Allocation = true, string(decision.Source), decision.Strategy, h.Allocation
+		u.Holds, u.Source, u.Strategy, u.Allocation = true, decision.Source, decision.Strategy, h.Allocation
 		u.Replicas = h.Replicas
 	}
-	for _, from := range came {
-		if from.Owner != (gpudata.Owner{}) {
-			keepOwner(d.Users, from)
-		}
-	}
-}
-
-// keepOwner gives users the owner that the same holder came with.
-func keepOwner(users []*gpudata.User, from *gpudata.User) {
-	for _, u := range users {
-		if u.Holder.Same(from.Holder) {
-			u.Owner = cmp.Or(u.Owner, from.Owner)
+	for _, u := range d.Users { // the owner that the same holder came with
+		for _, from := range came {
+			if u.Holder.Same(from.Holder) {
+				u.Owner = cmp.Or(u.Owner, from.Owner)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -20,7 +21,7 @@ import (
 // isOfNode reports whether a pod of this node uses a claim: claims are those of
 // the whole cluster. Without the right to read pods nobody knows.
 func isOfNode(c *resourcev1.ResourceClaim, a *attribution.Sources, uids map[types.UID]bool) bool {
-	return a.PodsState == attribution.Off || slices.ContainsFunc(c.Status.ReservedFor,
+	return a.PodsState == kube.Off || slices.ContainsFunc(c.Status.ReservedFor,
 		func(r resourcev1.ResourceClaimConsumerReference) bool { return uids[r.UID] })
 }
 
@@ -72,8 +73,8 @@ func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.Co
 		if cfg.Sources.DRA.Enabled {
 			for _, d := range c.Claims {
 				r.Claimed = append(r.Claimed, attribution.ClaimedDevice{
-					Namespace: d.Namespace, Claim: d.Claim, ShareID: d.ShareID,
-					DRADevice: attribution.DRADevice{Driver: d.Driver, Pool: d.Pool, Device: d.Device},
+					Namespace:  d.Namespace,
+					Allocation: gpudata.Allocation{Claim: d.Claim, Driver: d.Driver, Pool: d.Pool, Device: d.Device, ShareID: d.ShareID},
 				})
 			}
 		}
@@ -92,6 +93,7 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		// The kubelet names a static pod by the hash of its file.
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
 		Owner:     readOwner(p, labels, job),
+		Claims:    kube.ContainerClaims(p),
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range statuses {
@@ -99,9 +101,6 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 				out.Containers = append(out.Containers, attribution.PodContainer{Name: statuses[i].Name, ID: id})
 			}
 		}
-	}
-	for _, c := range kube.ContainerClaims(p) {
-		out.Claims = append(out.Claims, attribution.PodClaim(c))
 	}
 	return out
 }
@@ -124,46 +123,63 @@ func readInstances(p *corev1.Pod) []attribution.Instance {
 	return out
 }
 
-func readSlice(s *resourcev1.ResourceSlice) attribution.Slice {
-	out := attribution.Slice{
-		Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name,
-		Generation: s.Spec.Pool.Generation, Count: s.Spec.Pool.ResourceSliceCount,
+// readSlices returns the devices of all whole pools of the drivers. whole says that there is no half
+// a pool.
+func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, whole bool) {
+	type pool struct{ driver, name string }
+	pools := map[pool][]*resourcev1.ResourceSlice{}
+	for _, s := range all {
+		if of := (pool{s.Spec.Driver, s.Spec.Pool.Name}); slices.Contains(drivers, of.driver) {
+			pools[of] = append(pools[of], s)
+		}
 	}
-	for i := range s.Spec.Devices {
-		d := &s.Spec.Devices[i]
-		attributes := map[string]string{}
-		for name, v := range d.Attributes {
-			if v.StringValue != nil {
-				attributes[string(name)] = *v.StringValue
+	devices, whole = map[attribution.DRADevice]attribution.SliceDevice{}, true
+	for of, all := range pools {
+		newest := gpushare.WholePool(all)
+		whole = whole && newest != nil
+		for _, s := range newest {
+			for i := range s.Spec.Devices {
+				d := &s.Spec.Devices[i]
+				devices[attribution.DRADevice{Driver: of.driver, Pool: of.name, Device: d.Name}] = attribution.SliceDevice{
+					Kind: attributeOf(d, "type"), UUID: attributeOf(d, "uuid"), Parent: attributeOf(d, "parentUUID"), Profile: attributeOf(d, "profile"),
+				}
 			}
 		}
-		out.Devices = append(out.Devices, attribution.SliceDevice{Name: d.Name, Attributes: attributes})
 	}
-	return out
+	return devices, whole
 }
 
-func readClaim(c *resourcev1.ResourceClaim) attribution.Claim {
-	out := attribution.Claim{Namespace: c.Namespace, Name: c.Name, UID: string(c.UID)}
-	classes := map[string]string{}
-	for _, r := range c.Spec.Devices.Requests {
-		if r.Exactly != nil {
-			classes[r.Name] = r.Exactly.DeviceClassName
+// attributeOf returns an attribute of type string by its plain name, which is the driver's own domain, else
+// by any qualified name, the first in order.
+func attributeOf(d *resourcev1.Device, name string) string {
+	if v := d.Attributes[resourcev1.QualifiedName(name)].StringValue; v != nil {
+		return *v
+	}
+	var best resourcev1.QualifiedName
+	for k, v := range d.Attributes {
+		if _, last, ok := strings.Cut(string(k), "/"); ok && last == name && v.StringValue != nil && (best == "" || k < best) {
+			best = k
 		}
-		for _, sub := range r.FirstAvailable {
-			classes[r.Name+"/"+sub.Name] = sub.DeviceClassName
+	}
+	return ptr.Deref(d.Attributes[best].StringValue, "")
+}
+
+// readClaim returns the devices that a claim was given.
+func readClaim(c *resourcev1.ResourceClaim) (out []attribution.ClaimedDevice) {
+	var pods []gpudata.Holder
+	for _, p := range c.Status.ReservedFor {
+		if p.APIGroup == "" && p.Resource == "pods" {
+			pods = append(pods, gpudata.Holder{Namespace: c.Namespace, Pod: p.Name, UID: string(p.UID)})
 		}
 	}
 	for _, r := range c.Status.Allocation.Devices.Results {
-		out.Results = append(out.Results, attribution.ClaimResult{
-			DRADevice: attribution.DRADevice{Driver: r.Driver, Pool: r.Pool, Device: r.Device},
-			Request:   r.Request, Class: classes[r.Request], ShareID: string(ptr.Deref(r.ShareID, "")),
-			Admin: ptr.Deref(r.AdminAccess, false),
+		out = append(out, attribution.ClaimedDevice{
+			Namespace: c.Namespace, Admin: ptr.Deref(r.AdminAccess, false), ReservedFor: pods,
+			Allocation: gpudata.Allocation{
+				Claim: c.Name, ClaimUID: string(c.UID), Class: gpushare.ClassOf(c, r.Request), Request: r.Request,
+				Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")),
+			},
 		})
-	}
-	for _, p := range c.Status.ReservedFor {
-		if p.APIGroup == "" && p.Resource == "pods" {
-			out.ReservedFor = append(out.ReservedFor, attribution.PodRef{Name: p.Name, UID: string(p.UID)})
-		}
 	}
 	return out
 }

@@ -28,10 +28,10 @@ func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	name := controller.Name
 	switch group, _, _ := strings.Cut(controller.APIVersion, "/"); group + "/" + controller.Kind {
 	case "apps/ReplicaSet":
-		if deployment, ok := cutHash(name, p.Labels[kube.DeploymentHash]); ok {
+		if deployment, ok := kube.CutHash(name, p.Labels[kube.DeploymentHash]); ok {
 			o.Deployment = deployment
 			o.WorkloadKind, o.Workload = "Deployment", deployment
-		} else if rollout, ok := cutHash(name, p.Labels[kube.RolloutHash]); ok {
+		} else if rollout, ok := kube.CutHash(name, p.Labels[kube.RolloutHash]); ok {
 			o.WorkloadKind, o.Workload = "Rollout", rollout
 		}
 	case "apps/StatefulSet":
@@ -72,13 +72,4 @@ func readJob(o *gpudata.Ownership, p *corev1.Pod, job findJob) {
 			o.CronJob = controller.Name
 		}
 	}
-}
-
-// cutHash returns the name of the object that made a ReplicaSet, which gave it the name
-// <name>-<hash> and its pods the hash as a label.
-func cutHash(name, hash string) (string, bool) {
-	if hash == "" {
-		return "", false
-	}
-	return strings.CutSuffix(name, "-"+hash)
 }

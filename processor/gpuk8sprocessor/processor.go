@@ -43,11 +43,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 	p := &gpuK8s{
 		cfg:       cfg,
 		telemetry: tb,
-		tracker: attribution.New(attribution.Options{
-			History: history,
-			Grace:   cfg.grace(),
-			Drivers: cfg.Sources.DRA.Drivers,
-		}),
+		tracker:   attribution.New(history, cfg.grace(), cfg.Sources.DRA.Drivers),
 		processes: attribution.NewProcessLog(history),
 		logger:    set.Logger,
 		mapping:   newJobMapping(cfg, set.Logger),

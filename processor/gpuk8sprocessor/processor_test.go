@@ -36,7 +36,7 @@ import (
 
 // held makes the processor believe that a container ns/<pod>/c holds each device.
 func held(p *gpuK8s, now time.Time, ids map[string]string) {
-	s := attribution.Sources{Listing: attribution.Listing{State: attribution.Current, Time: now.UnixNano()}}
+	s := attribution.Sources{Listing: attribution.Listing{State: kube.Synced, Time: now.UnixNano()}}
 	for id, pod := range ids {
 		s.Listing.Containers = append(s.Listing.Containers, attribution.ContainerResources{
 			Namespace: "ns", Pod: pod, Container: "c",
@@ -183,7 +183,7 @@ func TestEveryDropAndEveryDoubtIsCounted(t *testing.T) {
 	metadatatest.AssertEqualProcessorGpuK8sProcessPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 2}}, metricdatatest.IgnoreTimestamp())
 
 	p.tracker.Update(time.Unix(5, 0), attribution.Sources{Listing: attribution.Listing{
-		State: attribution.Current, Time: 5e9,
+		State: kube.Synced, Time: 5e9,
 		Containers: []attribution.ContainerResources{
 			{Namespace: "ns", Pod: "a", Devices: []catalogue.PluginID{{Raw: "?"}, {Raw: "MIG-1", MIGUUID: "MIG-1"}, {Raw: "GPU-1", UUID: "GPU-1"}}},
 			{Namespace: "ns", Pod: "b", Devices: []catalogue.PluginID{{Raw: "?"}, {Raw: "nvidia9", Name: "nvidia9"}, {Raw: "GPU-1", UUID: "GPU-1"}}},
@@ -234,12 +234,12 @@ func TestNothingComesTwice(t *testing.T) {
 			})
 			containers[pod] = c
 		}
-		s := attribution.Sources{Listing: attribution.Listing{State: attribution.State(rapid.IntRange(0, 2).Draw(rt, "state"))}}
+		s := attribution.Sources{Listing: attribution.Listing{State: rapid.SampledFrom([]kube.Phase{kube.Off, kube.Stale, kube.Synced}).Draw(rt, "state")}}
 		for _, c := range containers {
 			s.Listing.Containers = append(s.Listing.Containers, c)
 		}
 		if rapid.Bool().Draw(rt, "uids") {
-			s.PodsState = attribution.Current
+			s.PodsState = kube.Synced
 			s.Pods = []attribution.Pod{{Namespace: "ns", Name: "a", UID: "uid-a", Containers: []attribution.PodContainer{{Name: "c", ID: "c1"}}}}
 		}
 		p.tracker.Update(time.Unix(5, 0), s)

@@ -125,21 +125,8 @@ func (s *sources) wait(ctx context.Context) {
 			s.set.Logger.Info("The API server has not answered yet", zap.Error(err))
 		}
 	}
-	if s.kubelet == nil {
-		return
-	}
-	answered := base.NewNotice()
-	defer s.kubelet.Subscribe(answered.Give)()
-	for {
-		if _, _, state := s.kubelet.Snapshot(); state.Settled() {
-			return
-		}
-		select {
-		case <-answered:
-		case <-ctx.Done():
-			s.set.Logger.Info("The kubelet has not answered yet")
-			return
-		}
+	if s.kubelet != nil && s.kubelet.WaitSettled(ctx) != nil {
+		s.set.Logger.Info("The kubelet has not answered yet")
 	}
 }
 
@@ -170,7 +157,7 @@ func (s *sources) update(now time.Time) {
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
-		if a.Listing.State = believe(state); a.Listing.State != attribution.Off {
+		if a.Listing.State = believe(state); a.Listing.State != kube.Off {
 			a.Listing.Time = at.UnixNano()
 			a.Listing.Containers = readContainers(resources, s.cfg)
 		}
@@ -182,21 +169,17 @@ func (s *sources) update(now time.Time) {
 	s.reportStatus(lost, err)
 }
 
-// believe tells how far a source can be believed.
-func believe(state kube.State) attribution.State {
-	switch state.Phase {
-	case kube.Synced:
-		return attribution.Current
-	case kube.Stale:
-		return attribution.Old
-	default:
-		return attribution.Off
+// believe tells how far a source can be believed: one that never answered gives no answer.
+func believe(state kube.State) kube.Phase {
+	if state.Phase == kube.Synced || state.Phase == kube.Stale {
+		return state.Phase
 	}
+	return kube.Off
 }
 
 func (s *sources) readCache(a *attribution.Sources) {
 	uids := map[types.UID]bool{}
-	if a.PodsState = believe(s.cache.State(kube.Pods)); a.PodsState != attribution.Off {
+	if a.PodsState = believe(s.cache.State(kube.Pods)); a.PodsState != kube.Off {
 		for _, pod := range s.cache.Pods() {
 			uids[pod.UID] = true
 			read := readPod(pod, s.cfg.PodLabels, s.job)
@@ -210,17 +193,16 @@ func (s *sources) readCache(a *attribution.Sources) {
 		readNode(node, s.cfg.NodeLabels, a)
 	}
 	if s.cfg.Sources.DRA.Enabled {
-		for _, slice := range s.cache.ResourceSlices() {
-			a.Slices = append(a.Slices, readSlice(slice))
-		}
+		var whole bool
+		a.Devices, whole = readSlices(s.cache.ResourceSlices(), s.cfg.Sources.DRA.Drivers)
 		phase := s.cache.State(kube.ResourceSlices).Phase
-		a.SlicesHidden = phase == kube.Syncing || phase == kube.Forbidden
+		a.SlicesHidden = !whole || phase == kube.Syncing || phase == kube.Forbidden
 	}
 	if s.cfg.Claims {
 		a.ClaimsState = believe(s.cache.State(kube.ResourceClaims))
 		for _, claim := range s.cache.ResourceClaims() {
 			if claim.Status.Allocation != nil && isOfNode(claim, a, uids) {
-				a.Claims = append(a.Claims, readClaim(claim))
+				a.Claims = append(a.Claims, readClaim(claim)...)
 			}
 		}
 	}

@@ -28,7 +28,6 @@ type gpuPower struct {
 	logger    *zap.Logger
 	telemetry *metadata.TelemetryBuilder
 	idle      idle.Table
-	split     split.Options
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
@@ -37,15 +36,13 @@ type gpuPower struct {
 	// shared are the devices of the frame that somebody holds and whose power was
 	// shared out.
 	shared map[string]bool
-	series int // boards and energy counters
+	series base.Series // boards and energy counters
 	kinds  [idle.NumKinds]int64
 	swept  time.Time
 
-	refused int64 // of this batch
-	clamped int64 // likewise
-	limit   base.Limit
+	clamped int64                   // of this batch
+	frozen  [split.NumSources]int64 // likewise
 	order   *misplaced.Check
-	frozen  [split.NumSources]int64
 
 	state *base.State // nil without a storage
 }
@@ -58,13 +55,14 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 	return &gpuPower{
 		cfg: cfg, id: set.ID, logger: set.Logger, telemetry: tb,
 		idle:     cfg.Idle.table(),
-		split:    split.Options{WeighSlices: cfg.Weighting == weightingSlices},
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(emitted),
 		places:   map[string]*place{},
 		shared:   map[string]bool{},
-		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes"},
-		order:    misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
+		series: base.Series{Limit: base.Limit{
+			Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, energy counters, lists of processes or nodes",
+		}},
+		order: misplaced.New("gpu_power", misplaced.BeforeWindows, set.Logger),
 	}, nil
 }
 
@@ -83,8 +81,7 @@ func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	batch.Add(p.scope, p.disabled)
 	p.sweep(now)
 	p.save(ctx)
-	p.limit.Refused(p.logger, now, p.refused)
-	p.report(ctx, batch)
+	p.report(ctx, batch, now)
 	return a.Frames, nil
 }
 
@@ -101,7 +98,7 @@ func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time)
 		p.share(pl, b, f.Time, lists, now)
 	}
 	if pl != nil {
-		pl.release(p.shared, f.Time, p.cfg.MaxGap)
+		p.release(pl, f.Time)
 	}
 	clear(p.shared)
 }
@@ -121,7 +118,7 @@ func (p *gpuPower) share(pl *place, b *board, t int64, lists map[string]*process
 		return
 	}
 	b.Idle = watts
-	b.Split(p.split)
+	b.Split(p.cfg.Weighting == weightingSlices)
 	for s, frozen := range b.Frozen {
 		if frozen {
 			p.frozen[s]++
@@ -163,19 +160,15 @@ func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Sou
 }
 
 // report counts what became of the batch.
-func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch) {
+func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
 	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", batch.Dropped[:])
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.clamped)
 	}
 	base.CountBy[split.Source](ctx, p.telemetry.ProcessorGpuPowerFrozen, "source", p.frozen[:])
-	if p.refused > 0 {
-		p.telemetry.ProcessorGpuPowerSeriesRefused.Add(ctx, p.refused)
-	}
 	for k, n := range p.kinds {
 		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, n, base.With("idle", idle.Kind(k).String()))
 	}
-	p.telemetry.ProcessorGpuPowerSeries.Record(ctx, int64(p.series))
-	p.clamped = 0
-	p.frozen, p.refused = [split.NumSources]int64{}, 0
+	p.series.Report(ctx, p.logger, now, p.telemetry.ProcessorGpuPowerSeries, p.telemetry.ProcessorGpuPowerSeriesRefused)
+	p.clamped, p.frozen = 0, [split.NumSources]int64{}
 }

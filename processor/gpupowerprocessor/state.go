@@ -27,12 +27,11 @@ const (
 // place is the state of a node. Values of type time.Time are wall clock times at which something
 // was last seen.
 type place struct {
+	name   string
 	boards map[string]*boardState
 	energy map[energyKey]*energyState
 	lists  map[string]*processLists // by hw.id
 	seen   time.Time
-	// dirty says that the storage has not got what changed.
-	dirty bool
 }
 
 // processLists are the newest list of a device's processes and the one before, for
@@ -54,8 +53,8 @@ type boardState struct {
 }
 
 type energyKey struct {
-	device string
-	holder gpudata.Holder
+	Device string `json:"device"`
+	gpudata.Holder
 }
 
 type energyState struct {
@@ -89,7 +88,7 @@ func (p *gpuPower) remember(pl *place, id string, l *processList, now time.Time)
 	known, ok := pl.lists[id]
 	if !ok {
 		if len(pl.lists) >= p.cfg.MaxSeries {
-			p.refused++
+			p.series.Refuse(1)
 			return l
 		}
 		known = &processLists{}
@@ -111,26 +110,17 @@ func (p *gpuPower) remember(pl *place, id string, l *processList, now time.Time)
 	return l
 }
 
-// room reports whether one more series can be kept, and counts it if so.
-func (p *gpuPower) room() bool {
-	if p.series >= p.cfg.MaxSeries {
-		p.refused++
-		return false
-	}
-	p.series++
-	return true
-}
-
 // place returns the state of a node; nil when there is no room for a new one.
 func (p *gpuPower) place(name string, now time.Time) *place {
 	pl, ok := p.places[name]
 	if !ok {
 		if len(p.places) >= p.cfg.MaxSeries {
-			p.refused++
+			p.series.Refuse(1)
 			return nil
 		}
-		pl = &place{boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
-		p.places[strings.Clone(name)] = pl
+		name = strings.Clone(name)
+		pl = &place{name: name, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
+		p.places[name] = pl
 	}
 	pl.seen = now
 	return pl
@@ -143,7 +133,7 @@ func (p *gpuPower) board(pl *place, id string, now time.Time) *boardState {
 	}
 	s, ok := pl.boards[id]
 	if !ok {
-		if !p.room() {
+		if !p.series.Room() {
 			return nil
 		}
 		s = &boardState{}
@@ -172,7 +162,7 @@ func (p *gpuPower) baseline(pl *place, state *boardState, b *board, t int64, now
 		if until, quiet := b.quiet(t, listed); !quiet || b.Measured == 0 {
 			state.Busy()
 		} else if state.Quiet(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
-			pl.dirty = true
+			p.state.Changed(pl.name)
 		}
 		kind = idle.Unknown
 		var learned bool
@@ -232,36 +222,33 @@ func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now
 	key := energyKey{device, h.Holder}
 	e, ok := pl.energy[key]
 	if !ok {
-		if !p.room() {
+		if !p.series.Room() {
 			return nil, false
 		}
 		e = &energyState{}
-		pl.energy[key.clone()] = e
+		pl.energy[energyKey{strings.Clone(device), h.Holder.Clone()}] = e
 	}
 	e.seen = now
 	if !e.Add(t, h.Power, p.cfg.MaxGap) {
 		return nil, false
 	}
-	pl.dirty = true
+	p.state.Changed(pl.name)
 	return e, true
 }
 
 // release ends at time t the power of containers on devices that others hold then:
 // held until they come back it would be counted twice.
-func (pl *place) release(shared map[string]bool, t int64, maxGap time.Duration) {
-	if len(shared) == 0 {
+func (p *gpuPower) release(pl *place, t int64) {
+	if len(p.shared) == 0 {
 		return
 	}
 	for key, e := range pl.energy {
-		if e.Last < t && e.Watts > 0 && shared[key.device] {
-			e.Add(t, 0, maxGap)
-			pl.dirty = true
+		if e.Last < t && e.Watts > 0 && p.shared[key.Device] {
+			e.Add(t, 0, p.cfg.MaxGap)
+			p.state.Changed(pl.name)
 		}
 	}
 }
-
-// clone returns a key that does not keep the batch in memory.
-func (k energyKey) clone() energyKey { return energyKey{strings.Clone(k.device), k.holder.Clone()} }
 
 // sweep forgets what no batch has named for a while. Learned baselines are kept
 // until they expire.
@@ -274,8 +261,8 @@ func (p *gpuPower) sweep(now time.Time) {
 		for key, e := range pl.energy {
 			if now.Sub(e.seen) > retention {
 				delete(pl.energy, key)
-				p.series--
-				pl.dirty = true
+				p.series.Kept--
+				p.state.Changed(name)
 			}
 		}
 		maps.DeleteFunc(pl.lists, func(_ string, l *processLists) bool { return now.Sub(l.seen) > max(retention, 2*p.cfg.MaxGap) })
@@ -287,8 +274,8 @@ func (p *gpuPower) sweep(now time.Time) {
 			p.uncount(b)
 			if len(b.Baselines) == 0 || unseen > p.cfg.Idle.Expire {
 				delete(pl.boards, id)
-				p.series--
-				pl.dirty = true
+				p.series.Kept--
+				p.state.Changed(name)
 			}
 		}
 		if now.Sub(pl.seen) > retention {

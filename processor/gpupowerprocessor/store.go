@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/collector/component"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/energy"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/idle"
 )
@@ -30,12 +29,9 @@ type storedBoard struct {
 }
 
 type storedEnergy struct {
-	Device string `json:"device"`
-	gpudata.Holder
+	energyKey
 	energy.Counter
 }
-
-func (s *storedEnergy) key() energyKey { return energyKey{s.Device, s.Holder} }
 
 // start takes over what the storage holds, if there is one.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
@@ -69,12 +65,11 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 			b.Baselines = s.Baselines
 		}
 	}
-	for i := range stored.Energy {
-		s := &stored.Energy[i]
-		if !p.room() {
+	for _, s := range stored.Energy {
+		if !p.series.Room() {
 			break
 		}
-		pl.energy[s.key()] = &energyState{Counter: s.Counter, seen: now}
+		pl.energy[s.energyKey] = &energyState{Counter: s.Counter, seen: now}
 	}
 	return nil
 }
@@ -96,10 +91,10 @@ func (s *storedPlace) valid() error {
 	counters := map[energyKey]bool{}
 	for i := range s.Energy {
 		e := &s.Energy[i]
-		if e.Device == "" || !e.Valid(maxWatts) || counters[e.key()] {
+		if e.Device == "" || !e.Valid(maxWatts) || counters[e.energyKey] {
 			return fmt.Errorf("energy on %q", e.Device)
 		}
-		counters[e.key()] = true
+		counters[e.energyKey] = true
 	}
 	return nil
 }
@@ -107,12 +102,6 @@ func (s *storedPlace) valid() error {
 // save writes what changed before the batch that shows it leaves, so that no
 // counter falls after a restart.
 func (p *gpuPower) save(ctx context.Context) {
-	for name, pl := range p.places {
-		if pl.dirty {
-			pl.dirty = false
-			p.state.Changed(name)
-		}
-	}
 	_ = p.state.Save(ctx, func(name string) any {
 		if pl, known := p.places[name]; known {
 			return pl.stored()
@@ -132,7 +121,7 @@ func (pl *place) stored() storedPlace {
 	}
 	slices.SortFunc(out.Boards, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
 	for k, e := range pl.energy {
-		out.Energy = append(out.Energy, storedEnergy{k.device, k.holder, e.Counter})
+		out.Energy = append(out.Energy, storedEnergy{k, e.Counter})
 	}
 	slices.SortFunc(out.Energy, func(a, b storedEnergy) int {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder))
@@ -144,6 +133,6 @@ func (p *gpuPower) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.telemetry.Shutdown()
-	p.limit.Forget()
+	p.series.Forget()
 	return p.state.Close(ctx)
 }

@@ -102,7 +102,7 @@ func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 	}
 	before := len(l.Accounts)
 	step, from, length := l.Advance(f.Time, p.cfg.MaxGap)
-	p.series += len(l.Accounts) - before
+	p.series.Kept += len(l.Accounts) - before
 	switch step {
 	case usage.Late:
 		p.skipped[late]++
@@ -140,10 +140,10 @@ func (p *gpuUsage) charge(l *board, device string, h *usage.Holder, i usage.Inte
 	key := usage.Key{Device: device, Holder: h.Holder, Estimated: h.Estimated}
 	a := l.Accounts[key]
 	if a == nil {
-		if !p.room() {
+		if !p.series.Room() {
 			return false
 		}
-		key.Holder = key.Holder.Clone()
+		key.Holder = key.Clone()
 		a = l.Open(key)
 	}
 	a.Seen = now

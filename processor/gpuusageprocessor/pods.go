@@ -27,17 +27,9 @@ type pods struct {
 // declarations are what one version of a pod declares of compute.
 type declarations struct {
 	version   string
-	allocated []allocation
+	allocated []gpushare.Allocation
 	demanded  map[string]float64 // of a device, by container
 	limited   map[string]float64 // as a client of MPS, likewise
-}
-
-// allocation is compute of a device that a scheduler's annotation assigns.
-type allocation struct {
-	container string // empty for the pod
-	uuid      string // empty where the device is known by its minor number, or not at all
-	minor     int    // -1 where that is not known
-	core      float64
 }
 
 func newPods(unreadable func(string, string, error)) *pods {
@@ -75,17 +67,17 @@ func (p *pods) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	for _, a := range s.allocated {
 		switch {
-		case a.uuid != "" && a.uuid != d.Device.ID(), a.uuid == "" && a.minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.minor):
-		case a.container == "":
+		case a.UUID != "" && a.UUID != d.Device.ID(), a.UUID == "" && a.Minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.Minor):
+		case a.Container == "": // for the pod
 			n := 0
 			for _, o := range d.Users {
 				if o.Holds && o.Holder.Namespace == u.Holder.Namespace && o.Holder.Pod == u.Holder.Pod {
 					n++
 				}
 			}
-			return a.core / float64(max(n, 1))
-		case a.container == u.Holder.Container:
-			return a.core
+			return a.Core / float64(max(n, 1))
+		case a.Container == u.Holder.Container:
+			return a.Core
 		}
 	}
 	if c := s.demanded[u.Holder.Container]; c > 0 || u.Strategy != signal.SharingMPS {
@@ -110,19 +102,18 @@ func (p *pods) of(pod *corev1.Pod) declarations {
 
 func declarationsOf(pod *corev1.Pod) (declarations, error) {
 	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}, limited: map[string]float64{}}
-	all := kube.Containers(pod) // as HAMi counts them
+	all := gpushare.Containers(pod)
 	allocations, err := gpushare.Allocations(pod.Annotations)
 	for _, a := range allocations {
-		of := allocation{uuid: a.UUID, minor: a.Minor, core: a.Core}
 		switch {
 		case a.Core <= 0 || a.MIG != nil || a.ContainerIndex >= len(all):
 			continue
 		case a.ContainerIndex >= 0:
-			of.container = all[a.ContainerIndex].Name
+			a.Container = all[a.ContainerIndex].Name
 		case a.Family == gpushare.KAI && len(pod.Spec.Containers) > 0:
-			of.container = cmp.Or(a.Container, pod.Spec.Containers[0].Name)
+			a.Container = cmp.Or(a.Container, pod.Spec.Containers[0].Name)
 		}
-		s.allocated = append(s.allocated, of)
+		s.allocated = append(s.allocated, a)
 	}
 	for _, c := range all {
 		for _, e := range c.Env {
@@ -130,7 +121,7 @@ func declarationsOf(pod *corev1.Pod) (declarations, error) {
 				s.limited[c.Name] = percent / 100
 			}
 		}
-		for _, demand := range gpushare.Demands(kube.Requests(c)) {
+		for _, demand := range gpushare.Demands(gpushare.RequestsOf(c)) {
 			if demand.Core > 0 {
 				s.demanded[c.Name] = min(demand.Core, 1)
 			}

@@ -35,7 +35,7 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 		l := p.lists[d.Device]
 		switch {
 		case l == nil && len(p.lists) >= p.cfg.MaxSeries:
-			p.refused++
+			p.series.Refuse(1)
 			continue
 		case l == nil || l.time < f.Time || l.time-f.Time > int64(p.cfg.MaxGap): // which comes after a step of the clock backwards
 			l = &processList{time: f.Time, processes: map[string]process{}}

@@ -46,13 +46,11 @@ type gpuUsage struct {
 	mu     sync.Mutex
 	boards map[gpudata.Device]*board
 	lists  map[gpudata.Device]*processList
-	series int // boards and accounts
+	series base.Series // boards and accounts
 	swept  time.Time
 
 	skipped [numSkips]int64 // of this batch
-	refused int64           // likewise
 	clamped int64           // likewise
-	limit   base.Limit
 	order   *misplaced.Check
 	twice   base.Trouble
 
@@ -76,8 +74,10 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 		disabled: cfg.Metrics.Disabled(emitted),
 		boards:   map[gpudata.Device]*board{},
 		lists:    map[gpudata.Device]*processList{},
-		limit:    base.Limit{Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, containers on devices or lists of processes"},
-		order:    misplaced.New("gpu_usage", misplaced.BeforeWindows, set.Logger),
+		series: base.Series{Limit: base.Limit{
+			Component: set.ID.String(), Setting: "max_series", Value: cfg.MaxSeries, What: "boards, containers on devices or lists of processes",
+		}},
+		order: misplaced.New("gpu_usage", misplaced.BeforeWindows, set.Logger),
 		priceError: base.Failure{
 			Logger: set.Logger, Fails: "The price list cannot be used; the last good one counts.", Works: "The price list can be used again.",
 		},
@@ -105,7 +105,6 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	batch.Add(p.scope, p.disabled)
 	p.readPrices(ctx, now) // after the batch: a new price counts from the next interval
 	p.sweep(now)
-	p.limit.Refused(p.set.Logger, now, p.refused)
 	p.report(ctx, batch, now)
 	return a.Frames, nil
 }
@@ -137,11 +136,8 @@ func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.T
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, p.clamped)
 	}
-	if p.refused > 0 {
-		p.telemetry.ProcessorGpuUsageSeriesRefused.Add(ctx, p.refused)
-	}
-	p.telemetry.ProcessorGpuUsageSeries.Record(ctx, int64(p.series))
-	p.skipped, p.clamped, p.refused = [numSkips]int64{}, 0, 0
+	p.series.Report(ctx, p.set.Logger, now, p.telemetry.ProcessorGpuUsageSeries, p.telemetry.ProcessorGpuUsageSeriesRefused)
+	p.skipped, p.clamped = [numSkips]int64{}, 0
 }
 
 // unreadable counts a pod whose annotations cannot be read.

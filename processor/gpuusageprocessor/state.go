@@ -26,7 +26,7 @@ type board struct {
 func (p *gpuUsage) ledger(d gpudata.Device, now time.Time) *board {
 	b := p.boards[d]
 	if b == nil {
-		if !p.room() {
+		if !p.series.Room() {
 			return nil
 		}
 		b = &board{}
@@ -34,16 +34,6 @@ func (p *gpuUsage) ledger(d gpudata.Device, now time.Time) *board {
 	}
 	b.seen = now
 	return b
-}
-
-// room reports whether one more series can be kept. If so, the series is counted.
-func (p *gpuUsage) room() bool {
-	if p.series >= p.cfg.MaxSeries {
-		p.refused++
-		return false
-	}
-	p.series++
-	return true
 }
 
 // sweep forgets accounts without time, boards without samples and old lists of processes.
@@ -55,9 +45,9 @@ func (p *gpuUsage) sweep(now time.Time) {
 	for d, b := range p.boards {
 		before := len(b.Accounts)
 		maps.DeleteFunc(b.Accounts, func(_ usage.Key, a *usage.Account) bool { return now.Sub(a.Seen) > p.cfg.IdleTimeout })
-		p.series -= before - len(b.Accounts)
+		p.series.Kept -= before - len(b.Accounts)
 		if now.Sub(b.seen) > boardTimeout {
-			p.series -= 1 + len(b.Accounts)
+			p.series.Kept -= 1 + len(b.Accounts)
 			delete(p.boards, d)
 		}
 	}

@@ -27,19 +27,13 @@ type storedPlace struct {
 }
 
 type storedBoard struct {
-	ID              string          `json:"id"`
-	Last            int64           `json:"last"`
-	Unallocated     usage.Counter   `json:"unallocated,omitzero"`
-	Unobserved      usage.Counter   `json:"unobserved,omitzero"`
-	UnallocatedCost usage.Counter   `json:"unallocated_cost,omitzero"`
-	Currency        string          `json:"currency,omitempty"`
-	Accounts        []storedAccount `json:"accounts,omitempty"`
+	ID string `json:"id"`
+	usage.Ledger
+	Accounts []storedAccount `json:"accounts,omitempty"`
 }
 
 type storedAccount struct {
-	Device string `json:"device"`
-	gpudata.Holder
-	Estimated bool `json:"estimated,omitempty"`
+	usage.Key
 	usage.Account
 }
 
@@ -74,7 +68,7 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 	if err := p.state.Save(ctx, func(string) any { return nil }); err != nil {
 		// What is still there would be taken over a second time after a crash.
 		clear(p.boards)
-		p.series = 0
+		p.series.Kept = 0
 	}
 	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
 		return nil
@@ -94,12 +88,9 @@ func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
 	for i := range stored.Boards {
 		s := &stored.Boards[i]
 		d := gpudata.NewDevice(place, s.ID)
-		b := &board{seen: now, Ledger: usage.Ledger{
-			Last: s.Last, Unallocated: s.Unallocated, Unobserved: s.Unobserved, UnallocatedCost: s.UnallocatedCost, Currency: s.Currency,
-		}}
-		for k := range s.Accounts {
-			of := &s.Accounts[k]
-			a := b.Open(of.key())
+		b := &board{seen: now, Ledger: s.Ledger}
+		for _, of := range s.Accounts {
+			a := b.Open(of.Key)
 			*a = of.Account
 			a.Seen = now
 		}
@@ -109,17 +100,13 @@ func (p *gpuUsage) restore(stored *storedPlace, now time.Time) error {
 		ledgers[d] = b
 		series += 1 + len(b.Accounts)
 	}
-	if p.series+series > p.cfg.MaxSeries {
-		p.refused += int64(series)
+	if p.series.Kept+series > p.cfg.MaxSeries {
+		p.series.Refuse(series)
 		return nil
 	}
-	p.series += series
+	p.series.Kept += series
 	maps.Copy(p.boards, ledgers)
 	return nil
-}
-
-func (s *storedAccount) key() usage.Key {
-	return usage.Key{Device: s.Device, Holder: s.Holder, Estimated: s.Estimated}
 }
 
 // stored returns what is to survive a clean restart, by place, in an order that depends on nothing
@@ -134,11 +121,9 @@ func (p *gpuUsage) stored() map[string]*storedPlace {
 			s = &storedPlace{Version: storedVersion, Cluster: place.Cluster, Node: place.Node}
 			places[name] = s
 		}
-		of := storedBoard{
-			ID: d.ID(), Last: b.Last, Unallocated: b.Unallocated, Unobserved: b.Unobserved, UnallocatedCost: b.UnallocatedCost, Currency: b.Currency,
-		}
+		of := storedBoard{ID: d.ID(), Ledger: b.Ledger}
 		for k, a := range b.Accounts {
-			of.Accounts = append(of.Accounts, storedAccount{k.Device, k.Holder, k.Estimated, *a})
+			of.Accounts = append(of.Accounts, storedAccount{k, *a})
 		}
 		slices.SortFunc(of.Accounts, func(a, b storedAccount) int {
 			return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder), cmp.Compare(a.Allocated.Start, b.Allocated.Start))
@@ -155,7 +140,7 @@ func (p *gpuUsage) shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.telemetry.Shutdown()
-	p.limit.Forget()
+	p.series.Forget()
 	p.pods.stop()
 	places := p.stored()
 	for name := range places {

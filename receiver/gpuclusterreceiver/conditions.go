@@ -58,12 +58,8 @@ func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []
 }
 
 func conditionStatus(s corev1.ConditionStatus) string {
-	switch s {
-	case corev1.ConditionTrue:
-		return "true"
-	case corev1.ConditionFalse:
-		return "false"
-	case corev1.ConditionUnknown:
+	if s == corev1.ConditionTrue || s == corev1.ConditionFalse {
+		return strings.ToLower(string(s))
 	}
 	return "unknown"
 }

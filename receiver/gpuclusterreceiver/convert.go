@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
@@ -31,12 +30,12 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		Name:        p.Name,
 		UID:         string(p.UID),
 		Node:        p.Spec.NodeName,
-		Phase:       convertPhase(p.Status.Phase),
+		Phase:       p.Status.Phase,
 		Created:     p.CreationTimestamp.Unix(),
 		Terminating: p.DeletionTimestamp != nil,
 		Gated:       len(p.Spec.SchedulingGates) > 0,
 	}
-	if out.Phase == demand.PhaseTerminal {
+	if out.Ended() {
 		return out
 	}
 	for _, c := range p.Status.Conditions {
@@ -60,26 +59,21 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 
 	out.Health, out.LeftOut = convertHealth(p)
 
-	p, asks := withLimits(p)
-	if !asks {
-		return out
-	}
-	effective := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
-	regular := map[corev1.ResourceName]float64{}
+	p = withLimits(p)
+	regular := map[string]float64{}
 	containers := make([]gpushare.Requests, 0, len(p.Spec.Containers))
 	for i := range p.Spec.Containers {
-		requests := gpushare.Requests{}
-		for name, q := range p.Spec.Containers[i].Resources.Requests {
+		requests := gpushare.RequestsOf(&p.Spec.Containers[i])
+		for name, q := range requests {
 			regular[name] += q.AsApproximateFloat64()
-			requests[string(name)] = q
 		}
 		containers = append(containers, requests)
 	}
 	whole := gpushare.Requests{}
-	for name, q := range effective {
-		whole[string(name)] = q
+	for name, q := range resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}) {
 		if isExtended(name) {
-			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: gpushare.Units(q), Regular: regular[name]})
+			whole[string(name)] = q
+			out.Requests = append(out.Requests, demand.Request{Resource: string(name), Effective: gpushare.Units(q), Regular: regular[string(name)]})
 		}
 	}
 	slices.SortFunc(out.Requests, func(a, b demand.Request) int { return cmp.Compare(a.Resource, b.Resource) })
@@ -89,171 +83,33 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	return out
 }
 
-func convertPhase(phase corev1.PodPhase) demand.Phase {
-	switch phase {
-	case corev1.PodPending:
-		return demand.PhasePending
-	case corev1.PodRunning:
-		return demand.PhaseRunning
-	case corev1.PodSucceeded, corev1.PodFailed:
-		return demand.PhaseTerminal
-	}
-	return demand.PhaseOther
-}
-
-// withLimits returns a copy of the pod in which a limit of an extended resource is also its
-// request where there is none, as the API server does it, and whether the pod asks for an
-// extended resource at all.
-func withLimits(p *corev1.Pod) (_ *corev1.Pod, asks bool) {
-	fill := func(containers []corev1.Container) []corev1.Container {
-		copied := false
-		for i := range containers {
-			var requests corev1.ResourceList
-			for name := range containers[i].Resources.Requests {
-				asks = asks || isExtended(name)
-			}
-			for name, q := range containers[i].Resources.Limits {
-				if _, ok := containers[i].Resources.Requests[name]; ok || !isExtended(name) {
-					continue
-				}
-				asks = true
-				if requests == nil {
-					requests = corev1.ResourceList{}
-					maps.Copy(requests, containers[i].Resources.Requests)
-				}
-				requests[name] = q
-			}
-			if requests == nil {
-				continue
-			}
-			if !copied {
-				containers, copied = slices.Clone(containers), true
-			}
-			containers[i].Resources.Requests = requests
-		}
-		return containers
-	}
+// withLimits returns a copy of the pod in which a limit is also its request where there is none, as
+// the API server does it.
+func withLimits(p *corev1.Pod) *corev1.Pod {
 	filled := *p
-	filled.Spec.InitContainers = fill(p.Spec.InitContainers)
-	filled.Spec.Containers = fill(p.Spec.Containers)
-	for name := range p.Spec.Overhead {
-		asks = asks || isExtended(name)
+	for _, containers := range []*[]corev1.Container{&filled.Spec.InitContainers, &filled.Spec.Containers} {
+		*containers = slices.Clone(*containers)
+		for i := range *containers {
+			resources := &(*containers)[i].Resources
+			requests := corev1.ResourceList{}
+			maps.Copy(requests, resources.Limits)
+			maps.Copy(requests, resources.Requests)
+			resources.Requests = requests
+		}
 	}
-	return &filled, asks
+	return &filled
 }
 
-// convertNode returns the parts of a node that its capacity depends on, and the conditions that
-// are emitted.
+// convertNode returns a node with the conditions that are emitted.
 func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	conditions, leftOut := convertConditions(n.Status.Conditions, emitted)
-	return &demand.Node{
-		Name: n.Name,
-		Ready: slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}),
-		Cordoned:    n.Spec.Unschedulable,
-		Allocatable: quantities(n.Status.Allocatable),
-		Capacity:    quantities(n.Status.Capacity),
-		Conditions:  conditions,
-		LeftOut:     leftOut,
-	}
-}
-
-// quantities returns the extended resources of a list, sorted.
-func quantities(list corev1.ResourceList) []demand.Quantity {
-	var out []demand.Quantity
-	for name, q := range list {
-		if isExtended(name) {
-			out = append(out, demand.Quantity{Name: string(name), Value: gpushare.Units(q)})
-		}
-	}
-	slices.SortFunc(out, func(a, b demand.Quantity) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-// convertClaim returns the parts of a claim that demand depends on.
-func convertClaim(c *resourcev1.ResourceClaim) *demand.Claim {
-	out := &demand.Claim{
-		Namespace:        c.Namespace,
-		Name:             c.Name,
-		UID:              string(c.UID),
-		ExtendedResource: c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true",
-		Terminating:      c.DeletionTimestamp != nil,
-		Requests:         claimRequests(c.Spec),
-	}
-	if owner := metav1.GetControllerOfNoCopy(c); owner != nil && owner.Kind == "Pod" {
-		out.OwnerUID, out.Entry = string(owner.UID), c.Annotations[resourcev1.PodResourceClaimAnnotation]
-	}
-	if c.Status.Allocation != nil {
-		out.Allocated = true
-		for _, r := range c.Status.Allocation.Devices.Results {
-			out.Results = append(out.Results, demand.Result{
-				Request: r.Request, Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")),
-				AdminAccess: ptr.Deref(r.AdminAccess, false),
-			})
-		}
-	}
-	for _, r := range c.Status.ReservedFor {
-		out.Reservations = append(out.Reservations, demand.Reservation{
-			Pod: r.APIGroup == "" && r.Resource == "pods", Name: r.Name, UID: string(r.UID),
-		})
-	}
-	return out
-}
-
-// claimRequests returns the requests of a claim or a template.
-func claimRequests(spec resourcev1.ResourceClaimSpec) []demand.ClaimRequest {
-	var out []demand.ClaimRequest
-	for _, r := range spec.Devices.Requests {
-		request := demand.ClaimRequest{Name: r.Name}
-		if e := r.Exactly; e != nil {
-			request.AdminAccess = ptr.Deref(e.AdminAccess, false)
-			request.Alternatives = []demand.Alternative{alternative("", e.DeviceClassName, e.AllocationMode, e.Count)}
-		}
-		for _, s := range r.FirstAvailable {
-			request.Alternatives = append(request.Alternatives, alternative(s.Name, s.DeviceClassName, s.AllocationMode, s.Count))
-		}
-		out = append(out, request)
-	}
-	return out
-}
-
-func alternative(name, class string, mode resourcev1.DeviceAllocationMode, count int64) demand.Alternative {
-	a := demand.Alternative{Name: name, Class: class, All: mode == resourcev1.DeviceAllocationModeAll, Count: max(count, 1)}
-	if a.All {
-		a.Count = 1
-	}
-	return a
-}
-
-// convertTemplate returns the requests of claims made from a template.
-func convertTemplate(t *resourcev1.ResourceClaimTemplate) *demand.Template {
-	return &demand.Template{Namespace: t.Namespace, Name: t.Name, Requests: claimRequests(t.Spec.Spec)}
-}
-
-// convertClass returns the parts of a class that tell whether its devices are GPUs.
-func convertClass(c *resourcev1.DeviceClass) *demand.Class {
-	out := &demand.Class{Name: c.Name, ExtendedResource: ptr.Deref(c.Spec.ExtendedResourceName, "")}
-	for _, s := range c.Spec.Selectors {
-		if s.CEL != nil {
-			out.Selectors = append(out.Selectors, s.CEL.Expression)
-		}
-	}
-	return out
+	return &demand.Node{Node: n, Conditions: conditions, LeftOut: leftOut}
 }
 
 // convertSlice returns a slice's devices, and the names of the attributes that were left
 // out for the length of their values, one for each device.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
-	out = &demand.Slice{
-		Name:       s.Name,
-		Driver:     s.Spec.Driver,
-		Pool:       s.Spec.Pool.Name,
-		Generation: s.Spec.Pool.Generation,
-		Count:      s.Spec.Pool.ResourceSliceCount,
-		Node:       ptr.Deref(s.Spec.NodeName, ""),
-	}
-	out.Devices = make([]demand.Device, 0, len(s.Spec.Devices))
+	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {
 		device, long := convertDevice(s.Spec.Driver, &s.Spec.Devices[i])
 		out.Devices = append(out.Devices, device)

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
@@ -51,9 +52,14 @@ func TestQuantitiesAreWholeUnits(t *testing.T) {
 		"9223372036854775807": 1 << 50, "1e30": 1 << 50,
 	} {
 		amount := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(text)}
-		n := convertNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: amount, Capacity: amount}}, nil)
-		assert.Equal(t, []demand.Quantity{{Name: "nvidia.com/gpu", Value: want}}, n.Allocatable, text)
-		assert.Equal(t, n.Allocatable, n.Capacity, text)
+		c := demand.New(demand.Options{IsGPU: gpushare.IsGPU})
+		c.SetNode(convertNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: amount, Capacity: amount}}, nil))
+		points, _ := c.Points(time.Now(), demand.Observed{Nodes: true}, nil)
+		sums := map[string]int64{} // of the states, of which a node is in one
+		for _, p := range points {
+			sums[p.Metric.Name] += p.Int
+		}
+		assert.Equal(t, map[string]int64{signal.K8sGPUAllocatable.Name: want, signal.K8sGPUCapacity.Name: want}, sums, text)
 
 		p := convertPod(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
 			{Resources: corev1.ResourceRequirements{Requests: amount}},
@@ -144,10 +150,6 @@ func TestPoolsAndDevicesThatStayLeftOutAreSaidOnce(t *testing.T) {
 // Nothing that an object lacks makes converting it fail.
 func TestEmptyObjectsAreNothing(t *testing.T) {
 	assert.Empty(t, convertPod(&corev1.Pod{}, gpushare.Families{}).Requests)
-	assert.False(t, convertNode(&corev1.Node{}, nil).Ready)
-	assert.False(t, convertClaim(&resourcev1.ResourceClaim{}).Allocated)
-	assert.Empty(t, convertTemplate(&resourcev1.ResourceClaimTemplate{}).Requests)
-	assert.Empty(t, convertClass(&resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{}}}}).Selectors)
 	empty, _ := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{}}}})
 	assert.Len(t, empty.Devices, 1)
 }

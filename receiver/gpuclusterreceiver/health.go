@@ -51,12 +51,8 @@ func convertHealth(p *corev1.Pod) (out []demand.Health, leftOut int64) {
 }
 
 func healthState(s corev1.ResourceHealthStatus) string {
-	switch s {
-	case corev1.ResourceHealthStatusHealthy:
-		return "healthy"
-	case corev1.ResourceHealthStatusUnhealthy:
-		return "unhealthy"
-	case corev1.ResourceHealthStatusUnknown:
+	if s == corev1.ResourceHealthStatusHealthy || s == corev1.ResourceHealthStatusUnhealthy {
+		return strings.ToLower(string(s))
 	}
 	return "unknown"
 }

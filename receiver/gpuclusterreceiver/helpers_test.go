@@ -59,11 +59,11 @@ func put(t *testing.T, s *store, object runtime.Object) {
 		slice, _ := convertSlice(o)
 		s.cluster.SetSlice(slice)
 	case *resourcev1.ResourceClaim:
-		s.cluster.SetClaim(convertClaim(o))
+		s.cluster.SetClaim(o)
 	case *resourcev1.DeviceClass:
-		s.cluster.SetClass(convertClass(o))
+		s.cluster.SetClass(o)
 	case *resourcev1.ResourceClaimTemplate:
-		s.cluster.SetTemplate(convertTemplate(o))
+		s.cluster.SetTemplate(o)
 	default:
 		t.Fatalf("nobody reads a %T", o)
 	}

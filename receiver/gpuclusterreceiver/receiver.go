@@ -148,7 +148,13 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 			r.settings.Logger.Info("The lease can be read and written again.")
 		}
 	}
-	if err := lease.Run(ctx, r.cfg.LeaderElection, client, terms, tell); err != nil {
+	lead := func(t *lease.Term) {
+		select {
+		case terms <- t:
+		case <-t.Context().Done():
+		}
+	}
+	if err := lease.Run(ctx, r.cfg.LeaderElection, client, lead, tell); err != nil {
 		tell(fmt.Errorf("leader election: %w", err))
 	}
 }
@@ -286,10 +292,7 @@ func (l *leftOut) lasts(now time.Time, n int64) bool {
 func (r *clusterReceiver) registerCallbacks() error {
 	return errors.Join(
 		r.telemetry.RegisterReceiverGpuClusterAttributesDroppedCallback(base.Observed(r.store.dropped.Load)),
-		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(func(_ context.Context, o metric.Int64Observer) error {
-			r.term.Load().Observe(o)
-			return nil
-		}),
+		r.telemetry.RegisterReceiverGpuClusterLeaderCallback(base.Observed(func() int64 { return r.term.Load().Leads() })),
 		r.telemetry.RegisterReceiverGpuClusterCacheStateCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for _, k := range kinds {
 				r.cache.State(k).Observe(o, attribute.String("kind", k.String()))

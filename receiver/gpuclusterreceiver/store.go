@@ -23,8 +23,7 @@ var kinds = []kube.Kind{
 	kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates,
 }
 
-// store keeps the demand.Cluster current: every change of an object in the
-// cache becomes one of a plain struct.
+// store keeps the demand.Cluster current: it follows every change of an object in the cache.
 type store struct {
 	families   gpushare.Families
 	conditions *regexp.Regexp // types of node conditions that are emitted
@@ -77,18 +76,9 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 			s.leaveOut(slice, dropped)
 			return func() { s.cluster.SetSlice(slice) }
 		}, clusterScoped(s.cluster.DeleteSlice))),
-		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, func(o *resourcev1.ResourceClaim) func() {
-			claim := convertClaim(o)
-			return func() { s.cluster.SetClaim(claim) }
-		}, s.cluster.DeleteClaim)),
-		c.SubscribeObjects(kube.DeviceClasses, handle(s, kube.DeviceClasses, func(o *resourcev1.DeviceClass) func() {
-			class := convertClass(o)
-			return func() { s.cluster.SetClass(class) }
-		}, clusterScoped(s.cluster.DeleteClass))),
-		c.SubscribeObjects(kube.ResourceClaimTemplates, handle(s, kube.ResourceClaimTemplates, func(o *resourcev1.ResourceClaimTemplate) func() {
-			template := convertTemplate(o)
-			return func() { s.cluster.SetTemplate(template) }
-		}, s.cluster.DeleteTemplate)),
+		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, asItIs(s.cluster.SetClaim), s.cluster.DeleteClaim)),
+		c.SubscribeObjects(kube.DeviceClasses, handle(s, kube.DeviceClasses, asItIs(s.cluster.SetClass), clusterScoped(s.cluster.DeleteClass))),
+		c.SubscribeObjects(kube.ResourceClaimTemplates, handle(s, kube.ResourceClaimTemplates, asItIs(s.cluster.SetTemplate), s.cluster.DeleteTemplate)),
 	}
 	return func() {
 		for _, end := range ends {
@@ -108,8 +98,13 @@ func (s *store) leaveOut(slice *demand.Slice, attributes []string) {
 		slices.Sort(attributes)
 		s.logger.Warn(fmt.Sprintf("Attributes of advertised devices are left out of k8s.resourceslice.device: their values are longer than %d bytes. "+
 			"Further ones are counted only.", maxValue),
-			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Driver), zap.Strings("attributes", slices.Compact(attributes)))
+			zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 	})
+}
+
+// asItIs converts nothing.
+func asItIs[T any](set func(T)) func(T) func() {
+	return func(object T) func() { return func() { set(object) } }
 }
 
 func clusterScoped(remove func(name string)) func(namespace, name string) {
@@ -135,16 +130,12 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 		AddFunc:    func(object any) { set(object, 1) },
 		UpdateFunc: func(_, object any) { set(object, 0) },
 		DeleteFunc: func(object any) {
-			key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
-			if err != nil {
-				return
-			}
-			namespace, name, err := cache.SplitMetaNamespaceKey(key)
+			name, err := cache.DeletionHandlingObjectToName(object)
 			if err != nil {
 				return
 			}
 			s.mu.Lock()
-			remove(namespace, name)
+			remove(name.Namespace, name.Name)
 			s.stored[k]--
 			s.mu.Unlock()
 			s.changed()

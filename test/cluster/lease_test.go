@@ -25,17 +25,9 @@ type elected struct {
 func candidate(t *testing.T, client kubernetes.Interface, cfg lease.Config) *elected {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	e, terms := &elected{}, make(chan *lease.Term)
+	e := &elected{}
 	var running sync.WaitGroup
-	running.Go(func() {
-		assert.NoError(t, lease.Run(ctx, cfg, client, terms, func(error) {}))
-		close(terms)
-	})
-	running.Go(func() {
-		for term := range terms {
-			e.term.Store(term)
-		}
-	})
+	running.Go(func() { assert.NoError(t, lease.Run(ctx, cfg, client, e.term.Store, func(error) {})) })
 	e.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(e.stop)
 	return e

@@ -116,16 +116,16 @@ func TestARealAPIServerEvictsThePodThatIsMeant(t *testing.T) {
 
 	before := action(a)
 	before.UID = "of-the-pod-before"
-	reason, outcome, err := c.Act(t.Context(), before)
+	reason, done, err := c.Act(t.Context(), before)
 	require.Error(t, err)
 	assert.Equal(t, decide.PodGone, reason)
-	assert.Equal(t, decide.NotDone, outcome)
+	assert.False(t, done)
 	assert.False(t, terminating(t, plane, a))
 
-	reason, outcome, err = c.Act(t.Context(), action(a))
+	reason, done, err = c.Act(t.Context(), action(a))
 	require.NoError(t, err)
 	assert.Equal(t, decide.Evicted, reason)
-	assert.Equal(t, decide.Done, outcome)
+	assert.True(t, done)
 	assert.True(t, terminating(t, plane, a))
 
 	victim := &decide.Victim{Namespace: ai, Pod: "a", UID: string(a.UID)}
@@ -159,10 +159,10 @@ func TestARealAPIServerHeedsADisruptionBudget(t *testing.T) {
 	}
 	refused := func() {
 		begin := time.Now()
-		reason, outcome, err := c.Act(t.Context(), action(a))
+		reason, done, err := c.Act(t.Context(), action(a))
 		require.ErrorContains(t, err, "disruption budget")
 		assert.Equal(t, decide.Refused, reason)
-		assert.Equal(t, decide.NotDone, outcome)
+		assert.False(t, done)
 		assert.Less(t, time.Since(begin), cluster.CallTimeout, "an answer to try later is not waited for")
 		assert.False(t, terminating(t, plane, a))
 	}
@@ -185,10 +185,10 @@ func TestARealAPIServerRefusesWhatIsNotGranted(t *testing.T) {
 	missing, err := c.Missing(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "create pods/eviction in namespace "+ai, missing)
-	reason, outcome, err := c.Act(t.Context(), action(a))
+	reason, done, err := c.Act(t.Context(), action(a))
 	require.Error(t, err)
 	assert.Equal(t, decide.Forbidden, reason)
-	assert.Equal(t, decide.NotDone, outcome)
+	assert.False(t, done)
 	assert.False(t, terminating(t, plane, a))
 
 	missing, err = cluster.New(client, cluster.Options{Namespaces: []string{ai}, Delete: true}).Missing(t.Context())

@@ -14,8 +14,6 @@ import (
 	"os"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // ErrLost says that another replica holds the lease.
@@ -45,13 +44,12 @@ func (t *Term) Context() context.Context { return t.ctx }
 // Holds reports whether the replica leads now. A nil term never does.
 func (t *Term) Holds() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
-// Observe gives a self-metric 1 while the replica leads, else 0.
-func (t *Term) Observe(o metric.Int64Observer) {
-	leader := int64(0)
+// Leads is 1 while the replica leads, else 0, as self-metrics have it.
+func (t *Term) Leads() int64 {
 	if t.Holds() {
-		leader = 1
+		return 1
 	}
-	o.Observe(leader)
+	return 0
 }
 
 // Note returns a note on the lease, which this or an earlier leader wrote, and
@@ -79,7 +77,7 @@ func (t *Term) SetNote(ctx context.Context, key, value string) error {
 		if err != nil {
 			return err
 		}
-		if !t.Holds() || !held(l, t.identity) {
+		if !t.Holds() || ptr.Deref(l.Spec.HolderIdentity, "") != t.identity {
 			return ErrLost
 		}
 		if l.Annotations == nil {
@@ -92,23 +90,16 @@ func (t *Term) SetNote(ctx context.Context, key, value string) error {
 	})
 }
 
-func held(l *coordinationv1.Lease, identity string) bool {
-	return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == identity
-}
-
-// Run takes part in the election until ctx ends, hands terms out, and gives the lease back at
-// the end: work on a term must have ended by then. Where the configuration wants no lease, one
-// term lasts as long as ctx.
+// Run takes part in the election until ctx ends, calls lead with each term as it begins, and gives
+// the lease back at the end: work on a term must have ended by then. Where the configuration wants
+// no lease, one term lasts as long as ctx.
 //
 // result gets the error of a failed request for the lease, and nil when a later request succeeds
 // or another replica leads. It is called only when that changes.
-func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms chan<- *Term, result func(error)) error {
+func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func(*Term), result func(error)) error {
 	if !cfg.Enabled {
-		select {
-		case terms <- &Term{ctx: ctx, valid: func() bool { return true }}:
-			<-ctx.Done()
-		case <-ctx.Done():
-		}
+		lead(&Term{ctx: ctx, valid: func() bool { return true }})
+		<-ctx.Done()
 		return nil
 	}
 	host, err := os.Hostname()
@@ -125,7 +116,12 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms cha
 	}
 	said := ""
 	tell := func(err error) {
-		problem := kind(err)
+		// An attempt makes requests of several kinds, whose errors name themselves, the object and
+		// the connection: what they have in common is the API server's reason, or that it gives none.
+		problem := ""
+		if err != nil {
+			problem = "error " + string(apierrors.ReasonForError(err))
+		}
 		if problem == said {
 			return
 		}
@@ -146,17 +142,13 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms cha
 			ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(ctx context.Context) {
-					t := &Term{
+					lead(&Term{
 						ctx: ctx,
 						// A process that was stopped for a while finds its lease
 						// expired before the elector does.
 						valid:  func() bool { return elector.IsLeader() && elector.Check(0) == nil },
 						leases: client.CoordinationV1().Leases(namespace), name: cfg.Name, identity: identity,
-					}
-					select {
-					case terms <- t:
-					case <-ctx.Done():
-					}
+					})
 				},
 				OnStoppedLeading: func() {}, // the term's context has ended
 			},
@@ -167,16 +159,6 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, terms cha
 		elector.Run(ctx)
 	}
 	return nil
-}
-
-// kind tells one problem with the lease from another, "" is none. An attempt makes
-// requests of several kinds, whose errors name themselves, the object and the
-// connection: what they have in common is the API server's reason, or that it gives none.
-func kind(err error) string {
-	if err == nil {
-		return ""
-	}
-	return "error " + string(apierrors.ReasonForError(err))
 }
 
 // watchedLock tells how requests for the lease end.

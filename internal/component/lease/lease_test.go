@@ -47,23 +47,19 @@ type replica struct {
 func join(t *testing.T, client kubernetes.Interface, cfg Config) *replica {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	r, terms := &replica{}, make(chan *Term)
+	r := &replica{}
+	lead := func(term *Term) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.term = term
+	}
 	var running sync.WaitGroup
 	running.Go(func() {
-		err := Run(ctx, cfg, client, terms, func(err error) {
+		assert.NoError(t, Run(ctx, cfg, client, lead, func(err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.wrong = append(r.wrong, err)
-		})
-		assert.NoError(t, err)
-		close(terms)
-	})
-	running.Go(func() {
-		for term := range terms {
-			r.mu.Lock()
-			r.term = term
-			r.mu.Unlock()
-		}
+		}))
 	})
 	r.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(r.stop)

@@ -67,24 +67,20 @@ func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Evic
 }
 
 // permission is one that the options need.
-type permission struct{ group, resource, subresource, verb string }
+type permission struct{ verb, resource, subresource string }
 
 func (p permission) String() string {
-	name := p.resource
-	if p.subresource != "" {
-		name += "/" + p.subresource
-	}
-	return p.verb + " " + name
+	return strings.TrimSuffix(p.verb+" "+p.resource+"/"+p.subresource, "/")
 }
 
 func (o *Options) permissions() []permission {
-	needed := []permission{{"", "pods", "", "get"}}
+	needed := []permission{{"get", "pods", ""}}
 	switch {
 	case o.DryRun: // what is not done needs no permission
 	case o.Delete:
-		needed = append(needed, permission{"", "pods", "", "delete"})
+		needed = append(needed, permission{"delete", "pods", ""})
 	default:
-		needed = append(needed, permission{"", "pods", "eviction", "create"})
+		needed = append(needed, permission{"create", "pods", "eviction"})
 	}
 	return needed
 }
@@ -121,7 +117,7 @@ func (c *Cluster) allowed(ctx context.Context, p permission, namespace string) (
 	defer cancel()
 	review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Group: p.group, Resource: p.resource, Subresource: p.subresource, Verb: p.verb,
+			Namespace: namespace, Resource: p.resource, Subresource: p.subresource, Verb: p.verb,
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -168,17 +164,15 @@ func owner(pod *corev1.Pod) string {
 		return ""
 	}
 	kind, name := controller.Kind, controller.Name
-	if hash := pod.Labels[kube.DeploymentHash]; kind == "ReplicaSet" && hash != "" {
-		if deployment, ok := strings.CutSuffix(name, "-"+hash); ok {
-			kind, name = "Deployment", deployment
-		}
+	if deployment, ok := kube.CutHash(name, pod.Labels[kube.DeploymentHash]); ok && kind == "ReplicaSet" {
+		kind, name = "Deployment", deployment
 	}
 	return pod.Namespace + "/" + kind + "/" + name
 }
 
 // Act evicts or deletes the pod, if it still is the one with that UID. It tells
-// how that ended, and the error if it did not succeed.
-func (c *Cluster) Act(ctx context.Context, a *decide.Action) (decide.Reason, decide.Outcome, error) {
+// how that ended, whether it was done or may have been, and the error if it did not succeed.
+func (c *Cluster) Act(ctx context.Context, a *decide.Action) (_ decide.Reason, done bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	uid := types.UID(a.UID)
@@ -194,17 +188,17 @@ func (c *Cluster) Act(ctx context.Context, a *decide.Action) (decide.Reason, dec
 	}
 	switch {
 	case err == nil:
-		return decide.Evicted, decide.Done, nil
+		return decide.Evicted, true, nil
 	case apierrors.IsTooManyRequests(err):
-		return decide.Refused, decide.NotDone, err
+		return decide.Refused, false, err
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return decide.Forbidden, decide.NotDone, err
+		return decide.Forbidden, false, err
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return decide.PodGone, decide.NotDone, err
+		return decide.PodGone, false, err
 	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
-		return decide.ActionFailed, decide.NotDone, err
+		return decide.ActionFailed, false, err
 	default: // nobody knows whether it was done
-		return decide.ActionFailed, decide.Done, err
+		return decide.ActionFailed, true, err
 	}
 }
 

@@ -60,21 +60,11 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	return s, d
 }
 
-// Outcome says how an action ended.
-type Outcome uint8
-
-const (
-	// NotDone: certainly nothing happened.
-	NotDone Outcome = iota
-	// Done: it was done, or it may have been.
-	Done
-)
-
-// Settle returns the state after a decision's action. One that was done ends the
-// breach: the next needs Breaches evaluations anew. One that was not done leaves
+// Settle returns the state after a decision's action. One that was done, or may have been, ends
+// the breach: the next needs Breaches evaluations anew. One that certainly was not done leaves
 // no trace, so that the next evaluation may try again.
-func Settle(s State, a Action, o Outcome) State {
-	if o == Done {
+func Settle(s State, a Action, done bool) State {
+	if done {
 		s.Breach.Count, s.Breach.Over = 0, nil
 		return s
 	}
@@ -94,19 +84,10 @@ func Shift(actions []Action, step time.Duration) []Action {
 
 // Merge returns the actions of both, each once, in the order of time.
 func Merge(a, b []Action) []Action {
-	type key struct {
-		uid string
-		at  int64
-	}
-	seen := map[key]bool{}
 	merged := slices.Concat(a, b)
-	merged = slices.DeleteFunc(merged, func(x Action) bool {
-		k := key{x.UID, x.At.UnixNano()}
-		defer func() { seen[k] = true }()
-		return seen[k]
-	})
-	slices.SortStableFunc(merged, func(x, y Action) int { return x.At.Compare(y.At) })
-	return merged
+	order := func(x, y Action) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.UID, y.UID)) }
+	slices.SortStableFunc(merged, order)
+	return slices.CompactFunc(merged, func(x, y Action) bool { return order(x, y) == 0 })
 }
 
 // judge does all that needs no facts of pods. Without a reason in the decision it
@@ -337,14 +318,9 @@ func since(actions []Action, p Policy, now time.Time, d time.Duration, match fun
 // ahead counts from now on.
 func remember(actions []Action, p Policy, now time.Time) []Action {
 	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
-	dropped := func(a Action) bool { return now.Sub(a.At) >= longest }
-	ahead := func(a Action) bool { return a.At.After(now) }
-	if !slices.ContainsFunc(actions, dropped) && !slices.ContainsFunc(actions, ahead) {
-		return actions
-	}
-	kept := slices.DeleteFunc(slices.Clone(actions), dropped)
+	kept := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return now.Sub(a.At) >= longest })
 	for i := range kept {
-		if ahead(kept[i]) {
+		if kept[i].At.After(now) {
 			kept[i].At = now
 		}
 	}

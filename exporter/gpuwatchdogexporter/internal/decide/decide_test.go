@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
@@ -48,8 +50,8 @@ func card(at time.Time, free int64, holders ...Holder) *Sample {
 // is not observed.
 func holds(pod string, used, declared int64) Holder {
 	return Holder{
-		Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main",
-		Usage: Reading{Bytes: used * mib}, Budget: Reading{Bytes: declared * mib},
+		Holder: gpudata.Holder{Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main"},
+		Usage:  Reading{Bytes: used * mib}, Budget: Reading{Bytes: declared * mib},
 	}
 }
 
@@ -101,9 +103,9 @@ func budget(t *testing.T, quantity string) int64 {
 	if err != nil {
 		return 0 // no API server stores it
 	}
-	budgets, err := gpushare.Budgets(
-		[]gpushare.ContainerSpec{{Name: "main", Requests: gpushare.Requests{"example.com/gpumem": q}}}, nil,
-		gpushare.BudgetOptions{Resources: map[string]int64{"example.com/gpumem": mib}})
+	main := corev1.Container{Name: "main"}
+	main.Resources.Limits = corev1.ResourceList{"example.com/gpumem": q}
+	budgets, err := gpushare.Budgets(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{main}}}, gpushare.BudgetOptions{Resources: map[string]int64{"example.com/gpumem": mib}})
 	require.NoError(t, err)
 	if len(budgets) == 0 {
 		return 0
@@ -219,7 +221,7 @@ func TestTheFourteenFailures(t *testing.T) {
 		p := policy()
 		s, d := Evaluate(State{}, Input{device, card(t0, gib, over()), everyone}, p, t0)
 		require.Equal(t, Evicted, d.Reason)
-		s = Settle(s, *d.Action, Done)
+		s = Settle(s, *d.Action, true)
 		again, pod := over(), running("a")
 		again.UID, pod.UID = "uid-a2", "uid-a2"
 		pods := map[string]Pod{"uid-a2": pod}
@@ -268,7 +270,7 @@ func TestTheFourteenFailures(t *testing.T) {
 			s, d = Evaluate(s, Input{device, card(at, free*mib, over()), everyone}, p, at)
 			reasons = append(reasons, d.Reason)
 			if d.Action != nil {
-				s = Settle(s, *d.Action, Done)
+				s = Settle(s, *d.Action, true)
 			}
 		}
 		assert.Equal(t, []Reason{BreachPending, BetweenFloors, BreachPending, BetweenFloors, Evicted, BreachPending}, reasons)
@@ -385,7 +387,7 @@ func walk(t *testing.T, s State, p Policy, steps []step) State {
 		s, d = Evaluate(s, Input{device, st.sample(at), everyone}, p, at)
 		require.Equal(t, st.want, d.Reason, "minute %d", st.minute)
 		if d.Action != nil {
-			s = Settle(s, *d.Action, Done)
+			s = Settle(s, *d.Action, true)
 		}
 	}
 	return s
@@ -504,7 +506,7 @@ func TestAnActionThatWasNotDoneIsTriedAgain(t *testing.T) {
 	s, d := Evaluate(s, Input{device, breach(at), everyone}, p, at)
 	require.Equal(t, Evicted, d.Reason)
 	require.Len(t, s.Actions, 1, "written down before it is done")
-	s = Settle(s, *d.Action, NotDone)
+	s = Settle(s, *d.Action, false)
 	assert.Empty(t, s.Actions)
 	walk(t, s, p, []step{{2, breach, Evicted}, {3, breach, BreachPending}})
 }
@@ -550,7 +552,7 @@ func TestEvaluateChangesNothingOfWhatItWasGiven(t *testing.T) {
 	in := Input{device, card(at, gib, holds("a", 9000, 3000)), everyone}
 	after, d := Evaluate(s, in, policy(), at)
 	require.NotNil(t, d.Action)
-	Settle(after, *d.Action, NotDone)
+	Settle(after, *d.Action, false)
 	Merge(s.Actions, after.Actions)
 	Shift(s.Actions, time.Hour)
 	unchanged, err := json.Marshal(s)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // histories is how many random histories are lived through.
@@ -131,8 +133,8 @@ func (h *history) live() *truth {
 	for _, t := range h.tenants {
 		now.over[t.pod.UID] = t.used > t.budget
 		now.sample.Holders = append(now.sample.Holders, Holder{
-			Namespace: "ai", Pod: t.name, UID: t.pod.UID, Container: "main",
-			Usage: Reading{t.used, now.at}, Budget: Reading{t.budget, now.at},
+			Holder: gpudata.Holder{Namespace: "ai", Pod: t.name, UID: t.pod.UID, Container: "main"},
+			Usage:  Reading{t.used, now.at}, Budget: Reading{t.budget, now.at},
 		})
 	}
 	h.past = append(h.past, now)
@@ -330,12 +332,9 @@ func (h *history) minute() error {
 	if err := h.judge(d, facts); err != nil {
 		return err
 	}
-	outcome := Done
-	if h.chance(0.2) {
-		outcome = NotDone
-	}
-	h.state = Settle(h.state, *d.Action, outcome)
-	if outcome == NotDone {
+	done := !h.chance(0.2)
+	h.state = Settle(h.state, *d.Action, done)
+	if !done {
 		return nil
 	}
 	h.evaluations = nil

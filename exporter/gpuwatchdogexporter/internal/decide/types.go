@@ -1,6 +1,10 @@
 package decide
 
-import "time"
+import (
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
 
 // Device identifies a device: a board or a MIG instance on a node.
 type Device struct {
@@ -17,8 +21,8 @@ type Reading struct {
 
 // Holder is one container on the device, as telemetry shows it.
 type Holder struct {
-	Namespace, Pod, UID, Container string
-	Usage, Budget                  Reading
+	gpudata.Holder
+	Usage, Budget Reading
 }
 
 // Attribution says whether the containers' memory adds up to the device's.

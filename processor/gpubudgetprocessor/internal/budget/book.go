@@ -94,30 +94,19 @@ type instance struct {
 	seen time.Time
 }
 
-// verdict says how a new scrape relates to the one in the book.
-type verdict uint8
-
-const (
-	late verdict = iota // a newer scrape is known
-	next                // it begins a new scrape, and the one before has left the book
-	same                // it belongs to the known scrape
-)
-
-// hear takes notice that a source speaks at t. A new scrape replaces the one before.
-// What is older replaces it too once nothing came for long, because then a clock was
+// hear takes notice that a source speaks at t. A new scrape, the next, replaces the one before.
+// What is older, and late, replaces it too once nothing came for long, because then a clock was
 // set back.
-func (b *Book) hear(s *scrape, t int64, now time.Time) verdict {
-	out := same
-	switch {
-	case t > s.time || t < s.time && int64(now.Sub(s.seen)) > b.maxAge:
+func (b *Book) hear(s *scrape, t int64, now time.Time) (late, next bool) {
+	next = t > s.time || t < s.time && int64(now.Sub(s.seen)) > b.maxAge
+	if late = t < s.time && !next; !late {
+		s.seen = now
+	}
+	if next {
 		b.rows -= s.rows
 		s.time, s.rows = t, 0
-		out = next
-	case t < s.time:
-		return late
 	}
-	s.seen = now
-	return out
+	return late, next
 }
 
 // fresh reports whether a scrape still counts at t.
@@ -182,7 +171,7 @@ func (b *Book) list(place gpudata.Place, t int64, now time.Time) (*list, bool) {
 		l = &list{processes: map[pid]Process{}, counts: map[string]int{}}
 		b.lists[place.Clone()] = l
 	}
-	switch b.hear(&l.scrape, t, now) {
+	switch late, next := b.hear(&l.scrape, t, now); {
 	case late:
 		return nil, true
 	case next:
@@ -211,7 +200,7 @@ func (b *Book) AddRow(key FrameKey, scope presets.Scope, t int64, now time.Time,
 		f = &frame{key: key, scope: scope, values: map[presets.Row]int64{}}
 		b.frames[key] = f
 	}
-	switch b.hear(&f.scrape, t, now) {
+	switch late, next := b.hear(&f.scrape, t, now); {
 	case late:
 		return true
 	case next:

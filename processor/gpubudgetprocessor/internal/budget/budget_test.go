@@ -99,24 +99,24 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 		return func(u *User) { u.Declared = append(u.Declared, b) }
 	}
 	sources := []struct { // best first
-		source Source
+		source gpushare.BudgetSource
 		bytes  int64
 		has    func(*User)
 	}{
-		{KoordinatorAllocation, 1 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 * gi})},
-		{HAMiAllocation, 2 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMiAllocation, Container: "c", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 2 * gi})},
-		{DRA, 3 * gi, func(u *User) { u.Claims = []Claim{{"c", 3 * gi}} }},
-		{Koordinator, 4 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryRatio: 0.25})},
-		{HAMi, 5 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMi, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 5 * gi})},
-		{KAI, 6 * gi, func(u *User) {
+		{gpushare.BudgetKoordinatorAllocation, 1 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinatorAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 * gi})},
+		{gpushare.BudgetHAMiAllocation, 2 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMiAllocation, Container: "c", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 2 * gi})},
+		{gpushare.BudgetDRA, 3 * gi, func(u *User) { u.Claims = []Claim{{"c", 3 * gi}} }},
+		{gpushare.BudgetKoordinator, 4 * gi, declares(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Minor: -1, Devices: 1, MemoryRatio: 0.25})},
+		{gpushare.BudgetHAMi, 5 * gi, declares(gpushare.Budget{Source: gpushare.BudgetHAMi, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 5 * gi})},
+		{gpushare.BudgetKAI, 6 * gi, func(u *User) {
 			b := gpushare.Budget{Source: gpushare.BudgetKAI, Container: "c", Minor: -1, Devices: 1, MemoryBytes: 6 * gi}
 			u.Declared = append(u.Declared, b, b)
 		}},
-		{ExtendedResource, 7 * gi, declares(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 7 * gi})},
-		{Annotation, 8 * gi, declares(gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 8 * gi})},
-		{Exporter, 9 * gi, func(u *User) { u.Exported = 9 * gi }},
-		{MPS, 10 * gi, func(u *User) { u.MPS = true }},
-		{WholeGPU, 16 * gi, func(u *User) { u.Exclusive = true }},
+		{gpushare.BudgetResource, 7 * gi, declares(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 7 * gi})},
+		{gpushare.BudgetAnnotation, 8 * gi, declares(gpushare.Budget{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 8 * gi})},
+		{gpushare.BudgetExporter, 9 * gi, func(u *User) { u.Exported = 9 * gi }},
+		{gpushare.BudgetMPS, 10 * gi, func(u *User) { u.MPS = true }},
+		{gpushare.BudgetWholeGPU, 16 * gi, func(u *User) { u.Exclusive = true }},
 	}
 	for i, want := range sources {
 		u := &User{Holder: gpudata.Holder{Namespace: "ns", Pod: "p", Container: "c"}, Holds: true, Declarations: true}
@@ -125,8 +125,8 @@ func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
 		}
 		d := &Device{ID: "GPU-1", Limit: 16 * gi, Users: []*User{u}}
 		(&Place{Devices: []*Device{d}}).Declare(MPSBudget{Limit: 10 * gi})
-		assert.Equal(t, want.source.String(), u.Source.String())
-		assert.Equal(t, want.bytes, u.Budget, want.source.String())
+		assert.Equal(t, want.source, u.Source)
+		assert.Equal(t, want.bytes, u.Budget, want.source)
 	}
 }
 
@@ -139,8 +139,8 @@ func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
 	a, b, other := user("p", "a", perDevice, perPod), user("p", "b", perDevice, perPod), user("q", "a")
 	again := user("p", "a", perDevice, perPod)
 	p := &Place{Devices: []*Device{
-		{ID: "GPU-1", Minor: 1, Limit: 16 * gi, Users: []*User{a, b, other}},
-		{ID: "GPU-2", Minor: 2, Limit: 16 * gi, Users: []*User{again}},
+		{ID: "GPU-1", Name: "nvidia1", Limit: 16 * gi, Users: []*User{a, b, other}},
+		{ID: "GPU-2", Name: "nvidia2", Limit: 16 * gi, Users: []*User{again}},
 	}}
 	p.Declare(MPSBudget{})
 	assert.Equal(t, []int64{2 * gi, 2 * gi, 0}, []int64{a.Budget, b.Budget, other.Budget}, "the device's budget by two")
@@ -394,7 +394,7 @@ func TestARowWithoutADeviceMayBeOfOneThatDropsOutOfTheScrape(t *testing.T) {
 	a, again, nameless := pod("a", "uid-a", "c"), pod("a", "uid-new", "c"), pod("a", "", "c")
 	d, b := pod("a", "uid-a", "d"), pod("b", "uid-b", "c")
 	device := func(id string, holders ...gpudata.Holder) *Device {
-		d := &Device{ID: id, Minor: -1, Used: 9 * gi, Limit: 16 * gi}
+		d := &Device{ID: id, Used: 9 * gi, Limit: 16 * gi}
 		d.Board = exporters.BoardOf(id)
 		for _, c := range holders {
 			d.Users = append(d.Users, &User{Holder: c, Holds: true})
@@ -461,7 +461,7 @@ func TestABudgetStaysWithTheDevicesThatAreThere(t *testing.T) {
 	b := NewBook(time.Minute, 10)
 	c := gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a", Container: "c"}
 	device := func(id string) *Device {
-		return &Device{ID: id, Minor: -1, Used: gi, Limit: 16 * gi, Users: []*User{{
+		return &Device{ID: id, Used: gi, Limit: 16 * gi, Users: []*User{{
 			Holder: c, Holds: true, Declarations: true, Declared: []gpushare.Budget{
 				{Source: gpushare.BudgetResource, Container: "c", Minor: -1, MemoryBytes: 8 * gi},
 			},

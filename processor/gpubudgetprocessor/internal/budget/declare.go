@@ -2,59 +2,31 @@ package budget
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// Source names where a budget was declared.
-type Source uint8
-
-// The sources, best first: what a scheduler assigned on a device, what was requested of a
-// scheduler, declarations that no scheduler reads, and the size of the hardware where nothing
-// was declared.
-const (
-	NoSource Source = iota
-	KoordinatorAllocation
-	HAMiAllocation
-	DRA
-	Koordinator
-	HAMi
-	KAI
-	ExtendedResource
-	Annotation
-	Exporter
-	MPS
-	MIG
-	WholeGPU
-
-	NumSources
-)
-
-var sourceNames = [NumSources]string{
-	"", "koordinator_allocation", "hami_allocation", "dra", "koordinator", "hami", "kai",
-	"extended_resource", "annotation", "exporter", "mps", "mig", "whole_gpu",
-}
-
-// String returns the source as gpu.memory.budget.source spells it. Those that a pod
-// declares are named as in package gpushare.
-func (s Source) String() string { return sourceNames[s] }
-
-// MPSBudget is what each client of an MPS daemon may use; nothing is no budget.
+// MPSBudget is what each client of an MPS daemon may use, by one of the two; nothing is no budget.
 type MPSBudget struct {
 	// Limit is the pinned memory of each client in bytes; 0: the device's memory
-	// divided by Replicas.
-	Limit    int64
-	Replicas int64
+	// divided by Replicas, as the device plugin does it.
+	Limit    int64 `mapstructure:"limit"`
+	Replicas int64 `mapstructure:"replicas"`
 }
 
 // Declare gives each user the budget of the best source that has one for it. If the pod of a
 // user is unknown, so is the budget: the pod may have one from a better source.
 func (p *Place) Declare(mps MPSBudget) {
+	sources := gpushare.BudgetSources()
 	for _, d := range p.Devices {
 		for _, u := range d.Users {
-			u.Budget, u.Source, u.Unsized = 0, NoSource, false
-			for source := KoordinatorAllocation; source < NumSources && u.Declarations; source++ {
+			u.Budget, u.Source, u.Unsized = 0, "", false
+			if !u.Declarations {
+				continue
+			}
+			for _, source := range sources {
 				b := p.budget(mps, source, d, u)
 				if b > 0 {
 					u.Budget, u.Source = b, source
@@ -69,17 +41,17 @@ func (p *Place) Declare(mps MPSBudget) {
 
 // budget returns what the source has for the user, 0 for nothing and Unknown for a
 // share of a device that does not tell its size.
-func (p *Place) budget(mps MPSBudget, source Source, d *Device, u *User) int64 {
+func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u *User) int64 {
 	switch source {
-	case DRA:
+	case gpushare.BudgetDRA:
 		var total int64
 		for _, c := range u.Claims {
 			total += min(c.Bytes, maxBytes) / count([]*Device{d}, func(o *User) bool { return slices.Contains(o.Claims, c) })
 		}
 		return min(total, maxBytes)
-	case Exporter:
+	case gpushare.BudgetExporter:
 		return u.Exported
-	case MPS:
+	case gpushare.BudgetMPS:
 		switch {
 		case !u.MPS:
 			return 0
@@ -89,16 +61,16 @@ func (p *Place) budget(mps MPSBudget, source Source, d *Device, u *User) int64 {
 			return d.Limit / mps.Replicas
 		}
 		return Unknown
-	case MIG, WholeGPU:
+	case gpushare.BudgetMIG, gpushare.BudgetWholeGPU:
 		switch {
-		case !u.Exclusive || (d.Board != "") != (source == MIG):
+		case !u.Exclusive || (d.Board != "") != (source == gpushare.BudgetMIG):
 			return 0
 		case d.Limit > 0:
 			return d.Limit
 		}
 		return Unknown
 	}
-	return p.declared(gpushare.BudgetSource(source.String()), d, u)
+	return p.declared(source, d, u)
 }
 
 // declared is what the pod declares for the container on the device.
@@ -141,7 +113,7 @@ func (d *Device) is(b *gpushare.Budget) bool {
 	if b.UUID != "" {
 		return b.UUID == d.ID || b.UUID == d.MIGUUID
 	}
-	return d.Board == "" && b.Minor == d.Minor
+	return d.Board == "" && d.Name == "nvidia"+strconv.Itoa(b.Minor)
 }
 
 // given returns the devices of a budget that names none: those that its container was given, or

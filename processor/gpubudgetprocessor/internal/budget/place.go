@@ -34,8 +34,8 @@ type Device struct {
 	Board string
 	// MIGUUID is the instance's MIG-<uuid>, where it is known.
 	MIGUUID string
-	// Minor is N of nvidiaN, -1 unknown; an instance has its board's.
-	Minor int
+	// Name is the operating system's, such as nvidia0; an instance has its board's.
+	Name string
 	// Used, Limit and Free are bytes, or Unknown.
 	Used, Limit, Free int64
 	// Known says that somebody can tell who holds the device.
@@ -129,7 +129,7 @@ type User struct {
 	// Budget is in bytes, 0 where there is none. Unsized says that there is one of unknown size:
 	// a share of a device whose size is unknown.
 	Budget  int64
-	Source  Source
+	Source  gpushare.BudgetSource
 	Unsized bool
 }
 

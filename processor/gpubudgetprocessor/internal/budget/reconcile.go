@@ -68,9 +68,9 @@ const aboveDevice = 1.05
 type Tolerance struct {
 	// Process is the memory of each process beyond its own number, for its CUDA context, in
 	// bytes.
-	Process int64
+	Process int64 `mapstructure:"process"`
 	// Ratio is a share of the device's usage.
-	Ratio float64
+	Ratio float64 `mapstructure:"ratio"`
 }
 
 func (t Tolerance) of(d *Device, processes int) float64 {

@@ -4,9 +4,7 @@ package presets
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
@@ -14,36 +12,28 @@ import (
 )
 
 // Scope is what one series of a metric is about.
-type Scope uint8
+type Scope string
 
 // The scopes.
 const (
 	// Process: memory of one process; those of a container add up, and a container
 	// that is not listed has none.
-	Process Scope = iota
+	Process Scope = "process"
 	// Pod: memory of a container or pod on a device.
-	Pod
+	Pod Scope = "pod"
 	// DeviceDuplicate: the device's memory, repeated for everyone who holds it.
 	// Never a container's usage.
-	DeviceDuplicate
+	DeviceDuplicate Scope = "device_duplicate"
 	// Budget: memory that a container or pod may use.
-	Budget
+	Budget Scope = "budget"
 	// Utilization: percent of the time in which a container kept the device busy.
-	Utilization
+	Utilization Scope = "utilization"
 	// MIGInfo: which MIG device is which GPU instance; the value says nothing.
-	MIGInfo
+	MIGInfo Scope = "mig_info"
 )
 
-// scopeNames are the scopes that a user can configure.
-var scopeNames = []string{"process", "pod", "device_duplicate", "budget"}
-
-// ParseScope returns the scope of that name.
-func ParseScope(name string) (Scope, error) {
-	if i := slices.Index(scopeNames, name); i >= 0 {
-		return Scope(i), nil
-	}
-	return 0, fmt.Errorf("is %q: must be one of %s", name, strings.Join(scopeNames, ", "))
-}
+// Scopes are those that a user can configure.
+var Scopes = []Scope{Process, Pod, DeviceDuplicate, Budget}
 
 // Units are the bytes of one unit, by its name in the configuration.
 var Units = map[string]float64{"bytes": 1, "MiB": 1 << 20}
@@ -51,12 +41,15 @@ var Units = map[string]float64{"bytes": 1, "MiB": 1 << 20}
 // Labels are the names of labels; empty is none. Where a scrape had to rename the
 // label of a workload, the exported_ name goes before.
 type Labels struct {
-	Namespace, Pod, Container string
-	UID                       string // of the pod
-	GPU                       string // GPU-<uuid>, <uuid> or MIG-<uuid>
-	Slot                      string // tells series of one container and device apart: a PID
+	Namespace string `mapstructure:"namespace"`
+	Pod       string `mapstructure:"pod"`
+	Container string `mapstructure:"container"`
+	UID       string `mapstructure:"pod_uid"`  // of the pod
+	GPU       string `mapstructure:"gpu_uuid"` // GPU-<uuid>, <uuid> or MIG-<uuid>
+	Slot      string `mapstructure:"pid"`      // tells series of one container and device apart: a PID
 	// MIGUUID and Instance are the MIG device and its GPU instance, for MIGInfo.
-	MIGUUID, Instance string
+	MIGUUID  string `mapstructure:"-"`
+	Instance string `mapstructure:"-"`
 }
 
 // Series is a metric of another exporter.

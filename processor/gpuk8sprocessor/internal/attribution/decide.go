@@ -8,9 +8,9 @@ import (
 
 // Decision says who holds a device at one time.
 type Decision struct {
-	// Source is who named the Holders; None when nobody holds the device, or
-	// nobody says.
-	Source Source
+	// Source is who named the Holders, as gpu.holder.source has it; empty when nobody holds the
+	// device, or nobody says.
+	Source string
 	// Known says that an authoritative source knows the device, so that no Holders means nobody.
 	Known bool
 	// Strategy is gpu.sharing.strategy; empty without Holders.
@@ -27,17 +27,16 @@ type Decision struct {
 // of a shared device. It sorts labels and processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
-	sharing := ""
-	if e != nil {
-		sharing = e.sharing
+	if e == nil {
+		e = &Entry{}
 	}
-	if e != nil && e.Source != None {
+	if e.Source != "" {
 		d.Holders = existing(e.Holders, t)
 		// When all pods that it names are gone, it has not been asked since.
 		d.Known = len(d.Holders) > 0 || len(e.Holders) == 0 && t < e.until
 		if len(d.Holders) > 0 {
 			d.Source = e.Source
-			d.Strategy, _ = strategy(d.Holders, sharing)
+			d.Strategy, _ = strategy(d.Holders, e.sharing)
 			return d
 		}
 	}
@@ -45,12 +44,12 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 		labels = slices.DeleteFunc(labels, func(h Holding) bool { return h.InPod() })
 	}
 	if holders := unique(labels); len(holders) > 0 {
-		d.Source, d.Holders = Labels, holders
-		d.Strategy = labelStrategy(holders, sharing, shared)
+		d.Source, d.Holders = signal.HolderSourceLabels, holders
+		d.Strategy = labelStrategy(holders, e.sharing, shared)
 		return d
 	}
 	if holders := unique(processes); len(holders) > 0 {
-		d.Source, d.Holders = Processes, holders
+		d.Source, d.Holders = signal.HolderSourceProcesses, holders
 		d.Strategy = signal.SharingUnknown
 	}
 	return d
@@ -65,6 +64,7 @@ func existing(holders []Holding, t int64) []Holding {
 	return slices.DeleteFunc(slices.Clone(holders), gone)
 }
 
+// unique sorts holders in place and makes one of each container.
 func unique(holders []Holding) []Holding {
 	slices.SortFunc(holders, Holding.Compare)
 	return merge(holders)
@@ -126,12 +126,8 @@ func labelStrategy(holders []Holding, sharing string, shared bool) string {
 	if len(holders) == 1 && !shared {
 		return signal.SharingUnknown
 	}
-	claimed := true
-	for i := range holders {
-		claimed = claimed && holders[i].Allocation.Claim != ""
-	}
 	switch {
-	case claimed:
+	case !slices.ContainsFunc(holders, func(h Holding) bool { return h.Allocation.Claim == "" }):
 		return signal.SharingDRA
 	case sharing != "":
 		return sharing

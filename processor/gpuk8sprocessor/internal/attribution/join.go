@@ -40,7 +40,7 @@ type joiner struct {
 	migs     map[string]string    // MIG-<uuid> → instance, as points say
 	written  map[string]string    // MIG-<uuid> → instance, as schedulers wrote it down
 	labelled map[DRADevice]string // DRA device → instance, as the exporter's labels say
-	slices   map[DRADevice]sliceDevice
+	slices   map[DRADevice]SliceDevice
 	// profiles holds the instances that telemetry shows of a board and profile,
 	// advertised counts those that drivers advertise.
 	profiles   map[profile][]string
@@ -51,7 +51,7 @@ type profile struct {
 	board, name string
 }
 
-func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]sliceDevice, instances []Instance) *joiner {
+func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
 		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labelled: map[DRADevice]string{},
 		slices: listed, profiles: map[profile][]string{}, advertised: map[profile]int{},
@@ -78,8 +78,8 @@ func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]slic
 		}
 	}
 	for _, s := range listed {
-		if s.parent != "" && s.profile != "" {
-			j.advertised[profile{s.parent, s.profile}]++
+		if s.Parent != "" && s.Profile != "" {
+			j.advertised[profile{s.Parent, s.Profile}]++
 		}
 	}
 	return j
@@ -121,7 +121,7 @@ func (j *joiner) mig(uuid string) (string, Reason) {
 		}
 	}
 	for _, s := range j.slices {
-		if s.uuid == uuid {
+		if s.UUID == uuid {
 			if id := j.only(s); id != "" {
 				return id, Joined
 			}
@@ -132,9 +132,9 @@ func (j *joiner) mig(uuid string) (string, Reason) {
 
 // only returns the instance of a slice's board and profile when there is one
 // alone, by telemetry and by the driver. The order of several is no evidence.
-func (j *joiner) only(s sliceDevice) string {
-	k := profile{s.parent, s.profile}
-	if seen := j.profiles[k]; s.profile != "" && len(seen) == 1 && j.advertised[k] == 1 {
+func (j *joiner) only(s SliceDevice) string {
+	k := profile{s.Parent, s.Profile}
+	if seen := j.profiles[k]; s.Profile != "" && len(seen) == 1 && j.advertised[k] == 1 {
 		return seen[0]
 	}
 	return ""
@@ -144,10 +144,10 @@ func (j *joiner) only(s sliceDevice) string {
 func (j *joiner) dra(d DRADevice) (string, Reason) {
 	s, listed := j.slices[d]
 	switch {
-	case exporters.IsBoard(s.uuid):
-		return s.uuid, Joined
-	case exporters.IsInstance(s.uuid):
-		if id, reason := j.mig(s.uuid); reason == Joined {
+	case exporters.IsBoard(s.UUID):
+		return s.UUID, Joined
+	case exporters.IsInstance(s.UUID):
+		if id, reason := j.mig(s.UUID); reason == Joined {
 			return id, Joined
 		}
 	default:
@@ -162,7 +162,7 @@ func (j *joiner) dra(d DRADevice) (string, Reason) {
 	switch {
 	case !listed:
 		return "", NoSlice
-	case s.uuid != "" && s.parent != "":
+	case s.UUID != "" && s.Parent != "":
 		return "", UnknownMIG
 	}
 	return "", NoUUID

@@ -14,14 +14,10 @@ type podKey struct {
 
 // life is the time in which a name was one pod.
 type life struct {
-	uid string
+	Pod
 	// from and until bound the pod's existence; ended is when all its containers had ended and
 	// will not restart. All in nanoseconds.
 	from, until, ended int64
-	claims             []PodClaim
-	staticUID          string
-	containers         []PodContainer
-	owner              gpudata.Owner
 }
 
 // holding returns the first moment at which the pod holds nothing any more.
@@ -40,12 +36,9 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	for i := range pods {
 		p := &pods[i]
 		k := podKey{p.Namespace, p.Name}
-		a := life{
-			uid: p.UID, from: min(p.Created, now), until: forever, ended: forever,
-			claims: p.Claims, staticUID: p.StaticUID, containers: p.Containers, owner: p.Owner,
-		}
+		a := life{Pod: *p, from: min(p.Created, now), until: forever, ended: forever}
 		for _, known := range l[k] {
-			if known.uid == p.UID {
+			if known.UID == p.UID {
 				// Not from later than now, after a step of the clock backwards.
 				a.from, a.ended = min(a.from, known.from), known.ended
 			}
@@ -63,7 +56,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 		}
 		var past []life
 		for _, a := range lives {
-			if next.find(k.namespace, k.name, a.uid) != nil {
+			if next.find(k.namespace, k.name, a.UID) != nil {
 				continue
 			}
 			a.until = max(a.from, min(a.until, end))
@@ -98,7 +91,7 @@ func (l podLog) left(namespace, name string, t int64) bool {
 func (l podLog) find(namespace, name, uid string) *life {
 	lives := l[podKey{namespace, name}]
 	for i := range lives {
-		if lives[i].uid == uid {
+		if lives[i].UID == uid {
 			return &lives[i]
 		}
 	}
@@ -124,12 +117,12 @@ func (l podLog) users() userIndex {
 	for k, lives := range l {
 		for i := range lives {
 			a := &lives[i]
-			u := user{gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.uid}, a.owner, a.holding()}
-			index.byPod[a.uid] = u
-			if a.staticUID != "" {
-				index.byPod[a.staticUID] = u
+			u := user{gpudata.Holder{Namespace: k.namespace, Pod: k.name, UID: a.UID}, a.Owner, a.holding()}
+			index.byPod[a.UID] = u
+			if a.StaticUID != "" {
+				index.byPod[a.StaticUID] = u
 			}
-			for _, c := range a.containers {
+			for _, c := range a.Containers {
 				u.Container = c.Name
 				index.byContainer[c.ID] = u
 			}

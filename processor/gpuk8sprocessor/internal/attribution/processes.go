@@ -33,16 +33,16 @@ type processLists struct {
 type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64
-	// Users are the containers and jobs with processes, by hw.id; none for a device on which
-	// there is no process of one.
-	Users map[string][]gpudata.Holder
-	// Empty are the devices on which there is no process at all.
-	Empty map[string]bool
+	// Devices are those that the list names, by hw.id.
+	Devices map[string]OnDevice
 }
 
-// NewProcessList returns a list of a moment that names no device.
-func NewProcessList(at int64) *ProcessList {
-	return &ProcessList{Time: at, Users: map[string][]gpudata.Holder{}, Empty: map[string]bool{}}
+// OnDevice is who was seen on a device.
+type OnDevice struct {
+	// Users are the containers and jobs with processes.
+	Users []gpudata.Holder
+	// Empty says that there is no process at all.
+	Empty bool
 }
 
 // NewProcessLog returns an empty log in which a list serves samples that are
@@ -79,13 +79,11 @@ func (l *ProcessLog) Remember(now time.Time, place gpudata.Place, list *ProcessL
 
 // with returns a list of both: readers may have the old one.
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
-	users := maps.Clone(l.Users)
-	for id, holders := range more.Users {
-		users[id] = slices.Concat(users[id], holders)
+	devices := maps.Clone(l.Devices)
+	for id, on := range more.Devices {
+		devices[id] = OnDevice{slices.Concat(devices[id].Users, on.Users), on.Empty}
 	}
-	empty := maps.Clone(l.Empty)
-	maps.Copy(empty, more.Empty)
-	return &ProcessList{l.Time, users, empty}
+	return &ProcessList{l.Time, devices}
 }
 
 // On returns who was last seen on a device at a time in nanoseconds, which must not be changed,
@@ -99,8 +97,8 @@ func (l *ProcessLog) On(place gpudata.Place, id string, at int64) (users []gpuda
 	}
 	for _, list := range known.lists {
 		if list != nil && list.Time <= at && at-list.Time <= int64(l.hold) {
-			if users, listed := list.Users[id]; listed {
-				return users, len(users) == 0 && list.Empty[id]
+			if on, listed := list.Devices[id]; listed {
+				return on.Users, len(on.Users) == 0 && on.Empty
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 var (
@@ -16,12 +17,11 @@ var (
 )
 
 func listOf(seconds int64, pods ...string) *ProcessList {
-	l := NewProcessList(nanos(seconds))
-	l.Users["GPU-1"], l.Empty["GPU-1"] = nil, len(pods) == 0
+	on := OnDevice{Empty: len(pods) == 0}
 	for _, pod := range pods {
-		l.Users["GPU-1"] = append(l.Users["GPU-1"], gpudata.Holder{Namespace: "ns", Pod: pod})
+		on.Users = append(on.Users, gpudata.Holder{Namespace: "ns", Pod: pod})
 	}
-	return l
+	return &ProcessList{Time: nanos(seconds), Devices: map[string]OnDevice{"GPU-1": on}}
 }
 
 func usersOf(l *ProcessLog, seconds int64) []string {
@@ -60,8 +60,7 @@ func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
 func TestAListOfOtherDevicesSaysNothingOfThisOne(t *testing.T) {
 	l := NewProcessLog(time.Minute)
 	l.Remember(at(10), n1, listOf(10, "a"))
-	other := NewProcessList(nanos(20))
-	other.Users["GPU-2"] = nil
+	other := &ProcessList{Time: nanos(20), Devices: map[string]OnDevice{"GPU-2": {}}}
 	l.Remember(at(20), n1, other)
 	assert.Equal(t, []string{"a"}, usersOf(l, 20))
 }
@@ -91,10 +90,10 @@ func TestPlacesThatAreSilentAreForgotten(t *testing.T) {
 }
 
 func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
-	tr := New(Options{History: time.Minute})
+	tr := New(time.Minute, 0, nil)
 	_, known := tr.Container("", "")
 	assert.False(t, known)
-	tr.Update(at(10), Sources{PodsState: Current, Pods: []Pod{{
+	tr.Update(at(10), Sources{PodsState: kube.Synced, Pods: []Pod{{
 		Namespace: "ns", Name: "a", UID: "uid-a", StaticUID: "hash", Containers: []PodContainer{{Name: "c", ID: "c1"}},
 	}}})
 	pod := gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a"}
@@ -114,11 +113,11 @@ func TestAPodIsKnownByItsUIDsAsLongAsTheHistoryLasts(t *testing.T) {
 	_, known = tr.Container("", "c2")
 	assert.False(t, known)
 
-	tr.Update(at(20), Sources{PodsState: Current})
+	tr.Update(at(20), Sources{PodsState: kube.Synced})
 	expect(container, "uid-a", "c1")
 	assert.False(t, tr.Gone("uid-a", nanos(19)))
 	assert.True(t, tr.Gone("uid-a", nanos(20)))
-	tr.Update(at(81), Sources{PodsState: Current})
+	tr.Update(at(81), Sources{PodsState: kube.Synced})
 	_, known = tr.Container("uid-a", "c1")
 	assert.False(t, known)
 }

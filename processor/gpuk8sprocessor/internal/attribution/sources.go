@@ -5,50 +5,25 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// State is how far a source can be trusted.
-type State uint8
-
-const (
-	// Off sources give no answer: they are switched off, absent, or may not be read.
-	Off State = iota
-	// Old sources answered before and fail now. The holders that they named stay, but a device
-	// without a holder may have one by now. The kubelet's "no holder" is believed for the grace.
-	Old
-	// Current sources answered the last request.
-	Current
-)
-
-// Source is who named the holders of a device, as gpu.holder.source has it.
-type Source string
-
-const (
-	// None means that no source knows the device.
-	None Source = ""
-	// PodResources is the kubelet's PodResources service.
-	PodResources Source = signal.HolderSourcePodResources
-	// DRA is the API server's ResourceClaims.
-	DRA Source = signal.HolderSourceDRA
-	// Labels are pod labels on the exporter's rows.
-	Labels Source = signal.HolderSourceLabels
-	// Processes are containers that were seen to use the device.
-	Processes Source = signal.HolderSourceProcesses
-)
-
-// Sources are the answers of all sources outside the telemetry at one time.
+// Sources are the answers of all sources outside the telemetry at one time. The state of a source is
+// Off where it gives no answer, Stale where it answered before and fails now, or Synced. The holders
+// that a stale one named stay, but a device without a holder may have one by now: the kubelet's "no
+// holder" is believed for the grace.
 type Sources struct {
 	// Listing is the kubelet's answer.
 	Listing Listing
-	// Slices are the ResourceSlices of the node, of every pool and generation.
-	Slices []Slice
-	// SlicesHidden says that there may be more that cannot be read, or not yet.
+	// Devices are those that the ResourceSlices of the node's whole pools list.
+	Devices map[DRADevice]SliceDevice
+	// SlicesHidden says that there may be more, in half a pool or in slices that cannot be read, or
+	// not yet.
 	SlicesHidden bool
 	// ClaimsState is Off when ResourceClaims may not be read.
-	ClaimsState State
-	// Claims are the allocated ResourceClaims.
-	Claims []Claim
+	ClaimsState kube.Phase
+	// Claims are the devices that ResourceClaims were given.
+	Claims []ClaimedDevice
 	// Sharing is gpu.sharing.strategy as the node's label tells it: time_slicing,
 	// mps or empty.
 	Sharing string
@@ -60,14 +35,14 @@ type Sources struct {
 	// somebody wrote it down.
 	Instances []Instance
 	// PodsState is Off when pods may not be read.
-	PodsState State
+	PodsState kube.Phase
 	// Pods are the pods of the node.
 	Pods []Pod
 }
 
 // Listing is one answer of the PodResources service.
 type Listing struct {
-	State State
+	State kube.Phase
 	// Time is when the answer came, in nanoseconds since the epoch.
 	Time int64
 	// Containers are those that hold a device of interest.
@@ -88,59 +63,24 @@ type DRADevice struct {
 	Driver, Pool, Device string
 }
 
-// allocation returns the attributes of an allocation that follow from the device's name.
-func (d DRADevice) allocation() gpudata.Allocation {
-	return gpudata.Allocation{Driver: d.Driver, Pool: d.Pool, Device: d.Device}
-}
-
 // draDevice returns how the driver of an allocated device calls it.
 func draDevice(a *gpudata.Allocation) DRADevice { return DRADevice{a.Driver, a.Pool, a.Device} }
 
-// ClaimedDevice is a device that a ResourceClaim gave to a container.
+// ClaimedDevice is a device that a ResourceClaim was given.
 type ClaimedDevice struct {
-	Namespace, Claim string
-	DRADevice
-	ShareID string
-}
-
-// Slice is one ResourceSlice.
-type Slice struct {
-	Driver, Pool string
-	// Generation is the pool's, Count the number of slices that make it complete.
-	Generation, Count int64
-	Devices           []SliceDevice
-}
-
-// SliceDevice is one device of a slice.
-type SliceDevice struct {
-	Name string
-	// Attributes holds those of type string, by the name that the driver gave.
-	Attributes map[string]string
-}
-
-// Claim is an allocated ResourceClaim.
-type Claim struct {
-	Namespace, Name, UID string
-	// Results are the allocated devices.
-	Results []ClaimResult
-	// ReservedFor holds the UIDs of the pods that may use them.
-	ReservedFor []PodRef
-}
-
-// ClaimResult is one allocated device of a claim.
-type ClaimResult struct {
-	DRADevice
-	// Request is the request's name, with a subrequest "main/sub".
-	Request, ShareID string
-	// Class is the DeviceClass of the request; empty when not known.
-	Class string
+	// Namespace is the claim's.
+	Namespace string
+	// Allocation is as far as it is known. Its request has a subrequest as "main/sub".
+	gpudata.Allocation
 	// Admin allocations look at a device and do not hold it.
 	Admin bool
+	// ReservedFor are the pods that may use the device.
+	ReservedFor []gpudata.Holder
 }
 
-// PodRef names a pod.
-type PodRef struct {
-	Name, UID string
+// SliceDevice is a device as its driver describes it in a slice.
+type SliceDevice struct {
+	Kind, UUID, Parent, Profile string
 }
 
 // Pod is a pod of the node.
@@ -151,7 +91,7 @@ type Pod struct {
 	// Ended says that all containers ended and will not restart; such a pod holds nothing.
 	Ended bool
 	// Claims says which containers use which ResourceClaim.
-	Claims []PodClaim
+	Claims []kube.ContainerClaim
 	// StaticUID is the UID by which the kubelet calls a static pod, whose mirror at
 	// the API server has another; empty for all other pods.
 	StaticUID string
@@ -166,13 +106,6 @@ type PodContainer struct {
 	Name string
 	// ID is the container runtime's, without the runtime's name.
 	ID string
-}
-
-// PodClaim is a container's use of a ResourceClaim.
-type PodClaim struct {
-	Container, Claim string
-	// Request is the one request that the container uses; empty is all.
-	Request string
 }
 
 // Instance says which GPU instance a MIG device is.

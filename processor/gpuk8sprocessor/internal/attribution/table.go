@@ -4,19 +4,21 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Entry is the row of one device in a table. It is never changed.
 type Entry struct {
 	// Facts are attributes of the device from slices and schedulers, beside its points.
 	Facts gpudata.Description
-	// Source is the source of the device's holders. No other source is used for a device with a
+	// Source is the source of the device's holders, as gpu.holder.source has it; empty when none
+	// knows the device. No other source is used for a device with a
 	// Source, even when there are no Holders, unless the source's last answer is too old.
-	Source Source
+	Source string
 	// Holders are those that the source names, sorted.
 	Holders []Holding
 
@@ -26,10 +28,9 @@ type Entry struct {
 
 // Table has the answers of the sources from one moment on. It is never changed.
 type Table struct {
-	from         int64
-	entries      map[string]*Entry
-	unattributed [NumReasons]int
-	conflicts    int
+	from    int64
+	entries map[string]*Entry
+	stats   Stats
 }
 
 // doubt tells which devices the allocations that cannot be joined may be about.
@@ -54,8 +55,8 @@ type builder struct {
 	devices map[string]gpudata.Description
 	join    *joiner
 	drivers []string
-	claims  map[podKey]*Claim // by namespace and name
-	until   int64             // when the right to say nobody ends
+	claims  map[podKey][]*ClaimedDevice // by the claim's namespace and name
+	until   int64                       // when the right to say nobody ends
 
 	t    *Table
 	lost map[string]Reason // ids that could not be joined
@@ -65,23 +66,23 @@ type builder struct {
 // when the kubelet answered. grace is the time in nanoseconds for which "no holder" stays valid
 // after the kubelet stops answering.
 func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, drivers []string, grace int64) *Table {
-	listed, whole := sliceDevices(s.Slices, drivers)
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
-		join:   newJoiner(devices, listed, s.Instances),
-		claims: make(map[podKey]*Claim, len(s.Claims)),
+		join:   newJoiner(devices, s.Devices, s.Instances),
+		claims: make(map[podKey][]*ClaimedDevice, len(s.Claims)),
 		t:      &Table{from: from, entries: make(map[string]*Entry, len(devices))},
 		until:  forever,
 		lost:   map[string]Reason{},
 	}
-	if s.Listing.State == Old {
+	if s.Listing.State == kube.Stale {
 		b.until = s.Listing.Time + grace
 	}
 	for i := range s.Claims {
-		b.claims[podKey{s.Claims[i].Namespace, s.Claims[i].Name}] = &s.Claims[i]
+		c := &s.Claims[i]
+		b.claims[podKey{c.Namespace, c.Claim}] = append(b.claims[podKey{c.Namespace, c.Claim}], c)
 	}
 	unseen := b.facts()
-	if !whole || s.SlicesHidden {
+	if s.SlicesHidden {
 		unseen = doubt{true, true}
 	}
 	missing, dynamic := b.listing()
@@ -94,7 +95,7 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 		b.finish(e)
 	}
 	for _, r := range b.lost {
-		b.t.unattributed[r]++
+		b.t.stats.Unattributed[r]++
 	}
 	return b.t
 }
@@ -118,15 +119,16 @@ func (b *builder) facts() (unseen doubt) {
 	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
 		id, reason := b.join.dra(d)
 		if reason != Joined {
-			unseen.add(reason, b.join.slices[d].kind)
+			unseen.add(reason, b.join.slices[d].Kind)
 			continue
 		}
 		// A board can be listed twice, to be passed through to a machine too.
 		if f := &b.entry(id).Facts; f.Allocation.Device == "" {
 			s := b.join.slices[d]
-			f.Allocation, f.Profile = d.allocation(), s.profile
-			if exporters.IsInstance(s.uuid) {
-				f.MIGUUID = s.uuid
+			f.Allocation = gpudata.Allocation{Driver: d.Driver, Pool: d.Pool, Device: d.Device}
+			f.Profile = s.Profile
+			if exporters.IsInstance(s.UUID) {
+				f.MIGUUID = s.UUID
 			}
 		}
 	}
@@ -147,7 +149,7 @@ func (b *builder) facts() (unseen doubt) {
 // device may mean, and whether the kubelet lists DRA devices at all.
 func (b *builder) listing() (missing doubt, dynamic bool) {
 	l := &b.sources.Listing
-	if l.State == Off {
+	if l.State == kube.Off {
 		return doubt{}, false
 	}
 	for i := range l.Containers {
@@ -158,7 +160,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 		h := Holding{Holder: gpudata.Holder{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}, until: forever}
 		ended := false
 		if a := b.pods.at(c.Namespace, c.Pod, l.Time); a != nil {
-			h.UID, h.from, h.until = a.uid, a.from, a.holding()
+			h.UID, h.from, h.until = a.UID, a.from, a.holding()
 			ended = a.ended <= l.Time // kubelets before 1.34 list pods that ended
 		}
 		for j := range c.Devices {
@@ -174,7 +176,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 			if d.Replica {
 				held.Replicas = 1
 			}
-			b.hold(id, PodResources, held, ended)
+			b.hold(id, signal.HolderSourcePodResources, held, ended)
 		}
 		for j := range c.Claimed {
 			d := &c.Claimed[j]
@@ -182,16 +184,18 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 				continue
 			}
 			dynamic = true
-			id, reason := b.join.dra(d.DRADevice)
+			device := draDevice(&d.Allocation)
+			id, reason := b.join.dra(device)
 			if reason != Joined {
-				b.lost[rawDRA(d.DRADevice)] = reason
-				missing.add(reason, b.join.slices[d.DRADevice].kind)
+				b.lost[rawDRA(device)] = reason
+				missing.add(reason, b.join.slices[device].Kind)
 				continue
 			}
 			held := h
-			held.raw = rawDRA(d.DRADevice)
-			admin := b.allocation(&held.Allocation, d)
-			b.hold(id, PodResources, held, ended || admin)
+			held.raw = rawDRA(device)
+			var admin bool
+			held.Allocation, admin = b.allocation(d)
+			b.hold(id, signal.HolderSourcePodResources, held, ended || admin)
 		}
 	}
 	return missing, dynamic
@@ -199,30 +203,24 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 
 func rawDRA(d DRADevice) string { return d.Driver + "/" + d.Pool + "/" + d.Device }
 
-// allocation fills in what is known of a claimed device and reports whether it
-// is administrative access.
-func (b *builder) allocation(a *gpudata.Allocation, d *ClaimedDevice) (admin bool) {
-	*a = d.allocation()
-	a.Claim, a.ShareID = d.Claim, d.ShareID
-	c := b.claims[podKey{d.Namespace, d.Claim}]
-	if c == nil {
-		return false
-	}
-	a.ClaimUID = c.UID
-	for i := range c.Results {
-		if r := &c.Results[i]; r.DRADevice == d.DRADevice && r.ShareID == d.ShareID {
-			a.Class, a.Request = r.Class, r.Request
-			return r.Admin
+// allocation returns what is known of a device that the kubelet lists, and whether it is
+// administrative access.
+func (b *builder) allocation(d *ClaimedDevice) (a gpudata.Allocation, admin bool) {
+	a = d.Allocation
+	for _, c := range b.claims[podKey{d.Namespace, d.Claim}] {
+		if draDevice(&c.Allocation) == draDevice(&d.Allocation) && c.ShareID == d.ShareID {
+			return c.Allocation, c.Admin
 		}
+		a.ClaimUID = c.ClaimUID
 	}
-	return false
+	return a, false
 }
 
 // hold enters a holder of a device, or only that the source knows the device. Before the first
 // scrape it is unknown which devices scrapes show.
-func (b *builder) hold(id string, s Source, h Holding, no bool) {
+func (b *builder) hold(id, source string, h Holding, no bool) {
 	e := b.entry(id)
-	e.Source = s
+	e.Source = source
 	if no || h.Pod == "" {
 		return
 	}
@@ -235,51 +233,44 @@ func (b *builder) hold(id string, s Source, h Holding, no bool) {
 // allocations enters what the API server knows of devices that the kubelet does
 // not list. It returns which devices an allocated one without a device may be.
 func (b *builder) allocations() (missing doubt) {
-	if b.sources.ClaimsState == Off {
+	if b.sources.ClaimsState == kube.Off {
 		return doubt{}
 	}
 	mine := map[string]bool{} // devices that this source knows
 	for i := range b.sources.Claims {
 		c := &b.sources.Claims[i]
-		for j := range c.Results {
-			r := &c.Results[j]
-			if r.Admin || !slices.Contains(b.drivers, r.Driver) || len(c.ReservedFor) == 0 {
-				continue
+		if c.Admin || !slices.Contains(b.drivers, c.Driver) || len(c.ReservedFor) == 0 {
+			continue
+		}
+		device := draDevice(&c.Allocation)
+		id, reason := b.join.dra(device)
+		if reason != Joined {
+			if b.here(c) {
+				b.lost[rawDRA(device)] = reason
+				missing.add(reason, b.join.slices[device].Kind)
 			}
-			id, reason := b.join.dra(r.DRADevice)
-			if reason != Joined {
-				if b.here(c) {
-					b.lost[rawDRA(r.DRADevice)] = reason
-					missing.add(reason, b.join.slices[r.DRADevice].kind)
-				}
-				continue
-			}
-			if b.entry(id).Source != None && !mine[id] {
-				continue
-			}
-			mine[id] = true
-			for _, p := range c.ReservedFor {
-				h := Holding{
-					Holder: gpudata.Holder{Namespace: c.Namespace, Pod: p.Name, UID: p.UID}, until: forever, raw: rawDRA(r.DRADevice),
-					Allocation: r.allocation(),
-				}
-				h.Allocation.Claim, h.Allocation.ClaimUID = c.Name, c.UID
-				h.Allocation.Class, h.Allocation.Request, h.Allocation.ShareID = r.Class, r.Request, r.ShareID
-				named := false
-				if pod := b.pods.find(c.Namespace, p.Name, p.UID); pod != nil {
-					h.from, h.until = pod.from, pod.holding()
-					for k := range pod.claims {
-						u := &pod.claims[k]
-						if u.Claim == c.Name && u.uses(r.Request) {
-							named = true
-							h.Container = u.Container
-							b.hold(id, DRA, h, false)
-						}
+			continue
+		}
+		if b.entry(id).Source != "" && !mine[id] {
+			continue
+		}
+		mine[id] = true
+		for _, p := range c.ReservedFor {
+			h := Holding{Holder: p, until: forever, raw: rawDRA(device), Allocation: c.Allocation}
+			named := false
+			if pod := b.pods.find(p.Namespace, p.Pod, p.UID); pod != nil {
+				h.from, h.until = pod.from, pod.holding()
+				for k := range pod.Claims {
+					u := &pod.Claims[k]
+					if u.Claim == c.Claim && u.Uses(c.Request) {
+						named = true
+						h.Container = u.Container
+						b.hold(id, signal.HolderSourceDRA, h, false)
 					}
 				}
-				if !named {
-					b.hold(id, DRA, h, false)
-				}
+			}
+			if !named {
+				b.hold(id, signal.HolderSourceDRA, h, false)
 			}
 		}
 	}
@@ -288,15 +279,8 @@ func (b *builder) allocations() (missing doubt) {
 
 // here reports whether a pod of this node uses the claim: the devices of other
 // nodes are no business of ours.
-func (b *builder) here(c *Claim) bool {
-	return slices.ContainsFunc(c.ReservedFor, func(p PodRef) bool { return b.pods.find(c.Namespace, p.Name, p.UID) != nil })
-}
-
-// uses reports whether the container uses the device of a request: a container
-// names the request without the subrequest.
-func (c *PodClaim) uses(request string) bool {
-	main, _, _ := strings.Cut(request, "/")
-	return c.Request == "" || c.Request == main
+func (b *builder) here(c *ClaimedDevice) bool {
+	return slices.ContainsFunc(c.ReservedFor, func(p gpudata.Holder) bool { return b.pods.find(p.Namespace, p.Pod, p.UID) != nil })
 }
 
 // nobody enters the devices that certainly have no holder. dynamic says that the kubelet lists
@@ -318,21 +302,21 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		if e.Source != None || boards[id] || !exporters.IsBoard(id) {
+		if e.Source != "" || boards[id] || !exporters.IsBoard(id) {
 			continue
 		}
 		instance := d.Parent != ""
 		if claimed.about(instance) {
 			continue
 		}
-		off := b.sources.Listing.State == Off
+		off := b.sources.Listing.State == kube.Off
 		listing := !off && !missing.about(instance)
 		switch {
 		// A kubelet that lists no DRA device at all may not know how to.
 		case listing && (dynamic || !inSlice[id] && !unseen.about(instance)):
-			e.Source = PodResources
-		case inSlice[id] && b.sources.ClaimsState == Current && (listing || off):
-			e.Source = DRA
+			e.Source = signal.HolderSourcePodResources
+		case inSlice[id] && b.sources.ClaimsState == kube.Synced && (listing || off):
+			e.Source = signal.HolderSourceDRA
 		}
 	}
 }
@@ -340,10 +324,9 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 // finish sorts an entry's holders, makes one of each container and notes
 // devices that two pods were given as if each had it alone.
 func (b *builder) finish(e *Entry) {
-	slices.SortFunc(e.Holders, Holding.Compare)
-	e.Holders = merge(e.Holders)
+	e.Holders = unique(e.Holders)
 	if _, conflict := strategy(e.Holders, e.sharing); conflict {
-		b.t.conflicts++
+		b.t.stats.Conflicts++
 	}
 }
 

@@ -8,29 +8,18 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
 // maxObservations bounds the history, in answers of the sources, whatever the interval
 // of asking is.
 const maxObservations = 128
 
-// Options configures a Tracker.
-type Options struct {
-	// History is how long what was so serves samples that come late.
-	History time.Duration
-	// Grace is how long after the kubelet's last answer a device that it did not
-	// name is held by nobody, while it gives no newer one.
-	Grace time.Duration
-	// Drivers are the DRA drivers whose devices are GPUs.
-	Drivers []string
-}
-
 // Tracker keeps who held what for a while. All methods are safe for concurrent
 // use; reading takes no lock.
 type Tracker struct {
-	history int64
-	grace   int64
-	drivers []string
+	history, grace int64
+	drivers        []string
 
 	mu           sync.Mutex
 	observations []observation // oldest first
@@ -58,10 +47,12 @@ type view struct {
 	labels   map[string]string
 }
 
-// New returns a Tracker that knows nothing.
-func New(o Options) *Tracker {
+// New returns a Tracker that knows nothing. What was so serves late samples for the length of
+// history; for that of grace after the kubelet's last answer nobody holds a device that it did not
+// name. drivers are the DRA drivers whose devices are GPUs.
+func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
-		history: int64(o.History), grace: int64(o.Grace), drivers: o.Drivers,
+		history: int64(history), grace: int64(grace), drivers: drivers,
 		devices: map[string]gpudata.Description{}, seen: map[string]int64{},
 	}
 	t.view.Store(&view{})
@@ -75,7 +66,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := now.UnixNano()
-	if s.PodsState != Off {
+	if s.PodsState != kube.Off {
 		t.pods = t.pods.update(n, n-t.history, s.Pods)
 		t.users = t.pods.users()
 	}
@@ -91,7 +82,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 	case reflect.DeepEqual(t.observations[last].sources, s):
 		t.rebuild()
 		return
-	case onlyListing(&t.observations[last].sources, &s) && s.Listing.State == Current:
+	case onlyListing(&t.observations[last].sources, &s) && s.Listing.State == kube.Synced:
 		from = min(n, max(s.Listing.Time, t.observations[last].from))
 	}
 	t.observations = append(t.observations, observation{from, s})
@@ -168,7 +159,7 @@ func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, gone
 		return uid, a != nil && a.holding() <= at
 	}
 	if a := pods.at(namespace, name, at); a != nil {
-		return a.uid, a.ended <= at
+		return a.UID, a.ended <= at
 	}
 	return "", pods.left(namespace, name, at)
 }
@@ -216,6 +207,5 @@ func (t *Tracker) Stats() Stats {
 	if len(tables) == 0 {
 		return Stats{}
 	}
-	last := tables[len(tables)-1]
-	return Stats{last.unattributed, last.conflicts}
+	return tables[len(tables)-1].stats
 }

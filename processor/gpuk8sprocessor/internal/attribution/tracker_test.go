@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
@@ -27,11 +28,11 @@ func at(seconds int64) time.Time { return time.Unix(seconds, 0) }
 func nanos(seconds int64) int64 { return seconds * 1e9 }
 
 func newTestTracker() *Tracker {
-	return New(Options{History: 2 * time.Minute, Grace: 3 * time.Minute, Drivers: []string{"gpu.nvidia.com"}})
+	return New(2*time.Minute, 3*time.Minute, []string{"gpu.nvidia.com"})
 }
 
 func listing(seconds int64, containers ...ContainerResources) Sources {
-	return Sources{Listing: Listing{State: Current, Time: nanos(seconds), Containers: containers}}
+	return Sources{Listing: Listing{State: kube.Synced, Time: nanos(seconds), Containers: containers}}
 }
 
 func container(pod string, devices ...catalogue.PluginID) ContainerResources {
@@ -66,7 +67,7 @@ func TestADeviceThatNobodyKnowsHasNoEntry(t *testing.T) {
 	tr.Update(at(10), listing(10))
 	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no scrape has shown it")
 	tr.See(at(10), devices("GPU-1"))
-	assert.Equal(t, PodResources, tr.Lookup("GPU-1", nanos(10)).Source)
+	assert.Equal(t, signal.HolderSourcePodResources, tr.Lookup("GPU-1", nanos(10)).Source)
 }
 
 func TestAnInstanceThatIsNoMoreDoesNotStandInTheWayOfANewOne(t *testing.T) {
@@ -113,12 +114,12 @@ func TestNobodyStaysNobodyForTheGraceAfterTheLastAnswer(t *testing.T) {
 		return Decide(tr.Lookup("GPU-2", nanos(seconds)), nanos(seconds), nil, nil, false).Known
 	}
 	assert.True(t, known(1000), "every poll succeeds with the same answer")
-	s.Listing.State = Old
+	s.Listing.State = kube.Stale
 	tr.Update(at(20), s)
 	assert.True(t, known(189))
 	assert.False(t, known(190))
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 1000), "named holders stay")
-	s.Listing.State, s.Listing.Time = Current, nanos(200)
+	s.Listing.State, s.Listing.Time = kube.Synced, nanos(200)
 	tr.Update(at(200), s)
 	assert.False(t, known(195))
 	assert.True(t, known(200))
@@ -164,7 +165,7 @@ func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
 func TestAfterAStepOfTheClockBackwardsPodsExist(t *testing.T) {
 	tr := newTestTracker()
 	s := listing(1000, container("a", gpu("GPU-1")), container("job", gpu("GPU-2")))
-	s.PodsState = Current
+	s.PodsState = kube.Synced
 	s.Pods = []Pod{{Namespace: "ns", Name: "a", UID: "uid-a", Created: nanos(990)}, {Namespace: "ns", Name: "job", UID: "uid-job", Created: nanos(990)}}
 	tr.Update(at(1001), s)
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 1001))
@@ -181,8 +182,8 @@ func TestAfterAStepOfTheClockBackwardsPodsExist(t *testing.T) {
 func TestAPodThatTheCacheLearnsOfAfterTheKubeletIsFoundAllTheSame(t *testing.T) {
 	tr := newTestTracker()
 	s := listing(10, container("web-0", gpu("GPU-1")))
-	s.PodsState, s.Pods = Current, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
-	tr.Update(at(9), Sources{PodsState: Current, Pods: s.Pods})
+	s.PodsState, s.Pods = kube.Synced, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
+	tr.Update(at(9), Sources{PodsState: kube.Synced, Pods: s.Pods})
 	s.Pods = nil // deleted, which the kubelet knew when it answered
 	tr.Update(at(10), s)
 	e := tr.Lookup("GPU-1", nanos(11))
@@ -282,19 +283,17 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 			d.Raw = fmt.Sprint(d, rapid.IntRange(0, 2).Draw(rt, "raw"))
 			return d
 		})
-		dra := rapid.Custom(func(rt *rapid.T) DRADevice {
-			return DRADevice{"gpu.nvidia.com", "n1", name.Draw(rt, "device")}
-		})
 		claimed := rapid.Custom(func(rt *rapid.T) ClaimedDevice {
-			return ClaimedDevice{
-				Namespace: "ns", Claim: rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "claim"),
-				DRADevice: dra.Draw(rt, "dra"), ShareID: rapid.SampledFrom([]string{"", "1"}).Draw(rt, "share"),
-			}
+			return ClaimedDevice{Namespace: "ns", Allocation: gpudata.Allocation{
+				Claim:  rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "claim"),
+				Driver: "gpu.nvidia.com", Pool: "n1", Device: name.Draw(rt, "device"),
+				ShareID: rapid.SampledFrom([]string{"", "1"}).Draw(rt, "share"),
+			}}
 		})
 		s := Sources{
-			PodsState:   rapid.SampledFrom([]State{Off, Current}).Draw(rt, "pods"),
-			ClaimsState: rapid.SampledFrom([]State{Off, Current}).Draw(rt, "claims"),
-			Listing:     Listing{State: rapid.SampledFrom([]State{Off, Old, Current}).Draw(rt, "listing"), Time: nanos(10)},
+			PodsState:   rapid.SampledFrom([]kube.Phase{kube.Off, kube.Synced}).Draw(rt, "pods"),
+			ClaimsState: rapid.SampledFrom([]kube.Phase{kube.Off, kube.Synced}).Draw(rt, "claims"),
+			Listing:     Listing{State: rapid.SampledFrom([]kube.Phase{kube.Off, kube.Stale, kube.Synced}).Draw(rt, "listing"), Time: nanos(10)},
 		}
 		for range rapid.IntRange(0, 4).Draw(rt, "containers") {
 			s.Listing.Containers = append(s.Listing.Containers, ContainerResources{
@@ -304,19 +303,19 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 			})
 		}
 		for _, p := range []string{"a", "b"} {
-			s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: p, UID: "uid-" + p, Claims: []PodClaim{{"c", "x", ""}, {"d", "y", ""}}})
+			s.Pods = append(s.Pods, Pod{Namespace: "ns", Name: p, UID: "uid-" + p, Claims: []kube.ContainerClaim{{Container: "c", Claim: "x"}, {Container: "d", Claim: "y"}}})
 		}
+		s.Devices = map[DRADevice]SliceDevice{}
 		for i, id := range []string{"GPU-1", "MIG-1", "GPU-2"} {
-			s.Slices = append(s.Slices, Slice{
-				Driver: "gpu.nvidia.com", Pool: "n1", Generation: 1, Count: 3,
-				Devices: []SliceDevice{{fmt.Sprint("gpu-", i), map[string]string{"uuid": id}}},
-			})
+			s.Devices[DRADevice{"gpu.nvidia.com", "n1", fmt.Sprint("gpu-", i)}] = SliceDevice{UUID: id}
 		}
 		for _, c := range []string{"x", "y"} {
-			s.Claims = append(s.Claims, Claim{
-				Namespace: "ns", Name: c, UID: "uid-" + c,
-				Results:     []ClaimResult{{DRADevice: dra.Draw(rt, "result"), Request: "r"}},
-				ReservedFor: []PodRef{{"a", "uid-a"}, {"b", "uid-b"}},
+			s.Claims = append(s.Claims, ClaimedDevice{
+				Namespace: "ns",
+				Allocation: gpudata.Allocation{
+					Claim: c, ClaimUID: "uid-" + c, Request: "r", Driver: "gpu.nvidia.com", Pool: "n1", Device: name.Draw(rt, "result"),
+				},
+				ReservedFor: []gpudata.Holder{{Namespace: "ns", Pod: "a", UID: "uid-a"}, {Namespace: "ns", Pod: "b", UID: "uid-b"}},
 			})
 		}
 		labels := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) Holding {
@@ -355,7 +354,7 @@ func TestHoldersDoNotDependOnOrder(t *testing.T) {
 			c := &shuffled.Listing.Containers[i]
 			c.Devices, c.Claimed = reordered(r, c.Devices), reordered(r, c.Claimed)
 		}
-		shuffled.Pods, shuffled.Slices, shuffled.Claims = reordered(r, s.Pods), reordered(r, s.Slices), reordered(r, s.Claims)
+		shuffled.Pods, shuffled.Claims = reordered(r, s.Pods), reordered(r, s.Claims)
 		if got := decide(shuffled, reordered(r, labels)); !assert.ObjectsAreEqual(want, got) {
 			rt.Fatalf("order matters:\n%+v\n%+v", want, got)
 		}
@@ -373,7 +372,7 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	tr = newTestTracker()
 	devices := map[string]gpudata.Description{}
-	s = Sources{PodsState: Current, Listing: Listing{State: Current, Time: nanos(10)}}
+	s = Sources{PodsState: kube.Synced, Listing: Listing{State: kube.Synced, Time: nanos(10)}}
 	for g := range 8 {
 		board := fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", g)
 		devices[board] = gpudata.Description{Name: fmt.Sprint("nvidia", g)}

@@ -4,6 +4,7 @@ package idle
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,21 +190,12 @@ func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Durat
 		l.Baselines = map[Layout]Baseline{}
 	}
 	if !ok && len(l.Baselines) >= maxLayouts {
-		l.forgetOldest()
+		delete(l.Baselines, slices.MinFunc(slices.Collect(maps.Keys(l.Baselines)), func(a, b Layout) int {
+			return cmp.Compare(l.Baselines[a].Quiet, l.Baselines[b].Quiet)
+		}))
 	}
 	l.Baselines[layout] = b
 	return changed
-}
-
-func (l *Learner) forgetOldest() {
-	var oldest Layout
-	first := true
-	for k, b := range l.Baselines {
-		if first || b.Quiet < l.Baselines[oldest].Quiet {
-			oldest, first = k, false
-		}
-	}
-	delete(l.Baselines, oldest)
 }
 
 // Lookup returns the learned baseline at time t, in W. It reports false when

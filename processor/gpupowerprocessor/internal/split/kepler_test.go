@@ -87,7 +87,7 @@ func TestKeplersVectors(t *testing.T) {
 			for _, u := range tt.processes {
 				b.Processes = append(b.Processes, Process{Utilization: u})
 			}
-			b.Split(Options{})
+			b.Split(false)
 			var got []float64
 			for _, d := range append([]*Instance{{Device: b.Device}}, b.Instances...) {
 				for _, p := range d.Processes {

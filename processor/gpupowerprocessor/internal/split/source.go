@@ -28,18 +28,7 @@ const (
 
 // String returns the value of gpu.power.source.
 func (s Source) String() string {
-	switch s {
-	case Engine:
-		return "gr_engine_active"
-	case SM:
-		return "sm_active"
-	case TensorDRAM:
-		return "tensor_dram"
-	case Slices:
-		return "slices"
-	default:
-		return ""
-	}
+	return [...]string{"", "gr_engine_active", "sm_active", "tensor_dram", "slices"}[s]
 }
 
 // A source that says exactly 0 is frozen, and invalid, when the board draws at

@@ -6,14 +6,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Options choose between ways to share power out.
-type Options struct {
-	// WeighSlices multiplies the activity of an instance by its compute slices:
-	// activity is relative to the instance, so a busy 1g and a busy 4g both say
-	// 1. Without it activity alone counts, which is Kepler's arithmetic.
-	WeighSlices bool
-}
-
 // Holder is who holds a device.
 type Holder struct {
 	*gpudata.User
@@ -85,7 +77,11 @@ type Board struct {
 
 // Split shares the board's power out. It sets the results in the board and in
 // all that it refers to.
-func (b *Board) Split(o Options) {
+//
+// weighSlices multiplies the activity of an instance by its compute slices:
+// activity is relative to the instance, so a busy 1g and a busy 4g both say
+// 1. Without it activity alone counts, which is Kepler's arithmetic.
+func (b *Board) Split(weighSlices bool) {
 	b.Idle = math.Min(b.Idle, b.Measured)
 	b.Active = b.Measured - b.Idle
 	b.Source, b.Frozen = None, [NumSources]bool{}
@@ -96,7 +92,7 @@ func (b *Board) Split(o Options) {
 	}
 	b.chargeNothing()
 	b.Source, b.Frozen = b.choose()
-	weights, sum, guessed := b.weights(o)
+	weights, sum, guessed := b.weights(weighSlices)
 	charged := 0.0
 	for i, in := range b.Instances {
 		in.Power, in.Estimated = 0, guessed
@@ -111,12 +107,12 @@ func (b *Board) Split(o Options) {
 
 // weights returns the weight of each instance and their sum. guessed says that a
 // measure that was asked for is missing.
-func (b *Board) weights(o Options) (weights []float64, sum float64, guessed bool) {
+func (b *Board) weights(weighSlices bool) (weights []float64, sum float64, guessed bool) {
 	sized := true
 	for _, in := range b.Instances {
 		sized = sized && in.Slices > 0
 	}
-	weigh := sized && (o.WeighSlices || b.Source == Slices)
+	weigh := sized && (weighSlices || b.Source == Slices)
 	weights = make([]float64, len(b.Instances))
 	for i, in := range b.Instances {
 		w := 1.0
@@ -129,7 +125,7 @@ func (b *Board) weights(o Options) (weights []float64, sum float64, guessed bool
 		weights[i] = w
 		sum += w
 	}
-	return weights, sum, b.Source == Slices || o.WeighSlices && !sized
+	return weights, sum, b.Source == Slices || weighSlices && !sized
 }
 
 func (d *Device) charged() float64 {

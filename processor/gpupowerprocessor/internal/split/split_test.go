@@ -84,7 +84,7 @@ func TestASourceIsChosenForTheWholeBoard(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := Board{Measured: max(tt.power, 41), Idle: 40, Device: held()}
 			b.Instances = []*Instance{{Device: Device{Activity: tt.a}, Slices: 1}, {Device: Device{Activity: tt.b}, Slices: 1}}
-			b.Split(Options{WeighSlices: true})
+			b.Split(true)
 			assert.Equal(t, tt.want, b.Source, b.Source.String())
 			var frozen []Source
 			for s, f := range b.Frozen {
@@ -99,7 +99,7 @@ func TestASourceIsChosenForTheWholeBoard(t *testing.T) {
 
 func TestAProcessAloneCanTellThatASourceIsFrozen(t *testing.T) {
 	b := Board{Measured: 300, Idle: 40, Device: held(), Instances: []*Instance{gi(0, .9), gi(.2, .1)}}
-	b.Split(Options{})
+	b.Split(false)
 	assert.Equal(t, Slices, b.Source)
 	assert.True(t, b.Frozen[Engine])
 }
@@ -107,7 +107,7 @@ func TestAProcessAloneCanTellThatASourceIsFrozen(t *testing.T) {
 func TestActivityAboveOneIsClamped(t *testing.T) {
 	b := Board{Measured: 140, Idle: 40, Device: held(), Instances: []*Instance{gi(unknown), gi(unknown)}}
 	b.Instances[0].Activity.SM, b.Instances[1].Activity.SM = 1.294, 1
-	b.Split(Options{})
+	b.Split(false)
 	assert.Equal(t, SM, b.Source)
 	assert.InDelta(t, 50, b.Instances[0].Power, 1e-9)
 }
@@ -115,7 +115,7 @@ func TestActivityAboveOneIsClamped(t *testing.T) {
 func TestABusySliceCountsTheSameInEveryInstance(t *testing.T) {
 	b := Board{Measured: 180, Idle: 40, Device: held(), Instances: []*Instance{gi(1), gi(1), gi(1)}}
 	b.Instances[1].Slices, b.Instances[2].Slices = 2, 4
-	b.Split(Options{WeighSlices: true})
+	b.Split(true)
 	for i, want := range []float64{20, 40, 80} {
 		assert.InDelta(t, want, b.Instances[i].Power, 1e-9)
 		assert.False(t, b.Instances[i].Estimated)
@@ -125,7 +125,7 @@ func TestABusySliceCountsTheSameInEveryInstance(t *testing.T) {
 func TestASizeThatIsNotKnownLeavesActivityAlone(t *testing.T) {
 	b := Board{Measured: 100, Idle: 40, Device: held(), Instances: []*Instance{gi(.5), gi(.5)}}
 	b.Instances[0].Slices, b.Instances[1].Slices = 4, 0
-	b.Split(Options{WeighSlices: true})
+	b.Split(true)
 	for _, in := range b.Instances {
 		assert.InDelta(t, 30, in.Power, 1e-9)
 		assert.True(t, in.Estimated)
@@ -135,7 +135,7 @@ func TestASizeThatIsNotKnownLeavesActivityAlone(t *testing.T) {
 func TestNobodyIsChargedWhenEveryInstanceIsIdle(t *testing.T) {
 	b := Board{Measured: 60, Idle: 40, Device: held(), Instances: []*Instance{gi(0), gi(0)}}
 	b.Instances[0].Holders = held("a").Holders
-	b.Split(Options{WeighSlices: true})
+	b.Split(true)
 	assert.Equal(t, Engine, b.Source)
 	assert.Zero(t, b.Instances[0].Power)
 	assert.InDelta(t, 20, b.Unattributed, 1e-9)
@@ -144,7 +144,7 @@ func TestNobodyIsChargedWhenEveryInstanceIsIdle(t *testing.T) {
 func TestUsersOfTheWholeBoardAreNotChargedUnderMIG(t *testing.T) {
 	b := Board{Measured: 100, Idle: 40, Device: held("a"), Instances: []*Instance{gi(1)}}
 	b.Processes = []Process{{Holder: uid("a"), Utilization: 1}}
-	b.Split(Options{})
+	b.Split(false)
 	assert.Zero(t, b.Holders[0].Power)
 	assert.True(t, math.IsNaN(b.Processes[0].Power), "nothing can be said, which is not zero")
 	assert.InDelta(t, 60, b.Unattributed, 1e-9)
@@ -224,7 +224,7 @@ func TestWhoUsesADeviceIsChargedForIt(t *testing.T) {
 			for _, c := range tt.holders {
 				b.Holders = append(b.Holders, Holder{User: &gpudata.User{Holder: c}})
 			}
-			b.Split(Options{})
+			b.Split(false)
 			got := charges(&b.Device)
 			require.Len(t, got, len(tt.want))
 			for k, w := range tt.want {

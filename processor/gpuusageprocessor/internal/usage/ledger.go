@@ -41,9 +41,9 @@ type Account struct {
 // Key is whose account it is. What was estimated is counted apart, so that no counter changes
 // its attributes.
 type Key struct {
-	Device    string // hw.id
-	Holder    gpudata.Holder
-	Estimated bool
+	Device string `json:"device"` // hw.id
+	gpudata.Holder
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Price is what a board costs for an hour.
@@ -55,13 +55,13 @@ type Price struct {
 // Ledger is the account of a board. The zero Ledger has seen nothing.
 type Ledger struct {
 	// Last is the time of the newest frame, in nanoseconds since the epoch.
-	Last            int64
-	Unallocated     Counter
-	Unobserved      Counter
-	UnallocatedCost Counter
+	Last            int64   `json:"last"`
+	Unallocated     Counter `json:"unallocated,omitzero"`
+	Unobserved      Counter `json:"unobserved,omitzero"`
+	UnallocatedCost Counter `json:"unallocated_cost,omitzero"`
 	// Currency is the currency of all costs of the board.
-	Currency string
-	Accounts map[Key]*Account
+	Currency string           `json:"currency,omitempty"`
+	Accounts map[Key]*Account `json:"-"`
 }
 
 // Step is the effect of a frame on a ledger.

@@ -3,8 +3,11 @@ package demand
 import (
 	"maps"
 	"slices"
-	"strings"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -24,14 +27,22 @@ var claimStates = [numClaimStates]Attribute{
 	reserved:  {signal.State, "reserved"},
 }
 
-func (c *Claim) state() claimState {
+func stateOf(c *resourcev1.ResourceClaim) claimState {
 	switch {
-	case !c.Allocated:
+	case c.Status.Allocation == nil:
 		return pending
-	case len(c.Reservations) == 0:
+	case len(c.Status.ReservedFor) == 0:
 		return allocated
 	}
 	return reserved
+}
+
+// results returns the devices that are allocated to a claim.
+func results(c *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAllocationResult {
+	if c.Status.Allocation == nil {
+		return nil
+	}
+	return c.Status.Allocation.Devices.Results
 }
 
 // classTally counts the claims of one device class.
@@ -57,15 +68,16 @@ func (e *emission) addClaims() {
 	}
 	byClass := map[string]int64{} // of one claim
 	for _, c := range e.claims {
-		state := c.state()
-		// The demand of an extended resource shows in the pod's requests; a
-		// claim on its way out without devices asks for nothing.
-		if c.ExtendedResource || state == pending && c.Terminating {
+		state := stateOf(c)
+		// The demand of an extended resource, for which the scheduler makes a claim, shows in the
+		// pod's requests; a claim on its way out without devices asks for nothing.
+		extended := c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
+		if extended || state == pending && c.DeletionTimestamp != nil {
 			continue
 		}
 		clear(byClass)
 		if state == pending {
-			e.asked(c.Requests, byClass)
+			e.asked(c.Spec, byClass)
 		} else {
 			e.given(c, byClass)
 		}
@@ -82,7 +94,7 @@ func (e *emission) addClaims() {
 					continue
 				}
 				clear(byClass)
-				e.asked(template.Requests, byClass)
+				e.asked(template.Spec.Spec, byClass)
 				count(pending, byClass)
 			}
 		}
@@ -101,34 +113,55 @@ func (e *emission) addClaims() {
 	}
 }
 
-// asked adds the devices that requests ask for to byClass.
-func (e *emission) asked(requests []ClaimRequest, byClass map[string]int64) {
-	for i := range requests {
-		if requests[i].AdminAccess {
+// asked adds the devices that a claim asks for to byClass. Administrative access takes no device
+// away from others.
+func (e *emission) asked(spec resourcev1.ResourceClaimSpec, byClass map[string]int64) {
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
+		if r.Exactly != nil && ptr.Deref(r.Exactly.AdminAccess, false) {
 			continue
 		}
-		a := e.choose(requests[i].Alternatives)
+		a := e.choose(alternatives(r))
 		if a == nil {
 			continue
 		}
-		if a.All {
+		if a.AllocationMode == resourcev1.DeviceAllocationModeAll {
 			e.stats.AllModeRequests++
 		}
-		byClass[a.Class] = add(byClass[a.Class], a.Count)
+		byClass[a.DeviceClassName] = add(byClass[a.DeviceClassName], devices(a))
 	}
+}
+
+// alternatives returns the ways to satisfy a request, in the order of preference.
+func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
+	if r.Exactly == nil {
+		return r.FirstAvailable
+	}
+	return []resourcev1.DeviceSubRequest{{
+		DeviceClassName: r.Exactly.DeviceClassName, AllocationMode: r.Exactly.AllocationMode, Count: r.Exactly.Count,
+	}}
+}
+
+// devices returns how many devices an alternative counts as. How many all matching devices are
+// shows in the allocation.
+func devices(a *resourcev1.DeviceSubRequest) int64 {
+	if a.AllocationMode == resourcev1.DeviceAllocationModeAll {
+		return 1
+	}
+	return max(a.Count, 1)
 }
 
 // choose returns the alternative that counts as the request's demand, among those of GPU
 // classes: the largest (of equals the most preferred), or if configured the most preferred. It
 // returns nil when no alternative has a GPU class.
-func (e *emission) choose(alternatives []Alternative) *Alternative {
-	var chosen *Alternative
+func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev1.DeviceSubRequest {
+	var chosen *resourcev1.DeviceSubRequest
 	for i := range alternatives {
 		a := &alternatives[i]
-		if !e.isGPUClass(a.Class) {
+		if !e.isGPUClass(a.DeviceClassName) {
 			continue
 		}
-		if chosen == nil || a.Count > chosen.Count {
+		if chosen == nil || devices(a) > devices(chosen) {
 			chosen = a
 		}
 		if e.opts.First {
@@ -140,11 +173,11 @@ func (e *emission) choose(alternatives []Alternative) *Alternative {
 
 // given adds the devices that an allocated claim was given to byClass. Shares
 // of one device are devices of their own only if their share ids differ.
-func (e *emission) given(c *Claim, byClass map[string]int64) {
-	for i := range c.Results {
-		r := &c.Results[i]
-		className := c.classOf(r)
-		if !e.gpuResult(r, className) || className == "" || c.repeats(i) {
+func (e *emission) given(c *resourcev1.ResourceClaim, byClass map[string]int64) {
+	given := results(c)
+	for i := range given {
+		className := gpushare.ClassOf(c, given[i].Request)
+		if !e.gpuResult(&given[i], className) || className == "" || repeats(given, i) {
 			continue
 		}
 		byClass[className] = add(byClass[className], 1)
@@ -152,34 +185,17 @@ func (e *emission) given(c *Claim, byClass map[string]int64) {
 }
 
 // gpuResult reports whether a result takes a GPU.
-func (e *emission) gpuResult(r *Result, className string) bool {
-	return !r.AdminAccess && (slices.Contains(e.opts.Drivers, r.Driver) || e.isGPUClass(className))
+func (e *emission) gpuResult(r *resourcev1.DeviceRequestAllocationResult, className string) bool {
+	return !ptr.Deref(r.AdminAccess, false) && (slices.Contains(e.opts.Drivers, r.Driver) || e.isGPUClass(className))
 }
 
 // repeats reports whether the i-th result names the same share of a device as
 // one before it.
-func (c *Claim) repeats(i int) bool {
-	r := c.Results[i]
-	return slices.ContainsFunc(c.Results[:i], func(before Result) bool {
-		return before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && before.ShareID == r.ShareID
+func repeats(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
+	r := &results[i]
+	return slices.ContainsFunc(results[:i], func(before resourcev1.DeviceRequestAllocationResult) bool {
+		return before.Driver == r.Driver && before.Pool == r.Pool && before.Device == r.Device && ptr.Equal(before.ShareID, r.ShareID)
 	})
-}
-
-// classOf returns the class of the request that a result satisfies, empty
-// when the claim has no such request.
-func (c *Claim) classOf(r *Result) string {
-	request, sub, _ := strings.Cut(r.Request, "/")
-	for _, q := range c.Requests {
-		if q.Name != request {
-			continue
-		}
-		for _, a := range q.Alternatives {
-			if a.Name == sub {
-				return a.Class
-			}
-		}
-	}
-	return ""
 }
 
 // addClaimDevices emits one point for each device and each pod that reserves it.
@@ -187,35 +203,36 @@ func (e *emission) addClaimDevices() {
 	var devices []Point // of one claim, without a pod
 	for _, c := range e.claims {
 		devices = devices[:0]
-		for i := range c.Results {
-			r := &c.Results[i]
-			if className := c.classOf(r); e.gpuResult(r, className) && !c.repeats(i) {
+		given := results(c)
+		for i := range given {
+			r := &given[i]
+			if className := gpushare.ClassOf(c, r.Request); e.gpuResult(r, className) && !repeats(given, i) {
 				devices = append(devices, e.claimDevice(c, r, className))
 			}
 		}
 		if e.opts.Disabled[signal.K8sResourceClaimDevice] {
 			continue
 		}
-		for _, holder := range c.Reservations {
-			if !holder.Pod {
+		for _, holder := range c.Status.ReservedFor {
+			if holder.APIGroup != "" || holder.Resource != "pods" {
 				continue
 			}
 			for _, d := range devices {
-				d.Place.Namespace, d.Place.Pod, d.Place.PodUID = c.Namespace, holder.Name, holder.UID
+				d.Place.Namespace, d.Place.Pod, d.Place.PodUID = c.Namespace, holder.Name, string(holder.UID)
 				e.out = append(e.out, d)
 			}
 		}
 	}
 }
 
-func (e *emission) claimDevice(c *Claim, r *Result, className string) Point {
+func (e *emission) claimDevice(c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, className string) Point {
 	attrs := make([]Attribute, 0, 12)
-	attrs = append(attrs, Attribute{signal.ResourceClaimName, c.Name}, Attribute{signal.ResourceClaimUID, c.UID})
+	attrs = append(attrs, Attribute{signal.ResourceClaimName, c.Name}, Attribute{signal.ResourceClaimUID, string(c.UID)})
 	attrs = appendSet(attrs, signal.DeviceClassName, className)
 	attrs = append(attrs,
 		Attribute{signal.DRARequest, r.Request}, Attribute{signal.DRADriver, r.Driver},
 		Attribute{signal.DRAPool, r.Pool}, Attribute{signal.DRADevice, r.Device})
-	attrs = appendSet(attrs, signal.DRAShareID, r.ShareID)
+	attrs = appendSet(attrs, signal.DRAShareID, string(ptr.Deref(r.ShareID, "")))
 	p := Point{Metric: signal.K8sResourceClaimDevice, Int: 1}
 	if e.seen.Slices {
 		if d := e.device(deviceID{r.Driver, r.Pool, r.Device}); d != nil {

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -61,10 +65,10 @@ type Cluster struct {
 
 	pods      map[name]*Pod
 	nodes     map[string]*Node
-	claims    map[name]*Claim
+	claims    map[name]*resourcev1.ResourceClaim
 	made      map[entry]int // how many claims were made for an entry of a pod
-	templates map[name]*Template
-	classes   map[string]*Class
+	templates map[name]*resourcev1.ResourceClaimTemplate
+	classes   map[string]*resourcev1.DeviceClass
 	slices    map[string]*Slice
 	pools     map[poolID]*pool
 }
@@ -81,10 +85,10 @@ func New(opts Options) *Cluster {
 		opts:      opts,
 		pods:      map[name]*Pod{},
 		nodes:     map[string]*Node{},
-		claims:    map[name]*Claim{},
+		claims:    map[name]*resourcev1.ResourceClaim{},
 		made:      map[entry]int{},
-		templates: map[name]*Template{},
-		classes:   map[string]*Class{},
+		templates: map[name]*resourcev1.ResourceClaimTemplate{},
+		classes:   map[string]*resourcev1.DeviceClass{},
 		slices:    map[string]*Slice{},
 		pools:     map[poolID]*pool{},
 	}
@@ -115,12 +119,22 @@ func (c *Cluster) SetNode(n *Node) { c.nodes[n.Name] = n }
 func (c *Cluster) DeleteNode(nodeName string) { delete(c.nodes, nodeName) }
 
 // SetClaim adds a claim or replaces it.
-func (c *Cluster) SetClaim(claim *Claim) {
+func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	c.DeleteClaim(claim.Namespace, claim.Name)
 	c.claims[name{claim.Namespace, claim.Name}] = claim
-	if claim.OwnerUID != "" {
-		c.made[entry{claim.OwnerUID, claim.Entry}]++
+	if e := entryOf(claim); e != (entry{}) {
+		c.made[e]++
 	}
+}
+
+// entryOf returns the entry of a pod that a claim was made for, zero for a claim that is no
+// template's.
+func entryOf(claim *resourcev1.ResourceClaim) entry {
+	owner := metav1.GetControllerOfNoCopy(claim)
+	if owner == nil || owner.Kind != "Pod" {
+		return entry{}
+	}
+	return entry{string(owner.UID), claim.Annotations[resourcev1.PodResourceClaimAnnotation]}
 }
 
 // DeleteClaim forgets a claim.
@@ -131,7 +145,7 @@ func (c *Cluster) DeleteClaim(namespace, claimName string) {
 		return
 	}
 	delete(c.claims, key)
-	if e := (entry{old.OwnerUID, old.Entry}); c.made[e] > 1 {
+	if e := entryOf(old); c.made[e] > 1 {
 		c.made[e]--
 	} else {
 		delete(c.made, e)
@@ -139,7 +153,9 @@ func (c *Cluster) DeleteClaim(namespace, claimName string) {
 }
 
 // SetTemplate adds a claim template or replaces it.
-func (c *Cluster) SetTemplate(t *Template) { c.templates[name{t.Namespace, t.Name}] = t }
+func (c *Cluster) SetTemplate(t *resourcev1.ResourceClaimTemplate) {
+	c.templates[name{t.Namespace, t.Name}] = t
+}
 
 // DeleteTemplate forgets a claim template.
 func (c *Cluster) DeleteTemplate(namespace, templateName string) {
@@ -147,7 +163,7 @@ func (c *Cluster) DeleteTemplate(namespace, templateName string) {
 }
 
 // SetClass adds a device class or replaces it.
-func (c *Cluster) SetClass(class *Class) { c.classes[class.Name] = class }
+func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name] = class }
 
 // DeleteClass forgets a device class.
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
@@ -205,13 +221,14 @@ func (e *emission) double(m *signal.Metric, place Place, v float64, attrs ...Att
 // they stand behind.
 func (e *emission) findGPUClasses() {
 	for className, class := range e.classes {
-		if !e.namedGPUClass(className) && !e.opts.IsGPU(class.ExtendedResource) && !slices.ContainsFunc(class.Selectors, e.selectsGPU) {
+		resource := ptr.Deref(class.Spec.ExtendedResourceName, "")
+		if !e.namedGPUClass(className) && !e.opts.IsGPU(resource) && !slices.ContainsFunc(class.Spec.Selectors, e.selectsGPU) {
 			continue
 		}
 		e.gpuClasses[className] = true
 		e.gpuResources[deviceClassResource+className] = true
-		if class.ExtendedResource != "" {
-			e.gpuResources[class.ExtendedResource] = true
+		if resource != "" {
+			e.gpuResources[resource] = true
 		}
 	}
 }
@@ -224,8 +241,8 @@ func (c *Cluster) namedGPUClass(className string) bool {
 	return slices.Contains(c.opts.Classes, className) || slices.Contains(c.opts.Drivers, className)
 }
 
-func (c *Cluster) selectsGPU(selector string) bool {
-	return slices.ContainsFunc(c.selectors, func(r *regexp.Regexp) bool { return r.MatchString(selector) })
+func (c *Cluster) selectsGPU(s resourcev1.DeviceSelector) bool {
+	return s.CEL != nil && slices.ContainsFunc(c.selectors, func(r *regexp.Regexp) bool { return r.MatchString(s.CEL.Expression) })
 }
 
 // isGPUClass judges a class that a request names; its object may be unknown.

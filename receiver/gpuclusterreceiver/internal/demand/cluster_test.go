@@ -7,39 +7,95 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
+
+// metricsOf returns which metrics have a point.
+func metricsOf(points []Point) map[*signal.Metric]bool {
+	seen := map[*signal.Metric]bool{}
+	for _, p := range points {
+		seen[p.Metric] = true
+	}
+	return seen
+}
 
 // busy is a cluster in which every metric has a point.
 func busy() *Cluster {
 	opts := options()
 	opts.Rules = []string{"gpu_zero"}
 	c := New(opts)
-	c.SetNode(&Node{Name: "a", Ready: true, Allocatable: []Quantity{{gpu, 8}}, Capacity: []Quantity{{gpu, 8}}, Conditions: []Condition{{"XidCriticalError", "false"}}})
-	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: PhasePending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
-	c.SetPod(&Pod{Name: "holder", UID: "u3", Node: "a", Phase: PhaseRunning, Health: []Health{{Container: "main", Resource: gpu, ID: "GPU-0", State: "healthy"}}})
-	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: PhasePending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
-	request := []ClaimRequest{{Name: "gpu", Alternatives: []Alternative{{Class: "gpu.nvidia.com", Count: 2}}}}
-	c.SetTemplate(&Template{Name: "two", Requests: request})
-	c.SetClass(&Class{Name: "gpu.nvidia.com"})
-	c.SetSlice(&Slice{Name: "s", Driver: "gpu.nvidia.com", Pool: "a", Count: 1, Node: "a", Devices: []Device{
-		{Name: "gpu-0", Type: "gpu", UUID: "GPU-0", Taints: []Taint{{Key: "gpu.nvidia.com/xid", Value: "79"}}, Capacity: []Capacity{{"memory", 80 << 30}}},
-	}})
-	c.SetClaim(&Claim{
-		Name: "held", UID: "c1", Requests: request, Allocated: true,
-		Results:      []Result{{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"}},
-		Reservations: []Reservation{{Pod: true, Name: "holder", UID: "u3"}},
+	node := nodeOf("a", true, gpu, 8)
+	node.Conditions = []Condition{{"XidCriticalError", "false"}}
+	c.SetNode(node)
+	c.SetPod(&Pod{Name: "waiting", UID: "u1", Phase: corev1.PodPending, Created: now.Unix() - 60, Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "holder", UID: "u3", Node: "a", Phase: corev1.PodRunning, Health: []Health{{Container: "main", Resource: gpu, ID: "GPU-0", State: "healthy"}}})
+	c.SetPod(&Pod{Name: "by-template", UID: "u2", Phase: corev1.PodPending, TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}}})
+	spec := resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{
+		{Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", Count: 2}},
+	}}}
+	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: "two"}}
+	template.Spec.Spec = spec
+	c.SetTemplate(template)
+	c.SetClass(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.nvidia.com"}})
+	s := sliceOf("s", "gpu.nvidia.com", "a", 0, 1, Device{
+		Name: "gpu-0", Type: "gpu", UUID: "GPU-0", Taints: []Taint{{Key: "gpu.nvidia.com/xid", Value: "79"}}, Capacity: []Capacity{{"memory", 80 << 30}},
 	})
+	s.Spec.NodeName = new("a")
+	c.SetSlice(s)
+	held := allocatedClaim("held", resourcev1.DeviceRequestAllocationResult{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-0"})
+	held.UID, held.Spec = "c1", spec
+	held.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "holder", UID: "u3"}}
+	c.SetClaim(held)
 	return c
+}
+
+// nodeOf returns a node with an amount of a resource.
+func nodeOf(name string, ready bool, resourceName string, amount int64) *Node {
+	amounts := corev1.ResourceList{corev1.ResourceName(resourceName): *resource.NewQuantity(amount, resource.DecimalSI)}
+	n := &Node{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	n.Status.Allocatable, n.Status.Capacity = amounts, amounts
+	if ready {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	return n
+}
+
+func sliceOf(name, driver, pool string, generation, count int64, devices ...Device) *Slice {
+	s := &Slice{ResourceSlice: &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}, Devices: devices}
+	s.Spec.Driver, s.Spec.Pool = driver, resourcev1.ResourcePool{Name: pool, Generation: generation, ResourceSliceCount: count}
+	for _, d := range devices {
+		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: d.Name})
+	}
+	return s
+}
+
+func allocatedClaim(name string, results ...resourcev1.DeviceRequestAllocationResult) *resourcev1.ResourceClaim {
+	c := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: results}}
+	return c
+}
+
+// Nothing that an object lacks makes counting it fail.
+func TestEmptyObjectsAreNothing(t *testing.T) {
+	c := New(options())
+	c.SetNode(&Node{Node: &corev1.Node{}})
+	c.SetClaim(&resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{}}}}})
+	c.SetTemplate(&resourcev1.ResourceClaimTemplate{})
+	c.SetClass(&resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{}}}})
+	c.SetPod(&Pod{Name: "waiting", Phase: corev1.PodPending, TemplateClaims: []TemplateClaim{{}}})
+	points, stats := c.Points(now, everything, nil)
+	assert.NotContains(t, metricsOf(points), signal.K8sResourceClaimCount)
+	assert.Zero(t, stats)
 }
 
 func TestABusyClusterShowsEveryMetric(t *testing.T) {
 	points, _ := busy().Points(now, everything, nil)
-	seen := map[*signal.Metric]bool{}
-	for _, p := range points {
-		seen[p.Metric] = true
-	}
+	seen := metricsOf(points)
 	for _, m := range signal.All() {
 		if m.Stage == signal.StageCluster {
 			assert.True(t, seen[m], m.Name)
@@ -141,15 +197,19 @@ func TestADisabledMetricIsTheOnlyOneMissing(t *testing.T) {
 
 func TestStatsTellWhatWasLeftOut(t *testing.T) {
 	c := New(options())
-	c.SetSlice(&Slice{Name: "s1", Driver: "gpu.nvidia.com", Pool: "half", Generation: 1, Count: 2})
-	c.SetSlice(&Slice{Name: "s2", Driver: "gpu.nvidia.com", Pool: "whole", Generation: 1, Count: 1})
-	c.SetSlice(&Slice{Name: "s3", Driver: "other.example.com", Pool: "half", Generation: 1, Count: 2})
-	c.SetClaim(&Claim{Name: "all", Requests: []ClaimRequest{{Alternatives: []Alternative{{Class: "gpu.nvidia.com", All: true, Count: 1}}}}})
-	c.SetClaim(&Claim{Name: "held", Allocated: true, Results: []Result{
-		{Driver: "gpu.nvidia.com", Pool: "half", Device: "gpu-0"},
-		{Driver: "gpu.nvidia.com", Pool: "gone", Device: "gpu-0"},
-		{Driver: "other.example.com", Pool: "half", Device: "gpu-0"},
-	}})
+	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "half", 1, 2))
+	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "whole", 1, 1))
+	c.SetSlice(sliceOf("s3", "other.example.com", "half", 1, 2))
+	all := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	all.Spec.Devices.Requests = []resourcev1.DeviceRequest{{
+		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", AllocationMode: resourcev1.DeviceAllocationModeAll},
+	}}
+	c.SetClaim(all)
+	c.SetClaim(allocatedClaim("held",
+		resourcev1.DeviceRequestAllocationResult{Driver: "gpu.nvidia.com", Pool: "half", Device: "gpu-0"},
+		resourcev1.DeviceRequestAllocationResult{Driver: "gpu.nvidia.com", Pool: "gone", Device: "gpu-0"},
+		resourcev1.DeviceRequestAllocationResult{Driver: "other.example.com", Pool: "half", Device: "gpu-0"},
+	))
 	_, stats := c.Points(now, everything, nil)
 	assert.Equal(t, Stats{
 		AllModeRequests: 1, IncompletePools: 1, IncompletePool: "gpu.nvidia.com/half", UnknownDevices: 2, UnknownDevice: "gpu.nvidia.com/gone/gpu-0",
@@ -160,7 +220,7 @@ func TestStatsTellWhatWasLeftOut(t *testing.T) {
 func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
 	c := New(options())
 	slice := func(name string, generation, count int64, device string) *Slice {
-		return &Slice{Name: name, Driver: "gpu.nvidia.com", Pool: "a", Generation: generation, Count: count, Devices: []Device{{Name: device}}}
+		return sliceOf(name, "gpu.nvidia.com", "a", generation, count, Device{Name: device})
 	}
 	devices := func() []string {
 		var out []string
@@ -194,8 +254,8 @@ func TestAPoolIsWholeWhenItsNewestGenerationIs(t *testing.T) {
 // Slices of one generation that disagree on their number are no pool.
 func TestSlicesThatContradictEachOtherAreNoPool(t *testing.T) {
 	c := New(options())
-	c.SetSlice(&Slice{Name: "s1", Driver: "gpu.nvidia.com", Pool: "a", Generation: 1, Count: 2, Devices: []Device{{Name: "gpu-0"}}})
-	c.SetSlice(&Slice{Name: "s2", Driver: "gpu.nvidia.com", Pool: "a", Generation: 1, Count: 3, Devices: []Device{{Name: "gpu-1"}}})
+	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "a", 1, 2, Device{Name: "gpu-0"}))
+	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "a", 1, 3, Device{Name: "gpu-1"}))
 	_, stats := c.Points(now, everything, nil)
 	assert.EqualValues(t, 1, stats.IncompletePools)
 }
@@ -206,20 +266,20 @@ func TestCounterSetsThatOneDeviceJoinsAreOneThing(t *testing.T) {
 	memory := func(name string, gib float64, sets ...string) Device {
 		return Device{Name: name, Type: "gpu", Capacity: []Capacity{{"memory", gib}}, CounterSets: sets}
 	}
-	c.SetSlice(&Slice{Name: "s", Driver: "gpu.nvidia.com", Pool: "a", Count: 1, Devices: []Device{
+	c.SetSlice(sliceOf("s", "gpu.nvidia.com", "a", 0, 1, []Device{
 		memory("both", 160, "left", "right"),
 		memory("left", 80, "left"),
 		memory("right", 80, "right"),
 		memory("third", 80, "third"),
 		memory("alone", 80),
-	}})
+	}...))
 	assert.Equal(t, map[string]float64{"gpu.nvidia.com a gpu memory": 320}, values(c, everything, signal.K8sResourceSliceCapacity))
 }
 
 func TestSumsDoNotOverflow(t *testing.T) {
 	c := New(options())
 	for _, n := range []string{"a", "b"} {
-		c.SetPod(&Pod{Name: n, Phase: PhasePending, Requests: []Request{{gpu, math.MaxInt64, 1e30}}})
+		c.SetPod(&Pod{Name: n, Phase: corev1.PodPending, Requests: []Request{{gpu, math.MaxInt64, 1e30}}})
 	}
 	assert.InDelta(t, float64(math.MaxInt64), values(c, everything, signal.K8sGPURequested)[gpu+" queued"], 0)
 	assert.InDelta(t, float64(math.MaxInt64), values(c, everything, signal.ClusterPendingRequestTotal)[gpu], 0)
@@ -227,15 +287,15 @@ func TestSumsDoNotOverflow(t *testing.T) {
 
 func TestAClockThatIsBehindGivesNoNegativeAge(t *testing.T) {
 	c := New(options())
-	c.SetPod(&Pod{Name: "early", Phase: PhasePending, Created: now.Unix() + 60, Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "early", Phase: corev1.PodPending, Created: now.Unix() + 60, Requests: []Request{{gpu, 1, 1}}})
 	assert.Equal(t, map[string]float64{gpu: 0}, values(c, everything, signal.K8sGPUPendingOldestAge))
 }
 
 // A pod of the same name takes the place of the one before.
 func TestAPodNameThatIsUsedAgainIsOnePod(t *testing.T) {
 	c := New(options())
-	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: PhaseRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})
-	c.SetPod(&Pod{Name: "job", UID: "u2", Phase: PhasePending, Requests: []Request{{gpu, 4, 4}}})
+	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: corev1.PodRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})
+	c.SetPod(&Pod{Name: "job", UID: "u2", Phase: corev1.PodPending, Requests: []Request{{gpu, 4, 4}}})
 	got := values(c, everything, signal.K8sGPURequested)
 	assert.InDelta(t, 0, got[gpu+" running"], 0)
 	assert.InDelta(t, 4, got[gpu+" queued"], 0)

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -32,29 +35,33 @@ func (e *emission) addHealth() {
 
 // claimed reports whether a device of a claim is a GPU, and returns what telemetry calls it.
 func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
+	var given []resourcev1.DeviceRequestAllocationResult
 	c := e.claims[name{p.Namespace, h.Claim}]
-	if c == nil || !e.seen.Claims || len(c.Results) == 0 {
+	if c != nil && e.seen.Claims {
+		given = results(c)
+	}
+	if len(given) == 0 {
 		driver, _, _ := strings.Cut(h.ID, "/")
 		return nil, slices.Contains(e.opts.Drivers, driver)
 	}
 	// An id of CDI names none of the claim's devices, but is one of them.
 	gpu = true
-	for i := range c.Results {
-		r := &c.Results[i]
-		ofGPU := e.gpuResult(r, c.classOf(r))
+	for i := range given {
+		r := &given[i]
+		ofGPU := e.gpuResult(r, gpushare.ClassOf(c, r.Request))
 		if h.ID == r.Driver+"/"+r.Pool+"/"+r.Device {
 			return e.identity(r), ofGPU
 		}
 		gpu = gpu && ofGPU
 	}
-	if gpu && len(c.Results) == 1 {
-		identity = e.identity(&c.Results[0])
+	if gpu && len(given) == 1 {
+		identity = e.identity(&given[0])
 	}
 	return identity, gpu
 }
 
 // identity returns what telemetry calls an allocated device, nil where that is not known.
-func (e *emission) identity(r *Result) []Attribute {
+func (e *emission) identity(r *resourcev1.DeviceRequestAllocationResult) []Attribute {
 	if !e.seen.Slices {
 		return nil
 	}

@@ -1,22 +1,17 @@
 package demand
 
-// Phase is a pod's status.phase, as far as it matters here.
-type Phase uint8
-
-// The phases. A pod that is PhaseOther (Unknown) may still hold what it was given.
-const (
-	PhaseOther Phase = iota
-	PhasePending
-	PhaseRunning
-	PhaseTerminal
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // Pod has the parts of a pod that its demand depends on.
 type Pod struct {
 	Namespace, Name, UID string
 	// Node is spec.nodeName: empty until the pod is bound.
-	Node  string
-	Phase Phase
+	Node string
+	// Phase is status.phase. A pod whose phase is unknown may still hold what it was given.
+	Phase corev1.PodPhase
 	// Created is metadata.creationTimestamp in seconds since the epoch.
 	Created int64
 	// Terminating says that the pod has a deletionTimestamp.
@@ -36,6 +31,9 @@ type Pod struct {
 	// BrokenRules are the rules of the GPU share API that the pod breaks, each once.
 	BrokenRules []string
 }
+
+// Ended reports whether the pod is over, and holds nothing any more.
+func (p *Pod) Ended() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
 // Request is a pod's request of one resource, in the resource's own unit.
 type Request struct {
@@ -71,21 +69,9 @@ type Health struct {
 	Identity []Attribute
 }
 
-// Quantity is an amount of a named thing.
-type Quantity struct {
-	Name  string
-	Value int64
-}
-
-// Node has the parts of a node that its capacity depends on.
+// Node is a node, with its conditions as they are emitted.
 type Node struct {
-	Name string
-	// Ready is the node's Ready condition, false where there is none.
-	Ready bool
-	// Cordoned is spec.unschedulable.
-	Cordoned bool
-	// Allocatable and Capacity are the node's extended resources.
-	Allocatable, Capacity []Quantity
+	*corev1.Node
 	// Conditions are those that are emitted, each type once.
 	Conditions []Condition
 	// LeftOut is how many further conditions should be emitted and are not.
@@ -95,92 +81,10 @@ type Node struct {
 // Condition is a condition of a node, with the status true, false or unknown.
 type Condition struct{ Type, Status string }
 
-// Claim is a ResourceClaim.
-type Claim struct {
-	Namespace, Name, UID string
-	// OwnerUID is the pod that the claim was made for, Entry the name in its
-	// spec.resourceClaims; both are empty for a claim that is no template's.
-	OwnerUID, Entry string
-	// ExtendedResource says that the scheduler made the claim for a pod that
-	// requests an extended resource: its demand shows in the pod's requests.
-	ExtendedResource bool
-	Terminating      bool
-	Requests         []ClaimRequest
-	// Allocated says that the claim has an allocation.
-	Allocated bool
-	// Results are the allocated devices.
-	Results []Result
-	// Reservations are the consumers that the claim is reserved for.
-	Reservations []Reservation
-}
-
-// ClaimRequest is a request for devices in a claim or a template.
-type ClaimRequest struct {
-	Name string
-	// AdminAccess marks a request that takes no device away from others.
-	AdminAccess bool
-	// Alternatives are the ways to satisfy it: one for `exactly`, those of
-	// `firstAvailable` in the order of preference.
-	Alternatives []Alternative
-}
-
-// Alternative is one way to satisfy a request.
-type Alternative struct {
-	// Name is the subrequest's name, empty for `exactly`.
-	Name string
-	// Class is the DeviceClass.
-	Class string
-	// Count is the number of devices; 1 where All is set.
-	Count int64
-	// All asks for all matching devices, how many that is shows in the allocation.
-	All bool
-}
-
-// Result is one device allocated to a claim.
-type Result struct {
-	// Request is the request's name, of a subrequest <request>/<subrequest>.
-	Request string
-	// Driver, Pool and Device name the device.
-	Driver, Pool, Device string
-	// ShareID tells allocations of one shareable device apart; empty for others.
-	ShareID     string
-	AdminAccess bool
-}
-
-// Reservation is a consumer of an allocated claim.
-type Reservation struct {
-	// Pod says that the consumer is a pod.
-	Pod bool
-	// Name and UID are the consumer's; its namespace is the claim's.
-	Name, UID string
-}
-
-// Template is a ResourceClaimTemplate.
-type Template struct {
-	Namespace, Name string
-	Requests        []ClaimRequest
-}
-
-// Class is a DeviceClass.
-type Class struct {
-	Name string
-	// ExtendedResource is spec.extendedResourceName, empty where there is none.
-	ExtendedResource string
-	// Selectors are the CEL expressions.
-	Selectors []string
-}
-
-// Slice is a ResourceSlice. It and what it points to must not be changed once
-// it was handed over.
+// Slice is a ResourceSlice, with its devices as they are emitted. It and what it points to must not
+// be changed once it was handed over.
 type Slice struct {
-	Name         string
-	Driver, Pool string
-	// Generation and Count are spec.pool's: a pool is whole when Count slices
-	// of its highest generation are there.
-	Generation, Count int64
-	// Node is the node that the devices are on, empty for devices that several
-	// nodes reach.
-	Node    string
+	*resourcev1.ResourceSlice
 	Devices []Device
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
@@ -15,17 +16,19 @@ const (
 )
 
 // requests makes a pod that requests units with regular containers alone.
-func requests(phase Phase, resource string, units int64) *Pod {
+func requests(phase corev1.PodPhase, resource string, units int64) *Pod {
 	p := &Pod{Phase: phase, Requests: []Request{{Resource: resource, Effective: units, Regular: float64(units)}}}
-	if phase == PhaseRunning {
+	if phase == corev1.PodRunning {
 		p.Node = "a"
 	}
 	return p
 }
 
-func has(resource string, units int64) *Node {
-	amounts := []Quantity{{resource, units}}
-	return &Node{Ready: true, Allocatable: amounts, Capacity: amounts}
+func has(resource string, units int64) *Node { return nodeOf("", true, resource, units) }
+
+func cordonedNode(n *Node) *Node {
+	n.Spec.Unschedulable = true
+	return n
 }
 
 // The vectors of OpenCost's own tests, and what its code does beyond them.
@@ -39,17 +42,17 @@ func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 		want  want
 	}{
 		"pending and running pods request, terminal ones do not, all nodes have": {
-			[]*Pod{requests(PhasePending, gpu, 2), requests(PhasePending, gpu, 1), requests(PhaseRunning, gpu, 4), requests(PhaseTerminal, gpu, 8)},
+			[]*Pod{requests(corev1.PodPending, gpu, 2), requests(corev1.PodPending, gpu, 1), requests(corev1.PodRunning, gpu, 4), requests(corev1.PodSucceeded, gpu, 8)},
 			[]*Node{has(gpu, 4), has(gpu, 4)},
 			want{of(gpu, 2), of(gpu, 3), of(gpu, 0.875)},
 		},
 		"replicas of shared GPUs are a resource of their own": {
-			[]*Pod{requests(PhasePending, shared, 3), requests(PhaseRunning, shared, 5), requests(PhaseTerminal, shared, 8)},
+			[]*Pod{requests(corev1.PodPending, shared, 3), requests(corev1.PodRunning, shared, 5), requests(corev1.PodSucceeded, shared, 8)},
 			[]*Node{has(shared, 8)},
 			want{of(shared, 1), of(shared, 3), of(shared, 1)},
 		},
 		"without nodes there is no ratio": {
-			[]*Pod{requests(PhasePending, gpu, 1)},
+			[]*Pod{requests(corev1.PodPending, gpu, 1)},
 			nil,
 			want{of(gpu, 1), of(gpu, 1), none},
 		},
@@ -65,31 +68,31 @@ func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 			want{of(gpu, 0), of(gpu, 0), none},
 		},
 		"cordoned nodes and those that are not ready count": {
-			[]*Pod{requests(PhaseRunning, gpu, 4)},
-			[]*Node{{Cordoned: true, Ready: true, Allocatable: []Quantity{{gpu, 4}}}, {Allocatable: []Quantity{{gpu, 4}}}},
+			[]*Pod{requests(corev1.PodRunning, gpu, 4)},
+			[]*Node{cordonedNode(has(gpu, 4)), nodeOf("", false, gpu, 4)},
 			want{of(gpu, 0), of(gpu, 0), of(gpu, 0.5)},
 		},
 		"the phase alone decides: bound, gated and terminating pods are pending": {
 			[]*Pod{
-				{Phase: PhasePending, Node: "a", Requests: []Request{{gpu, 1, 1}}},
-				{Phase: PhasePending, Gated: true, Requests: []Request{{gpu, 1, 1}}},
-				{Phase: PhasePending, Terminating: true, Requests: []Request{{gpu, 1, 1}}},
+				{Phase: corev1.PodPending, Node: "a", Requests: []Request{{gpu, 1, 1}}},
+				{Phase: corev1.PodPending, Gated: true, Requests: []Request{{gpu, 1, 1}}},
+				{Phase: corev1.PodPending, Terminating: true, Requests: []Request{{gpu, 1, 1}}},
 			},
 			nil,
 			want{of(gpu, 3), of(gpu, 3), none},
 		},
 		"pods in an unknown phase are not counted": {
-			[]*Pod{{Phase: PhaseOther, Node: "a", Requests: []Request{{gpu, 1, 1}}}},
+			[]*Pod{{Phase: corev1.PodUnknown, Node: "a", Requests: []Request{{gpu, 1, 1}}}},
 			nil,
 			want{none, none, none},
 		},
 		"what init containers and sidecars need is not counted": {
-			[]*Pod{{Phase: PhasePending, Requests: []Request{{gpu, 4, 0}}}},
+			[]*Pod{{Phase: corev1.PodPending, Requests: []Request{{gpu, 4, 0}}}},
 			nil,
 			want{none, none, none},
 		},
 		"a pod counts for each resource that it requests": {
-			[]*Pod{{Phase: PhasePending, Requests: []Request{{gpu, 1, 1}, {"nvidia.com/mig-1g.5gb.shared", 2, 2}}}},
+			[]*Pod{{Phase: corev1.PodPending, Requests: []Request{{gpu, 1, 1}, {"nvidia.com/mig-1g.5gb.shared", 2, 2}}}},
 			nil,
 			want{
 				map[string]float64{gpu: 1, "nvidia.com/mig-1g.5gb.shared": 1},
@@ -98,12 +101,12 @@ func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 			},
 		},
 		"other vendors and renamed resources are not counted": {
-			[]*Pod{requests(PhasePending, "amd.com/gpu", 1), requests(PhasePending, "nvidia.com/gpu-misc", 1)},
+			[]*Pod{requests(corev1.PodPending, "amd.com/gpu", 1), requests(corev1.PodPending, "nvidia.com/gpu-misc", 1)},
 			[]*Node{has("amd.com/gpu", 8)},
 			want{none, none, none},
 		},
 		"a ratio above one is meaningful": {
-			[]*Pod{requests(PhasePending, gpu, 16), requests(PhaseRunning, gpu, 8)},
+			[]*Pod{requests(corev1.PodPending, gpu, 16), requests(corev1.PodRunning, gpu, 8)},
 			[]*Node{has(gpu, 8)},
 			want{of(gpu, 1), of(gpu, 16), of(gpu, 3)},
 		},

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -36,7 +39,7 @@ var podStates = [numPodStates]Attribute{
 // bound to, but waits for nothing any more.
 func (p *Pod) state() podState {
 	switch {
-	case p.Node != "" && p.Phase == PhaseRunning:
+	case p.Node != "" && p.Phase == corev1.PodRunning:
 		return running
 	case p.Node != "":
 		return binding
@@ -53,7 +56,7 @@ func (p *Pod) state() podState {
 // saysNothing reports whether the pod appears in no metric: it is over, or
 // requests nothing, was given nothing whose health is known, and waits for no claim that is still to be made.
 func (p *Pod) saysNothing() bool {
-	if p.Phase == PhaseTerminal {
+	if p.Ended() {
 		return true
 	}
 	toBeMade := p.state().waiting() && slices.ContainsFunc(p.TemplateClaims, func(t TemplateClaim) bool { return !t.Made })
@@ -94,19 +97,18 @@ func (e *emission) addPods() {
 	}
 	if e.seen.Nodes {
 		for _, n := range e.nodes {
-			for _, q := range n.Allocatable {
-				if openCostKnows(q.Name) {
-					t := of(q.Name)
+			for name, q := range n.Status.Allocatable {
+				if openCostKnows(string(name)) {
+					t := of(string(name))
 					t.openCost = true
-					t.allocatable += float64(q.Value)
-				}
-				if e.isGPU(q.Name) {
-					of(q.Name)
+					t.allocatable += float64(gpushare.Units(q))
 				}
 			}
-			for _, q := range n.Capacity {
-				if e.isGPU(q.Name) {
-					of(q.Name)
+			for _, amounts := range []corev1.ResourceList{n.Status.Allocatable, n.Status.Capacity} {
+				for name := range amounts {
+					if e.isGPU(string(name)) {
+						of(string(name))
+					}
 				}
 			}
 		}
@@ -114,7 +116,7 @@ func (e *emission) addPods() {
 	for _, p := range e.pods {
 		state := p.state()
 		for _, r := range p.Requests {
-			if openCostKnows(r.Resource) && r.Regular > 0 && (p.Phase == PhasePending || p.Phase == PhaseRunning) {
+			if openCostKnows(r.Resource) && r.Regular > 0 && (p.Phase == corev1.PodPending || p.Phase == corev1.PodRunning) {
 				of(r.Resource).countOpenCost(p.Phase, r.Regular)
 			}
 			if r.Effective > 0 && state != neither && e.isGPU(r.Resource) {
@@ -165,10 +167,10 @@ func whole(units float64) int64 {
 	return int64(units)
 }
 
-func (t *tally) countOpenCost(phase Phase, units float64) {
+func (t *tally) countOpenCost(phase corev1.PodPhase, units float64) {
 	t.openCost = true
 	t.requestedUnits += units
-	if phase == PhasePending {
+	if phase == corev1.PodPending {
 		t.pendingPods++
 		t.pendingUnits += units
 	}
@@ -206,10 +208,13 @@ var (
 )
 
 func (n *Node) state() Attribute {
+	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 	switch {
-	case !n.Ready:
+	case !ready:
 		return notReady
-	case n.Cordoned:
+	case n.Spec.Unschedulable:
 		return cordoned
 	}
 	return schedulable
@@ -220,34 +225,35 @@ func (n *Node) state() Attribute {
 func (e *emission) addNodes() {
 	attributes := map[string][][]Attribute{} // by resource, one for each state
 	states := []Attribute{schedulable, cordoned, notReady}
-	put := func(m *signal.Metric, n *Node, amounts []Quantity) {
+	put := func(m *signal.Metric, n *Node, amounts corev1.ResourceList) {
 		if e.opts.Disabled[m] {
 			return
 		}
 		current := n.state()
-		for _, q := range amounts {
-			if !e.isGPU(q.Name) {
+		for _, name := range slices.Sorted(maps.Keys(amounts)) {
+			resource := string(name)
+			if !e.isGPU(resource) {
 				continue
 			}
-			attrs, ok := attributes[q.Name]
+			attrs, ok := attributes[resource]
 			if !ok {
 				for _, s := range states {
-					attrs = append(attrs, []Attribute{{signal.Resource, q.Name}, s})
+					attrs = append(attrs, []Attribute{{signal.Resource, resource}, s})
 				}
-				attributes[q.Name] = attrs
+				attributes[resource] = attrs
 			}
 			for i, s := range states {
 				value := int64(0)
 				if s == current {
-					value = q.Value
+					value = gpushare.Units(amounts[name])
 				}
 				e.int(m, Place{Node: n.Name}, value, attrs[i]...)
 			}
 		}
 	}
 	for _, n := range e.nodes {
-		put(signal.K8sGPUAllocatable, n, n.Allocatable)
-		put(signal.K8sGPUCapacity, n, n.Capacity)
+		put(signal.K8sGPUAllocatable, n, n.Status.Allocatable)
+		put(signal.K8sGPUCapacity, n, n.Status.Capacity)
 		e.addConditions(n)
 	}
 }

@@ -5,6 +5,10 @@ import (
 	"maps"
 	"slices"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -45,11 +49,11 @@ type device struct {
 // are passed over.
 func (c *Cluster) SetSlice(s *Slice) {
 	c.DeleteSlice(s.Name)
-	if !slices.Contains(c.opts.Drivers, s.Driver) {
+	if !slices.Contains(c.opts.Drivers, s.Spec.Driver) {
 		return
 	}
 	c.slices[s.Name] = s
-	id := poolID{s.Driver, s.Pool}
+	id := s.pool()
 	p, ok := c.pools[id]
 	if !ok {
 		p = &pool{id: id, slices: map[string]*Slice{}}
@@ -59,6 +63,8 @@ func (c *Cluster) SetSlice(s *Slice) {
 	p.fresh = false
 }
 
+func (s *Slice) pool() poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
+
 // DeleteSlice forgets a slice.
 func (c *Cluster) DeleteSlice(sliceName string) {
 	old, ok := c.slices[sliceName]
@@ -66,7 +72,7 @@ func (c *Cluster) DeleteSlice(sliceName string) {
 		return
 	}
 	delete(c.slices, sliceName)
-	id := poolID{old.Driver, old.Pool}
+	id := old.pool()
 	p := c.pools[id]
 	delete(p.slices, sliceName)
 	p.fresh = false
@@ -90,19 +96,18 @@ func (p *pool) refresh() {
 	if p.fresh {
 		return
 	}
-	*p = pool{id: p.id, slices: p.slices, fresh: true}
-	newest := p.newest()
+	*p = pool{id: p.id, slices: p.slices, fresh: true, devices: map[string]*device{}}
+	var all []*resourcev1.ResourceSlice
+	for _, s := range p.slices {
+		all = append(all, s.ResourceSlice)
+	}
+	newest := gpushare.WholePool(all)
 	p.complete = newest != nil
-	p.devices = map[string]*device{}
 	for _, s := range newest {
-		for i := range s.Devices {
-			d := &s.Devices[i]
-			if _, twice := p.devices[d.Name]; twice {
-				// The scheduler calls such a pool invalid and uses none of it.
-				*p = pool{id: p.id, slices: p.slices, fresh: true}
-				return
-			}
-			p.devices[d.Name] = p.newDevice(s, d)
+		of := p.slices[s.Name]
+		for i := range of.Devices {
+			d := &of.Devices[i]
+			p.devices[d.Name] = p.newDevice(of, d)
 		}
 	}
 	for _, deviceName := range slices.Sorted(maps.Keys(p.devices)) {
@@ -110,26 +115,6 @@ func (p *pool) refresh() {
 	}
 	p.count()
 	p.sum()
-}
-
-// newest returns the slices of the highest generation, or nil when they are
-// not all there.
-func (p *pool) newest() []*Slice {
-	var newest []*Slice
-	for _, s := range p.slices {
-		if len(newest) > 0 && s.Generation > newest[0].Generation {
-			newest = newest[:0]
-		}
-		if len(newest) == 0 || s.Generation == newest[0].Generation {
-			newest = append(newest, s)
-		}
-	}
-	for _, s := range newest {
-		if s.Count != int64(len(newest)) {
-			return nil
-		}
-	}
-	return newest
 }
 
 func (p *pool) newDevice(s *Slice, d *Device) *device {
@@ -140,7 +125,7 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 	attrs = appendSet(attrs, DeviceTaint, d.Taint)
 	known := len(attrs)
 	attrs = slices.Clip(appendIdentity(attrs, d))
-	return &device{Device: d, node: cmp.Or(d.Node, s.Node), attributes: attrs, identity: attrs[known:]}
+	return &device{Device: d, node: cmp.Or(d.Node, ptr.Deref(s.Spec.NodeName, "")), attributes: attrs, identity: attrs[known:]}
 }
 
 // appendIdentity appends the attributes under which telemetry knows the device. The UUID of a
@@ -255,30 +240,30 @@ func (e *emission) addPools() {
 			e.stats.IncompletePool = p.id.driver + "/" + p.id.name
 		}
 	}
-	if !e.opts.Disabled[signal.K8sResourceSliceDevices] {
+	for _, of := range []struct {
+		metric *signal.Metric
+		add    func(*pool)
+	}{
+		{signal.K8sResourceSliceDevices, func(p *pool) { e.out = append(e.out, p.counts...) }},
+		{signal.K8sResourceSliceCapacity, func(p *pool) { e.out = append(e.out, p.capacity...) }},
+		{signal.K8sResourceSliceDevice, e.addDevices},
+		{signal.K8sResourceSliceDeviceTaint, e.addTaints},
+	} {
+		if e.opts.Disabled[of.metric] {
+			continue
+		}
 		for _, p := range complete {
-			e.out = append(e.out, p.counts...)
+			of.add(p)
 		}
 	}
-	if !e.opts.Disabled[signal.K8sResourceSliceCapacity] {
-		for _, p := range complete {
-			e.out = append(e.out, p.capacity...)
-		}
-	}
-	if !e.opts.Disabled[signal.K8sResourceSliceDevice] {
-		for _, p := range complete {
-			for _, d := range p.order {
-				e.out = append(e.out, Point{
-					Metric: signal.K8sResourceSliceDevice, Place: Place{Node: d.node},
-					Attributes: d.attributes, More: d.Attributes, Int: 1,
-				})
-			}
-		}
-	}
-	if !e.opts.Disabled[signal.K8sResourceSliceDeviceTaint] {
-		for _, p := range complete {
-			e.addTaints(p)
-		}
+}
+
+// addDevices emits a pool's devices.
+func (e *emission) addDevices(p *pool) {
+	for _, d := range p.order {
+		e.out = append(e.out, Point{
+			Metric: signal.K8sResourceSliceDevice, Place: Place{Node: d.node}, Attributes: d.attributes, More: d.Attributes, Int: 1,
+		})
 	}
 }
 

@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -26,7 +30,7 @@ func genPod(t *rapid.T) *Pod {
 		Name:        genName.Draw(t, "pod"),
 		UID:         rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "uid"),
 		Node:        rapid.SampledFrom([]string{"", "a"}).Draw(t, "node"),
-		Phase:       rapid.SampledFrom([]Phase{PhasePending, PhasePending, PhaseRunning, PhaseOther, PhaseTerminal}).Draw(t, "phase"),
+		Phase:       rapid.SampledFrom([]corev1.PodPhase{corev1.PodPending, corev1.PodPending, corev1.PodRunning, corev1.PodUnknown, corev1.PodSucceeded}).Draw(t, "phase"),
 		Created:     rapid.Int64Range(0, 100).Draw(t, "created"),
 		Terminating: rapid.Bool().Draw(t, "terminating"),
 		Gated:       rapid.Bool().Draw(t, "gated"),
@@ -41,57 +45,70 @@ func genPod(t *rapid.T) *Pod {
 	return p
 }
 
-func genClaimRequests(t *rapid.T) []ClaimRequest {
-	var out []ClaimRequest
+func genClaimSpec(t *rapid.T) (spec resourcev1.ResourceClaimSpec) {
 	for i := range rapid.IntRange(0, 2).Draw(t, "requests") {
-		r := ClaimRequest{Name: fmt.Sprint(i), AdminAccess: rapid.Bool().Draw(t, "admin")}
-		for range rapid.IntRange(1, 3).Draw(t, "alternatives") {
-			r.Alternatives = append(r.Alternatives, Alternative{Class: genClass.Draw(t, "class"), Count: rapid.Int64Range(1, 4).Draw(t, "count")})
+		r := resourcev1.DeviceRequest{Name: fmt.Sprint(i)}
+		if alternatives := rapid.IntRange(0, 3).Draw(t, "alternatives"); alternatives == 0 {
+			r.Exactly = &resourcev1.ExactDeviceRequest{
+				DeviceClassName: genClass.Draw(t, "class"), Count: rapid.Int64Range(1, 4).Draw(t, "count"), AdminAccess: new(rapid.Bool().Draw(t, "admin")),
+			}
+		} else {
+			for range alternatives {
+				r.FirstAvailable = append(r.FirstAvailable, resourcev1.DeviceSubRequest{
+					DeviceClassName: genClass.Draw(t, "class"), Count: rapid.Int64Range(1, 4).Draw(t, "count"),
+				})
+			}
 		}
-		out = append(out, r)
+		spec.Devices.Requests = append(spec.Devices.Requests, r)
 	}
-	return out
+	return spec
 }
 
-func genClaim(t *rapid.T) *Claim {
-	c := &Claim{
-		Namespace:        "ns",
-		Name:             genName.Draw(t, "claim"),
-		ExtendedResource: rapid.Bool().Draw(t, "extended"),
-		Terminating:      rapid.Bool().Draw(t, "terminating"),
-		Requests:         genClaimRequests(t),
-		Allocated:        rapid.Bool().Draw(t, "allocated"),
+func genClaim(t *rapid.T) *resourcev1.ResourceClaim {
+	c := &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: genName.Draw(t, "claim"), Annotations: map[string]string{}},
+		Spec:       genClaimSpec(t),
 	}
-	c.UID = "uid-" + c.Name
+	c.UID = types.UID("uid-" + c.Name)
+	if rapid.Bool().Draw(t, "extended") {
+		c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] = "true"
+	}
+	if rapid.Bool().Draw(t, "terminating") {
+		c.DeletionTimestamp = &metav1.Time{}
+	}
 	if rapid.Bool().Draw(t, "owned") {
-		c.OwnerUID, c.Entry = rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "owner"), "gpus"
+		owner := rapid.SampledFrom([]types.UID{"u1", "u2"}).Draw(t, "owner")
+		c.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", UID: owner, Controller: new(true)}}
+		c.Annotations[resourcev1.PodResourceClaimAnnotation] = "gpus"
 	}
-	if c.Allocated {
+	if rapid.Bool().Draw(t, "allocated") {
+		c.Status.Allocation = &resourcev1.AllocationResult{}
+		devices := &c.Status.Allocation.Devices
 		for range rapid.IntRange(1, 3).Draw(t, "results") {
-			c.Results = append(c.Results, Result{
+			devices.Results = append(devices.Results, resourcev1.DeviceRequestAllocationResult{
 				Request: "0", Driver: genDriver.Draw(t, "driver"), Pool: genName.Draw(t, "pool"), Device: genName.Draw(t, "device"),
-				AdminAccess: rapid.Bool().Draw(t, "admin"),
+				AdminAccess: new(rapid.Bool().Draw(t, "admin")),
 			})
 		}
 		for _, n := range rapid.SliceOfNDistinct(genName, 0, 2, rapid.ID[string]).Draw(t, "reserved") {
-			c.Reservations = append(c.Reservations, Reservation{Pod: true, Name: n, UID: "uid-" + n})
+			c.Status.ReservedFor = append(c.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: n, UID: types.UID("uid-" + n)})
 		}
 	}
 	return c
 }
 
 func genSlice(t *rapid.T) *Slice {
-	s := &Slice{
-		Name: genName.Draw(t, "slice"), Driver: genDriver.Draw(t, "driver"), Pool: genName.Draw(t, "pool"),
-		Generation: rapid.Int64Range(1, 2).Draw(t, "generation"), Count: rapid.Int64Range(1, 2).Draw(t, "count"), Node: "a",
-	}
+	var devices []Device
 	for _, n := range rapid.SliceOfNDistinct(genName, 0, 3, rapid.ID[string]).Draw(t, "devices") {
 		d := Device{Name: n, Type: rapid.SampledFrom([]string{"gpu", "mig"}).Draw(t, "type"), UUID: "GPU-" + n}
 		// Whole numbers add up to the same in any order.
 		d.Capacity = []Capacity{{"memory", float64(rapid.IntRange(1, 80).Draw(t, "memory"))}}
 		d.CounterSets = rapid.SliceOfNDistinct(genName, 0, 2, rapid.ID[string]).Draw(t, "sets")
-		s.Devices = append(s.Devices, d)
+		devices = append(devices, d)
 	}
+	s := sliceOf(genName.Draw(t, "slice"), genDriver.Draw(t, "driver"), genName.Draw(t, "pool"),
+		rapid.Int64Range(1, 2).Draw(t, "generation"), rapid.Int64Range(1, 2).Draw(t, "count"), devices...)
+	s.Spec.NodeName = new("a")
 	return s
 }
 
@@ -108,11 +125,8 @@ func (w world) change(t *rapid.T, c *Cluster) {
 		o := genPod(t)
 		key, set, remove = "pod "+o.Name, func(c *Cluster) { c.SetPod(o) }, func(c *Cluster) { c.DeletePod(o.Namespace, o.Name) }
 	case 1:
-		amounts := []Quantity{{genResource.Draw(t, "resource"), rapid.Int64Range(0, 8).Draw(t, "amount")}}
-		o := &Node{
-			Name: genName.Draw(t, "node"), Ready: rapid.Bool().Draw(t, "ready"), Cordoned: rapid.Bool().Draw(t, "cordoned"),
-			Allocatable: amounts, Capacity: amounts,
-		}
+		o := nodeOf(genName.Draw(t, "node"), rapid.Bool().Draw(t, "ready"), genResource.Draw(t, "resource"), rapid.Int64Range(0, 8).Draw(t, "amount"))
+		o.Spec.Unschedulable = rapid.Bool().Draw(t, "cordoned")
 		key, set, remove = "node "+o.Name, func(c *Cluster) { c.SetNode(o) }, func(c *Cluster) { c.DeleteNode(o.Name) }
 	case 2:
 		o := genClaim(t)
@@ -121,10 +135,12 @@ func (w world) change(t *rapid.T, c *Cluster) {
 		o := genSlice(t)
 		key, set, remove = "slice "+o.Name, func(c *Cluster) { c.SetSlice(o) }, func(c *Cluster) { c.DeleteSlice(o.Name) }
 	case 4:
-		o := &Template{Namespace: "ns", Name: genName.Draw(t, "template"), Requests: genClaimRequests(t)}
+		o := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: genName.Draw(t, "template")}}
+		o.Spec.Spec = genClaimSpec(t)
 		key, set, remove = "template "+o.Name, func(c *Cluster) { c.SetTemplate(o) }, func(c *Cluster) { c.DeleteTemplate(o.Namespace, o.Name) }
 	default:
-		o := &Class{Name: genClass.Draw(t, "class"), ExtendedResource: rapid.SampledFrom([]string{"", "amd.com/gpu", "example.com/gpu"}).Draw(t, "resource")}
+		o := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: genClass.Draw(t, "class")}}
+		o.Spec.ExtendedResourceName = new(rapid.SampledFrom([]string{"", "amd.com/gpu", "example.com/gpu"}).Draw(t, "resource"))
 		key, set, remove = "class "+o.Name, func(c *Cluster) { c.SetClass(o) }, func(c *Cluster) { c.DeleteClass(o.Name) }
 	}
 	if deleted {
@@ -164,7 +180,7 @@ func TestStatesAddUpToAllPods(t *testing.T) {
 			c.SetPod(p)
 		}
 		for _, p := range last {
-			if p.Phase == PhaseTerminal || p.Terminating && p.Node == "" {
+			if p.Ended() || p.Terminating && p.Node == "" {
 				continue
 			}
 			for _, r := range p.Requests {
