@@ -103,6 +103,7 @@ func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 	ctx = pdatagpu.Behind(ctx)
 	c.order.Batch(md, now)
 	c.run(ctx, func() (out []events.Event) {
+		exporters, answered := 0, ""
 		for _, rm := range md.ResourceMetrics().All() {
 			attrs := rm.Resource().Attributes()
 			text := func(key string) string { return pdatagpu.Text(attrs, key) }
@@ -115,6 +116,10 @@ func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 						v, _, ok := pdatagpu.Observation(dp)
 						if url, has := dp.Attributes().Get(signal.URLFull); ok && has {
 							at := gpudata.Place{Cluster: text(signal.K8sClusterName), Node: text(signal.K8sNodeName)}
+							exporters++
+							if v != 0 {
+								answered = url.AsString()
+							}
 							out = append(out, c.tracker.Exporter(at, text(signal.HostName), url.AsString(), v != 0, int64(dp.Timestamp()), now)...)
 						}
 					}
@@ -126,6 +131,9 @@ func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 		defer func() { c.tracker.Describe = nil }()
 		for _, f := range batch.Frames {
 			out = append(out, c.tracker.Frame(f, now)...)
+		}
+		if exporters == 1 && answered != "" { // the batch is one scrape
+			c.tracker.Answered(answered, batch.Frames)
 		}
 		return out
 	})

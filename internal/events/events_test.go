@@ -41,7 +41,7 @@ func at(s int64) time.Time { return time.Unix(epoch+s, 0) }
 
 // history runs a tracker on frames of one node, one sample in a line:
 //
-//	<seconds> <device>[=<serial number>][@<board>:<profile>] [<metric> <own attribute or -> <value>]
+//	<seconds> <device>[=<serial number>][@<board>:<profile>] [<metric> <own attribute or -> <value> [since <seconds>]]
 //	<seconds> <device>[@<board>:<profile>] held by <pod, or nobody> ...
 //
 // Lines of one time are one frame. The clock is the sample time; the tracker is asked for what
@@ -92,6 +92,11 @@ func history(t *testing.T, text string) (got []string) {
 			v := gpudata.Sample{Metric: metric(w[2]), Own: strings.Trim(w[3], "-")}
 			_, err := fmt.Sscan(w[4], &v.Value)
 			require.NoError(t, err)
+			if len(w) > 5 {
+				_, err := fmt.Sscan(w[6], &v.Start)
+				require.NoError(t, err)
+				v.Start = (v.Start + epoch) * 1e9
+			}
 			d.Samples.Add(v)
 		}
 	}
@@ -219,6 +224,29 @@ func TestEvents(t *testing.T) {
 			"30s gpu.throttle.start GPU-1 gpu.clock.violation=thermal x1 WARN",
 			"120s gpu.throttle.end GPU-1 gpu.clock.violation=thermal x1 INFO",
 			"120s gpu.device.lost GPU-1  x1 ERROR", "150s gpu.device.found GPU-1  x1 INFO",
+		}},
+		"errors of an instance that was gone count from where they were": {`
+			0 GPU-1/gi7@GPU-1:1g.10gb
+			0 GPU-1/gi8@GPU-1:1g.10gb hw.errors xid_31 1
+			30 GPU-1/gi7@GPU-1:1g.10gb
+			120 GPU-1/gi7@GPU-1:1g.10gb
+			150 GPU-1/gi7@GPU-1:1g.10gb
+			150 GPU-1/gi8@GPU-1:1g.10gb hw.errors xid_31 2
+			150 GPU-1/gi8@GPU-1:1g.10gb hw.errors xid_79 1 since 0
+			180 GPU-1/gi8@GPU-1:1g.10gb hw.errors xid_79 1 since 0`, []string{
+			"120s gpu.partition.change GPU-1 [1g.10gb,1g.10gb]->[1g.10gb] x1 INFO",
+			"150s gpu.xid GPU-1/gi8 error.type=xid_31 x1 WARN", "150s gpu.xid GPU-1/gi8 error.type=xid_79 x1 ERROR",
+			"150s gpu.partition.change GPU-1 [1g.10gb]->[1g.10gb,1g.10gb] x1 INFO",
+		}},
+		"errors of the instances of a board that was lost count from where they were": {`
+			0 GPU-1/gi7@GPU-1:1g.10gb hw.errors xid_31 1
+			0 GPU-2
+			90 GPU-2
+			120 GPU-2
+			150 GPU-1/gi7@GPU-1:1g.10gb hw.errors xid_31 1
+			150 GPU-1/gi7@GPU-1:1g.10gb hw.errors xid_79 1 since 0
+			150 GPU-2`, []string{
+			"90s gpu.device.lost GPU-1  x1 ERROR", "150s gpu.device.found GPU-1  x1 INFO", "150s gpu.xid GPU-1/gi7 error.type=xid_79 x1 ERROR",
 		}},
 		"a new board in a known place is found": {`
 			0 GPU-1
@@ -350,6 +378,46 @@ func TestAnExporterThatStaysDownIsSaidAndLosesNoDevice(t *testing.T) {
 	assert.Equal(t, ExporterUp, back[0].Name)
 }
 
+// Two exporters of one node may be scraped by an agent that does not know the node's name.
+func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing.T) {
+	for name, of := range map[string]gpudata.Place{
+		"the exporter's place is told": node,
+		"it is that of its devices":    {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := New(DefaultSettings())
+			var lost []string
+			scrape := func(s int64, url, id string, up bool) {
+				out := append(tr.Tick(at(s)), tr.Exporter(of, "", url, up, at(s).UnixNano(), at(s))...)
+				if up {
+					f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+					f.Device(id).Observed = true
+					out = append(out, tr.Frame(f, at(s))...)
+					tr.Answered(url, []*gpudata.Frame{f})
+				}
+				for _, e := range out {
+					lost = append(lost, line(e)+" "+e.Place.Node)
+				}
+			}
+			run := func(from, to int64, b func(s int64) bool) {
+				for s := from; s < to; s += 30 {
+					scrape(s, "http://a", "GPU-1", true)
+					scrape(s+1, "http://b", "GPU-2", b(s))
+					scrape(s+2, "http://c", map[bool]string{true: "GPU-3", false: "GPU-4"}[s < 30], true)
+				}
+			}
+			run(0, 600, func(s int64) bool { return s < 60 || s >= 300 })
+			tr = restarted(t, tr)
+			run(600, 900, func(int64) bool { return false })
+			assert.Equal(t, []string{
+				"32s gpu.device.found GPU-4 x1 INFO n1", "92s gpu.device.lost GPU-3 x1 ERROR n1",
+				"151s gpu.exporter.down  url.full=http://b x1 WARN n1", "301s gpu.exporter.up  url.full=http://b x1 INFO n1",
+				"691s gpu.exporter.down  url.full=http://b x1 WARN n1",
+			}, lost)
+		})
+	}
+}
+
 // errorsAt is a frame in which GPU-1 has had n errors of each kind.
 func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
@@ -359,6 +427,20 @@ func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 		d.Samples.Add(gpudata.Sample{Metric: metric("hw.errors"), Own: fmt.Sprintf("kind_%d", k), Value: n})
 	}
 	return f
+}
+
+// restarted returns a tracker that goes on from the stored state of another one.
+func restarted(t *testing.T, tr *Tracker) *Tracker {
+	t.Helper()
+	next := New(DefaultSettings())
+	for _, p := range tr.Places() {
+		text, err := json.Marshal(tr.Store(p))
+		require.NoError(t, err)
+		var stored Stored
+		require.NoError(t, json.Unmarshal(text, &stored))
+		require.NoError(t, next.Restore(&stored))
+	}
+	return next
 }
 
 func sum(events []Event) (n int64) {

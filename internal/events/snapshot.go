@@ -59,6 +59,11 @@ func (t *Tracker) Restore(s *Stored) error {
 		return errors.New("known has an empty exporter")
 	}
 	t.places[s.Place] = s.Known
+	for url := range s.Known.Exporters {
+		if s.Place.Node != "" {
+			t.exporters[url] = s.Place
+		}
+	}
 	for _, f := range s.Folds {
 		f.place = s.Place
 		t.outlet.folds[f.equal] = &f.fold

@@ -30,9 +30,10 @@ type Tracker struct {
 	// Refused counts what was left out because too much of its kind was known already.
 	Refused int64
 
-	set    Settings
-	places map[gpudata.Place]*place
-	outlet outlet
+	set       Settings
+	places    map[gpudata.Place]*place
+	exporters map[string]gpudata.Place // by url.full, of those whose place their answers tell
+	outlet    outlet
 }
 
 // place is what is remembered of one place.
@@ -57,6 +58,7 @@ type device struct {
 	holding     // of the one known holder, zero where there is not exactly one
 	Seen        int64
 	Lost        bool               `json:",omitempty"`
+	Exporter    string             `json:",omitempty"` // url.full of a board's, where it is known
 	Errors      map[string]*total  `json:",omitempty"` // by error.type
 	States      map[string]*state  `json:",omitempty"` // by metric
 	Throttles   map[string]*share  `json:",omitempty"` // by reason or violation
@@ -88,7 +90,7 @@ const unknown = "unknown"
 
 // New returns a tracker without state.
 func New(set Settings) *Tracker {
-	return &Tracker{set: set, places: map[gpudata.Place]*place{}, outlet: outlet{set: set, folds: map[equal]*fold{}}}
+	return &Tracker{set: set, places: map[gpudata.Place]*place{}, exporters: map[string]gpudata.Place{}, outlet: outlet{set: set, folds: map[equal]*fold{}}}
 }
 
 // Wants reports whether the tracker reads a metric.
@@ -173,6 +175,7 @@ func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 	for at, p := range t.places {
 		if now.UnixNano()-p.Seen > int64(forgetAfter) {
 			delete(t.places, at)
+			maps.DeleteFunc(t.exporters, func(_ string, of gpudata.Place) bool { return of == at })
 			gone = append(gone, at)
 		}
 	}
@@ -246,12 +249,15 @@ func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 func (c *frame) device(d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
 	k := c.place.Devices[id]
-	if k == nil {
+	if k == nil || k.Lost {
 		if b := c.place.Devices[d.Parent]; b != nil && b.cutLater(c.f.Time) {
 			return // of a layout that is no more
 		}
-		k = &device{}
-		c.place.Devices[id] = k
+		if k == nil {
+			k = &device{}
+			c.place.Devices[id] = k
+		}
+		k.Lost = false
 	}
 	before := k.Seen
 	if d.Parent == "" {
@@ -302,7 +308,7 @@ func (c *frame) partition(id string, baseline bool) {
 	from, recut := b.profiles(), false
 	for _, d := range c.f.Devices {
 		inst := d.Device.ID()
-		if d.Parent != id || !d.Observed || c.place.Devices[inst] == nil {
+		if k := c.place.Devices[inst]; d.Parent != id || !d.Observed || k == nil || k.Lost {
 			continue
 		}
 		if b.Profiles == nil {
@@ -324,7 +330,7 @@ func (c *frame) partition(id string, baseline bool) {
 		if k := c.place.Devices[inst]; k != nil && inst != id {
 			c.end(k, inst)
 			c.released(k, inst)
-			delete(c.place.Devices, inst)
+			k.gone()
 		}
 		delete(b.Profiles, inst)
 	}
@@ -336,6 +342,11 @@ func (c *frame) partition(id string, baseline bool) {
 		Name: PartitionChange, Severity: Info, Texts: map[string]string{AttrFrom: from, AttrTo: to},
 		Body: "GPU " + id + " was partitioned anew, from [" + from + "] to [" + to + "].",
 	})
+}
+
+// gone keeps of an instance what its errors count from if it comes back.
+func (k *device) gone() {
+	*k = device{Description: gpudata.Description{Parent: k.Description.Parent}, Seen: k.Seen, Errors: k.Errors, Lost: true}
 }
 
 // cutLater reports whether instances of a board were seen later than at a time.
@@ -358,27 +369,38 @@ func (b *device) profiles() string {
 	return strings.Join(names, ",")
 }
 
-// missing finds boards without a row for LostAfter while no exporter of the place is down.
+// missing finds boards without a row for LostAfter while their exporter is up.
 func (c *frame) missing(present map[string]bool) {
-	up := int64(0)
-	for _, e := range c.place.Exporters {
-		if e.Down != 0 {
-			return
-		}
-		up = max(up, e.Up)
-	}
 	for _, id := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[id]
-		if k == nil || k.Description.Parent != "" || present[id] {
+		instance := k.Description.Parent != ""
+		if instance && !k.Lost || present[id] {
 			continue
 		}
+		since, up := c.place.up(k)
 		switch {
+		case !up:
 		case c.f.Time-k.Seen >= int64(forgetAfter):
 			delete(c.place.Devices, id)
-		case !k.Lost && c.f.Time-max(k.Seen, up) >= int64(c.set.LostAfter):
+		case !k.Lost && c.f.Time-max(k.Seen, since) >= int64(c.set.LostAfter):
 			c.lose(k, id)
 		}
 	}
+}
+
+// up reports whether the exporter of a board is up, and since when if that is known. Where it is not
+// known which one is the board's, all of the place have to be up.
+func (p *place) up(k *device) (since int64, up bool) {
+	if e := p.Exporters[k.Exporter]; e != nil {
+		return e.Up, e.Down == 0
+	}
+	for _, e := range p.Exporters {
+		if e.Down != 0 {
+			return 0, false
+		}
+		since = max(since, e.Up)
+	}
+	return since, true
 }
 
 // lose ends all open conditions of a board and its instances, and forgets the instances.
@@ -386,7 +408,7 @@ func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
 		if k := c.place.Devices[inst]; k != nil && inst != id {
 			c.end(k, inst)
-			delete(c.place.Devices, inst)
+			k.gone()
 		}
 	}
 	c.end(b, id)
@@ -395,13 +417,36 @@ func (c *frame) lose(b *device, id string) {
 	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
 }
 
+// Answered takes note that frames, which were read, are the answer of an exporter. If they are of
+// one place, the exporter is there, unless gpu.exporter.up tells another one.
+func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
+	url = strings.Clone(url)
+	for _, f := range frames {
+		for _, d := range f.Devices {
+			if p := t.places[f.Place]; p != nil && d.Observed && p.Devices[boardOf(d)] != nil {
+				p.Devices[boardOf(d)].Exporter = url
+			}
+		}
+	}
+	if len(frames) == 0 || slices.ContainsFunc(frames, func(f *gpudata.Frame) bool { return f.Place != frames[0].Place }) {
+		return
+	}
+	if at, known := t.exporters[url]; at != frames[0].Place && (known || len(t.exporters) < maxPlaces) {
+		t.exporters[url] = frames[0].Place.Clone()
+	}
+}
+
 // Exporter takes note of whether the last scrape of an exporter succeeded, and returns the
-// events that leave now.
+// events that leave now. Without a node in the place, the exporter is where its answers were.
 func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) []Event {
+	if of, known := t.exporters[url]; known && at.Node == "" {
+		at = of
+	}
 	p := t.place(at, sample)
 	if p == nil {
 		return nil
 	}
+	host = cmp.Or(host, p.Host)
 	e := p.Exporters[url]
 	if e == nil {
 		if len(p.Exporters) >= maxExporters {
