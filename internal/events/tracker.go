@@ -345,8 +345,8 @@ func (c *frame) partition(id string, baseline bool) {
 }
 
 // gone keeps of an instance what its errors count from if it comes back.
-func (k *device) gone() {
-	*k = device{Description: gpudata.Description{Parent: k.Description.Parent}, Seen: k.Seen, Errors: k.Errors, Lost: true}
+func (b *device) gone() {
+	*b = device{Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors, Lost: true}
 }
 
 // cutLater reports whether instances of a board were seen later than at a time.
