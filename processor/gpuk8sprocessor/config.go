@@ -112,7 +112,7 @@ func (c *Config) Validate() error {
 	p.Add(c.ResourceNames.Check("resource_names")...)
 	p.Check(!s.DRA.Enabled || len(s.DRA.Drivers) > 0, "sources::dra::drivers is []: must have a driver's name while sources::dra is enabled")
 	for i, name := range s.DRA.Drivers {
-		p.Check(name != "", "sources::dra::drivers[%d] is \"\": must be a driver's name", i)
+		p.Check(len(validation.IsDNS1123Subdomain(name)) == 0, "sources::dra::drivers[%d] is %q: must be a driver's name, such as gpu.nvidia.com", i, name)
 	}
 	p.Check(s.JobMappingDir == "" || filepath.IsAbs(s.JobMappingDir),
 		"sources::hpc_job_mapping_dir is %q: must be an absolute path, or empty for none", s.JobMappingDir)

@@ -69,6 +69,7 @@ func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{"a resource name with a blank", func(c *Config) { c.ResourceNames = []string{"nvidia.com/g pu"} }, `resource_names[0] is "nvidia.com/g pu": must be <domain>/<name>`},
 		{"no driver", func(c *Config) { c.Sources.DRA.Drivers = nil }, "sources::dra::drivers is []: must have"},
 		{"an empty driver", func(c *Config) { c.Sources.DRA.Drivers = []string{""} }, `sources::dra::drivers[0] is "": must be a driver's name`},
+		{"a driver that none can be called", func(c *Config) { c.Sources.DRA.Drivers = []string{"Bad Name"} }, `sources::dra::drivers[0] is "Bad Name": must be a driver's name`},
 		{"claims without dra", func(c *Config) { c.Claims, c.Sources.DRA.Enabled = true, false }, "claims is true: must be false while sources::dra is disabled"},
 		{
 			"claims without an API server", func(c *Config) { c.Claims, c.Kubernetes.AuthType = true, "none" },
