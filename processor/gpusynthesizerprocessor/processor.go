@@ -234,7 +234,7 @@ func (p *gpuSynthesizer) readPoint(in *input, of *catalogue.Exporter, spelling c
 	// The flag comes first: a point with it has no value, and reads as 0.
 	if dp.Flags().NoRecordedValue() {
 		in.ends++
-		p.core.Drop(synth.DropNotFinite)
+		p.core.Drop(synth.DropNoValue)
 		return
 	}
 	var v float64
@@ -244,7 +244,7 @@ func (p *gpuSynthesizer) readPoint(in *input, of *catalogue.Exporter, spelling c
 	case pmetric.NumberDataPointValueTypeInt:
 		v = float64(dp.IntValue())
 	default:
-		p.core.Drop(synth.DropNotFinite)
+		p.core.Drop(synth.DropNoValue)
 		return
 	}
 	in.values++

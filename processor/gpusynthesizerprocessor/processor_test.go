@@ -43,7 +43,10 @@ func synthesize(t *testing.T, text ...string) string {
 }
 
 func TestAStaleMarkerIsNotAZero(t *testing.T) {
-	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	tel := componenttest.NewTelemetry()
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	p, sink := newTestProcessor(t, "", set)
 	md := onPoints(scrape{10, parse(t, `DCGM_FI_DEV_FB_USED{UUID="GPU-1"} 1
 DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)})
 	for _, m := range md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().All() {
@@ -55,16 +58,25 @@ DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)})
 	}
 	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
 	assert.Empty(t, sink.AllMetrics(), "an emptied batch is not handed on")
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		{Value: 2, Attributes: attribute.NewSet(attribute.String("reason", "no_value"))},
+	}, metricdatatest.IgnoreTimestamp())
 }
 
 func TestPointsWithoutAValueAreNoObservation(t *testing.T) {
-	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+	tel := componenttest.NewTelemetry()
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	p, sink := newTestProcessor(t, "", set)
 	md := pmetric.NewMetrics()
 	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
 	m.SetName("DCGM_FI_DEV_FB_USED")
 	m.SetEmptyGauge().DataPoints().AppendEmpty().Attributes().PutStr("UUID", "GPU-1")
 	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
 	assert.Empty(t, sink.AllMetrics())
+	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		{Value: 1, Attributes: attribute.NewSet(attribute.String("reason", "no_value"))},
+	}, metricdatatest.IgnoreTimestamp())
 }
 
 func TestIntegerPointsAndHistogramsAreRead(t *testing.T) {

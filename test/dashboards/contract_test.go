@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"os"
@@ -357,15 +358,11 @@ func alerts() map[string]bool {
 // gives counters a suffix.
 func TestAlertsOnCollectorsReadMetricsThatTroubleshootingExplains(t *testing.T) {
 	troubleshooting := string(read(t, root+"/docs/troubleshooting.md"))
-	promql := parser.NewParser(parser.Options{})
 	for _, r := range rulesOf(t, "collector-alerts.yaml") {
 		assert.Greater(t, len(r.Annotations["description"]), 100, "%s: the runbook", r.Alert)
-		expr, err := promql.ParseExpr(r.Expr)
-		require.NoError(t, err, r.Alert)
-		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-			selector, ok := node.(*parser.VectorSelector)
-			if !ok || selector.Name == "up" {
-				return nil
+		for _, selector := range selectorsOf(t, r) {
+			if selector.Name == "up" {
+				continue
 			}
 			for _, matcher := range selector.LabelMatchers {
 				if matcher.Name != labels.MetricName {
@@ -378,9 +375,108 @@ func TestAlertsOnCollectorsReadMetricsThatTroubleshootingExplains(t *testing.T) 
 					assert.Contains(t, troubleshooting, "`"+name+"`", r.Alert)
 				}
 			}
+		}
+	}
+}
+
+// selfMetric is a metric of ours and what its labels can be.
+type selfMetric struct {
+	name   string
+	labels map[string][]string
+}
+
+// selfMetrics returns those of every metadata.yaml.
+func selfMetrics(t *testing.T) []selfMetric {
+	t.Helper()
+	files, err := filepath.Glob(root + "/*/*/metadata.yaml")
+	require.NoError(t, err)
+	require.Greater(t, len(files), 10)
+	var all []selfMetric
+	for _, file := range files {
+		var component struct {
+			Attributes map[string]struct {
+				NameOverride string `yaml:"name_override"`
+				Enum         []string
+			}
+			Telemetry struct {
+				Metrics map[string]struct{ Attributes []string }
+			}
+		}
+		require.NoError(t, yaml.Unmarshal(read(t, file), &component), file)
+		for name, m := range component.Telemetry.Metrics {
+			metric := selfMetric{"otelcol_" + name, map[string][]string{}}
+			for _, key := range m.Attributes {
+				attribute := component.Attributes[key]
+				metric.labels[cmp.Or(attribute.NameOverride, key)] = attribute.Enum
+			}
+			all = append(all, metric)
+		}
+	}
+	return all
+}
+
+func TestAlertsOnCollectorsLeaveNoComponentOut(t *testing.T) {
+	named := func(suffix string) func(selfMetric) []labels.Labels {
+		return func(m selfMetric) []labels.Labels {
+			if strings.HasSuffix(m.name, suffix) {
+				return []labels.Labels{labels.FromStrings(labels.MetricName, m.name)}
+			}
 			return nil
+		}
+	}
+	labelled := func(label string, wanted ...string) func(selfMetric) []labels.Labels {
+		return func(m selfMetric) (series []labels.Labels) {
+			for _, value := range m.labels[label] {
+				if slices.Contains(wanted, value) {
+					series = append(series, labels.FromStrings(labels.MetricName, m.name, label, value))
+				}
+			}
+			return series
+		}
+	}
+	for _, tt := range []struct {
+		what, alert string
+		of          func(selfMetric) []labels.Labels
+		least       int
+	}{
+		{"a counter of what a limit refused", "GPUCollectorLosesData limit", named("_refused"), 4},
+		{"an outcome of what a limit refused", "GPUCollectorLosesData limit", labelled("outcome", "refused"), 3},
+		// The reason limit is one of gpu_view's open pages, which lose no data.
+		{"a reason that is a limit", "GPUCollectorLosesData limit", labelled("reason", "device_limit", "no_room"), 2},
+		{"records that nobody took", "GPUCollectorLosesData events", named("_events_dropped"), 1},
+		{"errors of the storage", "GPUCollectorStorageErrors", named("_storage_errors"), 7},
+		{"a source that cannot be read", "GPUCollectorBlind source", labelled("state", "forbidden", "stale"), 8},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			rules := rulesOf(t, "collector-alerts.yaml")
+			i := slices.IndexFunc(rules, func(r rule) bool { return r.name() == tt.alert })
+			require.GreaterOrEqual(t, i, 0, tt.alert)
+			selectors := selectorsOf(t, rules[i])
+			found := 0
+			for _, m := range selfMetrics(t) {
+				for _, series := range tt.of(m) {
+					found++
+					assert.True(t, slices.ContainsFunc(selectors, func(v *parser.VectorSelector) bool {
+						return !slices.ContainsFunc(v.LabelMatchers, func(of *labels.Matcher) bool { return !of.Matches(series.Get(of.Name)) })
+					}), "%s does not see %s", tt.alert, series)
+				}
+			}
+			assert.GreaterOrEqual(t, found, tt.least)
 		})
 	}
+}
+
+func selectorsOf(t *testing.T, r rule) (all []*parser.VectorSelector) {
+	t.Helper()
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+	require.NoError(t, err, r.Alert)
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		if selector, ok := node.(*parser.VectorSelector); ok {
+			all = append(all, selector)
+		}
+		return nil
+	})
+	return all
 }
 
 func TestXIDAlertsAreAboutTheCodesOfTheCatalogue(t *testing.T) {

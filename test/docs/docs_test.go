@@ -24,7 +24,8 @@ const root = "../.."
 
 // upstream are the collector's own self-metrics that the documentation speaks of.
 var upstream = []string{
-	"otelcol_exporter_enqueue_failed_metric_points", "otelcol_exporter_queue_capacity", "otelcol_exporter_queue_size",
+	"otelcol_exporter_enqueue_failed_log_records", "otelcol_exporter_enqueue_failed_metric_points",
+	"otelcol_exporter_queue_capacity", "otelcol_exporter_queue_size", "otelcol_exporter_send_failed_log_records",
 	"otelcol_exporter_send_failed_metric_points", "otelcol_process_cpu_seconds", "otelcol_process_memory_rss",
 	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
 }

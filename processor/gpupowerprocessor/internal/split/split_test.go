@@ -80,6 +80,10 @@ func TestASourceIsChosenForTheWholeBoard(t *testing.T) {
 			name: "zero at low utilization is a zero", power: 100,
 			a: without(full, frozenEngine, frozenSM), b: full, want: Engine,
 		},
+		{
+			name: "tensor cores and memory do not add up to a busy instance", power: 100,
+			a: Activity{0, 0, .4, .4, unknown}, b: full, want: Engine,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := Board{Measured: max(tt.power, 41), Idle: 40, Device: held()}

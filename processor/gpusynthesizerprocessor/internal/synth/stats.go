@@ -8,7 +8,9 @@ const (
 	DropNone DropReason = iota
 	// DropSentinel is one of DCGM's "no value" sentinels.
 	DropSentinel
-	// DropNotFinite is NaN, an infinity or a stale marker.
+	// DropNoValue is a stale marker, or a point without a value.
+	DropNoValue
+	// DropNotFinite is NaN or an infinity.
 	DropNotFinite
 	// DropAbsurd is a value that cannot be true.
 	DropAbsurd
@@ -35,7 +37,7 @@ const (
 // String names the reason as self-metrics do.
 func (r DropReason) String() string {
 	return [...]string{
-		"none", "sentinel", "not_finite", "absurd", "ambiguous_unit",
+		"none", "sentinel", "no_value", "not_finite", "absurd", "ambiguous_unit",
 		"no_device", "other_entity", "device_limit", "other_vendor", "second_source", "ambiguous_device",
 	}[r]
 }
