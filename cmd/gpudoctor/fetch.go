@@ -102,7 +102,7 @@ func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 	case s.url == nil:
 		file, err := os.Open(s.path)
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
-			return nil, fmt.Errorf("cannot open the file: %w", e.Err) // the path is said already
+			return nil, fmt.Errorf("cannot open the file: %w", e.Err) // the caller names the path
 		}
 		return file, err
 	}

@@ -45,13 +45,6 @@ type place struct {
 	Exporters map[string]*exporter `json:",omitempty"`
 }
 
-// exporter is what is remembered of a scraped exporter.
-type exporter struct {
-	Down int64 `json:",omitempty"` // since when it is down, 0: it is up
-	Up   int64 `json:",omitempty"` // when it came up again
-	Said bool  `json:",omitempty"` // that it is down
-}
-
 // device is what is remembered of a board or an instance.
 type device struct {
 	Description gpudata.Description
@@ -388,21 +381,6 @@ func (c *frame) missing(present map[string]bool) {
 	}
 }
 
-// up reports whether the exporter of a board is up, and since when if that is known. Where it is not
-// known which one is the board's, all of the place have to be up.
-func (p *place) up(k *device) (since int64, up bool) {
-	if e := p.Exporters[k.Exporter]; e != nil {
-		return e.Up, e.Down == 0
-	}
-	for _, e := range p.Exporters {
-		if e.Down != 0 {
-			return 0, false
-		}
-		since = max(since, e.Up)
-	}
-	return since, true
-}
-
 // lose ends all open conditions of a board and its instances, and forgets the instances.
 func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
@@ -415,69 +393,6 @@ func (c *frame) lose(b *device, id string) {
 	c.emit(b, id, Event{Name: DeviceLost, Severity: Err, Body: "GPU " + id + " was lost."})
 	// Errors and states are compared again when the board is back.
 	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
-}
-
-// Answered takes note that frames, which were read, are the answer of an exporter. If they are of
-// one place, the exporter is there, unless gpu.exporter.up tells another one.
-func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
-	url = strings.Clone(url)
-	for _, f := range frames {
-		for _, d := range f.Devices {
-			if p := t.places[f.Place]; p != nil && d.Observed && p.Devices[boardOf(d)] != nil {
-				p.Devices[boardOf(d)].Exporter = url
-			}
-		}
-	}
-	if len(frames) == 0 || slices.ContainsFunc(frames, func(f *gpudata.Frame) bool { return f.Place != frames[0].Place }) {
-		return
-	}
-	if at, known := t.exporters[url]; at != frames[0].Place && (known || len(t.exporters) < maxPlaces) {
-		t.exporters[url] = frames[0].Place.Clone()
-	}
-}
-
-// Exporter takes note of whether the last scrape of an exporter succeeded, and returns the
-// events that leave now. Without a node in the place, the exporter is where its answers were.
-func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) []Event {
-	if of, known := t.exporters[url]; known && at.Node == "" {
-		at = of
-	}
-	p := t.place(at, sample)
-	if p == nil {
-		return nil
-	}
-	host = cmp.Or(host, p.Host)
-	e := p.Exporters[url]
-	if e == nil {
-		if len(p.Exporters) >= maxExporters {
-			t.Refused++
-			return nil
-		}
-		e = &exporter{}
-		if p.Exporters == nil {
-			p.Exporters = map[string]*exporter{}
-		}
-		p.Exporters[url] = e
-	}
-	event := Event{Time: sample, Place: at, Host: host, Own: [2]string{signal.URLFull, url}}
-	switch {
-	case up && e.Down != 0:
-		said := e.Said
-		*e = exporter{Up: sample}
-		if !said {
-			return nil
-		}
-		event.Name, event.Body = ExporterUp, "The exporter at "+url+" answers again."
-	case !up && e.Down == 0:
-		e.Down = sample
-		return nil
-	case !up && !e.Said && sample-e.Down >= int64(t.set.LostAfter):
-		e.Said = true
-		event.Name, event.Severity, event.Body = ExporterDown, Warn, "The exporter at "+url+" does not answer."
-	default:
-		return nil
-	}
-	return t.outlet.put(nil, event, now.UnixNano())
 }
 
 // Tick returns the events whose folding interval has passed.

@@ -2,7 +2,6 @@ package gpupowerprocessor
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
@@ -179,9 +178,13 @@ func (p *gpuPower) listOf(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList
 func (l *processList) merge(from *processList) {
 	l.counted = l.counted || from.counted
 	l.count = max(l.count, from.count)
+	at := make(map[string]int, len(l.processes))
+	for i := range l.processes {
+		at[l.processes[i].PID] = i
+	}
 	for _, p := range from.processes {
-		switch known := slices.IndexFunc(l.processes, func(o split.Process) bool { return o.PID == p.PID }); {
-		case known < 0:
+		switch known, ok := at[p.PID]; {
+		case !ok:
 			l.processes = append(l.processes, p)
 		case math.IsNaN(l.processes[known].Utilization):
 			l.processes[known].Utilization = p.Utilization

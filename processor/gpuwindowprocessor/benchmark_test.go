@@ -188,7 +188,7 @@ func (b *benchNodes) emit() {
 }
 
 // The heap is measured and not the clock, so that a busy machine does not matter.
-func TestASeriesTakesAtMost400BytesWithItsWindows(t *testing.T) {
+func TestASeriesTakesAtMost350BytesWithItsWindows(t *testing.T) {
 	n := newBenchNodes(32, 56)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -203,7 +203,7 @@ func TestASeriesTakesAtMost400BytesWithItsWindows(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	require.Equal(t, n.series, n.engine.Stats().Series)
-	require.Less(t, float64(after.HeapAlloc-before.HeapAlloc)/float64(n.series), 400.0)
+	require.Less(t, float64(after.HeapAlloc-before.HeapAlloc)/float64(n.series), 350.0)
 }
 
 func TestASampleOfAKnownSeriesAllocatesNothing(t *testing.T) {

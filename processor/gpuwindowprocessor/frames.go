@@ -86,13 +86,13 @@ type group struct {
 	kept     time.Time
 }
 
-// said is what the points of a group say of the device beside its key and their own attributes.
+// said describes the place and the device of a group, beside its key.
 type said struct {
 	host, node string
 	device     gpudata.Description
 }
 
-// use is what they say of a user or a process.
+// use describes the user or the process of a group, beside its key.
 type use struct {
 	owner            gpudata.Owner
 	allocation       gpudata.Allocation

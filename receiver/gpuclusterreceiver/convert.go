@@ -59,6 +59,9 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 
 	out.Health, out.LeftOut = convertHealth(p)
 
+	if !asks(p) {
+		return out
+	}
 	p = withLimits(p)
 	regular := map[string]float64{}
 	containers := make([]gpushare.Requests, 0, len(p.Spec.Containers))
@@ -81,6 +84,22 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		out.BrokenRules = append(out.BrokenRules, string(rule))
 	}
 	return out
+}
+
+// asks reports whether a pod asks for an extended resource at all: most pods of a cluster do not.
+func asks(p *corev1.Pod) bool {
+	lists := []corev1.ResourceList{p.Spec.Overhead}
+	for _, c := range gpushare.Containers(p) {
+		lists = append(lists, c.Resources.Limits, c.Resources.Requests)
+	}
+	return slices.ContainsFunc(lists, func(list corev1.ResourceList) bool {
+		for name := range list {
+			if isExtended(name) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // withLimits returns a copy of the pod in which a limit is also its request where there is none, as

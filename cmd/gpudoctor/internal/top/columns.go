@@ -105,7 +105,7 @@ func ifAny(l level) func(float64) level {
 	}
 }
 
-// text is what a column says of a device.
+// text returns the text of a device in the column.
 func (c *column) text(d *device) string {
 	v := c.value(d)
 	if math.IsNaN(v) {

@@ -6,7 +6,7 @@ type Limit struct {
 	Component string `json:"component"`
 	// Setting raises it; empty where nothing does.
 	Setting string `json:"setting,omitempty"`
-	// Limit is how many are kept, Of says of what.
+	// Limit is how many items are kept, Of is their kind.
 	Limit int    `json:"limit"`
 	Of    string `json:"of"`
 }

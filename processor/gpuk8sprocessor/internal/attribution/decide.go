@@ -9,7 +9,7 @@ import (
 // Decision says who holds a device at one time.
 type Decision struct {
 	// Source is who named the Holders, as gpu.holder.source has it; empty when nobody holds the
-	// device, or nobody says.
+	// device, or no source tells.
 	Source string
 	// Known says that an authoritative source knows the device, so that no Holders means nobody.
 	Known bool

@@ -1,11 +1,11 @@
 // Package demand computes a cluster's GPU capacity and demand: the scheduler's view of pods,
 // nodes and Dynamic Resource Allocation.
 //
-// It is pure: it takes objects as the API server has them, of pods plain structs that the receiver
-// cuts out of them when they change, and beside nodes and slices what is to be emitted of conditions
-// and devices, and gives points. [Cluster] holds them; everything that is emitted is computed from them at that moment, so
-// the order in which objects came makes no difference. Results that
-// depend on the slices of one pool alone are remembered until one of them changes.
+// It is pure. It takes nodes, claims, templates, classes and slices as the API server has them.
+// The receiver adds what is emitted of a node's conditions and of a slice's devices, and of pods it
+// hands over plain structs. [Cluster] holds all of it. Everything that is emitted is computed from
+// that at the moment, so the order in which objects came makes no difference. Results that depend
+// on the slices of one pool alone are remembered until one of them changes.
 //
 // # Which resource names are GPUs
 //

@@ -127,24 +127,28 @@ func (c *Collector) subject(lib Library, e nvml.XIDEvent) *memo {
 	return board
 }
 
-// xidSamples adds the XID errors of a board that is watched, and those of its instances.
+// xidSamples adds the XID errors of a board that is watched, and those of its instances, or a 0
+// where none has come.
 func (r *reader) xidSamples(m *memo) {
 	since := m.watch.since
 	if since.IsZero() || since.After(r.began) || since.Equal(r.began) {
 		return // nothing was observed yet
 	}
-	r.xids(m, since)
+	add := func(m *memo) {
+		if len(m.watch.xids) == 0 {
+			r.point(m.device, gpudata.Sample{Metric: signal.HwErrors, Start: since.UnixNano()})
+		}
+		r.xids(m)
+	}
+	add(m)
 	for i := range r.instances {
-		r.xids(r.instances[i].memo, since)
+		add(r.instances[i].memo)
 	}
 }
 
-// xids adds the XID errors of a device, or a 0 while none has come.
-func (c *Collector) xids(m *memo, since time.Time) {
+// xids adds the XID errors of a device.
+func (c *Collector) xids(m *memo) {
 	m.watch.news = false
-	if len(m.watch.xids) == 0 {
-		c.point(m.device, gpudata.Sample{Metric: signal.HwErrors, Start: since.UnixNano()})
-	}
 	for code, count := range m.watch.xids {
 		c.point(m.device, gpudata.Sample{
 			Metric: signal.HwErrors, Own: signal.ErrorTypeXIDPrefix + strconv.FormatUint(code, 10), More: countedEvents,
@@ -156,6 +160,6 @@ func (c *Collector) xids(m *memo, since time.Time) {
 // lastXIDs adds the XID errors of a device that is lost since it had them.
 func (c *Collector) lastXIDs(m *memo) {
 	if m.watch.news {
-		c.xids(m, time.Time{})
+		c.xids(m)
 	}
 }
