@@ -75,9 +75,13 @@ func TestTheBudgetProcessorsOutputIsUnderstood(t *testing.T) {
 		assert.Equal(t, map[string][2]int64{"ai/a/main uid-a": {10004, 3000}, "ai/b/main uid-b": {4000, 4500}}, holders(s))
 
 		key := decide.Device{Node: "gpu-1", ID: "GPU-0"}
-		policy := newConfig(armed, func(cfg *Config) { cfg.Breaches = 1 }).policy()
-		_, d := decide.Evaluate(decide.State{}, decide.Input{Device: key, Sample: s}, policy, time.Now())
-		assert.Equal(t, decide.PodUnknown, d.Reason)
-		assert.Equal(t, "a", d.Victim.Pod)
+		reason := func(change ...func(*Config)) decide.Reason {
+			policy := newConfig(append(change, armed, func(cfg *Config) { cfg.Breaches = 1 })...).policy()
+			_, d := decide.Evaluate(decide.State{}, decide.Input{Device: key, Sample: s}, policy, time.Now())
+			assert.Equal(t, "a", d.Victim.Pod)
+			return d.Reason
+		}
+		assert.Equal(t, decide.EnforcedBudget, reason(), "HAMi enforces its limits")
+		assert.Equal(t, decide.PodUnknown, reason(func(cfg *Config) { cfg.Budgets.Sources = []string{"exporter"} }))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -69,6 +70,7 @@ var lookedAt = map[string]bool{
 
 	signal.K8sContainerGPUMemoryUsage.Name:  true,
 	signal.K8sContainerGPUMemoryBudget.Name: true,
+	signal.ProcessGPUMemoryUsage.Name:       true,
 }
 
 // point takes a point of a metric that is looked at.
@@ -92,6 +94,12 @@ func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 		return old
 	}
 	d := c.devices[key]
+	if p.Metric == signal.ProcessGPUMemoryUsage.Name {
+		if d == nil {
+			return ignored // nothing else is known of the device
+		}
+		return d.processes.take(p.Holder.UID, sampled)
+	}
 	if d == nil {
 		if len(c.devices) >= maxDevices {
 			return refused
@@ -178,7 +186,7 @@ func (d *device) takeHolder(on decide.Device, p *pdatagpu.Point, r decide.Readin
 	reading := &h.usage
 	if p.Metric == signal.K8sContainerGPUMemoryBudget.Name {
 		reading = &h.budget
-		h.whole = wholeOf(on, p)
+		h.whole, h.source = wholeOf(on, p), gpushare.BudgetSource(p.Own(signal.BudgetSource))
 	}
 	if r.At.Before(reading.At) {
 		return old

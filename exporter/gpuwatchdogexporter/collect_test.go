@@ -95,7 +95,7 @@ func TestABatchIsOneSample(t *testing.T) {
 	s := only(t, c, t0)
 	want := decide.Sample{
 		At: t0, Headroom: 900 * mib, Usage: (15360 - 256 - 900) * mib, Limit: 15360 * mib, Attribution: decide.Valid,
-		Holders: s.Holders, Spare: map[string]int64{},
+		Holders: s.Holders, Spare: map[string]int64{}, Annotated: map[string]int64{},
 	}
 	assert.Equal(t, want, *s)
 	assert.Equal(t, map[string][2]int64{"ai/a/main uid-a": {9000, 3000}, "ai/b/main uid-b": {4000, 4500}}, holders(s))

@@ -2,6 +2,8 @@ package gpuwatchdogexporter
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -11,6 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -33,17 +36,26 @@ const (
 type CooldownConfig struct {
 	// Device is the time until the next action on the same device.
 	Device time.Duration `mapstructure:"device"`
-	// Owner is the time until the next action on a pod of the same owner.
+	// Owner is the time until the next action on a pod of the same owner, on any node.
 	Owner time.Duration `mapstructure:"owner"`
 }
 
 // OvershootConfig says by how much a pod must be over its budget. Both count.
 type OvershootConfig struct {
-	// Bytes is the overshoot itself. It should be larger than what telemetry
-	// cannot explain of a device's memory.
+	// Bytes is the overshoot itself, for each process of the pod on the device: the device counts
+	// the CUDA context of each process, which a budget usually leaves out.
 	Bytes kube.Bytes `mapstructure:"bytes"`
 	// Ratio is the overshoot over the budget.
 	Ratio float64 `mapstructure:"ratio"`
+}
+
+// BudgetsConfig says which budgets count.
+type BudgetsConfig struct {
+	// Sources are the values of gpu.memory.budget.source of budgets that pods are evicted for.
+	Sources []string `mapstructure:"sources"`
+	// Annotation is the annotation with which pods declare budgets of the source annotation, as in
+	// gpu_budget. It is read again before a pod is evicted. Empty: what gpu_budget read counts.
+	Annotation string `mapstructure:"annotation"`
 }
 
 // Config configures the gpu_watchdog exporter.
@@ -60,22 +72,28 @@ type Config struct {
 	Breaches int `mapstructure:"breaches"`
 	// Cooldown is the time after an action in which there is no other.
 	Cooldown CooldownConfig `mapstructure:"cooldown"`
-	// MaxActionsPerHour is the most actions of this watchdog within an hour.
+	// MaxActionsPerHour is the most actions within an hour of all watchdogs that share a record.
 	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
 	// MinPodAge is how long a pod must have run.
 	MinPodAge time.Duration `mapstructure:"min_pod_age"`
 	// Namespaces are those whose pods may be evicted. Empty: none.
 	Namespaces []string `mapstructure:"namespaces"`
+	// OwnerKinds are the kinds of controllers whose pods may be evicted.
+	OwnerKinds []string `mapstructure:"owner_kinds"`
 	// MaxPriority is the highest priority of pods that may be evicted.
 	MaxPriority int64 `mapstructure:"max_priority"`
 	// MaxDataAge is the age from which on a sample is not acted on.
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`
 	// MinOvershoot is by how much a pod must be over its budget.
 	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
+	// Budgets say which budgets count.
+	Budgets BudgetsConfig `mapstructure:"budgets"`
 	// Action is evict or delete.
 	Action string `mapstructure:"action"`
 	// LeaderElection chooses the replica that acts.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
+	// SharedRecord is where all watchdogs of the cluster record their actions.
+	SharedRecord lease.RecordConfig `mapstructure:"shared_record"`
 	// Storage is the storage extension in which breach counts, cool-downs and the
 	// hourly cap survive a restart.
 	Storage *component.ID `mapstructure:"storage"`
@@ -99,14 +117,42 @@ func createDefaultConfig() component.Config {
 		MaxPriority:       1_000_000_000, // the highest that users can give; those of the system are above
 		MaxDataAge:        90 * time.Second,
 		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
-		Action:            actionEvict,
-		LeaderElection:    lease.NewDefaultConfig("otelcol-gpu-watchdog"),
-		Kubernetes:        kube.NewDefaultConfig(),
+		// Controllers that replace a pod that was evicted. A Job may count it as a failure, and many
+		// operators end the job.
+		OwnerKinds:     []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
+		Budgets:        BudgetsConfig{Sources: sourceNames(declaredOnly)},
+		Action:         actionEvict,
+		LeaderElection: lease.NewDefaultConfig("otelcol-gpu-watchdog"),
+		SharedRecord:   lease.RecordConfig{Enabled: true, Name: "otelcol-gpu-watchdog-evictions"},
+		Kubernetes:     kube.NewDefaultConfig(),
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal].
-func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return base.Unmarshal(conf, cfg) }
+// declaredOnly are the sources of budgets that nothing enforces while a pod runs. The limits of HAMi,
+// Koordinator and MPS are enforced where the pod runs, and the size of a device is a limit by itself.
+var declaredOnly = []gpushare.BudgetSource{gpushare.BudgetDRA, gpushare.BudgetKAI, gpushare.BudgetResource, gpushare.BudgetAnnotation}
+
+func sourceNames(sources []gpushare.BudgetSource) (names []string) {
+	for _, s := range sources {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal]. Who wants no lease for the election
+// has no lease for the record either, unless it says so. Both are in one namespace.
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
+	if err := base.Unmarshal(conf, cfg); err != nil {
+		return err
+	}
+	if !conf.IsSet("shared_record::enabled") {
+		cfg.SharedRecord.Enabled = cfg.LeaderElection.Enabled
+	}
+	if cfg.SharedRecord.Namespace == "" {
+		cfg.SharedRecord.Namespace = cfg.LeaderElection.Namespace
+	}
+	return nil
+}
 
 // Validate implements confmap.Validator. Each error names the field, its value
 // and what is allowed.
@@ -135,6 +181,14 @@ func (cfg *Config) Validate() error {
 	for i, name := range cfg.Namespaces {
 		p.Check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
 	}
+	for i, kind := range cfg.OwnerKinds {
+		p.Check(kind != "", "owner_kinds[%d] is empty: must be the kind of a controller, as in StatefulSet", i)
+	}
+	known := sourceNames(gpushare.BudgetSources())
+	p.Check(len(cfg.Budgets.Sources) > 0, "budgets::sources is empty: must list values of gpu.memory.budget.source; without any, nothing is ever over its budget")
+	for i, source := range cfg.Budgets.Sources {
+		p.Check(slices.Contains(known, source), "budgets::sources[%d] is %q: must be one of %s", i, source, strings.Join(known, ", "))
+	}
 	p.Check(cfg.MaxDataAge >= time.Second && cfg.MaxDataAge <= time.Hour,
 		"max_data_age is %s: must be 1s to 1h; write the unit, as in 90s", cfg.MaxDataAge)
 	over := cfg.MinOvershoot.Bytes
@@ -153,6 +207,10 @@ func (cfg *Config) Validate() error {
 
 // policy returns the rules of the decision.
 func (cfg *Config) policy() decide.Policy {
+	var sources []gpushare.BudgetSource
+	for _, s := range cfg.Budgets.Sources {
+		sources = append(sources, gpushare.BudgetSource(s))
+	}
 	return decide.Policy{
 		DryRun:            cfg.DryRun,
 		Interval:          cfg.Interval,
@@ -168,5 +226,8 @@ func (cfg *Config) policy() decide.Policy {
 		MaxDataAge:        cfg.MaxDataAge,
 		MinOvershoot:      int64(cfg.MinOvershoot.Bytes),
 		MinOvershootRatio: cfg.MinOvershoot.Ratio,
+		OwnerKinds:        cfg.OwnerKinds,
+		BudgetSources:     sources,
+		Annotation:        cfg.Budgets.Annotation != "",
 	}
 }

@@ -13,11 +13,40 @@ import (
 
 func TestTheDefaultsDoNothingByThemselves(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	cfg.LeaderElection.Namespace = "monitoring"
+	cfg.LeaderElection.Namespace, cfg.SharedRecord.Namespace = "monitoring", "monitoring"
 	require.NoError(t, confmap.Validate(cfg))
 	assert.True(t, cfg.DryRun)
 	assert.Empty(t, cfg.Namespaces)
 	assert.Equal(t, actionEvict, cfg.Action)
+}
+
+// The limits of schedulers and the sizes of devices are limits without the watchdog.
+func TestBudgetsThatSomethingElseEnforcesDoNotCountByDefault(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	assert.Equal(t, []string{"dra", "kai", "extended_resource", "annotation"}, cfg.Budgets.Sources)
+	assert.Equal(t, []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"}, cfg.OwnerKinds)
+}
+
+func TestTheRecordIsWhereTheElectionIs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		settings  map[string]any
+		enabled   bool
+		namespace string
+	}{
+		"by default":      {map[string]any{}, true, ""},
+		"its namespace":   {map[string]any{"leader_election": map[string]any{"namespace": "monitoring"}}, true, "monitoring"},
+		"one of its own":  {map[string]any{"leader_election": map[string]any{"namespace": "a"}, "shared_record": map[string]any{"namespace": "b"}}, true, "b"},
+		"no leases":       {map[string]any{"leader_election": map[string]any{"enabled": false}}, false, ""},
+		"no election":     {map[string]any{"leader_election": map[string]any{"enabled": false}, "shared_record": map[string]any{"enabled": true}}, true, ""},
+		"no record alone": {map[string]any{"shared_record": map[string]any{"enabled": false}}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := createDefaultConfig().(*Config)
+			require.NoError(t, confmap.NewFromStringMap(tc.settings).Unmarshal(cfg))
+			assert.Equal(t, tc.enabled, cfg.SharedRecord.Enabled)
+			assert.Equal(t, tc.namespace, cfg.SharedRecord.Namespace)
+		})
+	}
 }
 
 func TestSizesAreNumbersOrQuantities(t *testing.T) {
@@ -65,6 +94,10 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 		"512 MiB":         {func(c *Config) { c.MinOvershoot.Bytes = 512 }, "min_overshoot::bytes is 512: must be 0, or 1Mi to 1Pi, as in 512Mi"},
 		"priority":        {func(c *Config) { c.MaxPriority = 3_000_000_000 }, "max_priority is 3000000000: must be -2147483648 to 2147483647"},
 		"ratio":           {func(c *Config) { c.MinOvershoot.Ratio = -0.1 }, "min_overshoot::ratio is -0.1: must be 0 or more, as in 0.05"},
+		"a kind":          {func(c *Config) { c.OwnerKinds = []string{""} }, "owner_kinds[0] is empty: must be the kind of a controller, as in StatefulSet"},
+		"a source":        {func(c *Config) { c.Budgets.Sources = []string{"guess"} }, `budgets::sources[0] is "guess": must be one of koordinator_allocation, `},
+		"no source":       {func(c *Config) { c.Budgets.Sources = nil }, "budgets::sources is empty: must list values of gpu.memory.budget.source"},
+		"a record":        {func(c *Config) { c.SharedRecord.Enabled, c.SharedRecord.Name = true, "A B" }, `shared_record: name is "A B"`},
 		"action":          {func(c *Config) { c.Action = "kill" }, `action is "kill": must be evict or delete`},
 		"no API server":   {func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone }, `kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`},
 		"lease":           {func(c *Config) { c.LeaderElection.Enabled, c.LeaderElection.Name = true, "Watch Dog" }, `leader_election: name is "Watch Dog"`},

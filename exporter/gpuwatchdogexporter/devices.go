@@ -10,6 +10,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
 const (
@@ -66,6 +67,7 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 
 type holder struct {
 	usage, budget decide.Reading
+	source        gpushare.BudgetSource // of the budget
 	// whole names what the budget is a share of, empty for one of its own.
 	whole string
 }
@@ -75,9 +77,33 @@ type holder struct {
 type device struct {
 	current, last frame
 	holders       map[gpudata.Holder]*holder
+	processes     processList
 	// watched is set by the series that the budget processor makes of every device
 	// that it can judge. Boards whose memory is given out as MIG instances have none.
 	watched bool
+}
+
+// processList has the number of processes of each pod on a device, by pod UID, at one time.
+type processList struct {
+	at   time.Time
+	pods map[string]int
+}
+
+// take counts a process that a list names. A list is the processes of one time.
+func (l *processList) take(uid string, at time.Time) outcome {
+	switch {
+	case uid == "":
+		return ignored // of no pod
+	case at.Before(l.at):
+		return old
+	case at.After(l.at):
+		*l = processList{at: at, pods: map[string]int{}}
+	}
+	if l.pods[uid] == 0 && len(l.pods) >= maxHolders {
+		return refused
+	}
+	l.pods[uid]++
+	return accepted
 }
 
 // counter is the energy counter of a board, which moves as long as the board has
@@ -138,7 +164,8 @@ func (c *collection) samples(now time.Time) []observed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]observed, 0, len(c.devices))
-	spare := map[string]int64{} // of each whole
+	spare := map[string]int64{}     // of each whole
+	annotated := map[string]int64{} // by pod UID
 	maps.DeleteFunc(c.energy, func(_ decide.Device, e *counter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
 		newest := d.current.At
@@ -158,17 +185,25 @@ func (c *collection) samples(now time.Time) []observed {
 			continue
 		}
 		o := observed{device: key}
-		o.sample, o.reason = d.sample()
+		if o.sample, o.reason = d.sample(); o.sample != nil && now.Sub(d.processes.at) <= c.maxAge {
+			o.sample.Processes = maps.Clone(d.processes.pods)
+		}
 		if e := c.energy[boardOf(key)]; e != nil && o.sample != nil && now.Sub(e.at) <= c.maxAge {
 			o.sample.Moved = e.moved
 		}
 		all = append(all, o)
-		for _, h := range d.holders {
+		for k, h := range d.holders {
 			spare[h.whole] += h.spare()
+			if h.source == gpushare.BudgetAnnotation && h.budget.Bytes > 0 {
+				annotated[k.UID] += min(h.budget.Bytes, maxSpare)
+			}
 		}
 	}
 	for _, o := range all {
 		c.putSpare(o, spare)
+		if o.sample != nil {
+			o.sample.Annotated = annotated // by all pods
+		}
 	}
 	slices.SortFunc(all, func(a, b observed) int {
 		return cmp.Or(cmp.Compare(a.device.Node, b.device.Node), cmp.Compare(a.device.ID, b.device.ID))
@@ -215,7 +250,7 @@ func (d *device) sample() (*decide.Sample, string) {
 	}
 	s := f.Sample
 	for k, h := range d.holders {
-		s.Holders = append(s.Holders, decide.Holder{Holder: k, Usage: h.usage, Budget: h.budget})
+		s.Holders = append(s.Holders, decide.Holder{Holder: k, Usage: h.usage, Budget: h.budget, Source: h.source})
 	}
 	return &s, f.reason
 }

@@ -2,13 +2,13 @@ package gpuwatchdogexporter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/cluster"
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
@@ -56,7 +56,7 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(term.Context(), cancel)() //nolint:contextcheck // the lease ends a term, not the caller
-	if reason, err := w.prepare(ctx, term); err != nil {
+	if reason, err := w.prepare(ctx, term, now); err != nil {
 		return reason, err
 	}
 	all := w.samples.samples(now)
@@ -65,6 +65,7 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	}
 	whole, err := w.evaluateDevices(ctx, term, all, now)
 	w.forget(all)
+	w.recordEnded(ctx, now)
 	if whole && term.Holds() {
 		w.memory.lastSuccess = now
 		w.lastSuccess.Store(now.UnixMilli())
@@ -72,21 +73,20 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	return "", err
 }
 
-// prepare takes over what an earlier leader did, once in a term, and asks for the
-// permissions. With an error it returns why no device can be evaluated.
-func (w *watchdog) prepare(ctx context.Context, term *lease.Term) (decide.Reason, error) {
+// prepare reads the record, once in a term, and asks for the permissions. With an error it returns
+// why no device can be evaluated.
+func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time) (decide.Reason, error) {
 	if term != w.known {
-		if err := w.inherit(ctx, term); err != nil {
-			return decide.APIUnavailable, fmt.Errorf("actions of earlier leaders: %w", err)
+		if err := w.readRecord(ctx, now); err != nil {
+			return decide.APIUnavailable, fmt.Errorf("actions of all watchdogs: %w", err)
 		}
-		w.known = term
 	}
-	missing, err := w.cluster.Missing(ctx)
-	switch {
-	case err != nil:
-		return decide.APIUnavailable, fmt.Errorf("permissions: %w", err)
-	case missing != "":
-		return decide.NoPermission, fmt.Errorf("permission is missing: %s", missing)
+	if err := w.askAll(ctx, term != w.known, now); err != nil {
+		return decide.APIUnavailable, err
+	}
+	w.known = term
+	if err := w.denied.all(w.cfg.Namespaces); err != nil {
+		return decide.NoPermission, err
 	}
 	return "", nil
 }
@@ -98,6 +98,9 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 	for i := range all {
 		d, err := w.evaluateDevice(ctx, term, &all[i], now)
 		w.count(ctx, d.Reason)
+		if d.Reason == decide.Ineffective {
+			w.tell(ctx, &d, nil, now)
+		}
 		if w.worthARecord(&d) {
 			if records++; records <= maxRecords {
 				w.log(&d, all[i].reason, err)
@@ -115,44 +118,46 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 	return whole, errors.Join(problems...)
 }
 
-// inherit takes over what an earlier leader did.
-func (w *watchdog) inherit(ctx context.Context, term *lease.Term) error {
-	ctx, cancel := context.WithTimeout(ctx, cluster.CallTimeout)
-	defer cancel()
-	note, err := term.Note(ctx, noteKey)
-	if err != nil || note == "" {
-		return err
-	}
-	var actions []decide.Action
-	if err := json.Unmarshal([]byte(note), &actions); err != nil {
-		w.logger.Warn("The actions on the lease cannot be read. Those of earlier leaders do not count.", zap.Error(err))
-		return nil
-	}
-	w.memory.actions = decide.Merge(w.memory.actions, actions)
-	return nil
-}
-
 // evaluateDevice judges one device and does what was decided. The error says why
 // it could not be.
 func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *observed, now time.Time) (decide.Decision, error) {
 	before := decide.State{Breach: w.memory.breaches[o.device], Actions: w.memory.actions}
 	in := decide.Input{Device: o.device, Sample: o.sample, Pods: map[string]decide.Pod{}}
 	for {
+		before.Recorded = w.recorded
 		after, d := decide.Evaluate(before, in, w.policy, now)
-		if d.Reason == decide.PodUnknown && ctx.Err() == nil {
-			pod, err := w.cluster.Pod(ctx, d.Victim.Namespace, d.Victim.Pod)
+		switch {
+		case d.Reason == decide.PodUnknown && ctx.Err() == nil:
+			v := d.Victim
+			pod, err := w.cluster.Pod(ctx, v.Namespace, v.Pod)
 			if err == nil {
-				in.Pods[d.Victim.UID] = pod
+				in.Pods[v.UID] = pod
+				continue
+			}
+			if apierrors.IsForbidden(err) && w.ask(ctx, v.Namespace, now) {
 				continue
 			}
 			w.remember(o.device, after)
-			return d, fmt.Errorf("pod %s/%s: %w", d.Victim.Namespace, d.Victim.Pod, err)
+			return d, fmt.Errorf("pod %s/%s: %w", v.Namespace, v.Pod, err)
+		case d.Reason == decide.NoPermission && w.ask(ctx, d.Victim.Namespace, now):
+			continue
+		// Other watchdogs may have taken back what they recorded, or a shortage has ended.
+		case w.record != nil && d.Reason.Recorded() && !w.recordRead.Equal(now):
+			if w.readRecord(ctx, now) == nil {
+				continue
+			}
+		case d.Action != nil:
+			after, decided, err := w.writeRecord(ctx, before, in, now)
+			if err == nil && decided.Action == nil { // another watchdog was faster
+				continue
+			}
+			return w.act(ctx, term, after, decided, err, now)
 		}
 		w.remember(o.device, after)
-		if d.Action == nil {
-			return d, nil
+		if d.Reason == decide.NoPermission {
+			return d, w.denied.err()
 		}
-		return w.act(ctx, term, after, d, now)
+		return d, nil
 	}
 }
 
@@ -160,56 +165,43 @@ func (w *watchdog) remember(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
-// act writes the action down, in the storage and on the lease, and does it then. So
-// a crash in between leaves a cool-down without an eviction, never the reverse.
+// act does what was decided, unless writing the record failed. The action was written down before,
+// on the record and in the storage. So a crash in between leaves a cool-down without an eviction,
+// never the reverse.
 func (w *watchdog) act(
-	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, now time.Time,
+	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
 ) (decide.Decision, error) {
-	end := func(reason decide.Reason, done bool, err error) (decide.Decision, error) {
-		d.Reason = reason
-		w.remember(d.Device, decide.Settle(s, *d.Action, done))
-		w.tell(ctx, &d, err, now)
-		if err != nil {
-			err = fmt.Errorf("pod %s/%s: %w", d.Victim.Namespace, d.Victim.Pod, err)
-		}
-		return d, err
+	action := *d.Action
+	w.remember(d.Device, s)
+	reason, done, err := decide.StateUnsaved, false, recordErr
+	if err == nil {
+		err = w.save(ctx)
 	}
-	if err := w.save(ctx); err != nil {
-		return end(decide.StateUnsaved, false, err)
-	}
-	err := w.note(ctx, term)
 	switch {
-	case errors.Is(err, lease.ErrLost), err == nil && !term.Holds():
-		return end(decide.NotLeader, false, err)
 	case err != nil:
-		return end(decide.StateUnsaved, false, err)
+	case !term.Holds():
+		reason = decide.NotLeader
 	case w.cfg.DryRun:
-		return end(decide.WouldEvict, true, nil)
+		reason, done = decide.WouldEvict, true
+	default:
+		reason, done, err = w.cluster.Act(ctx, &action)
 	}
-	reason, done, err := w.cluster.Act(ctx, d.Action)
-	decided, err := end(reason, done, err)
-	if !done {
-		// The note still has an action that was not done. The next action replaces the note;
-		// until then it only delays another leader.
-		if noteErr := w.note(ctx, term); noteErr != nil {
-			w.logger.Warn("The lease still records an action that was not done.", zap.Error(noteErr))
+	d.Reason = reason
+	w.remember(d.Device, decide.Settle(s, action, done))
+	w.tell(ctx, &d, err, now)
+	if err != nil {
+		err = fmt.Errorf("pod %s/%s: %w", d.Victim.Namespace, d.Victim.Pod, err)
+	}
+	if reason == decide.Forbidden {
+		w.ask(ctx, d.Victim.Namespace, now)
+	}
+	if !done && recordErr == nil {
+		// Until it is taken back it only delays others.
+		if recordErr := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Without(all, action) }); recordErr != nil {
+			w.logger.Warn("The record still has an action that was not done.", zap.Error(recordErr))
 		}
 	}
-	return decided, err
-}
-
-// note writes the actions on the lease, if this replica still holds it.
-func (w *watchdog) note(ctx context.Context, term *lease.Term) error {
-	ctx, cancel := context.WithTimeout(ctx, cluster.CallTimeout)
-	defer cancel()
-	actions, err := json.Marshal(w.memory.actions)
-	if err != nil {
-		return err
-	}
-	if err := term.SetNote(ctx, noteKey, string(actions)); err != nil {
-		return fmt.Errorf("lease %s: %w", &w.cfg.LeaderElection, err)
-	}
-	return nil
+	return d, err
 }
 
 // forget drops what is remembered of devices that are gone.

@@ -3,8 +3,10 @@ package gpuwatchdogexporter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +26,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +38,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
@@ -47,7 +51,8 @@ const (
 type api struct {
 	*fake.Clientset
 	mu      sync.Mutex
-	denied  map[string]bool // permissions, as "create pods/eviction"
+	denied  map[string]bool // permissions, as "create pods/eviction" or "get pods in ai"
+	roles   bool            // what is granted is granted in each namespace
 	evicted []policyv1.Eviction
 	refusal error            // of evictions
 	failing map[string]error // of requests, as "get pods" or "* leases"
@@ -60,12 +65,17 @@ func newAPI(pods ...*corev1.Pod) *api {
 			panic(err)
 		}
 	}
+	kubetest.VersionLeases(a.Clientset)
 	a.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
 		r := review.Spec.ResourceAttributes
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		review.Status.Allowed = !a.denied[strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")]
+		permission := strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")
+		review.Status.Allowed = !a.denied[permission] && !a.denied[permission+" in "+r.Namespace]
+		if r.Namespace == "" { // granted by Roles
+			review.Status.Allowed = len(a.denied) == 0 && !a.roles
+		}
 		return true, review, nil
 	})
 	a.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -81,6 +91,9 @@ func newAPI(pods ...*corev1.Pod) *api {
 func (a *api) evict(_ context.Context, e *policyv1.Eviction) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.denied["create pods/eviction"] || a.denied["create pods/eviction in "+e.Namespace] {
+		return apierrors.NewForbidden(corev1.Resource("pods"), e.Name, errors.New("no role"))
+	}
 	a.evicted = append(a.evicted, *e)
 	return a.refusal
 }
@@ -150,7 +163,9 @@ func newConfig(change ...func(*Config)) *Config {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Namespaces = []string{"ai"}
 	cfg.LeaderElection.Namespace = "monitoring"
-	cfg.LeaderElection.Enabled = false
+	cfg.LeaderElection.Enabled, cfg.SharedRecord.Enabled = false, false
+	cfg.SharedRecord.Namespace = "monitoring"
+	cfg.Budgets.Sources = append(cfg.Budgets.Sources, "koordinator") // that of [card]
 	for _, c := range change {
 		c(cfg)
 	}
@@ -215,6 +230,10 @@ func (g *guard) heartbeat() time.Time {
 // card is what telemetry says of a device of 15360 MiB, in MiB.
 type card struct {
 	free        int64
+	node        string // empty: gpu-1
+	namespace   string // empty: ai
+	processes   int    // of each pod
+	source      string // of the budgets; empty: koordinator
 	attribution string
 	used        map[string]int64 // by pod
 	budget      map[string]int64
@@ -225,10 +244,11 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	resource := func(pod string) pmetric.MetricSlice {
 		rm := md.ResourceMetrics().AppendEmpty()
 		attributes := rm.Resource().Attributes()
-		attributes.PutStr(signal.HostName, "gpu-1")
-		attributes.PutStr(signal.K8sNodeName, "gpu-1")
+		node := cmp.Or(c.node, "gpu-1")
+		attributes.PutStr(signal.HostName, node)
+		attributes.PutStr(signal.K8sNodeName, node)
 		if pod != "" {
-			attributes.PutStr(signal.K8sNamespaceName, "ai")
+			attributes.PutStr(signal.K8sNamespaceName, cmp.Or(c.namespace, "ai"))
 			attributes.PutStr(signal.K8sPodName, pod)
 			attributes.PutStr(signal.K8sPodUID, "uid-"+pod)
 			attributes.PutStr(signal.K8sContainerName, "main")
@@ -270,7 +290,10 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 		add(ms, signal.HwGPUMemoryUsage, 1) // the device's, repeated for its holder
 		add(ms, signal.K8sContainerGPUMemoryUsage, c.used[pod]*mib)
 		if b, ok := c.budget[pod]; ok {
-			add(ms, signal.K8sContainerGPUMemoryBudget, b*mib, signal.BudgetSource, "koordinator")
+			add(ms, signal.K8sContainerGPUMemoryBudget, b*mib, signal.BudgetSource, cmp.Or(c.source, "koordinator"))
+		}
+		for pid := range c.processes {
+			add(ms, signal.ProcessGPUMemoryUsage, mib, signal.ProcessPID, strconv.Itoa(pid))
 		}
 	}
 	return md

@@ -14,15 +14,14 @@ const (
 	stateKey = "state"
 	// memoryVersion is the version of the stored form.
 	memoryVersion = 1
-	// noteKey is the annotation of the lease that holds the actions, so that they
-	// count for whoever leads next.
-	noteKey = "otelcol-gpu/watchdog-actions"
+	// recordKey is the annotation of the Lease in which all watchdogs record their actions.
+	recordKey = "otelcol-gpu/watchdog-actions"
 )
 
 // memory is what outlives an evaluation.
 type memory struct {
 	breaches    map[decide.Device]decide.Breach
-	actions     []decide.Action
+	actions     []decide.Action // own ones
 	lastSuccess time.Time
 }
 
@@ -40,11 +39,17 @@ type storedMemory struct {
 	Actions     []decide.Action `json:"actions"`
 }
 
-// encode returns the stored form. Devices without a breach are left out.
+// acted reports whether an action on the device has not ended its shortage yet.
+func (m *memory) acted(device decide.Device) bool {
+	return slices.ContainsFunc(m.actions, func(a decide.Action) bool { return a.Device == device && !a.Ended })
+}
+
+// encode returns the stored form. A device is left out if it has no breach and nothing depends on
+// when it became clear.
 func (m *memory) encode() []byte {
 	s := storedMemory{Version: memoryVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {
-		if breach.Count > 0 {
+		if breach.Count > 0 || !breach.ClearSince.IsZero() && m.acted(device) {
 			s.Breaches = append(s.Breaches, storedBreach{device, breach})
 		}
 	}

@@ -17,6 +17,7 @@ const (
 	eventEvicted = "GPUMemoryEviction"        // the pod is evicted
 	eventDryRun  = "GPUMemoryEvictionDryRun"  // the pod would be evicted
 	eventRefused = "GPUMemoryEvictionRefused" // it could not be evicted
+	eventStopped = "GPUMemoryEvictionStopped" // pods of its owner are no longer evicted
 )
 
 // maxRecords is the most log records of one evaluation of all devices.
@@ -37,6 +38,14 @@ func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, no
 			return
 		}
 		name, message = eventRefused, fmt.Sprintf("The pod is to be evicted: it %s. That failed: %v", numbers, cause)
+	case decide.Ineffective:
+		if w.reasons[d.Device] == d.Reason {
+			return
+		}
+		name, message = eventStopped, "Pods of this owner are no longer evicted, because two evictions did not end the shortage: the pod "+numbers
+		w.logger.Warn("Evictions did not end the shortage. Pods of this owner are no longer evicted: find what else fills the device.",
+			zap.String("node", d.Device.Node), zap.String("device", d.Device.ID), zap.String("namespace", d.Victim.Namespace),
+			zap.String("pod", d.Victim.Pod), zap.Int64("unbudgeted", d.Unbudgeted))
 	default:
 		return
 	}

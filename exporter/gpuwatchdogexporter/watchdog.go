@@ -22,6 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/component/lease"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
@@ -50,17 +51,21 @@ type watchdog struct {
 
 	cache   *kube.Cache
 	cluster *cluster.Cluster
-	state   *base.State // nil without a storage
+	record  *lease.Record // nil: there is none
+	state   *base.State   // nil without a storage
 	term    atomic.Pointer[lease.Term]
 
 	// Used by the evaluating goroutine only.
-	memory   *memory
-	stored   []byte // what was last given to the storage
-	known    *lease.Term
-	lastTick time.Time                       // by the clock
-	lastRan  time.Duration                   // the same by the stopwatch
-	begun    time.Time                       // of the stopwatch
-	reasons  map[decide.Device]decide.Reason // of the evaluation before
+	memory     *memory
+	recorded   []decide.Action // what the record had when it was last read
+	recordRead time.Time       // the evaluation in which it was
+	denied     permissions
+	stored     []byte // what was last given to the storage
+	known      *lease.Term
+	lastTick   time.Time                       // by the clock
+	lastRan    time.Duration                   // the same by the stopwatch
+	begun      time.Time                       // of the stopwatch
+	reasons    map[decide.Device]decide.Reason // of the evaluation before
 
 	lastSuccess              atomic.Int64 // in milliseconds since the epoch, 0: never
 	stopEvaluating, stopTerm context.CancelFunc
@@ -108,8 +113,11 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	w.stopEvaluating, w.stopTerm = stopEvaluating, stopTerm
 	if client := cache.Client(); client != nil {
 		w.cluster = w.newCluster(client, cluster.Options{
-			Namespaces: w.cfg.Namespaces, DryRun: w.cfg.DryRun, Delete: w.cfg.Action == actionDelete,
+			DryRun: w.cfg.DryRun, Delete: w.cfg.Action == actionDelete, Budgets: gpushare.BudgetOptions{Annotation: w.cfg.Budgets.Annotation},
 		})
+		if w.cfg.SharedRecord.Enabled {
+			w.record = lease.NewRecord(client, w.cfg.SharedRecord, recordKey)
+		}
 		tell := func(err error) { w.report(ofLease, err) }
 		w.electing.Go(func() {
 			if err := lease.Run(electing, w.cfg.LeaderElection, client, w.term.Store, tell); err != nil {

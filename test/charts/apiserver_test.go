@@ -137,7 +137,11 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		claims      = "list,watch resource.k8s.io/resourceclaims"
 	)
 	watchdog := []string{"budget.enabled=true", "watchdog.enabled=true", `watchdog.namespaces=["training"]`}
-	leases := "create,get,update coordination.k8s.io/leases in " + namespace
+	record := []string{
+		"create coordination.k8s.io/leases in " + namespace,
+		"get,update coordination.k8s.io/leases named otelcol-gpu-watchdog in " + namespace,
+	}
+	watching := append([]string{pods, nodes, resources, "get pods in training", "create events in training"}, record...)
 	for name, tc := range map[string]struct {
 		set  []string
 		want []string
@@ -152,14 +156,14 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		"on OpenShift":              {[]string{"openshift.enabled=true"}, []string{pods, nodes, resources, "use security.openshift.io/securitycontextconstraints named otelcol-gpu-agent in " + namespace}},
 		"Kubernetes Events":         {[]string{"events.enabled=true", "events.kubernetes=true"}, []string{pods, nodes, resources, "create,patch events"}},
 		"roles made by others":      {[]string{"rbac.create=false"}, nil},
-		"a watchdog that only says": {watchdog, []string{pods, nodes, resources, leases, "get pods in training", "create events in training"}},
+		"a watchdog that only says": {watchdog, watching},
 		"an armed watchdog": {
 			append(slices.Clone(watchdog), "watchdog.dryRun=false"),
-			[]string{pods, nodes, resources, leases, "get pods in training", "create events in training", "create pods/eviction in training"},
+			append(slices.Clone(watching), "create pods/eviction in training"),
 		},
 		"an armed watchdog that deletes": {
 			append(slices.Clone(watchdog), "watchdog.dryRun=false", `watchdog.settings.action="delete"`),
-			[]string{pods, nodes, resources, leases, "get pods in training", "create events in training", "delete pods in training"},
+			append(slices.Clone(watching), "delete pods in training"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,13 +66,12 @@ func TestAPodThatADisruptionBudgetHoldsIsEvictedWhenItMay(t *testing.T) {
 	s.assertEvicted(s.runaway)
 }
 
-// The lease has a note of the actions too; it is taken away, so that it is the storage
-// that remembers.
+// The shared record has the actions too; it is deleted, so that the storage has to have them.
 func TestWhatItDidSurvivesAKill(t *testing.T) {
 	s := begin(t, false)
 	s.grow()
 	s.more("evicted", 1)
-	require.NoError(t, s.plane.Admin().CoordinationV1().Leases(s.monitoring).Delete(t.Context(), "otelcol-gpu-watchdog", metav1.DeleteOptions{}))
+	require.NoError(t, s.plane.Admin().CoordinationV1().Leases(s.monitoring).Delete(t.Context(), "otelcol-gpu-watchdog-evictions", metav1.DeleteOptions{}))
 	s.crash()
 	s.until("the breach is counted again", func() bool { return s.evaluated("device_cooldown") >= 2 })
 	assert.Zero(t, s.evaluated("evicted"))
@@ -92,10 +91,10 @@ func TestADryRunSaysWhatItWouldDoAndDoesNothing(t *testing.T) {
 func TestWithoutPermissionNothingIsDoneAndTheHeartbeatStops(t *testing.T) {
 	s := begin(t, false)
 	s.unbind()
-	s.more("no_permission", 1)
-	last := s.heartbeat()
 	s.grow()
-	s.more("no_permission", 8) // growing takes three of them, deciding three more
+	s.more("no_permission", 1) // the first request that is forbidden has the permissions asked for
+	last := s.heartbeat()
+	s.more("no_permission", 5)
 	assert.InDelta(t, last, s.heartbeat(), 0, "the heartbeat")
 	s.assertEvicted()
 

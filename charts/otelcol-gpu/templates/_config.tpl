@@ -359,10 +359,14 @@ exporters:
   {{- if $v.watchdog.enabled }}
   {{- $sinks = append $sinks "gpu_watchdog" }}
   gpu_watchdog:
-    {{- /* A lease for each node, as each agent watches the devices of its own. */}}
-    {{- $lease := printf "%s-watchdog-${env:NODE_NAME}" (include "otelcol-gpu.fullname" .) }}
+    {{- /* Each agent watches the devices of its own node, so that none has to be elected. What all of
+           them did is in one record. */}}
+    {{- $record := dict "enabled" true "name" (printf "%s-watchdog" (include "otelcol-gpu.fullname" .)) }}
     {{- $base := dict "dry_run" $v.watchdog.dryRun "namespaces" $v.watchdog.namespaces "storage" "file_storage"
-      "leader_election" (dict "name" $lease) }}
+      "leader_election" (dict "enabled" false) "shared_record" $record }}
+    {{- with ((($v.budget.settings).sources).annotation).key }}
+    {{- $_ := set $base "budgets" (dict "annotation" .) }}
+    {{- end }}
     {{- include "otelcol-gpu.merged" (list (toYaml $base) $v.watchdog.settings) | nindent 4 }}
   {{- end }}
 {{- if $v.events.enabled }}

@@ -47,7 +47,7 @@ func startReplica(t *testing.T, kubeconfig, ai, monitoring string, change func(*
 	cfg.MaxDataAge = 9 * time.Second
 	cfg.Namespaces = []string{ai}
 	cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: kubeconfig}
-	cfg.LeaderElection.Namespace = monitoring
+	cfg.LeaderElection.Namespace, cfg.SharedRecord.Namespace = monitoring, monitoring
 	cfg.LeaderElection.RetryPeriod = 200 * time.Millisecond
 	if change != nil {
 		change(cfg)
@@ -121,6 +121,7 @@ func pressure(uses ...use) pmetric.Metrics {
 			dp.SetIntValue(value)
 			dp.Attributes().PutStr(signal.HardwareID, "GPU-0")
 			dp.Attributes().PutStr(signal.State, "valid")
+			dp.Attributes().PutStr(signal.BudgetSource, "extended_resource")
 		}
 	}
 	add(nil, map[*signal.Metric]int64{
@@ -172,7 +173,7 @@ func TestOfTwoReplicasOneEvictsTheRightPodOnceAndTheOtherInheritsTheCooldown(t *
 
 	first.stop()
 	until(t, told, func() bool { return second.counted("device_cooldown") > 0 }, second)
-	assert.Zero(t, second.counted("evicted"), "the lease told of the first one's action")
+	assert.Zero(t, second.counted("evicted"), "the record has the first one's action")
 	assert.False(t, terminating(t, plane, neighbour))
 }
 

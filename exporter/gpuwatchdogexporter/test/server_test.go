@@ -99,9 +99,9 @@ func TestARealAPIServerEvictsThePodThatIsMeant(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	client := connect(t, grant(t, plane, ai, monitoring))
-	c := cluster.New(client, cluster.Options{Namespaces: []string{ai}})
+	c := cluster.New(client, cluster.Options{})
 
-	missing, err := c.Missing(t.Context())
+	missing, err := c.Missing(t.Context(), []string{ai})
 	require.NoError(t, err)
 	assert.Empty(t, missing)
 
@@ -139,7 +139,7 @@ func TestARealAPIServerEvictsThePodThatIsMeant(t *testing.T) {
 func TestARealAPIServerHeedsADisruptionBudget(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
-	c := cluster.New(connect(t, grant(t, plane, ai, monitoring)), cluster.Options{Namespaces: []string{ai}})
+	c := cluster.New(connect(t, grant(t, plane, ai, monitoring)), cluster.Options{})
 	a := tenant(t, plane, ai, "a")
 	one := intstr.FromInt32(1)
 	budget := &policyv1.PodDisruptionBudget{
@@ -181,23 +181,23 @@ func TestARealAPIServerRefusesWhatIsNotGranted(t *testing.T) {
 	client := connect(t, grant(t, plane, ai, monitoring, "pods/eviction"))
 	a := tenant(t, plane, ai, "a")
 
-	c := cluster.New(client, cluster.Options{Namespaces: []string{ai}})
-	missing, err := c.Missing(t.Context())
+	c := cluster.New(client, cluster.Options{})
+	missing, err := c.Missing(t.Context(), []string{ai})
 	require.NoError(t, err)
-	assert.Equal(t, "create pods/eviction in namespace "+ai, missing)
+	assert.Equal(t, map[string]string{ai: "create pods/eviction"}, missing)
 	reason, done, err := c.Act(t.Context(), action(a))
 	require.Error(t, err)
 	assert.Equal(t, decide.Forbidden, reason)
 	assert.False(t, done)
 	assert.False(t, terminating(t, plane, a))
 
-	missing, err = cluster.New(client, cluster.Options{Namespaces: []string{ai}, Delete: true}).Missing(t.Context())
+	missing, err = cluster.New(client, cluster.Options{Delete: true}).Missing(t.Context(), []string{ai})
 	require.NoError(t, err)
-	assert.Equal(t, "delete pods in namespace "+ai, missing)
-	missing, err = cluster.New(client, cluster.Options{Namespaces: []string{ai}, DryRun: true}).Missing(t.Context())
+	assert.Equal(t, map[string]string{ai: "delete pods"}, missing)
+	missing, err = cluster.New(client, cluster.Options{DryRun: true}).Missing(t.Context(), []string{ai})
 	require.NoError(t, err)
 	assert.Empty(t, missing)
-	missing, err = cluster.New(client, cluster.Options{Namespaces: []string{ai, monitoring}, DryRun: true}).Missing(t.Context())
+	missing, err = cluster.New(client, cluster.Options{DryRun: true}).Missing(t.Context(), []string{ai, monitoring})
 	require.NoError(t, err)
-	assert.Equal(t, "get pods in namespace "+monitoring, missing)
+	assert.Equal(t, map[string]string{monitoring: "get pods"}, missing)
 }

@@ -77,9 +77,12 @@ func (cfg *Config) Validate() error {
 }
 
 // namespace returns where the lease is, empty when nothing says it.
-func (cfg *Config) namespace() string {
-	if cfg.Namespace != "" {
-		return cfg.Namespace
+func (cfg *Config) namespace() string { return orOwnNamespace(cfg.Namespace) }
+
+// orOwnNamespace returns the namespace, or that of the own pod if it is empty.
+func orOwnNamespace(namespace string) string {
+	if namespace != "" {
+		return namespace
 	}
 	if namespace := os.Getenv(podNamespaceEnv); namespace != "" {
 		return namespace

@@ -1,6 +1,5 @@
-// Package lease chooses one of several replicas by a Lease of the API server,
-// hands the chosen one a [Term], and keeps small notes on the lease that the next
-// one reads.
+// Package lease chooses one of several replicas by a Lease of the API server and hands the chosen
+// one a [Term]. Its [Record] is a text in a Lease that many processes read and write.
 //
 // Permissions: get, create and update on leases of coordination.k8s.io in the
 // lease's namespace.
@@ -15,27 +14,17 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 )
-
-// ErrLost says that another replica holds the lease.
-var ErrLost = errors.New("the lease is held by another replica")
 
 // Term is a time in which this replica leads: until its context ends, and only
 // while [Term.Holds].
 type Term struct {
-	ctx      context.Context
-	valid    func() bool
-	leases   coordinationclient.LeaseInterface // nil: there is no lease
-	name     string
-	identity string
+	ctx   context.Context
+	valid func() bool
 }
 
 // Context ends with the term.
@@ -50,44 +39,6 @@ func (t *Term) Leads() int64 {
 		return 1
 	}
 	return 0
-}
-
-// Note returns a note on the lease, which this or an earlier leader wrote, and
-// "" when there is none. Without a lease there are no notes.
-func (t *Term) Note(ctx context.Context, key string) (string, error) {
-	if t.leases == nil {
-		return "", nil
-	}
-	l, err := t.leases.Get(ctx, t.name, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	return l.Annotations[key], nil
-}
-
-// SetNote writes a note, as an annotation of the lease. It fails with [ErrLost] unless the API
-// server has this replica as the holder at that moment, so that a leader that was suspended
-// notices its loss. Without a lease it does nothing.
-func (t *Term) SetNote(ctx context.Context, key, value string) error {
-	if t.leases == nil {
-		return nil
-	}
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		l, err := t.leases.Get(ctx, t.name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if !t.Holds() || ptr.Deref(l.Spec.HolderIdentity, "") != t.identity {
-			return ErrLost
-		}
-		if l.Annotations == nil {
-			l.Annotations = map[string]string{}
-		}
-		l.Annotations[key] = value
-		// Whoever takes the lease meanwhile changes its resource version.
-		_, err = t.leases.Update(ctx, l, metav1.UpdateOptions{})
-		return err
-	})
 }
 
 // Run takes part in the election until ctx ends, calls lead with each term as it begins, and gives
@@ -146,8 +97,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 						ctx: ctx,
 						// A process that was stopped for a while finds its lease
 						// expired before the elector does.
-						valid:  func() bool { return elector.IsLeader() && elector.Check(0) == nil },
-						leases: client.CoordinationV1().Leases(namespace), name: cfg.Name, identity: identity,
+						valid: func() bool { return elector.IsLeader() && elector.Check(0) == nil },
 					})
 				},
 				OnStoppedLeading: func() {}, // the term's context has ended

@@ -202,42 +202,16 @@ func TestWhatIsWrongIsSaidOnceUntilItIsSomethingElse(t *testing.T) {
 	})
 }
 
-func TestWithoutALeaseEveryoneLeadsAndThereAreNoNotes(t *testing.T) {
+func TestWithoutALeaseEveryoneLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := join(t, nil, Config{})
 		pass(time.Second)
 		require.True(t, r.leads())
-		require.NoError(t, r.current().SetNote(t.Context(), "key", "value"))
-		note, err := r.current().Note(t.Context(), "key")
-		require.NoError(t, err)
-		assert.Empty(t, note)
 		r.stop()
 		assert.False(t, r.leads())
 	})
 	var none *Term
 	assert.False(t, none.Holds())
-}
-
-// A process that was stopped for a while believes in its term until it looks.
-func TestATermThatAnotherTookOverWritesNoNote(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
-		first := join(t, client, config("monitoring"))
-		pass(time.Second)
-		late := *first.current()
-		first.stop()
-		second := join(t, client, config("monitoring"))
-		pass(time.Minute)
-		require.True(t, second.leads())
-		require.NoError(t, second.current().SetNote(t.Context(), "example.com/note", "from the second"))
-
-		late.ctx, late.valid = t.Context(), func() bool { return true }
-		require.ErrorIs(t, late.SetNote(t.Context(), "example.com/note", "too late"), ErrLost)
-		note, err := second.current().Note(t.Context(), "example.com/note")
-		require.NoError(t, err)
-		assert.Equal(t, "from the second", note)
-		second.stop()
-	})
 }
 
 func TestTheNamespaceIsThatOfThePod(t *testing.T) {

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -33,12 +33,12 @@ const eventSource = "otelcol-gpu-watchdog"
 
 // Options say what is to be done.
 type Options struct {
-	// Namespaces are those in which permissions are needed; empty: none are.
-	Namespaces []string
 	// DryRun says that nothing will be done.
 	DryRun bool
 	// Delete pods instead of evicting them.
 	Delete bool
+	// Budgets say where a pod's budgets are.
+	Budgets gpushare.BudgetOptions
 }
 
 // Cluster speaks to the API server. It reads pods when they are about to be judged,
@@ -85,31 +85,34 @@ func (o *Options) permissions() []permission {
 	return needed
 }
 
-// Missing returns the first permission that is not granted in one of the
-// namespaces, as in "create pods/eviction in namespace ai", and "" when all are.
-func (c *Cluster) Missing(ctx context.Context) (string, error) {
-	if len(c.options.Namespaces) == 0 {
-		return "", nil // no pod is ever asked for
-	}
+// Missing returns the namespaces in which a permission is not granted, and which: as in "create
+// pods/eviction". It asks for a permission in all namespaces first, and then in each of these.
+func (c *Cluster) Missing(ctx context.Context, namespaces []string) (map[string]string, error) {
+	missing := map[string]string{}
 	for _, p := range c.options.permissions() {
-		everywhere, err := c.allowed(ctx, p, metav1.NamespaceAll)
-		if err != nil {
-			return "", err
+		if len(namespaces) > 1 {
+			everywhere, err := c.allowed(ctx, p, metav1.NamespaceAll)
+			if err != nil {
+				return nil, err
+			}
+			if everywhere {
+				continue
+			}
 		}
-		if everywhere {
-			continue
-		}
-		for _, namespace := range c.options.Namespaces {
+		for _, namespace := range namespaces {
+			if missing[namespace] != "" {
+				continue
+			}
 			ok, err := c.allowed(ctx, p, namespace)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			if !ok {
-				return fmt.Sprintf("%s in namespace %s", p, namespace), nil
+				missing[namespace] = p.String()
 			}
 		}
 	}
-	return "", nil
+	return missing, nil
 }
 
 func (c *Cluster) allowed(ctx context.Context, p permission, namespace string) (bool, error) {
@@ -137,17 +140,20 @@ func (c *Cluster) Pod(ctx context.Context, namespace, name string) (decide.Pod, 
 	case err != nil:
 		return decide.Pod{}, err
 	}
-	return podFacts(pod), nil
+	return c.facts(pod), nil
 }
 
-func podFacts(pod *corev1.Pod) decide.Pod {
+func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
+	owner, kind := owner(pod)
 	facts := decide.Pod{
 		Found: true, UID: string(pod.UID), Node: pod.Spec.NodeName,
 		Running:     pod.Status.Phase == corev1.PodRunning,
 		Terminating: pod.DeletionTimestamp != nil,
-		Owner:       owner(pod),
-		Priority:    ptr.Deref(pod.Spec.Priority, 0),
+		Owner:       owner, OwnerKind: kind,
+		Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}
+	// What cannot be read is no budget: the pod then declares less than telemetry has.
+	facts.Budgets, _ = gpushare.Budgets(pod, c.options.Budgets)
 	if pod.Status.StartTime != nil {
 		facts.Started = pod.Status.StartTime.Time
 	}
@@ -156,18 +162,18 @@ func podFacts(pod *corev1.Pod) decide.Pod {
 	return facts
 }
 
-// owner returns the controller that replaces the pod, empty when there is none. A
-// Deployment's ReplicaSets change with each roll-out, so the Deployment is it.
-func owner(pod *corev1.Pod) string {
+// owner returns the pod's controller as namespace/kind/name, and its kind; both are empty when there
+// is none. A Deployment's ReplicaSets change with each roll-out, so the Deployment is it.
+func owner(pod *corev1.Pod) (owner, kind string) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil {
-		return ""
+		return "", ""
 	}
 	kind, name := controller.Kind, controller.Name
 	if deployment, ok := kube.CutHash(name, pod.Labels[kube.DeploymentHash]); ok && kind == "ReplicaSet" {
 		kind, name = "Deployment", deployment
 	}
-	return pod.Namespace + "/" + kind + "/" + name
+	return pod.Namespace + "/" + kind + "/" + name, kind
 }
 
 // Act evicts or deletes the pod, if it still is the one with that UID. It tells

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
@@ -50,21 +51,31 @@ func TestAnEventHasANameThatTheAPIServerTakes(t *testing.T) {
 
 func TestFactsOfPods(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
-	base := decide.Pod{Found: true, UID: "uid-a", Node: "gpu-1", Running: true, Started: now, Owner: "ai/Deployment/a"}
+	base := decide.Pod{Found: true, UID: "uid-a", Node: "gpu-1", Running: true, Started: now, Owner: "ai/Deployment/a", OwnerKind: "Deployment"}
 	for name, tc := range map[string]struct {
 		change func(*corev1.Pod)
 		want   func(*decide.Pod)
 	}{
 		"of a Deployment": {func(*corev1.Pod) {}, func(*decide.Pod) {}},
 		"of a ReplicaSet": {
-			func(p *corev1.Pod) { p.Labels = nil }, func(d *decide.Pod) { d.Owner = "ai/ReplicaSet/a-5d4f" },
+			func(p *corev1.Pod) { p.Labels = nil }, func(d *decide.Pod) { d.Owner, d.OwnerKind = "ai/ReplicaSet/a-5d4f", "ReplicaSet" },
 		},
 		"of a StatefulSet": {
 			func(p *corev1.Pod) { p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = "StatefulSet", "db" },
-			func(d *decide.Pod) { d.Owner = "ai/StatefulSet/db" },
+			func(d *decide.Pod) { d.Owner, d.OwnerKind = "ai/StatefulSet/db", "StatefulSet" },
 		},
 		"of an owner that does not control it": {
-			func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, func(d *decide.Pod) { d.Owner = "" },
+			func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, func(d *decide.Pod) { d.Owner, d.OwnerKind = "", "" },
+		},
+		"of a Job": {
+			func(p *corev1.Pod) { p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = "Job", "train" },
+			func(d *decide.Pod) { d.Owner, d.OwnerKind = "ai/Job/train", "Job" },
+		},
+		"with a budget in an annotation": {
+			func(p *corev1.Pod) { p.Annotations = map[string]string{"example.com/gpu-memory": "5Gi"} },
+			func(d *decide.Pod) {
+				d.Budgets = []gpushare.Budget{{Source: gpushare.BudgetAnnotation, Minor: -1, MemoryBytes: 5 << 30}}
+			},
 		},
 		"protected": {
 			func(p *corev1.Pod) { p.Labels[ProtectedLabel] = "" }, func(d *decide.Pod) { d.Protected = true },
@@ -87,7 +98,8 @@ func TestFactsOfPods(t *testing.T) {
 			pod, want := runningPod("a", now), base
 			tc.change(pod)
 			tc.want(&want)
-			assert.Equal(t, want, podFacts(pod))
+			c := New(nil, Options{Budgets: gpushare.BudgetOptions{Annotation: "example.com/gpu-memory"}})
+			assert.Equal(t, want, c.facts(pod))
 		})
 	}
 }

@@ -36,13 +36,14 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	for i := range over {
 		v := &over[i]
 		pod, known := in.Pods[v.UID]
-		reason := exclude(s, in.Device, v, pod, known, p, now)
+		reason := exclude(s, in, v, pod, known, p, now)
 		if reason == "" {
 			d.Victim, d.Reason = v, Evicted
 			if p.DryRun {
 				d.Reason = WouldEvict
 			}
 			d.Action = &Action{
+				ID: v.UID + "/" + now.UTC().Format(time.RFC3339Nano),
 				At: now, Device: in.Device, Namespace: v.Namespace, Pod: v.Pod, UID: v.UID, Owner: pod.Owner, DryRun: p.DryRun,
 			}
 			s.Actions = append(slices.Clone(s.Actions), *d.Action)
@@ -68,56 +69,40 @@ func Settle(s State, a Action, done bool) State {
 		s.Breach.Count, s.Breach.Over = 0, nil
 		return s
 	}
-	s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(b Action) bool { return b == a })
+	s.Actions = Without(s.Actions, a)
 	return s
-}
-
-// Shift returns the actions as if they had been written down by a clock that was
-// set by step, so that cool-downs last as long as they should.
-func Shift(actions []Action, step time.Duration) []Action {
-	shifted := slices.Clone(actions)
-	for i := range shifted {
-		shifted[i].At = shifted[i].At.Add(step)
-	}
-	return shifted
-}
-
-// Merge returns the actions of both, each once, in the order of time.
-func Merge(a, b []Action) []Action {
-	merged := slices.Concat(a, b)
-	order := func(x, y Action) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.UID, y.UID)) }
-	slices.SortStableFunc(merged, order)
-	return slices.CompactFunc(merged, func(x, y Action) bool { return order(x, y) == 0 })
 }
 
 // judge does all that needs no facts of pods. Without a reason in the decision it
 // returns the pods over their budget, in the order in which they are tried.
 func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victim) {
-	s.Actions = remember(s.Actions, p, now)
+	s.Actions = Prune(s.Actions, p, now)
 	d := Decision{Device: in.Device}
 	s.Breach, d = follow(s.Breach, d, in.Sample, p, now)
+	s.Actions = end(s, in.Device, p)
 	d.Breaches = s.Breach.Count
 	if d.Reason != "" {
 		return s, d, nil
 	}
 
-	over, unbudgeted := overBudget(in.Sample)
+	over, enforced, unbudgeted := overBudget(in.Sample, p)
 	d.Unbudgeted = unbudgeted
-	enough := slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
-		return v.Overshoot <= p.MinOvershoot || float64(v.Overshoot) <= p.MinOvershootRatio*float64(v.Budget)
-	})
+	enough := enough(over, p)
+	history := s.history(p, now)
 	switch {
 	case s.Breach.Count < p.Breaches:
 		d.Reason = BreachPending
+	case len(over) == 0 && len(enforced) > 0:
+		d.Reason, over = EnforcedBudget, enforced
 	case len(over) == 0 && unbudgeted > 0:
 		d.Reason = Unbudgeted
 	case len(over) == 0:
 		d.Reason = WithinBudget
 	case len(enough) == 0:
 		d.Reason = BelowMinOvershoot
-	case since(s.Actions, p, now, p.DeviceCooldown, func(a Action) bool { return a.Device == in.Device }) > 0:
+	case since(history, p, now, p.DeviceCooldown, func(a Action) bool { return a.Device == in.Device }) > 0:
 		d.Reason = DeviceCooldown
-	case since(s.Actions, p, now, time.Hour, func(Action) bool { return true }) >= p.MaxActionsPerHour:
+	case since(history, p, now, time.Hour, func(Action) bool { return true }) >= p.MaxActionsPerHour:
 		d.Reason = HourlyCap
 	}
 	if d.Reason != "" && len(over) > 0 {
@@ -159,6 +144,8 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 		b = Breach{Floor: p.Floor}
 	}
 	b.LastAt, b.Doubt = at, ""
+	clearSince := b.ClearSince
+	b.ClearSince = time.Time{}
 	// Whatever is no breach beyond doubt ends the count.
 	ended := Breach{LastAt: at, Doubt: doubt(sample, p), Floor: p.Floor}
 	if ended.Doubt != TelemetryImpossible {
@@ -170,6 +157,10 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 		return ended, d
 	case sample.Headroom >= p.ClearFloor, sample.Headroom >= p.Floor && b.Count == 0:
 		d.Reason = AboveFloor
+		ended.ClearSince = clearSince
+		if clearSince.IsZero() && sample.Headroom >= p.ClearFloor {
+			ended.ClearSince = at
+		}
 		return ended, d
 	case sample.Headroom >= p.Floor:
 		d.Reason = BetweenFloors
@@ -179,7 +170,7 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	b.Count = min(b.Count+1, p.Breaches)
 	before := b.Over
 	b.Over = map[string]int{}
-	over, _ := overBudget(sample)
+	over, _, _ := overBudget(sample, p)
 	for _, v := range over {
 		b.Over[v.UID] = min(before[v.UID]+1, p.Breaches)
 	}
@@ -233,11 +224,12 @@ func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
 
-// overBudget returns the pods that use more than was declared for them, largest overshoot first,
-// and what containers without a budget use. Only containers with a budget count for a pod. A
-// container whose use is unknown counts as 0, in favour of the pod.
-func overBudget(s *Sample) (over []Victim, unbudgeted int64) {
-	pods := map[string]*Victim{}
+// overBudget returns the pods that use more than was declared for them, largest overshoot first;
+// of pods over a budget from a source that is not in Policy.BudgetSources those that are over it by
+// enough; and what containers without a budget use. Only containers with a budget count for a pod.
+// A container whose use is unknown counts as 0, in favor of the pod.
+func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
+	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {
 		usage, observed := current(h.Usage, s)
 		if !observed {
@@ -248,15 +240,28 @@ func overBudget(s *Sample) (over []Victim, unbudgeted int64) {
 			unbudgeted += usage
 			continue
 		}
-		v := pods[h.UID]
+		of := pods
+		if !slices.Contains(p.BudgetSources, h.Source) {
+			of = others
+		}
+		v := of[h.UID]
 		if v == nil {
 			v = &Victim{Namespace: h.Namespace, Pod: h.Pod, UID: h.UID}
-			pods[h.UID] = v
+			of[h.UID] = v
 		}
 		v.Usage += usage
 		v.Budget += budget
+		if usage > 0 {
+			v.Processes++
+		}
 	}
+	return sorted(pods, s), enough(sorted(others, s), p), unbudgeted
+}
+
+// sorted returns the pods that are over their budget, largest overshoot first.
+func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	for v := range maps.Values(pods) {
+		v.Processes = max(v.Processes, s.Processes[v.UID])
 		if v.Overshoot = v.Usage - v.Budget - s.Spare[v.UID]; v.Overshoot > 0 {
 			over = append(over, *v)
 		}
@@ -268,17 +273,31 @@ func overBudget(s *Sample) (over []Victim, unbudgeted int64) {
 			strings.Compare(a.UID, b.UID),
 		)
 	})
-	return over, unbudgeted
+	return over
+}
+
+// enough returns the pods that are over their budget by more than the least overshoot. A device
+// counts the CUDA context of each process, which a budget usually leaves out, so the least overshoot
+// is one for each process.
+func enough(over []Victim, p Policy) []Victim {
+	return slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
+		least := float64(p.MinOvershoot) * float64(max(v.Processes, 1))
+		return float64(v.Overshoot) <= max(least, p.MinOvershootRatio*float64(v.Budget))
+	})
 }
 
 // exclude returns why the pod is not to be acted on, empty when it may.
-func exclude(s State, device Device, v *Victim, pod Pod, known bool, p Policy, now time.Time) Reason {
+func exclude(s State, in Input, v *Victim, pod Pod, known bool, p Policy, now time.Time) Reason {
+	sameOwner := func(a Action) bool { return a.Owner == pod.Owner }
+	history := s.history(p, now)
 	switch {
 	case !slices.Contains(p.Namespaces, v.Namespace):
 		return NamespaceNotAllowed
+	case slices.Contains(p.Denied, v.Namespace):
+		return NoPermission
 	case !known:
 		return PodUnknown
-	case !pod.Found, pod.UID != v.UID, pod.Node != device.Node:
+	case !pod.Found, pod.UID != v.UID, pod.Node != in.Device.Node:
 		return PodGone
 	case pod.Terminating:
 		return Terminating
@@ -288,6 +307,8 @@ func exclude(s State, device Device, v *Victim, pod Pod, known bool, p Policy, n
 		return MirrorPod
 	case pod.Owner == "":
 		return NoOwner
+	case !slices.Contains(p.OwnerKinds, pod.OwnerKind):
+		return OwnerKind
 	case pod.Protected:
 		return Protected
 	case pod.Priority > p.MaxPriority:
@@ -296,33 +317,12 @@ func exclude(s State, device Device, v *Victim, pod Pod, known bool, p Policy, n
 		return PodTooYoung
 	case s.Breach.Over[v.UID] < p.Breaches:
 		return OverBudgetPending
-	case since(s.Actions, p, now, p.OwnerCooldown, func(a Action) bool { return a.Owner == pod.Owner }) > 0:
+	case !stillDeclared(in.Sample, v, pod, p):
+		return BudgetChanged
+	case since(history, p, now, p.OwnerCooldown, sameOwner) > 0:
 		return OwnerCooldown
+	case !p.DryRun && since(history, p, now, ineffectiveFor, func(a Action) bool { return sameOwner(a) && !a.Ended }) >= maxIneffective:
+		return Ineffective
 	}
 	return ""
-}
-
-// since counts the actions within the last d. Those of dry run and real ones do
-// not count against each other.
-func since(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
-	n := 0
-	for _, a := range actions {
-		if a.DryRun == p.DryRun && now.Sub(a.At) < d && match(a) {
-			n++
-		}
-	}
-	return n
-}
-
-// remember drops what no rule asks for any more. What a clock wrote down that ran
-// ahead counts from now on.
-func remember(actions []Action, p Policy, now time.Time) []Action {
-	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
-	kept := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { return now.Sub(a.At) >= longest })
-	for i := range kept {
-		if kept[i].At.After(now) {
-			kept[i].At = now
-		}
-	}
-	return kept
 }

@@ -28,6 +28,7 @@ func policy(change ...func(*Policy)) Policy {
 		DeviceCooldown: 10 * time.Minute, OwnerCooldown: 30 * time.Minute, MaxActionsPerHour: 2,
 		MinPodAge: 5 * time.Minute, Namespaces: []string{"ai"}, MaxPriority: 1_000_000_000,
 		MaxDataAge: 90 * time.Second, MinOvershoot: 512 * mib, MinOvershootRatio: 0.05,
+		OwnerKinds: []string{"Deployment"}, BudgetSources: []gpushare.BudgetSource{gpushare.BudgetResource},
 	}
 	for _, c := range change {
 		c(&p)
@@ -51,7 +52,7 @@ func card(at time.Time, free int64, holders ...Holder) *Sample {
 func holds(pod string, used, declared int64) Holder {
 	return Holder{
 		Holder: gpudata.Holder{Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main"},
-		Usage:  Reading{Bytes: used * mib}, Budget: Reading{Bytes: declared * mib},
+		Usage:  Reading{Bytes: used * mib}, Budget: Reading{Bytes: declared * mib}, Source: gpushare.BudgetResource,
 	}
 }
 
@@ -76,7 +77,7 @@ func undeclared(s *Sample, pod string) *Sample {
 }
 
 func running(pod string) Pod {
-	return Pod{Found: true, UID: "uid-" + pod, Node: "gpu-1", Running: true, Started: t0.Add(-time.Hour), Owner: "ai/Deployment/" + pod}
+	return Pod{Found: true, UID: "uid-" + pod, Node: "gpu-1", Running: true, Started: t0.Add(-time.Hour), Owner: "ai/Deployment/" + pod, OwnerKind: "Deployment"}
 }
 
 func runningPods(pods ...string) map[string]Pod {
@@ -324,6 +325,7 @@ func TestAPodThatMayNotBeEvictedGivesWayToTheNextOrMakesItWait(t *testing.T) {
 		"a mirror pod":       {func(p *Pod) { p.Mirror = true }, MirrorPod, false},
 		"of high priority":   {func(p *Pod) { p.Priority = 2_000_000_000 }, HighPriority, false},
 		"without an owner":   {func(p *Pod) { p.Owner = "" }, NoOwner, false},
+		"of a Job":           {func(p *Pod) { p.Owner, p.OwnerKind = "ai/Job/train", "Job" }, OwnerKind, false},
 		"too young":          {func(p *Pod) { p.Started = t0.Add(-4 * time.Minute) }, PodTooYoung, false},
 		"of unknown age":     {func(p *Pod) { p.Started = time.Time{} }, PodTooYoung, false},
 		"not running":        {func(p *Pod) { p.Running = false }, NotRunning, false},

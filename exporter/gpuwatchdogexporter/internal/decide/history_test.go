@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
 // histories is how many random histories are lived through.
@@ -99,7 +100,7 @@ func (h *history) newTenant(i int) *tenant {
 	}
 	t.pod = Pod{
 		Found: true, UID: fmt.Sprintf("uid-%d-%d", i, h.r.Uint64()), Node: device.Node, Running: true,
-		Started: h.wall.Add(-time.Hour), Owner: "ai/Deployment/" + t.name,
+		Started: h.wall.Add(-time.Hour), Owner: "ai/Deployment/" + t.name, OwnerKind: "Deployment",
 	}
 	return t
 }
@@ -134,7 +135,7 @@ func (h *history) live() *truth {
 		now.over[t.pod.UID] = t.used > t.budget
 		now.sample.Holders = append(now.sample.Holders, Holder{
 			Holder: gpudata.Holder{Namespace: "ai", Pod: t.name, UID: t.pod.UID, Container: "main"},
-			Usage:  Reading{t.used, now.at}, Budget: Reading{t.budget, now.at},
+			Usage:  Reading{t.used, now.at}, Budget: Reading{t.budget, now.at}, Source: gpushare.BudgetResource,
 		})
 	}
 	h.past = append(h.past, now)

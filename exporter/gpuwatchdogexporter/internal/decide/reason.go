@@ -12,23 +12,26 @@ const (
 
 // Below the floor, and nobody is acted on.
 const (
-	BreachPending       Reason = "breach_pending"        // not for enough evaluations
-	WithinBudget        Reason = "within_budget"         // every pod is within its budget
-	Unbudgeted          Reason = "unbudgeted"            // so is every pod that has one; others use memory without
-	BelowMinOvershoot   Reason = "below_min_overshoot"   // pods are over their budget, but not by enough
-	OverBudgetPending   Reason = "over_budget_pending"   // the pod was not over its budget in enough evaluations
-	DeviceCooldown      Reason = "device_cooldown"       // the device was acted on lately
-	OwnerCooldown       Reason = "owner_cooldown"        // the pod's owner was acted on lately
-	HourlyCap           Reason = "hourly_cap"            // as many actions as allowed within the last hour
-	NamespaceNotAllowed Reason = "namespace_not_allowed" // not in the allow list
-	Protected           Reason = "protected"             // by its label
-	HighPriority        Reason = "high_priority"         // above max_priority
-	MirrorPod           Reason = "mirror_pod"            // a static pod of the kubelet
-	NoOwner             Reason = "no_owner"              // nobody would replace it
-	PodTooYoung         Reason = "pod_too_young"         // min_pod_age
-	NotRunning          Reason = "not_running"           // in another phase than Running
-	Terminating         Reason = "terminating"           // is going away already: wait for it
-	PodGone             Reason = "pod_gone"              // the pod that telemetry names is gone, replaced or elsewhere: wait
+	BreachPending       Reason = "breach_pending"         // not for enough evaluations
+	WithinBudget        Reason = "within_budget"          // every pod is within its budget
+	Unbudgeted          Reason = "unbudgeted"             // so is every pod that has one; others use memory without
+	BelowMinOvershoot   Reason = "below_min_overshoot"    // pods are over their budget, but not by enough
+	OverBudgetPending   Reason = "over_budget_pending"    // the pod was not over its budget in enough evaluations
+	DeviceCooldown      Reason = "device_cooldown"        // the device was acted on lately
+	OwnerCooldown       Reason = "owner_cooldown"         // a pod of the same owner was evicted lately, on any node
+	HourlyCap           Reason = "hourly_cap"             // as many actions as allowed within the last hour, on all nodes
+	Ineffective         Reason = "ineffective"            // evictions of the pod's owner did not end the shortage
+	EnforcedBudget      Reason = "enforced_budget"        // a pod is over a budget whose source is not in budget_sources
+	NamespaceNotAllowed Reason = "namespace_not_allowed"  // not in the allow list
+	Protected           Reason = "protected"              // by its label
+	HighPriority        Reason = "high_priority"          // above max_priority
+	MirrorPod           Reason = "mirror_pod"             // a static pod of the kubelet
+	NoOwner             Reason = "no_owner"               // nobody would replace it
+	OwnerKind           Reason = "owner_kind_not_allowed" // its controller may not restart it
+	PodTooYoung         Reason = "pod_too_young"          // min_pod_age
+	NotRunning          Reason = "not_running"            // in another phase than Running
+	Terminating         Reason = "terminating"            // is going away already: wait for it
+	PodGone             Reason = "pod_gone"               // the pod that telemetry names is gone, replaced or elsewhere: wait
 )
 
 // Suspended: the data does not allow a decision.
@@ -41,6 +44,7 @@ const (
 	AttributionInvalid  Reason = "attribution_invalid"  // containers' memory cannot be believed
 	AttributionPartial  Reason = "attribution_partial"  // it does not explain the device's
 	PodUnknown          Reason = "pod_unknown"          // the API server did not tell what the pod is
+	BudgetChanged       Reason = "budget_changed"       // the pod declares another budget now than telemetry has
 	ClockStep           Reason = "clock_step"           // the wall clock was set; breach counts start anew
 )
 
@@ -54,11 +58,11 @@ const (
 	StateUnsaved Reason = "state_unsaved" // the action could not be written down before, so it was not done
 )
 
-// No device was evaluated.
+// No device was evaluated, or, with NoPermission, the pod was left alone.
 const (
 	NotLeader      Reason = "not_leader"      // another replica acts, or no lease can be had
 	NoTelemetry    Reason = "no_telemetry"    // no device is known
-	NoPermission   Reason = "no_permission"   // what the configured action needs is not granted
+	NoPermission   Reason = "no_permission"   // what the action needs is not granted in the pod's namespace, or in none
 	APIUnavailable Reason = "api_unavailable" // the API server did not answer
 )
 
@@ -67,8 +71,8 @@ const (
 var complete = map[Reason]bool{
 	AboveFloor: true, BetweenFloors: true, NoNewSample: true,
 	BreachPending: true, WithinBudget: true, Unbudgeted: true, BelowMinOvershoot: true, OverBudgetPending: true,
-	DeviceCooldown: true, OwnerCooldown: true, HourlyCap: true,
-	NamespaceNotAllowed: true, Protected: true, HighPriority: true, MirrorPod: true, NoOwner: true,
+	DeviceCooldown: true, OwnerCooldown: true, HourlyCap: true, Ineffective: true, EnforcedBudget: true,
+	NamespaceNotAllowed: true, Protected: true, HighPriority: true, MirrorPod: true, NoOwner: true, OwnerKind: true,
 	PodTooYoung: true, NotRunning: true, Terminating: true, PodGone: true,
 	AttributionPartial: true,
 	WouldEvict:         true, Evicted: true, Refused: true,
@@ -78,3 +82,7 @@ var complete = map[Reason]bool{
 // action needs. AttributionPartial is complete: the data is there, and says that part of the
 // memory cannot be attributed.
 func (r Reason) Complete() bool { return complete[r] }
+
+// Recorded reports whether the reason depends on what other watchdogs have recorded, so that a
+// newer record may give another one.
+func (r Reason) Recorded() bool { return r == OwnerCooldown || r == HourlyCap || r == Ineffective }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
 // Device identifies a device: a board or a MIG instance on a node.
@@ -23,6 +24,7 @@ type Reading struct {
 type Holder struct {
 	gpudata.Holder
 	Usage, Budget Reading
+	Source        gpushare.BudgetSource // of the budget
 }
 
 // Attribution says whether the containers' memory adds up to the device's.
@@ -48,6 +50,12 @@ type Sample struct {
 	// Spare is, by pod UID, what is left unused elsewhere of budgets that the pod has a
 	// share of: by itself on other devices, and by other pods with the same claim.
 	Spare map[string]int64
+	// Processes is the number of processes of a pod on the device, by pod UID. A pod that no
+	// list of processes has is missing.
+	Processes map[string]int
+	// Annotated is, by pod UID, the sum of a pod's budgets on all devices that come from the
+	// user's annotation.
+	Annotated map[string]int64
 }
 
 // Pod is a pod as the API server has it now.
@@ -60,7 +68,10 @@ type Pod struct {
 	Mirror      bool // a static pod's
 	Protected   bool // has the label that protects
 	Priority    int32
-	Owner       string // namespace/kind/name of what replaces it; empty: nobody
+	Owner       string // namespace/kind/name of its controller; empty: it has none
+	OwnerKind   string // the kind in Owner
+	// Budgets are what the pod declares now.
+	Budgets []gpushare.Budget
 }
 
 // Policy are the rules. Sizes are in bytes.
@@ -74,10 +85,14 @@ type Policy struct {
 	MaxActionsPerHour int
 	MinPodAge         time.Duration
 	Namespaces        []string // whose pods may be evicted
+	Denied            []string // those of Namespaces in which a permission is missing
+	OwnerKinds        []string // kinds of controllers that restart an evicted pod
 	MaxPriority       int32    // of pods that may be evicted
 	MaxDataAge        time.Duration
-	MinOvershoot      int64   // a pod must be over its budget by more than that
-	MinOvershootRatio float64 // and by more than that share of it
+	MinOvershoot      int64                   // a pod must be over its budget by more than that for each of its processes
+	MinOvershootRatio float64                 // and by more than that share of its budget
+	BudgetSources     []gpushare.BudgetSource // where the budgets come from that pods are evicted for
+	Annotation        bool                    // Pod.Budgets has those of the user's annotation
 }
 
 // Breach is what is remembered of one device.
@@ -87,10 +102,16 @@ type Breach struct {
 	Over   map[string]int `json:"over,omitempty"`   // by pod UID, in how many of these the pod was over its budget
 	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision; empty: it did not
 	Floor  int64          `json:"floor,omitempty"`  // Policy.Floor that it was counted by
+	// ClearSince is the time of the first sample at or above the clear floor after which none was
+	// below the floor. Zero: the last sample was below the floor, or in doubt.
+	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
 // Action is one eviction, or one that dry run left out.
 type Action struct {
+	// ID identifies the action where At changed because the clock was set. Actions of earlier
+	// versions have none.
+	ID        string    `json:"id,omitempty"`
 	At        time.Time `json:"at"`
 	Device    Device    `json:"device"`
 	Namespace string    `json:"namespace"`
@@ -98,13 +119,18 @@ type Action struct {
 	UID       string    `json:"uid"`
 	Owner     string    `json:"owner"`
 	DryRun    bool      `json:"dry_run,omitempty"`
+	// Ended says that the shortage ended: afterwards the device had the clear floor free for as
+	// long as the owner's cool-down.
+	Ended bool `json:"ended,omitempty"`
 }
 
-// State is passed from one evaluation to the next: the device's breach and the actions on all
-// devices. Neither is changed in place.
+// State is passed from one evaluation to the next: the device's breach, the watchdog's own actions
+// on all its devices, and the actions that all watchdogs of the cluster have recorded. None of them
+// is changed in place.
 type State struct {
-	Breach  Breach
-	Actions []Action
+	Breach   Breach
+	Actions  []Action
+	Recorded []Action
 }
 
 // Input is what one evaluation of a device knows.
@@ -119,6 +145,7 @@ type Input struct {
 type Victim struct {
 	Namespace, Pod, UID      string
 	Usage, Budget, Overshoot int64
+	Processes                int // on the device; at least one for each container that uses memory
 }
 
 // Decision is the outcome of an evaluation, with its numbers.

@@ -1,0 +1,121 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// maxIneffective is how many evictions of an owner's pods may fail to end a shortage. After
+	// that the cause is another one, and evicting the owner's pods again only harms it.
+	maxIneffective = 2
+	// ineffectiveFor is how long such evictions count.
+	ineffectiveFor = 24 * time.Hour
+)
+
+// key identifies an action.
+func (a *Action) key() string {
+	if a.ID != "" {
+		return a.ID
+	}
+	return a.UID + "/" + a.At.UTC().Format(time.RFC3339Nano)
+}
+
+// Shift returns the actions as if they had been written down by a clock that was
+// set by step, so that cool-downs last as long as they should.
+func Shift(actions []Action, step time.Duration) []Action {
+	shifted := slices.Clone(actions)
+	for i := range shifted {
+		shifted[i].ID = shifted[i].key()
+		shifted[i].At = shifted[i].At.Add(step)
+	}
+	return shifted
+}
+
+// Merge returns the actions of both, each once, in the order of time. Of two times of one action
+// the later counts, so that no cool-down becomes shorter.
+func Merge(a, b []Action) []Action {
+	var merged []Action
+	index := map[string]int{}
+	for _, action := range slices.Concat(a, b) {
+		i, ok := index[action.key()]
+		if !ok {
+			index[action.key()] = len(merged)
+			merged = append(merged, action)
+			continue
+		}
+		if action.At.After(merged[i].At) {
+			merged[i].ID, merged[i].At = action.key(), action.At
+		}
+		merged[i].Ended = merged[i].Ended || action.Ended
+	}
+	slices.SortStableFunc(merged, func(x, y Action) int { return cmp.Or(x.At.Compare(y.At), strings.Compare(x.UID, y.UID)) })
+	return merged
+}
+
+// Without returns the actions without one of them.
+func Without(actions []Action, a Action) []Action {
+	return slices.DeleteFunc(slices.Clone(actions), func(b Action) bool { return b.key() == a.key() })
+}
+
+// Prune returns the actions that a rule still needs. The time of an action that is ahead of the
+// clock becomes now.
+func Prune(actions []Action, p Policy, now time.Time) []Action {
+	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
+	kept := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool {
+		age := now.Sub(a.At)
+		return age >= longest && (a.Ended || a.DryRun || age >= ineffectiveFor)
+	})
+	for i := range kept {
+		if kept[i].At.After(now) {
+			kept[i].ID, kept[i].At = kept[i].key(), now
+		}
+	}
+	return kept
+}
+
+// Ended reports whether own actions have ended a shortage that the record does not say yet.
+func Ended(own, recorded []Action) bool {
+	return slices.ContainsFunc(own, func(a Action) bool {
+		return a.Ended && slices.ContainsFunc(recorded, func(r Action) bool { return r.key() == a.key() && !r.Ended })
+	})
+}
+
+// history returns the actions that count.
+func (s *State) history(p Policy, now time.Time) []Action {
+	return Prune(Merge(s.Actions, s.Recorded), p, now)
+}
+
+// end returns the watchdog's own actions after a sample of the device. Those on a device that has
+// been clear for the owner's cool-down have ended its shortage, whoever did them.
+func end(s State, device Device, p Policy) []Action {
+	b := &s.Breach
+	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {
+		return s.Actions
+	}
+	var ended []Action
+	for _, a := range slices.Concat(s.Actions, s.Recorded) {
+		if a.Device == device && !a.Ended && a.At.Before(b.ClearSince) {
+			a.Ended = true
+			ended = append(ended, a)
+		}
+	}
+	if ended == nil {
+		return s.Actions
+	}
+	return Merge(s.Actions, ended)
+}
+
+// since counts the actions within the last d. Those of dry run and real ones do
+// not count against each other.
+func since(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
+	n := 0
+	for _, a := range actions {
+		if a.DryRun == p.DryRun && now.Sub(a.At) < d && match(a) {
+			n++
+		}
+	}
+	return n
+}

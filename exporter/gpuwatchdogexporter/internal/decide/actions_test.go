@@ -1,0 +1,174 @@
+package decide
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// days runs one evaluation a minute of a device for as many minutes, and returns the minutes of the
+// evictions and the last reason. free is the device's free memory in MiB at a minute, and minutes
+// since the last eviction.
+func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int64) (evictions []int, last Reason) {
+	t.Helper()
+	var s State
+	since := minutes
+	for minute := range minutes {
+		at := t0.Add(time.Duration(minute) * time.Minute)
+		left := free(minute, since)
+		svc := holds("a", 3600, 3000)
+		if left > 2048 {
+			svc = holds("a", 100, 3000)
+		}
+		pod := running("a")
+		pod.Started = t0.Add(-time.Hour)
+		var d Decision
+		s, d = Evaluate(s, Input{device, card(at, left*mib, svc), map[string]Pod{"uid-a": pod}}, p, at)
+		last = d.Reason
+		since++
+		if d.Action != nil {
+			s = Settle(s, *d.Action, true)
+			evictions = append(evictions, minute)
+			since = 0
+		}
+	}
+	return evictions, last
+}
+
+// A tenant without a budget fills the device, and one that is a little over its budget is there too.
+func TestAnOwnerWhoseEvictionsDoNotEndTheShortageIsEvictedTwice(t *testing.T) {
+	const day = 24 * 60
+	t.Run("the device stays full", func(t *testing.T) {
+		evictions, last := days(t, policy(), day, func(int, int) int64 { return 900 })
+		assert.Equal(t, []int{0, 30}, evictions)
+		assert.Equal(t, Ineffective, last)
+		assert.True(t, last.Complete())
+	})
+	t.Run("it is free only until the pod is back", func(t *testing.T) {
+		evictions, last := days(t, policy(), day, func(_, since int) int64 {
+			if since < 5 {
+				return 4000
+			}
+			return 900
+		})
+		assert.Len(t, evictions, 2)
+		assert.Equal(t, Ineffective, last)
+	})
+	t.Run("an eviction that gives hours of free memory may be repeated", func(t *testing.T) {
+		evictions, _ := days(t, policy(), day, func(minute, since int) int64 {
+			if minute > 0 && since < 180 {
+				return 4000
+			}
+			return 900
+		})
+		assert.Len(t, evictions, day/180)
+	})
+	t.Run("the owner is evicted again after a shortage that ended otherwise", func(t *testing.T) {
+		evictions, _ := days(t, policy(), day, func(minute, _ int) int64 {
+			if minute >= 300 && minute < 340 { // as long as the owner's cool-down
+				return 4000
+			}
+			return 900
+		})
+		assert.Equal(t, []int{0, 30, 340, 370}, evictions)
+	})
+	t.Run("in dry run nothing was evicted that could have ended it", func(t *testing.T) {
+		evictions, _ := days(t, policy(func(p *Policy) { p.DryRun = true }), 240, func(int, int) int64 { return 900 })
+		assert.Len(t, evictions, 8)
+	})
+}
+
+// Other watchdogs evicted pods of the same owner, or of other owners.
+func TestWhatOtherWatchdogsRecordedCounts(t *testing.T) {
+	other := func(node string, minutesAgo int, owner string) Action {
+		return Action{
+			ID: node, At: t0.Add(-time.Duration(minutesAgo) * time.Minute), Device: Device{node, "GPU-9"}, UID: "uid-" + node, Owner: owner,
+		}
+	}
+	for name, tc := range map[string]struct {
+		recorded []Action
+		want     Reason
+	}{
+		"nothing":                                 {nil, Evicted},
+		"the same owner, lately":                  {[]Action{other("gpu-2", 5, "ai/Deployment/a")}, OwnerCooldown},
+		"the same owner, an hour ago":             {[]Action{other("gpu-2", 61, "ai/Deployment/a")}, Evicted},
+		"another owner":                           {[]Action{other("gpu-2", 5, "ai/Deployment/b")}, Evicted},
+		"as many of other owners as are allowed":  {[]Action{other("gpu-2", 5, "ai/Deployment/b"), other("gpu-3", 5, "ai/Deployment/c")}, HourlyCap},
+		"the same owner twice and to no avail":    {[]Action{other("gpu-2", 90, "ai/Deployment/a"), other("gpu-3", 200, "ai/Deployment/a")}, Ineffective},
+		"the same owner twice, two days ago":      {[]Action{other("gpu-2", 2880, "ai/Deployment/a"), other("gpu-3", 2890, "ai/Deployment/a")}, Evicted},
+		"a watchdog whose clock is ahead":         {[]Action{other("gpu-2", -5, "ai/Deployment/a")}, OwnerCooldown},
+		"its own actions are there once for both": {[]Action{{ID: "own", At: t0.Add(-40 * time.Minute), Device: device, UID: "uid-o", Owner: "ai/Deployment/b"}}, Evicted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{Recorded: tc.recorded}
+			if strings.HasPrefix(name, "its own") {
+				s.Actions = tc.recorded
+			}
+			_, d := Evaluate(s, Input{device, card(t0, gib, holds("a", 9000, 3000)), everyone}, policy(), t0)
+			assert.Equal(t, tc.want, d.Reason)
+			assert.Equal(t, tc.want == OwnerCooldown || tc.want == HourlyCap || tc.want == Ineffective, d.Reason.Recorded())
+		})
+	}
+}
+
+// A watchdog that was restarted without a storage has only the record.
+func TestARecordedEvictionHasEndedTheShortageOnceTheDeviceIsClear(t *testing.T) {
+	recorded := []Action{
+		{ID: "1", At: t0.Add(-2 * time.Hour), Device: device, UID: "uid-1", Owner: "ai/Deployment/a"},
+		{ID: "2", At: t0.Add(-3 * time.Hour), Device: Device{"gpu-2", "GPU-0"}, UID: "uid-2", Owner: "ai/Deployment/a"},
+	}
+	s := State{Recorded: recorded}
+	for minute := range 31 {
+		at := t0.Add(time.Duration(minute) * time.Minute)
+		require.False(t, Ended(s.Actions, s.Recorded), "minute %d", minute)
+		s, _ = Evaluate(s, Input{device, card(at, 4*gib), nil}, policy(), at)
+	}
+	assert.True(t, Ended(s.Actions, s.Recorded))
+	all := Merge(s.Recorded, s.Actions)
+	require.Len(t, all, 2)
+	assert.Equal(t, "2", all[0].ID)
+	assert.False(t, all[0].Ended, "on another device")
+	assert.True(t, all[1].Ended)
+	assert.False(t, Ended(s.Actions, all), "once it is written down")
+}
+
+// Whatever two watchdogs know, and in whatever order, they agree, and no cool-down becomes shorter.
+func TestMergeIsTheSameBothWaysAndShortensNothing(t *testing.T) {
+	action := rapid.Custom(func(t *rapid.T) Action {
+		return Action{
+			ID:  rapid.SampledFrom([]string{"", "1", "2", "3"}).Draw(t, "id"),
+			UID: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "uid"),
+			At:  t0.Add(time.Duration(rapid.IntRange(-9, 9).Draw(t, "minute")) * time.Minute), Ended: rapid.Bool().Draw(t, "ended"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.SliceOfN(action, 0, 6).Draw(t, "a"), rapid.SliceOfN(action, 0, 6).Draw(t, "b")
+		merged := map[string]Action{}
+		for _, m := range Merge(a, b) {
+			_, twice := merged[m.key()]
+			assert.False(t, twice)
+			merged[m.key()] = m
+		}
+		for _, m := range Merge(b, a) {
+			assert.Equal(t, merged[m.key()].At, m.At)
+			assert.Equal(t, merged[m.key()].Ended, m.Ended)
+		}
+		for _, x := range append(a, b...) {
+			assert.False(t, merged[x.key()].At.Before(x.At))
+			assert.True(t, merged[x.key()].Ended || !x.Ended)
+		}
+	})
+}
+
+func TestOfTwoTimesOfAnActionTheLaterCountsAfterTheClockWasSet(t *testing.T) {
+	a := Action{At: t0, UID: "a", Owner: "ai/Deployment/a"}
+	shifted := Shift([]Action{a}, time.Hour)
+	merged := Merge([]Action{a}, shifted)
+	require.Len(t, merged, 1)
+	assert.Equal(t, t0.Add(time.Hour), merged[0].At)
+	assert.Empty(t, Without(merged, a))
+}

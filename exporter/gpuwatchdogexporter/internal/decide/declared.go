@@ -1,0 +1,88 @@
+package decide
+
+import (
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+)
+
+// stillDeclared reports whether the pod that was just read declares no more than the budgets in
+// telemetry, which were computed from an earlier state of it. Only annotations are compared: they
+// may change while a pod runs. Requests of resources, and what claims were given, may not.
+func stillDeclared(s *Sample, v *Victim, pod Pod, p Policy) bool {
+	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
+	for i := range s.Holders {
+		h := &s.Holders[i]
+		budget, ok := current(h.Budget, s)
+		if h.UID != v.UID || !ok || budget == 0 {
+			continue
+		}
+		if containers[h.Source] == nil {
+			containers[h.Source] = map[string]bool{}
+		}
+		containers[h.Source][h.Container] = true
+		before[h.Source] += budget
+	}
+	for source, named := range containers {
+		var now int64
+		switch source {
+		case gpushare.BudgetKAI, gpushare.BudgetHAMiAllocation, gpushare.BudgetKoordinatorAllocation:
+			now = onDevice(pod.Budgets, source, named, s.Limit)
+		case gpushare.BudgetAnnotation:
+			if !p.Annotation {
+				continue
+			}
+			now, before[source] = ofPod(pod.Budgets, source, named), s.Annotated[v.UID]
+		default:
+			continue
+		}
+		if now == 0 || now > before[source]+minBudget {
+			return false
+		}
+	}
+	return true
+}
+
+// largest returns the largest budget of the source for the container, or for the pod where the name
+// is empty; 0 if there is none. The size is the device's.
+func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container string, size int64) (bytes int64) {
+	for i := range budgets {
+		if b := &budgets[i]; b.Source == source && b.Container == container {
+			bytes = max(bytes, gpushare.MemoryOf(b.MemoryBytes, b.MemoryRatio, size))
+		}
+	}
+	return bytes
+}
+
+// onDevice returns what a scheduler's annotation declares for the containers on one device.
+func onDevice(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool, size int64) int64 {
+	sum := largest(budgets, source, "", size)
+	for container := range containers {
+		if container != "" {
+			sum += largest(budgets, source, container, size)
+		}
+	}
+	return sum
+}
+
+// ofPod returns what the user's annotations declare for the containers, on all devices. The pod's
+// annotation is shared by the containers without one of their own, after those that have one took
+// their part.
+func ofPod(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
+	var sum int64
+	shared := false
+	for container := range containers {
+		own := int64(0)
+		if container != "" {
+			own = largest(budgets, source, container, 0)
+		}
+		sum += own
+		shared = shared || own == 0
+	}
+	if !shared {
+		return sum
+	}
+	pod := largest(budgets, source, "", 0)
+	if pod == 0 {
+		return 0 // an annotation that telemetry has is gone
+	}
+	return max(pod, sum)
+}

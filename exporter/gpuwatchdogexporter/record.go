@@ -1,0 +1,103 @@
+package gpuwatchdogexporter
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/cluster"
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
+)
+
+// readRecord reads what all watchdogs have done. Without a record it does nothing.
+func (w *watchdog) readRecord(ctx context.Context, now time.Time) error {
+	if w.record == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cluster.CallTimeout)
+	defer cancel()
+	w.recordRead = now
+	text, err := w.record.Get(ctx)
+	if err == nil {
+		w.recorded = w.decode(text)
+	}
+	return err
+}
+
+// decode reads the text of the record.
+func (w *watchdog) decode(text string) []decide.Action {
+	if text == "" {
+		return nil
+	}
+	var actions []decide.Action
+	if err := json.Unmarshal([]byte(text), &actions); err != nil {
+		w.logger.Warn("The record of actions cannot be read. Those of other watchdogs do not count.", zap.Error(err))
+		return nil
+	}
+	return actions
+}
+
+// writeRecord decides again with the newest record and writes the action to it. Of several watchdogs
+// that decide at the same time each sees what the ones before it have written. Without an action
+// nothing is written.
+func (w *watchdog) writeRecord(
+	ctx context.Context, before decide.State, in decide.Input, now time.Time,
+) (after decide.State, d decide.Decision, err error) {
+	evaluate := func() { after, d = decide.Evaluate(before, in, w.policy, now) }
+	if w.record == nil {
+		evaluate()
+		return after, d, nil
+	}
+	err = w.change(ctx, now, func(all []decide.Action) ([]decide.Action, bool) {
+		before.Recorded = all
+		evaluate()
+		return decide.Merge(all, after.Actions), d.Action != nil
+	})
+	if err != nil {
+		before.Recorded = w.recorded
+		evaluate()
+	}
+	return after, d, err
+}
+
+// changeRecord changes what all watchdogs have done.
+func (w *watchdog) changeRecord(ctx context.Context, now time.Time, change func([]decide.Action) []decide.Action) error {
+	if w.record == nil {
+		return nil
+	}
+	return w.change(ctx, now, func(all []decide.Action) ([]decide.Action, bool) { return change(all), true })
+}
+
+func (w *watchdog) change(ctx context.Context, now time.Time, change func([]decide.Action) ([]decide.Action, bool)) error {
+	ctx, cancel := context.WithTimeout(ctx, cluster.CallTimeout)
+	defer cancel()
+	var all []decide.Action
+	err := w.record.Update(ctx, func(text string) (string, bool) {
+		all = w.decode(text)
+		changed, ok := change(all)
+		if !ok {
+			return "", false
+		}
+		all = decide.Prune(changed, w.policy, now)
+		encoded, err := json.Marshal(all)
+		return string(encoded), err == nil
+	})
+	if w.recordRead = now; err == nil {
+		w.recorded = all
+	}
+	return err
+}
+
+// recordEnded records that own actions have ended a shortage, so that their owner may be evicted
+// again on any node. If it fails it is tried again at the next evaluation.
+func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
+	own := w.memory.actions
+	if w.record == nil || !decide.Ended(own, w.recorded) {
+		return
+	}
+	if err := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Merge(all, own) }); err != nil {
+		w.logger.Warn("That a shortage has ended could not be recorded.", zap.Error(err))
+	}
+}

@@ -1,0 +1,120 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+)
+
+// conflictBackoff is how long a write waits that another one overtook. Many processes may write at
+// once, and with each conflict one of them has succeeded.
+var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 12, Cap: time.Second}
+
+// RecordConfig says where a [Record] is.
+type RecordConfig struct {
+	// Enabled says whether there is a record.
+	Enabled bool `mapstructure:"enabled"`
+	// Namespace is where the Lease is. Default: as [Config.Namespace].
+	Namespace string `mapstructure:"namespace"`
+	// Name is the Lease's name. Processes with the same name share the record.
+	Name string `mapstructure:"name"`
+}
+
+// Validate implements confmap.Validator. Each error names the field, its value
+// and what is allowed.
+func (cfg *RecordConfig) Validate() error {
+	if !cfg.Enabled {
+		return nil
+	}
+	var p base.Problems
+	if namespace := orOwnNamespace(cfg.Namespace); namespace == "" {
+		p.Add(fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
+			"must be the namespace of the Lease, or set enabled to false", podNamespaceEnv))
+	} else {
+		p.Check(base.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
+	}
+	p.Check(base.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
+	return p.Err()
+}
+
+// Record is a text that processes share: an annotation of a Lease that nobody holds. A write
+// succeeds only if the text is still the one that it was made from.
+type Record struct {
+	client kubernetes.Interface
+	cfg    RecordConfig
+	key    string
+}
+
+// NewRecord returns the record in the annotation with that key.
+func NewRecord(client kubernetes.Interface, cfg RecordConfig, key string) *Record {
+	cfg.Namespace = orOwnNamespace(cfg.Namespace)
+	return &Record{client: client, cfg: cfg, key: key}
+}
+
+// Get returns the text, empty when there is none.
+func (r *Record) Get(ctx context.Context) (string, error) {
+	l, err := r.client.CoordinationV1().Leases(r.cfg.Namespace).Get(ctx, r.cfg.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", r.named(err)
+	}
+	return l.Annotations[r.key], nil
+}
+
+// Update replaces the text by what change makes of it. If another process writes in between, change
+// is called again, with the new text. If change returns false nothing is written. The Lease is
+// created if it does not exist.
+func (r *Record) Update(ctx context.Context, change func(text string) (string, bool)) error {
+	leases := r.client.CoordinationV1().Leases(r.cfg.Namespace)
+	var conflict error
+	err := wait.ExponentialBackoffWithContext(ctx, conflictBackoff, func(ctx context.Context) (bool, error) {
+		l, err := leases.Get(ctx, r.cfg.Name, metav1.GetOptions{})
+		missing := apierrors.IsNotFound(err)
+		switch {
+		case missing:
+			l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.cfg.Namespace, Name: r.cfg.Name}}
+		case err != nil:
+			return false, err
+		}
+		text, ok := change(l.Annotations[r.key])
+		if !ok || !missing && text == l.Annotations[r.key] {
+			return true, nil
+		}
+		if l.Annotations == nil {
+			l.Annotations = map[string]string{}
+		}
+		l.Annotations[r.key] = text
+		if missing {
+			_, err = leases.Create(ctx, l, metav1.CreateOptions{})
+		} else {
+			_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
+		}
+		// A Lease that was deleted in between is created at the next attempt.
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || !missing && apierrors.IsNotFound(err) {
+			conflict = err
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil && conflict != nil {
+		err = conflict
+	}
+	return r.named(err)
+}
+
+func (r *Record) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("lease %s/%s: %w", r.cfg.Namespace, r.cfg.Name, err)
+}
