@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -33,8 +34,10 @@ type discovery struct {
 	receiver *dcgmReceiver
 	acquire  func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
-	// caches are one for each of cfg.Selectors, then of cfg.Others; none: nothing is
-	// looked for.
+	// selectors are those of cfg.Selectors, then those of cfg.Others.
+	selectors []labels.Selector
+	// caches are one of the node's pods, for all selectors, or with scope cluster one for each
+	// selector; none: nothing is looked for.
 	caches []*kube.Cache
 
 	mu      sync.Mutex // caches change before and after run only
@@ -67,15 +70,25 @@ func (d *discovery) open() error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	selectors := slices.Clone(d.cfg.Selectors)
+	texts := slices.Clone(d.cfg.Selectors)
 	for _, other := range d.cfg.Others {
-		selectors = append(selectors, other.Selector)
+		texts = append(texts, other.Selector)
 	}
-	for _, selector := range selectors {
-		o := kube.Options{Config: d.cfg.Kubernetes, Namespace: d.cfg.Namespace, LabelSelector: selector}
-		if d.cfg.Scope == scopeNode {
-			o.NodeName = d.cfg.NodeName
+	o := kube.Options{Config: d.cfg.Kubernetes, Namespace: d.cfg.Namespace}
+	for _, text := range texts {
+		selector, err := labels.Parse(text)
+		if err != nil {
+			return fmt.Errorf("discovery: selector %q: %w", text, err) // as Validate reports it
 		}
+		d.selectors = append(d.selectors, selector)
+	}
+	if d.cfg.Scope == scopeNode {
+		// The pods of a node are few, and other components of an agent watch them too: one watch
+		// does for all selectors. A central collector must not hold the pods of the whole cluster.
+		o.NodeName, texts = d.cfg.NodeName, []string{""}
+	}
+	for _, text := range texts {
+		o.LabelSelector = text
 		c, err := d.acquire(o, d.receiver.settings.TelemetrySettings)
 		if err != nil {
 			d.releaseLocked()
@@ -84,6 +97,27 @@ func (d *discovery) open() error {
 		d.caches = append(d.caches, c)
 	}
 	return nil
+}
+
+// pods returns the pods that each selector finds, and whether all of them are known.
+func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
+	settled = true
+	for _, c := range d.caches {
+		settled = settled && c.State(kube.Pods).Settled()
+	}
+	if d.cfg.Scope != scopeNode { // each cache has the pods of its selector, without labels
+		for _, c := range d.caches {
+			found = append(found, c.Pods())
+		}
+		return found, settled
+	}
+	for _, c := range d.caches {
+		pods := c.Pods()
+		for _, selector := range d.selectors {
+			found = append(found, slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return !selector.Matches(labels.Set(p.Labels)) }))
+		}
+	}
+	return found, settled
 }
 
 func (d *discovery) release() {
@@ -132,12 +166,7 @@ func (d *discovery) run(scraping, consuming context.Context) {
 // find returns what to scrape now. It is not known while the API server may
 // still answer the first question.
 func (d *discovery) find(patient bool) (targets map[target]*url.URL, known bool) {
-	found := make([][]*corev1.Pod, len(d.caches))
-	settled := true
-	for i, c := range d.caches {
-		settled = settled && c.State(kube.Pods).Settled()
-		found[i] = c.Pods()
-	}
+	found, settled := d.pods()
 	if patient && !settled {
 		return nil, false
 	}

@@ -156,6 +156,44 @@ func TestTheExporterOfTheNodeIsFoundAndEveryResourceNamesTheNode(t *testing.T) {
 	})
 }
 
+// Other components of the agent watch the pods of its node too.
+func TestAnAgentWatchesThePodsOfItsNodeOnceForAllSelectors(t *testing.T) {
+	for scope, want := range map[string]int{scopeNode: 1, scopeCluster: 6} {
+		t.Run(scope, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n network
+				n.listen(t, "10.0.0.7:9401", serve(goodBody))
+				client := kubetest.NewClient(exporterPod("exporter", ownNode, "10.0.0.7"))
+				f := discovering(t, client, func(cfg *DiscoveryConfig) {
+					cfg.Scope = scope
+					cfg.Selectors = []string{"app=nvidia-dcgm-exporter", "app=b"}
+					cfg.Others = []OtherExporter{{Selector: "app=c", Port: 1}, {Selector: "app=d", Port: 1}, {Selector: "app=e", Port: 1}, {Selector: "app=f", Port: 1}}
+				})
+				var options []kube.Options
+				acquire := f.discovery.acquire
+				f.discovery.acquire = func(o kube.Options, set component.TelemetrySettings) (*kube.Cache, error) {
+					options = append(options, o)
+					return acquire(o, set)
+				}
+				f.start(t, &n)
+				settle()
+				require.NoError(t, f.Shutdown(t.Context()))
+				require.NotEmpty(t, f.sink.AllMetrics())
+				watches := 0
+				for _, action := range client.Actions() {
+					if action.GetVerb() == "watch" {
+						watches++
+					}
+				}
+				assert.Equal(t, want, watches)
+				if scope == scopeNode { // those of gpu_k8s, which shares the cache
+					assert.Equal(t, []kube.Options{{Config: kube.NewDefaultConfig(), NodeName: ownNode}}, options)
+				}
+			})
+		})
+	}
+}
+
 func nodes(md pmetric.Metrics) []string {
 	var names []string
 	for _, rm := range md.ResourceMetrics().All() {
