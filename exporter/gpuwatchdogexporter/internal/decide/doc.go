@@ -11,10 +11,10 @@
 //     having been above the clear floor since;
 //   - the pod is over its declared budget by more than the least overshoot, and was
 //     over it in each of these evaluations;
-//   - neither the device nor the pod's owner was acted on lately, and the hourly
-//     cap leaves room;
+//   - neither the device nor, on any node, the pod's owner was acted on lately, the
+//     hourly cap leaves room, and earlier evictions of the owner ended their shortage;
 //   - the pod exists with that UID on that node, runs long enough, has an owner
-//     that replaces it, and nothing protects it.
+//     that replaces it, declares no more than telemetry has, and nothing protects it.
 //
 // Of several pods the one with the largest overshoot is chosen. If that one is already
 // terminating, or cannot be identified, the evaluation waits.
