@@ -94,7 +94,7 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 // again on any node. If it fails it is tried again at the next evaluation.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 	own := w.memory.actions
-	if w.record == nil || !decide.Ended(own, w.recorded) {
+	if w.record == nil || !decide.Unrecorded(own, w.recorded) {
 		return
 	}
 	if err := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Merge(all, own) }); err != nil {

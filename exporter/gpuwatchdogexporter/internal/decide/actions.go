@@ -76,8 +76,8 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	return kept
 }
 
-// Ended reports whether own actions have ended a shortage that the record does not say yet.
-func Ended(own, recorded []Action) bool {
+// Unrecorded reports whether own actions have ended a shortage and the record does not show it yet.
+func Unrecorded(own, recorded []Action) bool {
 	return slices.ContainsFunc(own, func(a Action) bool {
 		return a.Ended && slices.ContainsFunc(recorded, func(r Action) bool { return r.key() == a.key() && !r.Ended })
 	})

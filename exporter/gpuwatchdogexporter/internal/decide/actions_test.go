@@ -124,16 +124,16 @@ func TestARecordedEvictionHasEndedTheShortageOnceTheDeviceIsClear(t *testing.T) 
 	s := State{Recorded: recorded}
 	for minute := range 31 {
 		at := t0.Add(time.Duration(minute) * time.Minute)
-		require.False(t, Ended(s.Actions, s.Recorded), "minute %d", minute)
+		require.False(t, Unrecorded(s.Actions, s.Recorded), "minute %d", minute)
 		s, _ = Evaluate(s, Input{device, card(at, 4*gib), nil}, policy(), at)
 	}
-	assert.True(t, Ended(s.Actions, s.Recorded))
+	assert.True(t, Unrecorded(s.Actions, s.Recorded))
 	all := Merge(s.Recorded, s.Actions)
 	require.Len(t, all, 2)
 	assert.Equal(t, "2", all[0].ID)
 	assert.False(t, all[0].Ended, "on another device")
 	assert.True(t, all[1].Ended)
-	assert.False(t, Ended(s.Actions, all), "once it is written down")
+	assert.False(t, Unrecorded(s.Actions, all), "once it is written down")
 }
 
 // Whatever two watchdogs know, and in whatever order, they agree, and no cool-down becomes shorter.
