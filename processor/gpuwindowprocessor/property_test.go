@@ -105,7 +105,7 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 			p.Value = window.Double(math.NaN())
 		}
 		key := fmt.Sprint(ev.metric.Name, ev.device)
-		if known := s.series[key]; known != nil && !known.Ended() {
+		if known := s.series[key]; in.Takes(known) {
 			in.Add(known, p.Time, p.Start, p.Value)
 			continue
 		}

@@ -411,7 +411,7 @@ func TestFurtherSamplesOfASeriesNeedNoAttributes(t *testing.T) {
 			continue
 		}
 		in := once.Begin(origin.Add(at))
-		require.False(t, s.Ended())
+		require.True(t, in.Takes(s))
 		assert.Equal(t, Accepted, in.Add(s, origin.Add(at).UnixNano(), 0, Double(v)))
 		assert.Equal(t, Duplicate, in.Add(s, origin.Add(at).UnixNano(), 0, Double(v)))
 		assert.Equal(t, NoValue, in.Add(s, origin.Add(at).UnixNano(), 0, Double(math.NaN())))
@@ -429,8 +429,9 @@ func TestASeriesSaysThatItEndedAndTheNextSampleStartsAnother(t *testing.T) {
 	drain(e, origin.Add(time.Minute))
 	_, more := e.Expire(origin.Add(time.Hour), nil, 100)
 	require.False(t, more)
-	e.Begin(origin.Add(time.Hour)).End()
-	assert.True(t, s.Ended())
+	in := e.Begin(origin.Add(time.Hour))
+	assert.False(t, in.Takes(s))
+	in.End()
 	assert.NotSame(t, s, resolve(e, time.Hour, 1))
 }
 
