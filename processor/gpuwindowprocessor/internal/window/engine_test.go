@@ -25,7 +25,7 @@ var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // testSettings have a rule of every function.
 func testSettings() Settings {
-	high := 0.9
+	high, most := 0.9, 0.95
 	return Settings{
 		Window: time.Minute, Grace: 5 * time.Second, MaxGap: 90 * time.Second,
 		MaxSeries: 1000, IdleTimeout: 10 * time.Minute, MarkEnd: true, KeepLast: true,
@@ -35,6 +35,7 @@ func testSettings() Settings {
 			{Source: "busy", Function: "mean", Metric: "busy.avg", Unit: "1"},
 			{Source: "busy", Function: "max", Metric: "busy.max", Unit: "1"},
 			{Source: "busy", Function: "share_at_least", Metric: "busy.high", Unit: "1", Threshold: &high},
+			{Source: "busy", Function: "quantile", Metric: "busy.p95", Unit: "1", Quantile: &most},
 			{Source: "stall", Function: "time_ratio", Metric: "stall.ratio", Unit: "1", Attributes: []string{"cause"}},
 			{Source: "bytes", Function: "rate", Metric: "bytes.rate", Unit: "By/s"},
 			{

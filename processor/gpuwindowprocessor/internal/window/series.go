@@ -313,7 +313,7 @@ func (o *output) in(w *openWindow) *outputWindow {
 	ow, isNew := o.Windows.in(w)
 	switch {
 	case ow.Function == nil:
-		ow.Function = o.Key.make(o.Key.threshold)
+		ow.Function = o.Key.make(o.Key.parameter)
 	case isNew:
 		ow.Function.reset()
 		ow.Extra = nil
