@@ -56,7 +56,7 @@ func read(r io.Reader, e *diagnose.Exposition) (unread, error) {
 		e.Add(sample.Name, sample.Labels, sample.Value)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return u, fmt.Errorf("line %d is longer than %d MiB", n+1, exposition.MaxLine>>20)
+		return u, fmt.Errorf("line %d is longer than %d KiB", n+1, exposition.MaxLine>>10)
 	}
 	return u, lines.Err()
 }

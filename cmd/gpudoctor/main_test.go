@@ -374,7 +374,7 @@ func TestAnswersThatAreNoExposition(t *testing.T) {
 		"2 metrics, none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor, xpumd or npu-exporter": status(http.StatusOK, "up 1\nnode_load1{a=\"b\"} 0.5\n"),
 		"metrics of an exporter that is known, but no row names a device by its id":                                                   status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
 		"it redirects elsewhere; ask there if you trust it":                                                                           http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
-		"line 2 is longer than 1 MiB":                                                                                                 status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
+		"line 2 is longer than 256 KiB":                                                                                               status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
 	} {
 		server := httptest.NewServer(answer)
 		code, out, errs := gpudoctor(t, "", server.URL+"/metrics")

@@ -37,5 +37,6 @@
 // comparison with the series that followed its predecessor in the last scrape,
 // or else one hash and one comparison, and one number. A hash alone is never
 // believed. Series that two scrapes did not show are dropped as soon as they
-// outnumber the live ones, so label churn cannot grow the cache.
+// outnumber the live ones, so label churn cannot grow the cache. A body that
+// cannot be read to its end empties the cache.
 package exposition

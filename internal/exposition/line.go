@@ -26,8 +26,8 @@ func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	if !ok {
 		return out, reason, false
 	}
-	if len(spans) > MaxLabels {
-		return out, ReasonTooManyLabels, false
+	if reason, ok = r.withinLimits(spans); !ok {
+		return out, reason, false
 	}
 	labels := decode(string(line), 0, spans)
 	seen := make(map[string]bool, len(labels))
@@ -53,6 +53,20 @@ type reading struct {
 	textEnd int     // the series text is line[:textEnd], braces included
 	value   float64 // the sample's value
 	at      float64 // its own time in milliseconds since the epoch, NaN where there is none
+}
+
+// withinLimits reports whether a line has no more labels and no longer names and values than
+// are read, else why not.
+func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
+	if len(spans) > MaxLabels {
+		return ReasonTooManyLabels, false
+	}
+	ok = r.nameEnd <= MaxName
+	for i := range spans {
+		s := &spans[i]
+		ok = ok && s.nameEnd-s.nameStart <= MaxName && s.valueEnd-s.valueStart <= MaxLabelValue
+	}
+	return ReasonLabelTooLong, ok
 }
 
 // labelSpan is one label in a line, its value without the quotes.
@@ -246,7 +260,7 @@ func nextToken(b []byte) (token, rest []byte) {
 }
 
 // typeLine reads what follows the number sign of a comment. When that is a TYPE
-// declaration, ok is true.
+// declaration of a name that is not too long, ok is true.
 func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	keyword, rest := nextToken(comment)
 	if string(keyword) != "TYPE" {
@@ -254,7 +268,7 @@ func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	}
 	name, rest = nextToken(rest)
 	kind, _ := nextToken(rest)
-	if len(kind) == 0 || len(name) == 0 || nameLen(name, true) != len(name) {
+	if len(kind) == 0 || len(name) == 0 || len(name) > MaxName || nameLen(name, true) != len(name) {
 		return nil, false, false
 	}
 	return name, string(kind) == "counter", true

@@ -11,15 +11,25 @@ import (
 
 const (
 	// MaxLine is the longest line that is read, in bytes. Longer ones are
-	// skipped.
-	MaxLine = 1 << 20
+	// skipped. It has room for MaxLabels labels of a pod, at 380 bytes each.
+	MaxLine = 256 << 10
+
+	// MaxName is the longest name of a metric or a label, in bytes. A label of a
+	// pod has 317 at most, and exporters put a prefix before it.
+	MaxName = 512
+
+	// MaxLabelValue is the longest value of a label, in bytes before it is
+	// decoded. Labels are repeated on every point of a device, and backends
+	// refuse longer ones. A line with a longer name or value is skipped: without
+	// that label it could be taken for another series.
+	MaxLabelValue = 2048
 
 	// MaxLabels is how many labels a series may have. Exporters that copy all pod
 	// labels come to some dozens.
 	MaxLabels = 512
 
-	// MaxItems bounds what one body may hold: samples, labels of distinct label
-	// sets and TYPE declarations together. A node with 8 GPUs in 56 MIG
+	// MaxItems bounds what one body may hold: lines with a sample, labels of
+	// distinct label sets and TYPE declarations together. A node with 8 GPUs in 56 MIG
 	// instances and every DCGM field needs less than a tenth of it.
 	MaxItems = 1 << 18
 )
@@ -82,7 +92,8 @@ func (p *Parser) Parse(body []byte) *Scrape {
 }
 
 // Read reads a body while it arrives, some 64 KiB at a time, with the same result as Parse. An
-// error of r other than io.EOF is returned instead of the body.
+// error of r other than io.EOF is returned instead of the body. Then the cache starts again, so
+// that bodies that are never read to their end cannot grow it.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
 	c := newChunk()
@@ -90,6 +101,7 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	for last := &p.first; !p.scrape.TooLarge; {
 		lines, err := c.fill(r)
 		if err != nil && !errors.Is(err, io.EOF) {
+			p.abandon()
 			return nil, err
 		}
 		if c.tooLong {
@@ -132,12 +144,19 @@ func (p *Parser) lines(last *series, body []byte) *series {
 // end returns what the body held.
 func (p *Parser) end() *Scrape {
 	if p.scrape.TooLarge {
-		p.forget()
-		p.scrape = Scrape{TooLarge: true}
+		p.abandon()
+		p.scrape.TooLarge = true
 		return &p.scrape
 	}
 	p.sweep()
 	return &p.scrape
+}
+
+// abandon drops the current body and all that is remembered of it and of the bodies before.
+func (p *Parser) abandon() {
+	p.forget()
+	p.scrape = Scrape{}
+	p.spans, p.sorted, p.buf = nil, nil, nil
 }
 
 // begin forgets the last body.
@@ -208,11 +227,15 @@ func (p *Parser) line(line []byte) *series {
 			p.scrape.Skipped[reason]++
 			return nil
 		}
-		if len(spans) > MaxLabels {
-			p.scrape.Skipped[ReasonTooManyLabels]++
+		if reason, ok = r.withinLimits(spans); !ok {
+			p.scrape.Skipped[reason]++
 			return nil
 		}
 		value, at = r.value, r.at
+		if !p.honors(at) {
+			p.scrape.Skipped[ReasonTimestamp]++
+			return nil
+		}
 		if s = p.lookup(line[:r.textEnd]); s == nil {
 			if s, ok = p.intern(line, r); !ok {
 				p.scrape.Skipped[ReasonDuplicateLabel]++
@@ -220,19 +243,23 @@ func (p *Parser) line(line []byte) *series {
 			}
 		}
 	}
-	honored := p.to != 0 && !math.IsNaN(at)
-	if honored && (at < p.from || at > p.to) {
+	if !p.honors(at) {
 		p.scrape.Skipped[ReasonTimestamp]++
 		return nil
 	}
 	if !p.add(s, value) {
 		return nil
 	}
-	if set := s.set; honored {
+	if set := s.set; p.to != 0 && !math.IsNaN(at) {
 		set.Times = append(set.Times, make([]int64, len(set.Samples)-len(set.Times))...)
 		set.Times[len(set.Times)-1] = int64(at) * int64(time.Millisecond)
 	}
 	return s
+}
+
+// honors reports whether a sample may have this time of its own, NaN for none.
+func (p *Parser) honors(at float64) bool {
+	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
 
 // likelyEnd returns where the series text of a line most likely ends: behind
@@ -283,6 +310,7 @@ func (p *Parser) add(s *series, value float64) bool {
 	c := s.canonical()
 	p.touch(s)
 	p.touch(c)
+	p.count(1)
 	if c.sampled == p.generation {
 		p.scrape.Skipped[ReasonDuplicateSeries]++
 		return false
@@ -297,7 +325,6 @@ func (p *Parser) add(s *series, value float64) bool {
 	}
 	set.Samples = append(set.Samples, Sample{Metric: c.metric, Value: value})
 	p.scrape.Samples++
-	p.count(1)
 	return true
 }
 

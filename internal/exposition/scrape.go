@@ -16,6 +16,9 @@ const (
 	ReasonLineTooLong
 	// ReasonTooManyLabels: the series has more than MaxLabels labels.
 	ReasonTooManyLabels
+	// ReasonLabelTooLong: a name is longer than MaxName, or a label's value longer than
+	// MaxLabelValue.
+	ReasonLabelTooLong
 	// ReasonTimestamp: the sample's own time is not one that the parser was told to honor.
 	ReasonTimestamp
 
@@ -24,7 +27,7 @@ const (
 )
 
 var reasonNames = [NumReasons]string{
-	"syntax", "value", "duplicate_label", "duplicate_series", "line_too_long", "too_many_labels", "timestamp",
+	"syntax", "value", "duplicate_label", "duplicate_series", "line_too_long", "too_many_labels", "label_too_long", "timestamp",
 }
 
 // String returns the reason as an attribute value.
@@ -79,7 +82,7 @@ type Scrape struct {
 	// Skipped counts the lines that were not taken over, by Reason. Comments and
 	// blank lines are none of these.
 	Skipped [NumReasons]int
-	// TooLarge says that the body holds more than MaxItems. Then the whole body is dropped and
+	// TooLarge says that the body holds more than MaxItems. Then all of the body is dropped and
 	// the cache starts again.
 	TooLarge bool
 

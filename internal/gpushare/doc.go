@@ -25,11 +25,13 @@
 //	aliyun       aliyun.com/gpu-mem                            GiB on one device
 //	tencent      tencent.com/vcuda-{core,memory}               points, 256 MiB blocks
 //	dra          deviceclass.resource.kubernetes.io/<class>    devices, of the classes given
-//	others       metax-tech.com/sgpu, mthreads.com/vgpu, birentech.com/gpu, added names
+//	others       metax-tech.com/sgpu, mthreads.com/vgpu, birentech.com/gpu, volcano.sh/vgpu-number,
+//	             k8s.amazonaws.com/vgpu, added names           devices or slots
 //	kai          annotations only
 //
 // [Families] is the table; its zero value holds the above, [NewFamilies] adds
-// names and DeviceClasses. Aliyun and Tencent are from general knowledge.
+// names and DeviceClasses. Aliyun and Tencent are from general knowledge. [IsAmount] says which
+// of the units are neither devices nor slots.
 //
 // # From a request to a share
 //

@@ -79,11 +79,35 @@ var named = map[string]Family{
 	"metax-tech.com/sgpu":          Vendor,
 	"mthreads.com/vgpu":            Vendor,
 	"birentech.com/gpu":            Vendor,
+	"volcano.sh/vgpu-number":       Other,
+	"k8s.amazonaws.com/vgpu":       Other,
 	// Of Aliyun's and Tencent's no source was read: they are general knowledge.
 	"aliyun.com/gpu-mem":       Other,
 	"tencent.com/vcuda-core":   Other,
 	"tencent.com/vcuda-memory": Other,
 }
+
+// amounts are the resources with a fixed name whose unit is no device and no slot.
+var amounts = map[string]bool{
+	koordGPU:                       true, // percent points
+	koordCore:                      true, // percent points
+	koordMemory:                    true, // bytes
+	koordRatio:                     true, // percent points
+	"nvidia.com/gpumem":            true, // MiB
+	"nvidia.com/gpumem-percentage": true,
+	"nvidia.com/gpucores":          true, // percent points
+	"amd.com/gpumem":               true, // MiB
+	"amd.com/gpucores":             true, // percent points
+	"hygon.com/dcumem":             true, // MiB
+	"hygon.com/dcucores":           true, // percent points
+	"aliyun.com/gpu-mem":           true, // GiB
+	"tencent.com/vcuda-core":       true, // percent points
+	"tencent.com/vcuda-memory":     true, // blocks of 256 MiB
+}
+
+// IsAmount reports whether a quantity of the resource is an amount of memory or compute, and not
+// a number of devices or slots. Resources that a user added count as numbers.
+func IsAmount(resourceName string) bool { return amounts[resourceName] }
 
 // Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory beside
 // a count, Volcano's huawei.com/Ascend910-2c a virtual NPU of two cores.

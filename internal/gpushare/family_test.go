@@ -2,6 +2,7 @@ package gpushare
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -56,6 +57,8 @@ func TestResourceNames(t *testing.T) {
 		"metax-tech.com/sgpu":              Vendor,
 		"mthreads.com/vgpu":                Vendor,
 		"birentech.com/gpu":                Vendor,
+		"volcano.sh/vgpu-number":           Other,
+		"k8s.amazonaws.com/vgpu":           Other,
 		"aliyun.com/gpu-mem":               Other,
 		"tencent.com/vcuda-core":           Other,
 		"tencent.com/vcuda-memory":         Other,
@@ -67,13 +70,28 @@ func TestResourceNames(t *testing.T) {
 	}
 }
 
+// The names tell: all of the share schedulers' names but those of a count are amounts.
+func TestAmountsAreTold(t *testing.T) {
+	for name, family := range named {
+		want := family == HAMi || family == Koordinator && name != koordShared ||
+			name == "aliyun.com/gpu-mem" || strings.HasPrefix(name, "tencent.com/")
+		assert.Equal(t, want, IsAmount(name), name)
+	}
+	for name := range amounts {
+		assert.True(t, IsGPU(name), name)
+	}
+	for _, name := range []string{"nvidia.com/mig-1g.10gb", "amd.com/cpx_nps4", "huawei.com/Ascend910-2c", "example.com/gpumem"} {
+		assert.False(t, IsAmount(name), name)
+	}
+}
+
 func TestNamesThatAreNoGPU(t *testing.T) {
 	for _, name := range []string{
 		"", "cpu", "memory", "nvidia.com/", "nvidia.com/mig-", "nvidia.com/priority", "nvidia.com/gpu.count",
 		"gpu.intel.com/i915_monitoring", "gpu.intel.com/xe_monitoring", "gpu.intel.com/tiles",
 		"koordinator.sh/rdma", "koordinator.sh/fpga", "huawei.com/npu-core", "huawei.com/Ascend910B-memory", "huawei.com/Ascend",
 		"amd.com/spx_nps8", "amd.com/xpx_nps1", "cambricon.com/vmlu", "kunlunxin.com/xpu", "enflame.com/gcu",
-		"aws.amazon.com/vgpu", "google.com/gpu", "metax-tech.com/vmemory", "example.com/gpu", "gpu-fraction",
+		"aws.amazon.com/vgpu", "google.com/gpu", "metax-tech.com/vmemory", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores", "example.com/gpu", "gpu-fraction",
 	} {
 		assert.False(t, IsGPU(name), name)
 	}

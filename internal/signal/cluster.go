@@ -38,21 +38,21 @@ var (
 	// K8sGPURequested counts the units that those pods request.
 	K8sGPURequested = add(Metric{
 		Name: "k8s.gpu.requested", Unit: "{gpu}", Int: true, Stage: StageCluster,
-		Description: "Units of the resource that those pods request, by state.",
+		Description: "Devices or slots that those pods request, by state; resources that are amounts of memory or compute have none.",
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
 	// K8sGPUAllocatable is the part of a node's GPUs that pods can get.
 	K8sGPUAllocatable = add(Metric{
 		Name: "k8s.gpu.allocatable", Unit: "{gpu}", Int: true, Stage: StageCluster,
-		Description: "Units of the resource that the node can give to pods, by the node's state.",
+		Description: "Devices or slots that the node can give to pods, by the node's state; resources that are amounts have none.",
 		Source:      "node.status.allocatable",
 		Attributes:  []string{Resource, State},
 	})
 	// K8sGPUCapacity is the number of a node's GPUs.
 	K8sGPUCapacity = add(Metric{
 		Name: "k8s.gpu.capacity", Unit: "{gpu}", Int: true, Stage: StageCluster,
-		Description: "Units of the resource that the node has, by the node's state.",
+		Description: "Devices or slots that the node has, by the node's state; resources that are amounts have none.",
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
 	})
@@ -94,7 +94,7 @@ var (
 	// K8sResourceSliceCapacity is the capacity of those devices.
 	K8sResourceSliceCapacity = add(Metric{
 		Name: "k8s.resourceslice.capacity", Unit: "{unit}", Stage: StageCluster,
-		Description: "Capacity of those devices, in the unit of the quantity; what several partitions draw from one counter set is not summed twice.",
+		Description: "Capacity of those devices, in the unit of the quantity; what several devices draw from one counter set, or what is a part of another listed device, is not summed twice.",
 		Source:      "ResourceSlice device capacities",
 		Attributes:  []string{DRADriver, DRAPool, DRADeviceType, DRACapacity},
 	})

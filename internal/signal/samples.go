@@ -49,6 +49,7 @@ var (
 		Windows: []Window{
 			{Metric: made("gpu.saturation.memory.utilization.avg", "memoryUsedRatioAvg", "Mean of the per-sample memory occupancy."), Function: Mean, Label: "Memory occupancy, mean"},
 			{Metric: made("gpu.saturation.memory.utilization.max", "memoryUsedRatioMax", "Highest per-sample memory occupancy."), Function: Max, Label: "Memory occupancy, highest"},
+			{Metric: off(made("gpu.saturation.memory.utilization.p95", "", "95th percentile of the per-sample memory occupancy. Off by default.")), Function: Quantile, Quantile: 0.95},
 			{Metric: made("gpu.saturation.memory.pressure.ratio", "memoryPressureRatio", "Fraction of the samples with a memory occupancy at or above the pressure threshold."), Function: ShareAtLeast, Label: "Memory pressure"},
 		},
 	})
@@ -189,6 +190,7 @@ var (
 		Windows: []Window{
 			{Metric: made("gpu.utilization.avg", "gpuUsageAverage", "Mean utilization of the device."), Function: Mean, Only: TaskGeneral, Label: "Utilization, mean"},
 			{Metric: made("gpu.utilization.max", "", "Highest utilization of the device."), Function: Max, Only: TaskGeneral, Label: "Utilization, highest"},
+			{Metric: off(made("gpu.utilization.p95", "", "95th percentile of the utilization of the device. Off by default.")), Function: Quantile, Quantile: 0.95, Only: TaskGeneral},
 		},
 	})
 	// HwPower is the power draw of the board.

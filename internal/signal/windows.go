@@ -1,12 +1,16 @@
 package signal
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // The functions of windows, as rules of gpu_window name them.
 const (
 	Mean         = "mean"
 	Max          = "max"
 	ShareAtLeast = "share_at_least"
+	Quantile     = "quantile"
 	Increase     = "increase"
 	TimeRatio    = "time_ratio"
 )
@@ -17,6 +21,8 @@ type Window struct {
 	// Function is one of the functions above. ShareAtLeast uses the threshold of memory
 	// pressure.
 	Function string
+	// Quantile is the parameter of the function Quantile, from 0 to 1.
+	Quantile float64
 	// Only is the value of the samples' own attribute that is read; with * at its end it is
 	// a prefix. When it is empty all values are, each as a series of its own.
 	Only string
@@ -61,6 +67,8 @@ func (w *Window) readFrom(samples *Metric) {
 		w.Source = "mean of " + of
 	case Max:
 		w.Source = "maximum of " + of
+	case Quantile:
+		w.Source = strconv.FormatFloat(w.Quantile, 'g', -1, 64) + " quantile of " + of
 	case Increase:
 		w.Source = "increase of " + of
 		w.Int = samples.Int
@@ -101,6 +109,7 @@ var (
 	ThrottleTimeRatio      = GPUClockEventTime.window(TimeRatio)
 	MemoryUtilizationAvg   = HwGPUMemoryUtilization.window(Mean)
 	MemoryUtilizationMax   = HwGPUMemoryUtilization.window(Max)
+	MemoryUtilizationP95   = HwGPUMemoryUtilization.window(Quantile)
 	MemoryPressureRatio    = HwGPUMemoryUtilization.window(ShareAtLeast)
 	XIDErrors              = HwErrors.window(Increase)
 	DRAMActiveAvg          = GPUDRAMActive.window(Mean)
@@ -113,6 +122,7 @@ var (
 	NVLinkUtilizationAvg   = GPUNVLinkUtilization.window(Mean)
 	UtilizationAvg         = HwGPUUtilization.window(Mean)
 	UtilizationMax         = HwGPUUtilization.window(Max)
+	UtilizationP95         = HwGPUUtilization.window(Quantile)
 )
 
 // The metrics about the window itself.

@@ -45,3 +45,30 @@ func TestAFrameThatIsHandedOverAllocatesNoMoreThanItDid(t *testing.T) {
 		require.Positive(t, p.engine.Stats().Series)
 	})
 }
+
+// Above max_series a sample costs what it costs below: the limit must not starve the collector.
+func TestARefusedSampleAllocatesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := createDefaultConfig().(*Config)
+		cfg.MaxSeries = 1
+		p, err := newWindowProcessor(processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+		require.NoError(t, err)
+		time.Sleep(p.cfg.Window / 2)
+		now := time.Now()
+		p.engine = window.New(p.cfg.settings(), now)
+		const runs = 10
+		var frames []*gpudata.Frame
+		for i := range runs + 2 {
+			frames = append(frames, frameOfANode(now.Add(time.Duration(i-runs)*time.Second)))
+		}
+		next := 0
+		take := func() {
+			_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: pmetric.NewMetrics(), Frames: frames[next : next+1]})
+			require.NoError(t, err)
+			next++
+		}
+		take()
+		assert.Less(t, testing.AllocsPerRun(runs, take), 105.0)
+		require.Greater(t, p.engine.Stats().Samples[window.Refused], uint64(1000))
+	})
+}

@@ -76,7 +76,7 @@ type Config struct {
 	Storage *component.ID `mapstructure:"storage"`
 	// MaxBatchPoints is the most points that leave in one batch.
 	MaxBatchPoints int `mapstructure:"max_batch_points"`
-	// Metrics switches metrics of the windows off by name.
+	// Metrics switches metrics of the windows on and off by name.
 	Metrics base.Metrics `mapstructure:"metrics"`
 	// Identity says which attributes make a series.
 	Identity window.Identity `mapstructure:"identity"`
@@ -186,6 +186,12 @@ func checkRule(r *window.Rule, identity *window.Identity, check func(ok bool, fo
 	} else {
 		check(r.Threshold == nil, "threshold is %v: must be absent but for share_at_least", value(r.Threshold))
 	}
+	if r.Function == window.Quantile {
+		check(r.Quantile != nil, "quantile is unset: must be set for the function quantile")
+		check(r.Quantile == nil || *r.Quantile >= 0 && *r.Quantile <= 1, "quantile is %v: must be between 0 and 1", value(r.Quantile))
+	} else {
+		check(r.Quantile == nil, "quantile is %v: must be absent but for the function quantile", value(r.Quantile))
+	}
 	check(r.Scale == nil || finite(*r.Scale) && *r.Scale != 0, "scale is %v: must be a finite number other than 0", value(r.Scale))
 	for i, a := range r.Attributes {
 		check(a != "" && !describes(identity, a) && !slices.Contains(r.Attributes[:i], a),
@@ -229,8 +235,12 @@ func (c *Config) rules() []window.Rule {
 	return defaultRules(c.MemoryPressureThreshold)
 }
 
-// made leaves out the rules of metrics that are made only where they are switched on.
+// made returns the rules in force without the default rules of metrics that are off by default
+// and not switched on. A rule of the user's is in force whatever its metric is called.
 func (c *Config) made() []window.Rule {
+	if c.Rules != nil {
+		return c.Rules
+	}
 	return slices.DeleteFunc(slices.Clone(c.rules()), func(r window.Rule) bool { return signal.IsOff(r.Metric) && !c.Metrics.Enabled(r.Metric, false) })
 }
 

@@ -60,8 +60,20 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 		{"a rule without a metric", func(c *Config) { r := valid(); r.Metric = ""; c.Rules = []window.Rule{r} }, `rules[0]: metric is "": must be a metric name`},
 		{"a rule for what every window has", func(c *Config) { r := valid(); r.Metric = "gpu.window.samples"; c.Rules = []window.Rule{r} }, `rules[0]: metric is "gpu.window.samples": must not be one that every window has`},
 		{"two rules for one metric", func(c *Config) { c.Rules = []window.Rule{valid(), valid()} }, `rules[1]: metric is "out": must be made by one rule, and rules[0] makes it`},
-		{"an unknown function", func(c *Config) { r := valid(); r.Function = "median"; c.Rules = []window.Rule{r} }, `rules[0]: function is "median": must be one of mean, max, share_at_least, increase, rate, time_ratio`},
+		{"an unknown function", func(c *Config) { r := valid(); r.Function = "median"; c.Rules = []window.Rule{r} }, `rules[0]: function is "median": must be one of mean, max, share_at_least, quantile, increase, rate, time_ratio`},
 		{"a share without a threshold", func(c *Config) { r := valid(); r.Function = "share_at_least"; c.Rules = []window.Rule{r} }, "rules[0]: threshold is unset: must be set for share_at_least"},
+		{"a quantile without its share", func(c *Config) { r := valid(); r.Function = "quantile"; c.Rules = []window.Rule{r} }, "rules[0]: quantile is unset: must be set for the function quantile"},
+		{"a quantile in percent", func(c *Config) {
+			r := valid()
+			r.Function, r.Quantile = "quantile", number(95)
+			c.Rules = []window.Rule{r}
+		}, "rules[0]: quantile is 95: must be between 0 and 1"},
+		{"a quantile that is not a number", func(c *Config) {
+			r := valid()
+			r.Function, r.Quantile = "quantile", number(math.NaN())
+			c.Rules = []window.Rule{r}
+		}, "rules[0]: quantile is NaN: must be between 0 and 1"},
+		{"a mean with a quantile", func(c *Config) { r := valid(); r.Quantile = number(0.5); c.Rules = []window.Rule{r} }, "rules[0]: quantile is 0.5: must be absent but for the function quantile"},
 		{"a mean with a threshold", func(c *Config) { r := valid(); r.Threshold = number(1); c.Rules = []window.Rule{r} }, "rules[0]: threshold is 1: must be absent but for share_at_least"},
 		{"a scale of zero", func(c *Config) { r := valid(); r.Scale = number(0); c.Rules = []window.Rule{r} }, "rules[0]: scale is 0: must be a finite number other than 0"},
 		{"a descriptive attribute as own", func(c *Config) { r := valid(); r.Attributes = []string{"hw.model"}; c.Rules = []window.Rule{r} }, `rules[0]: attributes[0] is "hw.model": must be an attribute that neither identifies a device nor describes it, named once`},
@@ -125,14 +137,29 @@ func TestAMetricIsOnUnlessItIsSwitchedOff(t *testing.T) {
 }
 
 // What is off by default has no rule in force, which would cost series.
-func TestErrorsOfAllKindsAreCountedOnRequest(t *testing.T) {
-	counts := func(settings map[string]any) bool {
-		cfg := createDefaultConfig().(*Config)
-		require.NoError(t, confmap.NewFromStringMap(settings).Unmarshal(cfg))
-		return slices.ContainsFunc(cfg.settings().Rules, func(r window.Rule) bool { return r.Metric == "gpu.saturation.errors" })
+func TestWhatIsOffByDefaultIsMadeOnRequest(t *testing.T) {
+	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.MemoryUtilizationP95.Name} {
+		made := func(settings map[string]any) bool {
+			cfg := createDefaultConfig().(*Config)
+			require.NoError(t, confmap.NewFromStringMap(settings).Unmarshal(cfg))
+			return slices.ContainsFunc(cfg.settings().Rules, func(r window.Rule) bool { return r.Metric == name })
+		}
+		assert.False(t, made(nil), name)
+		assert.True(t, made(map[string]any{"metrics": map[string]any{name: map[string]any{"enabled": true}}}), name)
 	}
-	assert.False(t, counts(nil))
-	assert.True(t, counts(map[string]any{"metrics": map[string]any{"gpu.saturation.errors": map[string]any{"enabled": true}}}))
+}
+
+func TestARuleOfTheUsersIsInForceWhateverItsMetricIsCalled(t *testing.T) {
+	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.UtilizationAvg.Name} {
+		cfg := createDefaultConfig().(*Config)
+		cfg.Rules = []window.Rule{{Source: "acme.load", Function: "mean", Metric: name, Unit: "W"}}
+		require.NoError(t, confmap.Validate(cfg))
+		assert.Equal(t, cfg.Rules, cfg.settings().Rules)
+		assert.Empty(t, cfg.settings().Disabled)
+		cfg.Metrics = base.Metrics{name: {Enabled: new(false)}}
+		require.NoError(t, confmap.Validate(cfg))
+		assert.Equal(t, []string{name}, cfg.settings().Disabled, "it can be switched off like any other")
+	}
 }
 
 // The default rules make what the contract promises, all of it and nothing else.

@@ -31,9 +31,13 @@ type frameReader struct {
 	newest   int
 }
 
+// minGroups is how many groups are remembered at least: those of which every series is refused
+// count too, and a group that is forgotten is read like a new one.
+const minGroups = 10_000
+
 func newFrameReader(r *reader, maxSeries int) frameReader {
 	return frameReader{
-		reader: r, groups: base.NewRecent[groupKey, *group](maxSeries),
+		reader: r, groups: base.NewRecent[groupKey, *group](max(maxSeries, minGroups)),
 		writer: pdatagpu.Writer{Remembered: 1}, // the first samples of a device come one after the other
 	}
 }
@@ -78,7 +82,7 @@ type group struct {
 	// kinds are those of the samples that came, which repeat in their order. The list is shared
 	// and never changed.
 	kinds []kind
-	// series are the engine's handles of them, nil where it keeps nothing of one.
+	// series are the engine's handles of them, nil if it has none.
 	series []*window.Series
 	// resource is that of the group's points, nil before the first.
 	resource *window.PlacedResource
@@ -130,7 +134,7 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 	for i := range s.Samples {
 		sample := &s.Samples[i]
 		at := g.find(i, sample)
-		if handle := g.series[at]; handle == nil || handle.Ended() || sample.Ended {
+		if !in.Takes(g.series[at]) || sample.Ended {
 			g.series[at] = r.resolve(in, g, f, s, i)
 			continue
 		}

@@ -289,12 +289,12 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	}
 }
 
-// send sends the rows in batches of bounded size; the last, smaller one only when all are
-// to leave.
+// send sends the rows in batches of bounded size. As long as more rows follow, it keeps those
+// that do not fill a batch.
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows
 	for limit := p.cfg.MaxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
-		n := min(limit, len(rows))
+		n := p.writer.fitting(rows[:min(limit, len(rows))])
 		p.sendBatch(ctx, rows[:n])
 		if rows = rows[n:]; !all || len(rows) > 0 {
 			p.rest()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -79,6 +80,7 @@ type simulation struct {
 func newSimulation(length time.Duration) *simulation {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Window, cfg.Grace = length, length
+	cfg.Metrics = base.Metrics{signal.MemoryUtilizationP95.Name: {Enabled: new(true)}}
 	return &simulation{cfg: cfg, engine: window.New(cfg.settings(), specOrigin), got: map[string]float64{}}
 }
 
@@ -105,7 +107,7 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 			p.Value = window.Double(math.NaN())
 		}
 		key := fmt.Sprint(ev.metric.Name, ev.device)
-		if known := s.series[key]; known != nil && !known.Ended() {
+		if known := s.series[key]; in.Takes(known) {
 			in.Add(known, p.Time, p.Start, p.Value)
 			continue
 		}

@@ -15,8 +15,11 @@ func defaultRules(threshold float64) []window.Rule {
 				Source: samples.Name, Function: w.Function, Metric: w.Name, Unit: w.Unit, Description: w.Description,
 				Integer: w.Int, Attributes: w.Attributes,
 			}
-			if w.Function == signal.ShareAtLeast {
+			switch w.Function {
+			case signal.ShareAtLeast:
 				r.Threshold = &threshold
+			case signal.Quantile:
+				r.Quantile = &w.Quantile
 			}
 			if w.Only != "" {
 				r.Where = []window.Filter{{Attribute: samples.Attributes[0], Values: []string{w.Only}, Absent: w.Absent}}

@@ -26,6 +26,7 @@ type watch struct {
 	series      base.Limit
 	lost, steps base.Trouble
 	late        base.Trouble
+	unkept      base.Trouble
 	future      silence
 	timed       bool // the times between samples are judged
 }
@@ -69,6 +70,10 @@ func (w *watch) look(s window.Stats, now time.Time) {
 			"delay, compare the clocks of those who sample with this one, or take away what delays them: a batch or a queue before gpu_window, "+
 			"or a federation whose timestamps are old (honor_timestamps: false in the prometheus receiver takes the time of the scrape).",
 			zap.Duration("grace", w.cfg.Grace))
+	}
+	if s.Unkept > w.before.Unkept && w.unkept.Returns(now) {
+		w.logger.Warn("A series has more samples in a window than a quantile keeps; that window has no quantile. Make window shorter, or scrape less often.",
+			zap.Int("limit", window.MaxQuantileSamples))
 	}
 	if w.future.lasts(now, since[window.Future], since[window.Accepted]) {
 		w.logger.Warn("All samples lie more than a window in the future, and are dropped. Compare the clocks of those who sample with this one.",

@@ -167,10 +167,10 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, *scra
 		scrape, err = e.parser.Read(body)
 		return err
 	})
+	e.cacheSize.Store(int64(e.parser.CacheSize()))
 	if failure != nil {
 		return nil, failure
 	}
-	e.cacheSize.Store(int64(e.parser.CacheSize()))
 	switch {
 	case scrape.TooLarge:
 		return nil, failed(outcomeTooLarge, "the body holds more than %d samples and labels", exposition.MaxItems)

@@ -148,10 +148,11 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 		UUID:       uuid(driver, d),
 		ParentUUID: text(driver, d, "parentUUID"),
 		Profile:    text(driver, d, "profile"),
-		Model:      text(driver, d, "productName"),
-		Node:       ptr.Deref(d.NodeName, ""),
-		Taint:      taint(d.Taints),
-		Taints:     taints(d.Taints),
+		PCIAddress: text(driver, d, "pciAddr"), ParentPCIAddress: text(driver, d, "parentPciAddr"),
+		Model:  text(driver, d, "productName"),
+		Node:   ptr.Deref(d.NodeName, ""),
+		Taint:  taint(d.Taints),
+		Taints: taints(d.Taints),
 	}
 	out.Attributes = make([]demand.Attribute, 0, len(d.Attributes))
 	for name, a := range d.Attributes {

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -14,7 +15,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -336,6 +339,35 @@ func TestABoardWithEveryFieldHasEverySignalAndEveryDefinitionAValue(t *testing.T
 	for _, d := range Definitions() {
 		assert.Contains(t, want, at(d.Metric, d.Own, 1))
 	}
+}
+
+// percentiles are off by default.
+var percentiles = []Definition{
+	{signal.MemoryUtilizationP95, "", `quantile_over_time(0.95, ` + occupancy + `[$window:$step])`},
+	{signal.UtilizationP95, "", `quantile_over_time(0.95, ` + utilization + `[$window:$step])`},
+}
+
+func TestPercentilesEqualPrometheus(t *testing.T) {
+	on := func(c *gpuwindowprocessor.Config) {
+		c.Metrics = base.Metrics{}
+		for _, d := range percentiles {
+			c.Metrics[d.Metric.Name] = base.MetricSwitch{Enabled: new(true)}
+		}
+	}
+	compared := 0
+	rapid.Check(t, func(r *rapid.T) {
+		tl := random(r, kind{})
+		want := scraped(r, tl).windows(percentiles, tl.with())
+		got := run(t, tl.deliveries(onResources), on).windows
+		maps.DeleteFunc(got, func(k key, _ float64) bool {
+			return !slices.ContainsFunc(percentiles, func(d Definition) bool { return d.Metric.Name == k.metric })
+		})
+		if d := differences(want, got); d != "" {
+			r.Fatalf("%s\n%s", d, tl)
+		}
+		compared += len(want)
+	})
+	assert.Positive(t, compared)
 }
 
 // with returns the default parameters for a timeline.

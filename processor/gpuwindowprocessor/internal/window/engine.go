@@ -39,6 +39,7 @@ func (o Outcome) String() string { return outcomeNames[o] }
 type Stats struct {
 	Samples        [Outcomes]uint64
 	Clamped        uint64 // samples and window ratios that were outside [0, 1]
+	Unkept         uint64 // samples for which a quantile had no room
 	WindowsClosed  uint64 // windows that were fetched
 	WindowsDropped uint64 // windows lost to a clock step or because nobody fetched them
 	ClockSteps     uint64 // steps of the wall clock backwards by more than MaxGap

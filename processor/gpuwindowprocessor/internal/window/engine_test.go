@@ -25,7 +25,7 @@ var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // testSettings have a rule of every function.
 func testSettings() Settings {
-	high := 0.9
+	high, most := 0.9, 0.95
 	return Settings{
 		Window: time.Minute, Grace: 5 * time.Second, MaxGap: 90 * time.Second,
 		MaxSeries: 1000, IdleTimeout: 10 * time.Minute, MarkEnd: true, KeepLast: true,
@@ -35,6 +35,7 @@ func testSettings() Settings {
 			{Source: "busy", Function: "mean", Metric: "busy.avg", Unit: "1"},
 			{Source: "busy", Function: "max", Metric: "busy.max", Unit: "1"},
 			{Source: "busy", Function: "share_at_least", Metric: "busy.high", Unit: "1", Threshold: &high},
+			{Source: "busy", Function: "quantile", Metric: "busy.p95", Unit: "1", Quantile: &most},
 			{Source: "stall", Function: "time_ratio", Metric: "stall.ratio", Unit: "1", Attributes: []string{"cause"}},
 			{Source: "bytes", Function: "rate", Metric: "bytes.rate", Unit: "By/s"},
 			{
@@ -411,7 +412,7 @@ func TestFurtherSamplesOfASeriesNeedNoAttributes(t *testing.T) {
 			continue
 		}
 		in := once.Begin(origin.Add(at))
-		require.False(t, s.Ended())
+		require.True(t, in.Takes(s))
 		assert.Equal(t, Accepted, in.Add(s, origin.Add(at).UnixNano(), 0, Double(v)))
 		assert.Equal(t, Duplicate, in.Add(s, origin.Add(at).UnixNano(), 0, Double(v)))
 		assert.Equal(t, NoValue, in.Add(s, origin.Add(at).UnixNano(), 0, Double(math.NaN())))
@@ -429,8 +430,9 @@ func TestASeriesSaysThatItEndedAndTheNextSampleStartsAnother(t *testing.T) {
 	drain(e, origin.Add(time.Minute))
 	_, more := e.Expire(origin.Add(time.Hour), nil, 100)
 	require.False(t, more)
-	e.Begin(origin.Add(time.Hour)).End()
-	assert.True(t, s.Ended())
+	in := e.Begin(origin.Add(time.Hour))
+	assert.False(t, in.Takes(s))
+	in.End()
 	assert.NotSame(t, s, resolve(e, time.Hour, 1))
 }
 

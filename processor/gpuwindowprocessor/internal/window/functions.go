@@ -1,11 +1,15 @@
 package window
 
-import "time"
+import (
+	"math"
+	"slices"
+	"time"
+)
 
 // function is the state of a rule's function over one window.
 type function interface {
-	// add takes in a sample and reports whether it was possible. What is not possible is
-	// left out.
+	// add takes in a sample and reports whether it could: not a step that is impossible, nor a
+	// sample for which there is no room.
 	add(o observation) bool
 	// result returns the value, and whether there is one.
 	result() (float64, bool)
@@ -29,16 +33,20 @@ type functionKind struct {
 	name   string
 	counts bool // works on the increases of a counter and not on the samples
 	ratio  bool // is in [0, 1], whatever it is a ratio of
-	make   func(threshold float64) function
+	make   func(parameter float64) function
 }
 
-// ShareAtLeast is the only function with a threshold.
-const ShareAtLeast = "share_at_least"
+// The functions with a parameter.
+const (
+	ShareAtLeast = "share_at_least" // threshold
+	Quantile     = "quantile"       // quantile
+)
 
 var functionKinds = []functionKind{
 	{name: "mean", make: func(float64) function { return &mean{} }},
 	{name: "max", make: func(float64) function { return &maximum{} }},
 	{name: ShareAtLeast, ratio: true, make: func(threshold float64) function { return &share{Threshold: threshold} }},
+	{name: Quantile, make: func(q float64) function { return &quantile{Quantile: q} }},
 	{name: "increase", counts: true, make: func(float64) function { return &increase{} }},
 	{name: "rate", counts: true, make: func(float64) function { return &rate{} }},
 	{name: "time_ratio", counts: true, ratio: true, make: func(float64) function { return &timeRatio{} }},
@@ -120,6 +128,50 @@ func (f *share) reset() { *f = share{Threshold: f.Threshold} }
 func (f *share) state(t *tape) {
 	t.float(&f.High)
 	t.float(&f.Samples)
+}
+
+// MaxQuantileSamples bounds the samples that a quantile keeps of one series in one window, in
+// 64 KiB: two hours at one a second, or a day at one in 11 seconds.
+const MaxQuantileSamples = 1 << 13
+
+// quantile is the value that a share of the samples does not exceed, interpolated between the
+// two samples nearest to it. If there were more samples than it keeps, there is no result: a
+// quantile of some of them would be a guess.
+//
+//	quantile_over_time(0.95, m[1m])
+type quantile struct {
+	Quantile float64
+	Samples  []float64 // in the order of arrival
+	Overflow bool      // some samples are not in Samples
+}
+
+func (f *quantile) add(o observation) bool {
+	if len(f.Samples) >= MaxQuantileSamples {
+		f.Overflow = true
+		return false
+	}
+	f.Samples = append(f.Samples, o.value)
+	return true
+}
+
+// The limits keep the quantile of equal samples exactly that sample.
+func (f *quantile) result() (float64, bool) {
+	if len(f.Samples) == 0 || f.Overflow {
+		return 0, false
+	}
+	// The order of arrival no longer matters: nothing is added to a closed window.
+	slices.Sort(f.Samples)
+	rank := f.Quantile * float64(len(f.Samples)-1)
+	below, weight := math.Modf(rank)
+	low, high := f.Samples[int(below)], f.Samples[int(math.Ceil(rank))]
+	return min(max(low*(1-weight)+high*weight, low), high), true
+}
+
+func (f *quantile) reset() { *f = quantile{Quantile: f.Quantile, Samples: f.Samples[:0]} }
+
+func (f *quantile) state(t *tape) {
+	list(t, &f.Samples, t.float)
+	t.bool(&f.Overflow)
 }
 
 // increase is the sum of a counter's increases, 0 when it was watched and none came.

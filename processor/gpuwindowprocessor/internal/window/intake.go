@@ -145,8 +145,9 @@ func (in *Ingest) SetMetric(m Metric) {
 }
 
 // Resolve takes in one sample of the current metric and returns its series, to which Add
-// gives further samples of the same Resource, scope, metric and attributes. There is none
-// when the sample was dropped or nothing is made of it. A metric that nothing is made of
+// gives further samples of the same Resource, scope, metric and attributes. Above the limit
+// of series it returns one that Takes until there is room, and refuses all samples. There is
+// none when the sample was dropped or nothing is made of it. A metric that nothing is made of
 // only shows that its devices were there, and its samples are not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p.Attrs); s != nil {
@@ -160,11 +161,21 @@ func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	return s, o
 }
 
-// Add takes in a sample of a series that has not ended. Where the current Resource is that
-// of the series, the sample says what it says.
+// Takes reports whether further samples may be given to Add. Else the next one is to be
+// resolved again.
+func (in *Ingest) Takes(s *Series) bool {
+	return s != nil && !s.ended && (s.device != nil || in.e.full())
+}
+
+// Add takes in a sample of a series that Takes it. If the current Resource is that of the
+// series, its attributes are updated by the sample.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	o := in.screen(s.Shape.metric != nil && s.Shape.metric.kind == Counter, t, v)
-	if o == Accepted {
+	switch {
+	case o != Accepted:
+	case s.device == nil:
+		o = Refused
+	default:
 		o = in.record(s, in.infoOf(s.device.place), t, start, v)
 	}
 	if s.Shape.metric != nil {
@@ -233,8 +244,8 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	}
 	r := in.resource(id)
 	s := in.series(r, id, sh)
-	if s == nil {
-		return nil, Refused
+	if s.device == nil {
+		return s, Refused
 	}
 	s.Shape = sh
 	if !slices.Equal(s.description.attrs, in.about) {
@@ -259,14 +270,18 @@ func (in *Ingest) sight(id string, t int64) *Series {
 	}
 	r := in.resource(id)
 	s := in.series(r, id, &in.e.sighted)
-	if s != nil {
+	if s.device != nil {
 		in.record(s, r.info, t, 0, Number{})
 	}
 	return s
 }
 
-// series returns the series of a shape on a device, which is new if need be, or nil when
-// there are too many.
+// full reports whether there are as many series as there may be.
+func (e *Engine) full() bool { return e.stats.Series >= e.set.MaxSeries }
+
+// series returns the series of a shape on a device, which is new if need be. If there are too
+// many, it returns the one series without a device that stands for all refused ones of the
+// shape, so that refusing a sample costs no more than accepting it.
 func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	e := in.e
 	if r.place != nil && r.place.devices[id] != nil {
@@ -274,8 +289,11 @@ func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 			return s
 		}
 	}
-	if e.stats.Series >= e.set.MaxSeries {
-		return nil
+	if e.full() {
+		if sh.refused == nil {
+			sh.refused = &Series{Shape: sh}
+		}
+		return sh.refused
 	}
 	if r.place == nil {
 		r.info = &Resource{Attrs: cloneAttrs(in.attrs), SchemaURL: strings.Clone(in.schema)}

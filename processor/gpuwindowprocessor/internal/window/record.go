@@ -124,7 +124,9 @@ func (in *Ingest) sample(w *openWindow, s *Series, value float64) {
 			v = min(max(v, 0), 1)
 			clamped = true
 		}
-		o.in(w).Function.add(observation{value: v})
+		if !o.in(w).Function.add(observation{value: v}) {
+			in.e.stats.Unkept++
+		}
 	}
 	if clamped {
 		in.e.stats.Clamped++

@@ -1,8 +1,6 @@
 package window
 
 import (
-	"encoding/json"
-	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -32,6 +30,8 @@ type Rule struct {
 	Where []Filter `mapstructure:"where"`
 	// Threshold is that of share_at_least, inclusive, after scaling.
 	Threshold *float64 `mapstructure:"threshold"`
+	// Quantile is that of quantile, from 0 to 1.
+	Quantile *float64 `mapstructure:"quantile"`
 	// Scale multiplies every value that is read; absent is 1.
 	Scale *float64 `mapstructure:"scale"`
 }
@@ -87,25 +87,12 @@ type Settings struct {
 	Disabled []string
 }
 
-// fingerprint identifies the settings under which state can be carried over a
-// restart.
-func (s *Settings) fingerprint() uint64 {
-	rules := slices.Clone(s.Rules)
-	for i := range rules {
-		rules[i].Description = ""
-	}
-	h := fnv.New64a()
-	// Validated settings can always be encoded.
-	_ = json.NewEncoder(h).Encode([]any{s.Window, s.KeepLast, s.Identity, s.Annotations, rules, s.Disabled})
-	return h.Sum64()
-}
-
 // rule is a Rule made ready for use.
 type rule struct {
 	*Rule
 	functionKind
-	at               int // among the rules
-	threshold, scale float64
+	at               int     // among the rules
+	parameter, scale float64 // parameter is the function's
 	// metric is nil when it is not emitted.
 	metric *metric
 	// ratios says that the samples are ratios, bounded that the result is one: in [0, 1].
@@ -114,8 +101,11 @@ type rule struct {
 
 func newRule(r *Rule, at int, m *metric) *rule {
 	made := &rule{Rule: r, at: at, functionKind: functionKinds[slices.Index(Functions(), r.Function)], scale: 1, metric: m}
-	if r.Threshold != nil {
-		made.threshold = *r.Threshold
+	switch {
+	case r.Threshold != nil:
+		made.parameter = *r.Threshold
+	case r.Quantile != nil:
+		made.parameter = *r.Quantile
 	}
 	if r.Scale != nil {
 		made.scale = *r.Scale

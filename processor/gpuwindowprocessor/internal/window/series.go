@@ -97,7 +97,7 @@ type outputWindow struct {
 	Extra    *details // attributes that neither make the series nor are declared descriptive
 }
 
-// Series is an input series. It may be given to Add until it has ended.
+// Series is an input series. It may be given to Add while that Takes it.
 type Series struct {
 	Shape *shape // of the last sample that was resolved
 	// Last is the greatest sample time and Value the value then; 0 means that
@@ -108,7 +108,7 @@ type Series struct {
 	Windows            perWindow[seriesWindow]
 	Left               *annotations // of the last value that left, nil when none did
 	description        *description // by the last sample that was resolved
-	device             *device
+	device             *device      // nil if the series was refused
 	outputs            []*output
 	next               *Series // that followed in the last batch: batches repeat
 	seq                uint64
@@ -130,7 +130,7 @@ type lastValue struct {
 	Notes       *annotations // nil when there is no value yet
 }
 
-// Ended reports whether the series has ended. Ask between Begin and End.
+// Ended reports whether the series has ended.
 func (s *Series) Ended() bool { return s.ended }
 
 // has reports whether these are the attributes of the last sample that was resolved, in
@@ -313,7 +313,7 @@ func (o *output) in(w *openWindow) *outputWindow {
 	ow, isNew := o.Windows.in(w)
 	switch {
 	case ow.Function == nil:
-		ow.Function = o.Key.make(o.Key.threshold)
+		ow.Function = o.Key.make(o.Key.parameter)
 	case isNew:
 		ow.Function.reset()
 		ow.Extra = nil

@@ -74,7 +74,7 @@ func (m *metric) compare(o *metric) int {
 }
 
 // shape is what a point has beside its device, and what that makes of it: the series of
-// many devices share it. It is never changed.
+// many devices share it. It is never changed, but for refused.
 type shape struct {
 	Index int // in a snapshot
 	shapeKey
@@ -84,8 +84,9 @@ type shape struct {
 	notes    annotations
 	identity string // tells the series of a device apart
 	outputs  []outputKey
-	consumed bool // a rule reads the point
-	carried  bool // windows carry its last value
+	consumed bool    // a rule reads the point
+	carried  bool    // windows carry its last value
+	refused  *Series // stands for the series that were refused, nil if there were none
 }
 
 // shapeKey is a metric and the encoding of a point's attributes that do not describe its

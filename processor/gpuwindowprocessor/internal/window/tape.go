@@ -197,7 +197,7 @@ func (t *tape) output(v **output) {
 	}
 	states(t, &o.Windows, func(ow *outputWindow) {
 		if t.reading {
-			ow.Function = o.Key.make(o.Key.threshold)
+			ow.Function = o.Key.make(o.Key.parameter)
 		}
 		ow.Function.state(t)
 		if t.has(ow.Extra != nil) {

@@ -97,6 +97,9 @@ type Device struct {
 	UUID string
 	// ParentUUID and Profile are a MIG device's board and profile.
 	ParentUUID, Profile string
+	// PCIAddress is the device's address, ParentPCIAddress that of the board that it is a part of.
+	// Both are as the driver writes them, and empty if it does not.
+	PCIAddress, ParentPCIAddress string
 	// Model is the product's name.
 	Model string
 	// Node overrides the slice's node.

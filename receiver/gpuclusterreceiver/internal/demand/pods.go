@@ -68,8 +68,8 @@ func (s podState) waiting() bool { return s == gated || s == unschedulable || s 
 
 // tally counts the pods and nodes of one resource.
 type tally struct {
-	pods, units [numPodStates]int64
-	oldest      int64 // creation of the oldest waiting pod; 0 for none
+	pods, units [numPodStates]int64 // units are not emitted for amounts
+	oldest      int64               // creation of the oldest waiting pod; 0 for none
 
 	// OpenCost's sums.
 	openCost       bool // the resource is known by OpenCost's definition
@@ -147,6 +147,9 @@ func (e *emission) addPods() {
 		}
 	}
 	for _, resource := range resources {
+		if gpushare.IsAmount(resource) {
+			continue
+		}
 		for s, n := range tallies[resource].units {
 			e.int(signal.K8sGPURequested, Place{}, n, Attribute{signal.Resource, resource}, podStates[s])
 		}
@@ -232,7 +235,7 @@ func (e *emission) addNodes() {
 		current := n.state()
 		for _, name := range slices.Sorted(maps.Keys(amounts)) {
 			resource := string(name)
-			if !e.isGPU(resource) {
+			if !e.isGPU(resource) || gpushare.IsAmount(resource) {
 				continue
 			}
 			attrs, ok := attributes[resource]

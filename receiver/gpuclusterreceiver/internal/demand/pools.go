@@ -43,6 +43,7 @@ type device struct {
 	node       string
 	attributes []Attribute // those of its k8s.resourceslice.device point, without the driver's
 	identity   []Attribute // those among them that join it to telemetry
+	cutOf      []string    // what it is one of several cuts of: counter sets, and what has its UUID
 }
 
 // SetSlice adds a slice or replaces it. Slices of drivers that are not allowed
@@ -125,7 +126,11 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 	attrs = appendSet(attrs, DeviceTaint, d.Taint)
 	known := len(attrs)
 	attrs = slices.Clip(appendIdentity(attrs, d))
-	return &device{Device: d, node: cmp.Or(d.Node, ptr.Deref(s.Spec.NodeName, "")), attributes: attrs, identity: attrs[known:]}
+	cutOf := slices.Clone(d.CounterSets)
+	if d.UUID != "" {
+		cutOf = append(cutOf, "UUID "+d.UUID)
+	}
+	return &device{Device: d, cutOf: cutOf, node: cmp.Or(d.Node, ptr.Deref(s.Spec.NodeName, "")), attributes: attrs, identity: attrs[known:]}
 }
 
 // appendIdentity appends the attributes under which telemetry knows the device. The UUID of a
@@ -168,24 +173,29 @@ func (p *pool) count() {
 	}
 }
 
-// sum adds capacities up. Devices that draw from one counter set are different
-// cuts of the same thing, a whole board and its partitions: of each capacity
-// the largest among them counts, under that device's type.
+// sum adds capacities up, and counts nothing twice:
+//   - Devices that draw from one counter set, or have one UUID, are different cuts of the same
+//     thing, such as a board and its partitions. Of each capacity the largest among them counts,
+//     under that device's type.
+//   - What a device has is not counted if it is a part of another listed device that has it.
 func (p *pool) sum() {
 	type key struct{ deviceType, capacity string }
 	type cut struct{ board, capacity string }
 	sums := map[key]float64{}
 	largest := map[cut]key{}
 	values := map[cut]float64{}
-	boards := p.boards()
+	boards, listed := p.boards(), p.byIdentity()
 	for _, d := range p.order {
 		for _, q := range d.Capacity {
 			k := key{d.Type, q.Name}
-			if len(d.CounterSets) == 0 {
+			switch parent := listed.parent(d); {
+			case parent != nil && parent.has(q.Name):
+				continue
+			case len(d.cutOf) == 0:
 				sums[k] += q.Value
 				continue
 			}
-			c := cut{boards.find(d.CounterSets[0]), q.Name}
+			c := cut{boards.find(d.cutOf[0]), q.Name}
 			if v, ok := values[c]; !ok || q.Value > v {
 				values[c], largest[c] = q.Value, k
 			}
@@ -206,16 +216,46 @@ func (p *pool) sum() {
 	}
 }
 
-// boards joins counter sets that one device draws from together: they are
-// parts of one thing.
+// boards joins what one device is a cut of together: it is one thing.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {
-		for _, set := range d.CounterSets {
-			boards[boards.find(set)] = boards.find(d.CounterSets[0])
+		for _, of := range d.cutOf {
+			boards[boards.find(of)] = boards.find(d.cutOf[0])
 		}
 	}
 	return boards
+}
+
+// has reports whether the device advertises a capacity.
+func (d *device) has(capacity string) bool {
+	return slices.ContainsFunc(d.Capacity, func(c Capacity) bool { return c.Name == capacity })
+}
+
+// identified are a pool's devices by their UUIDs and PCI addresses.
+type identified struct{ uuids, addresses map[string]*device }
+
+func (p *pool) byIdentity() identified {
+	found := identified{map[string]*device{}, map[string]*device{}}
+	for _, d := range p.order {
+		found.uuids[d.UUID], found.addresses[d.PCIAddress] = d, d
+	}
+	return found
+}
+
+// parent returns the listed device that d is a part of, or nil.
+func (i identified) parent(d *device) *device {
+	var parent *device
+	switch {
+	case d.ParentUUID != "":
+		parent = i.uuids[d.ParentUUID]
+	case d.ParentPCIAddress != "":
+		parent = i.addresses[d.ParentPCIAddress]
+	}
+	if parent == d {
+		return nil
+	}
+	return parent
 }
 
 // parents are the edges of a union-find forest.

@@ -1,0 +1,54 @@
+package gpuwindowprocessor
+
+import "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+
+const (
+	// maxBatchBytes bounds a batch by its size as OTLP, of which it is an estimate: a gRPC server
+	// takes 4 MiB by default, and long labels are repeated on each point.
+	maxBatchBytes = 3 << 20
+	// pointBytes is what a point takes beside its attributes, attributeBytes what an attribute
+	// takes beside its key and its text, and metricBytes what a metric takes beside its texts.
+	pointBytes     = 40
+	attributeBytes = 12
+	metricBytes    = 24
+)
+
+// fitting returns how many of the rows, from the first, go into one batch: at least one.
+func (w *writer) fitting(rows []window.Row) int {
+	size := 0
+	var device []window.Attr // of the row before
+	deviceSize := 0
+	for i := range rows {
+		row := &rows[i]
+		newResource := i == 0 || row.Resource != rows[i-1].Resource
+		newDevice := newResource || !sameDevice(row.Device, device)
+		if newDevice {
+			device, deviceSize = row.Device, attributesSize(row.Device)
+		}
+		if newResource || w.onResources && newDevice {
+			size += attributesSize(row.Resource.Attrs) + len(row.Resource.SchemaURL)
+		}
+		if newResource || w.onResources && newDevice || row.Metric != rows[i-1].Metric {
+			size += metricBytes + len(row.Metric.Name) + len(row.Metric.Unit) + attributesSize(row.Metric.Metadata)
+			if w.descriptions {
+				size += len(row.Metric.Description)
+			}
+		}
+		if newDevice || !w.onResources {
+			size += deviceSize
+		}
+		size += pointBytes + attributesSize(row.Own) + attributesSize(row.Extra)
+		if size > maxBatchBytes && i > 0 {
+			return i
+		}
+	}
+	return len(rows)
+}
+
+func attributesSize(attrs []window.Attr) int {
+	size := 0
+	for i := range attrs {
+		size += attributeBytes + len(attrs[i].Key) + len(attrs[i].Value.Str)
+	}
+	return size
+}

@@ -1,0 +1,100 @@
+package gpuwindowprocessor
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor/processortest"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
+)
+
+// grpcLimit is the largest message that a gRPC server takes by default.
+const grpcLimit = 4 << 20
+
+// sizeOf is the size of a batch as OTLP.
+func sizeOf(md pmetric.Metrics) int { return (&pmetric.ProtoMarshaler{}).MetricsSize(md) }
+
+func TestWindowsWithLongLabelsLeaveInPartsThatAServerTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := new(consumertest.MetricsSink)
+		cfg := testConfig()
+		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, componenttest.NewNopHost(), sink)
+		const devices = 8
+		until(70 * time.Second)
+		for i := range devices {
+			md := sample(time.Now(), 0.5, 1)
+			for _, m := range md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().All() {
+				var points pmetric.NumberDataPointSlice
+				if m.Type() == pmetric.MetricTypeSum {
+					points = m.Sum().DataPoints()
+				} else {
+					points = m.Gauge().DataPoints()
+				}
+				for _, dp := range points.All() {
+					dp.Attributes().PutStr(signal.HardwareID, strings.Repeat("x", i+1))
+					dp.Attributes().PutStr(signal.HardwareModel, strings.Repeat("m", 500_000))
+				}
+			}
+			require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+		}
+		require.NoError(t, p.Shutdown(t.Context()))
+		total, points := 0, 0
+		for _, md := range sink.AllMetrics() {
+			assert.LessOrEqual(t, sizeOf(md), grpcLimit)
+			total += sizeOf(md)
+			points += md.DataPointCount()
+		}
+		assert.Greater(t, total, 3*grpcLimit)
+		assert.Positive(t, points)
+		assert.Zero(t, points%devices, "no point is lost")
+	})
+}
+
+func TestTheSizeOfABatchIsEstimatedWell(t *testing.T) {
+	n := newBenchNodes(6, 56)
+	for range 6 {
+		n.advance()
+		n.scrape()
+	}
+	upTo, _ := n.engine.ClosedUpTo(n.now.Add(-time.Second))
+	em := n.engine.Fetch(upTo)
+	rows, _ := em.Next(nil, 1<<20)
+	em.Close()
+	for name, w := range map[string]writer{
+		"on points":                       {starts: true},
+		"on points, with descriptions":    {starts: true, descriptions: true},
+		"on Resources":                    {starts: true, onResources: true},
+		"on Resources, with descriptions": {starts: true, onResources: true, descriptions: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rest, batches := rows, 0
+			for len(rest) > 0 {
+				fit := w.fitting(rest)
+				if len(rest) > fit { // a full one
+					assert.InDelta(t, maxBatchBytes, sizeOf(w.write(rest[:fit])), maxBatchBytes/5)
+					batches++
+				}
+				rest = rest[fit:]
+			}
+			assert.Positive(t, batches)
+		})
+	}
+}
+
+func TestARowThatIsLargerThanABatchLeavesAlone(t *testing.T) {
+	huge := window.Row{
+		Resource: &window.Resource{}, Metric: &window.Metric{Name: "m"},
+		Device: []window.Attr{{Key: "k", Value: window.String(strings.Repeat("v", maxBatchBytes+1))}},
+	}
+	assert.Equal(t, 1, (&writer{}).fitting([]window.Row{huge, huge}))
+}

@@ -1,0 +1,88 @@
+package window
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// everySetting has a value for every field.
+func everySetting() Settings {
+	threshold, scale := 0.9, 2.0
+	return Settings{
+		Window: 60e9, Grace: 1, MaxGap: 2, MaxSeries: 3, IdleTimeout: 4, MarkEnd: true, KeepLast: true, ByDevice: true,
+		Identity:    Identity{Device: "device", Resource: []string{"a|b"}, Descriptive: []string{"c.*"}},
+		Annotations: []string{"note"},
+		Rules: []Rule{{
+			Source: "source", Function: "share_at_least", Metric: "metric", Unit: "1", Description: "A description.", Integer: true,
+			Attributes: []string{"own"}, Where: []Filter{{Attribute: "own", Values: []string{"v*"}, Absent: true}},
+			Threshold: &threshold, Scale: &scale,
+		}},
+		Coverage: Metric{Name: "coverage"}, Samples: Metric{Name: "samples"},
+		Disabled: []string{"other"},
+	}
+}
+
+// Another value makes every collector with a storage drop its open windows at the update.
+func TestTheFingerprintOfSettingsStaysWhatItWas(t *testing.T) {
+	set := everySetting()
+	assert.Equal(t, uint64(14950249452179036780), set.fingerprint())
+	assert.Equal(t, uint64(1621010823666445469), new(Settings).fingerprint())
+	none := Settings{Rules: []Rule{}}
+	assert.NotEqual(t, new(Settings).fingerprint(), none.fingerprint())
+}
+
+func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T) {
+	half := 0.5
+	for name, change := range map[string]func(*Settings){
+		"Window":                func(s *Settings) { s.Window++ },
+		"KeepLast":              func(s *Settings) { s.KeepLast = false },
+		"Identity.Device":       func(s *Settings) { s.Identity.Device += "x" },
+		"Identity.Resource":     func(s *Settings) { s.Identity.Resource = nil },
+		"Identity.Descriptive":  func(s *Settings) { s.Identity.Descriptive = nil },
+		"Annotations":           func(s *Settings) { s.Annotations = nil },
+		"Disabled":              func(s *Settings) { s.Disabled = nil },
+		"Rules.Source":          func(s *Settings) { s.Rules[0].Source += "x" },
+		"Rules.Function":        func(s *Settings) { s.Rules[0].Function += "x" },
+		"Rules.Metric":          func(s *Settings) { s.Rules[0].Metric += "x" },
+		"Rules.Unit":            func(s *Settings) { s.Rules[0].Unit += "x" },
+		"Rules.Integer":         func(s *Settings) { s.Rules[0].Integer = false },
+		"Rules.Attributes":      func(s *Settings) { s.Rules[0].Attributes = nil },
+		"Rules.Threshold":       func(s *Settings) { s.Rules[0].Threshold = &half },
+		"Rules.Quantile":        func(s *Settings) { s.Rules[0].Quantile = &half },
+		"Rules.Scale":           func(s *Settings) { s.Rules[0].Scale = &half },
+		"Rules.Where.Attribute": func(s *Settings) { s.Rules[0].Where[0].Attribute += "x" },
+		"Rules.Where.Values":    func(s *Settings) { s.Rules[0].Where[0].Values = nil },
+		"Rules.Where.Absent":    func(s *Settings) { s.Rules[0].Where[0].Absent = false },
+	} {
+		before, after := everySetting(), everySetting()
+		change(&after)
+		assert.NotEqual(t, before.fingerprint(), after.fingerprint(), name)
+	}
+	for name, change := range map[string]func(*Settings){
+		"Grace":             func(s *Settings) { s.Grace++ },
+		"MaxGap":            func(s *Settings) { s.MaxGap++ },
+		"MaxSeries":         func(s *Settings) { s.MaxSeries++ },
+		"IdleTimeout":       func(s *Settings) { s.IdleTimeout++ },
+		"MarkEnd":           func(s *Settings) { s.MarkEnd = false },
+		"ByDevice":          func(s *Settings) { s.ByDevice = false },
+		"Coverage":          func(s *Settings) { s.Coverage.Name += "x" },
+		"Samples":           func(s *Settings) { s.Samples.Name += "x" },
+		"Rules.Description": func(s *Settings) { s.Rules[0].Description += "x" },
+	} {
+		before, after := everySetting(), everySetting()
+		change(&after)
+		assert.Equal(t, before.fingerprint(), after.fingerprint(), name)
+	}
+}
+
+// Who adds a setting decides whether stored state depends on it, and adds it to the test above.
+func TestEverySettingIsKnownToBeInTheFingerprintOrNot(t *testing.T) {
+	for want, of := range map[int]reflect.Type{
+		14: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),
+	} {
+		assert.Equal(t, want, of.NumField(), "fields of %s", of)
+	}
+	assert.Equal(t, 3, reflect.TypeFor[Identity]().NumField())
+}

@@ -1,0 +1,78 @@
+package window
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func quantileOf(q float64, samples ...float64) *quantile {
+	f := &quantile{Quantile: q}
+	for _, v := range samples {
+		f.add(observation{value: v})
+	}
+	return f
+}
+
+func TestAQuantileOfNothingIsAbsent(t *testing.T) {
+	_, ok := quantileOf(0.5).result()
+	assert.False(t, ok)
+}
+
+func TestAQuantileSplitsTheSamples(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		samples := rapid.SliceOfN(rapid.Float64Range(-1, 1), 1, 300).Draw(t, "samples")
+		q := rapid.Float64Range(0, 1).Draw(t, "quantile")
+		got, ok := quantileOf(q, samples...).result()
+		require.True(t, ok)
+		require.GreaterOrEqual(t, got, slices.Min(samples))
+		require.LessOrEqual(t, got, slices.Max(samples))
+		below, above := 0, 0
+		for _, v := range samples {
+			if v < got {
+				below++
+			}
+			if v > got {
+				above++
+			}
+		}
+		n := float64(len(samples) - 1)
+		require.LessOrEqual(t, float64(below), q*n+1+1e-9)
+		require.LessOrEqual(t, float64(above), (1-q)*n+1+1e-9)
+	})
+}
+
+func TestTheQuantileOfEqualSamplesIsExactlyThatSample(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v, q := rapid.Float64().Draw(t, "sample"), rapid.Float64Range(0, 1).Draw(t, "quantile")
+		got, ok := quantileOf(q, v, v, v, v).result()
+		require.True(t, ok)
+		require.Equal(t, v, got)
+	})
+}
+
+func TestAQuantileOfMoreSamplesThanItKeepsIsAbsent(t *testing.T) {
+	f := quantileOf(0.5, slices.Repeat([]float64{1}, MaxQuantileSamples)...)
+	_, ok := f.result()
+	assert.True(t, ok)
+	assert.False(t, f.add(observation{value: 2}))
+	_, ok = f.result()
+	assert.False(t, ok)
+	assert.Len(t, f.Samples, MaxQuantileSamples)
+
+	stored, restored := &tape{}, quantileOf(0.5)
+	f.state(stored)
+	stored.reading = true
+	restored.state(stored)
+	_, ok = restored.result()
+	assert.False(t, ok, "nor after a restart")
+
+	f.reset()
+	assert.True(t, f.add(observation{value: 3}))
+	got, ok := f.result()
+	assert.True(t, ok, "the next window has one")
+	assert.InDelta(t, 3, got, 0)
+}

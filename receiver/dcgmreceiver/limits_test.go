@@ -1,0 +1,73 @@
+package dcgmreceiver
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// An exporter that always answers with a cut body and new labels costs no memory, although it
+// never gives an answer that could be read.
+func TestBodiesThatAreCutOffLeaveNothingInTheCache(t *testing.T) {
+	for name, headers := range map[string]func(http.Header, string){
+		"before their length":         func(h http.Header, body string) { h.Set("Content-Length", strconv.Itoa(len(body)+1000)) },
+		"at the end of a connection":  func(h http.Header, _ string) { h.Set("Connection", "close"); h.Set("Transfer-Encoding", "identity") },
+		"in the middle of their gzip": func(h http.Header, _ string) { h.Set("Content-Encoding", "gzip") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const lines = 2000
+			scrape := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				scrape++
+				var b strings.Builder
+				for i := range lines {
+					fmt.Fprintf(&b, "DCGM_FI_DEV_GPU_UTIL{gpu=\"%d\",UUID=\"GPU-%d-%d\",pod=\"p-%d\"} 1\n", i, scrape, i, scrape)
+				}
+				body := b.String() + `DCGM_FI_DEV_GPU_UTIL{gpu="0",UU`
+				if name == "in the middle of their gzip" {
+					body = string(zipped(body))
+					body = body[:len(body)-100]
+				}
+				headers(w.Header(), body)
+				_, _ = w.Write([]byte(body))
+			}))
+			defer server.Close()
+			f := opened(t, []string{server.URL}, nil)
+			for range 20 {
+				value, _ := up(t, f.scrape(t, 0))
+				assert.Zero(t, value)
+			}
+			// What a connection's end cuts off was read: two bodies at most are kept of it.
+			most := 0
+			if name == "at the end of a connection" {
+				most = 3 * lines
+			}
+			assert.LessOrEqual(t, f.endpoints[0].parser.CacheSize(), most)
+			assert.Equal(t, f.endpoints[0].parser.CacheSize(), int(f.endpoints[0].cacheSize.Load()))
+		})
+	}
+}
+
+func TestALabelThatIsTooLongCostsItsLineOnly(t *testing.T) {
+	server := httptest.NewServer(serve(goodBody + `DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1",pod="` + strings.Repeat("x", 200_000) + "\"} 1\n"))
+	defer server.Close()
+	f := opened(t, []string{server.URL}, nil)
+	names := map[string]bool{}
+	for m := range points(f.scrape(t, 0)) {
+		names[m.Name()] = true
+	}
+	assert.Equal(t, map[string]bool{
+		signal.GPUExporterUp.Name: true, "DCGM_FI_DEV_GPU_TEMP": true, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": true,
+	}, names)
+	entries := f.logs.TakeAll()
+	if assert.Len(t, entries, 1) {
+		assert.Equal(t, int64(1), entries[0].ContextMap()["label_too_long"])
+	}
+}
