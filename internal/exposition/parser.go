@@ -214,10 +214,7 @@ func (p *Parser) line(line []byte) *series {
 		}
 		value, at = r.value, r.at
 		if s = p.lookup(line[:r.textEnd]); s == nil {
-			if s, ok = p.intern(line, r); !ok {
-				p.scrape.Skipped[ReasonDuplicateLabel]++
-				return nil
-			}
+			s = p.intern(line, r)
 		}
 	}
 	honored := p.to != 0 && !math.IsNaN(at)
