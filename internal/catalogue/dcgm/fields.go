@@ -18,7 +18,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "there is no xGMI"},
 	Labels:         labels,
 	BlankText:      func(_ cat.Role, s string) bool { return strings.HasPrefix(s, "<<<") && strings.HasSuffix(s, ">>>") },
-	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "DCGM_") },
+	OwnsName:       func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },
 	Identify:       identify,
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
