@@ -236,7 +236,7 @@ func (x *Exporter) add(f *Field) {
 		x.spell(name, Spelling{Field: f, Unit: f.Unit, Alias: uint8(i + 1)})
 	}
 	for _, r := range f.Rescaled {
-		x.spell(r.Name, Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second})
+		x.spell(r.Name, Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second || r.Unit == Ratio})
 	}
 }
 

@@ -78,6 +78,13 @@ func TestNames(t *testing.T) {
 		"DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL":       {"DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", catalogue.ThousandKiBPerSecond},
 		"DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL":           {"DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", catalogue.None},
 		"dcgm_fb_used":                                 {"DCGM_FI_DEV_FB_USED", catalogue.MiB},
+
+		"DCGM_FI_DEV_GPU_UTIL_RATIO_V2":                       {"DCGM_FI_DEV_GPU_UTIL", catalogue.Ratio},
+		"DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_COUNT_NS": {"DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", catalogue.Nanosecond},
+		"dcgm_fi_dev_gpu_util_ratio_v2":                       {"DCGM_FI_DEV_GPU_UTIL", catalogue.Ratio},
+		"dcgm_fi_dev_fb_used_bytes":                           {"DCGM_FI_DEV_FB_USED", catalogue.Byte},
+		"dcgm_fi_prof_pcie_tx_bytes":                          {"DCGM_FI_PROF_PCIE_TX_BYTES", catalogue.BytePerSecond},
+		"Dcgm_Fi_Prof_Gr_Engine_Active":                       {"DCGM_FI_PROF_GR_ENGINE_ACTIVE", catalogue.Ratio},
 	} {
 		got, ok := Exporter.Lookup(name)
 		require.True(t, ok, name)
@@ -420,4 +427,34 @@ func FuzzRow(f *testing.F) {
 		LookupModel(v1)
 		ModelSlices(v2)
 	})
+}
+
+// DCGM 4.7 has the fields 1613 to 1650 in base units. A signal is made of those whose older form
+// makes one.
+func TestTheFieldsInBaseUnitsOfDCGM47AreKnown(t *testing.T) {
+	for name, want := range map[string]struct {
+		field string
+		unit  catalogue.Unit
+	}{
+		"GPU_UTIL_RATIO_V2": {"GPU_UTIL", catalogue.Ratio}, "ENC_UTIL_RATIO": {"ENC_UTIL", catalogue.RatioOrPercent}, "DEC_UTIL_RATIO": {"DEC_UTIL", catalogue.RatioOrPercent},
+		"GPU_POWER_THROTTLE_SECONDS_TOTAL":      {"POWER_VIOLATION", catalogue.Second},
+		"GPU_THERMAL_THROTTLE_SECONDS_TOTAL":    {"THERMAL_VIOLATION", catalogue.Second},
+		"GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL": {"SYNC_BOOST_VIOLATION", catalogue.Second},
+		"GPU_LIMIT_THROTTLE_SECONDS_TOTAL":      {"BOARD_LIMIT_VIOLATION", catalogue.Second},
+		"FB_CAPACITY_BYTES":                     {"FB_TOTAL", catalogue.Byte}, "FB_FREE_BYTES": {"FB_FREE", catalogue.Byte},
+		"FB_USED_BYTES": {"FB_USED", catalogue.Byte}, "FB_RESERVED_BYTES": {"FB_RESERVED", catalogue.Byte},
+	} {
+		got, ok := Exporter.Lookup("DCGM_FI_DEV_" + name)
+		require.True(t, ok, name)
+		assert.Equal(t, "DCGM_FI_DEV_"+want.field, got.Field.Name, name)
+		assert.Equal(t, want.unit, got.Unit, name)
+	}
+	for _, name := range []string{
+		"MEMORY_UTIL_RATIO", "GPU_LOW_UTIL_THROTTLE_SECONDS_TOTAL", "GPU_RELIABILITY_THROTTLE_SECONDS_TOTAL", "NVLINK_THROUGHPUT_BYTES_PER_SECOND",
+		"GPU_TEMP_LIMIT", "GPU_TEMP_MARGIN_CELSIUS", "GPU_TEMP_TLIMIT", // field 153 is a margin
+	} {
+		_, known := Exporter.Lookup("DCGM_FI_DEV_" + name)
+		assert.False(t, known, name)
+		assert.True(t, Exporter.OwnsName("DCGM_FI_DEV_"+name), name)
+	}
 }
