@@ -108,15 +108,20 @@ func (d *Device) See(id catalogue.ID, st State, held, untold bool) {
 		if untold {
 			d.untold = true
 		} else {
-			d.held = true
-			if d.scrape.held == nil {
-				d.scrape.held = map[string]bool{}
-			}
-			d.scrape.held[d.Host] = true
+			d.Hold()
 		}
 		return
 	}
 	d.bare.see(id, st)
+}
+
+// Hold notes that somebody names a holder of the device.
+func (d *Device) Hold() {
+	d.held = true
+	if d.scrape.held == nil {
+		d.scrape.held = map[string]bool{}
+	}
+	d.scrape.held[d.Host] = true
 }
 
 // Kind returns what the device is to MIG.

@@ -51,7 +51,7 @@ func (e *Exposition) warnings() []Warning {
 		"Labels exported_pod and the like: a Prometheus without honor_labels stands between. The collector reads them; better scrape the exporter itself.")
 	warn(t.ownPod, "exporter_as_holder",
 		"Rows name the exporter's own pod, as a scrape without honor_labels does. It holds no GPU and is never taken for a holder. "+
-			"Who holds the GPUs of such rows is not known%s.", onHosts(t.ownPodHosts))
+			"Where no other row names a holder, the holders are not known%s.", onHosts(t.ownPodHosts))
 	warn(t.reservation, "reservation_as_holder",
 		"Rows name pods of a reservation namespace: likely placeholders of a GPU sharing scheduler, not the workloads.")
 	warn(t.boardDRA, "claim_on_board",

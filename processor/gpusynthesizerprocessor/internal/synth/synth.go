@@ -261,6 +261,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 	begun := len(s.frames)
 	e := emitter{s: s, time: at}
 	for _, a := range s.active {
+		if a.borrowHolders(rows[0].source, at, s.arrived) && s.diagnosis != nil {
+			s.diagnosis.devices[a.device].Hold()
+		}
 		a.count(at)
 		a.device.DRA = a.dra
 		f := s.frame(a.device.Place, at, begun)
