@@ -32,9 +32,10 @@ type Exporter struct {
 	// Certain reports whether the labels of a row that Claims takes alone are the exporter's, so
 	// that any other prefix may precede a field's name. Without it none may.
 	Certain func(*Row) bool
-	// Labels have each spelling of a label with what it tells, BlankText reports texts
-	// that stand for "no value" beside those of NoText. It may be nil.
-	Labels    map[string]Role
+	// Labels are the names of the labels that tell something, the exporter's own before other
+	// spellings. Their case does not matter where all of a row's labels were lowered.
+	// BlankText reports texts that stand for "no value" beside those of NoText. It may be nil.
+	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// BlankValue reports values that stand for "no value" in every unit, beside those of
 	// the units. It may be nil.
@@ -75,6 +76,8 @@ type Exporter struct {
 	fields    []*Field
 	signals   []*Signal
 	spellings map[string]Spelling
+	folded    map[string]Spelling // by the name in lower case
+	labels    labelNames
 }
 
 // Group are fields under one title.
@@ -185,7 +188,8 @@ func New(x Exporter) *Exporter {
 	if x.Model == nil {
 		x.Model = func(string) Model { return Model{} }
 	}
-	x.spellings = map[string]Spelling{}
+	x.spellings, x.folded = map[string]Spelling{}, map[string]Spelling{}
+	x.labels = newLabelNames(x.Labels)
 	x.First = ID(len(fields))
 	for g := range x.Groups {
 		for i := range x.Groups[g].Fields {
@@ -232,7 +236,7 @@ func (x *Exporter) add(f *Field) {
 		x.spell(name, Spelling{Field: f, Unit: f.Unit, Alias: uint8(i + 1)})
 	}
 	for _, r := range f.Rescaled {
-		x.spell(r.Name, Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second})
+		x.spell(r.Name, Spelling{Field: f, Unit: r.Unit, BaseUnits: r.Unit == Byte || r.Unit == Second || r.Unit == Ratio})
 	}
 }
 
@@ -251,9 +255,13 @@ func (x *Exporter) spell(name string, s Spelling) {
 	for _, value := range f.Cut {
 		s.Cut[value] = f
 	}
-	x.spellings[name] = s
-	if x.Prefix != "" {
-		x.spellings[x.Prefix+name] = s
+	for _, prefix := range slices.Compact([]string{"", x.Prefix}) {
+		x.spellings[prefix+name] = s
+		lower := strings.ToLower(prefix + name)
+		if before, twice := x.folded[lower]; twice && before.Field != s.Field && s.Cut == nil {
+			panic("catalogue: two fields are called " + lower)
+		}
+		x.folded[lower] = s
 	}
 }
 
@@ -296,10 +304,13 @@ func (x *Exporter) Field(name string) *Field {
 	panic(fmt.Sprintf("catalogue: %q is no field", name))
 }
 
-// Lookup returns what an exposed metric name means. It reports false for names
-// that no signal is made of.
+// Lookup returns what an exposed metric name means, whatever its case: some stores lower names. It
+// reports false for names that no signal is made of.
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
+	if !ok {
+		s, ok = x.folded[strings.ToLower(name)]
+	}
 	return s, ok
 }
 

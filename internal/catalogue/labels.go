@@ -94,15 +94,81 @@ const (
 	RoleMachine
 	// RoleMIGUUID is the MIG-<uuid> of that device.
 	RoleMIGUUID
+	// RoleLinkGPU is the UUID of the GPU that a link belongs to.
+	RoleLinkGPU
+	// RoleOldPod is the holding pod's name as exporters call it that have other names for the
+	// labels of holders, on request.
+	RoleOldPod
+	// RoleOldNamespace is the holding pod's namespace, called likewise.
+	RoleOldNamespace
+	// RoleOldContainer is the holding container's name, called likewise.
+	RoleOldContainer
 	// NumRoles is one more than the highest role.
 	NumRoles
 )
 
+// labelName is one spelling of a label.
+type labelName struct {
+	role Role
+	// order is the position among the spellings of the role: the exporter's own is the first.
+	order uint8
+	// mixed spellings have letters of both cases, or capitals alone.
+	mixed bool
+}
+
+// labelNames are the labels of a table, as spelled and in lower case.
+type labelNames struct{ exact, lower map[string]labelName }
+
+func newLabelNames(labels map[Role][]string) labelNames {
+	out := labelNames{map[string]labelName{}, map[string]labelName{}}
+	for role, names := range labels {
+		for i, name := range names {
+			lower := strings.ToLower(name)
+			l := labelName{role, uint8(i), lower != name}
+			if _, twice := out.exact[name]; twice {
+				panic("catalogue: two labels are called " + name)
+			}
+			out.exact[name] = l
+			if before, twice := out.lower[lower]; !twice || l.order < before.order {
+				out.lower[lower] = l
+			}
+		}
+	}
+	return out
+}
+
 // Row is what a row's labels say, in every spelling, with "no value" texts
 // left empty.
 type Row struct {
-	of   *Exporter
-	text [NumRoles]string
+	of     *Exporter
+	labels [NumRoles]rowLabel
+	// mixed says that the row has a label in the exporter's own case, which has capitals: its
+	// labels were not lowered on the way, and one in another case is not the exporter's.
+	mixed bool
+	// job and instance are the labels that a Prometheus adds to the rows of a target. The
+	// prometheus receiver has them on the Resource, as service.*.
+	job, instance, service, receiverJob, receiverInstance string
+}
+
+// rowLabel is the label that a row's text of a role is taken from.
+type rowLabel struct {
+	name, text string
+	order      uint8
+	exact      bool
+}
+
+// before reports whether a label goes before another one of the same role. The order of the row
+// decides between labels of one name only.
+func (l *rowLabel) before(other *rowLabel) bool {
+	switch {
+	case other.text == "":
+		return true
+	case l.exact != other.exact:
+		return l.exact
+	case l.order != other.order:
+		return l.order < other.order
+	}
+	return l.name < other.name
 }
 
 // NewRow returns an empty row of an exporter.
@@ -111,14 +177,44 @@ func NewRow(of *Exporter) *Row { return &Row{of: of} }
 // Of returns the exporter whose row it is.
 func (r *Row) Of() *Exporter { return r.of }
 
-// Set takes one label. The first of several spellings of one role that has a
-// value wins; exporters never use two.
+// Set takes one label. Of several spellings of one role that have a value the exporter's own
+// counts: the others can be labels that a user gave a pod.
 func (r *Row) Set(name, value string) {
-	role := r.of.Labels[name]
-	if role == NoRole || r.text[role] != "" || NoText(value) || r.of.BlankText != nil && r.of.BlankText(role, value) {
-		return
+	switch name {
+	case "job":
+		r.job = value
+	case "instance":
+		r.instance = value
+	case "service":
+		r.service = value
+	case "service.name":
+		r.receiverJob = value
+	case "service.instance.id":
+		r.receiverInstance = value
 	}
-	r.text[role] = value
+	spelled, exact := r.of.labels.exact[name]
+	if !exact {
+		var known bool
+		if spelled, known = r.of.labels.lower[strings.ToLower(name)]; !known {
+			return
+		}
+	}
+	r.mixed = r.mixed || exact && spelled.mixed
+	switch {
+	case NoText(value), r.of.BlankText != nil && r.of.BlankText(spelled.role, value):
+		return
+	case spelled.role == RoleVGPU && !isWhole(value):
+		return // a label of the pod's
+	}
+	l := rowLabel{name, value, spelled.order, exact}
+	if have := &r.labels[spelled.role]; l.before(have) {
+		*have = l
+	}
+}
+
+// isWhole reports whether a text is a whole number.
+func isWhole(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
 
 // NoText reports whether a label's text stands for "no value", whatever it is a label of.
@@ -128,7 +224,23 @@ func NoText(text string) bool {
 }
 
 // Get returns the text of a role; empty when the row does not say.
-func (r *Row) Get(role Role) string { return r.text[role] }
+func (r *Row) Get(role Role) string {
+	if l := &r.labels[role]; l.exact || !r.mixed {
+		return l.text
+	}
+	return ""
+}
+
+// Claimed reports whether the row names a DRA claim and the device that it was allocated. Exporters
+// print them together: one of the labels alone is a pod's.
+func (r *Row) Claimed() bool {
+	for _, role := range [...]Role{RoleClaim, RoleDRADriver, RoleDRAPool, RoleDRADevice} {
+		if r.Get(role) == "" {
+			return false
+		}
+	}
+	return true
+}
 
 // Holder is who a row names: a container of a pod, or without a pod a container by
 // its name or id, or a batch job where the row names no container.
@@ -148,36 +260,54 @@ func container(namespace, pod, uid, name string) Holder {
 	return Holder{Name: name}
 }
 
-// Relayed reports whether a Prometheus stands between the exporter and us and
-// moved the holder's labels away, so that the plain ones are the scrape
-// target's.
+// Relayed reports whether a Prometheus stands between the exporter and us and its labels of the
+// scrape target stand beside those of the holder.
 func (r *Row) Relayed() bool {
-	return r.text[RoleRelayedPod] != "" || r.text[RoleRelayedContainer] != ""
+	_, relayed := r.named()
+	return relayed
 }
 
-// Plain returns the container that the row's plain labels name: the holder, or the scrape target
-// when the row is relayed. A relayed scrape has the target's plain labels even on a GPU that
-// nobody holds: compare with the Plain of relayed rows. It reports false when the plain labels
-// name no container.
-func (r *Row) Plain() (Holder, bool) {
-	h := container(r.text[RoleNamespace], r.text[RolePod], r.text[RolePodUID], r.text[RoleContainer])
-	return h, h.Pod != "" || h.Name != "" || h.ID != ""
+// Target returns the container that the row's plain labels name. On a relayed row this is the
+// scrape target. A relayed scrape has the target's plain labels even on a device that nobody holds.
+func (r *Row) Target() Holder {
+	return container(r.Get(RoleNamespace), r.Get(RolePod), r.Get(RolePodUID), r.Get(RoleContainer))
 }
+
+// named returns the container that the labels name, and whether the plain labels are the scrape
+// target's.
+func (r *Row) named() (h Holder, relayed bool) {
+	plain := r.Target()
+	if r.fromPrometheus() && (r.Get(RoleRelayedPod) != "" || r.Get(RoleRelayedContainer) != "") {
+		return container(r.Get(RoleRelayedNamespace), r.Get(RoleRelayedPod), r.Get(RoleRelayedPodUID), r.Get(RoleRelayedContainer)), true
+	}
+	old := container(r.Get(RoleOldNamespace), r.Get(RoleOldPod), r.Get(RolePodUID), r.Get(RoleOldContainer))
+	switch {
+	case !names(old):
+	case !names(plain):
+		return old, false
+	case r.oldNames() && old.Pod != "" && old.Namespace != "":
+		return old, r.fromPrometheus()
+	}
+	return plain, false
+}
+
+// oldNames reports whether the exporter spells the labels of holders in its old way, as it then
+// spells that of the device. Labels that were lowered on the way look alike there.
+func (r *Row) oldNames() bool { return r.mixed && r.labels[RoleUUID].order > 0 }
+
+func names(h Holder) bool { return h.Pod != "" || h.Name != "" || h.ID != "" }
 
 // Named returns who the row names, whatever it is called. A pod is one only with its
 // namespace, and a job holds what no container does.
 func (r *Row) Named() (Holder, bool) {
-	h, _ := r.Plain()
-	if r.Relayed() {
-		h = container(r.text[RoleRelayedNamespace], r.text[RoleRelayedPod], r.text[RoleRelayedPodUID], r.text[RoleRelayedContainer])
-	}
+	h, _ := r.named()
 	if h.Pod != "" && h.Namespace != "" {
 		return h, podName.MatchString(h.Pod) && podName.MatchString(h.Namespace)
 	}
 	if h.Name != "" || h.ID != "" {
 		return h, true
 	}
-	job := r.text[RoleJob]
+	job := r.Get(RoleJob)
 	return Holder{Job: job}, job != "" && IsJobID(job)
 }
 

@@ -131,12 +131,12 @@ func TestContainersWithoutAPodAreNamedOrNumbered(t *testing.T) {
 }
 
 func TestATextThatIsNoIDOfAJobNamesNoHolder(t *testing.T) {
-	roles := map[string]Role{"job": RoleJob}
+	of := New(Exporter{Labels: map[Role][]string{RoleJob: {"job"}}})
 	for job, holds := range map[string]bool{
 		"4711": true, "4711_3": true, "123[4].server": true, "": false,
 		"4711 4712": false, "4711\n": false, "47\x0011": false, strings.Repeat("7", MaxJobID+1): false,
 	} {
-		row := NewRow(&Exporter{Labels: roles, BlankText: func(Role, string) bool { return false }})
+		row := NewRow(of)
 		row.Set("job", job)
 		_, named := row.Named()
 		assert.Equal(t, holds, named, "%q", job)

@@ -1,11 +1,6 @@
 package diagnose
 
-import (
-	"cmp"
-
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
-)
+import "cmp"
 
 // Age is the generation of exporters that a text looks like.
 type Age uint8
@@ -38,14 +33,15 @@ type Clues struct {
 	// Driver is the driver's version, where the csv makes it a label.
 	Driver string
 
-	uuid, busID, lowerHost bool
-	emptyPod               bool
+	uuid, busID, lowerHost, upperHost bool
+	lowered                           bool // a store lowered the names of labels
+	emptyPod                          bool
 }
 
 // Label notes one label of a row.
 func (c *Clues) Label(name, value string) {
 	switch name {
-	case "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION":
+	case "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "dcgm_fi_driver_version", "dcgm_fi_system_driver_version":
 		c.Driver = value
 	case "UUID", "uuid":
 		c.uuid = true
@@ -53,9 +49,13 @@ func (c *Clues) Label(name, value string) {
 		c.busID = true
 	case "hostname":
 		c.lowerHost = true
+	case "Hostname":
+		c.upperHost = true
+	case "modelname":
+		c.lowered = true
 	}
 	// An empty pod_uid stands beside a pod's name.
-	if value == "" && dcgm.Exporter.Labels[name] == catalogue.RolePod {
+	if value == "" && (name == "pod" || name == "pod_name") {
 		c.emptyPod = true
 	}
 }
@@ -69,15 +69,17 @@ func (c *Clues) Merge(o Clues) {
 	c.uuid = true
 	c.busID = c.busID || o.busID
 	c.lowerHost = c.lowerHost || o.lowerHost
+	c.upperHost = c.upperHost || o.upperHost
+	c.lowered = c.lowered || o.lowered
 	c.emptyPod = c.emptyPod || o.emptyPod
 }
 
 // Age returns the generation that the labels look like.
 func (c *Clues) Age() Age {
 	switch {
-	case !c.uuid:
-		return UnknownAge
-	case c.lowerHost:
+	case !c.uuid, c.lowered && !c.busID:
+		return UnknownAge // names that were lowered do not tell the spelling of hostname
+	case c.lowerHost && !c.upperHost && !c.lowered:
 		return Since483
 	case c.busID:
 		return Since335

@@ -25,7 +25,7 @@ type Exposition struct {
 	series  map[string]bool
 	// targets are the pods that a relaying Prometheus scraped. Rows of devices
 	// that nobody holds carry them as if they were holders.
-	targets []catalogue.Holder
+	targets catalogue.Targets
 	// typedCounter are rates that # TYPE calls counters, microseconds the fields
 	// whose # HELP says "(in us)".
 	typedCounter, microseconds []string
@@ -43,6 +43,8 @@ type tally struct {
 
 	memoryUtil bool
 	second     string // another exporter that has rows
+
+	ownPodHosts []string // the hosts whose rows name the exporter's own pod
 }
 
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
@@ -57,6 +59,7 @@ type row struct {
 	// holder is the container that the row names; held says that it holds the device.
 	holder        catalogue.Holder
 	held, relayed bool
+	host          string
 	ranks         *catalogue.Ranks // of the device's group, nil where there is none
 }
 
@@ -109,14 +112,13 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 	text := catalogue.NewRow(of)
 	var clues Clues
-	target, federated := "", false
+	target := ""
 	for _, l := range labels {
 		text.Set(l.Name, l.Value)
 		clues.Label(l.Name, l.Value)
 		if l.Name == "instance" {
 			target = l.Value
 		}
-		federated = federated || l.Name == "job" || l.Name == "instance"
 	}
 	switch {
 	case !of.Takes(sp, text):
@@ -153,7 +155,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 	e.noteHost(text)
 	r := row{spelling: sp, exposed: value}
-	e.noteHolder(&r, text, federated)
+	e.noteHolder(&r, text)
 	take := func(is catalogue.Identity) {
 		r.device = e.device(is, text)
 		if target != "" {
@@ -224,7 +226,7 @@ func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device 
 		if p := text.Get(catalogue.RoleInstanceProfile); p != "" {
 			d.profile = p
 		}
-	} else if text.Get(catalogue.RoleMIGUUID) != "" {
+	} else if text.Claimed() && text.Get(catalogue.RoleMIGUUID) != "" {
 		e.seen.boardDRA = true
 	}
 	for _, x := range []*device{d, board} {
@@ -251,6 +253,7 @@ func (e *Exposition) known(key deviceKey, board *device) *device {
 	} else {
 		d.Device = e.scrape.Device(board.Device)
 	}
+	d.Host = key.host
 	e.devices[key] = d
 	e.order = append(e.order, d)
 	return d
@@ -269,22 +272,33 @@ func (e *Exposition) noteHost(text *catalogue.Row) {
 
 // noteHolder notes the container that the row names. An exporter itself never names its
 // own pod; of the labels of a Prometheus, by which a row is federated, the name tells.
-func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
+func (e *Exposition) noteHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
-	if r.held && federated && text.Of().CalledExporter(r.holder) {
-		r.held, e.seen.ownPod = false, true
+	r.host = text.Get(catalogue.RoleHost)
+	if r.held && (text.Federated() && text.Of().CalledExporter(r.holder) || text.NamesTarget()) {
+		e.noteOwnPod(r)
 	}
 	if r.relayed = text.Relayed(); r.relayed {
 		e.seen.relayed = true
-		plain, _ := text.Plain()
-		e.targets = add(e.targets, plain)
+		if e.targets == nil {
+			e.targets = catalogue.Targets{}
+		}
+		e.targets.Add(text.Target())
 	}
 	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
 }
 
+// noteOwnPod notes that the holder which a row names is the exporter.
+func (e *Exposition) noteOwnPod(r *row) {
+	r.held, e.seen.ownPod = false, true
+	if r.host != "" {
+		e.seen.ownPodHosts = add(e.seen.ownPodHosts, r.host)
+	}
+}
+
 // isTarget reports whether the holder that a row names is the scrape target.
 func (e *Exposition) isTarget(r *row) bool {
-	return !r.relayed && slices.Contains(e.targets, r.holder)
+	return !r.relayed && e.targets.Has(r.holder)
 }
 
 // settle hands the rows to the scrape, once all are there.
@@ -296,7 +310,7 @@ func (e *Exposition) settle() {
 	for i := range e.rows {
 		r := &e.rows[i]
 		if r.held && e.isTarget(r) {
-			r.held, e.seen.ownPod = false, true
+			e.noteOwnPod(r)
 		}
 		r.holder.UID = "" // not every row of a container has it
 		st := stateOf(r.spelling, r.exposed, scale)

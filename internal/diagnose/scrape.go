@@ -59,7 +59,7 @@ type Scrape struct {
 	devices []*Device
 	// anywhere is the best state of each field over all devices.
 	anywhere states
-	held     bool // some row names a holder
+	held     map[string]bool // hosts of which some row names a holder
 	// alike holds the best state of each field over the devices of one model and kind, and
 	// processes the fields for which some pod has a row beside the device's own row. The first
 	// verdict makes both.
@@ -71,6 +71,9 @@ type Scrape struct {
 type Device struct {
 	// Model is the model name as exposed.
 	Model string
+	// Host is where the device is. In a text of several hosts, one of them can map pods and
+	// another one not.
+	Host string
 
 	scrape     *Scrape
 	known      catalogue.Model // of Model
@@ -105,11 +108,20 @@ func (d *Device) See(id catalogue.ID, st State, held, untold bool) {
 		if untold {
 			d.untold = true
 		} else {
-			d.held, d.scrape.held = true, true
+			d.Hold()
 		}
 		return
 	}
 	d.bare.see(id, st)
+}
+
+// Hold notes that somebody names a holder of the device.
+func (d *Device) Hold() {
+	d.held = true
+	if d.scrape.held == nil {
+		d.scrape.held = map[string]bool{}
+	}
+	d.scrape.held[d.Host] = true
 }
 
 // Kind returns what the device is to MIG.
@@ -385,7 +397,7 @@ func (d *Device) judgeHolder(v *Verdict) {
 		v.Elsewhere = true
 	case d.untold:
 		v.Reason = Copied
-	case d.scrape.held || d.scrape.Clues.emptyPod:
+	case d.scrape.held[d.Host] || d.scrape.Clues.emptyPod:
 		v.Reason, v.Likely = Free, true
 	default:
 		v.Reason, v.Likely = NoPodLabels, true

@@ -50,7 +50,8 @@ func (e *Exposition) warnings() []Warning {
 	warn(t.relayed, "relayed",
 		"Labels exported_pod and the like: a Prometheus without honor_labels stands between. The collector reads them; better scrape the exporter itself.")
 	warn(t.ownPod, "exporter_as_holder",
-		"Rows name the exporter's own pod, as a scrape without honor_labels does. It holds no GPU and is never taken for a holder.")
+		"Rows name the exporter's own pod, as a scrape without honor_labels does. It holds no GPU and is never taken for a holder. "+
+			"Where no other row names a holder, the holders are not known%s.", onHosts(t.ownPodHosts))
 	warn(t.reservation, "reservation_as_holder",
 		"Rows name pods of a reservation namespace: likely placeholders of a GPU sharing scheduler, not the workloads.")
 	warn(t.boardDRA, "claim_on_board",
@@ -189,6 +190,14 @@ func Some(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
 	}
 	return strings.Join(names, ", ")
+}
+
+// onHosts lists hosts at the end of a sentence.
+func onHosts(hosts []string) string {
+	if len(hosts) == 0 {
+		return ""
+	}
+	return " (" + Some(hosts) + ")"
 }
 
 func rows(n int) string {

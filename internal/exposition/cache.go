@@ -57,24 +57,20 @@ func (s *series) is(text []byte) bool {
 	return len(text) == i+len(tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == tail
 }
 
-// intern makes the series that a line was read as; ok is false when a label name
-// occurs twice in it.
-func (p *Parser) intern(line []byte, r reading) (s *series, ok bool) {
+// intern makes the series that a line was read as.
+func (p *Parser) intern(line []byte, r reading) *series {
 	tail := string(line[r.nameEnd:r.textEnd])
-	set, ok := p.set(tail, r.nameEnd)
-	if !ok {
-		return nil, false
-	}
+	set := p.set(tail, r.nameEnd)
 	m := p.metric(line[:r.nameEnd])
 	if tail == set.tail {
-		return p.remember(m, set, nil), true
+		return p.remember(m, set, nil)
 	}
 	p.buf = append(append(p.buf[:0], m.Name...), set.tail...)
 	c := p.lookup(p.buf)
 	if c == nil {
 		c = p.remember(m, set, nil)
 	}
-	return p.remember(m, set, &variant{tail, c}), true
+	return p.remember(m, set, &variant{tail, c})
 }
 
 // remember puts a series into the cache.
@@ -111,26 +107,36 @@ func (p *Parser) metric(name []byte) *Metric {
 // set returns the label set that p.spans describe, a new one when it is not known. The spans are
 // offsets into a line; tail is its part from offset start on. Labels share the memory of tail
 // where nothing had to be decoded.
-func (p *Parser) set(tail string, start int) (set *LabelSet, ok bool) {
-	labels := decode(tail, start, p.spans)
+func (p *Parser) set(tail string, start int) *LabelSet {
+	labels := firstOfEach(decode(tail, start, p.spans))
 	p.sorted = append(p.sorted[:0], labels...)
 	defer clear(p.sorted)
 	slices.SortFunc(p.sorted, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 	p.buf = p.buf[:0]
-	for i, l := range p.sorted {
-		if i > 0 && l.Name == p.sorted[i-1].Name {
-			return nil, false
-		}
+	for _, l := range p.sorted {
 		// 0xFF is in no label name and no valid UTF-8: the key is unambiguous.
 		p.buf = append(append(p.buf, l.Name...), 0xFF)
 		p.buf = append(append(p.buf, l.Value...), 0xFF)
 	}
 	key := setKey{p.hash(p.buf), maphash.Bytes(p.seeds[1], p.buf)}
-	if set = p.sets[key]; set == nil {
+	set := p.sets[key]
+	if set == nil {
 		set = &LabelSet{Labels: labels, tail: tail}
 		p.sets[key] = set
 	}
-	return set, true
+	return set
+}
+
+// firstOfEach removes labels whose name an earlier one has. dcgm-exporter up to 4.8.2 prints its
+// own labels first and then those of the pod, whatever they are called.
+func firstOfEach(labels []Label) []Label {
+	for i := 1; i < len(labels); i++ {
+		if slices.ContainsFunc(labels[:i], func(l Label) bool { return l.Name == labels[i].Name }) {
+			labels = slices.Delete(labels, i, i+1)
+			i--
+		}
+	}
+	return labels
 }
 
 // sweep drops what neither the current body nor the one before it used, when

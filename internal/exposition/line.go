@@ -10,7 +10,8 @@ import (
 type Line struct {
 	// Name is the metric's name as exposed.
 	Name string
-	// Labels are in the line's order, their values decoded and valid UTF-8.
+	// Labels are in the line's order, their values decoded and valid UTF-8. Of those with one name
+	// only the first is left.
 	Labels []Label
 	Value  float64
 }
@@ -29,14 +30,7 @@ func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	if reason, ok = r.withinLimits(spans); !ok {
 		return out, reason, false
 	}
-	labels := decode(string(line), 0, spans)
-	seen := make(map[string]bool, len(labels))
-	for _, l := range labels {
-		if seen[l.Name] {
-			return out, ReasonDuplicateLabel, false
-		}
-		seen[l.Name] = true
-	}
+	labels := firstOfEach(decode(string(line), 0, spans))
 	return Line{Name: string(line[:r.nameEnd]), Labels: labels, Value: r.value}, 0, true
 }
 

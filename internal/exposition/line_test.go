@@ -23,7 +23,7 @@ func TestALineIsReadByItself(t *testing.T) {
 		{"  m{ a = \"1\" , b=\"2\", } 3.5e+08 1700000000000\r", `m[{a 1} {b 2}] 3.5e+08`},
 		{`m{a="\"x\\"} NaN`, `m[{a "x\}] NaN`},
 		{`m{a="say "hi", ok",b="{}"} +Inf`, `m[{a say "hi", ok} {b {}}] +Inf`},
-		{`m{a="1",a="2"} 1`, "duplicate_label"},
+		{`m{a="1",b="3",a="2",a="1"} 1`, `m[{a 1} {b 3}] 1`},
 		{`m{` + manyLabels(MaxLabels+1) + `} 1`, "too_many_labels"},
 		{`m{a="1"} ERROR - FAILED`, "value"},
 		{`m{a="1" 3`, "syntax"},

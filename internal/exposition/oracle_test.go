@@ -78,7 +78,7 @@ func askOracle(body []byte) *oracle {
 			var ls labels.Labels
 			p.Labels(&ls)
 			if _, duplicate := ls.HasDuplicateLabelNames(); duplicate {
-				continue
+				return nil // Prometheus takes none of it
 			}
 			byName := map[string]string{}
 			ls.Range(func(l labels.Label) { byName[l.Name] = l.Value })

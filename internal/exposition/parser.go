@@ -237,10 +237,7 @@ func (p *Parser) line(line []byte) *series {
 			return nil
 		}
 		if s = p.lookup(line[:r.textEnd]); s == nil {
-			if s, ok = p.intern(line, r); !ok {
-				p.scrape.Skipped[ReasonDuplicateLabel]++
-				return nil
-			}
+			s = p.intern(line, r)
 		}
 	}
 	if !p.honors(at) {

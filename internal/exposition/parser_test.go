@@ -237,10 +237,9 @@ func TestWhatIsTolerated(t *testing.T) {
 			want: []string{`a{} 1`, `b{x="1"} 2`},
 		},
 		{
-			name:    "a label name that occurs twice",
-			body:    "a{x=\"1\",x=\"1\"} 1\nb{x=\"1\",y=\"2\",x=\"3\"} 2\nc 3\n",
-			want:    []string{`c{} 3`},
-			skipped: map[Reason]int{ReasonDuplicateLabel: 2},
+			name: "of labels with one name the first counts", // dcgm-exporter#529: gpu and device of the exporter, then of the pod
+			body: "a{x=\"1\",x=\"1\"} 1\nb{x=\"1\",y=\"2\",x=\"3\"} 2\nc 3\n",
+			want: []string{`a{x="1"} 1`, `b{x="1",y="2"} 2`, `c{} 3`},
 		},
 		{
 			name:    "of identical series the first wins",
@@ -487,6 +486,6 @@ func TestReasonsHaveNames(t *testing.T) {
 	for r := range NumReasons {
 		names[r.String()] = true
 	}
-	assert.Equal(t, []string{"duplicate_label", "duplicate_series", "label_too_long", "line_too_long", "syntax", "timestamp", "too_many_labels", "value"},
+	assert.Equal(t, []string{"duplicate_series", "label_too_long", "line_too_long", "syntax", "timestamp", "too_many_labels", "value"},
 		slices.Sorted(maps.Keys(names)))
 }

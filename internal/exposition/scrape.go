@@ -8,8 +8,6 @@ const (
 	ReasonSyntax Reason = iota
 	// ReasonValue: the series can be read, the value is not a number.
 	ReasonValue
-	// ReasonDuplicateLabel: a label name occurs twice.
-	ReasonDuplicateLabel
 	// ReasonDuplicateSeries: an earlier line of the body has the same series.
 	ReasonDuplicateSeries
 	// ReasonLineTooLong: the line is longer than MaxLine.
@@ -27,7 +25,7 @@ const (
 )
 
 var reasonNames = [NumReasons]string{
-	"syntax", "value", "duplicate_label", "duplicate_series", "line_too_long", "too_many_labels", "label_too_long", "timestamp",
+	"syntax", "value", "duplicate_series", "line_too_long", "too_many_labels", "label_too_long", "timestamp",
 }
 
 // String returns the reason as an attribute value.

@@ -19,11 +19,11 @@ func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
 	}
 	const (
 		exporter = `namespace="mon",pod="nvidia-dcgm-exporter-7xk2p",container="exporter",job="dcgm"`
-		custom   = `namespace="mon",pod="gpu-metrics-7xk2p",container="exporter",instance="10.0.0.1:9400"`
+		custom   = `namespace="mon",pod="gpu-metrics-7xk2p",container="exporter"`
 		workload = `namespace="team",pod="load-dcgm-exporter",container="main"`
 	)
 	relayed := func(labels string) string {
-		return labels + `,exported_namespace="ns",exported_pod="p",exported_container="c"`
+		return strings.ReplaceAll(labels, `,job="dcgm"`, "") + `,exported_namespace="ns",exported_pod="p",exported_container="c",job="dcgm",instance="10.0.0.1:9400"`
 	}
 	chip := func(name string, number int, labels string) string {
 		return fmt.Sprintf(`%s{accelerator_id="7-%d",make="cloud-tpu",%s} 5`+"\n", name, number, labels)
@@ -50,7 +50,7 @@ func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
 		"the exporter by a Prometheus":               gpu("GPU-1", exporter) + gpu("GPU-2", relayed(exporter)),
 		"an exporter of another name":                gpu("GPU-1", custom) + gpu("GPU-2", relayed(custom)),
 		"a workload beside an exporter":              gpu("GPU-1", `namespace="ns",pod="p",container="c",job="x"`) + gpu("GPU-2", relayed(custom)),
-		"an exporter that a workload is called as":   gpu("GPU-1", custom+`,exported_namespace="team",exported_pod="load-dcgm-exporter",exported_container="main"`),
+		"an exporter that a workload is called as":   gpu("GPU-1", custom+`,exported_namespace="team",exported_pod="load-dcgm-exporter",exported_container="main",job="x",instance="10.0.0.1:9400"`),
 		"a container without a pod":                  gpu("GPU-1", `container="my-dcgm-exporter-load"`),
 		"a job beside the exporter's pod":            gpu("GPU-1", exporter+`,hpc_job="7"`) + gpu("GPU-2", `hpc_job="8"`),
 		"a pod without its namespace":                gpu("GPU-1", `pod="p"`),
@@ -79,7 +79,7 @@ func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
 	const (
 		called  = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="team",pod="dcgm-exporter-load",container="main"} 30`
 		idle    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm"} 30`
-		held    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm",exported_namespace="ns",exported_pod="p",exported_container="c"} 30`
+		held    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm",instance="10.0.0.1:9400",exported_namespace="ns",exported_pod="p",exported_container="c"} 30`
 		another = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="ns",pod="gpu-metrics-7xk2p",container="c"} 30`
 	)
 	target := func(text, namespace, pod string) delivery {

@@ -315,15 +315,11 @@ func (p *gpuSynthesizer) forget() {
 func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map, kept func(string) string) *synth.Row {
 	labels := catalogue.NewRow(of)
 	var clues diagnose.Clues
-	federated := false
 	diagnosing := p.cfg.enabled(signal.GPUSignalAvailable)
 	for _, m := range []pcommon.Map{attrs, resource} {
 		for k, v := range m.All() {
 			value := kept(v.AsString())
-			if of.Labels[k] != catalogue.NoRole {
-				labels.Set(k, value)
-			}
-			federated = federated || k == "job" || k == "instance"
+			labels.Set(k, value)
 			if diagnosing {
 				clues.Label(k, value)
 			}
@@ -333,7 +329,7 @@ func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.
 	hostName := cmp.Or(labels.Get(catalogue.RoleHost), says(signal.HostName))
 	place := synth.Place{Host: hostName, Node: cmp.Or(says(signal.K8sNodeName), p.cfg.NodeName, hostName)}
 	target := catalogue.Holder{Namespace: says(signal.K8sNamespaceName), Pod: says(signal.K8sPodName)}
-	row := p.core.Row(labels, place, target, federated)
+	row := p.core.Row(labels, place, target)
 	row.Clues = clues
 	return row
 }

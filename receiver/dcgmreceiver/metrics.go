@@ -130,14 +130,27 @@ func (b batchBuilder) exporter(resources pmetric.ResourceMetricsSlice, scrape *e
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {
-		for _, l := range set.Labels {
-			switch {
-			case l.Name != "Hostname" && l.Name != "hostname", l.Value == "", l.Value == host:
-			case host != "":
+		switch named := hostOfSet(set); named {
+		case "", host:
+		default:
+			if host != "" {
 				return ""
-			default:
-				host = l.Value
 			}
+			host = named
+		}
+	}
+	return host
+}
+
+// hostOfSet returns the host that a label set names. Beside Hostname, hostname is a label of a pod or
+// of a scrape target.
+func hostOfSet(set *exposition.LabelSet) (host string) {
+	for _, l := range set.Labels {
+		if l.Name == "Hostname" && l.Value != "" {
+			return l.Value
+		}
+		if l.Name == "hostname" {
+			host = l.Value
 		}
 	}
 	return host

@@ -17,9 +17,13 @@ const maxConditions = 32
 
 // defaultConditions match what GPU plugins of node-problem-detector set (XidCriticalError,
 // GPUMissing, NVLinkStatusInactive, UnhealthyNvidiaDevicePlugin), EKS's node monitoring agent
-// (AcceleratedHardwareReady) and NVSentinel (GpuMemWatch, SysLogsXIDError).
+// (AcceleratedHardwareReady) and NVSentinel (GpuMemWatch, SysLogsXIDError, NVSwitchDown, DCGMError,
+// FabricManagerDown, NVCRECertFailed, and MultipleRemediations of its analyzer).
 func defaultConditions() []string {
-	return []string{"AcceleratedHardwareReady", "*GPU*", "*Gpu*", "*XID*", "*Xid*", "*NVLink*", "*Nvidia*"}
+	return []string{
+		"AcceleratedHardwareReady", "*GPU*", "*Gpu*", "*XID*", "*Xid*", "*NVLink*", "*Nvlink*", "*NVSwitch*", "*Nvidia*", "*DCGM*", "*Dcgm*",
+		"FabricManager*", "NVCRE*", "MultipleRemediations",
+	}
 }
 
 // conditionPattern matches a valid entry of node_conditions.

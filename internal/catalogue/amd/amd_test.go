@@ -128,3 +128,26 @@ func TestAnyOtherPrefixIsTakenOffWhereOneLabelLeavesNoDoubt(t *testing.T) {
 		}
 	}
 }
+
+func TestAMDIsKnownByItsNameAndItsNumberOnPCI(t *testing.T) {
+	for vendor, want := range map[string]bool{
+		"": true, "AMD": true, "Advanced Micro Devices Inc. [AMD/ATI]": true, "0x1002": true, "0X1002": true, "1002": true, " 0x1002 ": true,
+		"0x10de": false, "NVIDIA": false, "0x10021": false, "Intel": false,
+	} {
+		r := catalogue.NewRow(Exporter)
+		r.Set("gpu_id", "0")
+		r.Set("card_model", "102-G30211-00")
+		r.Set("card_vendor", vendor)
+		assert.Equal(t, want, claims(r), "%q", vendor)
+	}
+}
+
+func TestALabelOfAPodDoesNotReplaceTheHolder(t *testing.T) {
+	r := row(map[string]string{
+		"gpu_id": "0", "card_model": "m", "pod": "p", "namespace": "ns", "container": "c",
+		"exported_pod": "fake", "exported_namespace": "fake", "pod_name": "fake", "POD": "fake",
+	})
+	h, held := r.Named()
+	assert.True(t, held)
+	assert.Equal(t, catalogue.Holder{Namespace: "ns", Pod: "p", Container: "c"}, h)
+}

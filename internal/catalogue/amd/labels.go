@@ -10,21 +10,20 @@ import (
 )
 
 // labels are those of all releases. The first had neither partitions nor pods.
-var labels = map[string]catalogue.Role{
-	"gpu_uuid": catalogue.RoleUUID, "serial_number": catalogue.RoleSerial, "gpu_id": catalogue.RoleIndex,
-	"gpu_partition_id": catalogue.RolePartition, "gpu_compute_partition_type": catalogue.RolePartitioning,
-	"card_model": catalogue.RoleModel, "card_series": catalogue.RoleSeries, "card_vendor": catalogue.RoleVendor,
-	"driver_version": catalogue.RoleDriverVersion,
-	"hostname":       catalogue.RoleHost,
+var labels = map[catalogue.Role][]string{
+	catalogue.RoleUUID: {"gpu_uuid"}, catalogue.RoleSerial: {"serial_number"}, catalogue.RoleIndex: {"gpu_id"},
+	catalogue.RolePartition: {"gpu_partition_id"}, catalogue.RolePartitioning: {"gpu_compute_partition_type"},
+	catalogue.RoleModel: {"card_model"}, catalogue.RoleSeries: {"card_series"}, catalogue.RoleVendor: {"card_vendor"},
+	catalogue.RoleDriverVersion: {"driver_version"},
+	catalogue.RoleHost:          {"hostname"},
 
-	"pod": catalogue.RolePod, "namespace": catalogue.RoleNamespace, "container": catalogue.RoleContainer, "pod_uuid": catalogue.RolePodUID,
-	"exported_pod": catalogue.RoleRelayedPod, "exported_namespace": catalogue.RoleRelayedNamespace,
-	"exported_container": catalogue.RoleRelayedContainer, "exported_pod_uuid": catalogue.RoleRelayedPodUID,
-	"job_id": catalogue.RoleJob, "job_user": catalogue.RoleJobUser, "job_partition": catalogue.RoleJobPartition,
+	catalogue.RolePod: {"pod"}, catalogue.RoleNamespace: {"namespace"}, catalogue.RoleContainer: {"container"}, catalogue.RolePodUID: {"pod_uuid"},
+	catalogue.RoleRelayedPod: {"exported_pod"}, catalogue.RoleRelayedNamespace: {"exported_namespace"},
+	catalogue.RoleRelayedContainer: {"exported_container"}, catalogue.RoleRelayedPodUID: {"exported_pod_uuid"},
+	catalogue.RoleJob: {"job_id"}, catalogue.RoleJobUser: {"job_user"}, catalogue.RoleJobPartition: {"job_partition"},
 
-	"clock_type": catalogue.RoleCut,
-	"xcc_index":  catalogue.RolePart,
-	"link_index": catalogue.RolePart,
+	catalogue.RoleCut:  {"clock_type"},
+	catalogue.RolePart: {"xcc_index", "link_index"},
 }
 
 // blankText reports texts that stand for "no value": of a partition that a board without
@@ -63,12 +62,22 @@ func ownsName(name string) bool {
 // claims reports whether the labels are the exporter's: every row has the device's index,
 // and one of the labels that no other exporter has.
 func claims(r *catalogue.Row) bool {
-	if vendor := strings.ToUpper(r.Get(catalogue.RoleVendor)); vendor != "" && !strings.Contains(vendor, "AMD") && !strings.Contains(vendor, "ADVANCED MICRO") {
+	if vendor := r.Get(catalogue.RoleVendor); vendor != "" && !isAMD(vendor) {
 		return false
 	}
 	return r.Get(catalogue.RoleIndex) != "" && cmp.Or(
 		r.Get(catalogue.RoleVendor), r.Get(catalogue.RoleSeries), r.Get(catalogue.RoleModel),
 		r.Get(catalogue.RolePartition), r.Get(catalogue.RolePartitioning)) != ""
+}
+
+// pciVendor is AMD's number among vendors on PCI, which some releases give in place of the name.
+const pciVendor = 0x1002
+
+// isAMD reports whether a vendor is AMD, by its name or its number.
+func isAMD(vendor string) bool {
+	vendor = strings.ToUpper(strings.TrimSpace(vendor))
+	number, err := strconv.ParseUint(strings.TrimPrefix(vendor, "0X"), 16, 16)
+	return err == nil && number == pciVendor || strings.Contains(vendor, "AMD") || strings.Contains(vendor, "ADVANCED MICRO")
 }
 
 // partitions are the numbers of partitions by the way to cut a board; cpx makes one of each die.

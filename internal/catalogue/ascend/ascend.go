@@ -89,10 +89,10 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"a pod's rows repeat the chip's":           {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-var labels = map[string]cat.Role{
-	"id": cat.RoleIndex, "vdie_id": cat.RoleUUID, "model_name": cat.RoleModel,
-	"pod_name": cat.RolePod, "namespace": cat.RoleNamespace, "container_name": cat.RoleContainer,
-	"exported_pod_name": cat.RoleRelayedPod, "exported_namespace": cat.RoleRelayedNamespace, "exported_container_name": cat.RoleRelayedContainer,
+var labels = map[cat.Role][]string{
+	cat.RoleIndex: {"id"}, cat.RoleUUID: {"vdie_id"}, cat.RoleModel: {"model_name"},
+	cat.RolePod: {"pod_name"}, cat.RoleNamespace: {"namespace"}, cat.RoleContainer: {"container_name"},
+	cat.RoleRelayedPod: {"exported_pod_name"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container_name"},
 }
 
 // ownsName reports names with which the exporter's begin.

@@ -78,6 +78,13 @@ func TestNames(t *testing.T) {
 		"DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_TOTAL":       {"DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", catalogue.ThousandKiBPerSecond},
 		"DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL":           {"DCGM_FI_DEV_NVLINK_ERROR_DL_CRC", catalogue.None},
 		"dcgm_fb_used":                                 {"DCGM_FI_DEV_FB_USED", catalogue.MiB},
+
+		"DCGM_FI_DEV_GPU_UTIL_RATIO_V2":                       {"DCGM_FI_DEV_GPU_UTIL", catalogue.Ratio},
+		"DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_COUNT_NS": {"DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", catalogue.Nanosecond},
+		"dcgm_fi_dev_gpu_util_ratio_v2":                       {"DCGM_FI_DEV_GPU_UTIL", catalogue.Ratio},
+		"dcgm_fi_dev_fb_used_bytes":                           {"DCGM_FI_DEV_FB_USED", catalogue.Byte},
+		"dcgm_fi_prof_pcie_tx_bytes":                          {"DCGM_FI_PROF_PCIE_TX_BYTES", catalogue.BytePerSecond},
+		"Dcgm_Fi_Prof_Gr_Engine_Active":                       {"DCGM_FI_PROF_GR_ENGINE_ACTIVE", catalogue.Ratio},
 	} {
 		got, ok := Exporter.Lookup(name)
 		require.True(t, ok, name)
@@ -89,7 +96,7 @@ func TestNames(t *testing.T) {
 func TestOwnsEverythingOfTheExporterAndNothingElse(t *testing.T) {
 	for name, want := range map[string]bool{
 		"DCGM_FI_DEV_FB_USED": true, "DCGM_FI_DEV_NOT_YET_KNOWN": true, "DCGM_EXP_P2P_STATUS": true,
-		"dcgm_fb_used": true, "dcgm_something_else": false, "go_goroutines": false, "": false,
+		"dcgm_fb_used": true, "dcgm_fi_dev_not_yet_known": true, "dcgm_something_else": true, "dcgmi": false, "go_goroutines": false, "": false,
 	} {
 		_, known := Exporter.Lookup(name)
 		assert.Equal(t, want, known || Exporter.OwnsName(name), name)
@@ -132,6 +139,7 @@ func TestRowLabels(t *testing.T) {
 			labels: map[string]string{
 				"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu-operator", "container": "exporter",
 				"exported_pod": "p", "exported_namespace": "ns", "exported_container": "c",
+				"job": "dcgm", "instance": "10.0.0.1:9400",
 			},
 			uuid: "GPU-1", gpu: true, held: true, relayed: true, holder: catalogue.Holder{Namespace: "ns", Pod: "p", Container: "c"},
 		},
@@ -152,7 +160,7 @@ func TestRowLabels(t *testing.T) {
 		},
 		{
 			name:   "a container without a pod, relayed by a Prometheus",
-			labels: map[string]string{"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu", "container": "exporter", "exported_container": "trainer"},
+			labels: map[string]string{"UUID": "GPU-1", "pod": "dcgm-exporter-x", "namespace": "gpu", "container": "exporter", "exported_container": "trainer", "job": "dcgm", "instance": "10.0.0.1:9400"},
 			uuid:   "GPU-1", gpu: true, held: true, relayed: true, holder: catalogue.Holder{Name: "trainer"},
 		},
 		{
@@ -170,7 +178,7 @@ func TestRowLabels(t *testing.T) {
 			labels: map[string]string{"UUID": "GPU-1", "pod": "p", "container": "c"},
 			uuid:   "GPU-1", gpu: true,
 		},
-		{name: "link rows are about a link", labels: map[string]string{"gpu_uuid": "GPU-1", "nvlink": "1"}, uuid: "GPU-1"},
+		{name: "link rows are about a link", labels: map[string]string{"gpu_uuid": "GPU-1", "nvlink": "1"}},
 		{name: "switch rows", labels: map[string]string{"nvswitch": "0", "Hostname": "n1"}, host: "n1"},
 		{name: "CPU rows reuse the GPU layout", labels: map[string]string{"cpu": "0", "cpucore": "3"}},
 		{name: "a UUID of N/A is none", labels: map[string]string{"UUID": "N/A", "modelName": "NVIDIA A100-SXM4-40GB", "Hostname": "n1"}, host: "n1"},
@@ -228,10 +236,7 @@ func TestOtherVendorsUseTheSameNames(t *testing.T) {
 		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "MTT-S4000", false},
 		{"GPU-c2f76b33-7953-256e-8f33-1343419b1a1c", "AMD Instinct MI300X", false},
 	} {
-		r := catalogue.NewRow(Exporter)
-		r.Set("UUID", tt.uuid)
-		r.Set("modelName", tt.model)
-		assert.Equal(t, tt.nvidia, isNVIDIA(r), "%s %s", tt.uuid, tt.model)
+		assert.Equal(t, tt.nvidia, isNVIDIA(tt.uuid, tt.model), "%s %s", tt.uuid, tt.model)
 	}
 }
 
@@ -400,13 +405,14 @@ func TestXIDsAdviseInAFewWords(t *testing.T) {
 
 func FuzzRow(f *testing.F) {
 	f.Add("UUID", "GPU-1", "pod", "p", "exported_pod", "")
+	f.Add("Hostname", "a", "hostname", "b", "HOSTNAME", "c")
 	f.Add("gpu_uuid", "<<<NULL>>>", "nvlink", "1", "GPU_I_PROFILE", "1g.5gb")
 	f.Fuzz(func(t *testing.T, k1, v1, k2, v2, k3, v3 string) {
 		a, b := catalogue.NewRow(Exporter), catalogue.NewRow(Exporter)
 		a.Set(k1, v1)
 		a.Set(k2, v2)
 		a.Set(k3, v3)
-		if labels[k1] != labels[k2] && labels[k2] != labels[k3] && labels[k1] != labels[k3] {
+		if k1 != k2 && k2 != k3 && k1 != k3 {
 			b.Set(k3, v3)
 			b.Set(k1, v1)
 			b.Set(k2, v2)
@@ -421,4 +427,34 @@ func FuzzRow(f *testing.F) {
 		LookupModel(v1)
 		ModelSlices(v2)
 	})
+}
+
+// DCGM 4.7 has the fields 1613 to 1650 in base units. A signal is made of those whose older form
+// makes one.
+func TestTheFieldsInBaseUnitsOfDCGM47AreKnown(t *testing.T) {
+	for name, want := range map[string]struct {
+		field string
+		unit  catalogue.Unit
+	}{
+		"GPU_UTIL_RATIO_V2": {"GPU_UTIL", catalogue.Ratio}, "ENC_UTIL_RATIO": {"ENC_UTIL", catalogue.RatioOrPercent}, "DEC_UTIL_RATIO": {"DEC_UTIL", catalogue.RatioOrPercent},
+		"GPU_POWER_THROTTLE_SECONDS_TOTAL":      {"POWER_VIOLATION", catalogue.Second},
+		"GPU_THERMAL_THROTTLE_SECONDS_TOTAL":    {"THERMAL_VIOLATION", catalogue.Second},
+		"GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL": {"SYNC_BOOST_VIOLATION", catalogue.Second},
+		"GPU_LIMIT_THROTTLE_SECONDS_TOTAL":      {"BOARD_LIMIT_VIOLATION", catalogue.Second},
+		"FB_CAPACITY_BYTES":                     {"FB_TOTAL", catalogue.Byte}, "FB_FREE_BYTES": {"FB_FREE", catalogue.Byte},
+		"FB_USED_BYTES": {"FB_USED", catalogue.Byte}, "FB_RESERVED_BYTES": {"FB_RESERVED", catalogue.Byte},
+	} {
+		got, ok := Exporter.Lookup("DCGM_FI_DEV_" + name)
+		require.True(t, ok, name)
+		assert.Equal(t, "DCGM_FI_DEV_"+want.field, got.Field.Name, name)
+		assert.Equal(t, want.unit, got.Unit, name)
+	}
+	for _, name := range []string{
+		"MEMORY_UTIL_RATIO", "GPU_LOW_UTIL_THROTTLE_SECONDS_TOTAL", "GPU_RELIABILITY_THROTTLE_SECONDS_TOTAL", "NVLINK_THROUGHPUT_BYTES_PER_SECOND",
+		"GPU_TEMP_LIMIT", "GPU_TEMP_MARGIN_CELSIUS", "GPU_TEMP_TLIMIT", // field 153 is a margin
+	} {
+		_, known := Exporter.Lookup("DCGM_FI_DEV_" + name)
+		assert.False(t, known, name)
+		assert.True(t, Exporter.OwnsName("DCGM_FI_DEV_"+name), name)
+	}
 }

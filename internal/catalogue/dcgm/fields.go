@@ -18,7 +18,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "there is no xGMI"},
 	Labels:         labels,
 	BlankText:      func(_ cat.Role, s string) bool { return strings.HasPrefix(s, "<<<") && strings.HasSuffix(s, ">>>") },
-	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "DCGM_") },
+	OwnsName:       func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },
 	Identify:       identify,
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
@@ -57,10 +57,11 @@ const (
 //
 // Left out on purpose: NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL,
 // NVLINK_THROUGHPUT_BYTES_PER_SECOND) is transmitted and received data in one sum
-// (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput is per direction.
+// (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput is per direction. Field 153
+// (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS) is what is left up to a limit, not a temperature.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(grEngine).Or(gpuUtil)), Help: "GPU utilization (in %)."},
+		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: slices.Concat(in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), in(cat.Ratio, "DCGM_FI_DEV_GPU_UTIL_RATIO_V2")), Absent: cat.UnderMIG, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(grEngine).Or(gpuUtil)), Help: "GPU utilization (in %)."},
 		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_enc_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
 		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
 	}},
@@ -76,7 +77,7 @@ var groups = []cat.Group{
 		{Name: "DCGM_FI_DEV_SYNC_BOOST_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_sync_boost_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "sync_boost"), Help: "Throttling duration due to sync-boost constraints (in ns)."},
 		{Name: "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_board_limit_violation"), Rescaled: in(cat.Second, "DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL"), Gives: cat.Gives(signal.GPUClockThrottleTime, "board_limit"), Help: "Throttling duration due to board limit constraints (in ns)."},
 		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sw_power_cap"), Help: "Time with clocks lowered by the software power cap (in ns)."},
-		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sync_boost"), Help: "Time with clocks lowered by sync boost (in ns)."},
+		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_COUNT_NS"), Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sync_boost"), Help: "Time with clocks lowered by sync boost (in ns)."},
 		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "sw_thermal"), Help: "Time with clocks lowered by software thermal slowdown (in ns)."},
 		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_thermal"), Help: "Time with clocks lowered by hardware thermal slowdown (in ns)."},
 		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_power_brake"), Help: "Time with clocks lowered by the hardware power brake (in ns)."},

@@ -13,10 +13,18 @@ func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 // IsMIGUUID reports whether a text is the driver's name of a MIG device, MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
+// properUUID returns a UUID as the driver spells it. Some stores lower the values of labels.
+func properUUID(uuid string) string {
+	if kind, rest, found := strings.Cut(uuid, "-"); found && (kind == "gpu" || kind == "mig") {
+		return strings.ToUpper(kind) + "-" + rest
+	}
+	return uuid
+}
+
 // BoardID returns the hw.id of a board. Exporters print a UUID with its prefix, that of a board
 // or of a MIG device; a UUID without a prefix gets one.
 func BoardID(uuid string) string {
-	if IsBoardUUID(uuid) || IsMIGUUID(uuid) {
+	if uuid = properUUID(uuid); IsBoardUUID(uuid) || IsMIGUUID(uuid) {
 		return uuid
 	}
 	return "GPU-" + uuid

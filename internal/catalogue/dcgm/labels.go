@@ -9,61 +9,65 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// labels holds every spelling: the current one, --use-old-namespace
-// (uuid, pod_name, …), LINK rows (gpu_uuid, model_name, hostname) and 4.8.3
-// (hostname).
-var labels = map[string]catalogue.Role{
-	"UUID": catalogue.RoleUUID, "uuid": catalogue.RoleUUID, "gpu_uuid": catalogue.RoleUUID,
-	"device":    catalogue.RoleDevice,
-	"modelName": catalogue.RoleModel, "model_name": catalogue.RoleModel,
-	"GPU_I_ID": catalogue.RoleInstanceID, "GPU_I_PROFILE": catalogue.RoleInstanceProfile,
-	"Hostname": catalogue.RoleHost, "hostname": catalogue.RoleHost,
-	"pod": catalogue.RolePod, "pod_name": catalogue.RolePod,
-	"namespace": catalogue.RoleNamespace, "pod_namespace": catalogue.RoleNamespace,
-	"container": catalogue.RoleContainer, "container_name": catalogue.RoleContainer,
-	"pod_uid": catalogue.RolePodUID, "uid": catalogue.RolePodUID,
-	"exported_pod": catalogue.RoleRelayedPod, "exported_pod_name": catalogue.RoleRelayedPod,
-	"exported_namespace": catalogue.RoleRelayedNamespace, "exported_pod_namespace": catalogue.RoleRelayedNamespace,
-	"exported_container": catalogue.RoleRelayedContainer, "exported_container_name": catalogue.RoleRelayedContainer,
-	"exported_pod_uid": catalogue.RoleRelayedPodUID, "exported_uid": catalogue.RoleRelayedPodUID,
-	"hpc_job":                       catalogue.RoleJob,
-	"DCGM_FI_DRIVER_VERSION":        catalogue.RoleDriverVersion,
-	"DCGM_FI_SYSTEM_DRIVER_VERSION": catalogue.RoleDriverVersion,
-	"DCGM_FI_DEV_SERIAL":            catalogue.RoleSerial,
-	"DCGM_FI_DEV_BOARD_SERIAL":      catalogue.RoleSerial,
+// labels are the exporter's. Up to 4.8.2 it calls the node Hostname, later hostname. With
+// --use-old-namespace it has uuid, pod_name, pod_namespace and container_name. Rows of links have
+// gpu_uuid. Not listed is uid: the exporter calls a pod's UID pod_uid in every version.
+var labels = map[catalogue.Role][]string{
+	catalogue.RoleUUID: {"UUID", "uuid"}, catalogue.RoleLinkGPU: {"gpu_uuid"},
+	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName"},
+	catalogue.RoleInstanceID: {"GPU_I_ID"}, catalogue.RoleInstanceProfile: {"GPU_I_PROFILE"},
+	catalogue.RoleHost: {"Hostname", "hostname"},
 
-	"vgpu":   catalogue.RoleVGPU,
-	"xid":    catalogue.RoleXID,
-	"nvlink": catalogue.RoleLink, "nvswitch": catalogue.RoleSwitch,
-	"cpu": catalogue.RoleCPU, "cpucore": catalogue.RoleCPU,
-	"dra_claim_name": catalogue.RoleClaim, "dra_driver_name": catalogue.RoleDRADriver, "dra_pool_name": catalogue.RoleDRAPool,
-	"dra_device_name": catalogue.RoleDRADevice, "dra_mig_device_uuid": catalogue.RoleMIGUUID,
+	catalogue.RolePod: {"pod"}, catalogue.RoleNamespace: {"namespace"}, catalogue.RoleContainer: {"container"}, catalogue.RolePodUID: {"pod_uid"},
+	catalogue.RoleOldPod: {"pod_name"}, catalogue.RoleOldNamespace: {"pod_namespace"}, catalogue.RoleOldContainer: {"container_name"},
+
+	catalogue.RoleRelayedPod:       {"exported_pod", "exported_pod_name"},
+	catalogue.RoleRelayedNamespace: {"exported_namespace", "exported_pod_namespace"},
+	catalogue.RoleRelayedContainer: {"exported_container", "exported_container_name"},
+	catalogue.RoleRelayedPodUID:    {"exported_pod_uid"},
+
+	catalogue.RoleJob:           {"hpc_job"},
+	catalogue.RoleDriverVersion: {"DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION"},
+	catalogue.RoleSerial:        {"DCGM_FI_DEV_SERIAL", "DCGM_FI_DEV_BOARD_SERIAL"},
+
+	catalogue.RoleVGPU: {"vgpu"}, catalogue.RoleXID: {"xid"},
+	catalogue.RoleLink: {"nvlink"}, catalogue.RoleSwitch: {"nvswitch"}, catalogue.RoleCPU: {"cpu", "cpucore"},
+	catalogue.RoleClaim: {"dra_claim_name"}, catalogue.RoleDRADriver: {"dra_driver_name"}, catalogue.RoleDRAPool: {"dra_pool_name"},
+	catalogue.RoleDRADevice: {"dra_device_name"}, catalogue.RoleMIGUUID: {"dra_mig_device_uuid"},
 }
 
 // identify returns which device a row is about. The exporter's UUID is the board's, also on
-// the row of a MIG instance.
+// the row of a MIG instance. Only a row without it can be about a link, a switch or a CPU: beside
+// it, these labels are a pod's.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
+	uuid := r.Get(catalogue.RoleUUID)
 	switch {
+	case uuid != "":
 	case r.Get(catalogue.RoleLink) != "", r.Get(catalogue.RoleSwitch) != "", r.Get(catalogue.RoleCPU) != "":
 		return catalogue.Identity{}, catalogue.OtherEntity
-	case r.Get(catalogue.RoleUUID) == "":
+	default:
+		uuid = r.Get(catalogue.RoleLinkGPU)
+	}
+	switch {
+	case uuid == "":
 		return catalogue.Identity{}, catalogue.NoDevice
-	case !isNVIDIA(r):
+	case !isNVIDIA(uuid, r.Get(catalogue.RoleModel)):
 		return catalogue.Identity{}, catalogue.OtherVendor
 	}
-	is := catalogue.Identity{Board: BoardID(r.Get(catalogue.RoleUUID)), Instance: r.Get(catalogue.RoleInstanceID)}
-	if n, err := strconv.Atoi(is.Instance); err == nil {
-		is.Number = n
+	is := catalogue.Identity{Board: BoardID(uuid)}
+	if id := r.Get(catalogue.RoleInstanceID); id != "" {
+		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // else it is a pod's
+			is.Instance, is.Number = id, int(n)
+		}
 	}
 	return is, catalogue.Accepted
 }
 
-// isNVIDIA reports whether the row's labels look like NVIDIA's: other vendors'
+// isNVIDIA reports whether a row's labels look like NVIDIA's: other vendors'
 // exporters use DCGM's metric names too. A UUID begins with GPU- or MIG-; where it
 // does not, the model has to be one of NVIDIA's.
-func isNVIDIA(r *catalogue.Row) bool {
-	model := catalogue.FoldModel(r.Get(catalogue.RoleModel))
-	uuid := r.Get(catalogue.RoleUUID)
+func isNVIDIA(uuid, model string) bool {
+	uuid, model = properUUID(uuid), catalogue.FoldModel(model)
 	switch {
 	case hasWord(model, otherVendors):
 		return false

@@ -11,11 +11,13 @@ import (
 
 func TestATextThatStandsForNoValueTellsNothing(t *testing.T) {
 	for _, x := range All {
-		for label, role := range x.Labels {
-			for _, text := range []string{"", " ", "\t ", "N/A", "n/a", " N/A"} {
-				r := catalogue.NewRow(x)
-				r.Set(label, text)
-				assert.Empty(t, r.Get(role), "%s %s %q", x.Name, label, text)
+		for role, names := range x.Labels {
+			for _, label := range names {
+				for _, text := range []string{"", " ", "\t ", "N/A", "n/a", " N/A"} {
+					r := catalogue.NewRow(x)
+					r.Set(label, text)
+					assert.Empty(t, r.Get(role), "%s %s %q", x.Name, label, text)
+				}
 			}
 		}
 	}

@@ -2,7 +2,6 @@
 package intel
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,26 +122,36 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 })
 
 // labels are the attributes of OTLP, and the same as Prometheus spells them.
-var labels = func() map[string]cat.Role {
-	out := map[string]cat.Role{
-		"hw.id": cat.RoleUUID, "hw.vendor": cat.RoleVendor, "hw.model": cat.RoleModel, "pci.bdf": cat.RoleIndex,
-		"hw.serial_number": cat.RoleSerial, "hw.driver_version": cat.RoleDriverVersion,
-		"com.intel.subdevice_id": cat.RolePartition,
-		"hw.gpu.task":            cat.RoleCut, "hw.memory.location": cat.RoleCut, "hw.sensor_location": cat.RoleCut,
-		"network.io.direction": cat.RoleCut, "com.intel.speed.throttle_reason": cat.RoleCut, "error.type": cat.RoleCut,
-		"error.category": cat.RolePart, "hw.frequency.domain": cat.RoleDomain, "aggregation": cat.RoleAggregation,
+var labels = func() map[cat.Role][]string {
+	out := map[cat.Role][]string{
+		cat.RoleUUID: {"hw.id"}, cat.RoleVendor: {"hw.vendor"}, cat.RoleModel: {"hw.model"}, cat.RoleIndex: {"pci.bdf"},
+		cat.RoleSerial: {"hw.serial_number"}, cat.RoleDriverVersion: {"hw.driver_version"},
+		cat.RolePartition: {"com.intel.subdevice_id"},
+		cat.RoleCut: {
+			"hw.gpu.task", "hw.memory.location", "hw.sensor_location", "network.io.direction",
+			"com.intel.speed.throttle_reason", "error.type",
+		},
+		cat.RolePart: {"error.category"}, cat.RoleDomain: {"hw.frequency.domain"}, cat.RoleAggregation: {"aggregation"},
 	}
-	for name, role := range maps.Clone(out) {
-		out[strings.ReplaceAll(name, ".", "_")] = role
+	for role, names := range out {
+		for _, name := range names {
+			if underscored := strings.ReplaceAll(name, ".", "_"); underscored != name {
+				out[role] = append(out[role], underscored)
+			}
+		}
 	}
 	return out
 }()
 
+// pciVendor is Intel's number among vendors on PCI, in hexadecimal digits.
+const pciVendor = "8086"
+
 // claims reports whether the labels are xpumd's: its names are those of the hardware
 // conventions, and of ours.
 func claims(r *cat.Row) bool {
-	vendor := strings.ToLower(r.Get(cat.RoleVendor))
-	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" && (vendor == "" || strings.Contains(vendor, "intel"))
+	vendor := strings.ToLower(strings.TrimSpace(r.Get(cat.RoleVendor)))
+	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" &&
+		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
 // identify returns which device a row is about: the board, or a tile of it. For clocks only the

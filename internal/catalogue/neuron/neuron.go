@@ -87,9 +87,9 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"processes have no labels of pods": {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-var labels = map[string]cat.Role{
-	"instance_id": cat.RoleUUID, "instance_type": cat.RoleMachine,
-	"neuroncore": cat.RoleIndex, "runtime_tag": cat.RolePart, "memory_location": cat.RoleCut, "error_type": cat.RoleCut,
+var labels = map[cat.Role][]string{
+	cat.RoleUUID: {"instance_id"}, cat.RoleMachine: {"instance_type"},
+	cat.RoleIndex: {"neuroncore"}, cat.RolePart: {"runtime_tag"}, cat.RoleCut: {"memory_location", "error_type"},
 }
 
 // family describes the EC2 instance types that begin with the same name.

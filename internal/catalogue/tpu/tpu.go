@@ -67,10 +67,10 @@ const (
 	total = "memory_total_node"
 )
 
-var labels = map[string]cat.Role{
-	"accelerator_id": cat.RoleUUID, "make": cat.RoleVendor, "model": cat.RoleModel,
-	"pod": cat.RolePod, "namespace": cat.RoleNamespace, "container": cat.RoleContainer,
-	"exported_pod": cat.RoleRelayedPod, "exported_namespace": cat.RoleRelayedNamespace, "exported_container": cat.RoleRelayedContainer,
+var labels = map[cat.Role][]string{
+	cat.RoleUUID: {"accelerator_id"}, cat.RoleVendor: {"make"}, cat.RoleModel: {"model"},
+	cat.RolePod: {"pod"}, cat.RoleNamespace: {"namespace"}, cat.RoleContainer: {"container"},
+	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
 // identify returns which chip a row is about. Its accelerator_id is the number of the

@@ -195,15 +195,15 @@ func (a *accumulator) take(o *observation, held bool) {
 	a.device.describe(r)
 	a.addDRA(r)
 	if held && !o.untold {
-		a.holder = a.addHolder(r)
+		a.holders, a.holder = addHolder(a.holders, r)
 	}
 }
 
-// addHolder returns the index of the row's holder. Rows of one container may
-// differ in whether they know the pod's uid.
-func (a *accumulator) addHolder(r *Row) int {
-	for i := range a.holders {
-		h := &a.holders[i]
+// addHolder adds the row's holder where it is not among the holders, and returns its index. Rows of
+// one container may differ in whether they know the pod's uid.
+func addHolder(holders []holder, r *Row) (_ []holder, index int) {
+	for i := range holders {
+		h := &holders[i]
 		if !h.Same(r.holder) {
 			continue
 		}
@@ -214,14 +214,13 @@ func (a *accumulator) addHolder(r *Row) int {
 		if r.vgpu != "" && !slices.Contains(h.vgpus, r.vgpu) {
 			h.vgpus = append(h.vgpus, r.vgpu)
 		}
-		return i
+		return holders, i
 	}
 	h := holder{Holder: r.holder, owner: r.owner, dra: r.dra}
 	if r.vgpu != "" {
 		h.vgpus = []string{r.vgpu}
 	}
-	a.holders = append(a.holders, h)
-	return len(a.holders) - 1
+	return append(holders, h), len(holders)
 }
 
 // addUsage takes a holder's own row of a per-process field.

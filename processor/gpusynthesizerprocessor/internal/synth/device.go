@@ -240,9 +240,18 @@ var nobody named
 // Foreign reports whether the row is not the exporter's whose name it has.
 func (r *Row) Foreign(name catalogue.Spelling) bool { return r.foreign || name.Prefixed && !r.certain }
 
+// isTarget reports whether a holder that plain labels name is the scrape target. The labels decide
+// where the Resource does not name it.
+func isTarget(labels *catalogue.Row, h, target catalogue.Holder) bool {
+	if target.Pod == "" {
+		return labels.NamesTarget()
+	}
+	return h.Pod == target.Pod && (target.Namespace == "" || h.Namespace == target.Namespace)
+}
+
 // Row resolves labels. target is the pod that the input's Resource names as the scrape
-// target, which is never a holder; federated says that a Prometheus stands between.
-func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder, federated bool) *Row {
+// target, which is never a holder.
+func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder) *Row {
 	of := labels.Of()
 	if of.Claims != nil && !of.Claims(labels) {
 		return &Row{named: &nobody, foreign: true}
@@ -266,9 +275,13 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	if r.drop = refusals[refusal]; r.drop != DropNone {
 		return r
 	}
-	r.dra = DRA{
-		Claim: labels.Get(catalogue.RoleClaim), Driver: labels.Get(catalogue.RoleDRADriver),
-		Pool: labels.Get(catalogue.RoleDRAPool), Device: labels.Get(catalogue.RoleDRADevice),
+	migUUID := ""
+	if labels.Claimed() {
+		r.dra = DRA{
+			Claim: labels.Get(catalogue.RoleClaim), Driver: labels.Get(catalogue.RoleDRADriver),
+			Pool: labels.Get(catalogue.RoleDRAPool), Device: labels.Get(catalogue.RoleDRADevice),
+		}
+		migUUID = labels.Get(catalogue.RoleMIGUUID)
 	}
 	if code, err := strconv.Atoi(labels.Get(catalogue.RoleXID)); err == nil && code >= 0 {
 		r.xid = code
@@ -276,12 +289,12 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	r.vgpu = labels.Get(catalogue.RoleVGPU)
 	r.relayed = labels.Relayed()
 	if r.relayed {
-		r.target, _ = labels.Plain()
+		r.target = labels.Target()
 	}
-	r.federated = federated
+	r.federated = labels.Federated()
 	if r.holder, r.held = labels.Named(); r.held {
-		isTarget := !r.relayed && target.Pod != "" && r.holder.Pod == target.Pod && (target.Namespace == "" || r.holder.Namespace == target.Namespace)
-		r.held, r.doubtful = !isTarget, target.Pod == "" && of.CalledExporter(r.holder)
+		r.held = r.relayed || !isTarget(labels, r.holder, target)
+		r.doubtful = target.Pod == "" && of.CalledExporter(r.holder)
 		if r.holder.Job != "" {
 			r.owner = gpudata.NewOwner(gpudata.Ownership{JobUser: labels.Get(catalogue.RoleJobUser), JobPartition: labels.Get(catalogue.RoleJobPartition)})
 		}
@@ -293,9 +306,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	if is.Instance != "" {
 		r.instance = labels.Get(catalogue.RoleInstanceID)
 		r.profile = labels.Get(catalogue.RoleInstanceProfile)
-		r.migUUID = labels.Get(catalogue.RoleMIGUUID)
+		r.migUUID = migUUID
 	} else {
-		r.draOther = labels.Get(catalogue.RoleMIGUUID) != ""
+		r.draOther = migUUID != ""
 	}
 	if r.is = is; is.Of > 0 {
 		r.partitions = strconv.Itoa(is.Of)

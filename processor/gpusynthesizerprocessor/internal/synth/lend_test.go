@@ -20,7 +20,7 @@ func temperatures(t *testing.T, s *Synthesizer, node string, n int, first float6
 	for i := range n {
 		labels := catalogue.NewRow(dcgm.Exporter)
 		labels.Set("UUID", fmt.Sprint("GPU-", node, i))
-		s.Add(s.Row(labels, Place{Node: node}, catalogue.Holder{}, false), nil, spelling, 1e9, first+float64(i))
+		s.Add(s.Row(labels, Place{Node: node}, catalogue.Holder{}), nil, spelling, 1e9, first+float64(i))
 	}
 	return s.Flush()
 }
@@ -71,7 +71,7 @@ func TestAfterAFloodNoMoreMemoryIsKeptThanThereAreDevices(t *testing.T) {
 	spelling, _ := dcgm.Exporter.Lookup("DCGM_FI_DEV_GPU_TEMP")
 	labels := catalogue.NewRow(dcgm.Exporter)
 	labels.Set("UUID", "GPU-1")
-	s.Add(s.Row(labels, Place{Node: "n"}, catalogue.Holder{}, false), nil, spelling, 2*idleLimit, 40)
+	s.Add(s.Row(labels, Place{Node: "n"}, catalogue.Holder{}), nil, spelling, 2*idleLimit, 40)
 	s.Release(s.Flush())
 	assert.Len(t, s.lending.free, 1)
 }

@@ -12,7 +12,6 @@ type numbered struct {
 // renumber finds the devices of rows whose exporter numbers them in two ways, and which rows do
 // not tell their device's holder. Rows of numbers that cannot be joined are left out.
 func (s *Synthesizer) renumber(rows []observation) []observation {
-	s.findTargets(rows)
 	ranks := map[numbered]*catalogue.Ranks{}
 	of := func(r *Row) *catalogue.Ranks {
 		k := numbered{r.of, r.place, r.is.Group}

@@ -160,8 +160,8 @@ func TestNoVendorsRowChangesAnotherVendorsDevice(t *testing.T) {
 		require.Contains(t, devices, x, x.Name)
 		for _, f := range x.Fields() {
 			labels := maps.Clone(devices[x])
-			for name, role := range x.Labels {
-				if role == catalogue.RoleCut && f.Cut != nil {
+			for _, name := range x.Labels[catalogue.RoleCut] {
+				if f.Cut != nil {
 					labels[name] = f.Cut[0]
 				}
 			}

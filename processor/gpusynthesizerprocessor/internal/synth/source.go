@@ -123,6 +123,9 @@ type claims struct {
 	// counters are the values that left last, from the moment on when there are two
 	// sources.
 	counters map[counterKey]float64
+	// named are the holders that sources named in their last scrapes, from the moment on when
+	// there are two sources.
+	named map[namedBy][]holder
 }
 
 // boardKey identifies a board as windows do: the host does not matter where the node is known.
@@ -330,6 +333,7 @@ func (s *Synthesizer) contend(rows []observation) []observation {
 	if !contested {
 		return rows
 	}
+	s.noteHolders(rows)
 	last, keep := nil, true
 	return slices.DeleteFunc(rows, func(o observation) bool {
 		if c := o.row.device.claims; c != last {
@@ -403,6 +407,7 @@ func (s *Synthesizer) sweepSources(at int64) {
 	}
 	for k, c := range s.claims {
 		c.list = slices.DeleteFunc(c.list, func(x claim) bool { return at-x.last > idleLimit })
+		c.forgetHolders()
 		if len(c.list) == 0 && !used[c] {
 			delete(s.claims, k)
 		}

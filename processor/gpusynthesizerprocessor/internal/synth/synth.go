@@ -41,8 +41,8 @@ type Synthesizer struct {
 	devices map[deviceKey]*Device
 	claims  map[boardKey]*claims
 	sources map[string]*Source
-	targets map[Place]catalogue.Holder // scraped last by a relaying Prometheus
-	places  map[Place]int64            // when they were scraped last
+	targets catalogue.Targets // scraped by a relaying Prometheus
+	places  map[Place]int64   // when they were scraped last
 	epoch   uint64
 	swept   int64         // newest sample time at the last sweep
 	arrived time.Duration // when the batch at hand came
@@ -95,7 +95,7 @@ func New(o Options) *Synthesizer {
 		lending:      lending{lent: map[*gpudata.Frame][]*gpudata.DeviceFrame{}},
 		claims:       map[boardKey]*claims{},
 		sources:      map[string]*Source{},
-		targets:      map[Place]catalogue.Holder{},
+		targets:      catalogue.Targets{},
 		places:       map[Place]int64{},
 	}
 	if !slices.Contains(s.disabled, signal.GPUSignalAvailable) {
@@ -155,6 +155,9 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
 	s.assignSources()
 	rows := s.rows
+	if s.have.relayed {
+		s.findTargets(rows)
+	}
 	if s.have.mixed {
 		slices.SortStableFunc(rows, byScrape)
 	}
@@ -209,9 +212,6 @@ func (s *Synthesizer) scrape(rows []observation) {
 	if s.splits.watch(rows) {
 		s.stats.Split = true
 	}
-	if s.have.relayed {
-		s.findTargets(rows)
-	}
 	var scales []placeScale
 	if s.have.scaled {
 		scales = settleScales(rows)
@@ -261,6 +261,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 	begun := len(s.frames)
 	e := emitter{s: s, time: at}
 	for _, a := range s.active {
+		if a.borrowHolders(rows[0].source, at, s.arrived) && s.diagnosis != nil {
+			s.diagnosis.devices[a.device].Hold()
+		}
 		a.count(at)
 		a.device.DRA = a.dra
 		f := s.frame(a.device.Place, at, begun)
@@ -390,7 +393,7 @@ func (s *Synthesizer) accumulator(d *Device) *accumulator {
 func (s *Synthesizer) findTargets(rows []observation) {
 	for i := range rows {
 		if r := rows[i].row; r.relayed {
-			s.targets[r.place] = r.target
+			s.targets.Add(r.target)
 		}
 	}
 }
@@ -399,7 +402,7 @@ func (s *Synthesizer) findTargets(rows []observation) {
 // one where the labels come from the exporter itself: it does not name the scrape target.
 func (s *Synthesizer) holds(o *observation) bool {
 	r := o.row
-	if !r.held || !r.relayed && s.targets[r.place] == r.holder {
+	if !r.held || !r.relayed && s.targets.Has(r.holder) {
 		return false
 	}
 	return !r.doubtful || o.source != nil && o.source.endpoint && !r.federated

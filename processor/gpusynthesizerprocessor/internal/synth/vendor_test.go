@@ -26,7 +26,7 @@ var acme = catalogue.New(catalogue.Exporter{
 			{Metric: signal.GPUNVLinkThroughput, Part: signal.DirectionTransmit},
 		}},
 	}}},
-	Labels: map[string]catalogue.Role{"gpu_uuid": catalogue.RoleUUID, "serial": catalogue.RoleSerial, "partition": catalogue.RoleInstanceID, "card": catalogue.RoleModel},
+	Labels: map[catalogue.Role][]string{catalogue.RoleUUID: {"gpu_uuid"}, catalogue.RoleSerial: {"serial"}, catalogue.RoleInstanceID: {"partition"}, catalogue.RoleModel: {"card"}},
 	BlankText: func(_ catalogue.Role, s string) bool {
 		return slices.Contains([]string{"", "N/A", "4294967295", "00000000"}, s)
 	},
@@ -62,7 +62,7 @@ func flush(t *testing.T, s *Synthesizer, at int64, rows ...exposed) map[string]f
 		}
 		spelling, ok := r.of.Lookup(r.name)
 		require.True(t, ok, r.name)
-		s.Add(s.Row(labels, place, catalogue.Holder{}, false), nil, spelling, at*1e9, r.value)
+		s.Add(s.Row(labels, place, catalogue.Holder{}), nil, spelling, at*1e9, r.value)
 	}
 	out := map[string]float64{}
 	for _, f := range s.Flush() {

@@ -1,0 +1,125 @@
+package dcgm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
+
+// podLabels are names of labels that users give pods and that mean something to us, in a case that
+// the exporter does not use or on rows where it does not use them.
+var podLabels = []string{
+	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
+	"pod_name", "pod_namespace", "container_name", "podname", "Pod", "NAMESPACE", "Container", "uid", "POD_UID",
+	"exported_pod", "exported_namespace", "exported_container", "exported_pod_uid", "exported_uid", "exported_pod_name",
+	"vgpu", "dra_claim_name", "dra_driver_name", "dra_device_name", "dra_mig_device_uuid", "hpc_job", "gpu_i_id", "gpu_i_profile",
+	"job", "service",
+}
+
+// Up to 4.8.2 the exporter prints the labels of a pod without a prefix (dcgm-exporter#423, #529, #585).
+func TestALabelThatAUserGaveAPodChangesNothing(t *testing.T) {
+	own := map[string]string{
+		"UUID": "GPU-1", "Hostname": "n1", "modelName": "NVIDIA L40S", "device": "nvidia0",
+		"pod": "real", "namespace": "team", "container": "main", "pod_uid": "u",
+	}
+	plain := catalogue.NewRow(Exporter)
+	for name, value := range own {
+		plain.Set(name, value)
+	}
+	want, _ := identify(plain)
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.MapOf(rapid.SampledFrom(podLabels), rapid.StringMatching(`fake[a-z0-9]{0,3}`)).Draw(t, "labels of the pod")
+		for name, value := range own {
+			all[name] = value
+		}
+		names := []string{}
+		for name := range all {
+			names = append(names, name)
+		}
+		r := catalogue.NewRow(Exporter)
+		for _, name := range rapid.Permutation(names).Draw(t, "order") {
+			r.Set(name, all[name])
+		}
+		is, refusal := identify(r)
+		assert.Equal(t, catalogue.Accepted, refusal)
+		assert.Equal(t, want, is)
+		h, held := r.Named()
+		assert.True(t, held)
+		assert.Equal(t, catalogue.Holder{Namespace: "team", Pod: "real", UID: "u", Container: "main"}, h)
+		assert.False(t, r.Relayed())
+		assert.False(t, r.Claimed())
+		assert.Empty(t, r.Get(catalogue.RoleVGPU))
+		assert.Equal(t, "n1", r.Get(catalogue.RoleHost))
+		assert.Equal(t, "NVIDIA L40S", r.Get(catalogue.RoleModel))
+	})
+}
+
+func TestOnlyARowWithoutAUUIDIsAboutALinkASwitchOrACPU(t *testing.T) {
+	for name, tt := range map[string]struct {
+		labels string
+		want   catalogue.Refusal
+	}{
+		"a GPU in a pod with the label":        {"UUID=GPU-1 cpu=8 nvlink=1 nvswitch=2", catalogue.Accepted},
+		"the same with the old names":          {"uuid=GPU-1 cpu=8", catalogue.Accepted},
+		"the same with names lowered":          {"uuid=gpu-1 modelname=x cpucore=8", catalogue.Accepted},
+		"a link of a GPU":                      {"gpu_uuid=GPU-1 nvlink=1", catalogue.OtherEntity},
+		"a CPU":                                {"cpu=8", catalogue.OtherEntity},
+		"a switch":                             {"nvswitch=8", catalogue.OtherEntity},
+		"another vendor's GPU":                 {"UUID=GPU-1 modelName=MTT-S4000", catalogue.OtherVendor},
+		"a GPU in a pod that serves one":       {"UUID=GPU-1 model_name=amd-llama", catalogue.Accepted},
+		"a number of an instance that is text": {"UUID=GPU-1 GPU_I_ID=x", catalogue.Accepted},
+	} {
+		r := row(tt.labels)
+		is, got := identify(r)
+		assert.Equal(t, tt.want, got, name)
+		if got == catalogue.Accepted {
+			assert.Equal(t, catalogue.Identity{Board: "GPU-1"}, is, name)
+		}
+	}
+}
+
+// Each generation of exporters has names of its own for the labels of holders, and Prometheus moves
+// them.
+func TestTheExportersOwnLabelsNameTheHolder(t *testing.T) {
+	const (
+		target = " job=dcgm instance=10.0.0.1:9400 pod=exp-1 namespace=mon container=exporter"
+		moved  = " exported_pod=real exported_namespace=team exported_container=main"
+		old    = " pod_name=real pod_namespace=team container_name=main"
+	)
+	real := catalogue.Holder{Namespace: "team", Pod: "real", Container: "main"}
+	for labels, want := range map[string]struct {
+		holder  catalogue.Holder
+		relayed bool
+	}{
+		"UUID=GPU-1 pod=real namespace=team container=main" + " pod_name=x pod_namespace=x container_name=x": {real, false},
+		"UUID=GPU-1" + old:                                            {real, false},
+		"uuid=GPU-1 modelName=T4" + old:                               {real, false},
+		"uuid=GPU-1 modelName=T4" + old + target:                      {real, true},
+		"UUID=GPU-1" + target + moved:                                 {real, true},
+		"UUID=GPU-1" + target + moved + " pod_name=x pod_namespace=x": {real, true},
+		"UUID=GPU-1 pod=real namespace=team container=main exported_pod=x exported_namespace=x job=x": {real, false},
+		"uuid=gpu-1 modelname=t4 pod=real namespace=team container=main podname=exp-1":                {real, false},
+	} {
+		r := row(labels)
+		h, held := r.Named()
+		assert.True(t, held, labels)
+		assert.Equal(t, want.holder, h, labels)
+		assert.Equal(t, want.relayed, r.Relayed(), labels)
+	}
+	_, held := row("uuid=gpu-1 modelname=t4 podname=exp-1").Named()
+	assert.False(t, held)
+}
+
+// row makes a row of labels as name=value.
+func row(labels string) *catalogue.Row {
+	r := catalogue.NewRow(Exporter)
+	for _, l := range strings.Fields(labels) {
+		name, value, _ := strings.Cut(l, "=")
+		r.Set(name, value)
+	}
+	return r
+}
