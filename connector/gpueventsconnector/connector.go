@@ -43,6 +43,9 @@ type gpuEvents struct {
 	state   *base.State
 	places  map[string]gpudata.Place // by key, those that the next save stores
 	refused bool                     // whether the log has the message about the limits
+	skipped [events.NumSkips]int64   // already counted
+	ahead   base.Trouble
+	setBack base.Trouble
 
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -153,6 +156,7 @@ func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 		c.refused = true
 		c.logger.Warn("Too many places, devices, exporters or kinds of errors are known. Further ones make no events.")
 	}
+	c.reportSkips(ctx)
 	c.save(ctx)
 	c.mu.Unlock()
 	if len(found) == 0 {
@@ -164,6 +168,23 @@ func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 		c.telemetry.ConnectorGpuEventsDropped.Add(ctx, int64(len(found)))
 	}
 	c.fails.Result(err)
+}
+
+// reportSkips counts what made no events because of its time, and logs the cause.
+func (c *gpuEvents) reportSkips(ctx context.Context) {
+	now, skipped := time.Now(), c.tracker.Skipped
+	for s := range skipped {
+		skipped[s] -= c.skipped[s]
+	}
+	c.skipped = c.tracker.Skipped
+	base.CountBy[events.Skip](ctx, c.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
+	if skipped[events.Future] > 0 && c.ahead.Returns(now) {
+		c.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
+	}
+	if skipped[events.ClockSetBack] > 0 && c.setBack.Returns(now) {
+		c.logger.Warn("All samples of a node stayed behind its newest one for longer than max_gap: a clock was set back. "+
+			"Events start again from a baseline.", zap.Duration("max_gap", c.cfg.MaxGap))
+	}
 }
 
 func key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }

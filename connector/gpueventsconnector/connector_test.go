@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,10 +15,19 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/connector/connectortest"
 	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
@@ -60,8 +71,8 @@ func TestAnErrorOfTheLogsPipelineNeverReachesTheMetricsPipeline(t *testing.T) {
 }
 
 func TestARecordSaysWhatWhereAndHowBad(t *testing.T) {
-	var got plog.Logs
-	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	var got, end plog.Logs
+	c := begin(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, before)))
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
 	require.NoError(t, c.Shutdown(t.Context()))
@@ -75,12 +86,25 @@ func TestARecordSaysWhatWhereAndHowBad(t *testing.T) {
 		"hw.id": "GPU-1", "hw.type": "gpu", "error.type": "xid_31", "gpu.event.count": int64(2),
 		"gpu.xid.meaning": "GPU memory page fault", "gpu.xid.action": "restart_app", "gpu.catalogue.date": "2025-09-30",
 	}, r.Attributes().AsRaw())
+
+	require.Equal(t, 1, end.LogRecordCount())
+	rl = end.ResourceLogs().At(0)
+	assert.Equal(t, map[string]any{"k8s.node.name": "n1"}, rl.Resource().Attributes().AsRaw())
+	r = rl.ScopeLogs().At(0).LogRecords().At(0)
+	assert.Equal(t, "gpu.xid.incident", r.EventName())
+	assert.Equal(t, pcommon.Timestamp(20e9), r.Timestamp())
+	assert.Equal(t, plog.SeverityNumberWarn, r.SeverityNumber())
+	assert.Equal(t, "Node n1: 2 XID errors (31) on 1 devices within 0 s. Strongest action: restart_app.", r.Body().Str())
+	assert.Equal(t, map[string]any{
+		"gpu.xid.codes": []any{"31"}, "gpu.incident.devices": []any{"GPU-1"}, "gpu.xid.action": "restart_app",
+		"gpu.event.count": int64(2), "gpu.event.duration": 0.0,
+	}, r.Attributes().AsRaw())
 }
 
 // The Resource is the holder's with all that is known of it, and the record says how it has the device.
 func TestARecordNamesTheOneHolder(t *testing.T) {
-	var got plog.Logs
-	c := begin(t, nil, func(ld plog.Logs) error { got = ld; return nil })
+	var got, end plog.Logs
+	c := begin(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
 	node, pod := "{k8s.node.name=n1, host.type=a3}", "{k8s.node.name=n1, host.type=a3, k8s.namespace.name=ns, k8s.pod.name=p, k8s.container.name=c, k8s.job.name=j}"
 	for s := range 2 {
 		require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, fmt.Sprintf(
@@ -98,6 +122,80 @@ func TestARecordNamesTheOneHolder(t *testing.T) {
 	assert.Equal(t, plog.SeverityNumberError, r.SeverityNumber())
 	assert.Subset(t, r.Attributes().AsRaw(), map[string]any{
 		"hw.id": "GPU-1", "gpu.event.source": "last_code", "k8s.resourceclaim.name": "rc", "gpu.xid.action": "reset_gpu",
+	})
+	assert.Equal(t, map[string]any{"k8s.node.name": "n1", "host.type": "a3"}, end.ResourceLogs().At(0).Resource().Attributes().AsRaw(), "an incident is the node's")
+}
+
+// xidsAt has as many XIDs at a time that is so far ahead of the wall clock.
+func xidsAt(t *testing.T, ahead time.Duration, n int) pmetric.Metrics {
+	t.Helper()
+	return batch(t, fmt.Sprintf("%ds {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = %d\n", time.Now().Add(ahead).Unix(), n))
+}
+
+func TestSamplesOfTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := componenttest.NewTelemetry()
+		core, logs := observer.New(zap.InfoLevel)
+		set := connectortest.NewNopSettings(metadata.Type)
+		set.TelemetrySettings = tel.NewTelemetrySettings()
+		set.Logger = zap.New(core)
+		records := &consumertest.LogsSink{}
+		c, err := newConnector(set, createDefaultConfig().(*Config), records)
+		require.NoError(t, err)
+		require.NoError(t, c.Start(t.Context(), componenttest.NewNopHost()))
+		for n := range 5 {
+			require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, 0, n)))
+			require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, 24*time.Hour, n)))
+			time.Sleep(70 * time.Second)
+		}
+		xids := func() (n int) {
+			for _, ld := range records.AllLogs() {
+				for _, rl := range ld.ResourceLogs().All() {
+					if rl.ScopeLogs().At(0).LogRecords().At(0).EventName() == events.XID {
+						n++
+					}
+				}
+			}
+			return n
+		}
+		assert.Equal(t, 4, xids())
+		assert.Equal(t, 1, logs.FilterMessageSnippet("more than a minute ahead").Len())
+		for range 3 { // a clock that is set back
+			require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, -time.Hour, 9)))
+			time.Sleep(50 * time.Second)
+		}
+		require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, -time.Hour, 10)))
+		assert.Equal(t, 5, xids())
+		assert.Equal(t, 1, logs.FilterMessageSnippet("a clock was set back").Len())
+		of := func(reason string, n int64) metricdata.DataPoint[int64] {
+			return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("reason", reason))}
+		}
+		metadatatest.AssertEqualConnectorGpuEventsFramesSkipped(t, tel,
+			[]metricdata.DataPoint[int64]{of("future", 5), of("clock_set_back", 1)}, metricdatatest.IgnoreTimestamp())
+		require.NoError(t, c.Shutdown(t.Context()))
+		require.NoError(t, tel.Shutdown(context.Background()))
+	})
+}
+
+// A version that took a sample of the future stored its time.
+func TestAStoredTimeOfTheFutureSilencesForNoLongerThanMaxGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tomorrow := time.Now().Add(24 * time.Hour).UnixNano()
+		memory := storagetest.NewMemory(map[string]string{
+			"places": `{"version":1,"places":["/n1"]}`,
+			"place//n1": fmt.Sprintf(`{"version":1,"place":{"Node":"n1"},"known":{"Host":"","Seen":%[1]d,"Devices":{"GPU-1":{"Seen":%[1]d,`+
+				`"Errors":{"xid_31":{"Time":%[1]d,"Value":3}}}}}}`, tomorrow),
+		})
+		told := 0
+		c := begin(t, memory, func(ld plog.Logs) error { told += ld.LogRecordCount(); return nil })
+		for n := range 12 {
+			require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, 0, 3)))
+			assert.Zero(t, told, "%d s", 10*n)
+			time.Sleep(10 * time.Second)
+		}
+		require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, 0, 4)))
+		assert.Equal(t, 1, told)
+		require.NoError(t, c.Shutdown(t.Context()))
 	})
 }
 

@@ -66,7 +66,13 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 		for k, v := range e.Numbers {
 			a.PutDouble(k, v)
 		}
-		if e.Count > 1 || e.Name == events.XID || e.Name == events.Error {
+		for k, list := range e.Lists {
+			s := a.PutEmptySlice(k)
+			for _, v := range list {
+				s.AppendEmpty().SetStr(v)
+			}
+		}
+		if e.Count > 1 || e.Name == events.XID || e.Name == events.XIDIncident || e.Name == events.Error {
 			a.PutInt(events.AttrCount, e.Count)
 		}
 	}

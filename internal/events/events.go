@@ -11,6 +11,7 @@ import (
 // Names of events, as event_name has them.
 const (
 	XID             = "gpu.xid"
+	XIDIncident     = "gpu.xid.incident"
 	Error           = "gpu.error"
 	ThrottleStart   = "gpu.throttle.start"
 	ThrottleEnd     = "gpu.throttle.end"
@@ -38,6 +39,8 @@ const (
 	AttrTo            = "gpu.event.to"
 	AttrMeaning       = "gpu.xid.meaning"
 	AttrAction        = "gpu.xid.action"
+	AttrCodes         = "gpu.xid.codes"
+	AttrDevices       = "gpu.incident.devices"
 	AttrCatalogueDate = "gpu.catalogue.date"
 )
 
@@ -73,10 +76,11 @@ type Event struct {
 	Body     string
 	// Own is the attribute by which events of one name on one device differ: its key and value.
 	Own [2]string
-	// Texts and Numbers are further attributes.
-	Texts   map[string]string  `json:",omitempty"`
-	Numbers map[string]float64 `json:",omitempty"`
-	// Count is gpu.event.count: the increase of a counter, or how many events were folded.
+	// Texts, Numbers and Lists are further attributes.
+	Texts   map[string]string   `json:",omitempty"`
+	Numbers map[string]float64  `json:",omitempty"`
+	Lists   map[string][]string `json:",omitempty"`
+	// Count is gpu.event.count: the increase of a counter, or how many events are in this one.
 	Count int64
 }
 

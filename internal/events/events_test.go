@@ -18,7 +18,7 @@ import (
 )
 
 // epoch is the second that the tests call 0: a time of 0 is none.
-const epoch = 1000
+const epoch = 1_000_000
 
 var node = gpudata.Place{Node: "n1"}
 

@@ -15,6 +15,7 @@ type exporter struct {
 	Down int64 `json:",omitempty"` // since when it is down, 0: it is up
 	Up   int64 `json:",omitempty"` // when it came up again
 	Said bool  `json:",omitempty"` // that it is down
+	Time int64 `json:",omitempty"` // of the newest sample
 }
 
 // Answered takes note that frames, which were read, are the answer of an exporter. If they are of
@@ -45,7 +46,7 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 	if of, known := t.exporters[url]; known && at.Node == "" {
 		at = of
 	}
-	p := t.place(at, sample)
+	p := t.place(at, sample, now)
 	if p == nil {
 		return nil
 	}
@@ -62,11 +63,15 @@ func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample i
 		}
 		p.Exporters[url] = e
 	}
+	if sample <= e.Time {
+		return nil
+	}
+	e.Time = sample
 	event := Event{Time: sample, Place: at, Host: host, Own: [2]string{signal.URLFull, url}}
 	switch {
 	case up && e.Down != 0:
 		said := e.Said
-		*e = exporter{Up: sample}
+		*e = exporter{Up: sample, Time: sample}
 		if !said {
 			return nil
 		}

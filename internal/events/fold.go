@@ -57,11 +57,19 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 		f.Waiting = &e
 		return out
 	}
+	before := len(out)
+	if out = o.send(out, e, now); len(out) > before {
+		o.folds[k] = &fold{Since: now}
+	}
+	return out
+}
+
+// send appends the event to out, unless too many left in this minute.
+func (o *outlet) send(out []Event, e Event, now int64) []Event {
 	if !o.allows(now) {
 		o.suppressed += e.Count
 		return out
 	}
-	o.folds[k] = &fold{Since: now}
 	return append(out, e)
 }
 
@@ -85,11 +93,7 @@ func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Own[1], b.Own[1]))
 	})
 	for _, e := range due {
-		if o.allows(now) {
-			out = append(out, e)
-		} else {
-			o.suppressed += e.Count
-		}
+		out = o.send(out, e, now)
 	}
 	return out
 }

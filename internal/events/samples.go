@@ -109,6 +109,7 @@ func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
 				e.Texts[AttrSource] = v
 			}
 		}
+		c.group(id, code, &e)
 	}
 	c.emit(k, id, e)
 }

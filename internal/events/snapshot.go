@@ -58,7 +58,11 @@ func (t *Tracker) Restore(s *Stored) error {
 	if empty(s.Known.Exporters) {
 		return errors.New("known has an empty exporter")
 	}
-	t.places[s.Place] = s.Known
+	p := s.Known
+	// The state of an older version does not have these.
+	p.Clock.Newest = p.newest()
+	p.Arrived = cmp.Or(p.Arrived, p.Clock.Newest)
+	t.places[s.Place] = p
 	for url := range s.Known.Exporters {
 		if s.Place.Node != "" {
 			t.exporters[url] = s.Place

@@ -13,6 +13,7 @@ type Kind struct {
 func Table() []Kind {
 	return []Kind{
 		{[]string{XID}, "`hw.errors` of an XID rose", "ERROR where only a reset or a reboot ends it, else WARN", []string{"error.type", AttrMeaning, AttrAction, AttrCatalogueDate, AttrCount, AttrSource}},
+		{[]string{XIDIncident}, "3 minutes after the last of a group of XID errors of one node; the single records stay", "ERROR if one of them is, else WARN", []string{AttrCodes, AttrDevices, AttrAction, AttrCount, AttrDuration}},
 		{[]string{Error}, "`hw.errors` of another kind rose", "WARN", []string{"error.type", AttrCount}},
 		{[]string{ThrottleStart, ThrottleEnd}, "the share of the time reaches 0.5 (`power`, `sw_power_cap`, `hw_power_brake`) or 0.1 (the others, but `sync_boost`); falls below 0.3 or 0.05", "WARN; INFO", []string{AttrRatio, AttrDuration}},
 		{[]string{PressureStart, PressureEnd}, "the share of samples with 90 % of the memory in use reaches 0.9; falls below 0.5", "WARN; INFO", []string{AttrRatio, AttrDuration}},

@@ -29,6 +29,8 @@ type Tracker struct {
 	Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 	// Refused counts what was left out because too much of its kind was known already.
 	Refused int64
+	// Skipped counts samples and frames that made no events because of their time, by reason.
+	Skipped [NumSkips]int64
 
 	set       Settings
 	places    map[gpudata.Place]*place
@@ -39,10 +41,12 @@ type Tracker struct {
 // place is what is remembered of one place.
 type place struct {
 	Host      string
-	First     bool  `json:",omitempty"` // no board was in two frames yet
-	Seen      int64 // newest sample time
+	First     bool          `json:",omitempty"` // no board was in two frames yet
+	Clock     gpudata.Clock `json:"Seen"`       // of frames and of gpu.exporter.up
+	Arrived   int64         // wall clock at the last of them
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
+	Incident  *incident            `json:",omitempty"` // that has not ended
 }
 
 // device is what is remembered of a board or an instance.
@@ -51,6 +55,8 @@ type device struct {
 	holding     // of the one known holder, zero where there is not exactly one
 	Seen        int64
 	Lost        bool               `json:",omitempty"`
+	LostAt      int64              `json:",omitempty"` // time of the frame that showed it
+	Baseline    bool               `json:",omitempty"` // the next frame is one, as a clock was set back
 	Exporter    string             `json:",omitempty"` // url.full of a board's, where it is known
 	Errors      map[string]*total  `json:",omitempty"` // by error.type
 	States      map[string]*state  `json:",omitempty"` // by metric
@@ -108,7 +114,7 @@ type frame struct {
 
 // Frame reads a frame and returns the events that leave at once.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
-	p := t.place(f.Place, f.Time)
+	p := t.place(f.Place, f.Time, now)
 	if p == nil {
 		return nil
 	}
@@ -130,7 +136,7 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	}
 	fresh := map[string]bool{} // boards that appear for the first time
 	for _, d := range f.Devices {
-		if id := boardOf(d); d.Observed && !boards[id] && room(id) {
+		if id := boardOf(d); d.Observed && !boards[id] && room(id) && !c.lostSince(id) {
 			boards[id] = true
 			fresh[id] = c.board(id, d)
 		}
@@ -147,10 +153,14 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	return c.out
 }
 
-// place returns what is remembered of a place, or nil if maxPlaces others are known.
-func (t *Tracker) place(at gpudata.Place, sample int64) *place {
+// place returns what is remembered of a place of which a sample came, or nil if the sample is to be
+// dropped: it is too far ahead of the wall clock, or maxPlaces other places are known.
+func (t *Tracker) place(at gpudata.Place, sample int64, now time.Time) *place {
 	p := t.places[at]
 	switch {
+	case gpudata.Ahead(sample, now):
+		t.Skipped[Future]++
+		return nil
 	case p != nil:
 	case len(t.places) >= maxPlaces:
 		t.Refused++
@@ -159,14 +169,19 @@ func (t *Tracker) place(at gpudata.Place, sample int64) *place {
 		p = &place{}
 		t.places[at.Clone()] = p
 	}
-	p.Seen = max(p.Seen, sample)
+	p.Arrived = now.UnixNano()
+	before := p.Clock.Newest
+	if p.Clock.Observe(sample, now, t.set.MaxGap) == gpudata.SetBack {
+		t.Skipped[ClockSetBack]++
+		p.setBack(before - sample)
+	}
 	return p
 }
 
 // Forget removes places without a frame for a long time, and returns them.
 func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 	for at, p := range t.places {
-		if now.UnixNano()-p.Seen > int64(forgetAfter) {
+		if now.UnixNano()-p.Arrived > int64(forgetAfter) {
 			delete(t.places, at)
 			maps.DeleteFunc(t.exporters, func(_ string, of gpudata.Place) bool { return of == at })
 			gone = append(gone, at)
@@ -189,15 +204,15 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 		b = &device{}
 		c.place.Devices[id] = b
 	}
-	c.before[id] = b.Seen
+	c.before[id] = b.before()
 	if fresh {
 		b.Description = described(d, id)
 		if b.Lost || !c.place.First {
 			c.emit(b, id, Event{Name: DeviceFound, Severity: Info, Body: "GPU " + id + " was found."})
 		}
-		b.Lost = false
+		b.Lost, b.LostAt = false, 0
 	}
-	b.Seen = max(b.Seen, c.f.Time)
+	b.Seen, b.Baseline = max(b.Seen, c.f.Time), false
 	return fresh
 }
 
@@ -221,7 +236,7 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 		}
 		b = &device{
 			Description: described(d, id), Seen: k.Seen, Lost: k.Lost, Errors: k.Errors, States: k.States,
-			Profiles: k.Profiles, HoldersKnown: k.HoldersKnown,
+			Profiles: k.Profiles, HoldersKnown: k.HoldersKnown, LostAt: k.LostAt, Baseline: k.Baseline,
 		}
 		c.place.Devices[id] = b
 		break
@@ -252,7 +267,7 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 		}
 		k.Lost = false
 	}
-	before := k.Seen
+	before := k.before()
 	if d.Parent == "" {
 		before = c.before[id]
 	}
@@ -265,7 +280,7 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 		c.holdings(k, id, d)
 	}
 	c.samples(k, id, d, before)
-	k.Seen = max(k.Seen, c.f.Time)
+	k.Seen, k.Baseline = max(k.Seen, c.f.Time), false
 }
 
 // holder returns how the one known holder has a device, nil where there is not exactly one. The
@@ -339,7 +354,7 @@ func (c *frame) partition(id string, baseline bool) {
 
 // gone keeps of an instance what its errors count from if it comes back.
 func (b *device) gone() {
-	*b = device{Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors, Lost: true}
+	*b = device{Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors, Baseline: b.Baseline, Lost: true}
 }
 
 // cutLater reports whether instances of a board were seen later than at a time.
@@ -393,14 +408,20 @@ func (c *frame) lose(b *device, id string) {
 	c.emit(b, id, Event{Name: DeviceLost, Severity: Err, Body: "GPU " + id + " was lost."})
 	// Errors and states are compared again when the board is back.
 	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
+	b.LostAt = c.f.Time
 }
 
-// Tick returns the events whose folding interval has passed.
-func (t *Tracker) Tick(now time.Time) []Event { return t.outlet.tick(nil, now.UnixNano(), false) }
+// Tick returns the events whose folding interval has passed, and the incidents that have ended.
+func (t *Tracker) Tick(now time.Time) []Event { return t.tick(now, false) }
+
+func (t *Tracker) tick(now time.Time, all bool) []Event {
+	// Incidents are first: of all records they are the last to suppress.
+	return t.outlet.tick(t.endIncidents(nil, now.UnixNano(), all), now.UnixNano(), all)
+}
 
 // Flush returns all events that wait, and one event for those that were suppressed.
 func (t *Tracker) Flush(now time.Time) []Event {
-	return t.outlet.tell(t.outlet.tick(nil, now.UnixNano(), true), now.UnixNano(), true)
+	return t.outlet.tell(t.tick(now, true), now.UnixNano(), true)
 }
 
 // Suppressed returns an event for what was suppressed, without waiting for the end of the minute.

@@ -98,7 +98,7 @@ func (p *gpuPower) frame(f *gpudata.Frame, batch *pdatagpu.Batch, now time.Time)
 		p.share(pl, b, f.Time, lists, now)
 	}
 	if pl != nil {
-		p.release(pl, f.Time)
+		p.release(pl, f.Time, now)
 	}
 	clear(p.shared)
 }

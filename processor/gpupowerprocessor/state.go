@@ -229,7 +229,7 @@ func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now
 		pl.energy[energyKey{strings.Clone(device), h.Holder.Clone()}] = e
 	}
 	e.seen = now
-	if !e.Add(t, h.Power, p.cfg.MaxGap) {
+	if !e.Add(t, now, h.Power, p.cfg.MaxGap) {
 		return nil, false
 	}
 	p.state.Changed(pl.name)
@@ -238,13 +238,13 @@ func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now
 
 // release ends at time t the power of containers on devices that others hold then:
 // held until they come back it would be counted twice.
-func (p *gpuPower) release(pl *place, t int64) {
+func (p *gpuPower) release(pl *place, t int64, now time.Time) {
 	if len(p.shared) == 0 {
 		return
 	}
 	for key, e := range pl.energy {
-		if e.Last < t && e.Watts > 0 && p.shared[key.Device] {
-			e.Add(t, 0, p.cfg.MaxGap)
+		if e.Last.Newest < t && e.Watts > 0 && p.shared[key.Device] {
+			e.Add(t, now, 0, p.cfg.MaxGap)
 			p.state.Changed(pl.name)
 		}
 	}

@@ -27,16 +27,16 @@ DCGM_EXP_XID_ERRORS_COUNT{UUID="GPU-3",Hostname="n1",xid="79"} 2`
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		m := storagetest.NewMemory(map[string]string{stateKey: string(text)})
+		m := storagetest.NewMemory(map[string]string{stateOfAllKey: string(text), "places": `{"version":1,"places":["n1/n1"]}`, nodeKey: string(text)})
 		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		feed(t, p, 10, scraped)
-		feed(t, p, farFuture, scraped)
+		feed(t, p, afterRestart, scraped)
 		for _, md := range sink.AllMetrics() {
 			checkContract(t, md)
 		}
 		require.NotZero(t, m.Writes())
 		var stored synth.State
-		require.NoError(t, json.Unmarshal([]byte(m.Values()[stateKey]), &stored))
-		require.NoError(t, synth.New(synth.Options{MaxDevices: 1000}).Restore(&stored, farFuture), "%v", stored)
+		require.NoError(t, json.Unmarshal([]byte(m.Values()[nodeKey]), &stored))
+		require.NoError(t, synth.New(synth.Options{MaxDevices: 1000}).Restore(&stored, afterRestart), "%v", stored)
 	})
 }

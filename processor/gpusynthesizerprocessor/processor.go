@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"strings"
 	"sync"
@@ -42,14 +44,16 @@ type gpuSynthesizer struct {
 	scope gpudata.Scope
 	epoch uint64 // of the core, whose rows rows and sets remember
 	known int64  // devices last reported
-	began time.Time
-	told  bool // that a GPU has two sources
+	told  bool   // that a GPU has two sources
 
 	id      component.ID
 	logger  *zap.Logger
-	state   *base.State // nil without a storage
-	foreign bool        // rows of another vendor's GPUs came, and the log says so
-	unnamed bool        // rows that name no GPU came, and the log says so
+	state   *base.State            // nil without a storage
+	places  map[string]synth.Place // by key, those that the next save stores
+	ahead   base.Trouble
+	setBack base.Trouble
+	foreign bool // rows of another vendor's GPUs came, and the log says so
+	unnamed bool // rows that name no GPU came, and the log says so
 	devices base.Limit
 }
 
@@ -72,7 +76,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 		rows:    newRowCache(2*cfg.MaxDevices + 1024),
 		sets:    base.NewRecent[*exposition.LabelSet, *setRow](2*cfg.MaxDevices + 1024),
 		scope:   gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
-		began:   time.Now(),
+		places:  map[string]synth.Place{},
 		devices: base.Limit{Component: set.ID.String(), Setting: "max_devices", Value: cfg.MaxDevices, What: "devices"},
 	}
 	for r := range p.reasons {
@@ -81,32 +85,77 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 	return p, nil
 }
 
-// stateKey is where the storage holds XID state.
-const stateKey = "xid"
+// stateOfAllKey is where earlier versions stored the XID state of all places in one value.
+const stateOfAllKey = "xid"
 
 // start takes over XID state from the storage, if there is one.
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	var err error
 	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
 		Version:  synth.StateVersion,
-		Key:      stateKey,
-		Unusable: "The stored XID state cannot be used; counting starts anew.",
+		Unusable: "Some of the stored XID state cannot be used; counting starts anew for it.",
 		Failure:  base.Failure{Logger: p.logger, Fails: "XID state cannot be stored.", Works: "XID state can be stored again."},
 		Count:    func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1) },
 	})
-	base.Restore(ctx, p.state, func(_ string, stored *synth.State) error {
-		return p.core.Restore(stored, time.Now().UnixNano())
-	})
-	return err
+	if err != nil || p.state == nil {
+		return err
+	}
+	now := time.Now().UnixNano()
+	p.restoreOfAll(ctx, now)
+	base.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
+	return nil
 }
 
-// save writes changed XID state before the batch that shows the change leaves,
-// so that no event is counted twice.
-func (p *gpuSynthesizer) save(ctx context.Context) {
-	if p.core.TakeDirty() {
-		p.state.Changed(stateKey)
+// restoreOfAll takes over the value of an earlier version, and stores it by place.
+func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) {
+	var stored synth.State
+	found, err := p.state.Load(ctx, stateOfAllKey, &stored)
+	if found {
+		if err = p.core.Restore(&stored, now); err != nil {
+			err = fmt.Errorf("%s: %w: %w", stateOfAllKey, base.ErrDamaged, err)
+		}
 	}
-	_ = p.state.Save(ctx, func(string) any { return p.core.State() })
+	switch {
+	case errors.Is(err, base.ErrDamaged), errors.Is(err, base.ErrVersion):
+		p.state.Unusable(ctx, "read", err)
+	case !found:
+		return // a storage that fails is logged with the places
+	}
+	for i := range stored.Devices {
+		p.changed(stored.Devices[i].Place())
+	}
+	if p.save(ctx) == nil {
+		err = p.state.Write(ctx, nil, stateOfAllKey)
+		p.state.Done(ctx, "write", err)
+	}
+}
+
+// changed notes that the state of a place is to be stored.
+func (p *gpuSynthesizer) changed(at synth.Place) {
+	if p.state == nil {
+		return
+	}
+	key := at.Node + "/" + at.Host
+	p.places[key] = at
+	p.state.Changed(key)
+}
+
+// save writes the XID state of the places where it changed, before the batch that shows the change
+// leaves, so that no event is counted twice.
+func (p *gpuSynthesizer) save(ctx context.Context) error {
+	for _, at := range p.core.TakeChanged() {
+		p.changed(at)
+	}
+	err := p.state.Save(ctx, func(key string) any {
+		if stored := p.core.State(p.places[key]); stored != nil {
+			return stored
+		}
+		return nil
+	})
+	if err == nil {
+		clear(p.places)
+	}
+	return err
 }
 
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
@@ -125,7 +174,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	md := a.Own()
 	p.rows.Age(now)
 	p.sets.Age(now)
-	p.core.Arrived(now.Sub(p.began))
+	p.core.Arrived(now)
 	unknown := int64(0)
 	keep := p.cfg.Raw == rawKeep
 	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
@@ -167,7 +216,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	for _, f := range frames {
 		f.Scope = p.scope
 	}
-	p.save(ctx)
+	_ = p.save(ctx) // the state logs what fails
 	p.report(ctx, unknown, now)
 	return frames, nil
 }
@@ -365,6 +414,12 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 		p.unnamed = true
 		p.logger.Warn("Metrics of a GPU exporter came without the label UUID, or its equivalent. Their GPU is unknown, and they are dropped. " +
 			"Leave the exporter's labels as they are: no relabelling may remove or rename UUID before gpu_synthesizer.")
+	}
+	if stats.Dropped[synth.DropFuture] > 0 && p.ahead.Returns(now) {
+		p.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
+	}
+	if stats.ClocksSetBack > 0 && p.setBack.Returns(now) {
+		p.logger.Warn("All samples of a node stayed behind its newest one for 90 s: a clock was set back. Counting of errors continues with them.")
 	}
 	if stats.Clamped > 0 {
 		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)

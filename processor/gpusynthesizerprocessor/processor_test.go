@@ -131,13 +131,15 @@ DCGM_FI_DEV_FB_USED{UUID="GPU-1",pod="a",namespace="ns",container="c",pod_uid="u
 }
 
 func TestADeviceThatWasForgottenIsNew(t *testing.T) {
-	scrapes := []scrape{
-		{10, parse(t, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)},
-		{20, parse(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
-		{20 + 2*3600, parse(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
-		{30 + 2*3600, parse(t, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)},
-	}
-	assert.NotContains(t, run(t, "", scrapes, onResources), "xid_79", "a first scrape is a base")
+	synctest.Test(t, func(t *testing.T) {
+		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
+		feed(t, p, 10, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)
+		feed(t, p, 20, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)
+		time.Sleep(2 * time.Hour)
+		feed(t, p, 20+2*3600, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)
+		feed(t, p, 30+2*3600, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
+		assert.NotContains(t, rendered(sink), "xid_79", "a first scrape is a base")
+	})
 }
 
 func TestDevicesBeyondTheLimitAreDroppedAndCounted(t *testing.T) {

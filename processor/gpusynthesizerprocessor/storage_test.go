@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,8 +43,7 @@ func feed(t *testing.T, p processor.Metrics, seconds int64, body string) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{seconds, parse(t, body)})))
 }
 
-// rendered is everything that left, later than all times of a test: a restored
-// counter may have started at the restart, which is now.
+// rendered is everything that left.
 func rendered(sink *consumertest.MetricsSink) string {
 	var b strings.Builder
 	for _, md := range sink.AllMetrics() {
@@ -51,8 +52,11 @@ func rendered(sink *consumertest.MetricsSink) string {
 	return b.String()
 }
 
-// farFuture is a sample time after every restart of these tests.
-const farFuture = 1 << 33
+// afterRestart is a sample time after every restart of these tests.
+const afterRestart = 1000
+
+// nodeKey is where the storage holds the state of node n1.
+const nodeKey = "place/n1/n1"
 
 func TestAnXIDThatComesDuringARestartIsCounted(t *testing.T) {
 	m := storagetest.NewMemory(nil)
@@ -64,7 +68,7 @@ DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
 	// Killed: nothing is written at the end, and what was written is found by another process.
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
-	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
+	feed(t, after, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 	got := rendered(sink)
 	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s", "counted before, and not again")
@@ -86,7 +90,7 @@ func TestARestartOfTheExporterBeforeThatOfTheCollectorIsRemembered(t *testing.T)
 	assert.Equal(t, 3, m.Writes(), "what is forgotten is written, once")
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
-	feed(t, after, farFuture, `DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 5`)
+	feed(t, after, afterRestart, `DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 5`)
 	assert.Contains(t, rendered(sink), "{error.type=xid_13, gpu.event.source=counter, hw.id=GPU-1} = 6 {error} since 10s", "1 before the exporter's restart and 5 after it")
 }
 
@@ -120,7 +124,7 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 		said = append(said, e.Message)
 	}
 	assert.Equal(t, []string{
-		"The stored XID state cannot be used; counting starts anew.",
+		"Some of the stored XID state cannot be used; counting starts anew for it.",
 		"XID state cannot be stored.",
 		"XID state can be stored again.",
 	}, said)
@@ -133,8 +137,56 @@ func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
 	m.PutRaw("xid", `{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":1,"last":31,"since":10000000000,`+
 		`"codes":[{"code":31,"start":10000000000,"count":1}]}]}`+"s_\"\x1c")
 	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
-	feed(t, p, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31`)
+	feed(t, p, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31`)
 	assert.Contains(t, rendered(sink), "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s")
+	assert.Contains(t, m.Values()[nodeKey], `"board":"GPU-1"`)
+	assert.NotContains(t, m.Raw(), stateOfAllKey, "it would be taken over again")
+}
+
+// Of a fleet with errors, a change on one node writes the state of that node alone.
+func TestEachNodeHasAValueOfItsOwn(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	errors := func(s int64, node string, n int) {
+		feed(t, p, s, fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-%[1]s",Hostname="%[1]s",xid="31"} %[2]d`, node, n))
+	}
+	for n := range 5 {
+		errors(10, fmt.Sprint("n", n), 1)
+	}
+	before := m.Raw()
+	assert.Len(t, before, 6, "five nodes and the list of them")
+	errors(20, "n1", 2)
+	for key, value := range m.Raw() {
+		if key == nodeKey {
+			assert.NotEqual(t, before[key], value)
+			assert.NotContains(t, value, "GPU-n2")
+		} else {
+			assert.Equal(t, before[key], value)
+		}
+	}
+	require.NoError(t, p.Shutdown(t.Context()))
+	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
+	for n := range 5 {
+		feed(t, after, afterRestart, fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-n%[1]d",Hostname="n%[1]d",xid="31"} 3`, n))
+	}
+	got := rendered(sink)
+	assert.Equal(t, 5, strings.Count(got, " = 2 {error}"), "one error more than before on n1, two on the others, and n1 had one: %s", got)
+}
+
+func TestANodeThatIsForgottenLeavesTheStorage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := storagetest.NewMemory(nil)
+		p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+		for _, node := range []string{"n1", "n2"} {
+			feed(t, p, 10, fmt.Sprintf(`DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname=%q} 0`, node))
+			feed(t, p, 20, fmt.Sprintf(`DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname=%q} 31`, node))
+		}
+		require.Contains(t, m.Values(), nodeKey)
+		time.Sleep(61 * time.Minute)
+		feed(t, p, 3600, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n2"} 31`)
+		assert.NotContains(t, m.Values(), nodeKey)
+		assert.Contains(t, m.Values(), "place/n2/n2")
+	})
 }
 
 func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
@@ -152,10 +204,11 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 		"an impossible code":  `{"version":1,"devices":[{"board":"GPU-1","since":1,"last":-5}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := storagetest.NewMemory(map[string]string{stateKey: text})
-			p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
-			feed(t, p, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
-			assert.Contains(t, rendered(sink), "hw.errors {hw.id=GPU-1} = 0 {error}", "a first scrape is a base")
+			for _, values := range []map[string]string{{stateOfAllKey: text}, {"places": `{"version":1,"places":["n1/n1"]}`, nodeKey: text}} {
+				p, sink := startOn(t, storagetest.NewMemory(values), processortest.NewNopSettings(metadata.Type))
+				feed(t, p, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
+				assert.Contains(t, rendered(sink), "hw.errors {hw.id=GPU-1} = 0 {error}", "a first scrape is a base")
+			}
 		})
 	}
 }
@@ -172,7 +225,7 @@ func TestAFailedWriteIsMadeUpForWithoutAnotherChange(t *testing.T) {
 	feed(t, before, 30, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
-	feed(t, after, farFuture, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
+	feed(t, after, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 31`)
 	assert.Contains(t, rendered(sink), "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s")
 }
 
@@ -203,9 +256,9 @@ func TestABoardThatFailedIsFailedAfterARestart(t *testing.T) {
 	feed(t, p, 20, last(95))
 	require.NoError(t, p.Shutdown(t.Context()))
 	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
-	feed(t, p, farFuture, last(95))
+	feed(t, p, afterRestart, last(95))
 	assert.Contains(t, rendered(sink), "hw.state=failed} = 1")
 	sink.Reset()
-	feed(t, p, farFuture+10, last(0))
+	feed(t, p, afterRestart+10, last(0))
 	assert.Contains(t, rendered(sink), "hw.state=ok} = 1")
 }

@@ -37,14 +37,17 @@ type device struct {
 
 // frame counts the time of every board that a frame has samples of.
 func (p *gpuUsage) frame(f *gpudata.Frame, now time.Time) {
-	p.remember(f, now)
+	ahead := gpudata.Ahead(f.Time, now)
+	if !ahead {
+		p.remember(f, now)
+	}
 	boards := boardsOf(f)
 	for _, b := range boards {
 		switch _, counted := b.board.Samples.Get(signal.GPUUnobservedTime, ""); {
 		case counted:
 			p.skipped[countedBefore]++
 		case !b.observed:
-		case f.Time > now.Add(p.cfg.MaxGap).UnixNano():
+		case ahead:
 			p.skipped[future]++
 		default:
 			p.board(f, b, now)
@@ -101,7 +104,7 @@ func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 		return
 	}
 	before := len(l.Accounts)
-	step, from, length := l.Advance(f.Time, p.cfg.MaxGap)
+	step, from, length := l.Advance(f.Time, now, p.cfg.MaxGap)
 	p.series.Kept += len(l.Accounts) - before
 	switch step {
 	case usage.Late:
@@ -165,7 +168,7 @@ func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
 		for k, u := range d.users {
 			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
 		}
-		if l := p.lists[d.Device]; l != nil && time.Duration(f.Time-l.time).Abs() <= p.cfg.MaxGap {
+		if l := p.lists[d.Device]; l != nil && time.Duration(f.Time-l.clock.Newest).Abs() <= p.cfg.MaxGap {
 			l.attach(of.Holders)
 		}
 	}

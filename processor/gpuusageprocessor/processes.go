@@ -13,7 +13,7 @@ import (
 // processList is the newest list of a device's processes. It may come in other batches than the
 // device's own samples.
 type processList struct {
-	time      int64
+	clock     gpudata.Clock // its newest time is the list's
 	seen      time.Time
 	listed    bool
 	count     int
@@ -33,15 +33,20 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 			continue
 		}
 		l := p.lists[d.Device]
-		switch {
-		case l == nil && len(p.lists) >= p.cfg.MaxSeries:
-			p.series.Refuse(1)
-			continue
-		case l == nil || l.time < f.Time || l.time-f.Time > int64(p.cfg.MaxGap): // which comes after a step of the clock backwards
-			l = &processList{time: f.Time, processes: map[string]process{}}
+		if l == nil {
+			if len(p.lists) >= p.cfg.MaxSeries {
+				p.series.Refuse(1)
+				continue
+			}
+			l = &processList{}
 			p.lists[d.Device] = l
-		case l.time > f.Time:
+		}
+		before := l.clock.Newest
+		if l.clock.Observe(f.Time, now, p.cfg.MaxGap) == gpudata.Behind {
 			continue
+		}
+		if l.processes == nil || before != f.Time {
+			*l = processList{clock: l.clock, processes: map[string]process{}}
 		}
 		l.seen = now
 		l.listed = l.listed || d.Listed

@@ -53,6 +53,8 @@ type gpuUsage struct {
 	clamped int64           // likewise
 	order   *misplaced.Check
 	twice   base.Trouble
+	ahead   base.Trouble
+	setBack base.Trouble
 
 	pods       *pods
 	prices     *price.File // nil for none
@@ -132,6 +134,13 @@ func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.T
 	if p.skipped[countedBefore] > 0 && p.twice.Returns(now) {
 		p.set.Logger.Error("Another gpu_usage has counted these GPUs before: their time is not counted again. " +
 			"Take one of the two out of the pipeline, or out of the collectors that samples pass.")
+	}
+	if p.skipped[future] > 0 && p.ahead.Returns(now) {
+		p.set.Logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
+	}
+	if p.skipped[clockSetBack] > 0 && p.setBack.Returns(now) {
+		p.set.Logger.Warn("All samples of some boards stayed behind their newest one for longer than max_gap: a clock was set back. "+
+			"The counters of these boards start again.", zap.Duration("max_gap", p.cfg.MaxGap))
 	}
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, p.clamped)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
 func observed() (processor.Settings, *observer.ObservedLogs) {
@@ -178,15 +179,83 @@ func TestBoardsThatAreNotCountedHaveAReason(t *testing.T) {
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	p, sink := newTestProcessor(t, testConfig(), set)
-	ahead := int(time.Now().Add(time.Hour).Unix())
-	for _, at := range []int{1000, 1010, ahead, 1005, 1010, 1020, 10, 20} {
+	ahead := int(time.Now().Add(2 * time.Minute).Unix())
+	for _, at := range []int{1000, 1010, ahead, 1005, 1010, 1020, 10} {
 		feed(t, p, held(at))
 	}
-	assert.Equal(t, 3, strings.Count(rendered(sink), "container.gpu.allocated.time"), rendered(sink))
+	assert.Equal(t, 2, strings.Count(rendered(sink), "container.gpu.allocated.time"), rendered(sink))
 	of := func(reason string, n int64) metricdata.DataPoint[int64] {
 		return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("reason", reason))}
 	}
 	metadatatest.AssertEqualProcessorGpuUsageBoardsSkipped(t, tel,
-		[]metricdata.DataPoint[int64]{of("late", 2), of("future", 1), of("clock_set_back", 1)}, metricdatatest.IgnoreTimestamp())
+		[]metricdata.DataPoint[int64]{of("late", 3), of("future", 1)}, metricdatatest.IgnoreTimestamp())
 	require.NoError(t, tel.Shutdown(context.Background()))
+}
+
+// onTheWall has a board that a pod holds at the time of the clock and some seconds.
+func onTheWall(seconds int64) string { return held(int(time.Now().Unix() + seconds)) }
+
+// Whatever stamp one batch has, the time before it and after it is the board's as if it had not come.
+func TestAWrongStampAddsNoTime(t *testing.T) {
+	for name, wrong := range map[string]int64{"an hour back": -3600, "91 s back": -91, "61 s ahead": 61, "a day ahead": 86400} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, sink := newTestProcessor(t, testConfig(), processortest.NewNopSettings(metadata.Type))
+				for i := range 4 {
+					feed(t, p, onTheWall(0))
+					if i == 1 {
+						feed(t, p, onTheWall(wrong))
+					}
+					time.Sleep(10 * time.Second)
+				}
+				got := rendered(sink)
+				assert.Contains(t, got, "k8s.container.gpu.allocated.time {gpu.usage.estimated=false, hw.id=GPU-1} = 30 s")
+				assert.Equal(t, 3, strings.Count(got, "gpu.unobserved.time {hw.id=GPU-1} = 0 s"), got)
+			})
+		})
+	}
+}
+
+func TestCountersStartAgainOnceAllSamplesStayedBehindForMaxGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := componenttest.NewTelemetry()
+		set, logs := observed()
+		set.MeterProvider = tel.NewTelemetrySettings().MeterProvider
+		m := storagetest.NewMemory(nil)
+		p, _ := startOn(t, m, set)
+		for range 2 {
+			feed(t, p, onTheWall(0))
+			time.Sleep(10 * time.Second)
+		}
+		feed(t, p, onTheWall(-3600)) // a clock was set back by an hour
+		time.Sleep(10 * time.Second)
+		require.NoError(t, p.Shutdown(t.Context()))
+		p, sink := startOn(t, storagetest.NewMemory(m.Values()), set)
+		for range 11 { // 0 s to 100 s behind, since a restart
+			feed(t, p, onTheWall(-3600))
+			time.Sleep(10 * time.Second)
+		}
+		assert.Empty(t, rendered(sink))
+		feed(t, p, onTheWall(-3600))
+		start := time.Duration(time.Now().Add(-time.Hour - 10*time.Second).UnixNano())
+		assert.Contains(t, rendered(sink), fmt.Sprintf("k8s.container.gpu.allocated.time {gpu.usage.estimated=false, hw.id=GPU-1} = 10 s since %s", start))
+		assert.Contains(t, rendered(sink), fmt.Sprintf("gpu.unobserved.time {hw.id=GPU-1} = 0 s since %s", start))
+		assert.Equal(t, 1, logs.FilterMessageSnippet("a clock was set back").Len())
+		of := func(reason string, n int64) metricdata.DataPoint[int64] {
+			return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("reason", reason))}
+		}
+		metadatatest.AssertEqualProcessorGpuUsageBoardsSkipped(t, tel,
+			[]metricdata.DataPoint[int64]{of("late", 11), of("clock_set_back", 1)}, metricdatatest.IgnoreTimestamp())
+		require.NoError(t, tel.Shutdown(context.Background()))
+	})
+}
+
+func TestSamplesOfTheFutureAreLoggedOnce(t *testing.T) {
+	set, logs := observed()
+	p, sink := newTestProcessor(t, testConfig(), set)
+	for i := range int64(3) {
+		feed(t, p, onTheWall(3600+10*i))
+	}
+	assert.Empty(t, rendered(sink))
+	assert.Equal(t, 1, logs.FilterMessageSnippet("more than a minute ahead").Len())
 }

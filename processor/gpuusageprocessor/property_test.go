@@ -103,7 +103,8 @@ func drawBoard(t *rapid.T, b *strings.Builder, at time.Duration, board string) (
 }
 
 // All time of a board is somebody's, nobody's or unobserved, and what a holder had is active or idle
-// wherever there was a utilization: over any history of holders, gaps, clean restarts and layouts.
+// wherever there was a utilization: over any history of holders, gaps, clean restarts, layouts and
+// single batches with a wrong stamp.
 func TestTheTimeOfABoardIsConserved(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		m := storagetest.NewMemory(nil)
@@ -120,12 +121,22 @@ func TestTheTimeOfABoardIsConserved(test *testing.T) {
 		}
 		start()
 		seen := &increases{last: map[string]counterPoint{}}
-		now := 1000 * time.Second
+		now := 10_000 * time.Second
 		began := now
 		boards := rapid.IntRange(1, 3).Draw(t, "boards")
 		for i := range rapid.IntRange(2, 12).Draw(t, "frames") {
 			if i > 0 {
 				now += time.Duration(rapid.OneOf(rapid.Int64Range(1e8, 90e9), rapid.Int64Range(90e9, 2000e9)).Draw(t, "nanoseconds"))
+			}
+			if wrong := rapid.SampledFrom([]time.Duration{0, now - time.Hour, time.Duration(time.Now().Add(2 * time.Minute).UnixNano())}).Draw(t, "wrong stamp"); i > 0 && wrong != 0 {
+				var b strings.Builder
+				for board := range boards {
+					drawBoard(t, &b, wrong, fmt.Sprint("GPU-", board))
+				}
+				require.NoError(t, p.ConsumeMetrics(context.Background(), parse(test, b.String(), false)))
+				before := seen.total
+				seen.add(t, sink.AllMetrics()[len(sink.AllMetrics())-1])
+				require.Equal(t, before, seen.total)
 			}
 			var b strings.Builder
 			utilized := map[string]bool{}

@@ -27,6 +27,7 @@ type TelemetryBuilder struct {
 	mu                                 sync.Mutex
 	registrations                      []metric.Registration
 	ConnectorGpuEventsDropped          metric.Int64Counter
+	ConnectorGpuEventsFramesSkipped    metric.Int64Counter
 	ConnectorGpuEventsKubernetesErrors metric.Int64Counter
 	ConnectorGpuEventsStorageErrors    metric.Int64Counter
 }
@@ -64,6 +65,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_connector_gpu_events_dropped",
 		metric.WithDescription("Log records that the logs pipeline did not take. [Alpha]"),
 		metric.WithUnit("{record}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ConnectorGpuEventsFramesSkipped, err = builder.meter.Int64Counter(
+		"otelcol_connector_gpu_events_frames_skipped",
+		metric.WithDescription("Scrapes of a node, and points of gpu.exporter.up, that made no events because of their time, by reason. [Alpha]"),
+		metric.WithUnit("{frame}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ConnectorGpuEventsKubernetesErrors, err = builder.meter.Int64Counter(

@@ -20,9 +20,13 @@ func TestSetupTelemetry(t *testing.T) {
 	require.NoError(t, err)
 	defer tb.Shutdown()
 	tb.ConnectorGpuEventsDropped.Add(context.Background(), 1)
+	tb.ConnectorGpuEventsFramesSkipped.Add(context.Background(), 1)
 	tb.ConnectorGpuEventsKubernetesErrors.Add(context.Background(), 1)
 	tb.ConnectorGpuEventsStorageErrors.Add(context.Background(), 1)
 	AssertEqualConnectorGpuEventsDropped(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualConnectorGpuEventsFramesSkipped(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualConnectorGpuEventsKubernetesErrors(t, testTel,

@@ -144,10 +144,22 @@ type member struct {
 	// hold is the container's on container series, holders are those whose spending counts.
 	hold    store.Hold
 	holders []*store.Holder
+	// from and to bound the ends of the windows that count.
+	from, to int64
+}
+
+// within sets the time of a member to the last span of its node.
+func (m *member) within(v *store.View, span time.Duration) {
+	m.to = v.Now
+	if newest := v.NewestOf(m.device.Cluster, m.device.Node); newest > v.Now-int64(span) {
+		m.to = newest
+	}
+	m.from = m.to - int64(span)
 }
 
 // Compute answers a query: the windows that end within the last span before the
-// newest window, or before now where that is longer ago than span. Containers,
+// newest window of their node, or before now where that is longer ago than span: the clocks
+// of nodes differ, and one that is fast must not hide the others. Containers,
 // pods and namespaces are made of container series, nodes and devices of device
 // series. In a pod or namespace a device counts once, however many of its
 // containers hold it.
@@ -161,6 +173,9 @@ func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string
 		from := to - int64(span)
 		window := Window{stamp(from), stamp(to)}
 		for name, members := range group(v, aggregate) {
+			for i := range members {
+				members[i].within(v, span)
+			}
 			if a := allocate(v, members, from, to); a != nil {
 				a.Name, a.Window = name, window
 				out[name] = a
@@ -251,7 +266,7 @@ func sanitize(key string) string {
 }
 
 // allocate makes an allocation of the windows of its members, and of what they spent; nil when
-// there is neither.
+// there is neither. from and to are the time that was asked for.
 func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a := &Allocation{}
 	total := &store.Summary{}
@@ -273,11 +288,11 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 		for i, m := range same {
 			series[i] = m.series
 		}
-		sum := store.Summarize(from, to, series...)
+		sum := store.Summarize(same[0].from, same[0].to, series...)
 		var here store.Spent
 		for _, m := range same {
 			for _, h := range m.holders {
-				here.Add(h.Spent(from, to))
+				here.Add(h.Spent(m.from, m.to))
 			}
 		}
 		if sum.Length == 0 && here == (store.Spent{}) {
@@ -328,6 +343,9 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
 	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
 	a.GPUCostCurrency = spent.Currency.String()
+	for _, m := range kept { // a node whose newest window is older reaches further back
+		from = min(from, m.from)
+	}
 	if since, ok := store.IdleSince(holders, from, to); ok {
 		a.GPUIdleSince = stamp(since)
 	}

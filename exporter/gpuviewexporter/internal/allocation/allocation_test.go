@@ -113,6 +113,40 @@ func TestWhenNothingCameForLongTheSpanReachesBackFromNow(t *testing.T) {
 	}
 }
 
+// One node's clock is fast: by less than a minute it is shown with the others, by more it is not shown.
+func TestANodeWhoseClockIsFastHidesNoOther(t *testing.T) {
+	for fast, want := range map[time.Duration][]string{
+		0: {"node-1", "node-2"}, 55 * time.Second: {"node-1", "node-2"}, 4 * time.Minute: {"node-1"},
+	} {
+		s := store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 10, MaxHolders: 10})
+		utilization, _ := store.Lookup(signal.UtilizationAvg.Name)
+		allocated, _ := store.Lookup(signal.K8sContainerGPUAllocatedTime.Name)
+		s.Begin(epoch.Add(-time.Hour)).End()
+		for minute := range time.Duration(5) {
+			now := epoch.Add(minute * time.Minute)
+			b := s.Begin(now)
+			for name, ahead := range map[string]time.Duration{"node-1": 0, "node-2": fast} {
+				end := now.Add(ahead)
+				place := store.Place{Node: name}
+				b.Add(&place, "GPU-"+name, &store.Description{}, &store.Hold{},
+					&store.Point{Metric: utilization, Start: end.Add(-time.Minute).UnixNano(), End: end.UnixNano(), Value: float64(minute) / 10})
+				place.Namespace, place.Pod, place.Container = "ml", name, "main"
+				b.Add(&place, "GPU-"+name, &store.Description{}, &store.Hold{},
+					&store.Point{Metric: allocated, Attribute: "false", Start: epoch.Add(-time.Minute).UnixNano(), End: end.UnixNano(), Value: 60 * float64(minute+1)})
+			}
+			b.End()
+		}
+		got := Compute(s, epoch.Add(4*time.Minute+10*time.Second), time.Minute, "node").Data[0]
+		assert.Equal(t, want, slices.Sorted(maps.Keys(got)), fast)
+		for name, a := range got {
+			assert.Equal(t, 0.4, *a.GPUAllocation.GPUUsageAverage, "%s: the newest window alone", name)
+			assert.InDelta(t, 1.0/60, *a.GPUHours, 1e-12, name)
+		}
+		all := Compute(s, epoch.Add(4*time.Minute+10*time.Second), time.Minute, "namespace").Data[0]["ml"]
+		assert.InDelta(t, float64(len(want))/60, *all.GPUHours, 1e-12)
+	}
+}
+
 func TestTheClusterIsPartOfANameWhereThereAreSeveral(t *testing.T) {
 	s := filled(t)
 	m, _ := store.Lookup(signal.UtilizationAvg.Name)

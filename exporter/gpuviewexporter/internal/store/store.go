@@ -16,8 +16,7 @@ const (
 	// defaultLength is taken for the length of a window without a start.
 	defaultLength = time.Minute
 	// freshness is how old a gauge or the scheduler's view may be before it is
-	// taken for gone, where three windows are not longer, and how far ahead of
-	// the clock a point may be.
+	// taken for gone, where three windows are not longer.
 	freshness = 5 * time.Minute
 	// longest is the longest window; whatever begins before has no start.
 	longest = 7 * 24 * time.Hour
@@ -50,7 +49,7 @@ const (
 	NoValue
 	// Old points are beyond the retention.
 	Old
-	// Future points are more than five minutes ahead of the clock.
+	// Future points are more than a minute ahead of the clock.
 	Future
 	// Refused points belong to a device or container above the limit.
 	Refused
@@ -177,6 +176,7 @@ type Store struct {
 
 	mu      sync.RWMutex
 	devices map[deviceKey]*Device
+	nodes   map[nodeKey]*node
 	demand  map[resourceKey]*[NumDemands]Reading
 	// exporters are those that gpu.exporter.up names, heard is the newest of it.
 	exporters map[exporterKey]*Exporter
@@ -207,7 +207,7 @@ type Stats struct {
 func New(s Settings) *Store {
 	return &Store{
 		settings: s, limits: limits(s), devices: map[deviceKey]*Device{}, demand: map[resourceKey]*[NumDemands]Reading{},
-		exporters: map[exporterKey]*Exporter{},
+		exporters: map[exporterKey]*Exporter{}, nodes: map[nodeKey]*node{},
 	}
 }
 
@@ -223,12 +223,16 @@ func (s *Store) Stats() Stats {
 // Batch takes points in. It holds the store until End.
 type Batch struct {
 	s      *Store
+	wall   time.Time
 	now    int64
 	oldest int64
+	node   *node   // of the last point
+	nodes  []*node // of all points
 	// changed says that there is something new to show.
 	changed bool
 	reached []Limit
 	ahead   bool
+	setBack bool
 }
 
 // Begin starts a batch at the wall clock time now.
@@ -236,11 +240,12 @@ func (s *Store) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	s.batch++
 	s.began = cmp.Or(s.began, now.UnixNano())
-	return &Batch{s: s, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
+	return &Batch{s: s, wall: now, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
 }
 
 // End lets the store go and reports whether anything changed.
 func (b *Batch) End() (changed bool) {
+	b.observeNodes()
 	if b.s.newest > b.s.swept {
 		b.s.swept = b.s.newest
 		b.s.sweep(b.oldest)
@@ -254,6 +259,9 @@ func (b *Batch) End() (changed bool) {
 // the clock.
 func (b *Batch) Ahead() bool { return b.ahead }
 
+// SetBack reports whether a node was forgotten because a clock was set back. It is valid after End.
+func (b *Batch) SetBack() bool { return b.setBack }
+
 // Count counts points that were not for the store.
 func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 
@@ -262,6 +270,9 @@ func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
 	outcome := b.add(place, id, d, hold, p)
 	b.s.stats.Points[outcome]++
+	if outcome == Accepted && p.Metric.kind != reported { // exporters are forgotten by when they were seen
+		b.observe(place, p)
+	}
 	b.changed = b.changed || outcome == Accepted && p.Metric.kind != reported
 }
 
@@ -274,7 +285,7 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	switch {
 	case p.End <= b.oldest:
 		return Old
-	case p.End > b.now+int64(freshness):
+	case gpudata.Ahead(p.End, b.wall):
 		b.ahead = true
 		return Future
 	case p.Metric.kind == demanded:
@@ -441,4 +452,5 @@ func (s *Store) sweep(oldest int64) {
 			delete(s.demand, key)
 		}
 	}
+	s.sweepNodes()
 }

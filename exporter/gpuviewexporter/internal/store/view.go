@@ -82,7 +82,9 @@ func (v *View) Due(d *Device) int64 {
 func (v *View) Lost(d *Device) bool { return v.Now > v.Due(d) }
 
 // stale is how old a value may be before it is taken for gone.
-func (s *Store) stale() int64 { return int64(max(freshness, 3*s.step)) }
+func (s *Store) stale() int64 { return int64(s.staleAfter()) }
+
+func (s *Store) staleAfter() time.Duration { return max(freshness, 3*s.step) }
 
 // Gauge returns the last value of a gauge of the device; false when there is no recent one.
 func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }

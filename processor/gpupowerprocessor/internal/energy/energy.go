@@ -1,14 +1,18 @@
 // Package energy integrates power over the times of its samples.
 package energy
 
-import "time"
+import (
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
 
 // Counter is the energy of one series. The zero Counter has seen nothing.
 type Counter struct {
-	// Start is the time of the first sample, Last that of the newest;
-	// nanoseconds since the epoch.
-	Start int64 `json:"start"`
-	Last  int64 `json:"last"`
+	// Start is the time of the first sample, in nanoseconds since the epoch. Last follows the
+	// times of all.
+	Start int64         `json:"start"`
+	Last  gpudata.Clock `json:"last"`
 	// Watts is the newest sample.
 	Watts float64 `json:"watts"`
 	// Joules is the energy from Start to Last.
@@ -17,30 +21,30 @@ type Counter struct {
 
 // Add takes in a sample at time t, in nanoseconds since the epoch. The power
 // before it is held until t, for at most hold: a longer gap is energy that nobody
-// saw. It reports false for a sample that is not newer than the last one, which
-// changes nothing. When time runs backwards by more than hold, the counter begins
-// anew at t.
-func (c *Counter) Add(t int64, watts float64, hold time.Duration) bool {
-	dt := t - c.Last
-	switch {
-	case c.Start == 0 || dt < -int64(hold):
-		*c = Counter{Start: t}
-	case dt <= 0:
+// saw. It reports false for a sample that is of the future, or not newer than the last one:
+// it changes nothing. Once all samples stayed behind the newest one for longer than hold, by the
+// wall clock now, a clock was set back, and the counter begins anew at t.
+func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration) bool {
+	before := c.Last.Newest
+	switch verdict := c.Last.Observe(t, now, hold); {
+	case verdict == gpudata.SetBack, c.Start == 0 && verdict == gpudata.OnTime:
+		*c = Counter{Start: t, Last: c.Last}
+	case verdict != gpudata.OnTime || t == before:
 		return false
 	default:
-		c.Joules += c.Watts * time.Duration(min(dt, int64(hold))).Seconds()
+		c.Joules += c.Watts * time.Duration(min(t-before, int64(hold))).Seconds()
 	}
-	c.Last, c.Watts = t, watts
+	c.Watts = watts
 	return true
 }
 
 // Valid reports whether the counter can be one that Add made of samples up to a
 // highest power in watts.
 func (c *Counter) Valid(highest float64) bool {
-	if c.Start <= 0 || c.Last < c.Start || !(c.Watts >= 0 && c.Watts <= highest) {
+	if c.Start <= 0 || c.Last.Newest < c.Start || !(c.Watts >= 0 && c.Watts <= highest) {
 		return false
 	}
 	// A millionth for the rounding of many additions.
-	most := highest * time.Duration(c.Last-c.Start).Seconds() * (1 + 1e-6)
+	most := highest * time.Duration(c.Last.Newest-c.Start).Seconds() * (1 + 1e-6)
 	return c.Joules >= 0 && c.Joules <= most
 }

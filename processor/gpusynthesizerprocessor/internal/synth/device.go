@@ -56,16 +56,23 @@ type Device struct {
 	DRA DRA
 	as  gpudata.Device // what frames call it
 
-	number int // of the instance, to find the lowest
+	number   int    // of the instance, to find the lowest
+	instance string // its identity on the board, empty for a board
 
 	// claims are those on the device's board; era is the era of the claims to which the state
 	// below belongs.
 	claims *claims
 	era    uint32
 
-	// last is the newest sample time, prev the one before it; 0 is none.
+	// last is the newest sample time, prev the one before it; 0 is none. They are of the era of the
+	// place's clock.
 	last, prev int64
-	// arrived is when last came, by the Synthesizer's own clock.
+	clockEra   uint32
+	home       *placeState
+	// restored is the wall clock at which the device was restored, until its first sample. Nobody knows
+	// its last sample before: what the first one shows occurred since then.
+	restored int64
+	// arrived is when a scrape last named the device, by the Synthesizer's own clock.
 	arrived time.Duration
 
 	xid    xidState
@@ -82,20 +89,23 @@ type Device struct {
 	acc *accumulator // this scrape's rows, nil between scrapes
 }
 
-// seen notes a sample time and when it arrived, and returns the sample time strictly
-// before it, or 0 when there is none.
-func (d *Device) seen(t int64, arrived time.Duration) int64 {
+// seen notes a sample time and returns the sample time strictly before it, or 0 when there is none.
+func (d *Device) seen(t int64) int64 {
+	if d.clockEra != d.home.era {
+		// A clock was set back: continue from the last scrape.
+		d.clockEra = d.home.era
+		d.prev, d.last, d.xid.time = 0, 0, 0
+		d.forgetBases()
+	}
 	switch {
 	case t > d.last:
-		d.prev, d.last, d.arrived = d.last, t, arrived
+		d.prev, d.last = d.last, t
+		if d.restored != 0 {
+			d.prev, d.restored = max(d.prev, min(d.restored, t)), 0
+		}
 		return d.prev
 	case t == d.last:
 		return d.prev
-	case arrived-d.arrived > lateLimit:
-		// A clock was set back: continue from the last scrape.
-		d.prev, d.last, d.arrived = 0, t, arrived
-		d.xid.time = 0
-		d.forgetBases()
 	}
 	return 0
 }
@@ -341,7 +351,7 @@ func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.I
 		}
 		b = &Device{ID: is.Board, of: of, Place: place, claims: s.claimsOf(place.Node, is.Board)}
 		b.as = gpudata.NewDevice(s.place(place), b.ID)
-		s.devices[board] = b
+		s.add(board, b)
 	}
 	if is.Instance == "" {
 		return b
@@ -352,12 +362,28 @@ func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.I
 		if len(s.devices) >= s.maxDevices {
 			return nil
 		}
-		d = &Device{ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims}
+		d = &Device{ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims, instance: is.Instance}
 		d.as = gpudata.NewDevice(s.place(place), d.ID)
-		s.devices[instance] = d
+		s.add(instance, d)
 	}
 	d.number = is.Number
 	return d
+}
+
+// board returns the id of the device's board.
+func (d *Device) board() string {
+	if d.Parent != nil {
+		return d.Parent.ID
+	}
+	return d.ID
+}
+
+// add makes a new device known.
+func (s *Synthesizer) add(k deviceKey, d *Device) {
+	d.arrived, d.home = s.arrived, s.home(d.Place)
+	d.clockEra = d.home.era
+	d.home.devices = append(d.home.devices, d)
+	s.devices[k] = d
 }
 
 // deviceKey tells devices apart. Two vendors may give one id.

@@ -3,6 +3,7 @@ package synth
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -66,12 +67,15 @@ func TestNodesThatComeOneAfterTheOtherShareTheMemoryOfTheirFrames(t *testing.T) 
 
 func TestAfterAFloodNoMoreMemoryIsKeptThanThereAreDevices(t *testing.T) {
 	s := New(Options{MaxDevices: 1000})
+	begin := time.Unix(1, 0)
+	s.Arrived(begin)
 	s.Release(temperatures(t, s, "flood", 900, 40))
 	assert.Len(t, s.lending.free, 900)
 	spelling, _ := dcgm.Exporter.Lookup("DCGM_FI_DEV_GPU_TEMP")
 	labels := catalogue.NewRow(dcgm.Exporter)
 	labels.Set("UUID", "GPU-1")
-	s.Add(s.Row(labels, Place{Node: "n"}, catalogue.Holder{}), nil, spelling, 2*idleLimit, 40)
+	s.Arrived(begin.Add(2 * idleLimit))
+	s.Add(s.Row(labels, Place{Node: "n"}, catalogue.Holder{}), nil, spelling, int64(2*idleLimit), 40)
 	s.Release(s.Flush())
 	assert.Len(t, s.lending.free, 1)
 }

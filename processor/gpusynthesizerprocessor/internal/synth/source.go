@@ -19,6 +19,8 @@ const (
 	// settling is for how long after a board's first sample a source that comes and
 	// ranks higher takes the board over. Receivers start at random moments.
 	settling = int64(2 * time.Minute)
+	// maxSilence is after how long without a scrape a source is gone, whatever its sample times are.
+	maxSilence = 5 * time.Minute
 	// catchUp is for how long a source that took over may lag behind the counters of the
 	// one before: exporters repeat values that they read a while ago.
 	catchUp = int64(2 * time.Minute)
@@ -34,7 +36,8 @@ type Source struct {
 	endpoint bool
 	// ended says that the source was reported as gone, until it appears again.
 	ended bool
-	last  int64 // newest sample time
+	// arrived is when it last had rows or samples of a board, by the Synthesizer's own clock.
+	arrived time.Duration
 }
 
 // Source returns the source of that name. The name is part of its rank and of messages. An empty
@@ -45,7 +48,7 @@ func (s *Synthesizer) Source(id string, ready bool) *Source {
 	}
 	src := s.sources[id]
 	if src == nil {
-		src = &Source{id: id, ready: ready}
+		src = &Source{id: id, ready: ready, arrived: s.arrived}
 		s.sources[id] = src
 	}
 	return src
@@ -207,7 +210,7 @@ func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
 		}
 		x.last, x.arrived = at, arrived
 		x.before, x.fields = x.fields, fieldSet{}
-		src.ended, src.last = false, at
+		src.ended, src.arrived = false, arrived
 	}
 	return i
 }
@@ -230,7 +233,7 @@ func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	if x.interval != 0 {
 		hold = max(minHold, x.interval*5/2)
 	}
-	return (!x.source.ended || by.ready) && at-x.last <= hold && arrived-x.arrived <= lateLimit
+	return (!x.source.ended || by.ready) && at-x.last <= hold && arrived-x.arrived <= maxSilence
 }
 
 // overlaps reports whether two sources expose the same of a board. Exporters with
@@ -399,14 +402,14 @@ func (a *accumulator) followSource() (changed bool) {
 }
 
 // sweepSources forgets sources and claims without data for long.
-func (s *Synthesizer) sweepSources(at int64) {
-	maps.DeleteFunc(s.sources, func(_ string, src *Source) bool { return at-src.last > idleLimit })
+func (s *Synthesizer) sweepSources() {
+	maps.DeleteFunc(s.sources, func(_ string, src *Source) bool { return s.arrived-src.arrived > idleLimit })
 	used := map[*claims]bool{}
 	for _, d := range s.devices {
 		used[d.claims] = true
 	}
 	for k, c := range s.claims {
-		c.list = slices.DeleteFunc(c.list, func(x claim) bool { return at-x.last > idleLimit })
+		c.list = slices.DeleteFunc(c.list, func(x claim) bool { return s.arrived-x.arrived > idleLimit })
 		c.forgetHolders()
 		if len(c.list) == 0 && !used[c] {
 			delete(s.claims, k)

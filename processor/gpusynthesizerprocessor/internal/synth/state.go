@@ -7,14 +7,17 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // StateVersion is the version of [State].
 const StateVersion = 1
 
-// State is the state of XID counting that survives a restart, as JSON.
+// State is the state of XID counting of a place that survives a restart, as JSON. Up to v0.1.0 it
+// was one value for all places, without Newest.
 type State struct {
 	Version int            `json:"version"`
+	Newest  gpudata.Clock  `json:"newest,omitzero"`
 	Devices []storedDevice `json:"devices"`
 }
 
@@ -42,24 +45,21 @@ type storedCode struct {
 	Count int64 `json:"count"`
 }
 
-// TakeDirty reports whether the State changed since the last call.
-func (s *Synthesizer) TakeDirty() bool {
-	dirty := s.dirty
-	s.dirty = false
-	return dirty
-}
-
-// State returns what has to survive a restart, so that an error which comes
-// while nobody scrapes is counted and none is counted twice.
-func (s *Synthesizer) State() *State {
-	out := &State{Version: StateVersion}
-	for k, d := range s.devices {
+// State returns what of a place has to survive a restart, so that an error which comes while nobody
+// scrapes is counted and none is counted twice. It is nil when there is nothing.
+func (s *Synthesizer) State(p Place) *State {
+	h := s.places[p]
+	if h == nil {
+		return nil
+	}
+	out := &State{Version: StateVersion, Newest: h.clock}
+	for _, d := range h.devices {
 		x := &d.xid
 		if !d.keeps() {
 			continue
 		}
 		stored := storedDevice{
-			Host: k.place.Host, Node: k.place.Node, Board: k.board, Instance: k.instance,
+			Host: p.Host, Node: p.Node, Board: d.board(), Instance: d.instance,
 			Source: x.source, Last: x.last, Since: x.since, Counts: x.counts, Totals: x.totals,
 			Failed: d.health.failed, Energy: d.health.energy,
 		}
@@ -67,6 +67,9 @@ func (s *Synthesizer) State() *State {
 			stored.Codes = append(stored.Codes, storedCode{c.code, c.start, c.count})
 		}
 		out.Devices = append(out.Devices, stored)
+	}
+	if out.Devices == nil {
+		return nil
 	}
 	return out
 }
@@ -81,19 +84,20 @@ func (s *Synthesizer) Restore(in *State, now int64) error {
 			return fmt.Errorf("device %d", i)
 		}
 	}
-	s.swept = now
 	for i := range in.Devices {
 		stored := &in.Devices[i]
-		d := s.device(exporters.Coded, Place{Host: stored.Host, Node: stored.Node}, catalogue.Identity{Board: stored.Board, Instance: stored.Instance})
+		d := s.device(exporters.Coded, stored.Place(), catalogue.Identity{Board: stored.Board, Instance: stored.Instance})
 		if d == nil {
 			break
 		}
-		d.last = now
-		if d.Parent != nil {
-			d.Parent.last = now
+		d.home.clock.Newest = max(d.home.clock.Newest, in.Newest.Newest)
+		for _, of := range []*Device{d, d.Parent} {
+			if of != nil {
+				of.last, of.restored = in.Newest.Newest, now
+			}
 		}
 		d.xid = xidState{
-			source: stored.Source, last: stored.Last, since: stored.Since,
+			source: stored.Source, last: stored.Last, since: stored.Since, time: in.Newest.Newest,
 			counts: maps.Clone(stored.Counts), totals: maps.Clone(stored.Totals),
 		}
 		d.health = health{stored.Failed, stored.Energy}
@@ -103,6 +107,9 @@ func (s *Synthesizer) Restore(in *State, now int64) error {
 	}
 	return nil
 }
+
+// Place returns the place of a stored device.
+func (d *storedDevice) Place() Place { return Place{Host: d.Host, Node: d.Node} }
 
 func (d *storedDevice) valid() bool {
 	inOrder := slices.IsSortedFunc(d.Codes, func(a, b storedCode) int { return a.Code - b.Code })

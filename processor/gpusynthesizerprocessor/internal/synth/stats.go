@@ -30,6 +30,8 @@ const (
 	// scrape brings together with the device's own number, or one of several devices that
 	// nothing tells apart.
 	DropAmbiguousDevice
+	// DropFuture is a row more than a minute ahead of the wall clock.
+	DropFuture
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons
 )
@@ -39,6 +41,7 @@ func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "no_value", "not_finite", "absurd", "ambiguous_unit",
 		"no_device", "other_entity", "device_limit", "other_vendor", "second_source", "ambiguous_device",
+		"future",
 	}[r]
 }
 
@@ -48,6 +51,8 @@ type Stats struct {
 	Dropped [NumDropReasons]int64
 	// Clamped counts ratios that had to be brought into [0, 1].
 	Clamped int64
+	// ClocksSetBack counts places whose time started again.
+	ClocksSetBack int
 	// Split says that the fields of a device and time came in several batches. It is set
 	// once.
 	Split bool

@@ -2,7 +2,6 @@ package synth
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -25,11 +24,7 @@ type Options struct {
 }
 
 // idleLimit is the time after which a device that no scrape names is forgotten.
-const idleLimit = int64(3600e9)
-
-// lateLimit is for how long after a device's newest sample an older one is late. It is
-// more than the time between two scrapes.
-const lateLimit = 5 * time.Minute
+const idleLimit = time.Hour
 
 // Synthesizer makes samples of rows. It is not safe for concurrent use.
 type Synthesizer struct {
@@ -42,12 +37,14 @@ type Synthesizer struct {
 	claims  map[boardKey]*claims
 	sources map[string]*Source
 	targets catalogue.Targets // scraped by a relaying Prometheus
-	places  map[Place]int64   // when they were scraped last
+	places  map[Place]*placeState
+	changed []Place // those whose state changed since it was last stored
 	epoch   uint64
-	swept   int64         // newest sample time at the last sweep
-	arrived time.Duration // when the batch at hand came
 
-	dirty bool // XID state changed since it was last saved
+	now     time.Time     // when the batch at hand came
+	began   time.Time     // when the first one came
+	arrived time.Duration // from then until now, by the monotonic clock
+	swept   time.Duration // when the last sweep was
 
 	rows      []observation
 	have      content   // of the rows
@@ -96,7 +93,7 @@ func New(o Options) *Synthesizer {
 		claims:       map[boardKey]*claims{},
 		sources:      map[string]*Source{},
 		targets:      catalogue.Targets{},
-		places:       map[Place]int64{},
+		places:       map[Place]*placeState{},
 	}
 	if !slices.Contains(s.disabled, signal.GPUSignalAvailable) {
 		s.diagnosis = &diagnosis{}
@@ -125,6 +122,10 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 		s.stats.Dropped[row.drop]++
 		return
 	}
+	if s.future(at) {
+		s.stats.Dropped[DropFuture]++
+		return
+	}
 	field := spelling.Field
 	if spelling.Cut != nil {
 		if field = spelling.Cut[row.cut]; field == nil {
@@ -146,10 +147,6 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 // Drop counts a value that the caller recognised as no observation.
 func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 
-// Arrived sets when the current batch came, by a monotonic clock: the time since any fixed
-// moment. Without it, samples that are older than others stay late for ever.
-func (s *Synthesizer) Arrived(at time.Duration) { s.arrived = at }
-
 // Flush returns the frames of the current batch, the oldest first. They are valid until Release.
 func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
@@ -161,7 +158,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	if s.have.mixed {
 		slices.SortStableFunc(rows, byScrape)
 	}
-	var newest int64
+	scraped := false
 	for len(rows) > 0 {
 		n := len(rows)
 		if s.have.mixed {
@@ -182,12 +179,12 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 		}
 		if kept := s.contend(scrape); len(kept) > 0 {
 			s.scrape(kept)
-			newest = kept[0].time
+			scraped = true
 		}
 	}
 	// Only now: a row of the newest scrape may be the first of its device.
-	if newest != 0 {
-		s.sweep(newest)
+	if scraped {
+		s.sweep()
 	}
 	clear(s.rows)
 	s.rows, s.have = s.rows[:0], content{}
@@ -222,11 +219,12 @@ func (s *Synthesizer) scrape(rows []observation) {
 	for i := range rows {
 		s.fold(&rows[i], scales)
 	}
+	s.observePlaces(at)
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
 		a := s.active[i]
-		a.prev = a.device.seen(at, s.arrived)
+		a.prev = a.device.seen(at)
 		if a.followSource() {
-			s.dirty = true
+			s.noteChange(a.device)
 		}
 		a.foldParts(at)
 		if p := a.device.Parent; p != nil {
@@ -241,18 +239,17 @@ func (s *Synthesizer) scrape(rows []observation) {
 			a.foldBoard()
 		}
 		if a.readXID(at) {
-			s.dirty = true
+			s.noteChange(a.device)
 		}
 	}
 	for _, a := range s.active {
-		if d := a.device; d.Parent == nil && at == d.last && d.of.Fatal != nil && a.readHealth(s.places[d.Place]) {
-			s.dirty = true
+		if d := a.device; d.Parent == nil && at == d.last && d.of.Fatal != nil && a.readHealth(d.home.before) {
+			s.noteChange(d)
 		}
 	}
 	for _, a := range s.active {
-		s.places[a.device.Place] = max(s.places[a.device.Place], at)
 		if len(a.instances) > 0 && a.liftXID() {
-			s.dirty = true
+			s.noteChange(a.device)
 		}
 	}
 	if s.diagnosis != nil {
@@ -383,7 +380,7 @@ func (s *Synthesizer) accumulator(d *Device) *accumulator {
 		a = &accumulator{}
 	}
 	a.reset(d)
-	d.acc = a
+	d.acc, d.arrived = a, s.arrived
 	s.active = append(s.active, a)
 	return a
 }
@@ -455,26 +452,4 @@ func scaleOf(scales []placeScale, p Place) catalogue.Scale {
 		}
 	}
 	return catalogue.ScaleUnknown
-}
-
-// sweep forgets devices that no scrape has named for long. Rows refer to
-// devices, so forgetting begins a new epoch.
-func (s *Synthesizer) sweep(at int64) {
-	if since := at - s.swept; since >= 0 && since < idleLimit/4 {
-		return
-	}
-	s.swept = at
-	maps.DeleteFunc(s.places, func(_ Place, last int64) bool { return at-last > idleLimit })
-	before := len(s.devices)
-	for k, d := range s.devices {
-		if at-d.last > idleLimit {
-			delete(s.devices, k)
-			s.dirty = s.dirty || d.keeps()
-		}
-	}
-	if len(s.devices) != before {
-		s.epoch++
-		clear(s.targets)
-	}
-	s.sweepSources(at)
 }

@@ -54,11 +54,11 @@ type Price struct {
 
 // Ledger is the account of a board. The zero Ledger has seen nothing.
 type Ledger struct {
-	// Last is the time of the newest frame, in nanoseconds since the epoch.
-	Last            int64   `json:"last"`
-	Unallocated     Counter `json:"unallocated,omitzero"`
-	Unobserved      Counter `json:"unobserved,omitzero"`
-	UnallocatedCost Counter `json:"unallocated_cost,omitzero"`
+	// Clock follows the times of the board's frames.
+	Clock           gpudata.Clock `json:"last"`
+	Unallocated     Counter       `json:"unallocated,omitzero"`
+	Unobserved      Counter       `json:"unobserved,omitzero"`
+	UnallocatedCost Counter       `json:"unallocated_cost,omitzero"`
 	// Currency is the currency of all costs of the board.
 	Currency string           `json:"currency,omitempty"`
 	Accounts map[Key]*Account `json:"-"`
@@ -74,28 +74,25 @@ const (
 	First
 	// Late frames are not newer than the last one, and change nothing.
 	Late
-	// Anew frames are more than maxGap older than the last one, because the clock was set back.
-	// The ledger starts again with them.
+	// Anew frames come after a clock was set back. The ledger starts again with them: a counter's
+	// start must not be later than its points.
 	Anew
 )
 
-// Advance takes the ledger to time t and returns the interval (from, t] that ends there. One longer
-// than maxGap was not observed; it is counted as such, and length is 0.
-func (l *Ledger) Advance(t int64, maxGap time.Duration) (step Step, from int64, length time.Duration) {
-	from = l.Last
+// Advance takes the ledger to time t and returns the interval (from, t] that ends there. now is the
+// wall clock. An interval longer than maxGap was not observed; it is counted as such, and length is 0.
+func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Step, from int64, length time.Duration) {
+	from = l.Clock.Newest
 	length = time.Duration(t - from)
-	switch {
-	case from == 0:
-		l.Last = t
-		return First, t, 0
-	case length < -maxGap:
-		*l = Ledger{Last: t}
+	switch verdict := l.Clock.Observe(t, now, maxGap); {
+	case verdict == gpudata.SetBack:
+		*l = Ledger{Clock: l.Clock}
 		return Anew, t, 0
-	case length <= 0:
+	case verdict != gpudata.OnTime || length == 0:
 		return Late, t, 0
-	}
-	l.Last = t
-	if length > maxGap {
+	case from == 0:
+		return First, t, 0
+	case length > maxGap:
 		l.Unobserved.add(from, length.Seconds())
 		l.Unallocated.add(from, 0)
 		return Charged, from, 0
@@ -168,10 +165,11 @@ func (l *Ledger) Open(k Key) *Account {
 
 // Valid returns an error for a ledger that no frames make.
 func (l *Ledger) Valid() error {
-	ok := l.Last > 0 && l.Unallocated.valid(l.Last) && l.Unobserved.valid(l.Last) && l.UnallocatedCost.valid(l.Last)
+	last := l.Clock.Newest
+	ok := last > 0 && l.Unallocated.valid(last) && l.Unobserved.valid(last) && l.UnallocatedCost.valid(last)
 	for k, a := range l.Accounts {
-		ok = ok && k.Device != "" && a.Allocated.Start > 0 && a.Allocated.valid(l.Last) && a.Active.valid(l.Last) && a.Idle.valid(l.Last) &&
-			a.Cost.valid(l.Last) && a.IdleCost.valid(l.Last)
+		ok = ok && k.Device != "" && a.Allocated.Start > 0 && a.Allocated.valid(last) && a.Active.valid(last) && a.Idle.valid(last) &&
+			a.Cost.valid(last) && a.IdleCost.valid(last)
 	}
 	if !ok {
 		return errors.New("impossible counters")

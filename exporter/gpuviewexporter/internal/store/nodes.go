@@ -1,0 +1,99 @@
+package store
+
+import (
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// nodeKey identifies a node, or with an empty node the cluster.
+type nodeKey struct{ cluster, node string }
+
+// node is what is known of the clock of a node.
+type node struct {
+	key   nodeKey
+	clock gpudata.Clock // of the newest point of each batch
+	// newest is the newest end of a window.
+	newest int64
+	// batch is the newest point of the batch at hand, 0 for none.
+	batch int64
+}
+
+// observe takes note of the time of a point that is kept.
+func (b *Batch) observe(place *Place, p *Point) {
+	key := nodeKey{place.Cluster, place.Node}
+	n := b.node
+	if n == nil || n.key != key {
+		if n = b.s.nodes[key]; n == nil {
+			key = nodeKey{strings.Clone(key.cluster), strings.Clone(key.node)}
+			n = &node{key: key}
+			b.s.nodes[key] = n
+		}
+		b.node = n
+	}
+	if n.batch == 0 {
+		b.nodes = append(b.nodes, n)
+	}
+	n.batch = max(n.batch, p.End)
+	if p.Metric.kind == windowed {
+		n.newest = max(n.newest, p.End)
+	}
+}
+
+// observeNodes moves the clocks of the batch's nodes on. A node all of whose points stay behind its
+// newest one has a clock that was set back: what is known of it lies in the future, and is forgotten.
+func (b *Batch) observeNodes() {
+	for _, n := range b.nodes {
+		if n.clock.Observe(n.batch, b.wall, b.s.staleAfter()) == gpudata.SetBack {
+			b.setBack = true
+			b.s.forgetNode(n)
+		}
+		n.batch = 0
+	}
+}
+
+// forgetNode forgets everything of a node but its clock.
+func (s *Store) forgetNode(n *node) {
+	for key, d := range s.devices {
+		if key.cluster == n.key.cluster && key.node == n.key.node {
+			s.holders -= len(d.holders)
+			delete(s.devices, key)
+		}
+	}
+	if n.key.node == "" {
+		for key := range s.demand {
+			if key.cluster == n.key.cluster {
+				delete(s.demand, key)
+			}
+		}
+	}
+	n.newest, s.newest = 0, 0
+	for _, o := range s.nodes {
+		s.newest = max(s.newest, o.newest)
+	}
+	s.swept = min(s.swept, s.newest)
+}
+
+// sweepNodes forgets nodes of which nothing is kept.
+func (s *Store) sweepNodes() {
+	used := map[nodeKey]bool{}
+	for key := range s.devices {
+		used[nodeKey{key.cluster, key.node}] = true
+	}
+	for key := range s.demand {
+		used[nodeKey{key.cluster, ""}] = true
+	}
+	for key := range s.nodes {
+		if !used[key] {
+			delete(s.nodes, key)
+		}
+	}
+}
+
+// NewestOf returns the end of the newest window of a node in Unix nanoseconds, 0 when there is none.
+func (v *View) NewestOf(cluster, name string) int64 {
+	if n := v.s.nodes[nodeKey{cluster, name}]; n != nil {
+		return n.newest
+	}
+	return 0
+}

@@ -1,0 +1,72 @@
+package events
+
+// Skip is why a sample or a frame made no events.
+type Skip int
+
+// The reasons, which are about the time of the sample.
+const (
+	// Future samples are more than a minute ahead of the wall clock.
+	Future Skip = iota
+	// ClockSetBack samples are those at which the time of a place starts again.
+	ClockSetBack
+	// NumSkips is one more than the highest reason.
+	NumSkips
+)
+
+// String returns the reason as the self-metric has it.
+func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
+
+// setBack moves everything that is remembered of a place to a clock that was set back by some
+// nanoseconds, so that what is open goes on and what is missing can be lost. The values that samples
+// are compared with are forgotten: the next ones are a baseline.
+func (p *place) setBack(by int64) {
+	move := func(times ...*int64) {
+		for _, t := range times {
+			if *t != 0 {
+				*t -= by
+			}
+		}
+	}
+	for _, e := range p.Exporters {
+		move(&e.Down, &e.Up, &e.Time)
+	}
+	for _, k := range p.Devices {
+		move(&k.Seen, &k.LostAt)
+		k.Baseline, k.Errors, k.States, k.HoldersKnown, k.Holdings = true, nil, nil, false, nil
+		for id, profile := range k.Profiles {
+			move(&profile.Seen)
+			k.Profiles[id] = profile
+		}
+		for _, s := range k.Throttles {
+			move(&s.Open)
+			*s = share{Open: s.Open}
+		}
+		if s := k.Pressure; s != nil {
+			move(&s.Open)
+			*s = share{Open: s.Open}
+		}
+	}
+}
+
+// before returns the time of the device's last frame with which samples may be compared, 0 for none.
+func (b *device) before() int64 {
+	if b.Baseline {
+		return 0
+	}
+	return b.Seen
+}
+
+// lostSince reports whether a board was lost at a time that is not before the frame, which comes late.
+func (c *frame) lostSince(id string) bool {
+	b := c.place.Devices[id]
+	return b != nil && b.Lost && b.Description.Parent == "" && c.f.Time <= b.LostAt
+}
+
+// newest returns the newest time of a place.
+func (p *place) newest() int64 {
+	t := p.Clock.Newest
+	for _, k := range p.Devices {
+		t = max(t, k.Seen)
+	}
+	return t
+}

@@ -1,0 +1,120 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// incidentGap is how long a place has no XID event until its incident ends.
+const incidentGap = 3 * time.Minute
+
+// incident is a group of XID events of one place: a fault often shows as several codes, on several
+// devices.
+type incident struct {
+	// First and Last are the sample times of the first and the last event.
+	First, Last int64
+	// Arrived is the wall clock at the last event.
+	Arrived  int64
+	Host     string         `json:",omitempty"`
+	Resource map[string]any `json:",omitempty"` // of the place
+	// Codes and Devices are sorted.
+	Codes, Devices []string
+	Action         string `json:",omitempty"` // the strongest
+	Severity       Severity
+	Count          int64
+}
+
+// actions are the actions of the XID catalogue, the strongest first.
+var actions = []string{
+	"reboot_node", "reset_gpu", "workflow", "contact_support", "check_connections", "update_software", "restart_vm", "restart_app",
+	"none", "unstated",
+}
+
+// stronger returns the stronger of two actions, of which one may be empty.
+func stronger(a, b string) string {
+	if a == "" || b != "" && slices.Index(actions, b) < slices.Index(actions, a) {
+		return b
+	}
+	return a
+}
+
+// group adds an XID event of a device to the incident of its place. An event that is too far from the
+// last one ends that incident and begins another.
+func (c *frame) group(id, code string, e *Event) {
+	i := c.place.Incident
+	if i != nil && time.Duration(c.f.Time-i.Last).Abs() >= incidentGap {
+		c.out = c.endIncident(c.out, c.f.Place, c.now)
+		i = nil
+	}
+	if i == nil {
+		i = &incident{First: c.f.Time, Last: c.f.Time}
+		c.place.Incident = i
+	}
+	i.First, i.Last, i.Arrived = min(i.First, c.f.Time), max(i.Last, c.f.Time), c.now
+	i.Host = c.f.Host
+	if c.Describe != nil {
+		i.Resource = c.Describe(c.f, gpudata.Holder{})
+	}
+	i.Codes, i.Devices = include(i.Codes, code), include(i.Devices, id)
+	i.Action = stronger(i.Action, e.Texts[AttrAction])
+	i.Severity = max(i.Severity, e.Severity)
+	i.Count += e.Count
+}
+
+// include adds a text to a sorted list that does not have it.
+func include(list []string, text string) []string {
+	at, found := slices.BinarySearch(list, text)
+	if found {
+		return list
+	}
+	return slices.Insert(list, at, strings.Clone(text))
+}
+
+// endIncidents appends to out the incidents that have ended, or all of them.
+func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
+	var ended []gpudata.Place
+	for at, p := range t.places {
+		i := p.Incident
+		if i == nil {
+			continue
+		}
+		if now < i.Arrived { // the clock was set back
+			i.Arrived = now
+		}
+		if all || now-i.Arrived >= int64(incidentGap) {
+			ended = append(ended, at)
+		}
+	}
+	slices.SortFunc(ended, func(a, b gpudata.Place) int {
+		return cmp.Or(cmp.Compare(t.places[a].Incident.Last, t.places[b].Incident.Last), a.Compare(b))
+	})
+	for _, at := range ended {
+		out = t.endIncident(out, at, now)
+	}
+	return out
+}
+
+// endIncident appends to out the incident of a place.
+func (t *Tracker) endIncident(out []Event, at gpudata.Place, now int64) []Event {
+	p := t.places[at]
+	i := p.Incident
+	p.Incident = nil
+	took := seconds(i.Last - i.First)
+	e := Event{
+		Name: XIDIncident, Time: i.Last, Place: at, Host: i.Host, Resource: i.Resource, Severity: i.Severity, Count: i.Count,
+		Lists:   map[string][]string{AttrCodes: i.Codes, AttrDevices: i.Devices},
+		Numbers: map[string]float64{AttrDuration: took},
+		Body: fmt.Sprintf("Node %s: %d XID errors (%s) on %d devices within %.0f s.",
+			cmp.Or(at.Node, i.Host), i.Count, strings.Join(i.Codes, ", "), len(i.Devices), took),
+	}
+	if i.Action != "" {
+		e.Texts = map[string]string{AttrAction: i.Action}
+		e.Body += " Strongest action: " + i.Action + "."
+	}
+	return t.outlet.send(out, e, now)
+}

@@ -1,0 +1,71 @@
+package gpudata
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// MaxAhead is how far the time of a sample may be ahead of the wall clock.
+const MaxAhead = time.Minute
+
+// Ahead reports whether the time of a sample, in nanoseconds since the epoch, is too far ahead of
+// the wall clock. Such a sample is dropped: kept, it would make all later ones look late.
+func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano() }
+
+// Clock follows the sample times of one place, or of anything else whose samples are compared with
+// earlier ones. The zero Clock has seen no sample. In JSON a Clock is Newest: it may be stored and
+// restored.
+type Clock struct {
+	// Newest is the newest sample time, in nanoseconds since the epoch.
+	Newest int64
+	// behindSince is the wall clock at the first of the samples that are all older than Newest, in
+	// nanoseconds since the epoch. It is 0 if the last sample was not older. It is not stored: nobody
+	// knows which samples there were while the collector did not run.
+	behindSince int64
+}
+
+// Verdict is what a Clock says about a sample.
+type Verdict uint8
+
+const (
+	// OnTime samples are not older than any before.
+	OnTime Verdict = iota
+	// Behind samples are older than the newest one. They may be late, or of a source that lags.
+	Behind
+	// Future samples are too far ahead of the wall clock and must be dropped.
+	Future
+	// SetBack samples are those at which time starts again: everything stayed behind the newest
+	// sample for longer than the greatest gap, so a clock was set back. Whatever the caller compares
+	// with the sample, this one and those after it, has a time that never comes again.
+	SetBack
+)
+
+// Observe takes a sample time. now is the wall clock, and maxGap how long samples may stay behind.
+func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
+	wall := now.UnixNano()
+	switch {
+	case Ahead(t, now):
+		return Future
+	case c.Newest == 0 || t > c.Newest:
+		c.Newest, c.behindSince = t, 0
+		return OnTime
+	case t == c.Newest:
+		return OnTime
+	case c.behindSince == 0 || wall < c.behindSince: // or the wall clock was set back as well
+		c.behindSince = wall
+	case wall-c.behindSince > int64(maxGap):
+		*c = Clock{Newest: t}
+		return SetBack
+	}
+	return Behind
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c Clock) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, c.Newest, 10), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Clock) UnmarshalJSON(text []byte) error {
+	*c = Clock{}
+	return json.Unmarshal(text, &c.Newest)
+}

@@ -1,0 +1,113 @@
+package synth
+
+import (
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+)
+
+// maxGap is for how long all samples of a place may be older than its newest one. After that, a clock
+// was set back.
+const maxGap = 90 * time.Second
+
+// placeState is what is remembered of a place.
+type placeState struct {
+	clock gpudata.Clock
+	// before is the newest sample time before that of the last scrape, 0 for none.
+	before int64
+	// era grows when the time of the place starts again.
+	era     uint32
+	devices []*Device
+	// changed says that the state of one of the devices changed since it was last stored.
+	changed bool
+}
+
+// home returns the state of a place.
+func (s *Synthesizer) home(p Place) *placeState {
+	h := s.places[p]
+	if h == nil {
+		h = &placeState{}
+		s.places[p] = h
+	}
+	return h
+}
+
+// Arrived sets when the current batch came: the wall clock, which has a monotonic reading. Without it,
+// no sample is of the future, and samples that are older than others stay late for ever.
+func (s *Synthesizer) Arrived(now time.Time) {
+	if s.now.IsZero() {
+		s.began = now
+	}
+	s.now, s.arrived = now, now.Sub(s.began)
+}
+
+// future reports whether a sample time is too far ahead of the wall clock.
+func (s *Synthesizer) future(at int64) bool { return !s.now.IsZero() && gpudata.Ahead(at, s.now) }
+
+// observePlaces moves the clocks of the places of a scrape on.
+func (s *Synthesizer) observePlaces(at int64) {
+	for _, a := range s.active {
+		h := a.device.home
+		newest := h.clock.Newest
+		switch h.clock.Observe(at, s.now, maxGap) {
+		case gpudata.SetBack:
+			h.era++
+			h.before = 0
+			s.stats.ClocksSetBack++
+		default:
+			if h.clock.Newest != newest {
+				h.before = newest
+			}
+		}
+	}
+}
+
+// noteChange notes that the state of a device changed, which is to be stored.
+func (s *Synthesizer) noteChange(d *Device) {
+	if !d.home.changed {
+		d.home.changed = true
+		s.changed = append(s.changed, d.Place)
+	}
+}
+
+// TakeChanged returns the places whose State changed since the last call.
+func (s *Synthesizer) TakeChanged() []Place {
+	changed := s.changed
+	for _, p := range changed {
+		if h := s.places[p]; h != nil {
+			h.changed = false
+		}
+	}
+	s.changed = nil
+	return changed
+}
+
+// sweep forgets devices that no scrape has named for long, and then places without devices. Rows refer
+// to devices, so forgetting begins a new epoch. It goes by when scrapes came: the clocks of nodes differ.
+func (s *Synthesizer) sweep() {
+	if s.arrived-s.swept < idleLimit/4 {
+		return
+	}
+	s.swept = s.arrived
+	before := len(s.devices)
+	for k, d := range s.devices {
+		if s.arrived-d.arrived > idleLimit {
+			delete(s.devices, k)
+			if d.keeps() {
+				s.noteChange(d)
+			}
+			d.home.devices = slices.DeleteFunc(d.home.devices, func(o *Device) bool { return o == d })
+		}
+	}
+	if len(s.devices) != before {
+		s.epoch++
+		clear(s.targets)
+		for p, h := range s.places {
+			if len(h.devices) == 0 {
+				delete(s.places, p)
+			}
+		}
+	}
+	s.sweepSources()
+}
