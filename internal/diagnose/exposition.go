@@ -56,6 +56,7 @@ type row struct {
 	exposed  float64
 	// holder is the container that the row names; held says that it holds the device.
 	holder        catalogue.Holder
+	reserved      bool // holder is a reservation pod
 	held, relayed bool
 	ranks         *catalogue.Ranks // of the device's group, nil where there is none
 }
@@ -279,7 +280,8 @@ func (e *Exposition) noteHolder(r *row, text *catalogue.Row, federated bool) {
 		plain, _ := text.Plain()
 		e.targets = add(e.targets, plain)
 	}
-	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
+	r.reserved = catalogue.IsReservation(r.holder)
+	e.seen.reservation = e.seen.reservation || r.reserved
 }
 
 // isTarget reports whether the holder that a row names is the scrape target.
@@ -306,7 +308,7 @@ func (e *Exposition) settle() {
 		if st == Blank {
 			e.seen.blanks++
 		}
-		r.device.See(r.spelling.Field.ID, st, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field))
+		r.device.See(r.spelling.Field.ID, st, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field), r.reserved)
 	}
 }
 
