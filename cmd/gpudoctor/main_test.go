@@ -146,7 +146,7 @@ func TestRecordedOutputs(t *testing.T) {
 			"1 MIG board, 3 MIG instances (NVIDIA A100-SXM4-40GB)",
 			"hw.gpu.utilization {general} | - | yes |", "hw.gpu.utilization {encoder, decoder} | no | - | not measured under MIG",
 		},
-		"fakegpuop_fraction_1workload": {"gpu.device.holder | 1 of 2 |", "Rows name pods of a reservation namespace"},
+		"fakegpuop_fraction_1workload": {"gpu.device.holder | no |", "Rows name reservation pods"},
 		"vks_vgpu_a100_10c": {
 			"hw.power | no | likely not measured in a vGPU guest", "gpu.dram.active | no | likely not measured in a vGPU guest",
 			"hw.gpu.memory.utilization | yes |", "gpu.clock.throttle.time | no | " + notListed,

@@ -112,6 +112,9 @@ type Identity struct {
 // PluginID is what the id says by which a device plugin gave a device to a container. Empty is
 // unknown.
 type PluginID struct {
+	// Resource is the extended resource that the plugin serves, such as nvidia.com/gpu. The id does
+	// not depend on it.
+	Resource string
 	// Raw is the id as it was spelled.
 	Raw string
 	// UUID is the board's GPU-<uuid>, MIGUUID the MIG-<uuid>.
@@ -123,6 +126,9 @@ type PluginID struct {
 	// Replica says that the id is one of several for one device.
 	Replica bool
 }
+
+// Understood reports whether the id has a form that names a device.
+func (d *PluginID) Understood() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
 
 // Refusal says why a row is about no device of the exporter.
 type Refusal uint8

@@ -58,6 +58,7 @@ type row struct {
 	exposed  float64
 	// holder is the container that the row names; held says that it holds the device.
 	holder        catalogue.Holder
+	reserved      bool // holder is a reservation pod
 	held, relayed bool
 	host          string
 	ranks         *catalogue.Ranks // of the device's group, nil where there is none
@@ -285,7 +286,8 @@ func (e *Exposition) noteHolder(r *row, text *catalogue.Row) {
 		}
 		e.targets.Add(text.Target())
 	}
-	e.seen.reservation = e.seen.reservation || strings.Contains(r.holder.Namespace, "reservation")
+	r.reserved = catalogue.IsReservation(r.holder)
+	e.seen.reservation = e.seen.reservation || r.reserved
 }
 
 // noteOwnPod notes that the holder which a row names is the exporter.
@@ -320,7 +322,7 @@ func (e *Exposition) settle() {
 		if st == Blank {
 			e.seen.blanks++
 		}
-		r.device.See(r.spelling.Field.ID, st, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field))
+		r.device.See(r.spelling.Field.ID, st, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field), r.reserved)
 	}
 }
 

@@ -43,6 +43,8 @@ const (
 	NoPodLabels
 	// Copied means that rows name every pod of the node, and none tells which one holds it.
 	Copied
+	// Reserved means that rows name a reservation pod, whose group holds the device in its place.
+	Reserved
 	// NoProcessRows means that no pod has rows of its own beside the device's.
 	NoProcessRows
 	// Unprofiled means that DCGM does not profile the model.
@@ -80,6 +82,7 @@ var reasons = [...]struct {
 	Free:          {"free", "nobody holds the device", true},
 	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped", false},
 	Copied:        {"copied", "rows name every pod of the node, and none of the device's workload tells which one holds it", true},
+	Reserved:      {"reserved", "rows name a reservation pod, and not the pods that share the device", true},
 	NoProcessRows: {"no_process_rows", "no rows per process", false},
 	Unprofiled:    {"unprofiled", "DCGM does not profile this model", true},
 	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one", true},

@@ -82,6 +82,7 @@ type Device struct {
 	bare, with states // rows without a holder, and with one
 	held       bool
 	untold     bool // some row names a holder that need not be the device's
+	reserved   bool // some row names a reservation pod, which holds nothing
 }
 
 func (s *Scrape) of() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
@@ -100,14 +101,17 @@ func (s *Scrape) Device(parent *Device) *Device {
 func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
 // See notes a row of the device. held says that the row names a holder, untold that it need not
-// be the device's.
-func (d *Device) See(id catalogue.ID, st State, held, untold bool) {
+// be the device's, reserved that it is a reservation pod.
+func (d *Device) See(id catalogue.ID, st State, held, untold, reserved bool) {
 	d.scrape.anywhere.see(id, st)
 	if held {
 		d.with.see(id, st)
-		if untold {
+		switch {
+		case reserved:
+			d.reserved = true
+		case untold:
 			d.untold = true
-		} else {
+		default:
 			d.Hold()
 		}
 		return
@@ -397,6 +401,8 @@ func (d *Device) judgeHolder(v *Verdict) {
 		v.Elsewhere = true
 	case d.untold:
 		v.Reason = Copied
+	case d.reserved:
+		v.Reason = Reserved
 	case d.scrape.held[d.Host] || d.scrape.Clues.emptyPod:
 		v.Reason, v.Likely = Free, true
 	default:
@@ -414,6 +420,8 @@ func (d *Device) judgeProcesses(v *Verdict) {
 		v.Elsewhere = true
 	case d.Kind() == Instance && catalogue.ByID(id).Scope == catalogue.Whole:
 		v.Reason = MIG
+	case d.reserved:
+		v.Reason = Reserved
 	case !d.held && d.scrape.processes[id]:
 		v.Reason, v.Likely = Free, true
 	default:
@@ -422,7 +430,9 @@ func (d *Device) judgeProcesses(v *Verdict) {
 }
 
 // processRows reports whether pods have rows of a field beside the device's own.
-func (d *Device) processRows(id catalogue.ID) bool { return d.bare[id] != Unseen && d.with[id] >= Zero }
+func (d *Device) processRows(id catalogue.ID) bool {
+	return d.held && d.bare[id] != Unseen && d.with[id] >= Zero
+}
 
 // profilingFails reports whether the exporter lists profiling fields and has a value
 // of none of them.

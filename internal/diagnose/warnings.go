@@ -53,7 +53,7 @@ func (e *Exposition) warnings() []Warning {
 		"Rows name the exporter's own pod, as a scrape without honor_labels does. It holds no GPU and is never taken for a holder. "+
 			"Where no other row names a holder, the holders are not known%s.", onHosts(t.ownPodHosts))
 	warn(t.reservation, "reservation_as_holder",
-		"Rows name pods of a reservation namespace: likely placeholders of a GPU sharing scheduler, not the workloads.")
+		"Rows name reservation pods of KAI Scheduler or Run:ai, not the pods that share the GPU. They are never taken for holders: with the kubelet and the pods, gpu_k8s finds the pods of their group.")
 	warn(t.boardDRA, "claim_on_board",
 		"Rows of a whole board carry the claim of a MIG device, as exporters up to 4.5.3-4.8.2 print it. The collector does not take it for the board's.")
 	warn(t.podAsHost, "host_is_a_pod",

@@ -33,13 +33,13 @@ func KAIAnnotations() []string { return []string{kaiMemory, kaiFraction, kaiCont
 type Allocation struct {
 	// Family tells whose annotation it was: Koordinator, HAMi or KAI.
 	Family Family
-	// Container is the container's name: KAI's, where the pod names it.
-	// KAI means the first app container where it does not.
+	// Container is the container's name. It is empty for an allocation to the whole pod
+	// (Koordinator) and if the container is not known. [Allocations] knows only the name that
+	// KAI's annotation has, [PodAllocations] also the containers that the others mean.
 	Container string
-	// ContainerIndex counts the pod's init containers first, then its app
-	// containers; -1 where the annotation has no index: Koordinator allocates
-	// to the pod, KAI names the container.
-	ContainerIndex int
+	// Slot is the place in HAMi's annotation, -1 for the other families. It is not the index of
+	// a container: see [PodAllocations].
+	Slot int
 	// UUID is the board's GPU-<uuid>, empty where it is not known: KAI, older
 	// Koordinator.
 	UUID string
@@ -72,12 +72,19 @@ type MIGInstance struct {
 // An entry that contradicts itself is left out and listed in the error; the
 // others are returned. (HAMi and Koordinator themselves refuse the whole
 // annotation.) Annotations of more than 256 KiB are not read.
+//
+// [PodAllocations] also knows the containers.
 func Allocations(annotations map[string]string) ([]Allocation, error) {
 	var p problems
-	out := koordinatorAllocations(annotations, &p)
-	out = append(out, hamiAllocations(annotations, &p)...)
-	out = append(out, kaiAllocations(annotations, &p)...)
+	out, _ := allocations(annotations, &p)
 	return out, p.err()
+}
+
+// allocations also returns the slots of HAMi's annotation that have a device, in order.
+func allocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
+	hami, slots := hamiAllocations(annotations, p)
+	out = append(koordinatorAllocations(annotations, p), hami...)
+	return append(out, kaiAllocations(annotations, p)...), slots
 }
 
 // uuidForm is wide: vendors and tests name devices freely, but no separator,
@@ -119,7 +126,7 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 	if err := json.Unmarshal(raw, &device); err != nil {
 		return Allocation{}, fmt.Errorf("%s is no device", clip(string(raw)))
 	}
-	a := Allocation{Family: Koordinator, ContainerIndex: -1, Minor: -1, UUID: device.ID}
+	a := Allocation{Family: Koordinator, Slot: -1, Minor: -1, UUID: device.ID}
 	if device.Minor != nil && *device.Minor >= 0 {
 		a.Minor = int(*device.Minor)
 	}
@@ -155,43 +162,56 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 }
 
 // slot is the place of a device in HAMi's annotations.
-type slot struct{ container, device int }
+type slot struct{ slot, device int }
 
-// hamiAllocations reads UUID,TYPE,MiB,cores: for each device, containers
-// separated by semicolons, and joins the MIG instances by container and device.
-// The request (-to-allocate) stands in where the result was not written yet:
-// HAMi writes both at once and then eats up the request.
-func hamiAllocations(annotations map[string]string, p *problems) []Allocation {
+// hamiEmpty is what some releases write into a slot without a device (HAMi#991); the others
+// write nothing.
+const hamiEmpty = ",,0,0"
+
+// hamiAllocations reads UUID,TYPE,MiB,cores: for each device, slots separated by semicolons, and
+// joins the MIG instances by slot and device. It also returns the slots that have a device, in
+// order; a device that cannot be read fills its slot too. The request (-to-allocate) stands in
+// where the result was not written yet: HAMi writes both at once and then removes from the
+// request what the device plugin has handed out.
+func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	key := hamiAllocated
 	value, ok := annotations[key]
 	if !ok {
 		key = hamiToAllocate
 		value = annotations[key]
 	}
-	var out []Allocation
 	at := map[slot]int{}
 	if !p.tooLong(key, value) {
-		container := 0
+		index := 0
 		for devices := range strings.SplitSeq(value, ";") {
 			device := 0
 			for entry := range strings.SplitSeq(devices, ":") {
-				if entry == "" {
+				if entry == "" || entry == hamiEmpty {
 					continue
 				}
 				a, err := hamiDevice(entry)
 				if err != nil {
-					p.add("%s: container %d: %w", key, container, err)
+					p.add("%s: slot %d: %w", key, index, err)
 				} else {
-					a.ContainerIndex = container
-					at[slot{container, device}] = len(out)
+					a.Slot = index
+					at[slot{index, device}] = len(out)
 					out = append(out, a)
 				}
 				device++
 			}
-			container++
+			if device > 0 {
+				slots = append(slots, index)
+			}
+			index++
 		}
 	}
-	return hamiMIGAllocations(annotations[hamiMIG], out, at, p)
+	out = hamiMIGAllocations(annotations[hamiMIG], out, at, p)
+	for i := range out {
+		if at, known := slices.BinarySearch(slots, out[i].Slot); !known {
+			slots = slices.Insert(slots, at, out[i].Slot) // only the MIG annotation has it
+		}
+	}
+	return out, slots
 }
 
 func hamiDevice(entry string) (Allocation, error) {
@@ -239,11 +259,11 @@ func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *prob
 	for i, raw := range entries {
 		place, board, instance, err := hamiInstance(raw)
 		if err == nil && seen[place] {
-			err = fmt.Errorf("container %d, device %d is there twice", place.container, place.device)
+			err = fmt.Errorf("slot %d, device %d is there twice", place.slot, place.device)
 		}
 		known, ok := at[place]
 		if err == nil && ok && out[known].UUID != board {
-			err = fmt.Errorf("container %d, device %d is %s in %s", place.container, place.device, clip(out[known].UUID), hamiAllocated)
+			err = fmt.Errorf("slot %d, device %d is %s in %s", place.slot, place.device, clip(out[known].UUID), hamiAllocated)
 		}
 		if err != nil {
 			p.add("%s: [%d]: %w", hamiMIG, i, err)
@@ -255,7 +275,7 @@ func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *prob
 			continue
 		}
 		out = append(out, Allocation{
-			Family: HAMi, ContainerIndex: place.container, UUID: board, Minor: -1, MIG: instance,
+			Family: HAMi, Slot: place.slot, UUID: board, Minor: -1, MIG: instance,
 		})
 	}
 	return out
@@ -314,7 +334,7 @@ func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 		p.add("%s and %s exclude each other", kaiFraction, kaiMemory)
 		return nil
 	}
-	a := Allocation{Family: KAI, Container: annotations[kaiContainer], ContainerIndex: -1, Minor: -1}
+	a := Allocation{Family: KAI, Container: annotations[kaiContainer], Slot: -1, Minor: -1}
 	if a.Container != "" && !containerForm.MatchString(a.Container) {
 		p.add("%s: %s is no container's name", kaiContainer, clip(a.Container))
 		return nil

@@ -22,7 +22,7 @@ func lines(err error) []string {
 // 3.1: the device-allocated annotation.
 func TestKoordinatorAllocations(t *testing.T) {
 	whole := func(id string, minor int) Allocation {
-		return Allocation{Family: Koordinator, ContainerIndex: -1, UUID: id, Minor: minor, MemoryBytes: 16 << 30, MemoryRatio: 1, Core: 1}
+		return Allocation{Family: Koordinator, Slot: -1, UUID: id, Minor: minor, MemoryBytes: 16 << 30, MemoryRatio: 1, Core: 1}
 	}
 	for name, c := range map[string]struct {
 		annotation string
@@ -31,7 +31,7 @@ func TestKoordinatorAllocations(t *testing.T) {
 	}{
 		"the documented example": {
 			`{"gpu":[{"minor":3,"resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory":"23034Mi","koordinator.sh/gpu-memory-ratio":"50"},"id":"GPU-1"}]}`,
-			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1", Minor: 3, MemoryBytes: 23034 << 20, MemoryRatio: 0.5, Core: 0.5}},
+			[]Allocation{{Family: Koordinator, Slot: -1, UUID: "GPU-1", Minor: 3, MemoryBytes: 23034 << 20, MemoryRatio: 0.5, Core: 0.5}},
 			nil,
 		},
 		"quantities as numbers": {
@@ -46,27 +46,27 @@ func TestKoordinatorAllocations(t *testing.T) {
 		},
 		"an id without a minor": {
 			`{"gpu":[{"id":"GPU-1"}]}`,
-			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1", Minor: -1}},
+			[]Allocation{{Family: Koordinator, Slot: -1, UUID: "GPU-1", Minor: -1}},
 			nil,
 		},
 		"two GPUs beside other devices": {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{}},{"minor":1,"id":"GPU-2"}],"rdma":[{"minor":"odd"}],"fpga":7}`,
 			[]Allocation{
-				{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1"},
-				{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-2", Minor: 1},
+				{Family: Koordinator, Slot: -1, UUID: "GPU-1"},
+				{Family: Koordinator, Slot: -1, UUID: "GPU-2", Minor: 1},
 			},
 			nil,
 		},
 		"extension and unknown resources are passed over": {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{"example.com/x":"what"},"extension":{"vfs":[{"minor":1,"busID":"0000:01:00.2"}]}}]}`,
-			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-1"}},
+			[]Allocation{{Family: Koordinator, Slot: -1, UUID: "GPU-1"}},
 			nil,
 		},
 		"nothing allocated": {`{}`, nil, nil},
 		"null":              {`null`, nil, nil},
 		"a bad entry leaves the good ones": {
 			`{"gpu":[{"minor":0,"id":"GPU-1","resources":{"koordinator.sh/gpu-memory":"lots"}},7,{"minor":1,"id":"GPU-2"},{},{"minor":-1},{"id":"a b"}]}`,
-			[]Allocation{{Family: Koordinator, ContainerIndex: -1, UUID: "GPU-2", Minor: 1}},
+			[]Allocation{{Family: Koordinator, Slot: -1, UUID: "GPU-2", Minor: 1}},
 			[]string{
 				`scheduling.koordinator.sh/device-allocated: gpu[0]: koordinator.sh/gpu-memory: "lots" is no quantity`,
 				`scheduling.koordinator.sh/device-allocated: gpu[1]: "7" is no device`,
@@ -112,8 +112,8 @@ func TestQuantitiesInAnnotations(t *testing.T) {
 
 // 3.5: HAMi's annotations.
 func TestHAMiAllocations(t *testing.T) {
-	hami := func(container int, uuid string, mib int64, core float64) Allocation {
-		return Allocation{Family: HAMi, ContainerIndex: container, UUID: uuid, Minor: -1, MemoryBytes: mib << 20, Core: core}
+	hami := func(slot int, uuid string, mib int64, core float64) Allocation {
+		return Allocation{Family: HAMi, Slot: slot, UUID: uuid, Minor: -1, MemoryBytes: mib << 20, Core: core}
 	}
 	with := func(a Allocation, m MIGInstance) Allocation {
 		a.MIG = &m
@@ -131,7 +131,7 @@ func TestHAMiAllocations(t *testing.T) {
 			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
 			nil,
 		},
-		"containers without a device keep their index": {
+		"empty slots keep their index": {
 			map[string]string{hamiAllocated: ";GPU-1,NVIDIA,3000,30:GPU-2,NVIDIA,3000,30:;;GPU-3,NVIDIA,100,0:;"},
 			[]Allocation{hami(1, "GPU-1", 3000, 0.3), hami(1, "GPU-2", 3000, 0.3), hami(3, "GPU-3", 100, 0)},
 			nil,
@@ -152,16 +152,21 @@ func TestHAMiAllocations(t *testing.T) {
 			nil,
 		},
 		"empty": {map[string]string{hamiAllocated: ""}, nil, nil},
+		"some releases write zeros into an empty slot": {
+			map[string]string{hamiAllocated: ",,0,0:;GPU-1,NVIDIA,3000,30:;;,,0,0:;"},
+			[]Allocation{hami(1, "GPU-1", 3000, 0.3)},
+			nil,
+		},
 		"bad entries leave the good ones": {
 			map[string]string{hamiAllocated: "junk:GPU-1,NVIDIA,3000,30:;GPU-2,NVIDIA,5k,30:,NVIDIA,1,1:GPU-3,NVIDIA,-1,1:GPU-4,NVIDIA,1,101:GPU-5,NVIDIA,99999999999,1:;"},
 			[]Allocation{hami(0, "GPU-1", 3000, 0.3)},
 			[]string{
-				`hami.io/vgpu-devices-allocated: container 0: "junk" is not UUID,TYPE,MiB,cores`,
-				`hami.io/vgpu-devices-allocated: container 1: memory "5k" of "GPU-2" is no number of MiB`,
-				`hami.io/vgpu-devices-allocated: container 1: ",NVIDIA,1,1" does not start with a device's UUID`,
-				`hami.io/vgpu-devices-allocated: container 1: memory "-1" of "GPU-3" is no number of MiB`,
-				`hami.io/vgpu-devices-allocated: container 1: cores "101" of "GPU-4" are no percentage`,
-				`hami.io/vgpu-devices-allocated: container 1: memory "99999999999" of "GPU-5" is no number of MiB`,
+				`hami.io/vgpu-devices-allocated: slot 0: "junk" is not UUID,TYPE,MiB,cores`,
+				`hami.io/vgpu-devices-allocated: slot 1: memory "5k" of "GPU-2" is no number of MiB`,
+				`hami.io/vgpu-devices-allocated: slot 1: ",NVIDIA,1,1" does not start with a device's UUID`,
+				`hami.io/vgpu-devices-allocated: slot 1: memory "-1" of "GPU-3" is no number of MiB`,
+				`hami.io/vgpu-devices-allocated: slot 1: cores "101" of "GPU-4" are no percentage`,
+				`hami.io/vgpu-devices-allocated: slot 1: memory "99999999999" of "GPU-5" is no number of MiB`,
 			},
 		},
 		"older MIG: a template's slot behind the UUID": {
@@ -194,7 +199,7 @@ func TestHAMiAllocations(t *testing.T) {
 				hamiMIG:       `[{"containerIndex":0,"deviceIndex":1,"gpuUUID":"GPU-2","profile":"1g.10gb","placement":{"start":0,"size":1}}]`,
 			},
 			[]Allocation{with(hami(0, "GPU-2", 10240, 0), unmade)},
-			[]string{`hami.io/vgpu-devices-allocated: container 0: memory "what" of "GPU-1" is no number of MiB`},
+			[]string{`hami.io/vgpu-devices-allocated: slot 0: memory "what" of "GPU-1" is no number of MiB`},
 		},
 		"bad instances leave the good ones": {
 			map[string]string{
@@ -210,10 +215,10 @@ func TestHAMiAllocations(t *testing.T) {
 			[]string{
 				`hami.io/vgpu-mig-allocations: [0]: "7" is no MIG allocation`,
 				`hami.io/vgpu-mig-allocations: [1]: "{\"containerIndex\":0,\"deviceIndex\":0}" is incomplete`,
-				`hami.io/vgpu-mig-allocations: [2]: container 0, device 0 is "GPU-1" in hami.io/vgpu-devices-allocated`,
+				`hami.io/vgpu-mig-allocations: [2]: slot 0, device 0 is "GPU-1" in hami.io/vgpu-devices-allocated`,
 				`hami.io/vgpu-mig-allocations: [3]: "{\"containerIndex\":0,\"deviceIndex\":0,\"gpuUUID\":\"G…" has half an identity`,
 				`hami.io/vgpu-mig-allocations: [4]: "{\"containerIndex\":-1,\"deviceIndex\":0}" is no MIG allocation`,
-				`hami.io/vgpu-mig-allocations: [6]: container 0, device 0 is there twice`,
+				`hami.io/vgpu-mig-allocations: [6]: slot 0, device 0 is there twice`,
 			},
 		},
 		"instances that are no list": {
@@ -237,24 +242,24 @@ func TestKAIAllocations(t *testing.T) {
 	}{
 		"a fraction": {
 			map[string]string{"gpu-fraction": "0.5"},
-			[]Allocation{{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 0.5, Core: 0.5}},
+			[]Allocation{{Family: KAI, Slot: -1, Minor: -1, MemoryRatio: 0.5, Core: 0.5}},
 			"",
 		},
 		"the whole": {
 			map[string]string{"gpu-fraction": "1.0"},
-			[]Allocation{{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 1, Core: 1}},
+			[]Allocation{{Family: KAI, Slot: -1, Minor: -1, MemoryRatio: 1, Core: 1}},
 			"",
 		},
 		"memory in MiB, of a named container": {
 			map[string]string{"gpu-memory": "2000", "gpu-fraction-container-name": "worker"},
-			[]Allocation{{Family: KAI, Container: "worker", ContainerIndex: -1, Minor: -1, MemoryBytes: 2000 << 20}},
+			[]Allocation{{Family: KAI, Container: "worker", Slot: -1, Minor: -1, MemoryBytes: 2000 << 20}},
 			"",
 		},
 		"two devices": {
 			map[string]string{"gpu-fraction": ".25", "gpu-fraction-num-devices": "2"},
 			[]Allocation{
-				{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 0.25, Core: 0.25},
-				{Family: KAI, ContainerIndex: -1, Minor: -1, MemoryRatio: 0.25, Core: 0.25},
+				{Family: KAI, Slot: -1, Minor: -1, MemoryRatio: 0.25, Core: 0.25},
+				{Family: KAI, Slot: -1, Minor: -1, MemoryRatio: 0.25, Core: 0.25},
 			},
 			"",
 		},
@@ -322,7 +327,7 @@ func (a Allocation) check() error {
 		return fmt.Errorf("family %q", a.Family)
 	case a.MemoryBytes < 0 || a.MemoryBytes > limit || a.MemoryRatio < 0 || a.MemoryRatio > 1 || a.Core < 0 || a.Core > 1:
 		return errors.New("share out of range")
-	case a.Minor < -1 || a.ContainerIndex < -1:
+	case a.Minor < -1 || a.Slot < -1:
 		return errors.New("index out of range")
 	case strings.ContainsAny(a.UUID+a.Container, " \n\"',;:[]{}"):
 		return errors.New("separators in names")

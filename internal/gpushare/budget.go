@@ -1,10 +1,6 @@
 package gpushare
 
-import (
-	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // BudgetSource names where a memory budget was declared, as gpu.memory.budget.source spells it.
 type BudgetSource string
@@ -94,13 +90,13 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 		}
 	}
 
-	allocations, err := Allocations(pod.Annotations)
+	allocations, err := PodAllocations(pod)
 	if err != nil {
 		p.add("%w", err)
 	}
 	for _, a := range allocations {
 		b := Budget{
-			UUID: a.UUID, Minor: a.Minor, Devices: 1, MemoryBytes: a.MemoryBytes, MemoryRatio: a.MemoryRatio,
+			Container: a.Container, UUID: a.UUID, Minor: a.Minor, Devices: 1, MemoryBytes: a.MemoryBytes, MemoryRatio: a.MemoryRatio,
 		}
 		switch a.Family {
 		case Koordinator:
@@ -111,17 +107,8 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 				// The budget is the instance's own memory, whatever was asked.
 				continue
 			}
-			if a.ContainerIndex >= len(containers) {
-				p.add("%s: container %d of %d", hamiAllocated, a.ContainerIndex, len(containers))
-				continue
-			}
-			b.Container = containers[a.ContainerIndex].Name
 		case KAI:
 			b.Source = BudgetKAI
-			if b.Container, err = kaiHolder(a, pod); err != nil {
-				p.add("%w", err)
-				continue
-			}
 		}
 		add(b)
 	}
@@ -168,18 +155,4 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 		out = append(out, bySource[s]...)
 	}
 	return out, p.err()
-}
-
-// kaiHolder is the container that a KAI annotation is about: the named one, or the first app
-// container.
-func kaiHolder(a Allocation, pod *corev1.Pod) (string, error) {
-	if a.Container == "" && len(pod.Spec.Containers) > 0 {
-		return pod.Spec.Containers[0].Name, nil
-	}
-	for _, c := range Containers(pod) {
-		if c.Name == a.Container {
-			return c.Name, nil
-		}
-	}
-	return "", fmt.Errorf("%s: the pod has no container %s", kaiContainer, clip(a.Container))
 }

@@ -62,19 +62,22 @@ func TestBudgets(t *testing.T) {
 			containers: []c{{name: "a", requests: "nvidia=1 gpumem%=25"}},
 			want:       []Budget{{Source: BudgetHAMi, Container: "a", Minor: -1, Devices: 1, MemoryRatio: 0.25}},
 		},
-		"HAMi allocation counts init containers first": {
-			containers:  []c{{name: "setup", init: true}, {name: "a"}},
-			annotations: map[string]string{hamiAllocated: ";GPU-1,NVIDIA,3000,30:;"},
+		"HAMi allocation without a slot for the init container": {
+			containers:  []c{{name: "setup", init: true}, {name: "a", requests: "nvidia=1"}},
+			annotations: map[string]string{hamiAllocated: "GPU-1,NVIDIA,3000,30:;"},
 			want:        []Budget{{Source: BudgetHAMiAllocation, Container: "a", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 3000 << 20}},
 		},
-		"HAMi allocation of a container that is not there": {
-			containers:  []c{{name: "a"}},
+		"HAMi allocation that does not fit the containers is the pod's": {
+			containers:  []c{{name: "a", requests: "nvidia=1"}},
 			annotations: map[string]string{hamiAllocated: "GPU-1,NVIDIA,1,0:;GPU-2,NVIDIA,1,0:;"},
-			want:        []Budget{{Source: BudgetHAMiAllocation, Container: "a", UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 << 20}},
-			err:         "hami.io/vgpu-devices-allocated: container 1 of 1",
+			want: []Budget{
+				{Source: BudgetHAMiAllocation, UUID: "GPU-1", Minor: -1, Devices: 1, MemoryBytes: 1 << 20},
+				{Source: BudgetHAMiAllocation, UUID: "GPU-2", Minor: -1, Devices: 1, MemoryBytes: 1 << 20},
+			},
+			err: "hami.io/vgpu-devices-allocated: slots with a device: 2, containers that ask for a vGPU: 1; which one has which device is not known",
 		},
 		"HAMi's MIG instances have their own memory": {
-			containers:  []c{{name: "a"}},
+			containers:  []c{{name: "a", requests: "nvidia=1"}},
 			annotations: map[string]string{hamiAllocated: "GPU-1[0-1],NVIDIA,10240,0:;"},
 		},
 		"KAI is for the first app container": {

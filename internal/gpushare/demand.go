@@ -87,10 +87,18 @@ func defaultShared(core, ratio int64) int64 {
 // hami are the names of one vendor's vGPU requests.
 type hami struct{ count, memory, percentage, cores string }
 
+// hamiNVIDIA are the names of the vGPUs that [PodAllocations] reads about.
+var hamiNVIDIA = hami{"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
+
 var hamiNames = []hami{
 	{"amd.com/gpu", "amd.com/gpumem", "", "amd.com/gpucores"},
 	{"hygon.com/dcunum", "hygon.com/dcumem", "", "hygon.com/dcucores"},
-	{"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"},
+	hamiNVIDIA,
+}
+
+// asked reports whether a vGPU is asked for by one of the names.
+func (h hami) asked(r Requests) bool {
+	return Units(r[h.count])+Units(r[h.memory])+Units(r[h.percentage])+Units(r[h.cores]) > 0
 }
 
 // demand follows HAMi's code: memory before percentage, a percentage above 100

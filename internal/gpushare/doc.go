@@ -57,7 +57,7 @@
 //
 // # What was given
 //
-// [Allocations] reads the annotations in which Koordinator, HAMi and KAI write down devices.
+// [PodAllocations] reads the annotations in which Koordinator, HAMi and KAI write down devices.
 // [Budgets] returns the memory that each container may use, from requests and annotations.
 //
 // Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0. Where their texts

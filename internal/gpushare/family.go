@@ -16,6 +16,16 @@ import (
 // know are allowed and passed over, so a ResourceList can be handed over whole.
 type Requests map[string]resource.Quantity
 
+// extended reports whether an extended resource is requested: one with a domain in its name.
+func (r Requests) extended() bool {
+	for name, q := range r {
+		if strings.Contains(name, "/") && q.Sign() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Family is a system of resource names or annotations that share a meaning, as far as it matters
 // here.
 type Family string

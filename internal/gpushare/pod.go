@@ -1,8 +1,86 @@
 package gpushare
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"fmt"
 
-// Containers returns the containers of a pod, init containers first, as HAMi counts them.
+	corev1 "k8s.io/api/core/v1"
+)
+
+// PodAllocations reads the annotations of a pod as [Allocations] does, and adds the containers
+// that they mean.
+//
+// HAMi's annotation is positional, and its releases differ in what a slot stands for: up to 2.8 an
+// app container, from 2.9 a container with the init containers first, and 2.10.0 drops the empty
+// slots of init containers (HAMi#3079, HAMi#2899). They agree in the order of the slots with a
+// device. So if these are as many as the containers that ask for a vGPU, they match in order.
+// Otherwise the devices are the pod's and the container is not known, which the error says.
+//
+// KAI means the first app container if it names none. An allocation to a container that the pod
+// does not have is left out and listed in the error.
+func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
+	var p problems
+	all, slots := allocations(pod.Annotations, &p)
+	names := map[int]string{} // by slot
+	if asking := vgpuContainers(pod); len(asking) == len(slots) {
+		for i, index := range slots {
+			names[index] = asking[i].Name
+		}
+	} else if len(slots) > 0 {
+		p.add("%s: slots with a device: %d, containers that ask for a vGPU: %d; which one has which device is not known",
+			hamiAllocated, len(slots), len(asking))
+	}
+	var out []Allocation
+	for _, a := range all {
+		switch a.Family {
+		case HAMi:
+			a.Container = names[a.Slot]
+		case KAI:
+			var err error
+			if a.Container, err = kaiContainerOf(a, pod); err != nil {
+				p.add("%w", err)
+				continue
+			}
+		}
+		out = append(out, a)
+	}
+	return out, p.err()
+}
+
+// vgpuContainers returns the containers that ask for a vGPU of HAMi's: those that use its names. If
+// none does, its administrator may have chosen another name, so it returns all that ask for any
+// extended resource: if they are as many as the slots, they are the same containers.
+func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
+	var asking, extended []*corev1.Container
+	for _, c := range Containers(pod) {
+		requests := RequestsOf(c)
+		if hamiNVIDIA.asked(requests) {
+			asking = append(asking, c)
+		}
+		if requests.extended() {
+			extended = append(extended, c)
+		}
+	}
+	if asking == nil {
+		return extended
+	}
+	return asking
+}
+
+// kaiContainerOf returns the container that a KAI annotation is about: the one that it names, or
+// the first app container.
+func kaiContainerOf(a Allocation, pod *corev1.Pod) (string, error) {
+	if a.Container == "" && len(pod.Spec.Containers) > 0 {
+		return pod.Spec.Containers[0].Name, nil
+	}
+	for _, c := range Containers(pod) {
+		if c.Name == a.Container {
+			return c.Name, nil
+		}
+	}
+	return "", fmt.Errorf("%s: the pod has no container %s", kaiContainer, clip(a.Container))
+}
+
+// Containers returns the containers of a pod, init containers first.
 func Containers(p *corev1.Pod) []*corev1.Container {
 	all := make([]*corev1.Container, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {

@@ -195,6 +195,7 @@ const (
 	HolderSourceLabels       = "labels"
 	HolderSourcePodResources = "pod_resources"
 	HolderSourceDRA          = "dra"
+	HolderSourceAnnotation   = "annotation"
 	HolderSourceProcesses    = "processes"
 
 	SharingNone        = "none"
@@ -248,7 +249,7 @@ var pointAttributes = []Attribute{
 	}},
 	{SharingReplicas, "replicas of a shared device that the container holds, where there are several", nil},
 	{HolderSource, "who named the holder", []string{
-		HolderSourcePodResources, HolderSourceDRA, HolderSourceLabels, HolderSourceProcesses,
+		HolderSourcePodResources, HolderSourceDRA, HolderSourceAnnotation, HolderSourceLabels, HolderSourceProcesses,
 	}},
 	{ResourceClaimName, "DRA ResourceClaim that allocated the device", nil},
 	{ResourceClaimUID, "UID of that claim", nil},

@@ -229,7 +229,7 @@ var (
 	GPUDeviceHolder = add(Metric{
 		Name: "gpu.device.holder", Unit: "{holder}", Int: true,
 		Description: "1 for each container that holds the device; the Resource is the container, gpu.holder.source says who named it.",
-		Source:      "pod labels of the exporter's rows; with gpu_k8s PodResources, DRA allocations or processes",
+		Source:      "pod labels of the exporter's rows; with gpu_k8s PodResources, DRA allocations, annotations of schedulers or processes",
 	})
 	// K8sContainerGPUMemoryUsage is the GPU memory that a container uses.
 	K8sContainerGPUMemoryUsage = add(Metric{

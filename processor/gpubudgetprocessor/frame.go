@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -17,10 +18,6 @@ var used = map[*signal.Metric]bool{
 	signal.GPUSharingClients: true, signal.GPUDeviceHolder: true, signal.K8sContainerGPUMemoryUsage: true,
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
-
-// reservations are the namespaces of pods that hold a whole GPU for a scheduler
-// which shares it out to others.
-var reservations = []string{"kai-resource-reservation", "runai-reservation"}
 
 // lists takes over the lists of processes of a frame. A process without memory says whose
 // its PID is.
@@ -118,7 +115,7 @@ func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 		d.Free = int64(math.Round(float64(d.Used)/ratio)) - d.Used
 	}
 	for _, of := range f.Users {
-		u := &budget.User{Of: of, Holder: of.Holder, Holds: of.Holds && !slices.Contains(reservations, of.Holder.Namespace)}
+		u := &budget.User{Of: of, Holder: of.Holder, Holds: of.Holds && !catalogue.IsReservation(of.Holder)}
 		bytes := bytesOf(&of.Samples, signal.K8sContainerGPUMemoryUsage)
 		switch {
 		case bytes == budget.Unknown && !u.Holds:
@@ -132,7 +129,7 @@ func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 		d.Users = append(d.Users, u)
 	}
 	for _, u := range d.Users {
-		given := u.Of.Source == signal.HolderSourcePodResources || u.Of.Source == signal.HolderSourceDRA
+		given := u.Of.Source == signal.HolderSourcePodResources || u.Of.Source == signal.HolderSourceDRA || u.Of.Source == signal.HolderSourceAnnotation
 		u.Exclusive = u.Holds && given && u.Of.Strategy == signal.SharingNone && len(d.Users) == 1
 		d.Labelled = d.Labelled || u.Holds && u.Of.Source == signal.HolderSourceLabels
 		u.MPS = u.Holds && u.Of.Strategy == signal.SharingMPS

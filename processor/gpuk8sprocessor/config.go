@@ -34,8 +34,11 @@ type Config struct {
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// ResourceNames are the device plugins' resources that are GPUs; a trailing
-	// * stands for any ending.
+	// * stands for any ending. An id that has a GPU's form counts whatever its resource is called.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
+	// OtherResourceNames are the device plugins' resources that are no GPUs, beside those that are
+	// known as such: ids of theirs that are not understood are no GPU's.
+	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
 	// Kubernetes says how the API server is reached: for the UIDs of pods,
 	// ResourceSlices, what the node is, with Claims ResourceClaims and with Jobs Jobs.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
@@ -110,6 +113,7 @@ func (c *Config) Validate() error {
 	p.Check(!s.PodResources.Enabled || len(c.ResourceNames) > 0,
 		"resource_names is []: must have a name while sources::pod_resources is enabled")
 	p.Add(c.ResourceNames.Check("resource_names")...)
+	p.Add(c.OtherResourceNames.Check("other_resource_names")...)
 	p.Check(!s.DRA.Enabled || len(s.DRA.Drivers) > 0, "sources::dra::drivers is []: must have a driver's name while sources::dra is enabled")
 	for i, name := range s.DRA.Drivers {
 		p.Check(len(validation.IsDNS1123Subdomain(name)) == 0, "sources::dra::drivers[%d] is %q: must be a driver's name, such as gpu.nvidia.com", i, name)

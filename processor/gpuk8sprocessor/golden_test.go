@@ -26,7 +26,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	resourcev1 "k8s.io/api/resource/v1"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
@@ -67,8 +66,8 @@ var handedOver atomic.Int64
 // step is one moment of a script.
 type step struct {
 	At string
-	// Kubelet is what PodResources lists: ids by namespace/pod/container, and
-	// "claim driver/pool/device [share]" likewise.
+	// Kubelet is what PodResources lists: "[resource=]id" by namespace/pod/container, of nvidia.com/gpu
+	// by default, and "claim driver/pool/device [share]" likewise.
 	Kubelet *struct {
 		State   string
 		Devices map[string][]string
@@ -84,6 +83,7 @@ type step struct {
 			Deployment, Job, Kind, Workload, Kueue string
 			Labels                                 map[string]string
 		}
+		Scheduled scheduledPod `yaml:",inline"`
 	}
 	// Slices are "driver/pool generation/count device key=value…", one a device.
 	Slices *[]string
@@ -95,7 +95,8 @@ type step struct {
 			Device, Request, Class, Share string
 			Admin                         bool
 		}
-		For []string // pod=uid
+		For    []string // pod=uid
+		Others bool     // reserved for pods that are not known
 	}
 	// Instances are "MIG-uuid GPU-uuid gi".
 	Instances *[]string
@@ -228,9 +229,8 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 		for _, name := range slices.Compact(names) {
 			n := strings.Split(name, "/")
 			c := attribution.ContainerResources{Namespace: n[0], Pod: n[1], Container: n[2]}
-			for _, id := range k.Devices[name] {
-				c.Devices = append(c.Devices, exporters.PluginID(id))
-			}
+			listed := listedBy(k.Devices[name])
+			c.Devices, c.Others = listed.Devices, listed.Others
 			for _, claim := range k.Claims[name] {
 				f := append(strings.Fields(claim), "")
 				c.Claimed = append(c.Claimed, attribution.ClaimedDevice{Namespace: n[0], Allocation: allocation(f[1], gpudata.Allocation{Claim: f[0], ShareID: f[2]})})
@@ -259,6 +259,7 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 				claim, request, _ := strings.Cut(claim, "/")
 				pod.Claims = append(pod.Claims, kube.ContainerClaim{Container: container, Claim: claim, Request: request})
 			}
+			p.Scheduled.fill(&pod)
 			says.Pods = append(says.Pods, pod)
 		}
 	}
@@ -297,7 +298,7 @@ func (s *step) apply(t *testing.T, says *said, now time.Time) bool {
 			}
 			for _, r := range c.Results {
 				says.Claims = append(says.Claims, attribution.ClaimedDevice{
-					Namespace: namespace, Admin: r.Admin, ReservedFor: pods,
+					Namespace: namespace, Admin: r.Admin, ReservedFor: pods, ForOthers: c.Others,
 					Allocation: allocation(r.Device, gpudata.Allocation{Claim: name, ClaimUID: c.UID, Request: r.Request, Class: r.Class, ShareID: r.Share}),
 				})
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -104,8 +105,8 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 			continue
 		}
 		listed = true
-		// An exporter's processes are on every device, and it holds none.
-		if known && !exporters.Called(user) {
+		// The processes of exporters and other agents are on every device, and they hold none.
+		if known && !exporters.Observes(user) && !catalogue.IsReservation(user) {
 			users = append(users, user)
 		}
 	}
@@ -126,9 +127,14 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 	check := newUsageCheck(d)
 	came := d.TakeUsers()
 	var labels, users []attribution.Holding
-	observed, replicas := d.Observed, false
+	observed, replicas, reserved := d.Observed, false, false
 	for _, u := range came {
 		h, gone := u.Holder, false
+		if catalogue.IsReservation(h) {
+			// Its group, which holds the device in its place, is not in the labels.
+			observed, reserved = observed || u.Holds, reserved || u.Holds
+			continue
+		}
 		if own && h.Pod != "" {
 			h.UID, gone = p.tracker.Pod(h.Namespace, h.Pod, h.UID, f.Time)
 		}
@@ -147,7 +153,9 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 			users = append(users, attribution.Holding{Holder: h})
 		}
 	}
-	if len(labels) == 0 {
+	if reserved {
+		labels = nil
+	} else if len(labels) == 0 {
 		// The exporter would make labels of these.
 		for _, job := range p.mapping.on(d, f.Time) {
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})

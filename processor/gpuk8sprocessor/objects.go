@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
@@ -18,11 +19,54 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// isOfNode reports whether a pod of this node uses a claim: claims are those of
-// the whole cluster. Without the right to read pods nobody knows.
-func isOfNode(c *resourcev1.ResourceClaim, a *attribution.Sources, uids map[types.UID]bool) bool {
-	return a.PodsState == kube.Off || slices.ContainsFunc(c.Status.ReservedFor,
-		func(r resourcev1.ResourceClaimConsumerReference) bool { return uids[r.UID] })
+// nodePods are the pods of the node, to find those that claims are reserved for.
+type nodePods struct {
+	known   bool
+	uids    map[types.UID]bool
+	byClaim map[claimKey][]gpudata.Holder
+}
+
+type claimKey struct{ namespace, name string }
+
+func (n *nodePods) add(p *corev1.Pod) {
+	n.uids[p.UID] = true
+	named := map[string]bool{}
+	for _, name := range kube.ClaimNames(p) {
+		named[name] = true
+	}
+	if e := p.Status.ExtendedResourceClaimStatus; e != nil {
+		named[e.ResourceClaimName] = true
+	}
+	for name := range named {
+		k := claimKey{p.Namespace, name}
+		n.byClaim[k] = append(n.byClaim[k], gpudata.Holder{Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID)})
+	}
+}
+
+// reserved returns the pods that a claim is reserved for. A PodGroup stands for those of its pods
+// that name the claim. others reports whether it stands for more pods, which are not known. mine
+// reports whether a pod of this node uses the claim: claims are those of the whole cluster. Without
+// the right to read pods all may be of this node.
+func (n *nodePods) reserved(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, mine bool) {
+	mine = !n.known
+	grouped := false
+	for _, r := range c.Status.ReservedFor {
+		mine = mine || n.uids[r.UID]
+		if r.APIGroup == "" && r.Resource == "pods" {
+			pods = append(pods, gpudata.Holder{Namespace: c.Namespace, Pod: r.Name, UID: string(r.UID)})
+		} else {
+			grouped = true
+		}
+	}
+	if grouped {
+		for _, p := range n.byClaim[claimKey{c.Namespace, c.Name}] {
+			mine = true
+			if !slices.Contains(pods, p) {
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods, grouped && !n.known, mine
 }
 
 // readNode keeps the node's instance type and those of its labels that are wanted.
@@ -59,15 +103,25 @@ func sharing(label string) string {
 	return ""
 }
 
-// readContainers keeps the containers and ids of the kubelet's answer that are about GPUs.
+// readContainers keeps the containers and ids of the kubelet's answer that may be about GPUs. An id in
+// a device's form is one, whatever its resource is called.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
 	var out []attribution.ContainerResources
 	for i := range all {
 		c := &all[i]
 		r := attribution.ContainerResources{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}
 		for _, d := range c.Devices {
-			if cfg.ResourceNames.Has(d.Resource) {
-				r.Devices = append(r.Devices, exporters.PluginID(d.ID))
+			id := exporters.PluginID(d.ID)
+			id.Resource = d.Resource
+			likely := gpushare.LikelyOf(d.Resource)
+			switch {
+			case id.Understood(), cfg.ResourceNames.Has(d.Resource):
+				r.Devices = append(r.Devices, id)
+			case cfg.OtherResourceNames.Has(d.Resource):
+			case likely == gpushare.LikelyGPU:
+				r.Devices = append(r.Devices, id)
+			case likely == gpushare.LikelyOtherVendor:
+				r.Others = append(r.Others, id)
 			}
 		}
 		if cfg.Sources.DRA.Enabled {
@@ -78,7 +132,7 @@ func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.Co
 				})
 			}
 		}
-		if len(r.Devices)+len(r.Claimed) > 0 {
+		if len(r.Devices)+len(r.Others)+len(r.Claimed) > 0 {
 			out = append(out, r)
 		}
 	}
@@ -94,6 +148,16 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
 		Owner:     readOwner(p, labels, job),
 		Claims:    kube.ContainerClaims(p),
+		Groups:    gpushare.Groups(p),
+	}
+	if len(out.Groups) > 0 {
+		out.GroupContainer = gpushare.GroupContainer(p)
+		out.Reserved = exporters.PluginID(gpushare.ReservedDevice(p))
+	}
+	given, annotated, err := gpushare.Assigned(p)
+	out.Annotated, out.Unread = annotated, err != nil
+	for i := range given {
+		out.Assigned = append(out.Assigned, readAssigned(&given[i]))
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range statuses {
@@ -103,6 +167,26 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		}
 	}
 	return out
+}
+
+// readAssigned returns the device of an allocation. A share is one of several.
+func readAssigned(a *gpushare.Allocation) attribution.Assigned {
+	id := catalogue.PluginID{Raw: a.UUID}
+	switch {
+	case a.MIG != nil && a.MIG.GPUInstance >= 0 && a.UUID != "":
+		id = catalogue.PluginID{Raw: a.UUID + "/" + strconv.Itoa(a.MIG.GPUInstance), UUID: a.UUID, GPUInstance: strconv.Itoa(a.MIG.GPUInstance)}
+	case a.MIG != nil && a.MIG.UUID != "":
+		id = catalogue.PluginID{Raw: a.MIG.UUID, MIGUUID: a.MIG.UUID}
+	case a.MIG != nil: // an instance that is not known
+		id.Raw += "/?"
+	case a.UUID != "":
+		id = exporters.PluginID(a.UUID)
+		id.Replica = !a.Whole()
+	case a.Minor >= 0:
+		id.Raw = "nvidia" + strconv.Itoa(a.Minor)
+		id.Name, id.Replica = id.Raw, !a.Whole()
+	}
+	return attribution.Assigned{PluginID: id, Container: a.Container}
 }
 
 // readInstances returns the MIG devices that a scheduler wrote on the pod; what
@@ -123,25 +207,29 @@ func readInstances(p *corev1.Pod) []attribution.Instance {
 	return out
 }
 
-// readSlices returns the devices of all whole pools of the drivers. whole says that there is no half
-// a pool.
+// readSlices returns the devices of all whole pools of the drivers, and of other drivers those that
+// have the UUID of a GPU. whole says that there is no half a pool of the drivers.
 func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, whole bool) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*resourcev1.ResourceSlice{}
 	for _, s := range all {
-		if of := (pool{s.Spec.Driver, s.Spec.Pool.Name}); slices.Contains(drivers, of.driver) {
-			pools[of] = append(pools[of], s)
-		}
+		of := pool{s.Spec.Driver, s.Spec.Pool.Name}
+		pools[of] = append(pools[of], s)
 	}
 	devices, whole = map[attribution.DRADevice]attribution.SliceDevice{}, true
 	for of, all := range pools {
 		newest := gpushare.WholePool(all)
-		whole = whole && newest != nil
+		listed := slices.Contains(drivers, of.driver)
+		whole = whole && (newest != nil || !listed)
 		for _, s := range newest {
 			for i := range s.Spec.Devices {
 				d := &s.Spec.Devices[i]
+				uuid := attributeOf(d, "uuid")
+				if !listed && (gpushare.LikelyOf(of.driver) != gpushare.LikelyGPU || !exporters.IsBoard(uuid) && !exporters.IsInstance(uuid)) {
+					continue
+				}
 				devices[attribution.DRADevice{Driver: of.driver, Pool: of.name, Device: d.Name}] = attribution.SliceDevice{
-					Kind: attributeOf(d, "type"), UUID: attributeOf(d, "uuid"), Parent: attributeOf(d, "parentUUID"), Profile: attributeOf(d, "profile"),
+					Kind: attributeOf(d, "type"), UUID: uuid, Parent: attributeOf(d, "parentUUID"), Profile: attributeOf(d, "profile"),
 				}
 			}
 		}
@@ -164,17 +252,11 @@ func attributeOf(d *resourcev1.Device, name string) string {
 	return ptr.Deref(d.Attributes[best].StringValue, "")
 }
 
-// readClaim returns the devices that a claim was given.
-func readClaim(c *resourcev1.ResourceClaim) (out []attribution.ClaimedDevice) {
-	var pods []gpudata.Holder
-	for _, p := range c.Status.ReservedFor {
-		if p.APIGroup == "" && p.Resource == "pods" {
-			pods = append(pods, gpudata.Holder{Namespace: c.Namespace, Pod: p.Name, UID: string(p.UID)})
-		}
-	}
+// readClaim returns the devices that a claim was given, for the pods that it is reserved for.
+func readClaim(c *resourcev1.ResourceClaim, pods []gpudata.Holder, others bool) (out []attribution.ClaimedDevice) {
 	for _, r := range c.Status.Allocation.Devices.Results {
 		out = append(out, attribution.ClaimedDevice{
-			Namespace: c.Namespace, Admin: ptr.Deref(r.AdminAccess, false), ReservedFor: pods,
+			Namespace: c.Namespace, Admin: ptr.Deref(r.AdminAccess, false), ReservedFor: pods, ForOthers: others,
 			Allocation: gpudata.Allocation{
 				Claim: c.Name, ClaimUID: string(c.UID), Class: gpushare.ClassOf(c, r.Request), Request: r.Request,
 				Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: string(ptr.Deref(r.ShareID, "")),

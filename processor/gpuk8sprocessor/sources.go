@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
@@ -32,6 +33,8 @@ type sources struct {
 	mu   sync.Mutex // of update
 	host component.Host
 	told string // the lost sources that the component's status names
+	// logged are the resources of which it was logged that their ids are not understood.
+	logged map[string]bool
 
 	patience time.Duration // of the start with first answers
 
@@ -41,8 +44,12 @@ type sources struct {
 }
 
 func newSources(cfg *Config, set component.TelemetrySettings, tracker *attribution.Tracker) *sources {
-	return &sources{cfg: cfg, set: set, tracker: tracker, patience: waitForSources}
+	return &sources{cfg: cfg, set: set, tracker: tracker, patience: waitForSources, logged: map[string]bool{}}
 }
+
+// maxLoggedResources bounds what is remembered of the kubelet's answers. A node has some ten
+// resources.
+const maxLoggedResources = 100
 
 // open makes the clients, without asking anything. It fails when a kubeconfig
 // cannot be used.
@@ -166,7 +173,21 @@ func (s *sources) update(now time.Time) {
 		s.readCache(&a)
 	}
 	s.tracker.Update(now, a)
+	s.logNotUnderstood()
 	s.reportStatus(lost, err)
+}
+
+// logNotUnderstood logs each resource once whose ids are not understood; mu is held.
+func (s *sources) logNotUnderstood() {
+	for resource, id := range s.tracker.Stats().NotUnderstood {
+		if s.logged[resource] || len(s.logged) >= maxLoggedResources {
+			continue
+		}
+		s.logged[resource] = true
+		s.set.Logger.Warn("The kubelet lists a device id that is not understood, which may be any GPU: while a container has it, "+
+			"no GPU of the node is reported as held by nobody. If the resource is no GPU, add it to other_resource_names",
+			zap.String("resource", resource), zap.String("id", id))
+	}
 }
 
 // believe tells how far a source can be believed: one that never answered gives no answer.
@@ -178,10 +199,10 @@ func believe(state kube.State) kube.Phase {
 }
 
 func (s *sources) readCache(a *attribution.Sources) {
-	uids := map[types.UID]bool{}
+	pods := nodePods{uids: map[types.UID]bool{}, byClaim: map[claimKey][]gpudata.Holder{}}
 	if a.PodsState = believe(s.cache.State(kube.Pods)); a.PodsState != kube.Off {
 		for _, pod := range s.cache.Pods() {
-			uids[pod.UID] = true
+			pods.add(pod)
 			read := readPod(pod, s.cfg.PodLabels, s.job)
 			a.Pods = append(a.Pods, read)
 			if !read.Ended {
@@ -189,6 +210,7 @@ func (s *sources) readCache(a *attribution.Sources) {
 			}
 		}
 	}
+	pods.known = a.PodsState != kube.Off
 	if node, ok := s.cache.Node(s.cfg.NodeName); ok {
 		readNode(node, s.cfg.NodeLabels, a)
 	}
@@ -201,8 +223,11 @@ func (s *sources) readCache(a *attribution.Sources) {
 	if s.cfg.Claims {
 		a.ClaimsState = believe(s.cache.State(kube.ResourceClaims))
 		for _, claim := range s.cache.ResourceClaims() {
-			if claim.Status.Allocation != nil && isOfNode(claim, a, uids) {
-				a.Claims = append(a.Claims, readClaim(claim)...)
+			if claim.Status.Allocation == nil {
+				continue
+			}
+			if reserved, others, mine := pods.reserved(claim); mine {
+				a.Claims = append(a.Claims, readClaim(claim, reserved, others)...)
 			}
 		}
 	}

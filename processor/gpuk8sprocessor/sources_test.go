@@ -95,13 +95,13 @@ func TestTheKubeletIsAskedOverItsSocket(t *testing.T) {
 	kubelet.Set(
 		gives("a", "nvidia.com/gpu=GPU-1"),
 		gives("b", "nvidia.com/gpu.shared=GPU-2::3", "nvidia.com/mig-1g.10gb=MIG-GPU-3/7/0"),
-		gives("c", "rdma/hca=GPU-4"),
+		gives("c", "example.com/a100=GPU-4"), // renamed
 	)
 	p := asking(t, kubelet, componenttest.NewNopHost(), componenttest.NewNopTelemetrySettings(), false)
 	assert.Equal(t, "a", podsOf(p, "GPU-1"), "the first answer is there once the start is over")
 	assert.Equal(t, "b", podsOf(p, "GPU-2"))
 	assert.Equal(t, "b", podsOf(p, "GPU-3/gi7"))
-	assert.Empty(t, podsOf(p, "GPU-4"), "no GPU resource")
+	assert.Equal(t, "c", podsOf(p, "GPU-4"))
 
 	kubelet.Set(gives("d", "nvidia.com/gpu=GPU-1"))
 	require.Eventually(t, func() bool { return podsOf(p, "GPU-1") == "d" }, 10*time.Second, 10*time.Millisecond)

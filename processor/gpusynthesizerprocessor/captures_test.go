@@ -43,7 +43,8 @@ func TestRecordedOutputs(t *testing.T) {
 			mustNot: []string{"gpu.device.holder"},
 		},
 		"fakegpuop_fraction_1workload.prom": {
-			must: []string{"gpu.device.holder", "k8s.namespace.name=runai-reservation"},
+			must:    []string{"hw.power"},
+			mustNot: []string{"gpu.device.holder", "k8s.namespace.name=runai-reservation"}, // whose pod is no holder
 		},
 		"vks_vgpu_a100_10c.prom": {
 			must:    []string{"gauge hw.gpu.memory.utilization"},

@@ -1,7 +1,6 @@
 package gpuusageprocessor
 
 import (
-	"cmp"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,20 +64,27 @@ func (p *pods) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 
 // on returns the part of a board's compute that is declared for a user.
 func (s declarations) on(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
+	var own, ofPod float64
 	for _, a := range s.allocated {
 		switch {
 		case a.UUID != "" && a.UUID != d.Device.ID(), a.UUID == "" && a.Minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.Minor):
 		case a.Container == "": // for the pod
-			n := 0
-			for _, o := range d.Users {
-				if o.Holds && o.Holder.Namespace == u.Holder.Namespace && o.Holder.Pod == u.Holder.Pod {
-					n++
-				}
-			}
-			return a.Core / float64(max(n, 1))
+			ofPod += a.Core
 		case a.Container == u.Holder.Container:
-			return a.Core
+			own += a.Core
 		}
+	}
+	if own > 0 {
+		return min(own, 1)
+	}
+	if ofPod > 0 {
+		n := 0
+		for _, o := range d.Users {
+			if o.Holds && o.Holder.Namespace == u.Holder.Namespace && o.Holder.Pod == u.Holder.Pod {
+				n++
+			}
+		}
+		return min(ofPod, 1) / float64(max(n, 1))
 	}
 	if c := s.demanded[u.Holder.Container]; c > 0 || u.Strategy != signal.SharingMPS {
 		return c
@@ -102,20 +108,13 @@ func (p *pods) of(pod *corev1.Pod) declarations {
 
 func declarationsOf(pod *corev1.Pod) (declarations, error) {
 	s := declarations{version: pod.ResourceVersion, demanded: map[string]float64{}, limited: map[string]float64{}}
-	all := gpushare.Containers(pod)
-	allocations, err := gpushare.Allocations(pod.Annotations)
+	allocations, err := gpushare.PodAllocations(pod)
 	for _, a := range allocations {
-		switch {
-		case a.Core <= 0 || a.MIG != nil || a.ContainerIndex >= len(all):
-			continue
-		case a.ContainerIndex >= 0:
-			a.Container = all[a.ContainerIndex].Name
-		case a.Family == gpushare.KAI && len(pod.Spec.Containers) > 0:
-			a.Container = cmp.Or(a.Container, pod.Spec.Containers[0].Name)
+		if a.Core > 0 && a.MIG == nil {
+			s.allocated = append(s.allocated, a)
 		}
-		s.allocated = append(s.allocated, a)
 	}
-	for _, c := range all {
+	for _, c := range gpushare.Containers(pod) {
 		for _, e := range c.Env {
 			if percent, err := strconv.ParseFloat(e.Value, 64); e.Name == kube.MPSPercentage && err == nil && percent > 0 && percent <= 100 {
 				s.limited[c.Name] = percent / 100

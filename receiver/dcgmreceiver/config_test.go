@@ -41,8 +41,11 @@ func TestWithoutEndpointsTheExporterOfTheOwnNodeIsDiscovered(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "gpu-node-7")
 	want := DiscoveryConfig{
 		Scope: "node", NodeName: "gpu-node-7",
-		Selectors: []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
-		PortName:  "metrics", Port: 9400, Scheme: "http",
+		Selectors: []string{
+			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
+			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
+		},
+		PortName: "metrics", Port: 9400, Scheme: "http",
 		Others: []OtherExporter{
 			{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000},
 			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},

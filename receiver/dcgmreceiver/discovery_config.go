@@ -77,10 +77,14 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
 		NodeName: base.NodeName(),
-		// NVIDIA's GPU operator, and the Helm chart of the exporter.
-		Selectors: []string{"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"},
-		PortName:  "metrics",
-		Port:      defaultPort,
+		// NVIDIA's GPU operator, the Helm chart of the exporter, and the operator's exporter of devices
+		// that are allocated by DRA, which since release 26.7.2 has the label of the component.
+		Selectors: []string{
+			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
+			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
+		},
+		PortName: "metrics",
+		Port:     defaultPort,
 		Others: []OtherExporter{
 			{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}, // AMD's device-metrics-exporter
 			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},               // Google's TPU device plugin

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
@@ -57,6 +58,9 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 		})
 	}
 
+	if len(p.Spec.ResourceClaims) > 0 {
+		out.Claims = slices.Compact(slices.Sorted(maps.Values(kube.ClaimNames(p))))
+	}
 	out.Health, out.LeftOut = convertHealth(p)
 
 	if !asks(p) {

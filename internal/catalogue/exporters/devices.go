@@ -68,6 +68,21 @@ func Called(h catalogue.Holder) bool {
 	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.CalledExporter(h) })
 }
 
+// agents are the names of agents that monitor devices, beside exporters: DCGM itself, and agents
+// that read NVML.
+var agents = []string{
+	"nvidia-dcgm", "dcgm", "nv-hostengine", "datadog-agent", "gpu-health-monitor", "gpud", "kepler", "nvidia-gpu-exporter", "nvidia-smi-exporter",
+	"otelcol-gpu",
+}
+
+// Observes reports whether a container is called as an exporter or another monitoring agent is. It
+// has access to every device and holds none.
+func Observes(h catalogue.Holder) bool {
+	return Called(h) || slices.ContainsFunc(agents, func(agent string) bool {
+		return h.Container == agent || h.Name == agent || h.Pod == agent || strings.HasPrefix(h.Pod, agent+"-")
+	})
+}
+
 // XIDCatalogueDate is the day of the last change of what XID knows.
 const XIDCatalogueDate = dcgm.XIDCatalogueDate
 

@@ -34,3 +34,15 @@ func TestExportersOfEveryVendorAreKnownByName(t *testing.T) {
 	}
 	assert.False(t, Called(catalogue.Holder{Namespace: "research", Pod: "llm-train", Container: "main"}))
 }
+
+func TestMonitoringAgentsOnlyObserve(t *testing.T) {
+	for _, h := range []catalogue.Holder{
+		{Pod: "nvidia-dcgm-exporter-dra-x1", Container: "nvidia-dcgm-exporter"}, {Pod: "nvidia-dcgm-9xk2p", Container: "nvidia-dcgm-ctr"},
+		{Pod: "dcgm-0"}, {Pod: "datadog-agent-b2c", Container: "agent"}, {Pod: "agent-7", Container: "nv-hostengine"}, {Name: "otelcol-gpu"},
+	} {
+		assert.True(t, Observes(h), h)
+	}
+	for _, h := range []catalogue.Holder{{Pod: "my-dcgm-training"}, {Pod: "keplerian-orbits"}, {Pod: "llm-train", Container: "main"}} {
+		assert.False(t, Observes(h), h)
+	}
+}

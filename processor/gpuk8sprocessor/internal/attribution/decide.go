@@ -20,25 +20,29 @@ type Decision struct {
 	Holders []Holding
 }
 
-// Decide picks the source of a device's holders at a time: the table, as long as one of the pods
-// that it names exists; else the labels on the exporter's rows; else the processes that use it.
-// A table entry without holders means no pod: jobs and containers outside Kubernetes, by labels
-// or processes, still hold the device. e may be nil. shared says that the labels show a replica
+// Decide picks the source of a device's holders at a time: the kubelet or claims, else annotations
+// of schedulers, as long as one of the pods that they name exists; else the labels on the exporter's
+// rows; else the processes that use it. A table entry without holders means no pod: jobs and
+// containers outside Kubernetes, by labels or processes, still hold the device. e may be nil. shared says that the labels show a replica
 // of a shared device. It sorts labels and processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {
 		e = &Entry{}
 	}
-	if e.Source != "" {
-		d.Holders = existing(e.Holders, t)
-		// When all pods that it names are gone, it has not been asked since.
-		d.Known = len(d.Holders) > 0 || len(e.Holders) == 0 && t < e.until
-		if len(d.Holders) > 0 {
-			d.Source = e.Source
-			d.Strategy, _ = strategy(d.Holders, e.sharing)
-			return d
+	if !e.partial {
+		for _, by := range []struct {
+			source  string
+			holders []Holding
+		}{{e.Source, e.Holders}, {signal.HolderSourceAnnotation, e.Assigned}} {
+			if holders := existing(by.holders, t); len(holders) > 0 {
+				d = Decision{Source: by.source, Known: true, Holders: holders}
+				d.Strategy, _ = strategy(holders, e.sharing)
+				return d
+			}
 		}
+		// When all pods that it names are gone, it has not been asked since.
+		d.Known = e.Source != "" && len(e.Holders) == 0 && e.after <= t && t < e.until
 	}
 	if d.Known {
 		labels = slices.DeleteFunc(labels, func(h Holding) bool { return h.InPod() })

@@ -41,6 +41,7 @@ type joiner struct {
 	written  map[string]string    // MIG-<uuid> → instance, as schedulers wrote it down
 	labelled map[DRADevice]string // DRA device → instance, as the exporter's labels say
 	slices   map[DRADevice]SliceDevice
+	shown    map[string]gpudata.Description // by hw.id
 	// profiles holds the instances that telemetry shows of a board and profile,
 	// advertised counts those that drivers advertise.
 	profiles   map[profile][]string
@@ -54,7 +55,7 @@ type profile struct {
 func newJoiner(devices map[string]gpudata.Description, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
 		names: map[string]string{}, migs: map[string]string{}, written: map[string]string{}, labelled: map[DRADevice]string{},
-		slices: listed, profiles: map[profile][]string{}, advertised: map[profile]int{},
+		slices: listed, shown: devices, profiles: map[profile][]string{}, advertised: map[profile]int{},
 	}
 	for _, i := range instances {
 		if i.MIGUUID != "" && i.UUID != "" && i.GPUInstance != "" {
@@ -109,6 +110,9 @@ func (j *joiner) ref(d *catalogue.PluginID) (string, Reason) {
 		return j.mig(d.MIGUUID)
 	case board != "":
 		return board, Joined
+	}
+	if _, shown := j.shown[d.Raw]; shown {
+		return d.Raw, Joined
 	}
 	return "", UnknownID
 }

@@ -52,8 +52,11 @@ type Listing struct {
 // ContainerResources are the devices that the kubelet gave to one container.
 type ContainerResources struct {
 	Namespace, Pod, Container string
-	// Devices came from a device plugin.
+	// Devices came from a device plugin. One that is not understood may be any device.
 	Devices []catalogue.PluginID
+	// Others came from a device plugin of another vendor. Each is the device whose hw.id it is, if
+	// telemetry shows one, else none of NVIDIA's.
+	Others []catalogue.PluginID
 	// Claimed came from a DRA driver.
 	Claimed []ClaimedDevice
 }
@@ -74,8 +77,10 @@ type ClaimedDevice struct {
 	gpudata.Allocation
 	// Admin allocations look at a device and do not hold it.
 	Admin bool
-	// ReservedFor are the pods that may use the device.
+	// ReservedFor are the pods that may use the device. ForOthers says that there are more, which
+	// are not known.
 	ReservedFor []gpudata.Holder
+	ForOthers   bool
 }
 
 // SliceDevice is a device as its driver describes it in a slice.
@@ -99,6 +104,24 @@ type Pod struct {
 	Owner gpudata.Owner
 	// Containers are those that were started.
 	Containers []PodContainer
+	// Annotated says that a scheduler's annotation gives devices to the pod, which are Assigned.
+	// They replace what the kubelet lists for the pod. Unread says that the annotation gives more
+	// devices than that.
+	Annotated, Unread bool
+	Assigned          []Assigned
+	// Groups are those by which a scheduler shares a device that a reservation pod takes from the
+	// kubelet: the pod's own, of which GroupContainer has the shares, or that of the reservation
+	// pod, which reports that the device is Reserved.
+	Groups         []string
+	GroupContainer string
+	Reserved       catalogue.PluginID
+}
+
+// Assigned is a device that a scheduler's annotation gives to a pod.
+type Assigned struct {
+	catalogue.PluginID
+	// Container is empty where the annotation is for the pod.
+	Container string
 }
 
 // PodContainer is a container of a pod.

@@ -199,6 +199,8 @@ type Stats struct {
 	Unattributed [NumReasons]int
 	// Conflicts counts devices that pods were given as if each had them alone.
 	Conflicts int
+	// NotUnderstood has an id that is not understood of each resource with such ids.
+	NotUnderstood map[string]string
 }
 
 // Stats returns the counts of the newest table.

@@ -37,7 +37,7 @@ type accumulator struct {
 	events    []event
 	xidSeen   bool
 	// row is the row taken last, held says that it names a holder, holder is its index into
-	// holders, or -1 where it names none or, untold, one that need not be the device's.
+	// holders, or -1 where it names none, a reservation pod or, untold, one that need not be the device's.
 	row          *Row
 	held, untold bool
 	holder       int
@@ -194,7 +194,7 @@ func (a *accumulator) take(o *observation, held bool) {
 	a.row, a.held, a.untold, a.holder = r, held, o.untold, -1
 	a.device.describe(r)
 	a.addDRA(r)
-	if held && !o.untold {
+	if held && !o.untold && !catalogue.IsReservation(r.holder) {
 		a.holders, a.holder = addHolder(a.holders, r)
 	}
 }

@@ -39,7 +39,7 @@ func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool)
 	default:
 		state = diagnose.Positive
 	}
-	d.See(o.field.ID, state, held, o.untold)
+	d.See(o.field.ID, state, held, o.untold, catalogue.IsReservation(o.row.holder))
 }
 
 // device returns what is known of a device in this scrape.

@@ -213,16 +213,46 @@ func (e *emission) addClaimDevices() {
 		if e.opts.Disabled[signal.K8sResourceClaimDevice] {
 			continue
 		}
-		for _, holder := range c.Status.ReservedFor {
-			if holder.APIGroup != "" || holder.Resource != "pods" {
-				continue
-			}
+		if len(devices) == 0 {
+			continue
+		}
+		for _, pod := range e.podsOf(c) {
 			for _, d := range devices {
-				d.Place.Namespace, d.Place.Pod, d.Place.PodUID = c.Namespace, holder.Name, string(holder.UID)
+				d.Place.Namespace, d.Place.Pod, d.Place.PodUID = c.Namespace, pod.Name, pod.UID
 				e.out = append(e.out, d)
 			}
 		}
 	}
+}
+
+// podsOf returns the pods for which a claim is reserved: by themselves, or as those of a PodGroup
+// that name the claim. Only their names and UIDs are known for certain.
+func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
+	grouped := false
+	for _, r := range c.Status.ReservedFor {
+		if r.APIGroup == "" && r.Resource == "pods" {
+			pods = append(pods, Pod{Name: r.Name, UID: string(r.UID)})
+		} else {
+			grouped = true
+		}
+	}
+	if !grouped {
+		return pods
+	}
+	if e.byClaim == nil {
+		e.byClaim = map[name][]*Pod{}
+		for _, p := range e.pods {
+			for _, claim := range p.Claims {
+				e.byClaim[name{p.Namespace, claim}] = append(e.byClaim[name{p.Namespace, claim}], p)
+			}
+		}
+	}
+	for _, p := range e.byClaim[name{c.Namespace, c.Name}] {
+		if !slices.ContainsFunc(pods, func(known Pod) bool { return known.UID == p.UID }) {
+			pods = append(pods, Pod{Name: p.Name, UID: p.UID})
+		}
+	}
+	return pods
 }
 
 func (e *emission) claimDevice(c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, className string) Point {

@@ -203,6 +203,7 @@ type emission struct {
 
 	gpuClasses   map[string]bool // classes whose objects say so
 	gpuResources map[string]bool // answers of isGPU
+	byClaim      map[name][]*Pod // the pods that name a claim; nil until a PodGroup has one
 }
 
 func (e *emission) int(m *signal.Metric, place Place, v int64, attrs ...Attribute) {

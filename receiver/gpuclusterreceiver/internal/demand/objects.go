@@ -24,6 +24,9 @@ type Pod struct {
 	Requests []Request
 	// TemplateClaims are the claims that are made for this pod out of templates.
 	TemplateClaims []TemplateClaim
+	// Claims are the names of the pod's ResourceClaims, to find the pods of a claim that is reserved
+	// for a PodGroup.
+	Claims []string
 	// Health is what the kubelet says of devices that the pod's containers were given.
 	Health []Health
 	// LeftOut is how many of these devices are not in Health.

@@ -54,13 +54,13 @@ func (p *Pod) state() podState {
 }
 
 // saysNothing reports whether the pod appears in no metric: it is over, or
-// requests nothing, was given nothing whose health is known, and waits for no claim that is still to be made.
+// requests nothing, names no claim, was given nothing whose health is known, and waits for no claim that is still to be made.
 func (p *Pod) saysNothing() bool {
 	if p.Ended() {
 		return true
 	}
 	toBeMade := p.state().waiting() && slices.ContainsFunc(p.TemplateClaims, func(t TemplateClaim) bool { return !t.Made })
-	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && len(p.Health) == 0 && !toBeMade
+	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && len(p.Health) == 0 && len(p.Claims) == 0 && !toBeMade
 }
 
 // waiting reports whether the scheduler has yet to find a node for the pod.

@@ -1,0 +1,105 @@
+package gpushare
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Assigned returns the devices that a scheduler's annotation gives to a pod: Koordinator's
+// device-allocated or HAMi's vgpu-devices-allocated. Such a scheduler chooses the device itself;
+// the ids that the kubelet lists for the pod, if any, are virtual and may name another board.
+//
+// annotated reports whether the pod has such an annotation about GPUs. The error lists what of it
+// cannot be read: then the pod has more devices than are returned.
+func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
+	_, koordinator := pod.Annotations[koordAllocated]
+	_, hami := pod.Annotations[hamiAllocated]
+	if !koordinator && !hami {
+		return nil, false, nil
+	}
+	read := corev1.Pod{Spec: pod.Spec}
+	read.Annotations = map[string]string{}
+	for _, key := range []string{koordAllocated, hamiAllocated, hamiMIG} {
+		if value, ok := pod.Annotations[key]; ok {
+			read.Annotations[key] = value
+		}
+	}
+	_, err = Allocations(read.Annotations) // of devices; which container has one is another question
+	devices, _ = PodAllocations(&read)
+	only := onlyContainer(pod)
+	for i := range devices {
+		if a := &devices[i]; a.Family == Koordinator {
+			a.Container = only
+		}
+	}
+	return devices, len(devices) > 0 || err != nil, err
+}
+
+// Whole reports whether an allocation is a whole device, and not a share of one.
+func (a *Allocation) Whole() bool {
+	if a.Family == HAMi {
+		return a.Core == 1 // others may have the rest of the memory only
+	}
+	return a.Core == 1 && (a.MemoryRatio == 1 || a.MemoryRatio == 0 && a.MemoryBytes == 0)
+}
+
+// onlyContainer returns the container of a pod that asks for GPUs, empty unless it is the only one:
+// Koordinator allocates to the pod.
+func onlyContainer(pod *corev1.Pod) (only string) {
+	for _, c := range Containers(pod) {
+		if !asksForGPU(c) {
+			continue
+		}
+		if only != "" {
+			return ""
+		}
+		only = c.Name
+	}
+	return only
+}
+
+func asksForGPU(c *corev1.Container) bool {
+	for name, q := range RequestsOf(c) {
+		if (IsGPU(name) || LikelyOf(name) == LikelyGPU && strings.Contains(name, "/")) && Units(q) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Labels and annotations of KAI Scheduler and Run:ai.
+const (
+	gpuGroup       = "runai-gpu-group"              // of the reservation pod, and of the pods of its group
+	gpuGroupPrefix = gpuGroup + "/"                 // of a pod with shares of several devices, one label for each
+	reservedDevice = "run.ai/reserve_for_gpu_index" // the device's UUID, which the reservation pod reports
+)
+
+// Groups returns the groups by which KAI Scheduler and Run:ai give shares of a device to a pod. A
+// reservation pod, which takes the device from the kubelet, has the group of the pods that it is for.
+func Groups(pod *corev1.Pod) (groups []string) {
+	for key, value := range pod.Labels {
+		if value != "" && (key == gpuGroup || strings.HasPrefix(key, gpuGroupPrefix)) {
+			groups = append(groups, value)
+		}
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// GroupContainer returns the container of a pod that has the shares of its groups: the one that the
+// pod names, else the first app container. It is empty if the pod has no such container.
+func GroupContainer(pod *corev1.Pod) string {
+	name := pod.Annotations[kaiContainer]
+	if name == "" && len(pod.Spec.Containers) > 0 {
+		return pod.Spec.Containers[0].Name
+	}
+	if slices.ContainsFunc(Containers(pod), func(c *corev1.Container) bool { return c.Name == name }) {
+		return name
+	}
+	return ""
+}
+
+// ReservedDevice returns the UUID of the device that a reservation pod reports, empty for none.
+func ReservedDevice(pod *corev1.Pod) string { return pod.Annotations[reservedDevice] }

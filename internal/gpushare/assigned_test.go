@@ -1,0 +1,88 @@
+package gpushare
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func podWith(annotations map[string]string, containers ...corev1.Container) *corev1.Pod {
+	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: containers}}
+	p.Annotations = annotations
+	return p
+}
+
+func asking(name, resourceName string) corev1.Container {
+	c := corev1.Container{Name: name}
+	if resourceName != "" {
+		c.Resources.Limits = corev1.ResourceList{corev1.ResourceName(resourceName): resource.MustParse("1")}
+	}
+	return c
+}
+
+func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
+	const koordinator, hami = "scheduling.koordinator.sh/device-allocated", "hami.io/vgpu-devices-allocated"
+	type device struct {
+		uuid, container string
+		whole           bool
+	}
+	for name, tt := range map[string]struct {
+		pod       *corev1.Pod
+		want      []device
+		annotated bool
+		unread    bool
+	}{
+		"no annotation":       {pod: podWith(nil, asking("main", "nvidia.com/gpu"))},
+		"a request of KAI":    {pod: podWith(map[string]string{"gpu-fraction": "0.5"}, asking("main", ""))},
+		"HAMi's request":      {pod: podWith(map[string]string{"hami.io/vgpu-devices-to-allocate": "GPU-1,NVIDIA,1024,0:;"}, asking("main", "nvidia.com/gpu"))},
+		"other devices alone": {pod: podWith(map[string]string{koordinator: `{"rdma":[{"minor":0}]}`}, asking("main", "nvidia.com/gpu"))},
+		"Koordinator, one container asks": {
+			pod:       podWith(map[string]string{koordinator: `{"gpu":[{"minor":0,"id":"GPU-1","resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory-ratio":"50"}}]}`}, asking("side", ""), asking("main", "koordinator.sh/gpu-core")),
+			annotated: true, want: []device{{"GPU-1", "main", false}},
+		},
+		"Koordinator, two containers ask": {
+			pod:       podWith(map[string]string{koordinator: `{"gpu":[{"minor":0,"id":"GPU-1","resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100"}}]}`}, asking("a", "nvidia.com/gpu"), asking("b", "nvidia.com/gpu")),
+			annotated: true, want: []device{{"GPU-1", "", true}},
+		},
+		"HAMi": {
+			pod:       podWith(map[string]string{hami: "GPU-1,NVIDIA,1024,0:;GPU-2,NVIDIA,2048,100:;"}, asking("a", "nvidia.com/gpu"), asking("b", "nvidia.com/gpu")),
+			annotated: true, want: []device{{"GPU-1", "a", false}, {"GPU-2", "b", true}},
+		},
+		"HAMi, slots that fit no containers": {
+			pod:       podWith(map[string]string{hami: "GPU-1,NVIDIA,1024,0:;"}, asking("a", "nvidia.com/gpu"), asking("b", "nvidia.com/gpu")),
+			annotated: true, want: []device{{"GPU-1", "", false}},
+		},
+		"an entry that cannot be read": {
+			pod:       podWith(map[string]string{hami: "GPU-1,NVIDIA,1024,0:GPU-2:;"}, asking("a", "nvidia.com/gpu")),
+			annotated: true, unread: true, want: []device{{"GPU-1", "a", false}},
+		},
+		"an annotation that cannot be read": {pod: podWith(map[string]string{koordinator: "{"}, asking("a", "")), annotated: true, unread: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given, annotated, err := Assigned(tt.pod)
+			var got []device
+			for i := range given {
+				got = append(got, device{given[i].UUID, given[i].Container, given[i].Whole()})
+			}
+			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.annotated, annotated)
+			assert.Equal(t, tt.unread, err != nil, "%v", err)
+		})
+	}
+}
+
+func TestGroupsThatShareAReservedDevice(t *testing.T) {
+	p := podWith(map[string]string{"gpu-fraction-container-name": "b", "run.ai/reserve_for_gpu_index": "GPU-1"}, asking("a", ""), asking("b", ""))
+	p.Labels = map[string]string{"runai-gpu-group": "g1", "runai-gpu-group/g2": "g2", "runai-gpu-group/g1": "g1", "runai-gpu-groups": "no"}
+	assert.Equal(t, []string{"g1", "g2"}, Groups(p))
+	assert.Equal(t, "b", GroupContainer(p))
+	assert.Equal(t, "GPU-1", ReservedDevice(p))
+	p.Annotations["gpu-fraction-container-name"] = "gone"
+	assert.Empty(t, GroupContainer(p))
+	delete(p.Annotations, "gpu-fraction-container-name")
+	assert.Equal(t, "a", GroupContainer(p))
+	assert.Empty(t, Groups(podWith(nil)))
+	assert.Empty(t, GroupContainer(podWith(nil)))
+}

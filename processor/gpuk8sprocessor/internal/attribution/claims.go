@@ -1,0 +1,83 @@
+package attribution
+
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// isGPU reports whether an allocated device may be one of NVIDIA's GPUs: its driver is configured,
+// or its driver's name or the UUID in its slice says so.
+func (b *builder) isGPU(a *gpudata.Allocation) bool {
+	uuid := b.join.slices[draDevice(a)].UUID
+	return slices.Contains(b.drivers, a.Driver) || gpushare.NamesGPU(a.Driver) ||
+		gpushare.LikelyOf(a.Driver) == gpushare.LikelyGPU && (exporters.IsBoard(uuid) || exporters.IsInstance(uuid))
+}
+
+// allocations enters what the API server knows of devices that the kubelet does not list. missing
+// says which kinds of devices the allocated ones could be that match none.
+func (b *builder) allocations() (missing doubt) {
+	if b.sources.ClaimsState == kube.Off {
+		return doubt{}
+	}
+	mine := map[string]bool{} // devices that this source knows
+	for i := range b.sources.Claims {
+		c := &b.sources.Claims[i]
+		if c.Admin || !b.isGPU(&c.Allocation) || len(c.ReservedFor) == 0 && !c.ForOthers {
+			continue
+		}
+		device := draDevice(&c.Allocation)
+		id, reason := b.join.dra(device)
+		if reason != Joined {
+			if b.here(c) {
+				b.lost[rawDRA(device)] = reason
+				missing.add(reason, b.join.slices[device].Kind)
+			}
+			continue
+		}
+		e := b.entry(id)
+		if (e.Source != "" || b.listed[id]) && !mine[id] {
+			continue
+		}
+		mine[id] = true
+		if c.ForOthers {
+			e.Source, e.partial = signal.HolderSourceDRA, true
+		}
+		for _, p := range c.ReservedFor {
+			b.reserved(c, id, p)
+		}
+	}
+	return missing
+}
+
+// reserved enters a pod that a claim is reserved for as the holder of the claim's device.
+func (b *builder) reserved(c *ClaimedDevice, id string, p gpudata.Holder) {
+	h := Holding{Holder: p, until: forever, raw: rawDRA(draDevice(&c.Allocation)), Allocation: c.Allocation}
+	named := false
+	if pod := b.pods.find(p.Namespace, p.Pod, p.UID); pod != nil {
+		h.from, h.until = pod.from, pod.holding()
+		for k := range pod.Claims {
+			u := &pod.Claims[k]
+			if u.Claim == c.Claim && u.Uses(c.Request) {
+				named = true
+				h.Container = u.Container
+				b.hold(id, signal.HolderSourceDRA, h)
+			}
+		}
+	}
+	if !named {
+		b.hold(id, signal.HolderSourceDRA, h)
+	}
+}
+
+// here reports whether a pod of this node uses the claim: the devices of other
+// nodes are no business of ours.
+func (b *builder) here(c *ClaimedDevice) bool {
+	return slices.ContainsFunc(c.ReservedFor, func(p gpudata.Holder) bool { return b.pods.find(p.Namespace, p.Pod, p.UID) != nil })
+}
+
+func rawDRA(d DRADevice) string { return d.Driver + "/" + d.Pool + "/" + d.Device }

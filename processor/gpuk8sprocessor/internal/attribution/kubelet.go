@@ -1,0 +1,106 @@
+package attribution
+
+import (
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// listing enters the kubelet's answer. missing says which kinds of devices the ids could be that
+// match none. dynamic reports whether the kubelet lists DRA devices at all.
+func (b *builder) listing() (missing doubt, dynamic bool) {
+	l := &b.sources.Listing
+	if l.State == kube.Off {
+		return doubt{}, false
+	}
+	for i := range l.Containers {
+		c := &l.Containers[i]
+		if c.Pod == "" || c.Namespace == "" {
+			continue
+		}
+		h := Holding{Holder: gpudata.Holder{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}, until: forever}
+		ended, annotated := false, false
+		if a := b.pods.at(c.Namespace, c.Pod, l.Time); a != nil {
+			h.UID, h.from, h.until = a.UID, a.from, a.holding()
+			ended = a.ended <= l.Time // kubelets before 1.34 list pods that ended
+			annotated = a.Annotated
+		}
+		list := func(id string, h Holding, holds bool) {
+			if holds && !ended {
+				b.hold(id, signal.HolderSourcePodResources, h)
+			} else {
+				b.listed[id] = true
+			}
+		}
+		if !annotated {
+			b.plugins(c, h, list, &missing)
+		}
+		for j := range c.Claimed {
+			d := &c.Claimed[j]
+			if !b.isGPU(&d.Allocation) {
+				continue
+			}
+			dynamic = true
+			device := draDevice(&d.Allocation)
+			id, reason := b.join.dra(device)
+			if reason != Joined {
+				b.lost[rawDRA(device)] = reason
+				missing.add(reason, b.join.slices[device].Kind)
+				continue
+			}
+			held := h
+			held.raw = rawDRA(device)
+			var admin bool
+			held.Allocation, admin = b.allocation(d, &h.Holder)
+			list(id, held, !admin)
+		}
+	}
+	return missing, dynamic
+}
+
+// plugins enters the devices that device plugins gave to a container.
+func (b *builder) plugins(c *ContainerResources, h Holding, list func(string, Holding, bool), missing *doubt) {
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		id, reason := b.join.ref(d)
+		if reason == Joined {
+			list(id, h.with(d), true)
+			continue
+		}
+		b.lost[d.Raw] = reason
+		missing.add(reason, "")
+		if reason == UnknownID {
+			b.t.stats.NotUnderstood[d.Resource] = d.Raw
+		}
+	}
+	for i := range c.Others {
+		if id, reason := b.join.ref(&c.Others[i]); reason == Joined {
+			list(id, h.with(&c.Others[i]), true)
+		}
+	}
+}
+
+// with returns the holding of a device plugin's device.
+func (h Holding) with(d *catalogue.PluginID) Holding {
+	h.Replica, h.raw = d.Replica, d.Raw
+	if d.Replica {
+		h.Replicas = 1
+	}
+	return h
+}
+
+// allocation returns what is known of a device that the kubelet lists for a container, and whether
+// the container only observes it. Without the claim that is so for monitoring agents, which have
+// administrative access to every device.
+func (b *builder) allocation(d *ClaimedDevice, container *gpudata.Holder) (a gpudata.Allocation, observes bool) {
+	a = d.Allocation
+	for _, c := range b.claims[podKey{d.Namespace, d.Claim}] {
+		if draDevice(&c.Allocation) == draDevice(&d.Allocation) && c.ShareID == d.ShareID {
+			return c.Allocation, c.Admin
+		}
+		a.ClaimUID = c.ClaimUID
+	}
+	return a, exporters.Observes(*container)
+}

@@ -1,0 +1,73 @@
+package attribution
+
+import (
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// doubt says which kinds of devices the allocations could be about that match no device.
+type doubt struct {
+	boards, instances bool
+}
+
+func (d doubt) about(instance bool) bool { return d.boards && !instance || d.instances && instance }
+
+func (d *doubt) add(r Reason, kind string) {
+	if r == UnknownMIG || kind == "mig" {
+		d.instances = true
+		return
+	}
+	d.boards, d.instances = true, true
+}
+
+// nobody enters the devices that nobody holds. A device gets "nobody" only if no unmatched id of
+// the kubelet (missing), claim (claimed), annotation or slice (unseen) could be that device.
+// dynamic says that the kubelet lists DRA devices. Of other vendors' devices nothing is known: the
+// kubelet and the claims are read for NVIDIA's.
+func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
+	boards := map[string]bool{} // with instances
+	for _, d := range b.devices {
+		if d.Parent != "" {
+			boards[d.Parent] = true
+		}
+	}
+	inSlice := map[string]bool{}
+	for d := range b.join.slices {
+		if id, reason := b.join.dra(d); reason == Joined {
+			inSlice[id] = true
+		}
+	}
+	for id, d := range b.devices {
+		e := b.entry(id)
+		if e.Source != "" || boards[id] || !isNVIDIA(id, &d) {
+			continue
+		}
+		instance := d.Parent != ""
+		if claimed.about(instance) {
+			continue
+		}
+		e.after = b.disputed.boards
+		if instance {
+			e.after = b.disputed.instances
+		}
+		off := b.sources.Listing.State == kube.Off
+		listing := !off && !missing.about(instance)
+		switch {
+		// A kubelet that lists no DRA device at all may not know how to.
+		case listing && (dynamic || !inSlice[id] && !unseen.about(instance)):
+			e.Source = signal.HolderSourcePodResources
+		case inSlice[id] && b.sources.ClaimsState == kube.Synced && (listing || off):
+			e.Source = signal.HolderSourceDRA
+		}
+	}
+}
+
+// isNVIDIA reports whether a device is one of NVIDIA's. The id alone does not tell if the vendor is
+// known: other vendors' ids may begin alike.
+func isNVIDIA(id string, d *gpudata.Description) bool {
+	return exporters.IsBoard(id) && (d.Vendor == "" || strings.EqualFold(d.Vendor, signal.VendorNVIDIA))
+}
