@@ -292,8 +292,12 @@ func (r *Row) named() (h Holder, relayed bool) {
 }
 
 // oldNames reports whether the exporter spells the labels of holders in its old way, as it then
-// spells that of the device. Labels that were lowered on the way look alike there.
-func (r *Row) oldNames() bool { return r.mixed && r.labels[RoleUUID].order > 0 }
+// spells that of the device. If the two spellings of the device differ by case alone, a row whose
+// labels were lowered on the way shows neither.
+func (r *Row) oldNames() bool {
+	l := &r.labels[RoleUUID]
+	return l.order > 0 && (r.mixed || !strings.EqualFold(l.name, r.of.Labels[RoleUUID][0]))
+}
 
 func names(h Holder) bool { return h.Pod != "" || h.Name != "" || h.ID != "" }
 

@@ -62,6 +62,8 @@ const (
 	PowerEstimated = "gpu.power.estimated"
 	// BudgetSource tells where a memory budget was declared.
 	BudgetSource = "gpu.memory.budget.source"
+	// BudgetSourceExporter is the BudgetSource of a budget that an exporter gives.
+	BudgetSourceExporter = "exporter"
 	// UsageEstimated is true where a share of a device was divided or scaled, because the
 	// declarations did not give it.
 	UsageEstimated = "gpu.usage.estimated"
@@ -283,7 +285,7 @@ var pointAttributes = []Attribute{
 	{CostCurrency, "ISO 4217 code of the amount", nil},
 	{BudgetSource, "where a memory budget was declared, the best first", []string{
 		"koordinator_allocation", "hami_allocation", "dra", "koordinator", "hami", "kai",
-		"extended_resource", "annotation", "exporter", "mps", "mig", "whole_gpu",
+		"extended_resource", "annotation", BudgetSourceExporter, "mps", "mig", "whole_gpu",
 	}},
 	{Resource, "Kubernetes resource name", nil},
 	{ResourceID, "kubelet's name of a device: the device plugin's id, `<driver>/<pool>/<device>` of a claim, or an id of CDI", nil},

@@ -10,6 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/budget"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor/internal/presets"
 )
 
 // used are the metrics that say something about memory, holders or processes.
@@ -36,9 +37,31 @@ func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
 				p.dropped[noRoom] += int64(len(process.Samples.All()))
 			}
 		}
+		if !d.Observed {
+			p.reported(f, d, now)
+		}
 		if d.Listed && !p.book.AddCount(f.Place, f.Time, now, id, d.Count) {
 			p.dropped[noRoom]++
 		}
+	}
+}
+
+// reported takes over what an exporter of containers, such as HAMi's monitor, says of the users of a
+// device in frames of its own, for the frames of the device's exporter.
+func (p *gpuBudget) reported(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time) {
+	key := budget.FrameKey{Order: len(p.foreign), Cluster: f.Place.Cluster, From: f.Place.Node}
+	for _, u := range d.Users {
+		row := presets.Row{Holder: u.Holder, GPU: d.Device.ID()}
+		for _, of := range []struct {
+			metric *signal.Metric
+			scope  presets.Scope
+		}{{signal.K8sContainerGPUMemoryUsage, presets.Pod}, {signal.K8sContainerGPUMemoryBudget, presets.Budget}} {
+			key.Order++
+			if bytes := bytesOf(&u.Samples, of.metric); bytes != budget.Unknown && !p.book.AddRow(key, of.scope, f.Time, now, row, bytes) {
+				p.dropped[noRoom]++
+			}
+		}
+		key.Order -= 2
 	}
 }
 
@@ -70,7 +93,9 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 	place := &budget.Place{Place: f.Place, Time: f.Time}
 	for _, d := range devices {
 		if !cut[d.Device.ID()] {
-			place.Devices = append(place.Devices, deviceOf(d))
+			of := deviceOf(d)
+			p.book.Memory(of, f.Time, now)
+			place.Devices = append(place.Devices, of)
 		}
 	}
 	if len(place.Devices) == 0 {
@@ -88,7 +113,7 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 		d.Reconcile(p.cfg.Tolerance)
 		p.found[d.Reason]++
 		for _, u := range d.Users {
-			p.addUser(name, f.Time, d, u, now)
+			p.addUser(name, f, d, u, now)
 		}
 		if d.Of.Observed {
 			addDevice(d)
@@ -96,10 +121,11 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// speaksOfMemory reports whether a frame says something of a device's memory or of its holders.
+// speaksOfMemory reports whether a frame says something of a device's memory, of its holders or of its
+// processes.
 func speaksOfMemory(d *gpudata.DeviceFrame) bool {
 	isUsed := func(s gpudata.Sample) bool { return used[s.Metric] }
-	return d.HoldersKnown || slices.ContainsFunc(d.Samples.All(), isUsed) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
+	return d.HoldersKnown || d.Listed || len(d.Processes) > 0 || slices.ContainsFunc(d.Samples.All(), isUsed) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
 		return u.Holds || slices.ContainsFunc(u.Samples.All(), isUsed)
 	})
 }
@@ -138,7 +164,7 @@ func deviceOf(f *gpudata.DeviceFrame) *budget.Device {
 }
 
 // addUser adds what was found of a user of a device to the frame.
-func (p *gpuBudget) addUser(place string, t int64, d *budget.Device, u *budget.User, now time.Time) {
+func (p *gpuBudget) addUser(place string, f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
 	of := u.Of
 	if of == nil {
 		of = d.Of.User(u.Holder)
@@ -155,13 +181,37 @@ func (p *gpuBudget) addUser(place string, t int64, d *budget.Device, u *budget.U
 		}
 	}
 	source := sourceAttrs[u.Source]
-	if u.Budget > 0 {
+	if of := bytesOf(&of.Samples, signal.K8sContainerGPUMemoryBudget); of > 0 {
+		u.Budget, source = of, sourceAttrs[gpushare.BudgetExporter] // it came in
+	} else if u.Budget > 0 {
 		add(signal.K8sContainerGPUMemoryBudget, float64(u.Budget), source)
 	}
 	state := d.Reason.State()
 	known := u.Origin != budget.None && (u.Origin != budget.Unlisted || state == budget.Valid)
 	if state == budget.Invalid || !known {
 		return
+	}
+	t := f.Time
+	switch u.Origin {
+	case budget.OfDevice:
+		if !d.Of.Observed {
+			return // what the device uses is of another frame
+		}
+	case budget.Observed, budget.Unlisted:
+		// What a user uses has the time of its source: later it may use something else.
+		// A pod's only container is known where its holders are.
+		t = d.UsedAt
+		if !d.Of.Observed && u.InPod() && u.Container == "" || !p.book.First(d, u, now) {
+			return
+		}
+		if t != f.Time {
+			of = p.before(f, d.Of, of, t)
+		}
+	case budget.Reported:
+		// The frames of the device must not repeat it.
+		d.UsedAt = t
+		p.book.First(d, u, now)
+	case budget.None:
 	}
 	if u.Origin != budget.Reported {
 		add(signal.K8sContainerGPUMemoryUsage, float64(u.Used), nil)
@@ -172,6 +222,27 @@ func (p *gpuBudget) addUser(place string, t int64, d *budget.Device, u *budget.U
 			add(signal.K8sContainerGPUMemoryBudgetDriftRatio, mostly/float64(u.Budget), source)
 		}
 	}
+}
+
+// before returns a user of a device in a frame of an earlier or later time, for what was found of it
+// then.
+func (p *gpuBudget) before(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
+	i := slices.IndexFunc(p.more, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
+	if i < 0 {
+		i = len(p.more)
+		p.more = append(p.more, &gpudata.Frame{
+			Place: f.Place, Host: f.Host, HostType: f.HostType, NodeLabels: f.NodeLabels, Time: t, Scope: p.scope,
+		})
+	}
+	id := d.Device.ID()
+	then := p.more[i].Find(id)
+	if then == nil {
+		then = &gpudata.DeviceFrame{Device: d.Device, Description: d.Description}
+		p.more[i].Append(then)
+	}
+	of := then.SameUser(u.Holder)
+	of.Owner, of.Strategy, of.Allocation = u.Owner, u.Strategy, u.Allocation
+	return of
 }
 
 // addDevice adds what was found of a device to the frame.

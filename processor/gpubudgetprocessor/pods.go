@@ -25,6 +25,7 @@ type pods struct {
 	unreadable func(pod *corev1.Pod, err error)
 
 	cache *kube.Cache // nil: not asked
+	phase func() kube.Phase
 	kinds []kube.Kind
 	unsub func()
 
@@ -58,6 +59,7 @@ func newPods(cfg *Config, unreadable func(*corev1.Pod, error)) *pods {
 // start begins to read; it waits for nothing.
 func (p *pods) start(cache *kube.Cache) {
 	p.cache = cache
+	p.phase = func() kube.Phase { return cache.State(kube.Pods).Phase }
 	p.changed.Store(true)
 	cache.Need(p.kinds...)
 	p.unsub = cache.Subscribe(kube.Pods, func() { p.changed.Store(true) })
@@ -85,7 +87,13 @@ func (p *pods) refresh() {
 
 // off reports whether the API server is not used for declarations.
 func (p *pods) off() bool {
-	return p.cache == nil || p.cache.State(kube.Pods).Phase == kube.Off
+	return p.cache == nil || p.phase() == kube.Off
+}
+
+// current reports whether the pods that are known are those that there are. While changes do not
+// arrive, a declaration may have been changed or taken back since.
+func (p *pods) current() bool {
+	return p.phase() == kube.Synced
 }
 
 // pod returns the pod of a container, nil when it is not known.
@@ -132,7 +140,7 @@ func (p *pods) declare(u *budget.User) {
 		return
 	}
 	pod := p.pod(u.Holder)
-	if pod == nil {
+	if pod == nil || !p.current() {
 		return
 	}
 	u.Declarations = true

@@ -2,6 +2,7 @@ package gpubudgetprocessor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,12 +56,14 @@ type gpuBudget struct {
 	disabled  map[*signal.Metric]bool
 
 	mu      sync.Mutex
+	writer  pdatagpu.Writer
 	book    *budget.Book
 	pods    *pods
 	dropped [numDrops]int64          // of this batch
 	found   [budget.NumReasons]int64 // likewise
 	clamped int64                    // likewise
 	swept   time.Time
+	more    []*gpudata.Frame // of this batch: what was found of other times than those of its frames
 	limit   base.Limit
 	unread  base.Trouble // pods with annotations that cannot be read
 	order   *misplaced.Check
@@ -77,6 +80,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 		cfg: cfg, id: set.ID, set: set.TelemetrySettings, telemetry: tb,
 		foreign:  cfg.foreign(),
 		book:     budget.NewBook(cfg.MaxAge, cfg.MaxSeries),
+		writer:   pdatagpu.Writer{Scope: gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version)},
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(emitted),
 		drift:    driftReport{max: cfg.MaxSeries, places: map[string]driftPlace{}},
@@ -145,7 +149,7 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	p.order.Batch(a.Metrics, now)
 	p.pods.refresh()
 	batch := a.Read(func(m *signal.Metric) bool {
-		return used[m] || m == signal.HwGPUUtilization || m == signal.K8sContainerGPUUtilization
+		return used[m] || m == signal.HwGPUUtilization || m == signal.K8sContainerGPUUtilization || m == signal.K8sContainerGPUMemoryBudget
 	})
 	copy(p.dropped[:], batch.Dropped[:])
 	p.rows(a.Metrics, now)
@@ -156,6 +160,7 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 		p.frame(f, now)
 	}
 	batch.Add(p.scope, p.disabled)
+	frames := p.addMore(a)
 	if since := now.Sub(p.swept); since >= sweepEvery || since < 0 {
 		p.swept = now
 		p.book.Sweep(now)
@@ -164,7 +169,24 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	}
 	p.limit.Refused(p.set.Logger, now, p.drift.refused+p.dropped[noRoom])
 	p.report(ctx)
-	return a.Frames, nil
+	return frames, nil
+}
+
+// addMore adds what was found of other times to the batch, in the form in which it came.
+func (p *gpuBudget) addMore(a *pdatagpu.Arrival) []*gpudata.Frame {
+	more := p.more
+	p.more = nil
+	for _, f := range more {
+		f.Settle(p.scope, p.disabled)
+		f.Sort()
+	}
+	if a.Frames == nil {
+		p.writer.Write(more, a.Metrics)
+		return nil
+	}
+	frames := append(slices.Clone(a.Frames), more...)
+	slices.SortStableFunc(frames, (*gpudata.Frame).Compare)
+	return frames
 }
 
 // report counts what became of the batch.

@@ -458,3 +458,28 @@ k8s.container.gpu.memory.usage {hw.id=GPU-dbb13621-ea14-83cb-e192-eebf2d1c40c8} 
 		})
 	}
 }
+
+// A declaration may have been changed or taken back while changes do not arrive.
+func TestPodsThatAreNotCurrentDeclareNothing(t *testing.T) {
+	cfg := defaults()
+	cfg.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "example.com/gpumem", Unit: "MiB"}}
+	p := newTestProcessor(t, cfg, nop(), componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: ns, uid: uid-a}
+spec: {containers: [{name: main, resources: {limits: {example.com/gpumem: 3000}}}]}`))
+	at := func(seconds string) string {
+		return feed(t, p, parse(t, strings.ReplaceAll(`10s {n1} hw.gpu.memory.usage {hw.id=GPU-1, hw.name=nvidia0} = 1Gi
+10s {n1} hw.gpu.memory.limit {hw.id=GPU-1, hw.name=nvidia0} = 16Gi
+10s {n1} gpu.sharing.clients {hw.id=GPU-1, hw.name=nvidia0} = 1
+10s {@a} gpu.device.holder {hw.id=GPU-1, gpu.holder.source=pod_resources, gpu.sharing.strategy=none} = 1`, "10s", seconds), false))
+	}
+	assert.Contains(t, at("10s"), "k8s.container.gpu.memory.budget ")
+	for i, phase := range []kube.Phase{kube.Stale, kube.Forbidden} {
+		p.pods.phase = func() kube.Phase { return phase }
+		got := at([]string{"20s", "30s"}[i])
+		assert.NotContains(t, got, "k8s.container.gpu.memory.budget", phase)
+		assert.NotContains(t, got, "gpu.memory.budget.declared", phase)
+	}
+	p.pods.phase = func() kube.Phase { return kube.Synced }
+	assert.Contains(t, at("40s"), "k8s.container.gpu.memory.budget ")
+}

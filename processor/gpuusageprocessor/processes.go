@@ -2,6 +2,7 @@ package gpuusageprocessor
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,33 +63,34 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 }
 
 // attach sets the utilization of each holder by its processes, if the list is complete and all of
-// the holder's processes have one. A process in an unknown container may belong to any holder.
+// the holder's processes have one. A process in an unknown container may belong to any holder, and
+// a process that could not be placed in a container to any holder without a process of its own.
 func (l *processList) attach(holders []usage.Holder) {
 	if !l.listed || len(l.processes) < l.count {
 		return
 	}
+	unplaced := false
 	for _, p := range l.processes {
 		if p.holder.IsZero() && p.inContainer {
 			return
 		}
+		unplaced = unplaced || p.holder.IsZero()
 	}
 	for i := range holders {
-		holders[i].Utilization = 0
-	}
-	var fits []int
-	for _, p := range l.processes {
-		fits = fits[:0]
-		for i := range holders {
-			if p.holder.Fits(holders[i].Holder) {
-				fits = append(fits, i)
+		own := 0
+		sum := 0.0
+		for _, p := range l.processes {
+			if !p.holder.Fits(holders[i].Holder) {
+				continue
+			}
+			own++
+			sum += p.utilization
+			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.holder.Fits(o.Holder) }) {
+				sum = usage.Unknown() // it is one of them
 			}
 		}
-		v := p.utilization
-		if len(fits) > 1 {
-			v = usage.Unknown() // it is one of them
-		}
-		for _, i := range fits {
-			holders[i].Utilization += v
+		if own > 0 || !unplaced {
+			holders[i].Utilization = sum
 		}
 	}
 }

@@ -121,6 +121,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"exposed as both directions in one":         {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization},
 	"there is no NVLink; `gpu.xgmi.throughput`": {signal.GPUNVLinkThroughput},
 	"there is no NVLink":                        {signal.GPUNVLinkUtilization},
+	"from pods and schedulers":                  {signal.K8sContainerGPUMemoryBudget},
 	"no rows of processes":                      {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 

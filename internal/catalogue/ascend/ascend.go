@@ -85,6 +85,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the cube units are `gpu.pipe.active`":     {signal.GPUSMActive},
 	"exposed by kinds of packets that overlap": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization},
 	"there is no NVLink; HCCS is not read":     {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"from pods and schedulers":                 {signal.K8sContainerGPUMemoryBudget},
 	"there is no xGMI":                         {signal.GPUXGMIThroughput},
 	"a pod's rows repeat the chip's":           {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })

@@ -7,13 +7,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/amd"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/ascend"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/hami"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/intel"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/neuron"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 )
 
 // All are the exporters.
-var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter}
+var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter, hami.Exporter}
 
 // Coded is the exporter whose error events have codes.
 var Coded = dcgm.Exporter

@@ -116,6 +116,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"exposed a million times too high":           {signal.GPUPowerLimit},
 	"exposed without a known direction":          {signal.GPUPCIeUtilization},
 	"there is no NVLink; Xe Link is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
+	"from pods and schedulers":                   {signal.K8sContainerGPUMemoryBudget},
 	"there is no xGMI":                           {signal.GPUXGMIThroughput},
 	"no labels of pods":                          {signal.GPUDeviceHolder},
 	"no rows of processes":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},

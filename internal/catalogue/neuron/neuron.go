@@ -82,9 +82,10 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 		signal.GPUPipeActive, signal.GPUDRAMActive, signal.GPUSMActive, signal.GPUSMOccupancy, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization,
 	},
 	"there is no NVLink; NeuronLink is not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
-	"there is no xGMI":                 {signal.GPUXGMIThroughput},
-	"no labels of pods":                {signal.GPUDeviceHolder},
-	"processes have no labels of pods": {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"from pods and schedulers":                      {signal.K8sContainerGPUMemoryBudget},
+	"there is no xGMI":                              {signal.GPUXGMIThroughput},
+	"no labels of pods":                             {signal.GPUDeviceHolder},
+	"processes have no labels of pods":              {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 var labels = map[cat.Role][]string{

@@ -58,8 +58,9 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	},
 	"the tensor core is `gpu.pipe.active`":                     {signal.GPUSMActive},
 	"there is no NVLink; the chips' own links are not exposed": {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
-	"there is no xGMI":               {signal.GPUXGMIThroughput},
-	"a pod's rows repeat the chip's": {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
+	"from pods and schedulers":                                 {signal.K8sContainerGPUMemoryBudget},
+	"there is no xGMI":                                         {signal.GPUXGMIThroughput},
+	"a pod's rows repeat the chip's":                           {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
 const (

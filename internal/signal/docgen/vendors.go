@@ -19,7 +19,7 @@ A metric that an exporter does not give is absent, never 0; the cell says why.
 Where a metric has parts, the cell lists the values of its own attribute.
 
 ` + "[gpudoctor](../cmd/gpudoctor/README.md)" + ` says what one exporter shows, and ` + "`gpu.signal.available`" + ` what a device has.
-HAMi's vGPU monitor is read by [gpu_budget](../processor/gpubudgetprocessor/README.md): it says what containers use and may use of NVIDIA's GPUs.
+HAMi's vGPU monitor shows what containers use and may use of devices that other exporters show; its rows are joined to these by the device's id.
 
 ## Samples
 `
@@ -42,7 +42,7 @@ func vendors() string {
 	b.WriteString(vendorsIntro)
 	b.WriteString("| metric |")
 	for _, x := range exporters.All {
-		name := x.Vendor + ": " + x.Name
+		name := title(x)
 		if x.Experimental != "" {
 			name += " (experimental)"
 		}
@@ -60,7 +60,7 @@ func vendors() string {
 		if x == dcgm.Exporter {
 			continue // in signals.md
 		}
-		fmt.Fprintf(&b, "\n## %s: %s\n", x.Vendor, x.Name)
+		fmt.Fprintf(&b, "\n## %s\n", title(x))
 		if x.Experimental != "" {
 			fmt.Fprintf(&b, "**Experimental**: %s\n\n", x.Experimental)
 		}
@@ -75,6 +75,14 @@ func vendors() string {
 	}
 	b.WriteString(vendorsEnd)
 	return b.String()
+}
+
+// title names an exporter, with the vendor if its devices are of one.
+func title(x *catalogue.Exporter) string {
+	if x.Vendor == "" {
+		return x.Name
+	}
+	return x.Vendor + ": " + x.Name
 }
 
 // givenByAny are the metrics that some exporter gives, in the order of the documentation.

@@ -20,6 +20,8 @@ type account struct {
 	// complete says that who is not named uses nothing.
 	complete   bool
 	impossible bool
+	// time is when the origin gave it, by its own clock.
+	time int64
 }
 
 // speaks reports whether the origin names somebody, or a number that cannot be.
@@ -146,6 +148,7 @@ func (d *Device) apply(a *account, stale bool) {
 	}
 	slices.SortFunc(a.extra, func(x, y *User) int { return x.Compare(y.Holder) })
 	d.Users = append(d.Users, a.extra...)
+	d.UsedAt = a.time
 	d.Other, d.Processes, d.Impossible = a.other, a.processes, d.Impossible || a.impossible
 	for _, u := range d.Users {
 		if bytes, ok := a.used[u]; ok {

@@ -32,6 +32,8 @@ type Book struct {
 	instances map[string]instance
 	held      map[gpudata.Place]map[string]*held // by hw.id
 	holders   int
+	// memory is what devices said of their own memory last.
+	memory map[gpudata.Device]memory
 }
 
 // NewBook returns an empty book. Lists and scrapes count for maxAge; maxRows bounds the entries
@@ -40,7 +42,7 @@ func NewBook(maxAge time.Duration, maxRows int) *Book {
 	return &Book{
 		maxAge: int64(maxAge), maxRows: maxRows,
 		lists: map[gpudata.Place]*list{}, frames: map[FrameKey]*frame{},
-		instances: map[string]instance{}, held: map[gpudata.Place]map[string]*held{},
+		instances: map[string]instance{}, held: map[gpudata.Place]map[string]*held{}, memory: map[gpudata.Device]memory{},
 	}
 }
 
@@ -70,6 +72,54 @@ type list struct {
 	processes map[pid]Process
 	counts    map[string]int // of the processes of each device, where the list is whole
 	counting  bool           // the source counts, or did so before
+}
+
+// memory is what a device said of its own memory, and whose use of it has left.
+type memory struct {
+	time              int64
+	seen              time.Time
+	used, limit, free int64
+	// sent are the users whose use at usedAt has left.
+	usedAt int64
+	sent   []gpudata.Holder
+}
+
+// Memory keeps what a device of a frame says of its memory. For a frame that says nothing of it, such
+// as a list of processes, it fills in what the device said last.
+func (b *Book) Memory(d *Device, t int64, now time.Time) {
+	id := d.Of.Device
+	known, ok := b.memory[id]
+	switch {
+	case d.Of.Observed:
+		if ok || len(b.memory) < b.maxRows {
+			known.time, known.seen, known.used, known.limit, known.free = t, now, d.Used, d.Limit, d.Free
+			b.memory[id] = known
+		}
+	case ok && max(t-known.time, known.time-t) <= b.maxAge:
+		d.Used, d.Limit, d.Free = known.used, known.limit, known.free
+	}
+}
+
+// First reports whether what a user uses of a device at UsedAt has not left yet, and notes that it
+// leaves: the frames of a device repeat it until its source gives it anew.
+func (b *Book) First(d *Device, u *User, now time.Time) bool {
+	known, ok := b.memory[d.Of.Device]
+	if !ok && len(b.memory) >= b.maxRows {
+		return false
+	}
+	if known.usedAt != d.UsedAt {
+		known.usedAt, known.sent = d.UsedAt, nil
+	}
+	if slices.ContainsFunc(known.sent, u.Fits) {
+		return false
+	}
+	known.sent = append(known.sent, u.Holder.Clone())
+	if !ok {
+		known.used, known.limit, known.free = Unknown, Unknown, Unknown
+	}
+	known.seen = now
+	b.memory[d.Of.Device] = known
+	return true
 }
 
 // FrameKey identifies a series of one exporter.
@@ -233,6 +283,7 @@ func (b *Book) Sweep(now time.Time) {
 			delete(b.frames, key)
 		}
 	}
+	maps.DeleteFunc(b.memory, func(_ gpudata.Device, m memory) bool { return old(m.seen) })
 	maps.DeleteFunc(b.instances, func(_ string, i instance) bool { return old(i.seen) })
 	for at, devices := range b.held {
 		for id, h := range devices {
@@ -265,7 +316,7 @@ func (b *Book) Fill(p *Place, now time.Time) (refused int) {
 		case !b.fresh(&f.scrape, p.Time):
 		case f.scope == presets.Budget:
 			p.exported(f.frame)
-		case f.scope == presets.Utilization:
+		case f.scope == presets.Utilization && f.time == p.Time:
 			f.utilization()
 		}
 	}
@@ -290,6 +341,7 @@ func (b *Book) migUUID(d *Device) (uuid string) {
 func (b *Book) best(d *Device, t int64, l *list, frames []located) (a *account, stale bool) {
 	var nobody *account
 	look := func(s *scrape, a *account) (found bool) {
+		a.time = s.time
 		switch {
 		case !b.fresh(s, t):
 			stale = stale || a.ofHolder()

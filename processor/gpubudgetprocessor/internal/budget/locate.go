@@ -84,7 +84,8 @@ func (p *Place) exported(f *frame) {
 		}
 		var users []*User
 		for _, d := range devices {
-			if r.GPU != "" && !d.named(r.GPU) || !d.Possible(bytes) {
+			// A limit above the device's size is one of an oversubscribed device.
+			if r.GPU != "" && !d.named(r.GPU) || bytes > maxBytes {
 				continue
 			}
 			for _, u := range d.Users {

@@ -44,6 +44,8 @@ type Device struct {
 	Labelled bool
 	Users    []*User
 
+	// UsedAt is the sample time of what is Observed or Unlisted of the users.
+	UsedAt int64
 	// Other is what processes of no known container use, in bytes.
 	Other int64
 	// Processes is how many processes were listed, 0 where none were.

@@ -184,6 +184,23 @@ func (d *Device) charge(watts float64, guessed bool) {
 			h.Estimated = true
 		}
 	}
+	d.passUnplaced()
+}
+
+// passUnplaced charges a sole holder without a process of its own with the processes that no source
+// could place in a container: their control group may not be readable. They may also be the
+// host's, so it is an estimate.
+func (d *Device) passUnplaced() {
+	if len(d.Holders) != 1 || d.Holders[0].processes > 0 {
+		return
+	}
+	h := &d.Holders[0]
+	for i := range d.Processes {
+		if p := &d.Processes[i]; p.Holder.IsZero() {
+			h.Power += p.Power
+			h.Estimated = true
+		}
+	}
 }
 
 // pass hands the power of a process on to its container. Where several

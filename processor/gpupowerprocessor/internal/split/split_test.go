@@ -154,6 +154,16 @@ func TestUsersOfTheWholeBoardAreNotChargedUnderMIG(t *testing.T) {
 	assert.InDelta(t, 60, b.Unattributed, 1e-9)
 }
 
+func TestASoleHolderOfAnInstanceWhoseProcessCouldNotBePlacedHasItsShare(t *testing.T) {
+	b := Board{Measured: 100, Idle: 40, Device: held(), Instances: []*Instance{gi(.6), gi(.2)}}
+	b.Instances[0].Holders = held("a").Holders
+	b.Instances[0].Processes = []Process{{Utilization: unknown}}
+	b.Split(false)
+	assert.InDelta(t, 45, b.Instances[0].Holders[0].Power, 1e-9)
+	assert.True(t, b.Instances[0].Holders[0].Estimated)
+	assert.InDelta(t, 15, b.Unattributed, 1e-9)
+}
+
 func TestWhoUsesADeviceIsChargedForIt(t *testing.T) {
 	main, side := uid("a"), uid("a")
 	main.Container, side.Container = "main", "side"
@@ -181,6 +191,26 @@ func TestWhoUsesADeviceIsChargedForIt(t *testing.T) {
 			name: "a process of the host", holders: []gpudata.Holder{uid("a")},
 			processes: []Process{{Holder: uid("a"), Utilization: .5}, {Utilization: .1}},
 			want:      map[string]float64{"a/": 50}, estimated: []bool{false}, unattributed: 10,
+		},
+		{
+			name: "a sole holder whose process could not be placed", holders: []gpudata.Holder{uid("a")},
+			processes: []Process{{Utilization: .5}},
+			want:      map[string]float64{"a/": 60}, estimated: []bool{true},
+		},
+		{
+			name: "a sole holder whose processes could not be placed, without utilization", holders: []gpudata.Holder{uid("a")},
+			processes: []Process{{Utilization: unknown}, {ContainerID: "0123", Utilization: unknown}},
+			want:      map[string]float64{"a/": 60}, estimated: []bool{true},
+		},
+		{
+			name: "a process that could not be placed beside one of another pod", holders: []gpudata.Holder{uid("a")},
+			processes: []Process{{Utilization: .3}, {Holder: uid("x"), Utilization: .1}},
+			want:      map[string]float64{"a/": 45}, estimated: []bool{true}, unattributed: 15,
+		},
+		{
+			name: "a process that could not be placed beside two holders", holders: []gpudata.Holder{uid("a"), uid("b")},
+			processes: []Process{{Holder: uid("a"), Utilization: .5}, {Utilization: .5}},
+			want:      map[string]float64{"a/": 30, "b/": 0}, estimated: []bool{false, false}, unattributed: 30,
 		},
 		{
 			name: "a process of a pod that does not hold the device", holders: []gpudata.Holder{uid("a")},

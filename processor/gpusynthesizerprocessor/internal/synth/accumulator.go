@@ -177,6 +177,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 type usage struct {
 	field  *catalogue.Field
 	holder int // index into holders
+	part   string
 	value  float64
 }
 
@@ -224,14 +225,14 @@ func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 }
 
 // addUsage takes a holder's own row of a per-process field.
-func (a *accumulator) addUsage(field *catalogue.Field, holder int, v float64) {
+func (a *accumulator) addUsage(field *catalogue.Field, holder int, part string, v float64) {
 	for i := range a.usage {
-		if u := &a.usage[i]; u.field == field && u.holder == holder {
+		if u := &a.usage[i]; u.field == field && u.holder == holder && u.part == part {
 			u.value = max(u.value, v)
 			return
 		}
 	}
-	a.usage = append(a.usage, usage{field, holder, v})
+	a.usage = append(a.usage, usage{field, holder, part, v})
 }
 
 // addXID takes a row of the DCGM_EXP_XID_ERRORS fields. Rows without a code

@@ -324,6 +324,10 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		r.partitions = strconv.Itoa(is.Of)
 	}
 	r.model, r.part = cmp.Or(is.Model, r.model), cmp.Or(is.Part, r.part)
+	if of.OfContainers {
+		r.held = r.held && !of.CalledExporter(r.holder) // also where it is the label of the scrape target
+		return r
+	}
 	if !of.Renumbers {
 		r.device = s.device(of, place, is)
 		if r.device == nil {
@@ -352,6 +356,7 @@ func (s *Synthesizer) device(of *catalogue.Exporter, place Place, is catalogue.I
 		b = &Device{ID: is.Board, of: of, Place: place, claims: s.claimsOf(place.Node, is.Board)}
 		b.as = gpudata.NewDevice(s.place(place), b.ID)
 		s.add(board, b)
+		s.boards[b.ID] = append(s.boards[b.ID], b)
 	}
 	if is.Instance == "" {
 		return b

@@ -47,6 +47,9 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, mo
 	if start > e.time {
 		start = 0 // a clock was set back since
 	}
+	if c := e.a.device.claims; c != nil && e.a.device.Parent == nil {
+		c.note(m, own, e.time, v)
+	}
 	if !e.a.device.claims.rises(e.a.device.ID, m, own, e.time, v) {
 		e.s.stats.Dropped[DropSecondSource]++
 		return
@@ -194,7 +197,14 @@ func (e *emitter) holders() {
 		if u.Replicas > 0 {
 			u.Strategy = signal.SharingTimeSlicing
 		}
+		if a.device.of.OfContainers {
+			e.containers(i, u)
+			continue
+		}
 		e.to.AddUser(u) // the device had none: users have the indices of holders
+	}
+	if a.device.of.OfContainers {
+		return
 	}
 	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: a.sharing()}}
 	for _, u := range a.usage {
@@ -202,6 +212,7 @@ func (e *emitter) holders() {
 			continue // copies of the device's value, not processes beside it
 		}
 		v, m := u.value, u.field.Process.Metric
+		a.device.claims.noteProcess(m, e.time)
 		if m.Unit == "1" {
 			v = e.clamp(v)
 		}

@@ -101,6 +101,12 @@ func (s *Synthesizer) sweep() {
 		}
 	}
 	if len(s.devices) != before {
+		for id, boards := range s.boards {
+			boards = slices.DeleteFunc(boards, func(d *Device) bool { return s.arrived-d.arrived > idleLimit })
+			if s.boards[id] = boards; len(boards) == 0 {
+				delete(s.boards, id)
+			}
+		}
 		s.epoch++
 		clear(s.targets)
 		for p, h := range s.places {

@@ -129,6 +129,12 @@ type claims struct {
 	// named are the holders that sources named in their last scrapes, from the moment on when
 	// there are two sources.
 	named map[namedBy][]holder
+	// memory is the size of the board in bytes, 0 where it is unknown. idle is the newest sample
+	// time at which the board's utilization was 0, busy that of another value.
+	memory     float64
+	idle, busy int64
+	// byProcess are the newest sample times of what an exporter of the board gives of containers.
+	byProcess map[*signal.Metric]int64
 }
 
 // boardKey identifies a board as windows do: the host does not matter where the node is known.

@@ -34,6 +34,7 @@ type Synthesizer struct {
 	disabled     []*signal.Metric // few
 
 	devices map[deviceKey]*Device
+	boards  map[string][]*Device // of exporters that expose devices, by hw.id
 	claims  map[boardKey]*claims
 	sources map[string]*Source
 	targets catalogue.Targets // scraped by a relaying Prometheus
@@ -77,6 +78,7 @@ type content struct {
 	renumbers bool // of an exporter that numbers devices in two ways
 	indexed   bool // have an index beside their identity
 	relayed   bool // came through a Prometheus
+	ofOthers  bool // of an exporter that shows containers on devices of others
 	scaled    bool // are ratios or percentages
 	mixed     bool // of another time or source than the row before
 }
@@ -90,6 +92,7 @@ func New(o Options) *Synthesizer {
 		disabled:     o.Disabled,
 		devices:      map[deviceKey]*Device{},
 		lending:      lending{lent: map[*gpudata.Frame][]*gpudata.DeviceFrame{}},
+		boards:       map[string][]*Device{},
 		claims:       map[boardKey]*claims{},
 		sources:      map[string]*Source{},
 		targets:      catalogue.Targets{},
@@ -136,7 +139,8 @@ func (s *Synthesizer) Add(row *Row, src *Source, spelling catalogue.Spelling, at
 	h := &s.have
 	h.renumbers = h.renumbers || row.of.Renumbers
 	h.indexed = h.indexed || row.is.Index != ""
-	h.relayed = h.relayed || row.relayed
+	h.relayed = h.relayed || row.relayed && !row.of.OfContainers
+	h.ofOthers = h.ofOthers || row.of.OfContainers
 	h.scaled = h.scaled || spelling.Unit == catalogue.RatioOrPercent
 	if n := len(s.rows); n > 0 {
 		h.mixed = h.mixed || s.rows[n-1].time != at || s.rows[n-1].source != src
@@ -151,6 +155,9 @@ func (s *Synthesizer) Drop(reason DropReason) { s.stats.Dropped[reason]++ }
 func (s *Synthesizer) Flush() []*gpudata.Frame {
 	s.frames = nil
 	s.assignSources()
+	if s.have.ofOthers {
+		s.joinContainers()
+	}
 	rows := s.rows
 	if s.have.relayed {
 		s.findTargets(rows)
@@ -255,6 +262,9 @@ func (s *Synthesizer) scrape(rows []observation) {
 	if s.diagnosis != nil {
 		s.diagnosis.end()
 	}
+	if s.have.ofOthers {
+		slices.SortStableFunc(s.active, containersLast)
+	}
 	begun := len(s.frames)
 	e := emitter{s: s, time: at}
 	for _, a := range s.active {
@@ -264,12 +274,18 @@ func (s *Synthesizer) scrape(rows []observation) {
 		a.count(at)
 		a.device.DRA = a.dra
 		f := s.frame(a.device.Place, at, begun)
-		e.a, e.to = a, s.lending.take()
-		a.device.fill(e.to)
-		f.Append(e.to)
+		e.a, e.to = a, nil
+		if a.device.of.OfContainers {
+			e.to = f.Find(a.device.ID)
+		}
+		if e.to == nil {
+			e.to = s.lending.take()
+			a.device.fill(e.to)
+			f.Append(e.to)
+		}
 		e.device()
 		e.to.Observed = len(e.to.Samples.All()) > 0
-		if s.diagnosis != nil {
+		if s.diagnosis != nil && !a.device.of.OfContainers {
 			e.signals(s.diagnosis.devices[a.device])
 		}
 	}
@@ -309,7 +325,7 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 		a.cell(o.field.ID).bareRow = true
 	}
 	v, reason := s.value(o, scales)
-	if s.diagnosis != nil {
+	if s.diagnosis != nil && !r.of.OfContainers {
 		s.diagnosis.see(o, v, reason, a.held)
 	}
 	if reason != DropNone {
@@ -326,7 +342,7 @@ func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 	}
 	a.add(o.field, v, a.held)
 	if a.holder >= 0 && o.field.Process != nil {
-		a.addUsage(o.field, a.holder, v)
+		a.addUsage(o.field, a.holder, partOf(r), v)
 	}
 }
 
@@ -389,7 +405,7 @@ func (s *Synthesizer) accumulator(d *Device) *accumulator {
 // nobody holds carry them as if they were holders, also while no GPU of the place is held.
 func (s *Synthesizer) findTargets(rows []observation) {
 	for i := range rows {
-		if r := rows[i].row; r.relayed {
+		if r := rows[i].row; r.relayed && !r.of.OfContainers {
 			s.targets.Add(r.target)
 		}
 	}

@@ -117,9 +117,11 @@ type Collector struct {
 	links     []nvml.FieldValue
 	processes []nvml.Process
 	samples   []nvml.ProcessSample
-	usage     map[uint32]usage
-	migs      []migDevice
-	instances []instance
+	usage     map[uint32]usage // by PID
+	// sampleTimes are the times of the driver's samples of a board in this collection.
+	sampleTimes map[uint64]bool
+	migs        []migDevice
+	instances   []instance
 }
 
 // memo is what is remembered of a board or an instance.
@@ -148,15 +150,16 @@ type memo struct {
 	limit   float64
 }
 
-// usage sums up the plausible samples of a process.
+// usage is what the driver's samples say of a process.
 type usage struct {
-	sum, n float64
+	sum     float64 // of its utilization at each sample time
+	unknown int     // number of sample times with garbage alone
 }
 
 // New returns a Collector.
 func New(options Options) *Collector {
 	c := &Collector{
-		options: options, met: map[string]*memo{}, usage: map[uint32]usage{}, values: slices.Clone(asked),
+		options: options, met: map[string]*memo{}, usage: map[uint32]usage{}, sampleTimes: map[uint64]bool{}, values: slices.Clone(asked),
 		watched: map[nvml.Device]string{},
 	}
 	c.events = options.Hold && options.Devices && c.wants(signal.HwErrors)

@@ -814,21 +814,55 @@ func TestAProcessWithoutAValueDoesNotSpoilTheOthers(t *testing.T) {
 	assert.Zero(t, c.Stats().ValuesDropped, "N/A is nothing that could not be true")
 }
 
-func TestUtilizationIsTheMeanOfTheSamplesSinceTheLastCollection(t *testing.T) {
+func TestUtilizationIsTheMeanOverTheSampleTimesSinceTheLastCollection(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")
-	board.processes[nvml.Compute] = []nvml.Process{{PID: 1, Memory: 1}}
+	board.processes[nvml.Compute] = []nvml.Process{{PID: 1, Memory: 1}, {PID: 77, Memory: 1}}
 	board.samples = []nvml.ProcessSample{{PID: 1, Time: 10, SM: 20}, {PID: 1, Time: 20, SM: 40}, {PID: 77, Time: 30, SM: 90}}
 	c := collector(m)
-	assert.Equal(t, []string{"GPU-1 pid 1 = 0.30000000000000004"}, collected(t, c, m, signal.ProcessGPUUtilization))
+	assert.Equal(t, []string{"GPU-1 pid 1 = 0.20000000000000004", "GPU-1 pid 77 = 0.3"}, collected(t, c, m, signal.ProcessGPUUtilization))
 	board.samples = append(board.samples, nvml.ProcessSample{PID: 1, Time: 40, SM: 80})
-	assert.Equal(t, []string{"GPU-1 pid 1 = 0.8"}, collected(t, c, m, signal.ProcessGPUUtilization))
-	assert.Equal(t, []string{"GPU-1 pid 1 = 0"}, collected(t, c, m, signal.ProcessGPUUtilization), "observed, and idle")
+	assert.Equal(t, []string{"GPU-1 pid 1 = 0.8", "GPU-1 pid 77 = 0"}, collected(t, c, m, signal.ProcessGPUUtilization))
+	assert.Equal(t, []string{"GPU-1 pid 1 = 0", "GPU-1 pid 77 = 0"}, collected(t, c, m, signal.ProcessGPUUtilization), "observed, and idle")
 	assert.Equal(t, []uint64{0, 30, 40}, board.after)
 
 	board.samples = append(board.samples, nvml.ProcessSample{PID: 1, Time: 50, SM: 4294967295})
-	assert.Empty(t, collected(t, c, m, signal.ProcessGPUUtilization), "garbage is no observation")
+	assert.Equal(t, []string{"GPU-1 pid 77 = 0"}, collected(t, c, m, signal.ProcessGPUUtilization), "garbage is no observation")
 	assert.EqualValues(t, 1, c.Stats().ValuesDropped)
+
+	board.samples = append(board.samples,
+		nvml.ProcessSample{PID: 1, Time: 60, SM: 50}, nvml.ProcessSample{PID: 1, Time: 70, SM: 4294967295},
+		nvml.ProcessSample{PID: 77, Time: 70, SM: 30}, nvml.ProcessSample{PID: 77, Time: 70, SM: 20})
+	assert.Equal(t, []string{"GPU-1 pid 1 = 0.5", "GPU-1 pid 77 = 0.15"}, collected(t, c, m, signal.ProcessGPUUtilization),
+		"a time with garbage is left out for that process alone; of two entries for one time the highest counts")
+}
+
+// A process that is active in one period of ten uses a tenth of what one uses that always is: power
+// and time are divided in proportion to it.
+func TestAProcessThatIsSeldomActiveHasASmallUtilization(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &machine{}
+		board := m.board("GPU-1")
+		board.processes[nvml.Compute] = []nvml.Process{{PID: 1}, {PID: 2}}
+		times := rapid.IntRange(1, 40).Draw(rt, "sample times")
+		active := rapid.IntRange(1, times).Draw(rt, "times at which 2 is active")
+		for i := range times {
+			board.samples = append(board.samples, nvml.ProcessSample{PID: 1, Time: uint64(i + 1), SM: 50})
+			if i < active {
+				board.samples = append(board.samples, nvml.ProcessSample{PID: 2, Time: uint64(i + 1), SM: 50})
+			}
+		}
+		points, err := collector(m).Collect(m)
+		require.NoError(rt, err)
+		got := map[uint32]float64{}
+		for _, p := range points {
+			if p.Metric == signal.ProcessGPUUtilization {
+				got[p.PID] = p.Value
+			}
+		}
+		assert.InDelta(rt, 0.5, got[1], 1e-9)
+		assert.InDelta(rt, 0.5*float64(active)/float64(times), got[2], 1e-9)
+	})
 }
 
 func TestALostDriverEndsTheCollection(t *testing.T) {

@@ -139,15 +139,8 @@ func (r *reader) processSamples(board nvml.Device, m *memo, mig bool) {
 				r.stats.ValuesDropped++
 			}
 		}
-		if measured {
-			// The driver samples only processes that used something.
-			u, used := r.usage[p.PID]
-			switch {
-			case !used:
-				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUUtilization})
-			case u.n > 0:
-				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUUtilization, Value: u.sum / u.n})
-			}
+		if v, known := r.utilization(p.PID); measured && known {
+			r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUUtilization, Value: v})
 		}
 	}
 }
@@ -176,10 +169,11 @@ func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 	return &d
 }
 
-// readUtilization reads the samples that the driver took since the last
-// collection. It reports false where utilisation is not measured.
+// readUtilization reads the samples that the driver took since the last collection. It returns
+// false if utilization is not measured.
 func (r *reader) readUtilization(board nvml.Device, m *memo) bool {
 	clear(r.usage)
+	clear(r.sampleTimes)
 	if r.lost {
 		return false
 	}
@@ -191,17 +185,41 @@ func (r *reader) readUtilization(board nvml.Device, m *memo) bool {
 	if r.failed(err) {
 		return false
 	}
-	for _, s := range samples {
-		m.sampled = max(m.sampled, s.Time)
-		// Drivers are known to leave garbage in entries; a percentage it is not.
-		u := r.usage[s.PID]
-		if s.SM > 100 {
-			r.stats.ValuesDropped++
-		} else {
-			u.sum += float64(s.SM) / 100
-			u.n++
+	slices.SortFunc(samples, func(a, b nvml.ProcessSample) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Time, b.Time), cmp.Compare(a.SM, b.SM))
+	})
+	for i := 0; i < len(samples); {
+		pid, t := samples[i].PID, samples[i].Time
+		highest, known := uint32(0), false // of the entries for this process and time
+		for ; i < len(samples) && samples[i].PID == pid && samples[i].Time == t; i++ {
+			// Drivers are known to leave garbage in entries.
+			if samples[i].SM > 100 {
+				r.stats.ValuesDropped++
+			} else {
+				highest, known = samples[i].SM, true
+			}
 		}
-		r.usage[s.PID] = u
+		m.sampled = max(m.sampled, t)
+		r.sampleTimes[t] = true
+		u := r.usage[pid]
+		if known {
+			u.sum += float64(highest) / 100
+		} else {
+			u.unknown++
+		}
+		r.usage[pid] = u
 	}
 	return true
+}
+
+// utilization returns the mean utilization of a process over the sample times of its device. The
+// driver writes no entry for a process that used nothing, so a time without one counts as 0. A
+// time of which only garbage came is left out; known is false if that leaves none.
+func (r *reader) utilization(pid uint32) (mean float64, known bool) {
+	u := r.usage[pid]
+	times := len(r.sampleTimes) - u.unknown
+	if times == 0 {
+		return 0, u.unknown == 0
+	}
+	return u.sum / float64(times), true
 }

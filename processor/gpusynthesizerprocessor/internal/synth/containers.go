@@ -1,0 +1,204 @@
+package synth
+
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// This file is about exporters whose rows are of containers on devices that others expose.
+
+// aboveMemory is how far above a board's size the memory of a container may be for rounding.
+const aboveMemory = 1.05
+
+// joinContainers gives the rows of such exporters their device, and drops rows that measure a
+// device which another source gives.
+func (s *Synthesizer) joinContainers() {
+	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
+		r := o.row
+		if !r.of.OfContainers {
+			return false
+		}
+		r.device = s.containerDevice(r)
+		switch {
+		case r.device == nil:
+			s.stats.Dropped[DropDeviceLimit]++
+		case o.field.Process == nil && len(o.field.Gives) > 0 && s.given(r.device, o.time):
+			s.stats.Dropped[DropSecondSource]++
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+// containerDevice returns the device of a row of a container, at the place where another exporter
+// exposes it, if one does. Its id is used as it is; only if no exporter has that, the prefix of
+// NVIDIA's ids is added, which some tools cut off.
+func (s *Synthesizer) containerDevice(r *Row) *Device {
+	id, place := r.is.Board, r.place
+	for _, known := range []string{id, exporters.BoardID(id)} {
+		if b := s.exposed(known, place.Node); b != nil {
+			id, place = b.ID, b.Place
+			break
+		}
+	}
+	key := deviceKey{r.of, place, id, ""}
+	d := s.devices[key]
+	if d == nil && len(s.devices) < s.maxDevices {
+		d = &Device{ID: id, of: r.of, Place: place, as: gpudata.NewDevice(s.place(place), id)}
+		s.add(key, d)
+	}
+	return d
+}
+
+// exposed returns the board with an id that an exporter exposes on a node. An exporter of containers
+// need not tell its node: then it is the only board with that id, or none.
+func (s *Synthesizer) exposed(id, node string) *Device {
+	boards := s.boards[id]
+	for _, b := range boards {
+		if b.Place.Node == node {
+			return b
+		}
+	}
+	if node == "" && len(boards) == 1 {
+		return boards[0]
+	}
+	return nil
+}
+
+// given reports whether another source gives samples of a device.
+func (s *Synthesizer) given(d *Device, at int64) bool {
+	for _, b := range s.boards[d.ID] {
+		isNew := b.last == 0
+		if b.Place.Node == d.Place.Node && (isNew || at-b.last <= unknownInterval) {
+			return true
+		}
+	}
+	c := s.claims[boardKey{d.Place.Node, d.ID}]
+	return c != nil && slices.ContainsFunc(c.list, func(x claim) bool { return x.there(&Source{}, at, s.arrived) })
+}
+
+// containersLast orders the devices of exporters of containers behind those of the others.
+func containersLast(a, b *accumulator) int {
+	switch {
+	case a.device.of.OfContainers == b.device.of.OfContainers:
+		return 0
+	case a.device.of.OfContainers:
+		return 1
+	}
+	return -1
+}
+
+// partOf returns the part of a container's use that a row is about.
+func partOf(r *Row) string {
+	if r.of.OfContainers {
+		return r.part
+	}
+	return ""
+}
+
+// note keeps what the board's samples say that containers' values must agree with.
+func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
+	switch {
+	case m == signal.HwGPUMemoryLimit:
+		c.memory = v
+	case m == signal.HwGPUUtilization && own == signal.TaskGeneral && v == 0:
+		c.idle = at
+	case m == signal.HwGPUUtilization && own == signal.TaskGeneral:
+		c.busy = at
+	}
+}
+
+// budgetSource is the attribute of budgets that an exporter gives.
+var budgetSource = []gpudata.Attr{{Key: signal.BudgetSource, Value: signal.BudgetSourceExporter}}
+
+// containers adds what the holder with that index uses of the device and may use of it.
+func (e *emitter) containers(holder int, named *gpudata.User) {
+	u := e.to.SameUser(named.Holder)
+	if !u.Holds {
+		u.Holds, u.Source = named.Holds, named.Source
+	}
+	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: e.a.sharing()}}
+	for _, s := range e.a.device.of.AllSignals() {
+		if s.By != catalogue.ByProcesses || slices.Contains(e.s.disabled, s.Metric) {
+			continue
+		}
+		v, ok := e.a.usageOf(s, holder)
+		if !ok {
+			continue
+		}
+		more := sharing
+		switch {
+		case e.givenByProcess(s.Metric):
+			e.s.stats.Dropped[DropSecondSource]++
+			continue
+		case s.Metric == signal.K8sContainerGPUMemoryBudget:
+			more = append(slices.Clone(sharing), budgetSource...)
+		case !e.agrees(s.Metric, v):
+			e.s.stats.Dropped[DropAbsurd]++
+			continue
+		case s.Metric.Unit == "1":
+			v = e.clamp(v)
+		}
+		u.Samples.Add(gpudata.Sample{Metric: s.Metric, Value: v, More: more})
+	}
+}
+
+// usageOf returns what a signal's first field with a row of a holder says. Parts of it are added
+// up; of a share of time the highest counts.
+func (a *accumulator) usageOf(s *catalogue.Signal, holder int) (v float64, ok bool) {
+	for _, set := range s.Sets {
+		for _, u := range a.usage {
+			switch {
+			case u.holder != holder || u.field.ID != set[0] || u.value == 0 && u.field.ZeroIsNone:
+				continue
+			case s.Metric.Unit == "1":
+				v = max(v, u.value)
+			default:
+				v += u.value
+			}
+			ok = true
+		}
+		if ok {
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+// noteProcess remembers that an exporter of the board gives a metric of containers.
+func (c *claims) noteProcess(m *signal.Metric, at int64) {
+	if c == nil {
+		return
+	}
+	if c.byProcess == nil {
+		c.byProcess = map[*signal.Metric]int64{}
+	}
+	c.byProcess[m] = at
+}
+
+// givenByProcess reports whether the exporter of the board gives a metric of containers itself.
+func (e *emitter) givenByProcess(m *signal.Metric) bool {
+	c := e.s.claims[boardKey{e.a.device.Place.Node, e.a.device.ID}]
+	return c != nil && c.byProcess[m] != 0 && e.time-c.byProcess[m] <= unknownInterval
+}
+
+// agrees reports whether the samples of the board, which another exporter gives, allow a
+// container's value. HAMi's monitor has shown memory of 2^64 bytes (HAMi#1181), and keeps the last
+// utilization of a container that became idle (HAMi#1565).
+func (e *emitter) agrees(m *signal.Metric, v float64) bool {
+	c := e.s.claims[boardKey{e.a.device.Place.Node, e.a.device.ID}]
+	switch {
+	case c == nil:
+		return true
+	case m == signal.K8sContainerGPUMemoryUsage:
+		return c.memory == 0 || v <= aboveMemory*c.memory
+	case m == signal.K8sContainerGPUUtilization:
+		return v == 0 || c.idle <= c.busy || e.time-c.idle > unknownInterval
+	}
+	return true
+}
