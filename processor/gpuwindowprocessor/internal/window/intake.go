@@ -146,9 +146,9 @@ func (in *Ingest) SetMetric(m Metric) {
 
 // Resolve takes in one sample of the current metric and returns its series, to which Add
 // gives further samples of the same Resource, scope, metric and attributes. Above the limit
-// of series it returns one that Takes until there is room, and refuses all samples. There is
-// none when the sample was dropped or nothing is made of it. A metric that nothing is made of
-// only shows that its devices were there, and its samples are not counted.
+// of series it returns a series that refuses all samples; Takes is true for it until there is
+// room. There is none when the sample was dropped or nothing is made of it. A metric that
+// nothing is made of only shows that its devices were there, and its samples are not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p.Attrs); s != nil {
 		in.previous = s
@@ -161,13 +161,13 @@ func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	return s, o
 }
 
-// Takes reports whether further samples may be given to Add. Else the next one is to be
-// resolved again.
+// Takes reports whether further samples of the series may be given to Add. If not, the next
+// one must be resolved again.
 func (in *Ingest) Takes(s *Series) bool {
 	return s != nil && !s.ended && (s.device != nil || in.e.full())
 }
 
-// Add takes in a sample of a series that Takes it. If the current Resource is that of the
+// Add takes in a sample of a series for which Takes is true. If the current Resource is that of the
 // series, its attributes are updated by the sample.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	o := in.screen(s.Shape.metric != nil && s.Shape.metric.kind == Counter, t, v)

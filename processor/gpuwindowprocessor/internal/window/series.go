@@ -97,7 +97,7 @@ type outputWindow struct {
 	Extra    *details // attributes that neither make the series nor are declared descriptive
 }
 
-// Series is an input series. It may be given to Add while that Takes it.
+// Series is an input series. It may be given to Add as long as Ingest.Takes is true for it.
 type Series struct {
 	Shape *shape // of the last sample that was resolved
 	// Last is the greatest sample time and Value the value then; 0 means that
