@@ -140,8 +140,9 @@ func newLabelNames(labels map[Role][]string) labelNames {
 // Row is what a row's labels say, in every spelling, with "no value" texts
 // left empty.
 type Row struct {
-	of     *Exporter
-	labels [NumRoles]rowLabel
+	of *Exporter
+	// labels are those in the exporter's own case, lowered those in another one.
+	labels, lowered [NumRoles]rowLabel
 	// mixed says that the row has a label in the exporter's own case, which has capitals: its
 	// labels were not lowered on the way, and one in another case is not the exporter's.
 	mixed bool
@@ -154,18 +155,12 @@ type Row struct {
 type rowLabel struct {
 	name, text string
 	order      uint8
-	exact      bool
 }
 
 // before reports whether a label goes before another one of the same role. The order of the row
 // decides between labels of one name only.
 func (l *rowLabel) before(other *rowLabel) bool {
-	switch {
-	case other.text == "":
-		return true
-	case l.exact != other.exact:
-		return l.exact
-	case l.order != other.order:
+	if l.order != other.order {
 		return l.order < other.order
 	}
 	return l.name < other.name
@@ -206,8 +201,11 @@ func (r *Row) Set(name, value string) {
 	case spelled.role == RoleVGPU && !isWhole(value):
 		return // a label of the pod's
 	}
-	l := rowLabel{name, value, spelled.order, exact}
-	if have := &r.labels[spelled.role]; l.before(have) {
+	l, have := rowLabel{name, value, spelled.order}, &r.labels[spelled.role]
+	if !exact {
+		have = &r.lowered[spelled.role]
+	}
+	if have.text == "" || l.before(have) {
 		*have = l
 	}
 }
@@ -225,10 +223,11 @@ func NoText(text string) bool {
 
 // Get returns the text of a role; empty when the row does not say.
 func (r *Row) Get(role Role) string {
-	if l := &r.labels[role]; l.exact || !r.mixed {
-		return l.text
+	exact, lowered := &r.labels[role], &r.lowered[role]
+	if lowered.text != "" && !r.mixed && (exact.text == "" || lowered.order < exact.order) {
+		return lowered.text
 	}
-	return ""
+	return exact.text
 }
 
 // Claimed reports whether the row names a DRA claim and the device that it was allocated. Exporters

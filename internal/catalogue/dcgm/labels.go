@@ -11,10 +11,10 @@ import (
 
 // labels are the exporter's. Up to 4.8.2 it calls the node Hostname, later hostname. With
 // --use-old-namespace it has uuid, pod_name, pod_namespace and container_name. Rows of links have
-// gpu_uuid. Not listed is uid: the exporter calls a pod's UID pod_uid in every version.
+// gpu_uuid and model_name. Not listed is uid: the exporter calls a pod's UID pod_uid in every version.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, catalogue.RoleLinkGPU: {"gpu_uuid"},
-	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName"},
+	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},
 	catalogue.RoleInstanceID: {"GPU_I_ID"}, catalogue.RoleInstanceProfile: {"GPU_I_PROFILE"},
 	catalogue.RoleHost: {"Hostname", "hostname"},
 

@@ -70,7 +70,8 @@ func TestOnlyARowWithoutAUUIDIsAboutALinkASwitchOrACPU(t *testing.T) {
 		"a CPU":                                {"cpu=8", catalogue.OtherEntity},
 		"a switch":                             {"nvswitch=8", catalogue.OtherEntity},
 		"another vendor's GPU":                 {"UUID=GPU-1 modelName=MTT-S4000", catalogue.OtherVendor},
-		"a GPU in a pod that serves one":       {"UUID=GPU-1 model_name=amd-llama", catalogue.Accepted},
+		"the same with names lowered, too":     {"uuid=GPU-1 model_name=amd-llama modelname=t4", catalogue.Accepted},
+		"a GPU in a pod that serves one":       {"UUID=GPU-1 model_name=amd-llama modelName=T4", catalogue.Accepted},
 		"a number of an instance that is text": {"UUID=GPU-1 GPU_I_ID=x", catalogue.Accepted},
 	} {
 		r := row(tt.labels)
