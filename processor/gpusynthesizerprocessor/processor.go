@@ -101,13 +101,16 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 		return err
 	}
 	now := time.Now().UnixNano()
-	p.restoreOfAll(ctx, now)
+	ofAll := p.restoreOfAll(ctx, now)
 	base.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
+	if ofAll && p.save(ctx) == nil { // from now on it is stored by place
+		p.state.Done(ctx, "write", p.state.Write(ctx, nil, stateOfAllKey))
+	}
 	return nil
 }
 
-// restoreOfAll takes over the value of an earlier version, and stores it by place.
-func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) {
+// restoreOfAll takes over the value of an earlier version, and reports whether there is one.
+func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	var stored synth.State
 	found, err := p.state.Load(ctx, stateOfAllKey, &stored)
 	if found {
@@ -119,15 +122,12 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) {
 	case errors.Is(err, base.ErrDamaged), errors.Is(err, base.ErrVersion):
 		p.state.Unusable(ctx, "read", err)
 	case !found:
-		return // a storage that fails is logged with the places
+		return false // a storage that fails is logged with the places
 	}
 	for i := range stored.Devices {
 		p.changed(stored.Devices[i].Place())
 	}
-	if p.save(ctx) == nil {
-		err = p.state.Write(ctx, nil, stateOfAllKey)
-		p.state.Done(ctx, "write", err)
-	}
+	return true
 }
 
 // changed notes that the state of a place is to be stored.
@@ -147,10 +147,11 @@ func (p *gpuSynthesizer) save(ctx context.Context) error {
 		p.changed(at)
 	}
 	err := p.state.Save(ctx, func(key string) any {
-		if stored := p.core.State(p.places[key]); stored != nil {
+		at, known := p.places[key]
+		if stored := p.core.State(at); known && stored != nil {
 			return stored
 		}
-		return nil
+		return nil // and what could not be used leaves the storage
 	})
 	if err == nil {
 		clear(p.places)

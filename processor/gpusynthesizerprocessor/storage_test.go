@@ -173,6 +173,20 @@ func TestEachNodeHasAValueOfItsOwn(t *testing.T) {
 	assert.Equal(t, 5, strings.Count(got, " = 2 {error}"), "one error more than before on n1, two on the others, and n1 had one: %s", got)
 }
 
+// A crash in the middle of the change to one value a node leaves both. The node's own is newer.
+func TestTheValueOfANodeGoesBeforeThatOfAll(t *testing.T) {
+	state := func(count int) string {
+		return fmt.Sprintf(`{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":3,"since":10000000000,`+
+			`"totals":{"31":%[1]d},"codes":[{"code":31,"start":10000000000,"count":%[1]d}]}]}`, count)
+	}
+	m := storagetest.NewMemory(map[string]string{stateOfAllKey: state(1), "places": `{"version":1,"places":["n1/n1","n2/n2"]}`, nodeKey: state(4), "place/n2/n2": strings.ReplaceAll(state(1), "n1", "n2")})
+	p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, p, afterRestart, xidTotal(5))
+	assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID, 5))
+	assert.NotContains(t, m.Raw(), stateOfAllKey)
+	assert.Equal(t, `{"version":1,"places":["n1/n1","n2/n2"]}`, m.Values()["places"])
+}
+
 func TestANodeThatIsForgottenLeavesTheStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storagetest.NewMemory(nil)
