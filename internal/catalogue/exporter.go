@@ -55,6 +55,14 @@ type Exporter struct {
 	// Model returns what is known of a board by its model name. Without it nothing is.
 	Model func(name string) Model
 
+	// Vitals are names of fields that are never 0 on a board which the driver reads. While all of
+	// them are exposed and all are 0, nothing of the board and its instances is an observation.
+	Vitals []string
+	// ZeroTogether are sets of names of fields whose zeros are no observation where all fields
+	// of the set are 0.
+	ZeroTogether [][]string
+	// Profiler is set where the exporter's profiler is known to stop.
+	Profiler Profiler
 	// Fatal reports codes of events after which a board fails until it is reset.
 	Fatal func(code int) bool
 
@@ -69,12 +77,18 @@ type Exporter struct {
 	First ID
 	// Renumbers says that some fields are Renumbered.
 	Renumbers bool
+	// VitalIDs are Vitals by number.
+	VitalIDs []ID
 	// Board are the fields that measure a board.
 	Board []*Field
 
 	fields    []*Field
 	signals   []*Signal
 	spellings map[string]Spelling
+
+	zeroTogether [][]ID
+	profiling    []ID
+	links        []*Signal // shares of what a link can carry
 }
 
 // Group are fields under one title.
@@ -207,6 +221,13 @@ func New(x Exporter) *Exporter {
 	for i := range x.Signals {
 		x.resolve(&x.Signals[i])
 	}
+	x.VitalIDs = x.ids(x.Vitals)
+	for _, names := range x.ZeroTogether {
+		x.zeroTogether = append(x.zeroTogether, x.ids(names))
+	}
+	if p := &x.Profiler; p.Activity != "" {
+		p.activity, p.utilization = x.Field(p.Activity).ID, x.Field(p.Utilization).ID
+	}
 	return &x
 }
 
@@ -221,6 +242,9 @@ func (x *Exporter) add(f *Field) {
 	}
 	if f.Health != nil {
 		x.Healths = append(x.Healths, f)
+	}
+	if f.Profiling {
+		x.profiling = append(x.profiling, f.ID)
 	}
 	x.fields = append(x.fields, f)
 	x.Renumbers = x.Renumbers || f.Renumbered
@@ -265,6 +289,9 @@ func (x *Exporter) resolve(s *Signal) {
 	s.Inputs = x.ids(s.With)
 	for _, id := range slices.Concat(s.Sets...) {
 		f := ByID(id)
+		if s.Capacity != nil && f.Unit.isByteRate() && !slices.Contains(x.links, s) {
+			x.links = append(x.links, s)
+		}
 		if s.By == ByProcesses {
 			f.Process = s
 		}

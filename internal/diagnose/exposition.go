@@ -299,14 +299,14 @@ func (e *Exposition) settle() {
 			r.held, e.seen.ownPod = false, true
 		}
 		r.holder.UID = "" // not every row of a container has it
-		st := stateOf(r.spelling, r.exposed, scale)
+		st, value := stateOf(r.spelling, r.exposed, scale)
 		if blank := e.scrape.of().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank
 		}
 		if st == Blank {
 			e.seen.blanks++
 		}
-		r.device.See(r.spelling.Field.ID, st, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field))
+		r.device.See(r.spelling.Field.ID, st, value, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field))
 	}
 }
 
@@ -327,20 +327,22 @@ func (e *Exposition) scale() catalogue.Scale {
 	return settled
 }
 
-// stateOf returns what an exposed value says.
-func stateOf(sp catalogue.Spelling, exposed float64, scale catalogue.Scale) State {
+// stateOf returns what an exposed value says, and the value in base units.
+func stateOf(sp catalogue.Spelling, exposed float64, scale catalogue.Scale) (State, float64) {
 	v, verdict := sp.Unit.Value(exposed)
+	if sp.Unit == catalogue.RatioOrPercent && verdict == catalogue.Valid {
+		fraction, ok := scale.Apply(v)
+		if !ok {
+			return Ambiguous, 0
+		}
+		v = fraction
+		_, _, verdict = catalogue.Clamp(v)
+	}
 	switch {
 	case verdict != catalogue.Valid, sp.Field.Kind == catalogue.Code && (v > catalogue.MaxCode || v != math.Trunc(v)):
-		return Blank
-	case sp.Unit == catalogue.RatioOrPercent:
-		if v, ok := scale.Apply(v); !ok {
-			return Ambiguous
-		} else if v == 0 {
-			return Zero
-		}
+		return Blank, 0
 	case v == 0:
-		return Zero
+		return Zero, 0
 	}
-	return Positive
+	return Positive, v
 }

@@ -53,6 +53,8 @@ const (
 	NotExposed
 	// Vendor means that this exporter gives the signal of no device, as others do.
 	Vendor
+	// Frozen fields are 0 because the profiler has stopped: the device is busy.
+	Frozen
 	// NumReasons is one more than the highest reason.
 	NumReasons
 )
@@ -84,6 +86,7 @@ var reasons = [...]struct {
 	Unprofiled:    {"unprofiled", "DCGM does not profile this model", true},
 	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one", true},
 	Vendor:        {"vendor", "this vendor's exporter gives it of no device", true},
+	Frozen:        {"frozen", "0 although the GPU is busy: DCGM's profiler has stopped", false},
 	NotExposed:    {"not_exposed", "the exporter does not show it: switched off in its configuration, or not supported by the model", false},
 }
 

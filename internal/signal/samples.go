@@ -184,7 +184,7 @@ var (
 	HwGPUUtilization = add(Metric{
 		Name: "hw.gpu.utilization", Unit: "1",
 		Description: "Fraction of time in which the engine named by hw.gpu.task was busy.",
-		Source:      "general: GR_ENGINE_ACTIVE, else GPU_UTIL (never on MIG); encoder: ENC_UTIL; decoder: DEC_UTIL",
+		Source:      "general: GR_ENGINE_ACTIVE, else GPU_UTIL (never on MIG), also where the former is 0 and the latter is not; encoder: ENC_UTIL; decoder: DEC_UTIL",
 		Attributes:  []string{GPUTask},
 		Windows: []Window{
 			{Metric: made("gpu.utilization.avg", "gpuUsageAverage", "Mean utilization of the device."), Function: Mean, Only: TaskGeneral, Label: "Utilization, mean"},
@@ -213,7 +213,7 @@ var (
 	HwTemperature = add(Metric{
 		Name: "hw.temperature", Unit: "Cel",
 		Description: "Temperature at the sensor named by hw.sensor_location.",
-		Source:      "gpu: GPU_TEMP; memory: MEMORY_TEMP (0 is a board without the sensor)",
+		Source:      "gpu: GPU_TEMP (0 is a board that is not read); memory: MEMORY_TEMP (0 is a board without the sensor)",
 		Attributes:  []string{SensorLocation},
 	})
 	// GPUExporterUp says whether the last scrape succeeded.

@@ -23,6 +23,11 @@ var Exporter = cat.New(cat.Exporter{
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
 	Model:          LookupModel,
+	// DCGM shows zeros for boards that it has not read yet, and for some after MIG was switched on.
+	Vitals:       cat.Names(powerUsage, gpuTemp, smClock),
+	ZeroTogether: [][]string{{fbUsed, fbFree}},
+	// After some XID errors DCGM's profiler shows zeros until it is restarted.
+	Profiler: cat.Profiler{Activity: grEngine, Utilization: gpuUtil, Busy: 0.1},
 	Fatal: func(code int) bool {
 		x, _ := XIDByCode(code)
 		return x.Fatal
@@ -37,6 +42,10 @@ const (
 	fbFree   = "DCGM_FI_DEV_FB_FREE"
 	fbTotal  = "DCGM_FI_DEV_FB_TOTAL"
 	fbRes    = "DCGM_FI_DEV_FB_RESERVED"
+
+	powerUsage = "DCGM_FI_DEV_POWER_USAGE"
+	gpuTemp    = "DCGM_FI_DEV_GPU_TEMP"
+	smClock    = "DCGM_FI_DEV_SM_CLOCK"
 
 	recoveryAction = "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION"
 	remapFailure   = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
@@ -60,7 +69,7 @@ const (
 // (DcgmCacheManager of DCGM 4.6.0), and gpu.nvlink.throughput is per direction.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(grEngine).Or(gpuUtil)), Help: "GPU utilization (in %)."},
+		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: utilization, Help: "GPU utilization (in %)."},
 		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_enc_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
 		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
 	}},
@@ -81,8 +90,8 @@ var groups = []cat.Group{
 		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_thermal"), Help: "Time with clocks lowered by hardware thermal slowdown (in ns)."},
 		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_power_brake"), Help: "Time with clocks lowered by the hardware power brake (in ns)."},
 		{Name: "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), Gives: clockReasons, Help: "Bitmask of the reasons for lowered clocks.", Listed: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
-		{Name: "DCGM_FI_DEV_SM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: cat.Names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
-		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: cat.Names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
+		{Name: smClock, Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
+		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
 	}},
 	{Title: "Errors", Fields: []cat.Field{
 		{Name: "DCGM_FI_DEV_XID_ERRORS", Unit: cat.None, Kind: cat.Code, Aliases: cat.Names("DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"), Gives: xidEvents, Help: "Value of the last XID error encountered."},
@@ -137,16 +146,20 @@ var groups = []cat.Group{
 		{Name: "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), Gives: nvlinkShare},
 	}},
 	{Title: "Power and temperature", Fields: []cat.Field{
-		{Name: "DCGM_FI_DEV_POWER_USAGE", Unit: cat.Watt, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwPower), Help: "Power draw (in W)."},
+		{Name: powerUsage, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwPower), Help: "Power draw (in W)."},
 		{Name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Unit: cat.Watt, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"), Absent: cat.InGuests, Gives: cat.Gives(signal.GPUPowerLimit), Help: "Effective power limit that the driver enforces (in W)."},
 		{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: cat.Millijoule, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_total_energy_consumption"), Rescaled: in(cat.Joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwEnergy), Help: "Total energy consumption since boot (in mJ)."},
-		{Name: "DCGM_FI_DEV_GPU_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
+		{Name: gpuTemp, Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
 		{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory), Help: "Memory temperature (in C)."},
 	}},
 }
 
 // Signals that are made of several fields, or in another way than of a value.
 var (
+	utilization = []cat.Signal{{
+		Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral,
+		From: cat.First(grEngine, gpuUtil).Or(grEngine).Or(gpuUtil), Usual: 1, Make: engineOrUtil,
+	}}
 	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(fbUsed, fbFree), Make: occupancy},
 		{Metric: signal.HwGPUMemoryUsage},
@@ -227,6 +240,15 @@ func FabricHealth(mask float64) (cat.Health, bool) {
 		return cat.HealthDegraded, true
 	}
 	return cat.HealthOK, m != 0
+}
+
+// engineOrUtil is the engine's activity, except that a device whose engine shows 0 while the driver
+// sees work is not idle: then it is the driver's utilization.
+func engineOrUtil(set int, v []float64) (float64, bool) {
+	if set == 0 && v[0] <= 0 && v[1] > 0 {
+		return v[1], true
+	}
+	return v[0], true
 }
 
 // occupancy is used / (used + free). A memory without any size is none.

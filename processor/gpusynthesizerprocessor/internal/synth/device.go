@@ -65,6 +65,8 @@ type Device struct {
 
 	// last is the newest sample time, prev the one before it; 0 is none.
 	last, prev int64
+	// unread is the sample time at which the device was last there without being read, 0 is none.
+	unread int64
 	// arrived is when last came, by the Synthesizer's own clock.
 	arrived time.Duration
 

@@ -224,17 +224,27 @@ func (s *Synthesizer) scrape(rows []observation) {
 	}
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
 		a := s.active[i]
-		a.prev = a.device.seen(at, s.arrived)
-		if a.followSource() {
-			s.dirty = true
-		}
-		a.foldParts(at)
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
 			board.mig = true
 			board.instances = append(board.instances, a)
 			p.describeBoard(a.device)
 		}
+	}
+	for _, a := range s.active {
+		if a.isUnread() {
+			a.eachPart(func(part *accumulator) { part.forget(at) })
+		}
+	}
+	for _, a := range s.active {
+		if a.unread {
+			continue
+		}
+		a.prev = a.device.seen(at, s.arrived)
+		if a.followSource() {
+			s.dirty = true
+		}
+		a.foldParts(at)
 	}
 	for _, a := range s.active {
 		if len(a.instances) > 0 {
@@ -245,7 +255,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 		}
 	}
 	for _, a := range s.active {
-		if d := a.device; d.Parent == nil && at == d.last && d.of.Fatal != nil && a.readHealth(s.places[d.Place]) {
+		if d := a.device; d.Parent == nil && !a.unread && at == d.last && d.of.Fatal != nil && a.readHealth(s.places[d.Place]) {
 			s.dirty = true
 		}
 	}
@@ -261,16 +271,24 @@ func (s *Synthesizer) scrape(rows []observation) {
 	begun := len(s.frames)
 	e := emitter{s: s, time: at}
 	for _, a := range s.active {
-		a.count(at)
+		if !a.unread {
+			a.count(at)
+			a.derive(at)
+		}
+		for reason, n := range a.dropped {
+			s.stats.Dropped[reason] += n
+		}
 		a.device.DRA = a.dra
 		f := s.frame(a.device.Place, at, begun)
 		e.a, e.to = a, s.lending.take()
 		a.device.fill(e.to)
 		f.Append(e.to)
-		e.device()
+		if e.to.Unread = a.unread; !a.unread {
+			e.device()
+		}
 		e.to.Observed = len(e.to.Samples.All()) > 0
 		if s.diagnosis != nil {
-			e.signals(s.diagnosis.devices[a.device])
+			e.signals(s.diagnosis.devices[a.device], a.contradicted)
 		}
 	}
 	for _, a := range s.active {
@@ -336,13 +354,8 @@ func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropR
 		return 0, DropSentinel
 	}
 	v, verdict := o.unit.Value(o.exposed)
-	switch verdict {
-	case catalogue.Blank:
-		return 0, DropSentinel
-	case catalogue.NotFinite:
-		return 0, DropNotFinite
-	case catalogue.Absurd:
-		return 0, DropAbsurd
+	if verdict != catalogue.Valid {
+		return 0, dropReasons[verdict]
 	}
 	switch {
 	case o.field.Kind == catalogue.Code && (v > catalogue.MaxCode || v != float64(int(v))),
@@ -353,11 +366,18 @@ func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropR
 		if !ok {
 			return 0, DropAmbiguous
 		}
-		return fraction, DropNone
+		_, _, verdict = catalogue.Clamp(fraction)
+		return fraction, dropReasons[verdict]
 	case s.microseconds && o.unit == catalogue.Nanosecond && isViolation(o.field):
 		v *= 1000
 	}
 	return v, DropNone
+}
+
+// dropReasons are the reasons for which values are dropped.
+var dropReasons = [...]DropReason{
+	catalogue.Valid: DropNone, catalogue.Blank: DropSentinel, catalogue.NotFinite: DropNotFinite,
+	catalogue.Absurd: DropAbsurd, catalogue.Implausible: DropImplausible,
 }
 
 func isEvents(f *catalogue.Field) bool {
@@ -464,7 +484,7 @@ func (s *Synthesizer) sweep(at int64) {
 	maps.DeleteFunc(s.places, func(_ Place, last int64) bool { return at-last > idleLimit })
 	before := len(s.devices)
 	for k, d := range s.devices {
-		if at-d.last > idleLimit {
+		if at-max(d.last, d.unread) > idleLimit {
 			delete(s.devices, k)
 			s.dirty = s.dirty || d.keeps()
 		}
