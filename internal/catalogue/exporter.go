@@ -48,6 +48,9 @@ type Exporter struct {
 	InstanceID func(board, instance string) string
 	// CalledExporter reports whether a container is called as the exporter is.
 	CalledExporter func(Holder) bool
+	// RepeatsJobs says that the exporter labels every instance of a board with the job that was
+	// given the board.
+	RepeatsJobs bool
 	// EqualParts says that all instances of a board are of one size, whatever their profile.
 	EqualParts bool
 	// FirstMeasures says that of the rows of instances, those of number 0 alone measure the board.

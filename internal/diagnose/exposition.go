@@ -57,6 +57,7 @@ type row struct {
 	// holder is the container that the row names; held says that it holds the device.
 	holder        catalogue.Holder
 	held, relayed bool
+	job           string           // that the row names, also beside a container
 	ranks         *catalogue.Ranks // of the device's group, nil where there is none
 }
 
@@ -154,6 +155,9 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	e.noteHost(text)
 	r := row{spelling: sp, exposed: value}
 	e.noteHolder(&r, text, federated)
+	if job := text.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
+		r.job = job
+	}
 	take := func(is catalogue.Identity) {
 		r.device = e.device(is, text)
 		if target != "" {
@@ -306,6 +310,7 @@ func (e *Exposition) settle() {
 		if st == Blank {
 			e.seen.blanks++
 		}
+		r.device.Names(r.job, r.held && r.holder.Job == "")
 		r.device.See(r.spelling.Field.ID, st, value, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field))
 	}
 }

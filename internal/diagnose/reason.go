@@ -41,7 +41,7 @@ const (
 	Free
 	// NoPodLabels means that no row names a pod.
 	NoPodLabels
-	// Copied means that rows name every pod of the node, and none tells which one holds it.
+	// Copied means that rows name holders of several devices, and none shows which one holds this one.
 	Copied
 	// NoProcessRows means that no pod has rows of its own beside the device's.
 	NoProcessRows
@@ -81,7 +81,7 @@ var reasons = [...]struct {
 	Unit:          {"unit", "0 to 1 or 0 to 100? nothing in the scrape tells", false},
 	Free:          {"free", "nobody holds the device", true},
 	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped", false},
-	Copied:        {"copied", "rows name every pod of the node, and none of the device's workload tells which one holds it", true},
+	Copied:        {"copied", "rows name holders of several devices, and nothing tells which one holds this one", true},
 	NoProcessRows: {"no_process_rows", "no rows per process", false},
 	Unprofiled:    {"unprofiled", "DCGM does not profile this model", true},
 	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one", true},

@@ -83,7 +83,10 @@ type Device struct {
 	held       bool
 	// unread says that the driver does not read the board, frozen that the profiler has stopped.
 	unread, frozen bool
-	untold         bool // some row names a holder that need not be the device's
+	// jobs are those that rows name; container says that some row names a container as holder.
+	jobs      []string
+	container bool
+	untold    bool // some row names a holder that need not be the device's
 }
 
 func (s *Scrape) of() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
@@ -174,6 +177,7 @@ func (s *Scrape) compare() {
 		}
 	}
 	for _, d := range s.devices {
+		d.judgeJobs()
 		if !d.unread {
 			s.of().DropContradicted(checked{d})
 		}
@@ -434,7 +438,7 @@ func (d *Device) judgeProcesses(v *Verdict) {
 	switch {
 	case d.unread:
 		v.Reason = NoValue
-	case d.processRows(id):
+	case d.processRows(id) && (!d.untold || d.container):
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true

@@ -22,6 +22,7 @@ var Exporter = cat.New(cat.Exporter{
 	Identify:       identify,
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
+	RepeatsJobs:    true, // a file of --hpc-job-mapping-dir is named by the board alone, or by board and instance
 	Model:          LookupModel,
 	// DCGM shows zeros for boards that it has not read yet, and for some after MIG was switched on.
 	Vitals:       cat.Names(powerUsage, gpuTemp, smClock),

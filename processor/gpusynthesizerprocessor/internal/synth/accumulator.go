@@ -22,6 +22,8 @@ type accumulator struct {
 	// exporters measure per process.
 	usage   []usage
 	holders []holder
+	// jobs are those that labels name, sorted.
+	jobs []string
 	// xid holds DCGM_EXP_XID_ERRORS rows by code: totals and sliding counts.
 	totals, counts map[int]float64
 	hasTotals      bool
@@ -177,6 +179,7 @@ func (a *accumulator) take(o *observation, held bool) {
 	a.row, a.held, a.untold, a.holder = r, held, o.untold, -1
 	a.device.describe(r)
 	a.addDRA(r)
+	a.addJob(r.job)
 	if held && !o.untold {
 		a.holder = a.addHolder(r)
 	}
@@ -257,7 +260,7 @@ func (a *accumulator) reset(d *Device) {
 	*a = accumulator{
 		device: d, first: d.of.First, fields: a.fields, rates: a.rates, values: a.values,
 		usage: a.usage[:0], parts: a.parts[:0], holders: a.holders[:0], instances: a.instances[:0], events: a.events[:0],
-		totals: a.totals, counts: a.counts, contradicted: a.contradicted[:0],
+		totals: a.totals, counts: a.counts, contradicted: a.contradicted[:0], jobs: a.jobs[:0],
 	}
 }
 

@@ -221,6 +221,7 @@ type Row struct {
 	// federated says that the labels are those of a Prometheus between.
 	federated bool
 	vgpu      string // the replica of a time-sliced device
+	job       string // that the labels name, also beside a container
 	xid       int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
@@ -276,6 +277,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		r.xid = code
 	}
 	r.vgpu = labels.Get(catalogue.RoleVGPU)
+	if job := labels.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
+		r.job = job
+	}
 	r.relayed = labels.Relayed()
 	if r.relayed {
 		r.target, _ = labels.Plain()

@@ -39,6 +39,7 @@ func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool)
 	default:
 		state = diagnose.Positive
 	}
+	d.Names(o.row.job, held && o.row.holder.Job == "")
 	d.See(o.field.ID, state, v, held, o.untold)
 }
 

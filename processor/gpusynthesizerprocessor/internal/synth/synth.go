@@ -249,6 +249,7 @@ func (s *Synthesizer) scrape(rows []observation) {
 	for _, a := range s.active {
 		if len(a.instances) > 0 {
 			a.foldBoard()
+			a.dropBoardJobs()
 		}
 		if a.readXID(at) {
 			s.dirty = true
