@@ -41,6 +41,8 @@ type Synthesizer struct {
 	devices map[deviceKey]*Device
 	claims  map[boardKey]*claims
 	sources map[string]*Source
+	// unproven are sources of the batch at hand that have not exposed a device yet.
+	unproven []*Source
 	targets map[Place]catalogue.Holder // scraped last by a relaying Prometheus
 	places  map[Place]int64            // when they were scraped last
 	epoch   uint64
@@ -186,6 +188,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	if newest != 0 {
 		s.sweep(newest)
 	}
+	s.forgetUnproven()
 	clear(s.rows)
 	s.rows, s.have = s.rows[:0], content{}
 	s.lending.lend(s.frames)
