@@ -270,12 +270,17 @@ func (x *Exporter) spell(name string, s Spelling) {
 	switch {
 	case twice && (before.Cut == nil || f.Cut == nil):
 		panic("catalogue: two fields are called " + name)
+	case twice && (before.Unit != s.Unit || before.Alias != s.Alias || before.BaseUnits != s.BaseUnits):
+		panic("catalogue: the fields called " + name + " differ in more than a label")
 	case twice:
 		s = before
 	case f.Cut != nil:
 		s.Cut = map[string]*Field{}
 	}
 	for _, value := range f.Cut {
+		if s.Cut[value] != nil {
+			panic("catalogue: two fields are called " + name + " with the value " + value)
+		}
 		s.Cut[value] = f
 	}
 	x.spellings[name] = s
