@@ -68,7 +68,7 @@ var (
 	HwErrors = add(Metric{
 		Name: "hw.errors", Unit: "{error}", Kind: Counter, Int: true,
 		Description: "Errors of the device; one point 0 without error.type says that XID errors are watched and none has come.",
-		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, row_remap_failure, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
+		Source:      "xid_<code>: XID events; corrected: ECC_SBE_VOL_TOTAL; uncorrected: ECC_DBE_VOL_TOTAL; row_remap_uncorrectable, row_remap_correctable, row_remap_failure, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
 		Attributes:  []string{ErrorType},
 		Windows: []Window{
 			{Metric: made("gpu.saturation.xid.errors", "xidErrorCount", "XID error events in the window, all codes summed; 0 when observed and none came."), Function: Increase, Only: ErrorTypeXIDPrefix + "*", Absent: true, Label: "XID errors"},
@@ -179,6 +179,13 @@ var (
 		Windows: []Window{
 			{Metric: made("gpu.saturation.nvlink.utilization.avg", "", "Mean NVLink throughput as a fraction of the links' capacity in that direction."), Function: Mean, Label: "NVLink *, share of the link"},
 		},
+	})
+	// HwGPUIO counts bytes over PCIe.
+	HwGPUIO = add(Metric{
+		Name: "hw.gpu.io", Unit: "By", Kind: Counter, Int: true,
+		Description: "Bytes over PCIe in one direction, seen from the GPU, where the exporter counts them.",
+		Source:      "PROF_PCIE_TX_BYTES_TOTAL, PROF_PCIE_RX_BYTES_TOTAL",
+		Attributes:  []string{IODirection},
 	})
 	// HwGPUUtilization is the fraction of time in which an engine was busy.
 	HwGPUUtilization = add(Metric{

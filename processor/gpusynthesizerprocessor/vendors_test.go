@@ -44,8 +44,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			{" hw.gpu.memory.usage ", radeon, "= 27262976 By"},
 			{" hw.gpu.memory.limit ", radeon, "= 25753026560 By"},
 			{" hw.gpu.memory.utilization ", radeon, "= 0.001058632f 1"},
-			{" hw.errors ", "ecc_correctable", radeon, "= 0 "},
-			{" hw.errors ", "ecc_uncorrectable", radeon, "= 0 "},
+			{" hw.errors ", "corrected", radeon, "= 0 "},
+			{" hw.errors ", "uncorrected", radeon, "= 0 "},
 		},
 		"amd_mi300x_kaiwo_gfx.prom": {
 			{" hw.gpu.utilization ", idle, "= 0f"},
@@ -54,11 +54,11 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			{" gpu.device.holder ", busy, "k8s.namespace.name=default", "k8s.pod.name=high-utilization-57ls6", "k8s.container.name=workload"},
 		},
 		"amd_mi300x_pr236_baremetal.prom":      {{" hw.gpu.utilization ", mi300x, "= 0f"}},
-		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=ecc_correctable", "= 2 "}},
+		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=corrected", "= 2 "}},
 		"amd_mi300x_vf_issue233_prefixed.prom": {{" hw.gpu.utilization ", "hw.id=enc1-gpuvm022/gpu0,", "= 0f"}},
 		"amd_mi300x_vf_issue171.prom":          {}, // an edge temperature of 0
 		"amd_mi300x_pr316_cpx.prom":            {}, // pcie_tx, of which nothing is made
-		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=ecc_uncorrectable", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
+		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=uncorrected", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
 		"tpu_v5p_axlearn_busy.prom":            tpus(),
 		"ascend_910a_docs.prom":                npus(),
