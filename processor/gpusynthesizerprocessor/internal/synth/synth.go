@@ -43,11 +43,11 @@ type Synthesizer struct {
 	sources map[string]*Source
 	// unproven are sources of the batch at hand that have not exposed a device yet.
 	unproven []*Source
-	targets map[Place]catalogue.Holder // scraped last by a relaying Prometheus
-	places  map[Place]int64            // when they were scraped last
-	epoch   uint64
-	swept   int64         // newest sample time at the last sweep
-	arrived time.Duration // when the batch at hand came
+	targets  map[Place]catalogue.Holder // scraped last by a relaying Prometheus
+	places   map[Place]int64            // when they were scraped last
+	epoch    uint64
+	swept    int64         // newest sample time at the last sweep
+	arrived  time.Duration // when the batch at hand came
 
 	dirty bool // XID state changed since it was last saved
 
