@@ -49,6 +49,9 @@ type Exporter struct {
 	InstanceID func(board, instance string) string
 	// CalledExporter reports whether a container is called as the exporter is.
 	CalledExporter func(Holder) bool
+	// RepeatsJobs says that the exporter labels every instance of a board with the job that was
+	// given the board.
+	RepeatsJobs bool
 	// EqualParts says that all instances of a board are of one size, whatever their profile.
 	EqualParts bool
 	// FirstMeasures says that of the rows of instances, those of number 0 alone measure the board.
@@ -62,6 +65,14 @@ type Exporter struct {
 	// Model returns what is known of a board by its model name. Without it nothing is.
 	Model func(name string) Model
 
+	// Vitals are names of fields that are never 0 on a board which the driver reads. While all of
+	// them are exposed and all are 0, nothing of the board and its instances is an observation.
+	Vitals []string
+	// ZeroTogether are sets of names of fields whose zeros are no observation where all fields
+	// of the set are 0.
+	ZeroTogether [][]string
+	// Profiler is set where the exporter's profiler is known to stop.
+	Profiler Profiler
 	// Fatal reports codes of events after which a board fails until it is reset.
 	Fatal func(code int) bool
 
@@ -76,6 +87,8 @@ type Exporter struct {
 	First ID
 	// Renumbers says that some fields are Renumbered.
 	Renumbers bool
+	// VitalIDs are Vitals by number.
+	VitalIDs []ID
 	// Board are the fields that measure a board.
 	Board []*Field
 
@@ -84,6 +97,10 @@ type Exporter struct {
 	spellings map[string]Spelling
 	folded    map[string]Spelling // by the name in lower case
 	labels    labelNames
+
+	zeroTogether [][]ID
+	profiling    []ID
+	links        []*Signal // shares of what a link can carry
 }
 
 // Group are fields under one title.
@@ -223,6 +240,13 @@ func New(x Exporter) *Exporter {
 	for i := range x.Signals {
 		x.resolve(&x.Signals[i])
 	}
+	x.VitalIDs = x.ids(x.Vitals)
+	for _, names := range x.ZeroTogether {
+		x.zeroTogether = append(x.zeroTogether, x.ids(names))
+	}
+	if p := &x.Profiler; p.Activity != "" {
+		p.activity, p.utilization = x.Field(p.Activity).ID, x.Field(p.Utilization).ID
+	}
 	return &x
 }
 
@@ -237,6 +261,9 @@ func (x *Exporter) add(f *Field) {
 	}
 	if f.Health != nil {
 		x.Healths = append(x.Healths, f)
+	}
+	if f.Profiling {
+		x.profiling = append(x.profiling, f.ID)
 	}
 	x.fields = append(x.fields, f)
 	x.Renumbers = x.Renumbers || f.Renumbered
@@ -259,12 +286,17 @@ func (x *Exporter) spell(name string, s Spelling) {
 	switch {
 	case twice && (before.Cut == nil || f.Cut == nil):
 		panic("catalogue: two fields are called " + name)
+	case twice && (before.Unit != s.Unit || before.Alias != s.Alias || before.BaseUnits != s.BaseUnits):
+		panic("catalogue: the fields called " + name + " differ in more than a label")
 	case twice:
 		s = before
 	case f.Cut != nil:
 		s.Cut = map[string]*Field{}
 	}
 	for _, value := range f.Cut {
+		if s.Cut[value] != nil {
+			panic("catalogue: two fields are called " + name + " with the value " + value)
+		}
 		s.Cut[value] = f
 	}
 	for _, prefix := range slices.Compact([]string{"", x.Prefix}) {
@@ -285,6 +317,9 @@ func (x *Exporter) resolve(s *Signal) {
 	s.Inputs = x.ids(s.With)
 	for _, id := range slices.Concat(s.Sets...) {
 		f := ByID(id)
+		if s.Capacity != nil && f.Unit.isByteRate() && !slices.Contains(x.links, s) {
+			x.links = append(x.links, s)
+		}
 		if s.By == ByProcesses {
 			f.Process = s
 		}

@@ -74,19 +74,25 @@ type unitTraits struct {
 	// int32Blanks and float64Blanks say that those sentinels cannot be
 	// legitimate values of this unit. 2147483632 bytes per second can be one.
 	int32Blanks, float64Blanks bool
-	// min and max bound what can be true at all, in the exposed unit. Ratios
-	// are not bounded here: they are clamped, and the clamp is counted.
+	// min and max bound what can be true at all, in the exposed unit.
 	min, max float64
 }
+
+// A ratio a little outside of [0, 1] is rounding or sampling and is clamped. One outside of
+// these bounds is garbage: clamped, it would look like a busy or an idle device.
+const (
+	minRatio = -0.05
+	maxRatio = 2
+)
 
 var (
 	inf    = math.Inf(1)
 	traits = [...]unitTraits{
 		None:                 {"count", 1, true, true, 0, 1 << 53},
 		Mask:                 {"bit mask", 1, true, true, 0, 1<<32 - 1},
-		Ratio:                {"ratio", 1, true, true, -inf, inf},
-		Percent:              {"%", 0.01, true, true, -inf, inf},
-		RatioOrPercent:       {"ratio or %", 1, true, true, -inf, inf},
+		Ratio:                {"ratio", 1, true, true, minRatio, maxRatio},
+		Percent:              {"%", 0.01, true, true, 100 * minRatio, 100 * maxRatio},
+		RatioOrPercent:       {"ratio or %", 1, true, true, 100 * minRatio, 100 * maxRatio},
 		MiB:                  {"MiB", 1 << 20, true, true, 0, 1 << 40},
 		Byte:                 {"bytes", 1, false, true, 0, 1 << 60},
 		ByteCount:            {"bytes", 1, false, false, 0, inf},
@@ -119,11 +125,14 @@ const (
 	NotFinite
 	// Absurd is a value that cannot be true: no observation.
 	Absurd
+	// Implausible is a ratio too far outside of [0, 1] to be rounding, or a byte rate above
+	// what the link can carry: no observation.
+	Implausible
 )
 
 // Value turns an exposed value into the base unit: By, By/s, Hz, W, J, Cel, s
 // or a fraction. The result is meaningful only when the verdict is Valid.
-// Ratios are returned as they are, also outside of [0, 1].
+// A valid ratio may still need to be clamped.
 func (u Unit) Value(exposed float64) (float64, Verdict) {
 	t := &traits[u]
 	switch {
@@ -133,8 +142,12 @@ func (u Unit) Value(exposed float64) (float64, Verdict) {
 		t.int32Blanks && isBlank(exposed, int32Blank),
 		t.float64Blanks && isBlank(exposed, float64Blank):
 		return 0, Blank
-	case exposed < t.min || exposed > t.max,
-		(u == Mask || u == Flag) && exposed != math.Trunc(exposed):
+	case exposed < t.min || exposed > t.max:
+		if u == Ratio || u == Percent || u == RatioOrPercent {
+			return 0, Implausible
+		}
+		return 0, Absurd
+	case (u == Mask || u == Flag) && exposed != math.Trunc(exposed):
 		return 0, Absurd
 	}
 	return exposed * t.factor, Valid
@@ -158,10 +171,10 @@ const (
 )
 
 // Settle returns what one value says about the scale: more than 1 can only be
-// a percentage, and percentages are whole numbers.
+// a percentage, and percentages are whole numbers. Garbage says nothing.
 func Settle(exposed float64) Scale {
 	switch {
-	case exposed > 1 && exposed < int32Blank:
+	case exposed > 1 && exposed <= traits[RatioOrPercent].max:
 		return ScalePercent
 	case exposed > 0 && exposed < 1:
 		return ScaleRatio
@@ -181,15 +194,18 @@ func (s Scale) Apply(exposed float64) (float64, bool) {
 	return exposed, exposed == 0
 }
 
-// Clamp bounds a ratio to [0, 1] and reports whether it had to.
-func Clamp(ratio float64) (float64, bool) {
+// Clamp brings a ratio into [0, 1]. The verdict is Implausible for a ratio that must be dropped
+// instead, else Valid.
+func Clamp(ratio float64) (inRange float64, clamped bool, verdict Verdict) {
 	switch {
+	case math.IsNaN(ratio) || ratio < minRatio || ratio > maxRatio:
+		return 0, false, Implausible
 	case ratio < 0:
-		return 0, true
+		return 0, true, Valid
 	case ratio > 1:
-		return 1, true
+		return 1, true, Valid
 	}
-	return ratio, false
+	return ratio, false, Valid
 }
 
 // String names the unit for documentation.

@@ -27,6 +27,12 @@ func TestUnits(t *testing.T) {
 		{"percent becomes a fraction", Percent, 50, 0.5, Valid},
 		{"ratios above 1 are left to be clamped", Ratio, 1.294, 1.294, Valid},
 		{"percentages above 100 are left to be clamped", Percent, 101, 1.01, Valid},
+		{"twice a whole is the most that is clamped", Percent, 200, 2, Valid},
+		{"an unsigned -1 is no percentage", Percent, 4294967295, 0, Implausible},
+		{"a blank times 100 is no ratio", Ratio, 1.40737488355328e16, 0, Implausible},
+		{"a ratio far below 0", Ratio, -0.06, 0, Implausible},
+		{"a percentage far below 0", Percent, -5.5, 0, Implausible},
+		{"a percentage that is garbage on both scales", RatioOrPercent, 201, 0, Implausible},
 		{"negative temperatures exist", Celsius, -5, -5, Valid},
 
 		{"int64 blank", MiB, 9223372036854775792, 0, Blank},
@@ -69,6 +75,7 @@ func TestTheScaleOfARatioOrPercentSpelling(t *testing.T) {
 	assert.Equal(t, ScaleUnknown, Settle(0))
 	assert.Equal(t, ScaleUnknown, Settle(1))
 	assert.Equal(t, ScaleUnknown, Settle(2147483632), "a sentinel settles nothing")
+	assert.Equal(t, ScaleUnknown, Settle(65535), "garbage settles nothing")
 
 	v, ok := ScalePercent.Apply(57)
 	assert.True(t, ok)
@@ -83,14 +90,28 @@ func TestTheScaleOfARatioOrPercentSpelling(t *testing.T) {
 	assert.False(t, ok, "1 is either 1 % or 100 %")
 }
 
-func TestClamp(t *testing.T) {
+func TestRoundingIsClampedAndGarbageIsDropped(t *testing.T) {
 	for _, tt := range []struct {
 		in, want float64
 		clamped  bool
-	}{{0, 0, false}, {1, 1, false}, {0.5, 0.5, false}, {1.294, 1, true}, {-0.1, 0, true}} {
-		got, clamped := Clamp(tt.in)
-		assert.InDelta(t, tt.want, got, 0)
-		assert.Equal(t, tt.clamped, clamped)
+		verdict  Verdict
+	}{
+		{0, 0, false, Valid},
+		{1, 1, false, Valid},
+		{0.5, 0.5, false, Valid},
+		{1.294, 1, true, Valid},
+		{2, 1, true, Valid},
+		{-0.05, 0, true, Valid},
+		{2.01, 0, false, Implausible},
+		{-0.051, 0, false, Implausible},
+		{1.4e16, 0, false, Implausible},
+		{math.NaN(), 0, false, Implausible},
+		{math.Inf(1), 0, false, Implausible},
+	} {
+		got, clamped, verdict := Clamp(tt.in)
+		assert.InDelta(t, tt.want, got, 0, "%v", tt.in)
+		assert.Equal(t, tt.clamped, clamped, "%v", tt.in)
+		assert.Equal(t, tt.verdict, verdict, "%v", tt.in)
 	}
 }
 

@@ -61,6 +61,7 @@ type row struct {
 	reserved      bool // holder is a reservation pod
 	held, relayed bool
 	host          string
+	job           string           // that the row names, also beside a container
 	ranks         *catalogue.Ranks // of the device's group, nil where there is none
 }
 
@@ -157,6 +158,9 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	e.noteHost(text)
 	r := row{spelling: sp, exposed: value}
 	e.noteHolder(&r, text)
+	if job := text.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
+		r.job = job
+	}
 	take := func(is catalogue.Identity) {
 		r.device = e.device(is, text)
 		if target != "" {
@@ -315,14 +319,15 @@ func (e *Exposition) settle() {
 			e.noteOwnPod(r)
 		}
 		r.holder.UID = "" // not every row of a container has it
-		st := stateOf(r.spelling, r.exposed, scale)
+		st, value := stateOf(r.spelling, r.exposed, scale)
 		if blank := e.scrape.of().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank
 		}
 		if st == Blank {
 			e.seen.blanks++
 		}
-		r.device.See(r.spelling.Field.ID, st, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field), r.reserved)
+		r.device.Names(r.job, r.held && r.holder.Job == "")
+		r.device.See(r.spelling.Field.ID, st, value, r.held, r.ranks != nil && r.ranks.Untold(r.spelling.Field), r.reserved)
 	}
 }
 
@@ -343,20 +348,22 @@ func (e *Exposition) scale() catalogue.Scale {
 	return settled
 }
 
-// stateOf returns what an exposed value says.
-func stateOf(sp catalogue.Spelling, exposed float64, scale catalogue.Scale) State {
+// stateOf returns what an exposed value says, and the value in base units.
+func stateOf(sp catalogue.Spelling, exposed float64, scale catalogue.Scale) (State, float64) {
 	v, verdict := sp.Unit.Value(exposed)
+	if sp.Unit == catalogue.RatioOrPercent && verdict == catalogue.Valid {
+		fraction, ok := scale.Apply(v)
+		if !ok {
+			return Ambiguous, 0
+		}
+		v = fraction
+		_, _, verdict = catalogue.Clamp(v)
+	}
 	switch {
 	case verdict != catalogue.Valid, sp.Field.Kind == catalogue.Code && (v > catalogue.MaxCode || v != math.Trunc(v)):
-		return Blank
-	case sp.Unit == catalogue.RatioOrPercent:
-		if v, ok := scale.Apply(v); !ok {
-			return Ambiguous
-		} else if v == 0 {
-			return Zero
-		}
+		return Blank, 0
 	case v == 0:
-		return Zero
+		return Zero, 0
 	}
-	return Positive
+	return Positive, v
 }

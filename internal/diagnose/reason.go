@@ -41,7 +41,7 @@ const (
 	Free
 	// NoPodLabels means that no row names a pod.
 	NoPodLabels
-	// Copied means that rows name every pod of the node, and none tells which one holds it.
+	// Copied means that rows name holders of several devices, and none shows which one holds this one.
 	Copied
 	// Reserved means that rows name a reservation pod, whose group holds the device in its place.
 	Reserved
@@ -55,6 +55,8 @@ const (
 	NotExposed
 	// Vendor means that this exporter gives the signal of no device, as others do.
 	Vendor
+	// Frozen fields are 0 because the profiler has stopped: the device is busy.
+	Frozen
 	// NumReasons is one more than the highest reason.
 	NumReasons
 )
@@ -81,12 +83,13 @@ var reasons = [...]struct {
 	Unit:          {"unit", "0 to 1 or 0 to 100? nothing in the scrape tells", false},
 	Free:          {"free", "nobody holds the device", true},
 	NoPodLabels:   {"no_pod_labels", "no pod uses a GPU, or pods are not mapped", false},
-	Copied:        {"copied", "rows name every pod of the node, and none of the device's workload tells which one holds it", true},
+	Copied:        {"copied", "rows name holders of several devices, and nothing tells which one holds this one", true},
 	Reserved:      {"reserved", "rows name a reservation pod, and not the pods that share the device", true},
 	NoProcessRows: {"no_process_rows", "no rows per process", false},
 	Unprofiled:    {"unprofiled", "DCGM does not profile this model", true},
 	Bridge:        {"bridge", "the model has NVLink only over a bridge, and no row shows one", true},
 	Vendor:        {"vendor", "this vendor's exporter gives it of no device", true},
+	Frozen:        {"frozen", "0 although the GPU is busy: DCGM's profiler has stopped", false},
 	NotExposed:    {"not_exposed", "the exporter does not show it: switched off in its configuration, or not supported by the model", false},
 }
 

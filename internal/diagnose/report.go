@@ -252,6 +252,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		{lines, "Give the csv to the exporter with -f FILE or DCGM_EXPORTER_COLLECTORS=FILE. It replaces the exporter's own list: keep the lines that are there."},
 		{maybe3, "If the exporter is a 3.x: write DCGM_FI_DEV_CLOCK_THROTTLE_REASONS for DCGM_FI_DEV_CLOCKS_EVENT_REASONS, and leave out DCGM_FI_DEV_CLOCKS_EVENT_REASON_*_NS, DCGM_FI_DEV_NVLINK_ERROR_DL_* and DCGM_FI_DEV_NVLINK_COUNT_*."},
 		{profiling || reasons[NoProfiling], "DCGM_FI_PROF fields need a datacenter GPU and DCGM's profiling module, which one exporter at a time can use."},
+		{reasons[Frozen], "DCGM's profiler has stopped: restart the exporter, or the hostengine. Until then hw.gpu.utilization is GPU_UTIL."},
 		{reasons[NoPodLabels], "Pods: DCGM_EXPORTER_KUBERNETES=true and the kubelet's pod-resources socket; for DRA also KUBERNETES_ENABLE_DRA=true (exporter 4.2.3-4.3.0 and later). The gpu_k8s processor finds holders without these labels."},
 		{reasons[NoProcessRows], "Optional, for shared GPUs: KUBERNETES_VIRTUAL_GPUS=true with hostPID: true gives each pod its own FB_USED and GPU_UTIL from exporter 4.5.3-4.8.2 on, under these names only; before, every pod's row repeats the device's value."},
 		{reasons[Driver], "Memory of MIG instances: a driver other than branch 535."},

@@ -23,6 +23,8 @@ const (
 	Blank
 	// Ambiguous fields have a value in a unit that nothing in the scrape settles.
 	Ambiguous
+	// Stopped fields have a 0 of a profiler that has stopped.
+	Stopped
 	// Zero fields have the value 0.
 	Zero
 	// Positive fields have another value.
@@ -80,9 +82,15 @@ type Device struct {
 	parent     *Device
 	instances  []*Device
 	bare, with states // rows without a holder, and with one
+	values     values // of fields that are Positive
 	held       bool
-	untold     bool // some row names a holder that need not be the device's
-	reserved   bool // some row names a reservation pod, which holds nothing
+	// unread says that the driver does not read the board, frozen that the profiler has stopped.
+	unread, frozen bool
+	// jobs are those that rows name; container says that some row names a container as holder.
+	jobs      []string
+	container bool
+	untold    bool // some row names a holder that need not be the device's
+	reserved  bool // some row names a reservation pod, which holds nothing
 }
 
 func (s *Scrape) of() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
@@ -100,10 +108,19 @@ func (s *Scrape) Device(parent *Device) *Device {
 // Declare notes that HELP or TYPE name a field.
 func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
-// See notes a row of the device. held says that the row names a holder, untold that it need not
-// be the device's, reserved that it is a reservation pod.
-func (d *Device) See(id catalogue.ID, st State, held, untold, reserved bool) {
+// See notes a row of the device with its value in base units, which counts if st says that it has
+// one. held says that the row names a holder, untold that it need not be the device's, reserved that
+// it is a reservation pod.
+func (d *Device) See(id catalogue.ID, st State, value float64, held, untold, reserved bool) {
 	d.scrape.anywhere.see(id, st)
+	if st == Positive {
+		of := &d.values[id]
+		if held {
+			of.with = max(of.with, value)
+		} else {
+			of.bare = max(of.bare, value)
+		}
+	}
 	if held {
 		d.with.see(id, st)
 		switch {
@@ -169,6 +186,20 @@ func (s *Scrape) compare() {
 	}
 	s.alike = map[likeness]*states{}
 	for _, d := range s.devices {
+		if d.isUnread() {
+			d.unread = true
+			for _, in := range d.instances {
+				in.unread = true
+			}
+		}
+	}
+	for _, d := range s.devices {
+		d.judgeJobs()
+		if !d.unread {
+			s.of().DropContradicted(checked{d})
+		}
+	}
+	for _, d := range s.devices {
 		best := s.alike[d.likeness()]
 		if best == nil {
 			best = &states{}
@@ -186,6 +217,8 @@ func (s *Scrape) compare() {
 func (d *Device) shows(id catalogue.ID) bool {
 	f := catalogue.ByID(id)
 	switch {
+	case d.unread:
+		return false
 	case f.ZeroIsNone:
 		return d.state(id) == Positive
 	case f.Scope == catalogue.Whole:
@@ -334,8 +367,14 @@ func (d *Device) whyField(id catalogue.ID) (reason Reason, likely bool) {
 	switch {
 	case d.Kind() != GPU && f.Absent&catalogue.UnderMIG != 0:
 		return MIG, false
+	case d.unread:
+		return NoValue, false
 	case state == Ambiguous:
 		return Unit, false
+	case state == Stopped:
+		return Frozen, false
+	case state == Zero && slices.Contains(s.of().VitalIDs, id):
+		return NoValue, false // a sensor that every board has
 	case state == Zero && f.ZeroIsNone && f.Unit == catalogue.Celsius:
 		return Sensor, false
 	case d.known.Virtual && f.Absent&catalogue.InGuests != 0:
@@ -395,6 +434,8 @@ func (d *Device) judgeCapacity(v *Verdict) {
 // judgeHolder decides on the labels that name pods.
 func (d *Device) judgeHolder(v *Verdict) {
 	switch {
+	case d.unread:
+		v.Reason = NoValue
 	case d.held:
 		v.Available = true
 	case d.Kind() == Board:
@@ -414,7 +455,9 @@ func (d *Device) judgeHolder(v *Verdict) {
 func (d *Device) judgeProcesses(v *Verdict) {
 	id := v.Signal.Sources[0][0]
 	switch {
-	case d.processRows(id):
+	case d.unread:
+		v.Reason = NoValue
+	case d.processRows(id) && (!d.untold || d.container):
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true

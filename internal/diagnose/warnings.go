@@ -16,9 +16,6 @@ type Warning struct {
 	Text string `json:"text"`
 }
 
-// busy is the GPU_UTIL, in percent, from which activity cannot be 0 throughout.
-const busy = 10
-
 // warnings lists what is easy to misread in the exposition.
 func (e *Exposition) warnings() []Warning {
 	out := []Warning{}
@@ -40,7 +37,7 @@ func (e *Exposition) warnings() []Warning {
 	}
 	idle, pcie := e.falseZeros()
 	warn(len(idle) > 0, "false_zeros",
-		"%s: every profiling activity is 0 although GPU_UTIL is %d %% or more. Likely stale: restart the exporter, or the hostengine.", list(idle), busy)
+		"%s: every profiling activity is 0 although GPU_UTIL is %d %% or more. Likely stale: restart the exporter, or the hostengine.", list(idle), int(100*dcgm.Exporter.Profiler.Busy))
 	warn(len(pcie) > 0, "false_zeros_pcie",
 		"%s: PCIe rates are 0 in both directions although the GPU is active. Likely broken in the exporter (dcgm-exporter issue 721).", list(pcie))
 	warn(t.blanks > 0, "no_values",
@@ -103,18 +100,6 @@ func (e *Exposition) copied() []*device {
 // falseZeros returns the devices whose profiling shows nothing at all, and those
 // whose PCIe rates show nothing, while something else says that they work.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
-	utilized := map[*device]bool{}
-	scale := e.scale()
-	for _, r := range e.rows {
-		if r.spelling.Field.ID != gpuUtil || r.held || stateOf(r.spelling, r.exposed, scale) != Positive {
-			continue
-		}
-		fraction, _ := r.spelling.Unit.Value(r.exposed)
-		if r.spelling.Unit == catalogue.RatioOrPercent {
-			fraction, _ = scale.Apply(r.exposed)
-		}
-		utilized[r.device] = fraction >= busy/100.0
-	}
 	for _, d := range e.order {
 		zeros, positive := 0, 0
 		for _, id := range activities {
@@ -125,10 +110,11 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 				positive++
 			}
 		}
-		if utilized[d] && zeros > 0 && positive == 0 {
+		works := d.shows(gpuUtil) && d.value(gpuUtil) >= dcgm.Exporter.Profiler.Busy
+		if d.frozen || works && zeros > 0 && positive == 0 {
 			idle = append(idle, d)
 		}
-		if (utilized[d] || positive > 0) && d.state(pcieTXRate) == Zero && d.state(pcieRXRate) == Zero {
+		if !d.frozen && (works || positive > 0) && d.state(pcieTXRate) == Zero && d.state(pcieRXRate) == Zero {
 			pcie = append(pcie, d)
 		}
 	}

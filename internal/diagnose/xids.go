@@ -27,12 +27,12 @@ type XIDReport struct {
 func xidCode(sp catalogue.Spelling, exposed float64, label string) int {
 	switch sp.Field.Kind {
 	case catalogue.Code:
-		if stateOf(sp, exposed, catalogue.ScaleUnknown) == Positive {
+		if st, _ := stateOf(sp, exposed, catalogue.ScaleUnknown); st == Positive {
 			return int(exposed)
 		}
 	case catalogue.EventCount, catalogue.EventTotal:
 		code, err := strconv.Atoi(label)
-		if err == nil && code > 0 && code <= catalogue.MaxCode && stateOf(sp, exposed, catalogue.ScaleUnknown) == Positive {
+		if st, _ := stateOf(sp, exposed, catalogue.ScaleUnknown); err == nil && code > 0 && code <= catalogue.MaxCode && st == Positive {
 			return code
 		}
 	}

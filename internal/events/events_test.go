@@ -138,7 +138,7 @@ func TestEvents(t *testing.T) {
 		}},
 		"holders that are not known are no change": {`
 			10 GPU-1 held by a
-			20 GPU-1 hw.errors ecc_sbe 0
+			20 GPU-1 hw.errors corrected 0
 			30 GPU-1 held by a`, nil},
 		"several holders come and go one by one, and are not folded into one": {`
 			10 GPU-1 held by a b
@@ -173,16 +173,16 @@ func TestEvents(t *testing.T) {
 			"100s gpu.holder.end GPU-1/gi2 b x1 INFO", "100s gpu.partition.change GPU-1 [1g,1g]->[1g] x1 INFO",
 		}},
 		"equal events of an interval are one record": {`
-			10 GPU-1 hw.errors ecc_sbe 0
-			20 GPU-1 hw.errors ecc_sbe 1
-			30 GPU-1 hw.errors ecc_sbe 3
-			40 GPU-1 hw.errors ecc_sbe 6
-			80 GPU-1 hw.errors ecc_sbe 6`, []string{
-			"20s gpu.error GPU-1 error.type=ecc_sbe x1 WARN", "40s gpu.error GPU-1 error.type=ecc_sbe x5 WARN",
+			10 GPU-1 hw.errors corrected 0
+			20 GPU-1 hw.errors corrected 1
+			30 GPU-1 hw.errors corrected 3
+			40 GPU-1 hw.errors corrected 6
+			80 GPU-1 hw.errors corrected 6`, []string{
+			"20s gpu.error GPU-1 error.type=corrected x1 WARN", "40s gpu.error GPU-1 error.type=corrected x5 WARN",
 		}},
 		"a counter that falls starts anew from zero": {`
-			10 GPU-1 hw.errors ecc_sbe 9
-			20 GPU-1 hw.errors ecc_sbe 2`, []string{"20s gpu.error GPU-1 error.type=ecc_sbe x2 WARN"}},
+			10 GPU-1 hw.errors corrected 9
+			20 GPU-1 hw.errors corrected 2`, []string{"20s gpu.error GPU-1 error.type=corrected x2 WARN"}},
 		"health and recovery action change": {`
 			10 GPU-1 hw.status ok 1
 			10 GPU-1 gpu.recovery.action none 1

@@ -27,7 +27,7 @@ func (t *Tracker) Answered(url string, frames []*gpudata.Frame) {
 			continue
 		}
 		for _, d := range f.Devices {
-			if b := p.Devices[boardOf(d)]; b != nil && d.Observed && b.Exporter != url {
+			if b := p.Devices[boardOf(d)]; b != nil && d.Present() && b.Exporter != url {
 				b.Exporter = strings.Clone(url)
 			}
 		}

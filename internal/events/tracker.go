@@ -122,7 +122,7 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 		p.Devices, p.First = map[string]*device{}, true
 	}
 	p.First = p.First && !slices.ContainsFunc(f.Devices, func(d *gpudata.DeviceFrame) bool {
-		return d.Observed && p.Devices[boardOf(d)] != nil
+		return d.Present() && p.Devices[boardOf(d)] != nil
 	})
 	p.Host = f.Host
 	c := frame{Tracker: t, f: f, place: p, before: map[string]int64{}, now: now.UnixNano()}
@@ -136,13 +136,13 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	}
 	fresh := map[string]bool{} // boards that appear for the first time
 	for _, d := range f.Devices {
-		if id := boardOf(d); d.Observed && !boards[id] && room(id) && !c.lostSince(id) {
+		if id := boardOf(d); d.Present() && !boards[id] && room(id) && !c.lostSince(id) {
 			boards[id] = true
 			fresh[id] = c.board(id, d)
 		}
 	}
 	for _, d := range f.Devices {
-		if d.Observed && boards[boardOf(d)] && room(d.Device.ID()) {
+		if d.Present() && boards[boardOf(d)] && room(d.Device.ID()) {
 			c.device(d)
 		}
 	}
@@ -223,7 +223,7 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
 		named := k.Description.Serial == id || d.Device.ID() == id && d.Serial == was
-		here := func(d *gpudata.DeviceFrame) bool { return d.Observed && boardOf(d) == was }
+		here := func(d *gpudata.DeviceFrame) bool { return d.Present() && boardOf(d) == was }
 		if !named || was == id || k.Description.Parent != "" || slices.ContainsFunc(c.f.Devices, here) {
 			continue
 		}
@@ -307,16 +307,17 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 
 // partition finds out how a present board is cut. Where an instance is new or of another profile,
 // the frame shows the whole layout: what it lacks is gone. Otherwise an instance is gone after
-// LostAfter. A frame that comes late tells nothing.
+// LostAfter. A frame that comes late shows nothing, nor does a board that is not read.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	if b.cutLater(c.f.Time) {
 		return
 	}
-	from, recut := b.profiles(), false
+	unread := slices.ContainsFunc(c.f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Unread && d.Device.ID() == id })
+	from, recut, cut := b.profiles(), false, false
 	for _, d := range c.f.Devices {
 		inst := d.Device.ID()
-		if k := c.place.Devices[inst]; d.Parent != id || !d.Observed || k == nil || k.Lost {
+		if k := c.place.Devices[inst]; d.Parent != id || !d.Present() || k == nil || k.Lost {
 			continue
 		}
 		if b.Profiles == nil {
@@ -324,8 +325,15 @@ func (c *frame) partition(id string, baseline bool) {
 		}
 		was, known := b.Profiles[inst]
 		name := cmp.Or(d.Profile, was.Name, unknown)
+		cut = true
 		recut = recut || !known || was.Name != unknown && was.Name != name
 		b.Profiles[inst] = profile{c.f.Time, name}
+	}
+	if unread && !cut {
+		for inst, p := range b.Profiles {
+			b.Profiles[inst] = profile{max(p.Seen, c.f.Time), p.Name}
+		}
+		return
 	}
 	var gone []string
 	for inst, p := range b.Profiles {

@@ -129,6 +129,9 @@ type DeviceFrame struct {
 	// Observed says that the device has a series of its own with a value in the frame; false
 	// for one that only holders or processes name, or whose series end here.
 	Observed bool
+	// Unread says that the device is there, and that the driver does not read it: it has no samples
+	// and is not lost.
+	Unread bool
 	// Samples are the device's own series.
 	Samples Samples
 	// Users are those who hold the device, and containers that only use it. They are added by
@@ -151,6 +154,9 @@ type DeviceFrame struct {
 	sharers userIndex           // of Sharers
 	byPID   map[string]*Process // nil while they are few
 }
+
+// Present reports whether the device was there at the frame's time, read or not.
+func (d *DeviceFrame) Present() bool { return d.Observed || d.Unread }
 
 // Reset empties d for a new frame, and keeps its memory.
 func (d *DeviceFrame) Reset() {

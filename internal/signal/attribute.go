@@ -264,9 +264,9 @@ var pointAttributes = []Attribute{
 	{GPUTask, "engine that the utilization is of", []string{TaskGeneral, TaskEncoder, TaskDecoder}},
 	{SensorLocation, "temperature sensor", []string{LocationGPU, LocationMemory, LocationEdge, LocationJunction}},
 	{ErrorType, "kind of error; absent while XID errors are watched and none has come", []string{
-		ErrorTypeXIDPrefix + "<code>", "ecc_sbe", "ecc_dbe", "row_remap_uncorrectable", "row_remap_correctable",
+		ErrorTypeXIDPrefix + "<code>", "corrected", "uncorrected", "row_remap_uncorrectable", "row_remap_correctable",
 		"row_remap_failure", "pcie_replay", "nvlink_crc", "nvlink_replay", "nvlink_recovery",
-		"ecc_correctable", "ecc_uncorrectable", "ecc_deferred",
+		"deferred",
 	}},
 	{EventSource, "what XID errors were counted from; last_code is a lower bound", []string{EventSourceCounter, EventSourceLastCode}},
 	{HardwareState, "state of the board, the worst of what is observed", []string{StatusOK, StatusDegraded, StatusPredictedFailure, StatusFailed}},

@@ -69,7 +69,7 @@ var (
 	HwErrors = add(Metric{
 		Name: "hw.errors", Unit: "{error}", Kind: Counter, Int: true,
 		Description: "Errors of the device; one point 0 without error.type says that XID errors are watched and none has come.",
-		Source:      "xid_<code>: XID events; ecc_sbe, ecc_dbe, row_remap_uncorrectable, row_remap_correctable, row_remap_failure, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
+		Source:      "xid_<code>: XID events; corrected: ECC_SBE_VOL_TOTAL; uncorrected: ECC_DBE_VOL_TOTAL; row_remap_uncorrectable, row_remap_correctable, row_remap_failure, pcie_replay, nvlink_crc, nvlink_replay, nvlink_recovery: the field of that name, of NVLink errors the newest generation that has a value",
 		Attributes:  []string{ErrorType},
 		Windows: []Window{
 			{Metric: made("gpu.saturation.xid.errors", "xidErrorCount", "XID error events in the window, all codes summed; 0 when observed and none came."), Function: Increase, Only: ErrorTypeXIDPrefix + "*", Absent: true, Label: "XID errors"},
@@ -181,11 +181,18 @@ var (
 			{Metric: made("gpu.saturation.nvlink.utilization.avg", "", "Mean NVLink throughput as a fraction of the links' capacity in that direction."), Function: Mean, Label: "NVLink *, share of the link"},
 		},
 	})
+	// HwGPUIO counts bytes over PCIe.
+	HwGPUIO = add(Metric{
+		Name: "hw.gpu.io", Unit: "By", Kind: Counter, Int: true,
+		Description: "Bytes over PCIe in one direction, seen from the GPU, where the exporter counts them.",
+		Source:      "PROF_PCIE_TX_BYTES_TOTAL, PROF_PCIE_RX_BYTES_TOTAL",
+		Attributes:  []string{IODirection},
+	})
 	// HwGPUUtilization is the fraction of time in which an engine was busy.
 	HwGPUUtilization = add(Metric{
 		Name: "hw.gpu.utilization", Unit: "1",
 		Description: "Fraction of time in which the engine named by hw.gpu.task was busy.",
-		Source:      "general: GR_ENGINE_ACTIVE, else GPU_UTIL (never on MIG); encoder: ENC_UTIL; decoder: DEC_UTIL",
+		Source:      "general: GR_ENGINE_ACTIVE, else GPU_UTIL (never on MIG), also where the former is 0 and the latter is not; encoder: ENC_UTIL; decoder: DEC_UTIL",
 		Attributes:  []string{GPUTask},
 		Windows: []Window{
 			{Metric: made("gpu.utilization.avg", "gpuUsageAverage", "Mean utilization of the device."), Function: Mean, Only: TaskGeneral, Label: "Utilization, mean"},
@@ -215,7 +222,7 @@ var (
 	HwTemperature = add(Metric{
 		Name: "hw.temperature", Unit: "Cel",
 		Description: "Temperature at the sensor named by hw.sensor_location.",
-		Source:      "gpu: GPU_TEMP; memory: MEMORY_TEMP (0 is a board without the sensor)",
+		Source:      "gpu: GPU_TEMP (0 is a board that is not read); memory: MEMORY_TEMP (0 is a board without the sensor)",
 		Attributes:  []string{SensorLocation},
 	})
 	// GPUExporterUp says whether the last scrape succeeded.

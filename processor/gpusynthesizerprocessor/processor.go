@@ -179,7 +179,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	unknown := int64(0)
 	keep := p.cfg.Raw == rawKeep
 	md.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
-		in := input{resource: rm.Resource(), source: p.core.Source(targetOf(rm.Resource().Attributes()), false)}
+		in := input{resource: rm.Resource()}
 		rm.ScopeMetrics().RemoveIf(func(sm pmetric.ScopeMetrics) bool {
 			ready := sm.Scope().Name() == signal.ScopeNVML
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
@@ -260,15 +260,27 @@ type input struct {
 	hash     rowKey
 	row      *synth.Row // of points without attributes, and whose labels it has
 	of       *catalogue.Exporter
-	source   *synth.Source
+	source   *synth.Source // once a row asked
+	sourced  bool
 	// values and ends count points with a value and stale markers.
 	values, ends int
 }
 
+// sourceOf returns the source of the Resource's rows, nil where the Resource names none.
+func (in *input) sourceOf(core *synth.Synthesizer) *synth.Source {
+	if !in.sourced {
+		in.source, in.sourced = core.Source(targetOf(in.resource.Attributes()), false), true
+	}
+	return in.source
+}
+
 // end notes that a source's series all ended.
 func (in *input) end(core *synth.Synthesizer) {
-	if in.source != nil && in.ends > 0 && in.values == 0 {
-		core.Ended(in.source)
+	if in.ends == 0 || in.values > 0 {
+		return
+	}
+	if source := in.sourceOf(core); source != nil {
+		core.Ended(source)
 	}
 }
 
@@ -298,7 +310,7 @@ func (p *gpuSynthesizer) readPoint(in *input, of *catalogue.Exporter, spelling c
 		return
 	}
 	in.values++
-	p.core.Add(p.row(in, of, dp.Attributes()), in.source, spelling, int64(dp.Timestamp()), v)
+	p.core.Add(p.row(in, of, dp.Attributes()), in.sourceOf(p.core), spelling, int64(dp.Timestamp()), v)
 }
 
 // readClaimed hands the points to the core that are the exporter's by their labels, and

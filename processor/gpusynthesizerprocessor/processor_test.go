@@ -175,6 +175,9 @@ DCGM_FI_DEV_GPU_UTIL_RATIO{UUID="GPU-1"} 1
 DCGM_FI_DEV_POWER_USAGE{gpu="0"} 100
 DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES{gpu_uuid="GPU-1",nvlink="3"} 100
 DCGM_FI_PROF_SM_ACTIVE{UUID="GPU-1"} 1.3
+DCGM_FI_PROF_SM_OCCUPANCY{UUID="GPU-1"} 14073748835532800
+DCGM_FI_DEV_GPU_UTIL{UUID="GPU-2"} 4294967295
+DCGM_FI_DEV_DEC_UTIL_RATIO{UUID="GPU-2"} 65535
 DCGM_FI_DEV_NEW{UUID="GPU-1"} 1`)})
 	require.NoError(t, p.ConsumeMetrics(context.Background(), md))
 	one := func(reason string, n int64) metricdata.DataPoint[int64] {
@@ -182,7 +185,7 @@ DCGM_FI_DEV_NEW{UUID="GPU-1"} 1`)})
 	}
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
 		one("sentinel", 1), one("not_finite", 1), one("absurd", 3), one("ambiguous_unit", 1),
-		one("no_device", 1), one("other_entity", 1),
+		one("no_device", 1), one("other_entity", 1), one("implausible", 3),
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())

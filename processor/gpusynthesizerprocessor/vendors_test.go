@@ -44,8 +44,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			{" hw.gpu.memory.usage ", radeon, "= 27262976 By"},
 			{" hw.gpu.memory.limit ", radeon, "= 25753026560 By"},
 			{" hw.gpu.memory.utilization ", radeon, "= 0.001058632f 1"},
-			{" hw.errors ", "ecc_correctable", radeon, "= 0 "},
-			{" hw.errors ", "ecc_uncorrectable", radeon, "= 0 "},
+			{" hw.errors ", "corrected", radeon, "= 0 "},
+			{" hw.errors ", "uncorrected", radeon, "= 0 "},
 		},
 		"amd_mi300x_kaiwo_gfx.prom": {
 			{" hw.gpu.utilization ", idle, "= 0f"},
@@ -54,16 +54,19 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			{" gpu.device.holder ", busy, "k8s.namespace.name=default", "k8s.pod.name=high-utilization-57ls6", "k8s.container.name=workload"},
 		},
 		"amd_mi300x_pr236_baremetal.prom":      {{" hw.gpu.utilization ", mi300x, "= 0f"}},
-		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=ecc_correctable", "= 2 "}},
+		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=corrected", "= 2 "}},
 		"amd_mi300x_vf_issue233_prefixed.prom": {{" hw.gpu.utilization ", "hw.id=enc1-gpuvm022/gpu0,", "= 0f"}},
 		"amd_mi300x_vf_issue171.prom":          {}, // an edge temperature of 0
 		"amd_mi300x_pr316_cpx.prom":            {}, // pcie_tx, of which nothing is made
-		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=ecc_uncorrectable", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
+		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=uncorrected", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
 		"tpu_v5p_axlearn_busy.prom":            tpus(),
 		"ascend_910a_docs.prom":                npus(),
 		"ascend_910a_testdata_synthetic.prom":  {}, // chips without an id
-		"intel_xpumd_b60_synthetic.prom":       slices.Concat(arcs("0", "8589934592", "0.334640523f", "31.5f", "9.6e+08f", "36f", "40f"), arcs("1", "4294967296", "0.167320261f", "29.5f", "4.8e+08f", "34f", "39f")),
+		"intel_xpumd_b60_synthetic.prom": slices.Concat(arcs("0", "8589934592", "0.334640523f", "31.5f", "9.6e+08f", "36f", "40f"), arcs("1", "4294967296", "0.167320261f", "29.5f", "4.8e+08f", "34f", "39f"), [][]string{
+			{" hw.gpu.io ", "gpu-uuid-0", "=transmit", "= 2000 By"}, {" hw.gpu.io ", "gpu-uuid-0", "=receive", "= 1000 By"},
+			{" hw.gpu.io ", "gpu-uuid-1", "=transmit", "= 4000 By"}, {" hw.gpu.io ", "gpu-uuid-1", "=receive", "= 3000 By"},
+		}),
 		// Two of four processes have memory on the one device; whether they live is not to be seen.
 		"neuron_inf1_datadog.prom": {
 			{" hw.gpu.memory.usage ", inferentia, "= 377802024 By"},

@@ -26,6 +26,7 @@ type present struct {
 	cut      bool     // the devices are instances
 	slices   int      // of the board, once somebody asked
 	observed bool
+	unread   bool // the driver does not read the board
 }
 
 // device is a device in a frame, with those who hold it.
@@ -46,7 +47,7 @@ func (p *gpuUsage) frame(f *gpudata.Frame, now time.Time) {
 		switch _, counted := b.board.Samples.Get(signal.GPUUnobservedTime, ""); {
 		case counted:
 			p.skipped[countedBefore]++
-		case !b.observed:
+		case !b.observed && !b.unread:
 		case ahead:
 			p.skipped[future]++
 		default:
@@ -62,7 +63,7 @@ func boardsOf(f *gpudata.Frame) []*present {
 	of := map[*gpudata.DeviceFrame]*present{}
 	for _, d := range f.Devices { // without boards that only their instances name
 		users, known := holders(f, d)
-		if !d.Observed && !known {
+		if !d.Present() && !known {
 			continue
 		}
 		on := f.Board(d)
@@ -73,6 +74,7 @@ func boardsOf(f *gpudata.Frame) []*present {
 			boards = append(boards, b)
 		}
 		b.observed = b.observed || d.Observed
+		b.unread = b.unread || d.Unread
 		instance := d.Parent != ""
 		if instance && !b.cut { // who holds the board itself has nothing beside its instances
 			b.cut, b.devices = true, nil
@@ -117,7 +119,10 @@ func (p *gpuUsage) board(f *gpudata.Frame, b *present, now time.Time) {
 		return
 	case usage.Charged:
 	}
-	divided := p.divide(f, b, l)
+	divided := &usage.Board{Unobserved: 1}
+	if b.observed {
+		divided = p.divide(f, b, l)
+	}
 	i := usage.Interval{From: from, Length: length, Price: p.price(f, b)}
 	l.Use(i.Price)
 	for at := range divided.Devices {

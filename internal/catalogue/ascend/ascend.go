@@ -55,8 +55,8 @@ var groups = []cat.Group{
 		{Name: "npu_chip_info_cube_utilization", Unit: cat.Percent, Gives: cat.Gives(signal.GPUPipeActive, "tensor")},
 	}},
 	{Title: "Errors", Fields: []cat.Field{
-		{Name: "npu_chip_info_hbm_ecc_total_single_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: cat.Gives(signal.HwErrors, "ecc_sbe")},
-		{Name: "npu_chip_info_hbm_ecc_total_double_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: cat.Gives(signal.HwErrors, "ecc_dbe")},
+		{Name: "npu_chip_info_hbm_ecc_total_single_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: cat.Gives(signal.HwErrors, "corrected")},
+		{Name: "npu_chip_info_hbm_ecc_total_double_bit_error_cnt", Unit: cat.None, Kind: cat.Counter, Gives: cat.Gives(signal.HwErrors, "uncorrected")},
 	}},
 	{Title: "Power, clock and temperature", Fields: []cat.Field{
 		{Name: "npu_chip_info_power", Unit: cat.Watt, ZeroIsNone: true, Gives: cat.Gives(signal.HwPower, "")},
@@ -83,7 +83,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	},
 	"a warning is not told from a failure":     {signal.HwStatus},
 	"the cube units are `gpu.pipe.active`":     {signal.GPUSMActive},
-	"exposed by kinds of packets that overlap": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization},
+	"exposed by kinds of packets that overlap": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
 	"there is no NVLink; HCCS is not read":     {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},
 	"from pods and schedulers":                 {signal.K8sContainerGPUMemoryBudget},
 	"there is no xGMI":                         {signal.GPUXGMIThroughput},

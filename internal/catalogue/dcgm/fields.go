@@ -22,7 +22,13 @@ var Exporter = cat.New(cat.Exporter{
 	Identify:       identify,
 	InstanceID:     InstanceID,
 	CalledExporter: CalledExporter,
+	RepeatsJobs:    true, // a file of --hpc-job-mapping-dir is named by the board alone, or by board and instance
 	Model:          LookupModel,
+	// DCGM shows zeros for boards that it has not read yet, and for some after MIG was switched on.
+	Vitals:       cat.Names(powerUsage, gpuTemp, smClock),
+	ZeroTogether: [][]string{{fbUsed, fbFree}},
+	// After some XID errors DCGM's profiler shows zeros until it is restarted.
+	Profiler: cat.Profiler{Activity: grEngine, Utilization: gpuUtil, Busy: 0.1},
 	Fatal: func(code int) bool {
 		x, _ := XIDByCode(code)
 		return x.Fatal
@@ -37,6 +43,10 @@ const (
 	fbFree   = "DCGM_FI_DEV_FB_FREE"
 	fbTotal  = "DCGM_FI_DEV_FB_TOTAL"
 	fbRes    = "DCGM_FI_DEV_FB_RESERVED"
+
+	powerUsage = "DCGM_FI_DEV_POWER_USAGE"
+	gpuTemp    = "DCGM_FI_DEV_GPU_TEMP"
+	smClock    = "DCGM_FI_DEV_SM_CLOCK"
 
 	recoveryAction = "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION"
 	remapFailure   = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
@@ -61,7 +71,7 @@ const (
 // (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS) is what is left up to a limit, not a temperature.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
-		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: slices.Concat(in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), in(cat.Ratio, "DCGM_FI_DEV_GPU_UTIL_RATIO_V2")), Absent: cat.UnderMIG, Gives: cat.Made(signal.HwGPUUtilization, signal.TaskGeneral, cat.First(grEngine).Or(gpuUtil)), Help: "GPU utilization (in %)."},
+		{Name: gpuUtil, Unit: cat.Percent, Scope: cat.Whole, Aliases: cat.Names("dcgm_gpu_utilization"), Rescaled: slices.Concat(in(cat.RatioOrPercent, "DCGM_FI_DEV_GPU_UTIL_RATIO"), in(cat.Ratio, "DCGM_FI_DEV_GPU_UTIL_RATIO_V2")), Absent: cat.UnderMIG, Gives: utilization, Help: "GPU utilization (in %)."},
 		{Name: "DCGM_FI_DEV_ENC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_enc_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_ENC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskEncoder), Help: "Encoder utilization (in %)."},
 		{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Absent: cat.UnderMIG, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskDecoder), Help: "Decoder utilization (in %)."},
 	}},
@@ -82,15 +92,15 @@ var groups = []cat.Group{
 		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_thermal"), Help: "Time with clocks lowered by hardware thermal slowdown (in ns)."},
 		{Name: "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", Unit: cat.Nanosecond, Kind: cat.Counter, Scope: cat.Board, Absent: cat.OldExporters, Gives: cat.Gives(signal.GPUClockEventTime, "hw_power_brake"), Help: "Time with clocks lowered by the hardware power brake (in ns)."},
 		{Name: "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), Gives: clockReasons, Help: "Bitmask of the reasons for lowered clocks.", Listed: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"},
-		{Name: "DCGM_FI_DEV_SM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: cat.Names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
-		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, Aliases: cat.Names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
+		{Name: smClock, Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("dcgm_sm_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_SM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainSM), Help: "SM clock frequency (in MHz)."},
+		{Name: "DCGM_FI_DEV_MEM_CLOCK", Unit: cat.MHz, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("dcgm_memory_clock"), Rescaled: in(cat.Hz, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "DCGM_FI_DEV_MEM_CLOCK_HERTZ"), Gives: cat.Gives(signal.GPUClockFrequency, signal.DomainMemory), Help: "Memory clock frequency (in MHz)."},
 	}},
 	{Title: "Errors", Fields: []cat.Field{
 		{Name: "DCGM_FI_DEV_XID_ERRORS", Unit: cat.None, Kind: cat.Code, Aliases: cat.Names("DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"), Gives: xidEvents, Help: "Value of the last XID error encountered."},
 		{Name: "DCGM_EXP_XID_ERRORS_COUNT", Unit: cat.None, Kind: cat.EventCount, Help: "XID errors within the last minutes."},
 		{Name: "DCGM_EXP_XID_ERRORS_TOTAL", Unit: cat.None, Kind: cat.EventTotal, Help: "XID errors since the exporter started.", Offered: true, Note: "With exporter 4.8.3 and later prefer the exact counter: uncomment it."},
-		{Name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_sbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "ecc_sbe"), Help: "Total number of single-bit volatile ECC errors."},
-		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_dbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "ecc_dbe"), Help: "Total number of double-bit volatile ECC errors."},
+		{Name: "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_sbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "corrected"), Help: "Total number of single-bit volatile ECC errors."},
+		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_ecc_dbe_volatile_total"), Gives: cat.Gives(signal.HwErrors, "uncorrected"), Help: "Total number of double-bit volatile ECC errors."},
 		{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwErrors, "row_remap_uncorrectable"), Help: "Number of remapped rows for uncorrectable errors."},
 		{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwErrors, "row_remap_correctable"), Help: "Number of remapped rows for correctable errors."},
 		{Name: remapFailure, Unit: cat.Flag, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Absent: cat.InGuests, Health: cat.Flagged(cat.HealthFailed), Gives: slices.Concat(cat.Gives(signal.HwErrors, "row_remap_failure"), status), Help: "Whether remapping of rows has failed."},
@@ -126,8 +136,8 @@ var groups = []cat.Group{
 	{Title: "Links. The PROF fields are rates whatever their type says.", Fields: []cat.Field{
 		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieTransmit, Help: "Rate of data transmitted over PCIe (in bytes per second)."},
 		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: pcieReceive, Help: "Rate of data received over PCIe (in bytes per second)."},
-		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board},
-		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board},
+		{Name: "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Gives: rarely(cat.Gives(signal.HwGPUIO, signal.DirectionTransmit)), Help: "Bytes transmitted over PCIe.", Unlisted: true},
+		{Name: "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Gives: rarely(cat.Gives(signal.HwGPUIO, signal.DirectionReceive)), Help: "Bytes received over PCIe.", Unlisted: true},
 		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", Unit: cat.None, Scope: cat.Board, Gives: pcieShare, Help: "Highest PCIe generation of GPU and system."},
 		{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", Unit: cat.None, Scope: cat.Board, Help: "Highest PCIe width of GPU and system (in lanes)."},
 		{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkTransmit, Help: "Rate of data transmitted over NVLink (in bytes per second)."},
@@ -138,16 +148,20 @@ var groups = []cat.Group{
 		{Name: "DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_TOTAL", Unit: cat.ThousandKiBPerSecond, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL"), Gives: nvlinkShare},
 	}},
 	{Title: "Power and temperature", Fields: []cat.Field{
-		{Name: "DCGM_FI_DEV_POWER_USAGE", Unit: cat.Watt, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwPower), Help: "Power draw (in W)."},
+		{Name: powerUsage, Unit: cat.Watt, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwPower), Help: "Power draw (in W)."},
 		{Name: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Unit: cat.Watt, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"), Absent: cat.InGuests, Gives: cat.Gives(signal.GPUPowerLimit), Help: "Effective power limit that the driver enforces (in W)."},
 		{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Unit: cat.Millijoule, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("dcgm_total_energy_consumption"), Rescaled: in(cat.Joule, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwEnergy), Help: "Total energy consumption since boot (in mJ)."},
-		{Name: "DCGM_FI_DEV_GPU_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
+		{Name: gpuTemp, Unit: cat.Celsius, Scope: cat.Board, ZeroIsNone: true, Aliases: cat.Names("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"), Absent: cat.InGuests, Gives: cat.Gives(signal.HwTemperature, signal.LocationGPU), Help: "GPU temperature (in C)."},
 		{Name: "DCGM_FI_DEV_MEMORY_TEMP", Unit: cat.Celsius, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"), ZeroIsNone: true, Gives: cat.Gives(signal.HwTemperature, signal.LocationMemory), Help: "Memory temperature (in C)."},
 	}},
 }
 
 // Signals that are made of several fields, or in another way than of a value.
 var (
+	utilization = []cat.Signal{{
+		Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral,
+		From: cat.First(grEngine, gpuUtil).Or(grEngine).Or(gpuUtil), Usual: 1, Make: engineOrUtil,
+	}}
 	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(fbUsed, fbFree), Make: occupancy},
 		{Metric: signal.HwGPUMemoryUsage},
@@ -228,6 +242,15 @@ func FabricHealth(mask float64) (cat.Health, bool) {
 		return cat.HealthDegraded, true
 	}
 	return cat.HealthOK, m != 0
+}
+
+// engineOrUtil is the engine's activity, except that a device whose engine shows 0 while the driver
+// sees work is not idle: then it is the driver's utilization.
+func engineOrUtil(set int, v []float64) (float64, bool) {
+	if set == 0 && v[0] <= 0 && v[1] > 0 {
+		return v[1], true
+	}
+	return v[0], true
 }
 
 // occupancy is used / (used + free). A memory without any size is none.

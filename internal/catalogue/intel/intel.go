@@ -50,7 +50,7 @@ var groups = []cat.Group{
 	}},
 	{Title: "Throttling: reasons, each shown once it was seen", Fields: reasons()},
 	{Title: "Errors", Fields: []cat.Field{
-		errors("correctable"), errors("uncorrectable"),
+		errors("correctable", "corrected"), errors("uncorrectable", "uncorrected"),
 	}},
 	{Title: "Links", Fields: []cat.Field{
 		io("transmit"), io("receive"),
@@ -84,17 +84,17 @@ func reasons() (out []cat.Field) {
 }
 
 // errors are counted by category.
-func errors(kind string) cat.Field {
+func errors(kind, errorType string) cat.Field {
 	return cat.Field{
 		Name: "hw.errors{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Parts: cat.Sum, Aliases: cat.Names("hw_errors_total"), Cut: cat.Names(kind),
-		Gives: cat.Gives(signal.HwErrors, kind),
+		Gives: cat.Gives(signal.HwErrors, errorType),
 	}
 }
 
 func io(direction string) cat.Field {
 	return cat.Field{
 		Name: "hw.gpu.io{" + direction + "}", Unit: cat.ByteCount, Kind: cat.Counter, Aliases: cat.Names("hw_gpu_io_bytes_total"), Cut: cat.Names(direction),
-		Gives: cat.Gives(signal.GPUPCIeThroughput, direction),
+		Gives: slices.Concat(cat.Gives(signal.GPUPCIeThroughput, direction), cat.Gives(signal.HwGPUIO, direction)),
 	}
 }
 

@@ -140,9 +140,12 @@ func (p *Processor) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 // send sends what came out to the next component.
 func (p *Processor) send(ctx context.Context, frames []*gpudata.Frame, md pmetric.Metrics) error {
 	out := &written{frames: frames, by: p}
+	unread := func(f *gpudata.Frame) bool {
+		return slices.ContainsFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Unread })
+	}
 	p.outgoing.Add(ctx, int64(md.DataPointCount()+out.Points()), p.self)
 	switch {
-	case out.Points() > 0:
+	case out.Points() > 0, p.sender.hands() && slices.ContainsFunc(frames, unread):
 		return p.sender.Send(ctx, p.next, out, md)
 	case md.ResourceMetrics().Len() > 0:
 		return p.next.ConsumeMetrics(ctx, md)

@@ -191,6 +191,7 @@ type role uint8
 
 const (
 	ofDevice role = iota
+	ofLedger      // of a board, also while it is not observed
 	ofUser
 	ofProcess
 	ofHolding
@@ -201,6 +202,9 @@ const (
 
 // roles are those of metrics that are not about a device itself.
 var roles = map[*signal.Metric]role{
+	signal.GPUUnallocatedTime:                     ofLedger,
+	signal.GPUUnobservedTime:                      ofLedger,
+	signal.GPUUnallocatedCost:                     ofLedger,
 	signal.K8sContainerGPUMemoryUsage:             ofUser,
 	signal.K8sContainerGPUUtilization:             ofUser,
 	signal.K8sContainerGPUMemoryBudget:            ofUser,
@@ -232,7 +236,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	switch r {
 	case ofNothing:
 		return
-	case ofDevice, ofClients, ofProcessCount:
+	case ofDevice, ofLedger, ofClients, ofProcessCount:
 		if !in.holder.IsZero() {
 			return // a repetition of the device's own
 		}
@@ -267,6 +271,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	in.describe(d, r, attrs)
 	ended := dp.Flags().NoRecordedValue()
 	d.Observed = d.Observed || r == ofDevice && !ended
+	d.Unread = !d.Observed && (d.Unread || r == ofLedger && !ended)
 	if !wanted {
 		return 0, true
 	}
@@ -278,7 +283,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		sample.Own = Text(attrs, s.Attributes[0])
 	}
 	switch r {
-	case ofDevice:
+	case ofDevice, ofLedger:
 		if s == signal.HwErrors {
 			sample.More = eventSources[Text(attrs, signal.EventSource)]
 		}
@@ -309,7 +314,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 // observes reports whether a point is an observation as far as its time, its value and its
 // holder say, and if not, why.
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (why Drop, ok bool) {
-	ended := in.batch.ends && dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofUser || r == ofProcess)
+	ended := in.batch.ends && dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
 	v, why, ok := Observation(dp)
 	switch {
 	case ended && !hasTime(dp):
@@ -433,7 +438,7 @@ func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return
 	}
-	own := r == ofDevice || r == ofClients || r == ofProcessCount
+	own := r == ofDevice || r == ofLedger || r == ofClients || r == ofProcessCount
 	if byItself, described := in.batch.described[d]; byItself || described && !own {
 		return
 	}

@@ -50,8 +50,8 @@ var properties = []property{
 	{"clocks_event_reasons_counters.sync_boost", signal.GPUClockEventTime, "sync_boost", 1e-6},
 	{"clocks_event_reasons_counters.hw_thermal_slowdown", signal.GPUClockEventTime, "hw_thermal", 1e-6},
 	{"clocks_event_reasons_counters.hw_power_brake_slowdown", signal.GPUClockEventTime, "hw_power_brake", 1e-6},
-	{"ecc.errors.corrected.volatile.total", signal.HwErrors, "ecc_sbe", 1},
-	{"ecc.errors.uncorrected.volatile.total", signal.HwErrors, "ecc_dbe", 1},
+	{"ecc.errors.corrected.volatile.total", signal.HwErrors, "corrected", 1},
+	{"ecc.errors.uncorrected.volatile.total", signal.HwErrors, "uncorrected", 1},
 	{"remapped_rows.correctable", signal.HwErrors, "row_remap_correctable", 1},
 	{"remapped_rows.uncorrectable", signal.HwErrors, "row_remap_uncorrectable", 1},
 }

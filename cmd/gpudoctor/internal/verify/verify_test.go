@@ -41,8 +41,8 @@ func TestHowFarSourcesMayBeApart(t *testing.T) {
 		"degrees apart":                    {key(signal.HwTemperature, "gpu"), series(50), series(60), Differs},
 		"energy as watts":                  {key(signal.HwEnergy, ""), series(1000, 8000), series(0, 7100), Agrees},
 		"energy in millijoule":             {key(signal.HwEnergy, ""), series(1000, 8000), series(0, 7_000_000), Differs},
-		"errors that nobody counts":        {key(signal.HwErrors, "ecc_sbe"), series(5, 5), series(7, 7), Agrees},
-		"errors that one counts":           {key(signal.HwErrors, "ecc_sbe"), series(5, 5), series(7, 8), Differs},
+		"errors that nobody counts":        {key(signal.HwErrors, "corrected"), series(5, 5), series(7, 7), Agrees},
+		"errors that one counts":           {key(signal.HwErrors, "corrected"), series(5, 5), series(7, 8), Differs},
 		"a counter that fell says nothing": {key(signal.HwEnergy, ""), series(1000, 8000), series(7000, 0), Alone},
 		"one sample of a counter":          {key(signal.HwEnergy, ""), series(1000, 8000), series(7000), Alone},
 	} {

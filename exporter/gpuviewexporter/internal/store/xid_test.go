@@ -79,7 +79,7 @@ func TestXIDCodesAreCountedByHowTheirCumulativeCountsGrow(t *testing.T) {
 
 func TestOtherErrorsAreNoXIDs(t *testing.T) {
 	s := testStore()
-	for _, other := range []string{"ecc_dbe", "xid_", "xid_0", "xid_-1", "xid_x", "xid_1000", "xid_99999999999999999999"} {
+	for _, other := range []string{"uncorrected", "xid_", "xid_0", "xid_-1", "xid_x", "xid_1000", "xid_99999999999999999999"} {
 		assert.Equal(t, Ignored, count(t, s, other, 0, 50, 1), other)
 	}
 	assert.Zero(t, s.Stats().Devices)

@@ -22,6 +22,8 @@ type accumulator struct {
 	// exporters measure per process.
 	usage   []usage
 	holders []holder
+	// jobs are those that labels name, sorted.
+	jobs []string
 	// xid holds DCGM_EXP_XID_ERRORS rows by code: totals and sliding counts.
 	totals, counts map[int]float64
 	hasTotals      bool
@@ -43,6 +45,13 @@ type accumulator struct {
 	holder       int
 	// prev is the sample time before this one, 0 when the device is new.
 	prev int64
+	// unread says that the driver does not read the board: nothing of the device is observed but
+	// that it exists.
+	unread bool
+	// contradicted are the values that others contradict. dropped counts these and others that
+	// are no observation once all rows are known, by reason.
+	contradicted []contradicted
+	dropped      [NumDropReasons]int64
 }
 
 type draState uint8
@@ -110,33 +119,9 @@ func (a *accumulator) get(id catalogue.ID) (float64, bool) {
 	return v, true
 }
 
-// rate is the rate of a counter in this scrape.
-type rate struct {
-	value float64
-	ok    bool
-}
-
-// derive turns counters into rates, where a signal takes the rate.
-func (a *accumulator) derive(t int64) {
-	counters := a.device.of.Rates
-	a.rates = append(a.rates[:0], make([]rate, len(counters))...)
-	for i, id := range counters {
-		if total, ok := a.get(id); ok {
-			if a.device.bytes == nil {
-				a.device.bytes = make([]byteCounter, len(counters))
-			}
-			a.rates[i].value, a.rates[i].ok = a.device.bytes[i].rate(t, total)
-		}
-	}
-}
-
 // value returns what a field contributes to a signal.
 func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool) {
-	if f := catalogue.ByID(id); f.Rate != 0 && s.Metric.Kind == signal.Gauge {
-		r := a.rates[f.Rate-1]
-		return r.value, r.ok
-	}
-	return a.get(id)
+	return a.Value(id, catalogue.ByID(id).Rate != 0 && s.Metric.Kind == signal.Gauge)
 }
 
 // make returns a signal's value, made of the first set of fields that all have one.
@@ -195,6 +180,7 @@ func (a *accumulator) take(o *observation, held bool) {
 	a.row, a.held, a.untold, a.holder = r, held, o.untold, -1
 	a.device.describe(r)
 	a.addDRA(r)
+	a.addJob(r.job)
 	if held && !o.untold && !catalogue.IsReservation(r.holder) {
 		a.holders, a.holder = addHolder(a.holders, r)
 	}
@@ -274,7 +260,7 @@ func (a *accumulator) reset(d *Device) {
 	*a = accumulator{
 		device: d, first: d.of.First, fields: a.fields, rates: a.rates, values: a.values,
 		usage: a.usage[:0], parts: a.parts[:0], holders: a.holders[:0], instances: a.instances[:0], events: a.events[:0],
-		totals: a.totals, counts: a.counts,
+		totals: a.totals, counts: a.counts, contradicted: a.contradicted[:0], jobs: a.jobs[:0],
 	}
 }
 

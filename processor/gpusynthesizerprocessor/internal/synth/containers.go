@@ -142,7 +142,9 @@ func (e *emitter) containers(holder int, named *gpudata.User) {
 			e.s.stats.Dropped[DropAbsurd]++
 			continue
 		case s.Metric.Unit == "1":
-			v = e.clamp(v)
+			if v, ok = e.ratio(v); !ok {
+				continue
+			}
 		}
 		u.Samples.Add(gpudata.Sample{Metric: s.Metric, Value: v, More: more})
 	}

@@ -73,6 +73,8 @@ type Device struct {
 	// its last sample before: what the first one shows occurred since then.
 	restored int64
 	// arrived is when a scrape last named the device, by the Synthesizer's own clock.
+	// unread is the sample time at which the device was last there without being read, 0 is none.
+	unread  int64
 	arrived time.Duration
 
 	xid    xidState
@@ -229,6 +231,7 @@ type Row struct {
 	// federated says that the labels are those of a Prometheus between.
 	federated bool
 	vgpu      string // the replica of a time-sliced device
+	job       string // that the labels name, also beside a container
 	xid       int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
@@ -297,6 +300,9 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 		r.xid = code
 	}
 	r.vgpu = labels.Get(catalogue.RoleVGPU)
+	if job := labels.Get(catalogue.RoleJob); catalogue.IsJobID(job) {
+		r.job = job
+	}
 	r.relayed = labels.Relayed()
 	if r.relayed {
 		r.target = labels.Target()

@@ -39,7 +39,8 @@ func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool)
 	default:
 		state = diagnose.Positive
 	}
-	d.See(o.field.ID, state, held, o.untold, catalogue.IsReservation(o.row.holder))
+	d.Names(o.row.job, held && o.row.holder.Job == "")
+	d.See(o.field.ID, state, v, held, o.untold, catalogue.IsReservation(o.row.holder))
 }
 
 // device returns what is known of a device in this scrape.
@@ -70,8 +71,12 @@ func (g *diagnosis) end() {
 }
 
 // signals writes which signals the device gives. A signal that is measured on its board, or on
-// its instances, has its verdict there.
-func (e *emitter) signals(d *diagnose.Device) {
+// its instances, has its verdict there. dropped are values that others contradict; from the rows
+// alone the diagnosis does not know which rates are among them.
+func (e *emitter) signals(d *diagnose.Device, dropped []contradicted) {
+	for _, c := range dropped {
+		d.Drop(c.id, c.why)
+	}
 	for _, v := range d.Verdicts() {
 		if v.Elsewhere {
 			continue

@@ -1,7 +1,6 @@
 package synth
 
 import (
-	"math"
 	"slices"
 	"strconv"
 
@@ -9,28 +8,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
-
-// byteCounter is the last value of a byte counter.
-type byteCounter struct {
-	time  int64
-	value float64
-}
-
-// rate returns the mean bytes per second since the counter's last value. It
-// reports false on the first value, after a reset, when time stood still and
-// when the rate cannot be true.
-func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
-	if t <= c.time {
-		return 0, false
-	}
-	before := *c
-	*c = byteCounter{t, v}
-	if before.time == 0 || v < before.value {
-		return 0, false
-	}
-	mean, verdict := catalogue.BytePerSecond.Value((v - before.value) / (float64(t-before.time) / 1e9))
-	return mean, verdict == catalogue.Valid
-}
 
 // emitter adds the samples of one device to its frame.
 type emitter struct {
@@ -73,18 +50,22 @@ func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	}
 }
 
-// clamp brings a ratio into [0, 1], which is counted.
-func (e *emitter) clamp(v float64) float64 {
-	v, clamped := catalogue.Clamp(v)
+// ratio brings a ratio into [0, 1]. It returns false for one that is no observation. Both are
+// counted.
+func (e *emitter) ratio(v float64) (inRange float64, ok bool) {
+	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {
 		e.s.stats.Clamped++
 	}
-	return v
+	if verdict != catalogue.Valid {
+		e.s.stats.Dropped[DropImplausible]++
+		return 0, false
+	}
+	return v, true
 }
 
 // device writes everything that is known of the device.
 func (e *emitter) device() {
-	e.a.derive(e.time)
 	for _, s := range e.a.device.of.AllSignals() {
 		switch s.By {
 		case catalogue.ByFields:
@@ -109,7 +90,7 @@ func (e *emitter) signal(s *catalogue.Signal) {
 		return
 	}
 	if s.Capacity != nil {
-		capacity := e.capacity(s)
+		capacity := e.a.Capacity(s)
 		if capacity <= 0 {
 			return
 		}
@@ -131,23 +112,12 @@ func (e *emitter) signal(s *catalogue.Signal) {
 	case s.States != nil:
 		e.states(s.Metric, s.States, v)
 	case s.Metric.Unit == "1":
-		e.point(s.Metric, s.Part, 0, e.clamp(v))
+		if v, ok := e.ratio(v); ok {
+			e.point(s.Metric, s.Part, 0, v)
+		}
 	default:
 		e.point(s.Metric, s.Part, 0, v)
 	}
-}
-
-// capacity returns what the device can have at most of a signal, 0 where that is unknown.
-func (e *emitter) capacity(s *catalogue.Signal) float64 {
-	e.a.values = e.a.values[:0]
-	for _, id := range s.Inputs {
-		v, ok := e.a.get(id)
-		if !ok {
-			v = math.NaN()
-		}
-		e.a.values = append(e.a.values, v)
-	}
-	return s.Capacity(e.a.device.model(), e.a.values)
 }
 
 // xid writes the counts of XID events, or a 0 while none has come.
@@ -211,12 +181,12 @@ func (e *emitter) holders() {
 		if !a.cell(u.field.ID).bareRow {
 			continue // copies of the device's value, not processes beside it
 		}
-		v, m := u.value, u.field.Process.Metric
+		v, m, ok := u.value, u.field.Process.Metric, true
 		a.device.claims.noteProcess(m, e.time)
 		if m.Unit == "1" {
-			v = e.clamp(v)
+			v, ok = e.ratio(v)
 		}
-		if !slices.Contains(e.s.disabled, m) {
+		if ok && !slices.Contains(e.s.disabled, m) {
 			e.to.Users[u.holder].Samples.Add(gpudata.Sample{Metric: m, Value: v, More: sharing})
 		}
 	}

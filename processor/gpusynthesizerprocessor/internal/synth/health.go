@@ -26,7 +26,7 @@ func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed
 	// The board was lost when its place was scraped without it for long enough.
-	reset := a.prev != 0 && before-a.prev >= lostAfter
+	reset := a.prev != 0 && before-max(a.prev, a.device.unread) >= lostAfter
 	if energy, ok := a.get(x.Energy); ok {
 		reset = reset || energy < h.energy
 		h.energy = energy

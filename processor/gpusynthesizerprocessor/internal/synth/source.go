@@ -38,10 +38,12 @@ type Source struct {
 	ended bool
 	// arrived is when it last had rows or samples of a board, by the Synthesizer's own clock.
 	arrived time.Duration
+	// proven says that the source exposed a device.
+	proven bool
 }
 
-// Source returns the source of that name. The name is part of its rank and of messages. An empty
-// name is no source.
+// Source returns the source of that name, for the batch at hand. The name is part of its rank and
+// of messages. An empty name is no source.
 func (s *Synthesizer) Source(id string, ready bool) *Source {
 	if id == "" {
 		return nil
@@ -50,8 +52,21 @@ func (s *Synthesizer) Source(id string, ready bool) *Source {
 	if src == nil {
 		src = &Source{id: id, ready: ready, arrived: s.arrived}
 		s.sources[id] = src
+		s.unproven = append(s.unproven, src)
 	}
 	return src
+}
+
+// forgetUnproven forgets the sources of the batch that exposed no device: everything that passes
+// has a source.
+func (s *Synthesizer) forgetUnproven() {
+	for _, src := range s.unproven {
+		if !src.proven {
+			delete(s.sources, src.id)
+		}
+	}
+	clear(s.unproven)
+	s.unproven = s.unproven[:0]
 }
 
 // name is empty where there is no source.
@@ -199,6 +214,7 @@ func (s *Synthesizer) claimsOf(node, board string) *claims {
 
 // claim returns the index of a source's claim at a sample time.
 func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
+	src.proven = true
 	i := slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
 	if i < 0 {
 		if c.first == 0 {

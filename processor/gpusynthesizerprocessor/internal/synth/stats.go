@@ -32,6 +32,13 @@ const (
 	DropAmbiguousDevice
 	// DropFuture is a row more than a minute ahead of the wall clock.
 	DropFuture
+	// DropImplausible is a ratio too far outside of [0, 1] to be rounding, or a byte rate above
+	// what the link can carry.
+	DropImplausible
+	// DropFrozen is a 0 of a profiler that has stopped: the device is busy.
+	DropFrozen
+	// DropUnread is a value of a board that the driver does not read.
+	DropUnread
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons
 )
@@ -41,13 +48,13 @@ func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "no_value", "not_finite", "absurd", "ambiguous_unit",
 		"no_device", "other_entity", "device_limit", "other_vendor", "second_source", "ambiguous_device",
-		"future",
+		"future", "implausible", "frozen", "unread",
 	}[r]
 }
 
 // Stats counts what became of the rows since the last call of TakeStats.
 type Stats struct {
-	// Dropped counts rows by reason.
+	// Dropped counts rows, and values made of several rows, by reason.
 	Dropped [NumDropReasons]int64
 	// Clamped counts ratios that had to be brought into [0, 1].
 	Clamped int64

@@ -37,10 +37,12 @@ type Synthesizer struct {
 	boards  map[string][]*Device // of exporters that expose devices, by hw.id
 	claims  map[boardKey]*claims
 	sources map[string]*Source
-	targets catalogue.Targets // scraped by a relaying Prometheus
-	places  map[Place]*placeState
-	changed []Place // those whose state changed since it was last stored
-	epoch   uint64
+	// unproven are sources of the batch at hand that have not exposed a device yet.
+	unproven []*Source
+	targets  catalogue.Targets // scraped by a relaying Prometheus
+	places   map[Place]*placeState
+	changed  []Place // those whose state changed since it was last stored
+	epoch    uint64
 
 	now     time.Time     // when the batch at hand came
 	began   time.Time     // when the first one came
@@ -193,6 +195,7 @@ func (s *Synthesizer) Flush() []*gpudata.Frame {
 	if scraped {
 		s.sweep()
 	}
+	s.forgetUnproven()
 	clear(s.rows)
 	s.rows, s.have = s.rows[:0], content{}
 	s.lending.lend(s.frames)
@@ -229,11 +232,6 @@ func (s *Synthesizer) scrape(rows []observation) {
 	s.observePlaces(at)
 	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
 		a := s.active[i]
-		a.prev = a.device.seen(at)
-		if a.followSource() {
-			s.noteChange(a.device)
-		}
-		a.foldParts(at)
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
 			board.mig = true
@@ -242,15 +240,31 @@ func (s *Synthesizer) scrape(rows []observation) {
 		}
 	}
 	for _, a := range s.active {
+		if a.isUnread() {
+			a.eachPart(func(part *accumulator) { part.forget(at) })
+		}
+	}
+	for _, a := range s.active {
+		if a.unread {
+			continue
+		}
+		a.prev = a.device.seen(at)
+		if a.followSource() {
+			s.noteChange(a.device)
+		}
+		a.foldParts(at)
+	}
+	for _, a := range s.active {
 		if len(a.instances) > 0 {
 			a.foldBoard()
+			a.dropBoardJobs()
 		}
 		if a.readXID(at) {
 			s.noteChange(a.device)
 		}
 	}
 	for _, a := range s.active {
-		if d := a.device; d.Parent == nil && at == d.last && d.of.Fatal != nil && a.readHealth(d.home.before) {
+		if d := a.device; d.Parent == nil && !a.unread && at == d.last && d.of.Fatal != nil && a.readHealth(d.home.before) {
 			s.noteChange(d)
 		}
 	}
@@ -268,10 +282,16 @@ func (s *Synthesizer) scrape(rows []observation) {
 	begun := len(s.frames)
 	e := emitter{s: s, time: at}
 	for _, a := range s.active {
-		if a.borrowHolders(rows[0].source, at, s.arrived) && s.diagnosis != nil {
-			s.diagnosis.devices[a.device].Hold()
+		if !a.unread {
+			if a.borrowHolders(rows[0].source, at, s.arrived) && s.diagnosis != nil {
+				s.diagnosis.devices[a.device].Hold()
+			}
+			a.count(at)
+			a.derive(at)
 		}
-		a.count(at)
+		for reason, n := range a.dropped {
+			s.stats.Dropped[reason] += n
+		}
 		a.device.DRA = a.dra
 		f := s.frame(a.device.Place, at, begun)
 		e.a, e.to = a, nil
@@ -281,12 +301,15 @@ func (s *Synthesizer) scrape(rows []observation) {
 		if e.to == nil {
 			e.to = s.lending.take()
 			a.device.fill(e.to)
+			e.to.Unread = a.unread
 			f.Append(e.to)
 		}
-		e.device()
+		if !a.unread {
+			e.device()
+		}
 		e.to.Observed = len(e.to.Samples.All()) > 0
 		if s.diagnosis != nil && !a.device.of.OfContainers {
-			e.signals(s.diagnosis.devices[a.device])
+			e.signals(s.diagnosis.devices[a.device], a.contradicted)
 		}
 	}
 	for _, a := range s.active {
@@ -352,13 +375,8 @@ func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropR
 		return 0, DropSentinel
 	}
 	v, verdict := o.unit.Value(o.exposed)
-	switch verdict {
-	case catalogue.Blank:
-		return 0, DropSentinel
-	case catalogue.NotFinite:
-		return 0, DropNotFinite
-	case catalogue.Absurd:
-		return 0, DropAbsurd
+	if verdict != catalogue.Valid {
+		return 0, dropReasons[verdict]
 	}
 	switch {
 	case o.field.Kind == catalogue.Code && (v > catalogue.MaxCode || v != float64(int(v))),
@@ -369,11 +387,18 @@ func (s *Synthesizer) value(o *observation, scales []placeScale) (float64, DropR
 		if !ok {
 			return 0, DropAmbiguous
 		}
-		return fraction, DropNone
+		_, _, verdict = catalogue.Clamp(fraction)
+		return fraction, dropReasons[verdict]
 	case s.microseconds && o.unit == catalogue.Nanosecond && isViolation(o.field):
 		v *= 1000
 	}
 	return v, DropNone
+}
+
+// dropReasons are the reasons for which values are dropped.
+var dropReasons = [...]DropReason{
+	catalogue.Valid: DropNone, catalogue.Blank: DropSentinel, catalogue.NotFinite: DropNotFinite,
+	catalogue.Absurd: DropAbsurd, catalogue.Implausible: DropImplausible,
 }
 
 func isEvents(f *catalogue.Field) bool {

@@ -186,12 +186,16 @@ func (a *accumulator) liftXID() (began bool) {
 // count adds this scrape's events to the device's counters.
 func (a *accumulator) count(t int64) {
 	s := &a.device.xid
+	start := t
+	if a.prev != 0 {
+		start = max(a.prev, a.device.unread)
+	}
 	for _, e := range a.events {
 		i, found := slices.BinarySearchFunc(s.codes, e.code, func(c xidCounter, code int) int {
 			return cmp.Compare(c.code, code)
 		})
 		if !found {
-			s.codes = slices.Insert(s.codes, i, xidCounter{code: e.code, start: cmp.Or(a.prev, t)})
+			s.codes = slices.Insert(s.codes, i, xidCounter{code: e.code, start: start})
 		}
 		// A count that cannot grow any more is better than one that wraps around.
 		s.codes[i].count += min(e.n, maxEvents-s.codes[i].count)

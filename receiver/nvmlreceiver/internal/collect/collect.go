@@ -67,7 +67,7 @@ type Stats struct {
 	InstancesSkipped int64
 	// ValuesDropped counts values that cannot be true.
 	ValuesDropped int64
-	// RatiosClamped counts ratios that were above 1.
+	// RatiosClamped counts ratios that were a little outside of [0, 1].
 	RatiosClamped int64
 }
 
@@ -374,17 +374,23 @@ func (r *reader) sample(m *signal.Metric, d *Device, own string, u catalogue.Uni
 		return
 	}
 	if m.Unit == "1" {
-		v = r.clamp(v)
+		r.ratio(m, d, own, v)
+		return
 	}
 	r.point(d, gpudata.Sample{Metric: m, Own: own, Value: v})
 }
 
-func (r *reader) clamp(v float64) float64 {
-	v, clamped := catalogue.Clamp(v)
+// ratio adds a sample of a ratio, which is clamped to [0, 1] or dropped.
+func (r *reader) ratio(m *signal.Metric, d *Device, own string, v float64) {
+	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {
 		r.stats.RatiosClamped++
 	}
-	return v
+	if verdict != catalogue.Valid {
+		r.stats.ValuesDropped++
+		return
+	}
+	r.point(d, gpudata.Sample{Metric: m, Own: own, Value: v})
 }
 
 // memory reads the memory of a board or of an instance.

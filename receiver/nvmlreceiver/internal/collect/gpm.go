@@ -129,12 +129,16 @@ func (r *reader) linkSample(board nvml.Device, o output, m *memo, bytesPerSecond
 		r.stats.ValuesDropped++
 		return
 	}
-	r.point(m.device, gpudata.Sample{Metric: o.metric, Own: o.own, Value: rate})
 	share, capacity := signal.GPUNVLinkUtilization, dcgm.LookupModel(m.device.Model).NVLink
 	if o.metric == signal.GPUPCIeThroughput {
 		share, capacity = signal.GPUPCIeUtilization, r.pcieCapacity(board, m)
 	}
+	if catalogue.AboveCapacity(rate, capacity) {
+		r.stats.ValuesDropped++
+		return
+	}
+	r.point(m.device, gpudata.Sample{Metric: o.metric, Own: o.own, Value: rate})
 	if capacity > 0 {
-		r.point(m.device, gpudata.Sample{Metric: share, Own: o.own, Value: r.clamp(rate / capacity)})
+		r.ratio(share, m.device, o.own, rate/capacity)
 	}
 }

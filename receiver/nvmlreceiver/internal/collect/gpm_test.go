@@ -118,15 +118,28 @@ func TestReadingsThatFollowTooSoonKeepTheLastOne(t *testing.T) {
 
 func TestValuesOfGPMThatCannotBeTrueAreDropped(t *testing.T) {
 	m := &machine{}
-	board := monitored(m, map[uint32]float64{2: math.NaN(), 3: 101, 60: -1, 61: math.Inf(1)})
+	board := monitored(m, map[uint32]float64{2: math.NaN(), 3: 101, 5: 4294967295, 10: -6, 60: -1, 61: math.Inf(1)})
 	c := holding(m)
 	next(t, c, m, 0)
 	points := next(t, c, m, time.Second)
 	require.Len(t, points, 1)
 	assert.Equal(t, []string{"GPU-1 = 1"}, rendered(points, signal.GPUSMOccupancy))
-	assert.Equal(t, Stats{ValuesDropped: 3, RatiosClamped: 1}, c.Stats())
+	assert.Equal(t, Stats{ValuesDropped: 5, RatiosClamped: 1}, c.Stats())
 	board.gpm = nil
 	assert.Empty(t, next(t, c, m, time.Second), "there is no monitor any more")
+}
+
+func TestRatesThatTheLinkCannotCarryAreDropped(t *testing.T) {
+	m := &machine{}
+	monitored(m, map[uint32]float64{20: 100_000, 21: 80_000, 60: 700_000, 61: 500_000})
+	c := holding(m)
+	next(t, c, m, 0)
+	points := next(t, c, m, time.Second)
+	assert.Equal(t, []string{"GPU-1 = 8.388608e+10"}, rendered(points, signal.GPUPCIeThroughput))
+	assert.Equal(t, []string{"GPU-1 = 1"}, rendered(points, signal.GPUPCIeUtilization))
+	assert.Equal(t, []string{"GPU-1 = 5.24288e+11"}, rendered(points, signal.GPUNVLinkThroughput))
+	assert.Equal(t, []string{"GPU-1 = 1"}, rendered(points, signal.GPUNVLinkUtilization))
+	assert.Equal(t, Stats{ValuesDropped: 2, RatiosClamped: 2}, c.Stats())
 }
 
 func TestWithoutHoldingTheLibraryOrWantingTheMetricsNoCounterIsRead(t *testing.T) {

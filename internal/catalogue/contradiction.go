@@ -1,0 +1,92 @@
+package catalogue
+
+// Contradiction says why a value that could be true by itself is no observation: other values
+// of the same device and scrape contradict it.
+type Contradiction uint8
+
+const (
+	// Frozen values are zeros of a profiler that has stopped: the device is busy.
+	Frozen Contradiction = iota
+	// Unread values are zeros of sizes that the driver does not read.
+	Unread
+	// TooFast values are byte rates that the link cannot carry.
+	TooFast
+)
+
+// Profiler says how to notice that the profiler of an exporter has stopped: the activity that it
+// measures is 0, and the utilization, which has another source, is Busy or more.
+type Profiler struct {
+	// Activity and Utilization are names of fields.
+	Activity, Utilization string
+	Busy                  float64
+
+	activity, utilization ID
+}
+
+// Values are those of one device in one scrape, after its rows were folded.
+type Values interface {
+	// Value returns the device's value of a field, or the rate of a field that counts. It
+	// returns false where there is none.
+	Value(id ID, rate bool) (v float64, ok bool)
+	// Capacity returns the most that the device can have of a signal, 0 where it is unknown.
+	Capacity(s *Signal) float64
+	// Drop makes the value of a field, or its rate, no observation.
+	Drop(id ID, why Contradiction)
+}
+
+// DropContradicted drops the values of a device that others contradict.
+func (x *Exporter) DropContradicted(d Values) {
+	for _, ids := range x.zeroTogether {
+		if allZero(d, ids) {
+			for _, id := range ids {
+				d.Drop(id, Unread)
+			}
+		}
+	}
+	for _, s := range x.links {
+		capacity := d.Capacity(s)
+		for _, set := range s.Sets {
+			for _, id := range set {
+				if v, ok := d.Value(id, ByID(id).Kind == Counter); ok && AboveCapacity(v, capacity) {
+					d.Drop(id, TooFast)
+				}
+			}
+		}
+	}
+	if x.isFrozen(d) {
+		for _, id := range x.profiling {
+			if isZero(d, id, false) || ByID(id).Kind == Counter && isZero(d, id, true) {
+				d.Drop(id, Frozen)
+			}
+		}
+	}
+}
+
+func (x *Exporter) isFrozen(d Values) bool {
+	if x.Profiler.Activity == "" || !isZero(d, x.Profiler.activity, false) {
+		return false
+	}
+	utilization, ok := d.Value(x.Profiler.utilization, false)
+	return ok && utilization >= x.Profiler.Busy
+}
+
+// isZero reports whether a field has a value, and that is 0 or a ratio that is clamped to it.
+func isZero(d Values, id ID, rate bool) bool {
+	v, ok := d.Value(id, rate)
+	return ok && v <= 0
+}
+
+// allZero reports whether all of the fields have a value and all are 0.
+func allZero(d Values, ids []ID) bool {
+	for _, id := range ids {
+		if !isZero(d, id, false) {
+			return false
+		}
+	}
+	return true
+}
+
+// isByteRate reports whether values of the unit are byte rates, or counters whose rate is one.
+func (u Unit) isByteRate() bool {
+	return u == BytePerSecond || u == ThousandKiBPerSecond || u == ByteCount || u == Kilobyte
+}

@@ -1,0 +1,64 @@
+package diagnose
+
+import (
+	"math"
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
+
+// values holds the highest values of a field's rows without a holder, and with one.
+type values [catalogue.MaxFields]struct{ bare, with float64 }
+
+// value returns what the scrape shows of a field of the device, which has a value by its state.
+func (d *Device) value(id catalogue.ID) float64 {
+	switch {
+	case d.bare[id] != Unseen:
+		return d.values[id].bare
+	case d.with[id] != Unseen:
+		return d.values[id].with
+	}
+	highest := 0.0
+	for _, in := range d.instances {
+		highest = max(highest, in.value(id))
+	}
+	return highest
+}
+
+// checked is a device whose values are checked against each other.
+type checked struct{ *Device }
+
+// Value implements catalogue.Values. Rates of counters are not known from one scrape.
+func (c checked) Value(id catalogue.ID, rate bool) (float64, bool) {
+	if rate || !c.shows(id) {
+		return 0, false
+	}
+	return c.value(id), true
+}
+
+// Capacity implements catalogue.Values.
+func (c checked) Capacity(s *catalogue.Signal) float64 {
+	with := slices.Repeat([]float64{math.NaN()}, len(s.Inputs))
+	for i, id := range s.Inputs {
+		if v, ok := c.Value(id, false); ok {
+			with[i] = v
+		}
+	}
+	model := c.scrape.of().Model(c.Model)
+	return s.Capacity(&model, with)
+}
+
+// Drop makes what the scrape shows of a field no observation. It implements catalogue.Values.
+func (d *Device) Drop(id catalogue.ID, why catalogue.Contradiction) {
+	d.bare[id] = Blank
+	if why == catalogue.Frozen {
+		d.bare[id], d.frozen = Stopped, true
+	}
+}
+
+// isUnread reports whether the vital fields of a board are all exposed and all 0.
+func (d *Device) isUnread() bool {
+	vitals := d.scrape.of().VitalIDs
+	return d.parent == nil && len(vitals) > 0 &&
+		!slices.ContainsFunc(vitals, func(id catalogue.ID) bool { return d.state(id) != Zero })
+}

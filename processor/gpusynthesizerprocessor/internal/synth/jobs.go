@@ -1,0 +1,50 @@
+package synth
+
+import "slices"
+
+// addJob adds a job that a row names.
+func (a *accumulator) addJob(job string) {
+	if job == "" {
+		return
+	}
+	if i, known := slices.BinarySearch(a.jobs, job); !known {
+		a.jobs = slices.Insert(a.jobs, i, job)
+	}
+}
+
+// dropBoardJobs takes jobs that all instances of the board name alike for jobs of the board:
+// which of them has which instance is unknown. What they use is the instance's own use.
+func (a *accumulator) dropBoardJobs() {
+	if !a.device.of.RepeatsJobs || len(a.instances) < 2 || len(a.instances[0].jobs) == 0 {
+		return
+	}
+	for _, in := range a.instances[1:] {
+		if !slices.Equal(in.jobs, a.instances[0].jobs) {
+			return
+		}
+	}
+	for _, in := range a.instances {
+		in.dropHolders(func(h *holder) bool { return h.Job != "" })
+	}
+}
+
+// dropHolders removes holders with what they use.
+func (a *accumulator) dropHolders(which func(*holder) bool) {
+	kept := 0
+	for i := range a.holders {
+		at := kept
+		if which(&a.holders[i]) {
+			at = -1
+		} else {
+			a.holders[kept] = a.holders[i]
+			kept++
+		}
+		for k := range a.usage {
+			if u := &a.usage[k]; u.holder == i {
+				u.holder = at
+			}
+		}
+	}
+	a.holders = a.holders[:kept]
+	a.usage = slices.DeleteFunc(a.usage, func(u usage) bool { return u.holder < 0 })
+}

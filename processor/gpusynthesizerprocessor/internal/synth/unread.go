@@ -1,0 +1,38 @@
+package synth
+
+// isUnread reports whether the rows are those of a board that the driver does not read: its vital
+// fields are all exposed, and all of them are 0 on the board and its instances.
+func (a *accumulator) isUnread() bool {
+	if a.device.Parent != nil || len(a.device.of.VitalIDs) == 0 {
+		return false
+	}
+	for _, id := range a.device.of.VitalIDs {
+		exposed, zero := false, true
+		a.eachPart(func(part *accumulator) {
+			if v, ok := part.cell(id).value(); ok {
+				exposed, zero = true, zero && v == 0
+			}
+		})
+		if !exposed || !zero {
+			return false
+		}
+	}
+	return true
+}
+
+// forget makes nothing of the device an observation but that it exists at a sample time. The next
+// scrape continues from the one before.
+func (a *accumulator) forget(at int64) {
+	a.unread, a.device.unread = true, at
+	for i := range a.fields {
+		if c := &a.fields[i]; c.hasBare || c.hasHeld {
+			a.dropped[DropUnread]++
+		}
+	}
+	a.dropped[DropUnread] += int64(len(a.totals) + len(a.counts))
+	clear(a.fields)
+	clear(a.totals)
+	clear(a.counts)
+	a.hasTotals, a.hasCounts = false, false
+	a.parts, a.usage, a.holders = a.parts[:0], a.usage[:0], a.holders[:0]
+}

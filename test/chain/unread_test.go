@@ -1,0 +1,83 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/connector/connectortest"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
+)
+
+// A board that the driver does not read is there: it is not lost, its instances are not gone, and
+// its time is unobserved, however long that lasts.
+func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
+	for name, handed := range map[string]bool{"frames are handed over": true, "metrics are sent": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var logs consumertest.LogsSink
+				unobserved := map[string]float64{}
+				f := gpueventsconnector.NewFactory()
+				events, err := f.CreateMetricsToLogs(t.Context(), connectortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), &logs)
+				require.NoError(t, err)
+				require.NoError(t, events.Start(t.Context(), nil))
+				var next consumer.Metrics = events
+				if !handed {
+					next, err = consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error {
+						for p := range points.All(md) {
+							if p.Metric.Name() == signal.GPUUnobservedTime.Name {
+								id, _ := p.Attributes().Get(signal.HardwareID)
+								unobserved[id.Str()] = points.Value(p.NumberDataPoint)
+							}
+						}
+						return events.ConsumeMetrics(ctx, md)
+					})
+					require.NoError(t, err)
+				}
+				next = chained(t, next, gpuusageprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
+
+				for s := 0; s <= 600; s += 10 {
+					read := s < 60 || s >= 400
+					body := board("GPU-1", "", read) + board("GPU-2", `,GPU_I_ID="1",GPU_I_PROFILE="3g.40gb"`, read) + board("GPU-3", "", true)
+					require.NoError(t, next.ConsumeMetrics(t.Context(), scraped(t, []byte(body), time.Now())))
+					time.Sleep(10 * time.Second)
+				}
+				require.NoError(t, events.Shutdown(t.Context()))
+
+				assert.Empty(t, logs.AllLogs(), "nothing is lost, found, or cut anew")
+				if !handed {
+					assert.Equal(t, map[string]float64{"GPU-1": 340, "GPU-2": 340, "GPU-3": 0}, unobserved, "the time from 50 s to 390 s")
+				}
+			})
+		})
+	}
+}
+
+// board returns the rows of a board, or of an instance of it. Without a value the rows are zeros,
+// as DCGM shows them. A pod holds the device.
+func board(uuid, instance string, read bool) string {
+	labels := fmt.Sprintf(`{UUID="%s",modelName="NVIDIA A100-SXM4-80GB",Hostname="n1",pod="p",namespace="team",container="c"%s} `, uuid, instance)
+	var out strings.Builder
+	for field, v := range map[string]int{
+		"DCGM_FI_DEV_POWER_USAGE": 70, "DCGM_FI_DEV_GPU_TEMP": 40, "DCGM_FI_DEV_SM_CLOCK": 1400, "DCGM_FI_DEV_XID_ERRORS": 0,
+	} {
+		if !read {
+			v = 0
+		}
+		fmt.Fprintf(&out, "%s%s%d\n", field, labels, v)
+	}
+	return out.String()
+}
