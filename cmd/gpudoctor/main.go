@@ -192,7 +192,7 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	case lines.samples == 0:
 		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
 	case e.Rows() == 0 && lines.hami > 0:
-		return nil, errors.New("this is HAMi's vGPU monitor, which says what containers use and may use; gpu_budget reads it. Of the devices ask dcgm-exporter")
+		return nil, errors.New("this is HAMi's vGPU monitor, which says what containers use and may use; gpu_synthesizer reads it. Of the devices ask dcgm-exporter")
 	case e.Rows() == 0:
 		return nil, fmt.Errorf("%d metrics, none of them of %s", lines.samples, exporterNames())
 	case len(r.Devices) == 0:
@@ -218,7 +218,9 @@ func writeJSON(out io.Writer, v any) error {
 func exporterNames() string {
 	var names []string
 	for _, x := range exporters.All {
-		names = append(names, x.Name)
+		if !x.OfContainers {
+			names = append(names, x.Name)
+		}
 	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]

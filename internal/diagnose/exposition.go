@@ -81,8 +81,8 @@ type device struct {
 
 // Declare takes a HELP or TYPE line: keyword, metric name, and its text.
 func (e *Exposition) Declare(keyword, name, text string) {
-	sp, _ := exporters.Lookup(name)
-	if sp.Field == nil {
+	sp, of := exporters.Lookup(name)
+	if sp.Field == nil || of.OfContainers {
 		return
 	}
 	e.scrape.Declare(sp.Field.ID)
@@ -109,7 +109,7 @@ func (e *Exposition) Rows() int { return e.seen.rows }
 // passed over.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
-	if of == nil {
+	if of == nil || of.OfContainers { // which says little of devices
 		return
 	}
 	text := catalogue.NewRow(of)
