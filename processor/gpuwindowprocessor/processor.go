@@ -324,9 +324,10 @@ func (p *windowProcessor) count(ctx context.Context, points int, emitted bool) {
 // orchestrator kills what does not end within half a minute or less.
 const shutdownPatience = 5 * time.Second
 
-// shutdown ends the emission loop. Closed windows leave. Without a storage open
-// ones do too, as far as they were observed; with one they are kept in it.
-// What does not leave within shutdownPatience is dropped and counted.
+// shutdown ends the emission loop and sends closed windows. Without a storage it also sends the
+// open ones, as far as they were observed; with one it stores them. In a tier nobody may read
+// the storage again, so windows that have ended are sent without their grace.
+// What cannot be sent within shutdownPatience is dropped and counted.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
@@ -352,8 +353,14 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 			p.emit(flush, forever)
 			return
 		}
-		// What cannot leave in time leaves after the restart.
-		if upTo, pending := p.engine.ClosedUpTo(time.Now()); pending && flush.Err() == nil {
+		p.engine.Stop()
+		// What cannot be sent in time is sent after the restart.
+		now := time.Now()
+		upTo, pending := p.engine.ClosedUpTo(now)
+		if ended := now.Truncate(p.cfg.Window); p.cfg.Tier && ended.After(upTo) {
+			upTo, pending = ended, true
+		}
+		if pending && flush.Err() == nil {
 			p.emit(flush, upTo)
 		}
 		p.store.snapshot(ctx, p.engine)

@@ -62,7 +62,8 @@ type Engine struct {
 	coverage, samples           *metric // nil when not emitted
 
 	places  map[string]*place
-	order   []*place // in the order in which they were first seen
+	nodes   map[string]*node // by name, in a tier
+	order   []*place         // in the order in which they were first seen
 	shared  shared
 	sighted shape  // of points that nothing is made of
 	made    uint64 // numbers everything in the order in which it was made
@@ -74,6 +75,8 @@ type Engine struct {
 	// windows are those that were not fetched yet, oldest first. Those of an earlier era
 	// come first: they had closed when the clock stepped back, and no sample reaches them.
 	windows []*openWindow
+
+	stopped bool // no more samples come
 
 	cursor   int   // where the search for idle series goes on
 	oldest   int64 // no series was seen before
@@ -99,7 +102,7 @@ func New(set Settings, now time.Time) *Engine {
 	e := &Engine{
 		set:    set,
 		length: int64(set.Window), grace: int64(set.Grace), maxGap: int64(set.MaxGap), idle: int64(set.IdleTimeout),
-		places: map[string]*place{}, clock: now.UnixNano(), oldest: math.MaxInt64,
+		places: map[string]*place{}, nodes: map[string]*node{}, clock: now.UnixNano(), oldest: math.MaxInt64,
 	}
 	e.shared.clear()
 	emitted := func(m Metric) *metric {
@@ -160,6 +163,7 @@ func (e *Engine) stepBack(now int64) {
 		e.drop(len(e.windows) - 1)
 	}
 	e.era++
+	e.restartNodes()
 	for _, p := range e.order {
 		for _, d := range p.list {
 			d.Before, d.Newest, d.Second = 0, 0, 0
