@@ -17,6 +17,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -66,6 +67,7 @@ type windowProcessor struct {
 	// writers is guarded by the engine's lock, which Begin takes.
 	writers writers
 
+	ended    func() // that windows are made here
 	stop     chan struct{}
 	done     chan struct{}
 	cancel   context.CancelFunc
@@ -118,6 +120,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 	if err := p.observe(); err != nil {
 		return err
 	}
+	p.ended = misplaced.MakesWindows()
 	p.nextSnapshot = time.Now().Add(p.snapshotInterval())
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
 	// The loop outlives the call of start.
@@ -339,6 +342,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		flush, stopFlush := context.WithTimeout(ctx, shutdownPatience)
 		defer stopFlush()
 		defer p.cancel()
+		p.ended()
 		close(p.stop)
 		// The loop may be in a call of the next consumer or the storage, which
 		// its context ends.
