@@ -92,8 +92,9 @@ func (d *file) readMeta() error {
 	if !ok {
 		return damaged("none of its two meta pages is valid")
 	}
-	if d.meta = first; d.size < 2*d.pageSize {
-		return damaged("it has %d bytes, less than two pages", d.size)
+	// Free pages count, too: the database writes to them, and maps no more of the file than it has.
+	if d.meta = first; uint64(d.size/d.pageSize) < d.high {
+		return damaged("it has %d bytes, less than its %d pages", d.size, d.high)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 
 // prepare checks a file, and with recreate puts a damaged one aside.
 func (s *checkedStorage) prepare(path string) error {
-	err := checkPath(path)
+	err := checkPath(path, s.config.Timeout)
 	switch {
 	case err == nil || !errors.Is(err, errDamaged):
 		return nil // what else is wrong is found when it is opened
@@ -68,15 +68,18 @@ func (s *checkedStorage) prepare(path string) error {
 	return nil
 }
 
-// checkPath checks a file unless another process uses it.
-func checkPath(path string) error {
+// checkPath checks a file unless another process uses it. A process that is ending has the time to
+// let go of it that the database waits for it too.
+func checkPath(path string, patience time.Duration) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if !lock(f) {
-		return nil
+	for end := time.Now().Add(patience); !lock(f); time.Sleep(lockInterval) {
+		if time.Now().After(end) {
+			return nil
+		}
 	}
 	return check(f)
 }
@@ -110,6 +113,9 @@ func (s *checkedStorage) path(kind component.Kind, id component.ID, name string)
 	}
 	return filepath.Join(s.config.Directory, file)
 }
+
+// lockInterval is the time between two attempts to lock a file.
+const lockInterval = 20 * time.Millisecond
 
 // maxName is the longest name of a file that file systems take.
 const maxName = 255

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	"github.com/stretchr/testify/assert"
@@ -144,6 +145,15 @@ func TestASoundFileIsKept(t *testing.T) {
 	assert.NotEmpty(t, before)
 }
 
+// Also if only free pages are cut off.
+func TestAFileThatIsCutOffIsDamaged(t *testing.T) {
+	path, content := used(t)
+	for _, pages := range []int{1, 2, 3, 5, 8} {
+		require.NoError(t, os.WriteFile(path, content[:pages*os.Getpagesize()], 0o600))
+		require.ErrorIs(t, checkPath(path, 0), errDamaged, "%d of %d pages", pages, len(content)/os.Getpagesize())
+	}
+}
+
 // Whatever happened to a file: it is found to be damaged, or it can be used.
 func TestAFileIsDamagedOrCanBeUsed(t *testing.T) {
 	path, content := used(t)
@@ -178,6 +188,22 @@ func TestAFileThatAnotherProcessUsesIsNotTouched(t *testing.T) {
 	require.ErrorContains(t, err, path)
 	assert.NotErrorIs(t, err, errDamaged)
 	require.NoError(t, c.Close(t.Context()))
+}
+
+// A collector that is killed lets go of its files a moment later.
+func TestADamagedFileIsFoundAlsoIfItsUserIsEnding(t *testing.T) {
+	path, content := used(t)
+	require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	require.True(t, lock(f))
+	ended := make(chan error, 1)
+	timer := time.AfterFunc(100*time.Millisecond, func() { ended <- f.Close() })
+	defer timer.Stop()
+	c, err := open(t.Context(), filepath.Dir(path), true, zap.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, <-ended)
+	use(t, t.Context(), c)
 }
 
 func TestAFileThatIsRemovedIsReportedOnce(t *testing.T) {

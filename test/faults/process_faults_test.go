@@ -223,7 +223,7 @@ func TestADamagedStorageFileIsPutAside(t *testing.T) {
 		aside  bool // always
 	}{
 		"empty":                 {func([]byte) []byte { return nil }, false}, // one that was never begun
-		"second half cut off":   {func(b []byte) []byte { return b[:len(b)/2] }, false},
+		"second half cut off":   {func(b []byte) []byte { return b[:len(b)/2] }, false}, // which may have been room alone
 		"cut off":               {func(b []byte) []byte { return b[:2*page] }, true},
 		"one meta page zero":    {func(b []byte) []byte { return cleared(b, 0, page) }, false},
 		"both meta pages zero":  {func(b []byte) []byte { return cleared(b, 0, 2*page) }, true},
