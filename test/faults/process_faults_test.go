@@ -220,9 +220,9 @@ func TestADamagedStorageFileIsPutAside(t *testing.T) {
 	page := os.Getpagesize()
 	for name, f := range map[string]struct {
 		change func(b []byte) []byte
-		aside  bool // always
+		aside  bool // in each case; else what was hit decides
 	}{
-		"empty":                 {func([]byte) []byte { return nil }, false}, // one that was never begun
+		"empty":                 {func([]byte) []byte { return nil }, false},            // one that was never begun
 		"second half cut off":   {func(b []byte) []byte { return b[:len(b)/2] }, false}, // which may have been room alone
 		"cut off":               {func(b []byte) []byte { return b[:2*page] }, true},
 		"one meta page zero":    {func(b []byte) []byte { return cleared(b, 0, page) }, false},
@@ -230,7 +230,7 @@ func TestADamagedStorageFileIsPutAside(t *testing.T) {
 		"page 2 zero":           {func(b []byte) []byte { return cleared(b, 2*page, 3*page) }, false},
 		"page 3 zero":           {func(b []byte) []byte { return cleared(b, 3*page, 4*page) }, false},
 		"second half zero":      {func(b []byte) []byte { return cleared(b, len(b)/2, len(b)) }, false},
-		"every 97th byte wrong": {func(b []byte) []byte { return noise(b, 0, 97) }, true},
+		"every 97th byte wrong": {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // it may hit what is not used
 		"overwritten":           {func(b []byte) []byte { return noise(b, 0, 1) }, true},
 		"pages overwritten":     {func(b []byte) []byte { return noise(b, 2*page, 1) }, true},
 	} {
