@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
 	// missed is how many usual intervals without a sample make an absence. Less would make one of
 	// each lost scrape.
 	missed = 2.5
+	// minAbsence is the shortest absence: a machine may stall for less.
+	minAbsence = int64(time.Second)
 	// maxAbsences bounds the absences of a node that are remembered. Those that matter lie in open
 	// windows or behind the last sample of a series.
 	maxAbsences = 32
@@ -19,7 +22,7 @@ const (
 // node may go to another collector for some time, which counts what happened in that time. So
 // what lies between the samples before and after an absence is neither observed nor counted here.
 //
-// A node is absent when nothing comes from it for 2.5 times the interval that is usual for it.
+// A node is absent when nothing comes from it for 2.5 times its usual interval, at least a second.
 // gpu.exporter.up counts as well, so that a failed scrape is no absence. The first sample after
 // a crash ends an absence too: what came after the last snapshot is lost.
 type node struct {
@@ -43,7 +46,7 @@ type nodeState struct {
 // limit returns the longest interval that is no absence.
 func (n *node) limit(maxGap int64) int64 {
 	if usual := max(n.Longest, n.Before); usual > 0 {
-		return int64(missed * float64(usual))
+		return max(minAbsence, int64(missed*float64(usual)))
 	}
 	return maxGap
 }
