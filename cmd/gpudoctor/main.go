@@ -38,7 +38,8 @@ const usage = `usage: gpudoctor [flags] URL|FILE|-
        gpudoctor -config FILE
        gpudoctor top [flags] [URL]
        gpudoctor verify [flags]
-       gpudoctor -version
+       gpudoctor help [COMMAND]
+       gpudoctor version
 Says which signals a dcgm-exporter can give, why others are missing, and what turns them on.
 URL is http://HOST:9400/metrics; FILE holds the text of such an answer; - reads it from standard input.
 With -config it says what is wired or timed wrongly in a collector's configuration.
@@ -67,7 +68,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return runTop(ctx, args[1:], stdout, stderr)
 		case "verify":
 			return runVerify(ctx, args[1:], stdout, stderr)
-		case "-version", "--version":
+		case "help": // of a command, if one is named
+			return run(ctx, append(args[1:min(2, len(args))], "-h"), stdin, stdout, stderr)
+		case "version", "-version", "--version":
 			fmt.Fprintln(stdout, "gpudoctor version", version)
 			return exitComplete
 		}

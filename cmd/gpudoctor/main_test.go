@@ -484,11 +484,26 @@ func TestHelpIsNoError(t *testing.T) {
 	}
 }
 
+func TestHelpIsACommandToo(t *testing.T) {
+	for command, args := range map[string][]string{
+		"usage: gpudoctor [flags] URL": {"help"},
+		"usage: gpudoctor top":         {"help", "top"},
+		"usage: gpudoctor verify":      {"help", "verify", "me"},
+	} {
+		code, out, errs := gpudoctor(t, "", args...)
+		assert.Equal(t, exitComplete, code)
+		assert.Empty(t, out)
+		assert.True(t, strings.HasPrefix(errs, command), errs)
+	}
+}
+
 func TestVersion(t *testing.T) {
-	code, out, errs := gpudoctor(t, "", "--version")
-	assert.Equal(t, exitComplete, code)
-	assert.Equal(t, "gpudoctor version "+version+"\n", out)
-	assert.Empty(t, errs)
+	for _, arg := range []string{"version", "-version", "--version"} {
+		code, out, errs := gpudoctor(t, "", arg)
+		assert.Equal(t, exitComplete, code)
+		assert.Equal(t, "gpudoctor version "+version+"\n", out)
+		assert.Empty(t, errs)
+	}
 }
 
 func TestLinesWithoutAReadingAreSaid(t *testing.T) {

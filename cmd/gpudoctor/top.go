@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -97,7 +98,7 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 func (o *topOptions) show(ctx context.Context, stdout, stderr io.Writer) error {
 	name, asked, from := o.url.Redacted(), o.url, o.fetcher
 	if strings.HasSuffix(o.url.Path, "/metrics") {
-		page, stop, err := o.serve(ctx)
+		page, stop, err := o.serve(ctx, freeAddress)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -121,15 +122,28 @@ func (o *topOptions) show(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// serveAttempts is how many ports are tried: another program may listen on a port that was free.
+const serveAttempts = 5
+
 // serve makes windows of an exporter's rows and serves them on a port of its own.
-func (o *topOptions) serve(ctx context.Context) (page *url.URL, stop func(), err error) {
-	address, err := freeAddress(ctx)
-	if err != nil {
-		return nil, nil, err
+func (o *topOptions) serve(ctx context.Context, free func(context.Context) (string, error)) (page *url.URL, stop func(), err error) {
+	for range serveAttempts {
+		var address string
+		if address, err = free(ctx); err != nil {
+			return nil, nil, err
+		}
+		if page, stop, err = o.serveAt(ctx, address); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
 	}
+	return page, stop, err
+}
+
+// serveAt is serve at an address.
+func (o *topOptions) serveAt(ctx context.Context, address string) (page *url.URL, stop func(), err error) {
 	headers := map[string]any{}
 	for name, values := range o.fetcher.header {
-		headers[name] = values[0]
+		headers[name] = strings.Join(values, ", ")
 	}
 	p := inprocess.New(zap.NewNop())
 	p.Exporter(ctx, gpuviewexporter.NewFactory(), map[string]any{"endpoint": address})

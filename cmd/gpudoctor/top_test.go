@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,6 +55,27 @@ func (u *untilLine) Write(p []byte) (int, error) {
 		u.cancel()
 	}
 	return u.text.Write(p)
+}
+
+// A port that was free a moment ago may be taken when it is used.
+func TestTopTakesAnotherPort(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	asked := 0
+	free := func(ctx context.Context) (string, error) {
+		if asked++; asked == 1 {
+			return taken.Addr().String(), nil
+		}
+		return freeAddress(ctx)
+	}
+	o, err := parseTop([]string{"http://127.0.0.1:1/metrics"}, io.Discard)
+	require.NoError(t, err)
+	page, stop, err := o.serve(t.Context(), free)
+	require.NoError(t, err)
+	defer stop()
+	assert.NotEqual(t, taken.Addr().String(), page.Host)
+	assert.Equal(t, 2, asked)
 }
 
 func TestWhatTopCannotShowIsSaidInOneLine(t *testing.T) {

@@ -5,10 +5,10 @@ package main
 import (
 	fileexporter "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
 	healthcheckextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension"
-	filestorage "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	gpueventsconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	gpuforwardconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpuforwardconnector"
 	gpuviewexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
+	filestorageextension "github.com/otelcol-gpu/otelcol-gpu/extension/filestorageextension"
 	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	gpupowerprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
@@ -52,15 +52,15 @@ func components() (otelcol.Factories, error) {
 	}
 
 	factories.Extensions, err = otelcol.MakeFactoryMap[extension.Factory](
+		filestorageextension.NewFactory(),
 		healthcheckextension.NewFactory(),
-		filestorage.NewFactory(),
 	)
 	if err != nil {
 		return otelcol.Factories{}, err
 	}
 	factories.ExtensionModules = makeModulesMap(factories.Extensions, map[component.Type]string{
+		filestorageextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		healthcheckextension.NewFactory().Type(): "github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension v0.161.0",
-		filestorage.NewFactory().Type():          "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage v0.161.0",
 	})
 
 	factories.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](

@@ -13,7 +13,6 @@ import (
 	oauth2clientauthextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/oauth2clientauthextension"
 	k8sobserver "github.com/open-telemetry/opentelemetry-collector-contrib/extension/observer/k8sobserver"
 	pprofextension "github.com/open-telemetry/opentelemetry-collector-contrib/extension/pprofextension"
-	filestorage "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	attributesprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/attributesprocessor"
 	cumulativetodeltaprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/cumulativetodeltaprocessor"
 	filterprocessor "github.com/open-telemetry/opentelemetry-collector-contrib/processor/filterprocessor"
@@ -27,6 +26,7 @@ import (
 	gpuforwardconnector "github.com/otelcol-gpu/otelcol-gpu/connector/gpuforwardconnector"
 	gpuviewexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter"
 	gpuwatchdogexporter "github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter"
+	filestorageextension "github.com/otelcol-gpu/otelcol-gpu/extension/filestorageextension"
 	gpumemoryresourceextension "github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension"
 	gpubudgetprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	gpuk8sprocessor "github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
@@ -77,6 +77,7 @@ func components() (otelcol.Factories, error) {
 
 	factories.Extensions, err = otelcol.MakeFactoryMap[extension.Factory](
 		gpumemoryresourceextension.NewFactory(),
+		filestorageextension.NewFactory(),
 		zpagesextension.NewFactory(),
 		basicauthextension.NewFactory(),
 		bearertokenauthextension.NewFactory(),
@@ -84,13 +85,13 @@ func components() (otelcol.Factories, error) {
 		healthcheckextension.NewFactory(),
 		k8sobserver.NewFactory(),
 		pprofextension.NewFactory(),
-		filestorage.NewFactory(),
 	)
 	if err != nil {
 		return otelcol.Factories{}, err
 	}
 	factories.ExtensionModules = makeModulesMap(factories.Extensions, map[component.Type]string{
 		gpumemoryresourceextension.NewFactory().Type(): "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
+		filestorageextension.NewFactory().Type():       "github.com/otelcol-gpu/otelcol-gpu v0.1.0",
 		zpagesextension.NewFactory().Type():            "go.opentelemetry.io/collector/extension/zpagesextension v0.161.0",
 		basicauthextension.NewFactory().Type():         "github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension v0.158.0",
 		bearertokenauthextension.NewFactory().Type():   "github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension v0.160.0",
@@ -98,7 +99,6 @@ func components() (otelcol.Factories, error) {
 		healthcheckextension.NewFactory().Type():       "github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension v0.161.0",
 		k8sobserver.NewFactory().Type():                "github.com/open-telemetry/opentelemetry-collector-contrib/extension/observer/k8sobserver v0.161.0",
 		pprofextension.NewFactory().Type():             "github.com/open-telemetry/opentelemetry-collector-contrib/extension/pprofextension v0.161.0",
-		filestorage.NewFactory().Type():                "github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage v0.161.0",
 	})
 
 	factories.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](

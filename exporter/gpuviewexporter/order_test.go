@@ -18,16 +18,15 @@ func (s *pageSuite) windows(e *viewExporter, from int, a, b []float64) {
 	}
 }
 
-func (s *pageSuite) TestTheOrderIsThatOfTheLastMinutes() {
+func (s *pageSuite) TestTheOrderIsThatOfTheNumbersThatAreShown() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
-	s.windows(e, -6, []float64{0.6, 0.6, 0.6}, []float64{0, 0, 0.9})
+	s.windows(e, -3, []float64{0.6, 0.6, 0.6}, []float64{0, 0, 0.9})
 	p := s.open(base + "#sort=utilization")
 	p.until(rowCount + " === 2")
-	assert.Equal(t, []string{"GPU-a", "GPU-b"}, eval[[]string](p, devices), "0.6 is more than a third of 0.9")
-	s.windows(e, -3, []float64{0.1, 0.1, 0.1, 0.1, 0.1}, []float64{0.9, 0.9, 0.9, 0.9, 0.9})
-	p.until(devices + `.join() === "GPU-b,GPU-a"`)
-	assert.Contains(t, eval[string](p, `document.querySelector('th[data-column="utilization"] button').getAttribute("aria-description")`), "mean of the last 5 minutes")
+	assert.Equal(t, []string{"GPU-b", "GPU-a"}, eval[[]string](p, devices), "0.9 is shown, whatever was before")
+	s.windows(e, 0, []float64{0.7}, []float64{0.1})
+	p.until(devices + `.join() === "GPU-a,GPU-b"`)
 }
 
 func (s *pageSuite) TestTheOrderStaysWhileThePointerIsOnTheTable() {

@@ -24,8 +24,12 @@ const (
 	rawBatches = 3
 	// soundBatches is how many batches without anything wrong show that nothing is.
 	soundBatches = 100
-	// patience is how long samples come without any window until it is taken that none will.
+	// patience is how long samples come without any window until it is taken that none will. The
+	// windows may be made elsewhere, by gpu_window with passthrough: all.
 	patience = 10 * time.Minute
+	// sampleBatches is how many batches of samples are enough if the samples are made in this
+	// collector and no windows are.
+	sampleBatches = 3
 )
 
 // Place says where in a pipeline a component belongs.
@@ -39,6 +43,20 @@ const (
 	// BehindWindows is right for what works on windows.
 	BehindWindows
 )
+
+// made counts the components of this process that make samples and windows.
+var made struct{ samples, windows atomic.Int32 }
+
+// MakesSamples notes that a component which makes samples runs, until end is called.
+func MakesSamples() (end func()) { return running(&made.samples) }
+
+// MakesWindows notes that a component which makes windows runs, until end is called.
+func MakesWindows() (end func()) { return running(&made.windows) }
+
+func running(n *atomic.Int32) (end func()) {
+	n.Add(1)
+	return sync.OnceFunc(func() { n.Add(-1) })
+}
 
 // Check looks at the batches of a component until they prove whether it is in the right place. A
 // wrong place is logged once, with what to change. It may be used by several goroutines.
@@ -97,6 +115,10 @@ func (c *Check) soundBatch(now time.Time) {
 	case BeforeWindows:
 		c.decided.Store(c.sound >= soundBatches)
 	case BehindWindows:
+		if c.sampled && c.sound >= sampleBatches && made.samples.Load() > 0 && made.windows.Load() == 0 && !c.first.IsZero() {
+			c.say("%[1]s gets %[2]s and no windows, and no gpu_window is in this collector. Put gpu_window before %[1]s.", "samples")
+			return
+		}
 		if !c.first.IsZero() && now.Sub(c.first) >= patience {
 			c.say("%[1]s has had samples for %[2]s and not one window: gpu_window is missing, or stands in another pipeline. "+
 				"Put gpu_window before %[1]s.", patience)

@@ -81,6 +81,33 @@ func TestInput(t *testing.T) {
 	}
 }
 
+// Samples that are made here, and no windows: nobody makes them elsewhere.
+func TestSamplesThatAreMadeHereWithoutWindowsAreReportedSoon(t *testing.T) {
+	for name, tt := range map[string]struct {
+		samples, windows bool
+		want             int
+	}{
+		"no windows in this collector": {true, false, 1},
+		"windows in this collector":    {true, true, 0},
+		"all of it elsewhere":          {false, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.samples {
+				defer misplaced.MakesSamples()()
+			}
+			if tt.windows {
+				defer misplaced.MakesWindows()()
+			}
+			core, logs := observer.New(zap.DebugLevel)
+			check := misplaced.New("gpu_x", misplaced.BehindWindows, zap.New(core))
+			for range 5 {
+				check.Batch(batch([]string{"gpu.exporter.up", "hw.gpu.utilization"}), time.Now())
+			}
+			assert.Equal(t, tt.want, logs.FilterMessageSnippet("no gpu_window is in this collector. Put gpu_window before gpu_x.").Len())
+		})
+	}
+}
+
 func BenchmarkDecided(b *testing.B) {
 	check := misplaced.New("gpu_x", misplaced.Anywhere, zap.NewNop())
 	md := batch([]string{"hw.gpu.utilization"})

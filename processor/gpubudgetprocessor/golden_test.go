@@ -40,8 +40,10 @@ import (
 // add to the samples; of states only the one that holds is written. config.yaml
 // is the configuration.
 func TestGolden(t *testing.T) {
-	for _, dir := range goldentest.Dirs(t) {
+	dirs, played := goldentest.Dirs(t), 0
+	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
+			played++
 			text, err := os.ReadFile(filepath.Join(dir, "input.txt"))
 			require.NoError(t, err)
 			got := run(t, dir, string(text), false)
@@ -49,7 +51,9 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	assert.Greater(t, handedOver.Load(), int64(10), "batches that came as frames too")
+	if played == len(dirs) { // -run may have chosen some
+		assert.Greater(t, handedOver.Load(), int64(10), "batches that came as frames too")
+	}
 }
 
 // handedOver counts the batches that came as frames too.

@@ -44,8 +44,10 @@ import (
 // self-metrics count in the end. config.yaml, where it exists, is the
 // configuration. GPU-1 and MIG-1 stand for full UUIDs.
 func TestGolden(t *testing.T) {
-	for _, dir := range goldentest.Dirs(t) {
+	dirs, played := goldentest.Dirs(t), 0
+	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
+			played++
 			text, err := os.ReadFile(filepath.Join(dir, "steps.yaml"))
 			require.NoError(t, err)
 			var steps []step
@@ -57,7 +59,9 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	assert.Greater(t, handedOver.Load(), int64(20), "batches that came as frames too")
+	if played == len(dirs) { // -run may have chosen some
+		assert.Greater(t, handedOver.Load(), int64(20), "batches that came as frames too")
+	}
 }
 
 // handedOver counts the batches that came as frames too.

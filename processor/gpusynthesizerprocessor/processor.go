@@ -25,6 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
@@ -55,6 +56,7 @@ type gpuSynthesizer struct {
 	foreign bool // rows of another vendor's GPUs came, and the log says so
 	unnamed bool // rows that name no GPU came, and the log says so
 	devices base.Limit
+	ended   func() // that samples are made here
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -90,6 +92,7 @@ const stateOfAllKey = "xid"
 
 // start takes over XID state from the storage, if there is one.
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
+	p.ended = misplaced.MakesSamples()
 	var err error
 	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
 		Version:  synth.StateVersion,
@@ -162,6 +165,9 @@ func (p *gpuSynthesizer) save(ctx context.Context) error {
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
 	p.devices.Forget()
+	if p.ended != nil {
+		p.ended()
+	}
 	return p.state.Close(ctx)
 }
 

@@ -70,6 +70,8 @@ func TestAScrapeInPartsIsSaidOnce(t *testing.T) {
 		one   = "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\"} 30\nDCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-2\"} 30"
 		other = "DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\"} 30\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-2\"} 30"
 		third = "DCGM_FI_DEV_FB_USED{UUID=\"GPU-3\"} 30"
+		pods1 = "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\"} 30\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",namespace=\"n\",pod=\"a\"} 30"
+		pods2 = "DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",namespace=\"n\",pod=\"b\"} 30\nDCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-1\"} 30"
 	)
 	for name, tt := range map[string]struct {
 		bodies []string // each with its time
@@ -78,6 +80,7 @@ func TestAScrapeInPartsIsSaidOnce(t *testing.T) {
 	}{
 		"fields of one time in two batches":                  {[]string{one, other, one, other}, []int64{10, 10, 20, 20}, 1},
 		"fields of one time in two batches, others between":  {[]string{one, third, other}, []int64{10, 10, 10}, 1},
+		"rows of one field in two batches":                   {[]string{pods1, pods2}, []int64{10, 10}, 1},
 		"devices of one time in two batches":                 {[]string{one, third, one, third}, []int64{10, 10, 20, 20}, 0},
 		"whole scrapes":                                      {[]string{one + "\n" + other, one + "\n" + other}, []int64{10, 20}, 0},
 		"the same scrape twice":                              {[]string{one, one}, []int64{10, 10}, 0},

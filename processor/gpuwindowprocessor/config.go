@@ -62,6 +62,9 @@ type Config struct {
 	MaxSeries int `mapstructure:"max_series"`
 	// IdleTimeout ends series without a sample for that long.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	// Tier says that this is one of several collectors among which nodes are divided, so that the
+	// samples of a node may go to another one for some time.
+	Tier bool `mapstructure:"tier"`
 	// MarkEnd makes the end of a series known by one NoRecordedValue point.
 	MarkEnd bool `mapstructure:"mark_end"`
 	// Descriptions gives metrics their description, which most backends never show.
@@ -262,6 +265,7 @@ func (c *Config) settings() window.Settings {
 		Window: c.Window, Grace: c.Grace, MaxGap: c.MaxGap,
 		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd,
 		KeepLast: c.Passthrough == passthroughLast,
+		Tier:     c.Tier,
 		ByDevice: c.DeviceAttributes == onResources,
 		Identity: c.Identity, Annotations: annotations, Rules: c.made(),
 		Coverage: about(signal.WindowCoverage), Samples: about(signal.WindowSamples),

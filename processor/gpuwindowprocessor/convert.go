@@ -76,8 +76,13 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics) {
 				Name: sm.Scope().Name(), Version: sm.Scope().Version(), SchemaURL: sm.SchemaUrl(), Attrs: r.scope,
 			})
 			for _, m := range sm.Metrics().All() {
-				if !untouched(m) {
+				switch {
+				case !untouched(m):
 					r.readMetric(in, m)
+				case m.Name() == signal.GPUExporterUp.Name && m.Type() == pmetric.MetricTypeGauge:
+					for _, dp := range m.Gauge().DataPoints().All() {
+						in.Sees(nanos(dp.Timestamp()))
+					}
 				}
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -66,6 +67,7 @@ type windowProcessor struct {
 	// writers is guarded by the engine's lock, which Begin takes.
 	writers writers
 
+	ended    func() // that windows are made here
 	stop     chan struct{}
 	done     chan struct{}
 	cancel   context.CancelFunc
@@ -118,6 +120,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 	if err := p.observe(); err != nil {
 		return err
 	}
+	p.ended = misplaced.MakesWindows()
 	p.nextSnapshot = time.Now().Add(p.snapshotInterval())
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
 	// The loop outlives the call of start.
@@ -324,9 +327,10 @@ func (p *windowProcessor) count(ctx context.Context, points int, emitted bool) {
 // orchestrator kills what does not end within half a minute or less.
 const shutdownPatience = 5 * time.Second
 
-// shutdown ends the emission loop. Closed windows leave. Without a storage open
-// ones do too, as far as they were observed; with one they are kept in it.
-// What does not leave within shutdownPatience is dropped and counted.
+// shutdown ends the emission loop and sends closed windows. Without a storage it also sends the
+// open ones, as far as they were observed; with one it stores them. In a tier nobody may read
+// the storage again, so windows that have ended are sent without their grace.
+// What cannot be sent within shutdownPatience is dropped and counted.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
@@ -338,6 +342,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		flush, stopFlush := context.WithTimeout(ctx, shutdownPatience)
 		defer stopFlush()
 		defer p.cancel()
+		p.ended()
 		close(p.stop)
 		// The loop may be in a call of the next consumer or the storage, which
 		// its context ends.
@@ -352,8 +357,14 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 			p.emit(flush, forever)
 			return
 		}
-		// What cannot leave in time leaves after the restart.
-		if upTo, pending := p.engine.ClosedUpTo(time.Now()); pending && flush.Err() == nil {
+		p.engine.Stop()
+		// What cannot be sent in time is sent after the restart.
+		now := time.Now()
+		upTo, pending := p.engine.ClosedUpTo(now)
+		if ended := now.Truncate(p.cfg.Window); p.cfg.Tier && ended.After(upTo) {
+			upTo, pending = ended, true
+		}
+		if pending && flush.Err() == nil {
 			p.emit(flush, upTo)
 		}
 		p.store.snapshot(ctx, p.engine)

@@ -525,6 +525,32 @@ func TestARestartWithStorageFlushesNothingAndLosesNothing(t *testing.T) {
 	})
 }
 
+// Nobody may read the storage of a collector that a tier no longer has.
+func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		sink := new(consumertest.MetricsSink)
+		cfg := storageConfig()
+		cfg.Tier, cfg.Grace = true, time.Minute
+		p := start(t, processortest.NewNopSettings(metadata.Type), cfg, fileStorage(t, dir), sink)
+		for at := 10 * time.Second; at <= 70*time.Second; at += 20 * time.Second {
+			until(at)
+			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, int64(at/time.Second))))
+		}
+		require.Empty(t, sink.AllMetrics(), "its grace is not over")
+		require.NoError(t, p.Shutdown(t.Context()))
+		first, second := bubbleStart.Add(time.Minute), bubbleStart.Add(2*time.Minute)
+		assert.Equal(t, map[time.Time]float64{first: 40}, windows(t, sink.AllMetrics(), signal.XIDErrors.Name), "the open window is kept")
+
+		p = start(t, processortest.NewNopSettings(metadata.Type), cfg, fileStorage(t, dir), sink)
+		until(90 * time.Second)
+		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 90)))
+		until(4 * time.Minute)
+		require.NoError(t, p.Shutdown(t.Context()))
+		assert.Equal(t, map[time.Time]float64{first: 40, second: 40}, windows(t, sink.AllMetrics(), signal.XIDErrors.Name))
+	})
+}
+
 func TestACrashLosesAtMostOneSnapshotIntervalAndNoWindowLeavesTwice(t *testing.T) {
 	// The XID count rises by one with each sample, every 5 seconds. The process
 	// is killed at every one of these moments and comes back 2 seconds later.

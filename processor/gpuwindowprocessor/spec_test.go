@@ -217,6 +217,10 @@ func (s *spec) load(head string, lines []string) {
 			p.Attrs = series.attrs
 			p.Time = specOrigin.Add(offset).UnixNano()
 			in.SetResource(series.resource, "")
+			if series.metric.Name == signal.GPUExporterUp.Name {
+				in.Sees(p.Time)
+				continue
+			}
 			in.SetScope(window.Scope{Name: "spec"})
 			in.SetMetric(series.metric)
 			in.Resolve(&p)
@@ -232,6 +236,7 @@ func (s *spec) maybeRestart() {
 	}
 	now := specOrigin.Add(s.clock)
 	s.addStats(s.engine.Stats())
+	s.engine.Stop()
 	e, err := window.Restore(s.cfg.settings(), now, time.Unix(0, 0), s.engine.Snapshot())
 	require.NoError(s.t, err)
 	s.engine = e

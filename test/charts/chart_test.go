@@ -255,6 +255,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"bytes for the gateway":            {[]string{backend, `gateway.resources.limits.memory="1073741824"`}, `gateway.resources.limits.memory is "1073741824": must be`},
 		"a number of bytes for the page":   {[]string{backend, `view.resources.limits.memory=1073741824`}, "view.resources.limits.memory is 1073741824: must be"},
 		"no number of gateways":            {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=null"}, "gateway.replicas is null: must be a whole number, at least 1"},
+		"no gateway that takes samples":    {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.draining=3"}, "gateway.draining is 3: must be less than gateway.replicas, which is 3"},
 		"no grace of gateways":             {[]string{backend, "gateway.enabled=true", "tls.insecure=true", "gateway.grace=null"}, "gateway.grace is null: must be at least 45s"},
 		"a grace that ends before agents":  {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="44s"`}, `gateway.grace is "44s": must be at least 45s`},
 		"a grace of more than ten windows": {[]string{backend, "gateway.enabled=true", "tls.insecure=true", `gateway.grace="11m"`}, `gateway.grace is "11m" and window.settings.window is "60s": must be at most ten times the window`},
@@ -354,6 +355,51 @@ func TestAGatewayTakesTheSeriesOfManyNodes(t *testing.T) {
 		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",
 			"window.settings="+settings)))["gateway"]
 		assert.Equal(t, want, at(t, text, "processors", "gpu_window", "max_series"))
+	}
+}
+
+// What the user sets is set, also false, and null leaves it out.
+func TestSettingsOfWindowsHoldForGatewaysToo(t *testing.T) {
+	text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://prometheus:9090/api/v1/otlp"`, "gateway.enabled=true", "tls.insecure=true",
+		`window.settings={"storage":null,"max_series":null,"tier":false,"mark_end":true,"descriptions":false,"grace":"9s"}`)))["gateway"]
+	window, ok := at(t, text, "processors", "gpu_window").(map[string]any)
+	require.True(t, ok)
+	assert.Equal(t, map[string]any{
+		"window": "60s", "max_gap": "50s", "grace": "60s", "tier": false, "mark_end": true, "descriptions": false,
+		"max_batch_points": 4096, "start_timestamp": false,
+	}, window, "the grace is gateway.grace")
+}
+
+// Replicas that are to go get no samples any more, and are still there.
+func TestDrainingGatewaysGetNoSamples(t *testing.T) {
+	objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=3", "gateway.draining=2"))
+	assert.Equal(t, []any{"otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc:4317"},
+		at(t, configMaps(t, objects)["agent"], "exporters", "load_balancing", "resolver", "static", "hostnames"))
+	for _, o := range objects {
+		if o.GetKind() == "StatefulSet" {
+			assert.EqualValues(t, 3, o.Object["spec"].(map[string]any)["replicas"])
+		}
+	}
+}
+
+// With more than one sender the oldest batch is sent last after an outage.
+func TestEverySenderKeepsTheOrder(t *testing.T) {
+	for _, dir := range variants(t) {
+		for name, text := range configMaps(t, decode(t, render(t, filepath.Join(dir, "values.yaml")))) {
+			exporters, _ := at(t, text, "exporters").(map[string]any)
+			for id, exporter := range exporters {
+				of := exporter
+				switch typ, _, _ := strings.Cut(id, "/"); typ {
+				case "load_balancing":
+					of = exporter.(map[string]any)["protocol"].(map[string]any)["otlp"]
+				case "otlp_http", "otlp_grpc":
+				default:
+					continue
+				}
+				queue, _ := of.(map[string]any)["sending_queue"].(map[string]any)
+				assert.EqualValues(t, 1, queue["num_consumers"], "%s: %s of %s", dir, id, name)
+			}
+		}
 	}
 }
 

@@ -142,21 +142,17 @@ func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte
 	require.NoError(t, ext.Shutdown(t.Context()))
 }
 
-// overwrite changes the window processor's storage file and returns its path.
-func overwrite(t *testing.T, dir string, change func([]byte) []byte) string {
+// overwrite changes a file.
+func overwrite(t *testing.T, file string, change func([]byte) []byte) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*gpu_window*"))
+	content, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Len(t, files, 1)
-	content, err := os.ReadFile(files[0])
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(files[0], change(content), 0o600))
-	return files[0]
+	require.NoError(t, os.WriteFile(file, change(content), 0o600))
 }
 
-// noise overwrites all from an offset on.
-func noise(content []byte, from int) []byte {
-	for i := from; i < len(content); i++ {
+// noise makes bytes of a file random, from an offset on and each so many.
+func noise(content []byte, from, step int) []byte {
+	for i := from; i < len(content); i += step {
 		content[i] = byte(rand.IntN(256))
 	}
 	return content
@@ -211,19 +207,32 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 	}
 }
 
-// A storage file whose pages are gone is beyond the storage extension, whose recreate
-// helps where pages contradict each other: the start fails with the reason, until the
-// file is gone.
-func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
+// cleared makes bytes of a file zero, as far as it has them.
+func cleared(b []byte, from, to int) []byte {
+	clear(b[min(from, len(b)):min(to, len(b))])
+	return b
+}
+
+// Whatever a power cut left of a storage file: the collector starts without help, and if it
+// cannot use the file it says which one it put aside.
+func TestADamagedStorageFileIsPutAside(t *testing.T) {
 	t.Parallel()
-	for name, destroyed := range map[string]struct {
-		change func([]byte) []byte
-		says   string
+	page := os.Getpagesize()
+	for name, f := range map[string]struct {
+		change func(b []byte) []byte
+		aside  bool // in each case; else what was hit decides
 	}{
-		"storage file overwritten":          {func(b []byte) []byte { return noise(b, 0) }, `failed to start "gpu_window" processor: storage "file_storage": invalid database`},
-		"pages of the storage file damaged": {func(b []byte) []byte { return noise(b, 2*os.Getpagesize()) }, "panic: assertion failed: Page expected to be"},
-		// Which of its goroutines panics first depends on where the pages are.
-		"storage file cut off": {func(b []byte) []byte { return b[:2*os.Getpagesize()] }, "go.etcd.io/bbolt."},
+		"empty":                 {func([]byte) []byte { return nil }, false},            // one that was never begun
+		"second half cut off":   {func(b []byte) []byte { return b[:len(b)/2] }, false}, // which may have been room alone
+		"cut off":               {func(b []byte) []byte { return b[:2*page] }, true},
+		"one meta page zero":    {func(b []byte) []byte { return cleared(b, 0, page) }, false},
+		"both meta pages zero":  {func(b []byte) []byte { return cleared(b, 0, 2*page) }, true},
+		"page 2 zero":           {func(b []byte) []byte { return cleared(b, 2*page, 3*page) }, false},
+		"page 3 zero":           {func(b []byte) []byte { return cleared(b, 3*page, 4*page) }, false},
+		"second half zero":      {func(b []byte) []byte { return cleared(b, len(b)/2, len(b)) }, false},
+		"every 97th byte wrong": {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // it may hit what is not used
+		"overwritten":           {func(b []byte) []byte { return noise(b, 0, 1) }, true},
+		"pages overwritten":     {func(b []byte) []byte { return noise(b, 2*page, 1) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,28 +242,50 @@ func TestADestroyedStorageFileFailsTheStart(t *testing.T) {
 			})
 			tr.agent.kill(t)
 			peak := tr.agent.peak
-			file := overwrite(t, dir, destroyed.change)
-			tr.agent = startCollector(t, tr.setting)
-			select {
-			case <-tr.agent.Ended:
-			case <-time.After(processtest.Patience):
-				require.Fail(t, "it runs")
+			files, err := filepath.Glob(filepath.Join(dir, "*"))
+			require.NoError(t, err)
+			require.NotEmpty(t, files)
+			for _, file := range files {
+				overwrite(t, file, f.change)
 			}
-			require.Error(t, tr.agent.Err)
-			assert.Contains(t, tr.agent.Output.String(), destroyed.says)
-
-			require.NoError(t, os.Remove(file))
 			began := time.Now()
 			tr.agent = startCollector(t, tr.setting)
 			took := tr.recovered(t, began, "")
 			tr.wholeWindow(t, began)
+			for _, file := range files {
+				renamed, err := filepath.Glob(file + ".*.backup")
+				require.NoError(t, err)
+				if f.aside {
+					assert.NotEmpty(t, renamed, "%s is put aside", file)
+				}
+				for _, r := range renamed {
+					assert.Contains(t, tr.agent.Output.String(), r, "the log names the file")
+				}
+			}
 			tr.agent.peak = max(peak, tr.agent.peak)
 			tr.finish(t, result{
-				group: "process", fault: name, recovery: took,
-				held: "the start fails and names the reason; recovery is from the start without the file",
+				group: "process", fault: "storage files: " + name, recovery: took,
+				held: "starts, names the files that it put aside, windows start again",
 			}, tolerance{missing: unsaved, baseline: true, repeats: true})
 		})
 	}
+}
+
+// A storage directory that somebody removes is reported; windows are sent all the same.
+func TestAStorageDirectoryThatIsRemovedIsReported(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tr := newTrial(t, setting{env: map[string]string{"STORAGE_DIR": dir}})
+	require.NoError(t, os.RemoveAll(dir))
+	removed := time.Now()
+	processtest.Until(t, "a line in the log", func() bool {
+		return strings.Contains(tr.agent.Output.String(), "The storage file was removed.") && strings.Contains(tr.agent.Output.String(), dir)
+	}, tr.agent.Process)
+	tr.wholeWindow(t, removed)
+	tr.finish(t, result{
+		group: "process", fault: "storage directory removed", recovery: -1,
+		held: "reported with the file's name; windows are sent",
+	}, tolerance{missing: unsaved})
 }
 
 // A memory limit that is always exceeded refuses samples; the process stays and says so.

@@ -208,6 +208,9 @@ a Secret that is there already has what is read of it. */}}
 {{- if not $v.gateway.replicas }}
 {{- fail "gateway.replicas is null: must be a whole number, at least 1; agents know the gateways by their numbers" }}
 {{- end }}
+{{- if ge (int $v.gateway.draining) (int $v.gateway.replicas) }}
+{{- fail (printf "gateway.draining is %d: must be less than gateway.replicas, which is %d, so that agents have a gateway to send to" (int $v.gateway.draining) (int $v.gateway.replicas)) }}
+{{- end }}
 {{- $grace := include "otelcol-gpu.seconds" $v.gateway.grace }}
 {{- if or (not $grace) (lt (float64 $grace) 45.0) }}
 {{- fail (printf "gateway.grace is %s: must be at least 45s, for an agent looks a changed address up 30 s after it lost the old one" (toJson $v.gateway.grace)) }}

@@ -78,9 +78,9 @@ tls: {insecure: true}
 {{- define "otelcol-gpu.config.fileStorage" -}}
 file_storage:
   directory: /var/lib/otelcol-gpu
-  # A file that a power cut left in pieces keeps the collector from starting.
+  # Flush each write to the disk, so that a power cut damages no file.
   fsync: true
-  # Where that is noticed in time the file is put aside and a new one begun.
+  # A damaged file is renamed, and a new one is begun.
   recreate: true
 {{- end }}
 
@@ -178,18 +178,16 @@ disk (0: the queue is in memory), and for how long a batch is worth sending. */}
 {{- if .headers }}
 {{- $_ := set $base "headers" .headers }}
 {{- end }}
-{{- $queue := dict }}
+{{- /* One sender: after an outage several would send the newest batches first, and backends that
+take the samples of a series in order only would refuse the older ones. */}}
+{{- $queue := dict "num_consumers" 1 }}
 {{- if eq $component "cluster" }}
 {{- /* An emission may have any size. Windows leave gpu_window in batches, and a queue that batches
 would keep hand_over from working. */}}
-{{- $queue = dict "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 4096) }}
+{{- $_ := set $queue "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 4096) }}
 {{- end }}
 {{- if $room }}
 {{- $queue = merge $queue (dict "storage" "file_storage" "sizer" "items" "queue_size" $room) }}
-{{- end }}
-{{- if include "otelcol-gpu.promotes" $root }}
-{{- /* One sender keeps the samples of a series in order. */}}
-{{- $queue = merge $queue (dict "num_consumers" 1) }}
 {{- end }}
 {{- $_ := set $base "sending_queue" $queue }}
 {{ include "otelcol-gpu.backendType" $root }}:
@@ -205,6 +203,7 @@ otlp_grpc/view:
   endpoint: {{ include "otelcol-gpu.fullname" $root }}-view.{{ $root.Release.Namespace }}.svc:4317
   {{- include "otelcol-gpu.config.clientTLS" $root | nindent 2 }}
   compression: gzip
+  sending_queue: {num_consumers: 1}
   # The page shows the last hours; what it missed meanwhile is not worth keeping for long.
   retry_on_failure: {max_elapsed_time: 1m}
 {{- end }}
@@ -250,7 +249,7 @@ one. Two windows and a half: a device that is gone leaves the page, a late windo
 {{- if not $endpoint }}
 debug/events: {verbosity: normal}
 {{- else }}
-{{- $base := dict "endpoint" $endpoint "compression" "gzip" "sending_queue" (dict "storage" "file_storage") }}
+{{- $base := dict "endpoint" $endpoint "compression" "gzip" "sending_queue" (dict "storage" "file_storage" "num_consumers" 1) }}
 {{- with .Values.backend.headers }}
 {{- $_ := set $base "headers" . }}
 {{- end }}
@@ -339,7 +338,7 @@ exporters:
     resolver:
       static:
         hostnames:
-          {{- range $i := until (int $v.gateway.replicas) }}
+          {{- range $i := until (sub (int $v.gateway.replicas) (int $v.gateway.draining) | int) }}
           {{- $name := printf "%s-gateway" (include "otelcol-gpu.fullname" $) }}
           - {{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:4317
           {{- end }}
@@ -347,6 +346,8 @@ exporters:
       otlp:
         {{- include "otelcol-gpu.config.clientTLS" . | nindent 8 }}
         compression: gzip
+        # One sender for each gateway: the samples of a node must stay in order.
+        sending_queue: {num_consumers: 1}
         # What comes after the window's grace is late and counted there.
         retry_on_failure: {initial_interval: 1s, max_interval: 1s, max_elapsed_time: {{ $v.gateway.grace }}}
   {{- else }}
@@ -456,9 +457,12 @@ receivers:
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
   gpu_window:
-    {{- /* A node that moves to another gateway goes on there: nothing has ended. */}}
-    {{- $base := merge (dict "storage" "file_storage" "grace" .Values.gateway.grace "mark_end" false) .Values.window.settings
-      (dict "max_series" 1000000) (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
+    {{- /* A node may move to another gateway and back: its series do not end here, and what happens
+    in the meantime is counted there. */}}
+    {{- $base := merge (dict "storage" "file_storage" "tier" true "mark_end" false "max_series" 1000000)
+      (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
+    {{- include "otelcol-gpu.overlay" (list $base .Values.window.settings) }}
+    {{- $_ := set $base "grace" .Values.gateway.grace }}
     {{- toYaml $base | nindent 4 }}
   {{- include "otelcol-gpu.config.promote" . | nindent 2 }}
 exporters:

@@ -1,5 +1,5 @@
 // The page: controls, connection, and the parts around the table.
-import {byPlace, clock, columns, diagnosed, duration, keys, lately, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
+import {clock, columns, diagnosed, duration, keys, limits, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
 import {Model} from "./model.js";
 import {Details} from "./details.js";
 import {FleetMap, fleet} from "./map.js";
@@ -88,7 +88,7 @@ function address() {
 // explain says what a column means, or without one how to read the page.
 function explain(c) {
   $("explain").replaceChildren(...(c ? [node("b", c.label), `: ${c.explain}`] : [[
-    "Numbers: newest window. Curves: kept time.", order().curve === undefined ? "" : `Order: mean of the last ${lately / 60} minutes.`,
+    "Numbers and order: newest window. Curves: kept time.",
     $("map").hidden ? "" : `Map: a cell for each board, by ${map.column.label}.`, "Hover or focus a column for its meaning.",
   ].filter(Boolean).join(" ")]));
 }
@@ -115,7 +115,7 @@ let shown = [];
 
 function arrange(stay) {
   const chosen = order();
-  shown = model.rows({...state, only: chosenTile()?.over}, chosen.value === byPlace ? byPlace : model.rank(chosen), state.descending);
+  shown = model.rows({...state, only: chosenTile()?.over}, chosen.value, state.descending);
   if (stay) shown = model.asShown(shown, table.rows);
 }
 

@@ -1,6 +1,6 @@
 // The devices that the page knows: a snapshot, and patches applied to it. Nothing here touches the
 // document.
-import {byPlace, columns, key, keys, lately, problem, throttled} from "./signals.js";
+import {byPlace, columns, key, keys, problem, throttled} from "./signals.js";
 
 // The scheduler's view says its time when it is older than this, in seconds.
 const aged = 120;
@@ -190,22 +190,6 @@ export class Model {
 
   // curve returns a device's curve up to the newest window, or up to now where that is long ago.
   curve(device, i) { return shift(device.curves[i], this.slotOf(Math.max(this.newest, this.now - 3 * this.slot)) - device.at); }
-
-  // rank returns what a device is sorted by. Of a curve the newest window is exact, the others are levels.
-  rank({value, curve}) {
-    if (curve === undefined) return value;
-    return (d) => {
-      const v = value(d);
-      if (Number.isNaN(v)) return v;
-      const levels = d.curves[curve];
-      let [sum, n] = [v, 1];
-      for (let i = Math.max(0, levels.length - Math.max(1, Math.round(lately / this.slot))); i < levels.length - 1; i++) {
-        const l = level(levels[i]);
-        if (!Number.isNaN(l)) [sum, n] = [sum + l, n + 1];
-      }
-      return sum / n;
-    };
-  }
 
   // asShown puts rows in the order of those that are shown: new devices below their board, or at the end.
   asShown(rows, shown) {

@@ -248,14 +248,9 @@ export const columns = [
 // byPlace orders by node and name alone.
 export const byPlace = () => NaN;
 
-// Columns with a curve are sorted by its mean over the last of these seconds, so that rows do not jump
-// with each window.
-export const lately = 300;
-for (const c of columns) if (c.curve !== undefined) c.explain += ` Sorted by the mean of the last ${lately / 60} minutes.`;
-
-// What can be sorted by: the columns, and signals that have none.
+// What can be sorted by: the columns, by the number that they show, and signals that have none.
 export const orders = [
-  ...columns.filter((c) => !c.text || c.id === "node").map((c) => ({id: c.id, label: c.id === "node" ? "Node and device" : c.label, value: c.value ?? byPlace, curve: c.curve})),
+  ...columns.filter((c) => !c.text || c.id === "node").map((c) => ({id: c.id, label: c.id === "node" ? "Node and device" : c.label, value: c.value ?? byPlace})),
   {id: "pressure", label: "Memory pressure", value: (d) => d.get(keys.pressure)},
   {id: "memorymax", label: "Memory, highest", value: (d) => d.get(keys.memoryMax)},
   ...tableColumns.filter((c) => c.max).map((c) => ({id: `${c.id}max`, label: `${c.label}, highest`, value: (d) => d.get(c.max)})),

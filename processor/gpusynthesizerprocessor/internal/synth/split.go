@@ -1,12 +1,17 @@
 package synth
 
-import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+import (
+	"math/bits"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+)
 
 // soundScrapes is how many scrapes without a split show that batches are whole.
 const soundScrapes = 100
 
 // splits notices that one scrape comes in several batches: the fields of a device and time
-// in one of them are others than in the one before.
+// in one of them are others than in the one before. One field may be in both: its rows for
+// several holders, links or instances were split.
 type splits struct {
 	decided bool
 	scrapes int
@@ -36,7 +41,7 @@ func (s *splits) watch(rows []observation) (split bool) {
 		s.devices = map[*Device]seenFields{}
 	}
 	for d, f := range now {
-		if before, ok := s.devices[d]; ok && before.at == at && !before.meets(&f) {
+		if before, ok := s.devices[d]; ok && before.at == at && before.continues(&f) {
 			split = true
 		}
 		s.devices[d] = f
@@ -48,12 +53,13 @@ func (s *splits) watch(rows []observation) (split bool) {
 	return split
 }
 
-// meets reports whether a field is in both.
-func (f *seenFields) meets(other *seenFields) bool {
+// continues reports whether these are parts of one scrape: they have one field in common at
+// most, and another one. Two exporters of a device have most fields in common.
+func (f *seenFields) continues(other *seenFields) bool {
+	common, all := 0, 0
 	for i := range f.fields {
-		if f.fields[i]&other.fields[i] != 0 {
-			return true
-		}
+		common += bits.OnesCount64(f.fields[i] & other.fields[i])
+		all += bits.OnesCount64(f.fields[i] | other.fields[i])
 	}
-	return false
+	return common == 0 || common == 1 && all > 1
 }

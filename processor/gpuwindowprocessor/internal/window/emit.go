@@ -227,7 +227,7 @@ func (em *Emission) coverage(d *device, dw *deviceWindow) float64 {
 			if em.shortest == 0 || gap < em.shortest {
 				em.shortest = gap
 			}
-			if gap <= em.e.maxGap {
+			if gap <= em.e.maxGap && !d.place.node.missedSome(previous, t) {
 				observed += gap
 			}
 		}

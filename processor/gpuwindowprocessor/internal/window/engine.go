@@ -63,7 +63,8 @@ type Engine struct {
 	coverage, samples           *metric // nil when not emitted
 
 	places  map[string]*place
-	order   []*place // in the order in which they were first seen
+	nodes   map[string]*node // by name, in a tier
+	order   []*place         // in the order in which they were first seen
 	shared  shared
 	sighted shape  // of points that nothing is made of
 	made    uint64 // numbers everything in the order in which it was made
@@ -75,6 +76,8 @@ type Engine struct {
 	// windows are those that were not fetched yet, oldest first. Those of an earlier era
 	// come first: they had closed when the clock stepped back, and no sample reaches them.
 	windows []*openWindow
+
+	stopped bool // no more samples come
 
 	cursor   int   // where the search for idle series goes on
 	oldest   int64 // no series was seen before
@@ -100,7 +103,7 @@ func New(set Settings, now time.Time) *Engine {
 	e := &Engine{
 		set:    set,
 		length: int64(set.Window), grace: int64(set.Grace), maxGap: int64(set.MaxGap), idle: int64(set.IdleTimeout),
-		places: map[string]*place{}, clock: now.UnixNano(), oldest: math.MaxInt64,
+		places: map[string]*place{}, nodes: map[string]*node{}, clock: now.UnixNano(), oldest: math.MaxInt64,
 	}
 	e.shared.clear()
 	emitted := func(m Metric) *metric {
@@ -161,6 +164,7 @@ func (e *Engine) stepBack(now int64) {
 		e.drop(len(e.windows) - 1)
 	}
 	e.era++
+	e.restartNodes()
 	for _, p := range e.order {
 		for _, d := range p.list {
 			d.Before, d.Newest, d.Second = 0, 0, 0

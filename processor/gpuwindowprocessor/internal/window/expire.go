@@ -53,6 +53,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 		p.list = slices.DeleteFunc(p.list, func(d *device) bool { return len(d.series) == 0 })
 		if len(p.devices) == 0 {
 			delete(e.places, p.Key)
+			e.leave(p)
 			p.Info = nil // who still knows the place looks for it again
 		}
 	}

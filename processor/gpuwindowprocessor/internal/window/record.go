@@ -5,6 +5,7 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 	d, sh := s.device, s.Shape
 	if sh.metric == nil {
 		d.note(t)
+		d.place.node.sees(t, in.e)
 		s.Seen = max(s.Seen, in.now)
 		return Ignored
 	}
@@ -74,6 +75,7 @@ func (in *Ingest) at(d *device, t int64) *moment {
 	m := &in.moment
 	if m.device != d || m.time != t {
 		d.note(t)
+		d.place.node.sees(t, in.e)
 		w := in.e.window(t)
 		*m = moment{device: d, time: t, window: w, state: d.in(w)}
 	}
@@ -137,12 +139,13 @@ func (in *Ingest) sample(w *openWindow, s *Series, value float64) {
 // reports whether that was possible.
 func (in *Ingest) step(w *openWindow, s *Series, t, start int64, value float64) (possible bool) {
 	previous, moved, base := s.Last, s.Moved, s.Value
-	first := previous == 0
+	first := previous == 0 || s.device.place.node.missedSome(previous, t)
 	restarted := first
 	switch {
 	case first:
 		// A counter that was born since the device's previous sample was zero then.
-		if before := s.device.lastBefore(t, in.e.era); before > 0 && start >= before && start <= t {
+		if before := s.device.lastBefore(t, in.e.era); before > 0 && start >= before && start <= t &&
+			!s.device.place.node.missedSome(before, t) {
 			previous, moved, base, first = before, before, 0, false
 		}
 	case value < base || start > previous && start <= t:

@@ -27,6 +27,7 @@ type place struct {
 	seq     uint64
 	devices map[string]*device
 	list    []*device // the devices in the order in which they were made
+	node    *node     // nil outside of a tier
 }
 
 // placeWindow is the Resource as last seen in a window.
@@ -154,6 +155,7 @@ func (e *Engine) addPlace(p *place) {
 	p.seq, p.devices = e.next(), map[string]*device{}
 	e.places[p.Key] = p
 	e.order = append(e.order, p)
+	e.join(p)
 }
 
 func (e *Engine) addDevice(p *place, d *device) {

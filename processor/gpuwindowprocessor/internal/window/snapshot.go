@@ -28,6 +28,9 @@ type savedEngine struct {
 	Clock, Closed, LeftUpTo int64
 	Windows                 []savedWindow
 	Shapes                  []savedShape
+	// Complete says that no sample came after the snapshot: it was made by a clean shutdown.
+	Complete bool
+	Nodes    []nodeState
 }
 
 type savedWindow struct {
@@ -87,7 +90,7 @@ func (e *Engine) Snapshot() []byte {
 		e.mu.Unlock()
 		e.mu.Lock()
 	}
-	s := savedEngine{Fingerprint: e.set.fingerprint(), Clock: e.clock, Closed: e.closed, LeftUpTo: e.leftUpTo}
+	s := savedEngine{Fingerprint: e.set.fingerprint(), Clock: e.clock, Closed: e.closed, LeftUpTo: e.leftUpTo, Complete: e.stopped, Nodes: e.savedNodes()}
 	for _, w := range e.windows {
 		if w.era == e.era {
 			s.Windows = append(s.Windows, savedWindow{w.Number, w.end})
@@ -181,6 +184,10 @@ func (e *Engine) read(b []byte) error {
 		r := restoring{e: e, windows: map[uint64]*openWindow{}}
 		if from.Len() > 0 || !r.engine(s.Engine) || slices.ContainsFunc(places, func(s *saved) bool { return !r.place(s) }) {
 			return ErrForeign
+		}
+		e.restoreNodes(s.Engine.Nodes)
+		if !s.Engine.Complete {
+			e.interrupt()
 		}
 		return nil
 	}

@@ -1,0 +1,233 @@
+package filestorageextension
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+)
+
+// The layout of a bbolt file. It consists of pages. Pages 0 and 1 are metas, of which the valid
+// one of the newer transaction counts. It names the root of a tree of buckets, and buckets are
+// trees of branch and leaf pages. A page continues in the pages behind it (its overflow).
+const (
+	pageHeader    = 16 // id, flags, count of elements, count of overflow pages
+	branchElement = 16 // position and size of the key, id of the child
+	leafElement   = 16 // flags, position, size of the key, size of the value
+	metaSize      = 64
+	bucketHeader  = 16 // id of the root page, sequence
+
+	metaMagic   = 0xED0CDAED
+	metaVersion = 2
+
+	branchPage   = 0x01
+	leafPage     = 0x02
+	freelistPage = 0x10
+	bucketFlag   = 0x01
+
+	noFreelist = ^uint64(0)
+
+	minPageSize, maxPageSize = 1 << 10, 1 << 16
+)
+
+var order = binary.LittleEndian
+
+// errDamaged says that a file cannot be opened as a database.
+var errDamaged = errors.New("the storage file is damaged")
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
+}
+
+// meta is what a meta page says.
+type meta struct {
+	pageSize             int64
+	root, freelist, high uint64
+	transaction          uint64
+}
+
+// file is a database that is checked.
+type file struct {
+	from io.ReaderAt
+	size int64
+	meta
+	seen map[uint64]bool
+}
+
+// check returns an error that is errDamaged if the database in an open file cannot be used. An
+// empty file is a database that was not begun.
+func check(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	d := &file{from: f, size: info.Size(), seen: map[uint64]bool{}}
+	if err := d.readMeta(); err != nil {
+		return err
+	}
+	if d.freelist != noFreelist {
+		if err := d.readFreelist(); err != nil {
+			return err
+		}
+	}
+	return d.tree(d.root, nil)
+}
+
+// readMeta finds the meta that counts.
+func (d *file) readMeta() error {
+	first, ok := d.metaAt(0)
+	if ok {
+		if second, ok := d.metaAt(first.pageSize); ok && second.transaction > first.transaction {
+			first = second
+		}
+	}
+	for size := int64(minPageSize); !ok && size <= maxPageSize; size *= 2 {
+		if first, ok = d.metaAt(size); ok && first.pageSize != size {
+			ok = false
+		}
+	}
+	if !ok {
+		return damaged("none of its two meta pages is valid")
+	}
+	// Free pages count, too: the database writes to them, and maps no more of the file than it has.
+	if d.meta = first; uint64(d.size/d.pageSize) < d.high {
+		return damaged("it has %d bytes, less than its %d pages", d.size, d.high)
+	}
+	return nil
+}
+
+// metaAt reads a meta page, and reports whether it is valid.
+func (d *file) metaAt(offset int64) (meta, bool) {
+	b := make([]byte, pageHeader+metaSize)
+	if _, err := d.from.ReadAt(b, offset); err != nil {
+		return meta{}, false
+	}
+	b = b[pageHeader:]
+	sum := fnv.New64a()
+	_, _ = sum.Write(b[:metaSize-8])
+	m := meta{
+		pageSize: int64(order.Uint32(b[8:])), root: order.Uint64(b[16:]), freelist: order.Uint64(b[32:]),
+		high: order.Uint64(b[40:]), transaction: order.Uint64(b[48:]),
+	}
+	valid := order.Uint32(b) == metaMagic && order.Uint32(b[4:]) == metaVersion && order.Uint64(b[56:]) == sum.Sum64() &&
+		m.pageSize >= minPageSize && m.pageSize <= maxPageSize
+	return m, valid
+}
+
+// page reads a page with its overflow. No page may be a part of two others.
+func (d *file) page(id uint64) ([]byte, error) {
+	header := make([]byte, pageHeader)
+	if id < 2 || id >= d.high || int64(id) > d.size/d.pageSize {
+		return nil, damaged("page %d is outside of it", id)
+	}
+	at := int64(id) * d.pageSize
+	if at+pageHeader > d.size {
+		return nil, damaged("page %d is cut off", id)
+	}
+	if _, err := d.from.ReadAt(header, at); err != nil {
+		return nil, fmt.Errorf("page %d: %w", id, err)
+	}
+	overflow := uint64(order.Uint32(header[12:]))
+	length := int64(1+overflow) * d.pageSize
+	switch {
+	case order.Uint64(header) != id:
+		return nil, damaged("page %d says that it is page %d", id, order.Uint64(header))
+	case id+overflow >= d.high || at+length > d.size:
+		return nil, damaged("page %d is cut off", id)
+	}
+	for i := range 1 + overflow {
+		if d.seen[id+i] {
+			return nil, damaged("page %d is used twice", id+i)
+		}
+		d.seen[id+i] = true
+	}
+	b := make([]byte, length)
+	if _, err := d.from.ReadAt(b, at); err != nil {
+		return nil, fmt.Errorf("page %d: %w", id, err)
+	}
+	return b, nil
+}
+
+func (d *file) readFreelist() error {
+	b, err := d.page(d.freelist)
+	if err != nil {
+		return err
+	}
+	count, first := uint64(order.Uint16(b[10:])), uint64(pageHeader)
+	if count == 0xFFFF { // the count has a place of its own
+		count, first = order.Uint64(b[pageHeader:]), pageHeader+8
+	}
+	if order.Uint16(b[8:]) != freelistPage || count > (uint64(len(b))-first)/8 {
+		return damaged("page %d is not its list of free pages", d.freelist)
+	}
+	return nil
+}
+
+// tree checks a tree, whose keys are lowest or greater.
+func (d *file) tree(id uint64, lowest []byte) error {
+	b, err := d.page(id)
+	if err != nil {
+		return err
+	}
+	return d.elements(id, b, lowest)
+}
+
+// elements checks the elements of a page, and the trees that they lead to.
+func (d *file) elements(id uint64, b, lowest []byte) error {
+	flags, count := order.Uint16(b[8:]), int(order.Uint16(b[10:]))
+	if flags != branchPage && flags != leafPage {
+		return damaged("page %d has the unknown flags %#x", id, flags)
+	}
+	if flags == branchPage && count == 0 || pageHeader+count*leafElement > len(b) {
+		return damaged("page %d has %d elements", id, count)
+	}
+	for i := range count {
+		at := pageHeader + i*leafElement
+		e := b[at:]
+		var position, keySize, valueSize uint64
+		if flags == branchPage {
+			position, keySize = uint64(order.Uint32(e)), uint64(order.Uint32(e[4:]))
+		} else {
+			position, keySize, valueSize = uint64(order.Uint32(e[4:])), uint64(order.Uint32(e[8:])), uint64(order.Uint32(e[12:]))
+		}
+		if position < uint64((count-i)*leafElement) || position+keySize+valueSize > uint64(len(e)) {
+			return damaged("element %d of page %d is outside of it", i, id)
+		}
+		key, value := e[position:position+keySize], e[position+keySize:position+keySize+valueSize]
+		if order := bytes.Compare(key, lowest); order < 0 || order == 0 && i > 0 {
+			return damaged("the keys of page %d are not in order", id)
+		}
+		lowest = key
+		var err error
+		switch {
+		case flags == branchPage:
+			err = d.tree(order.Uint64(e[8:]), key)
+		case order.Uint32(e) == bucketFlag:
+			err = d.bucket(id, value)
+		case order.Uint32(e) != 0:
+			err = damaged("element %d of page %d has unknown flags", i, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bucket checks a bucket: a tree of its own, or a leaf page inside of its value.
+func (d *file) bucket(id uint64, value []byte) error {
+	if len(value) < bucketHeader {
+		return damaged("a bucket of page %d is cut off", id)
+	}
+	if root := order.Uint64(value); root != 0 {
+		return d.tree(root, nil)
+	}
+	inside := value[bucketHeader:]
+	if len(inside) < pageHeader || order.Uint16(inside[8:]) != leafPage {
+		return damaged("a bucket of page %d is cut off", id)
+	}
+	return d.elements(id, inside, nil)
+}

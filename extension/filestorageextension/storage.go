@@ -1,0 +1,185 @@
+package filestorageextension
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.uber.org/zap"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+)
+
+// checkedStorage is the extension of contrib, but it checks a file before that opens it.
+type checkedStorage struct {
+	storage.Extension
+	config *filestorage.Config
+	logger *zap.Logger
+}
+
+// GetClient checks the file of a component and opens it. With recreate, a damaged file is renamed
+// and a new one is begun. An error names the file.
+func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id component.ID, name string) (storage.Client, error) {
+	path := s.path(kind, id, name)
+	if err := s.prepare(path); err != nil {
+		return nil, err
+	}
+	var client storage.Client
+	err := recovered(path, func() (err error) {
+		client, err = s.Extension.GetClient(ctx, kind, id, name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("storage file %s: %w", path, err)
+	}
+	return &checkedClient{Client: client, path: path, gone: base.Failure{
+		Logger: s.logger, Level: zap.ErrorLevel,
+		Fails: "The storage file was removed. What is stored from now on is lost when the collector ends. Restart it to begin a new file.",
+		Works: "The storage file is there again.",
+	}}, nil
+}
+
+// prepare checks a file, and with recreate puts a damaged one aside.
+func (s *checkedStorage) prepare(path string) error {
+	err := checkPath(path, s.config.Timeout)
+	switch {
+	case err == nil || !errors.Is(err, errDamaged):
+		return nil // what else is wrong is found when it is opened
+	case !s.config.Recreate:
+		return fmt.Errorf("storage file %s: %w; remove it, or set recreate: true to have it renamed", path, err)
+	}
+	backup := path + "." + time.Now().UTC().Format("20060102T150405.000Z0700") + ".backup"
+	if renameErr := os.Rename(path, backup); renameErr != nil {
+		return fmt.Errorf("storage file %s: %w; it cannot be renamed: %w", path, err, renameErr)
+	}
+	s.logger.Warn("A storage file is damaged. It was renamed and a new one is begun: what it held is lost.",
+		zap.String("file", path), zap.String("renamed_to", backup), zap.Error(err))
+	return nil
+}
+
+// checkPath checks a file unless another process uses it. A process that is ending has the time to
+// let go of it that the database waits for it too.
+func checkPath(path string, patience time.Duration) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for end := time.Now().Add(patience); !lock(f); time.Sleep(lockInterval) {
+		if time.Now().After(end) {
+			return nil
+		}
+	}
+	return check(f)
+}
+
+// path returns the file of a component, which has the name that contrib's extension gives it.
+func (s *checkedStorage) path(kind component.Kind, id component.ID, name string) string {
+	kinds := map[component.Kind]string{
+		component.KindReceiver: "receiver", component.KindProcessor: "processor", component.KindExporter: "exporter",
+		component.KindExtension: "extension", component.KindConnector: "connector",
+	}
+	kindName, ok := kinds[kind]
+	if !ok {
+		kindName = "other"
+	}
+	parts := []string{kindName, id.Type().String(), id.Name()}
+	if name != "" {
+		parts = append(parts, name)
+	}
+	var safe strings.Builder
+	for _, r := range strings.Join(parts, "_") {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_", r) {
+			safe.WriteRune(r)
+		} else {
+			fmt.Fprintf(&safe, "~%04X", r)
+		}
+	}
+	file := safe.String()
+	if len(file) > maxName {
+		sum := sha256.Sum256([]byte(file))
+		file = hex.EncodeToString(sum[:])
+	}
+	return filepath.Join(s.config.Directory, file)
+}
+
+// lockInterval is the time between two attempts to lock a file.
+const lockInterval = 20 * time.Millisecond
+
+// maxName is the longest name of a file that file systems take.
+const maxName = 255
+
+// checkedClient reports when the file is removed, and turns a fault of the database into an error.
+type checkedClient struct {
+	storage.Client
+	path string
+
+	mu   sync.Mutex
+	gone base.Failure // guarded by mu
+}
+
+var _ storage.Walker = (*checkedClient)(nil)
+
+// Get implements storage.Client.
+func (c *checkedClient) Get(ctx context.Context, key string) (value []byte, err error) {
+	err = recovered(c.path, func() (err error) {
+		value, err = c.Client.Get(ctx, key)
+		return err
+	})
+	return value, err
+}
+
+// Set implements storage.Client.
+func (c *checkedClient) Set(ctx context.Context, key string, value []byte) error {
+	return c.Batch(ctx, storage.SetOperation(key, value))
+}
+
+// Delete implements storage.Client.
+func (c *checkedClient) Delete(ctx context.Context, key string) error {
+	return c.Batch(ctx, storage.DeleteOperation(key))
+}
+
+// Batch implements storage.Client. Writing to a file that was removed succeeds, so it is looked
+// for each time.
+func (c *checkedClient) Batch(ctx context.Context, ops ...*storage.Operation) error {
+	_, err := os.Stat(c.path)
+	if !errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	c.mu.Lock()
+	c.gone.Result(err, zap.String("file", c.path))
+	c.mu.Unlock()
+	return recovered(c.path, func() error { return c.Client.Batch(ctx, ops...) })
+}
+
+// Walk implements storage.Walker.
+func (c *checkedClient) Walk(ctx context.Context, walk storage.WalkFunc) error {
+	walker, ok := c.Client.(storage.Walker)
+	if !ok {
+		return errors.New("the storage cannot list its keys")
+	}
+	return recovered(c.path, func() error { return walker.Walk(ctx, walk) })
+}
+
+// recovered returns a panic of the database as an error, also one of memory that is mapped to a
+// page which the file no longer has.
+func recovered(path string, use func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w (%s): %v", errDamaged, path, r)
+		}
+	}()
+	return use()
+}

@@ -1,0 +1,245 @@
+package filestorageextension
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/extension/extensiontest"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"pgregory.net/rapid"
+)
+
+var owner = component.MustNewIDWithName("gpu_window", "a b")
+
+// open returns the client of a component in a directory.
+func open(ctx context.Context, dir string, recreate bool, logger *zap.Logger) (storage.Client, error) {
+	factory := NewFactory()
+	cfg := factory.CreateDefaultConfig().(*filestorage.Config)
+	cfg.Directory, cfg.Recreate = dir, recreate
+	set := extensiontest.NewNopSettings(factory.Type())
+	set.Logger = logger
+	made, err := factory.Create(ctx, set, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := made.Start(ctx, componenttest.NewNopHost()); err != nil {
+		return nil, err
+	}
+	return made.(storage.Extension).GetClient(ctx, component.KindProcessor, owner, "")
+}
+
+// used returns a database with values of all sizes, some of which were deleted.
+func used(t *testing.T) (path string, content []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := open(t.Context(), dir, true, zap.NewNop())
+	require.NoError(t, err)
+	for i := range 120 {
+		require.NoError(t, c.Set(t.Context(), fmt.Sprint("key", i), bytes.Repeat([]byte{byte(i)}, (i%7)*(i%7)*(i%7)*40)))
+	}
+	for i := 0; i < 120; i += 3 {
+		require.NoError(t, c.Delete(t.Context(), fmt.Sprint("key", i)))
+	}
+	require.NoError(t, c.Close(t.Context()))
+	found, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	content, err = os.ReadFile(found[0])
+	require.NoError(t, err)
+	return found[0], content
+}
+
+func zero(b []byte) { clear(b) }
+
+// damages are what power cuts and disks do to files.
+var damages = map[string]func(b []byte) []byte{
+	"empty":           func([]byte) []byte { return nil },
+	"a few bytes":     func(b []byte) []byte { return b[:100] },
+	"half":            func(b []byte) []byte { return b[:len(b)/2] },
+	"one meta page":   func(b []byte) []byte { zero(b[:4096]); return b },
+	"other meta page": func(b []byte) []byte { zero(b[4096:8192]); return b },
+	"both meta pages": func(b []byte) []byte { zero(b[:8192]); return b },
+	"page 2":          func(b []byte) []byte { zero(b[8192:12288]); return b },
+	"page 3":          func(b []byte) []byte { zero(b[12288:16384]); return b },
+	"tail":            func(b []byte) []byte { zero(b[len(b)/2:]); return b },
+	"garbage": func(b []byte) []byte {
+		random := rand.New(rand.NewPCG(1, 2))
+		for i := 0; i < len(b); i += 97 {
+			b[i] = byte(random.Uint32())
+		}
+		return b
+	},
+}
+
+// use does everything with a client.
+func use(t require.TestingT, ctx context.Context, c storage.Client) {
+	walker, ok := c.(storage.Walker)
+	require.True(t, ok)
+	require.NoError(t, walker.Walk(ctx, func(string, []byte) ([]*storage.Operation, error) { return nil, nil }))
+	for i := range 120 {
+		_, err := c.Get(ctx, fmt.Sprint("key", i))
+		require.NoError(t, err)
+		require.NoError(t, c.Set(ctx, fmt.Sprint("key", i), []byte("again")))
+	}
+	require.NoError(t, c.Close(ctx))
+}
+
+func TestADamagedFileIsNamedRenamedAndBegunAnew(t *testing.T) {
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			path, content := used(t)
+			bad := damage(content)
+			require.NoError(t, os.WriteFile(path, bad, 0o600))
+			core, logs := observer.New(zap.WarnLevel)
+			c, err := open(t.Context(), filepath.Dir(path), true, zap.New(core))
+			require.NoError(t, err)
+			use(t, t.Context(), c)
+
+			renamed, err := filepath.Glob(path + ".*.backup")
+			require.NoError(t, err)
+			require.Len(t, logs.All(), len(renamed))
+			for _, l := range logs.All() {
+				assert.Equal(t, path, l.ContextMap()["file"])
+				assert.Equal(t, renamed[0], l.ContextMap()["renamed_to"])
+				kept, err := os.ReadFile(renamed[0])
+				require.NoError(t, err)
+				assert.Equal(t, bad, kept)
+			}
+		})
+	}
+}
+
+func TestWithoutRecreateTheErrorNamesTheDamagedFile(t *testing.T) {
+	path, content := used(t)
+	require.NoError(t, os.WriteFile(path, damages["both meta pages"](content), 0o600))
+	_, err := open(t.Context(), filepath.Dir(path), false, zap.NewNop())
+	require.ErrorIs(t, err, errDamaged)
+	assert.ErrorContains(t, err, path)
+}
+
+func TestASoundFileIsKept(t *testing.T) {
+	path, before := used(t)
+	core, logs := observer.New(zap.InfoLevel)
+	c, err := open(t.Context(), filepath.Dir(path), true, zap.New(core))
+	require.NoError(t, err)
+	v, err := c.Get(t.Context(), "key1")
+	require.NoError(t, err)
+	assert.Len(t, v, 40)
+	assert.Empty(t, logs.All())
+	require.NoError(t, c.Close(t.Context()))
+	assert.NotEmpty(t, before)
+}
+
+// Also if only free pages are cut off.
+func TestAFileThatIsCutOffIsDamaged(t *testing.T) {
+	path, content := used(t)
+	for _, pages := range []int{1, 2, 3, 5, 8} {
+		require.NoError(t, os.WriteFile(path, content[:pages*os.Getpagesize()], 0o600))
+		require.ErrorIs(t, checkPath(path, 0), errDamaged, "%d of %d pages", pages, len(content)/os.Getpagesize())
+	}
+}
+
+// Whatever happened to a file: it is found to be damaged, or it can be used.
+func TestAFileIsDamagedOrCanBeUsed(t *testing.T) {
+	path, content := used(t)
+	rapid.Check(t, func(t *rapid.T) {
+		bad := slices.Clone(content)
+		for range rapid.IntRange(1, 20).Draw(t, "changes") {
+			from := rapid.IntRange(0, len(bad)/64).Draw(t, "position") * 64
+			change := rapid.SliceOfN(rapid.Byte(), 1, 80).Draw(t, "bytes")
+			copy(bad[min(from, len(bad)):], change)
+		}
+		if rapid.Bool().Draw(t, "cut") {
+			bad = bad[:rapid.IntRange(0, len(bad)).Draw(t, "length")]
+		}
+		if os.WriteFile(path, bad, 0o600) != nil {
+			t.Fatal("cannot write")
+		}
+		c, err := open(context.Background(), filepath.Dir(path), false, zap.NewNop())
+		if err != nil {
+			require.ErrorIs(t, err, errDamaged)
+			return
+		}
+		use(t, context.Background(), c)
+	})
+}
+
+func TestAFileThatAnotherProcessUsesIsNotTouched(t *testing.T) {
+	path, _ := used(t)
+	dir := filepath.Dir(path)
+	c, err := open(t.Context(), dir, true, zap.NewNop())
+	require.NoError(t, err)
+	_, err = open(t.Context(), dir, true, zap.NewNop())
+	require.ErrorContains(t, err, path)
+	assert.NotErrorIs(t, err, errDamaged)
+	require.NoError(t, c.Close(t.Context()))
+}
+
+// A collector that is killed lets go of its files a moment later.
+func TestADamagedFileIsFoundAlsoIfItsUserIsEnding(t *testing.T) {
+	path, content := used(t)
+	require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	require.True(t, lock(f))
+	ended := make(chan error, 1)
+	timer := time.AfterFunc(100*time.Millisecond, func() { ended <- f.Close() })
+	defer timer.Stop()
+	c, err := open(t.Context(), filepath.Dir(path), true, zap.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, <-ended)
+	use(t, t.Context(), c)
+}
+
+func TestAFileThatIsRemovedIsReportedOnce(t *testing.T) {
+	path, _ := used(t)
+	core, logs := observer.New(zap.InfoLevel)
+	c, err := open(t.Context(), filepath.Dir(path), true, zap.New(core))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(filepath.Dir(path)))
+	for range 3 {
+		require.NoError(t, c.Set(t.Context(), "k", nil))
+	}
+	require.Len(t, logs.All(), 1)
+	assert.Equal(t, zap.ErrorLevel, logs.All()[0].Level)
+	assert.Equal(t, path, logs.All()[0].ContextMap()["file"])
+	require.NoError(t, c.Close(t.Context()))
+}
+
+func TestFilesHaveTheNamesOfContrib(t *testing.T) {
+	for _, tt := range []struct {
+		kind component.Kind
+		id   component.ID
+		name string
+	}{
+		{component.KindExporter, component.MustNewIDWithName("otlp_http", "ä/~ x"), "metrics"},
+		{component.KindProcessor, component.MustNewID("gpu_window"), ""},
+		{component.KindExporter, component.MustNewIDWithName("otlp_http", strings.Repeat("x", 300)), "metrics"},
+	} {
+		dir := t.TempDir()
+		contrib := filestorage.NewFactory()
+		cfg := contrib.CreateDefaultConfig().(*filestorage.Config)
+		cfg.Directory = dir
+		made, err := contrib.Create(t.Context(), extensiontest.NewNopSettings(contrib.Type()), cfg)
+		require.NoError(t, err)
+		c, err := made.(storage.Extension).GetClient(t.Context(), tt.kind, tt.id, tt.name)
+		require.NoError(t, err)
+		require.NoError(t, c.Close(t.Context()))
+		assert.FileExists(t, (&checkedStorage{config: cfg}).path(tt.kind, tt.id, tt.name))
+	}
+}

@@ -1,0 +1,117 @@
+package window
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// tierSettings are those of one of several collectors, with one rule: errors.
+func tierSettings() Settings {
+	set := testSettings()
+	set.Tier, set.Window = true, 10*time.Second
+	set.Rules = []Rule{{Source: "faults", Function: "increase", Metric: "faults.count", Integer: true}}
+	return set
+}
+
+// count gives an engine one sample of a counter.
+func count(e *Engine, at time.Duration, v float64) {
+	in := e.Begin(origin.Add(at))
+	defer in.End()
+	in.SetResource([]Attr{{"node", String("n1")}}, "")
+	in.SetScope(Scope{Name: "scope"})
+	in.SetMetric(Metric{Name: "faults", Kind: Counter})
+	in.Resolve(&Point{Attrs: []Attr{{"id", String("d1")}}, Time: origin.Add(at).UnixNano(), Value: Double(v)})
+}
+
+// result is what windows say.
+type result struct{ counted, seconds float64 }
+
+func (r *result) add(e *Engine, upTo time.Duration) {
+	for em := e.Fetch(origin.Add(upTo)); em != nil; em = e.Fetch(origin.Add(upTo)) {
+		for _, row := range allRows(em) {
+			switch row.Metric.Name {
+			case "faults.count":
+				r.counted += row.Value.Float()
+			case "coverage":
+				r.seconds += row.Value.Float() * 10
+			}
+		}
+		em.Close()
+	}
+}
+
+// A counter rises by one a second. Whoever gets its samples, together the collectors count at
+// most what happened, and exactly as much as they observed.
+func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		engines := []*Engine{New(tierSettings(), origin), New(tierSettings(), origin)}
+		var sum result
+		at := time.Duration(0)
+		for range rapid.IntRange(1, 12).Draw(t, "moves") {
+			to := rapid.IntRange(0, 1).Draw(t, "collector")
+			// A collector gets at least three samples in a row: the node is then absent from the other one.
+			for range rapid.IntRange(3, 20).Draw(t, "samples") {
+				at += time.Second
+				count(engines[to], at, at.Seconds())
+				for i, e := range engines {
+					if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+						sum.add(e, at-15*time.Second)
+						e.Stop()
+						again, err := Restore(tierSettings(), origin.Add(at), origin, e.Snapshot())
+						require.NoError(t, err)
+						engines[i] = again
+					}
+				}
+			}
+		}
+		for _, e := range engines {
+			sum.add(e, time.Hour)
+		}
+		assert.InDelta(t, sum.seconds, sum.counted, 1e-9, "what is counted was observed")
+		assert.LessOrEqual(t, sum.counted, at.Seconds())
+	})
+}
+
+// What came after the last snapshot is lost in a crash. The windows' coverage says so.
+func TestAfterACrashACollectorOfATierBeginsAnew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		clean bool
+		want  result
+	}{
+		"crash":          {false, result{2 + 2, 2 + 2}},
+		"clean shutdown": {true, result{2 + 2 + 2, 2 + 2 + 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := New(tierSettings(), origin)
+			for i := range 3 {
+				count(e, time.Duration(1+i)*time.Second, float64(1+i))
+			}
+			if tt.clean {
+				e.Stop()
+			}
+			again, err := Restore(tierSettings(), origin.Add(5*time.Second), origin, e.Snapshot())
+			require.NoError(t, err)
+			for i := range 3 {
+				count(again, time.Duration(5+i)*time.Second, float64(5+i))
+			}
+			var got result
+			got.add(again, time.Hour)
+			assert.InDelta(t, tt.want.counted, got.counted, 1e-9)
+			assert.InDelta(t, tt.want.seconds, got.seconds, 1e-9)
+		})
+	}
+}
+
+// Nodes whose places are gone are forgotten.
+func TestNodesAreForgottenWithTheirPlaces(t *testing.T) {
+	e := New(tierSettings(), origin)
+	count(e, time.Second, 1)
+	require.Len(t, e.nodes, 1)
+	new(result).add(e, time.Hour)
+	e.Expire(origin.Add(time.Hour), nil, 10)
+	assert.Empty(t, e.nodes)
+}

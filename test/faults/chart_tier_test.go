@@ -1,0 +1,250 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
+)
+
+// rendered are manifests of the chart, which its tests keep as they are rendered.
+const rendered = "../charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml"
+
+// tree is a part of a configuration.
+type tree = map[string]any
+
+// within returns a map in a tree.
+func within(t *testing.T, in tree, path ...string) tree {
+	t.Helper()
+	for _, key := range path {
+		next, ok := in[key].(tree)
+		require.True(t, ok, "%s of %v", key, path)
+		in = next
+	}
+	return in
+}
+
+// chartConfig writes the configuration that the chart renders for a component, with changes: it
+// returns the file. What the chart sets and a change does not is left as it is.
+func chartConfig(t *testing.T, component string, change func(tree)) string {
+	t.Helper()
+	content, err := os.ReadFile(rendered)
+	require.NoError(t, err)
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		var object struct {
+			Kind string
+			Data map[string]string
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &object))
+		text, ok := object.Data[component+".yaml"]
+		if object.Kind != "ConfigMap" || !ok {
+			continue
+		}
+		var config tree
+		require.NoError(t, yaml.Unmarshal([]byte(text), &config))
+		within(t, config, "extensions", "health_check")["endpoint"] = "127.0.0.1:0"
+		reader := within(t, config, "service", "telemetry", "metrics")
+		reader["readers"] = []any{tree{"pull": tree{"exporter": tree{"prometheus": tree{"host": "127.0.0.1", "port": "${env:TELEMETRY_PORT}"}}}}}
+		change(config)
+		changed, err := yaml.Marshal(config)
+		require.NoError(t, err)
+		file := filepath.Join(t.TempDir(), component+".yaml")
+		require.NoError(t, os.WriteFile(file, changed, 0o600))
+		return file
+	}
+	require.Fail(t, "the chart renders no configuration for "+component)
+	return ""
+}
+
+// chartTier is a tier that the chart configures, with windows of 3s instead of 60s and all that
+// the chart sets in proportion. What the chart leaves at its default is at its default.
+type chartTier struct {
+	tier
+	files map[string]string // configurations of gateways by address
+}
+
+// gateway starts a gateway at an address, again with the storage that it had.
+func (tr *chartTier) gateway(t *testing.T, address string) {
+	t.Helper()
+	if tr.files[address] == "" {
+		b, dir := newBackend(t), t.TempDir()
+		tr.gateways[address] = &gateway{backend: b}
+		tr.files[address] = chartConfig(t, "gateway", func(config tree) {
+			within(t, config, "extensions", "file_storage")["directory"] = dir
+			grpc := within(t, config, "receivers", "otlp", "protocols", "grpc")
+			grpc["endpoint"] = address
+			delete(grpc, "tls")
+			window := within(t, config, "processors", "gpu_window")
+			for setting, value := range map[string]string{"window": "60s", "grace": "60s", "max_gap": "50s"} {
+				require.Equal(t, value, window[setting], setting)
+			}
+			window["window"], window["grace"], window["max_gap"] = gatewayWindow.String(), gatewayWindow.String(), "2500ms"
+			to := within(t, config, "exporters", "otlp_grpc")
+			to["endpoint"] = b.url()
+			delete(to, "tls")
+			delete(to, "headers")
+			config["exporters"] = tree{"otlp_http": to}
+			within(t, config, "service", "pipelines", "metrics")["exporters"] = []any{"otlp_http"}
+		})
+	}
+	tr.gateways[address].collector = startCollector(t, setting{file: tr.files[address]})
+	processtest.Until(t, "a gateway", func() bool {
+		return strings.Contains(tr.gateways[address].Output.String(), processtest.Ready)
+	}, tr.gateways[address].Process)
+}
+
+// route restarts the agents, as the chart does when their configuration changes.
+func (tr *chartTier) route(t *testing.T, addresses ...string) {
+	t.Helper()
+	for _, a := range tr.agents {
+		a.stop(t)
+	}
+	tr.agents = nil
+	for group := range slices.Chunk(tr.exporters, nodesPerAgent) {
+		tr.agents = append(tr.agents, startCollector(t, setting{file: chartConfig(t, "agent", func(config tree) {
+			dir := filepath.Join(filepath.Dir(tr.hosts), group[0].node)
+			require.NoError(t, os.MkdirAll(dir, 0o700))
+			within(t, config, "extensions", "file_storage")["directory"] = dir
+			dcgm := within(t, config, "receivers", "dcgm")
+			var endpoints []any
+			for _, e := range group {
+				endpoints = append(endpoints, e.url())
+			}
+			dcgm["endpoints"], dcgm["hand_over"], dcgm["start_jitter"] = endpoints, handOver, "0s"
+			dcgm["collection_interval"], dcgm["timeout"] = gatewayInterval.String(), gatewayInterval.String()
+			otlp := within(t, config, "exporters", "load_balancing", "protocol", "otlp")
+			otlp["tls"] = tree{"insecure": true}
+			otlp["retry_on_failure"] = tree{"initial_interval": "50ms", "max_interval": "50ms", "max_elapsed_time": gatewayWindow.String()}
+			var hosts []any
+			for _, address := range addresses {
+				hosts = append(hosts, address)
+			}
+			within(t, config, "exporters", "load_balancing", "resolver", "static")["hostnames"] = hosts
+			// Who holds the devices makes no difference here.
+			within(t, config, "service", "pipelines", "metrics")["processors"] = []any{"memory_limiter", "gpu_synthesizer"}
+			config["processors"] = tree{
+				"memory_limiter":  within(t, config, "processors")["memory_limiter"],
+				"gpu_synthesizer": within(t, config, "processors")["gpu_synthesizer"],
+			}
+		})}))
+	}
+}
+
+// counted is what a gateway says of a window of a device.
+type counted struct {
+	gateway                string
+	end                    time.Time
+	samples, coverage, xid float64
+}
+
+// windows returns all windows of a node's first device, by gateway and end.
+func (tr *chartTier) windows(e *exporter) []counted {
+	var all []counted
+	for address, g := range tr.gateways {
+		found := map[time.Time]*counted{}
+		for _, p := range g.backend.all() {
+			if p.node != e.node || p.device != e.device(0) {
+				continue
+			}
+			w := found[p.end]
+			if w == nil {
+				w = &counted{gateway: address, end: p.end}
+				found[p.end] = w
+			}
+			switch p.metric {
+			case signal.WindowSamples.Name:
+				w.samples = p.value
+			case signal.WindowCoverage.Name:
+				w.coverage = p.value
+			case signal.XIDErrors.Name:
+				w.xid = p.value
+			}
+		}
+		for _, w := range found {
+			if w.samples > 0 {
+				all = append(all, *w)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b counted) int { return a.end.Compare(b.end) })
+	return all
+}
+
+// The exporters count an XID error with each answer. Whatever happens to the gateways that the
+// chart configures: no error is counted twice, and each window counts as many as the time that
+// its coverage speaks of.
+func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
+	t.Parallel()
+	processtest.Binary(t, "otelcol-gpu")
+	tr := &chartTier{tier: tier{hosts: filepath.Join(t.TempDir(), "hosts"), gateways: map[string]*gateway{}}, files: map[string]string{}}
+	// Which node goes where is a hash of addresses and names: all are fixed.
+	all := []string{"127.78.0.2:19318", "127.78.0.3:19318", "127.78.0.4:19318"}
+	for _, address := range all {
+		tr.gateway(t, address)
+	}
+	for n := range agents * nodesPerAgent {
+		tr.exporters = append(tr.exporters, newExporter(t, fmt.Sprintf("node-%d", n)))
+	}
+	let := func(windows int) {
+		pass(t, tr.gateways[all[0]].collector, time.Now().Add(time.Duration(windows)*gatewayWindow))
+	}
+	tr.route(t, all[:2]...)
+	let(4)
+	// Some nodes go to another gateway for some windows, much less than idle_timeout, and back.
+	tr.route(t, all...)
+	let(3)
+	tr.route(t, all[:2]...)
+	let(4)
+	// One gateway is killed and is back within the grace.
+	tr.gateways[all[0]].kill(t)
+	tr.gateway(t, all[0])
+	let(4)
+	// One is removed. In Kubernetes it may end before the agents know.
+	tr.gateways[all[1]].stop(t)
+	tr.route(t, all[0])
+	let(4)
+	for _, a := range tr.agents {
+		a.stop(t)
+	}
+	for _, address := range []string{all[0], all[2]} {
+		tr.gateways[address].stop(t)
+	}
+
+	compared, moved, peak := 0, 0, 0.0
+	for _, e := range tr.exporters {
+		owners := map[string]bool{}
+		sum := 0.0
+		for _, w := range tr.windows(e) {
+			compared++
+			owners[w.gateway] = true
+			sum += w.xid
+			// A pair that reaches into the window is in it, a scrape may be late or fail.
+			expected := w.coverage * gatewayWindow.Seconds() / gatewayInterval.Seconds()
+			assert.InDelta(t, expected, w.xid, 3, "%s: XID errors of %+v", e.node, w)
+		}
+		assert.LessOrEqual(t, sum, float64(len(e.served())-1), "%s: an XID error was counted twice: %+v", e.node, tr.windows(e))
+		assert.Greater(t, sum, float64(len(e.served()))/2, "%s: too little is counted", e.node)
+		if owners[all[2]] {
+			moved++
+		}
+	}
+	assert.Positive(t, moved, "no node moved")
+	for _, g := range tr.gateways {
+		peak = max(peak, g.peak)
+	}
+	report(t, result{
+		group: "gateway", fault: "the chart's gateways: nodes move to another one and back, one is killed and back within the grace, one is removed before agents know",
+		held:    "no XID error is counted twice; each window counts what its coverage speaks of",
+		windows: compared, peak: peak, recovery: -1,
+	})
+}
