@@ -72,6 +72,6 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 		signal.HwStatus, signal.GPURecoveryAction, signal.GPUDRAMActive, signal.GPUSMActive, signal.GPUSMOccupancy, signal.GPUEngineActive,
 		signal.GPUPipeActive, signal.GPUPCIeThroughput, signal.GPUNVLinkThroughput, signal.GPUXGMIThroughput, signal.GPUPCIeUtilization,
 		signal.GPUNVLinkUtilization, signal.HwPower, signal.GPUPowerLimit, signal.HwEnergy, signal.HwTemperature,
-		signal.HwGPUMemoryUtilization, signal.HwGPUMemoryLimit,
+		signal.HwGPUMemoryUtilization, signal.HwGPUMemoryLimit, signal.HwGPUIO,
 	},
 })
