@@ -74,9 +74,13 @@ func (p *page) painted() {
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)
 }
 
-// Whatever takes the page 50 ms or more is felt: the browser calls it a long task. The page's own time is
-// asserted, because on a machine that does other things too every task is long by the clock; and the
-// lowest of three, because caches are shared even so.
+// longTask is the page's own time, in milliseconds, above which a task is too long. Browsers call a
+// task of 50 ms long. The bound is twice that, because other work on the machine shares the caches
+// and slows the page.
+const longTask = 100
+
+// The page's own time is asserted, because on a busy machine every task is long by the clock, and of
+// three tries the shortest one.
 func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -88,18 +92,18 @@ func (s *pageSuite) TestNothingTakesAPageOfFiveThousandDevicesLong() {
 	least := map[string]float64{}
 	for try := range 3 {
 		slow := false
-		for step, ms := range s.tasks(e, base, at.Add(time.Duration(try)*90*time.Second)) {
+		for step, ms := range s.tasks(e, base, at.Add(time.Duration(try)*20*time.Second)) {
 			if known, ok := least[step]; !ok || ms < known {
 				least[step] = ms
 			}
-			slow = slow || least[step] >= 50
+			slow = slow || least[step] >= longTask
 		}
 		if !slow {
 			return
 		}
 	}
 	for step, ms := range least {
-		assert.Less(t, ms, 50.0, step)
+		assert.Less(t, ms, float64(longTask), step)
 	}
 }
 
@@ -141,7 +145,7 @@ func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string
 		{"to group by node", func() { p.input("group", "node") }},
 		{"a window while groups are shown", func() {
 			before := window()
-			consume(t, e, fleet(at.Add(time.Minute), time.Minute, manyDevices, false))
+			consume(t, e, fleet(at.Add(10*time.Second), time.Minute, manyDevices, false))
 			p.until(fmt.Sprintf(`document.getElementById("window").textContent !== %q`, before))
 		}},
 	} {

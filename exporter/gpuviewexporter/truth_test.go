@@ -148,13 +148,14 @@ func (s *pageSuite) TestAPageThatMissedAPatchLoadsAnew() {
 	e.hub.mu.Lock()
 	e.hub.sequence++
 	e.hub.mu.Unlock()
-	next := now().Add(time.Minute)
+	next := now().Add(10 * time.Second)
 	b := fleet(next, time.Minute, 250, false)
 	consume(t, e, b)
 	p.until(fmt.Sprintf(`%s === %d && document.getElementById("window").textContent.includes(%q)`, loads, before+1, timeOnPage(p, next)))
 	assert.Equal(t, "250 of 250 boards", shownOf(p))
-	consume(t, e, fleet(next.Add(time.Minute), time.Minute, 250, false))
-	p.until(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, timeOnPage(p, next.Add(time.Minute))))
+	next = next.Add(10 * time.Second)
+	consume(t, e, fleet(next, time.Minute, 250, false))
+	p.until(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, timeOnPage(p, next)))
 	assert.Equal(t, before+1, eval[int](p, loads), "once")
 }
 

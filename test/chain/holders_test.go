@@ -42,6 +42,7 @@ tensorcore_utilization_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_i
 	"xpumd": {`hw_gpu_utilization_ratio{hw_id="GPU-intel",hw_vendor="intel",pci_bdf="0000:03:00.0",hw_gpu_task="all"} 0.4`, "GPU-intel", ""},
 	"npu-exporter": {`npu_chip_info_utilization{id="0",vdie_id="GPU-ascend",model_name="910B",pod_name="ascend",namespace="ns",container_name="c"} 40`,
 		"GPU-ascend", "ns/ascend"},
+	"HAMi vGPU monitor": {`hami_vgpu_memory_used_bytes{device_uuid="0a1b-hami",namespace="ns",pod="hami",container="c"} 40`, "0a1b-hami", "ns/hami"},
 }
 
 // A kubelet that lists only NVIDIA's devices knows nothing of the others: their holders come from
