@@ -101,9 +101,30 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 // ConsumeMetrics implements consumer.Metrics. It never fails: the metrics pipeline would send
 // the samples again.
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
-	now := time.Now()
 	came, _ := c.taker.Arrive(ctx, md)
-	ctx = pdatagpu.Behind(ctx)
+	c.read(pdatagpu.Behind(ctx), came)
+	return nil
+}
+
+// NewStage returns gpu_events as a stage: it reads frames and metrics, changes neither, and sends its
+// records to next.
+func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagpu.Processor, error) {
+	c, err := newConnector(set, cfg, next)
+	if err != nil {
+		return nil, err
+	}
+	return pdatagpu.NewStage(pdatagpu.Functions{
+		Start: c.Start, Shutdown: c.Shutdown, Reads: true,
+		Process: func(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+			c.read(ctx, a)
+			return a.Frames, nil
+		},
+	}), nil
+}
+
+// read finds the events in what arrived and sends them.
+func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
+	md, now := came.Metrics, time.Now()
 	c.order.Batch(md, now)
 	c.run(ctx, func() (out []events.Event) {
 		exporters, answered := 0, ""
@@ -140,7 +161,6 @@ func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 		}
 		return out
 	})
-	return nil
 }
 
 // run finds events, stores what follows from them, and then lets them leave.

@@ -53,3 +53,27 @@ func (s *Status) Report(part string, problem error) (news, well bool) {
 	}
 	return news, len(s.problems) == 0
 }
+
+// Part returns a host for one part of a component. An event that the part reports is combined
+// with the problems of the other parts, so that the OK of one part does not hide the error of
+// another. Events other than OK and recoverable errors go to the component's host unchanged.
+func (s *Status) Part(name string) component.Host { return &partHost{s.Host, s, name} }
+
+type partHost struct {
+	component.Host
+	status *Status
+	part   string
+}
+
+// Report implements componentstatus.Reporter.
+func (h *partHost) Report(e *componentstatus.Event) {
+	switch e.Status() {
+	case componentstatus.StatusOK:
+		h.status.Report(h.part, nil)
+	case componentstatus.StatusRecoverableError:
+		h.status.Report(h.part, e.Err())
+	case componentstatus.StatusNone, componentstatus.StatusStarting, componentstatus.StatusPermanentError,
+		componentstatus.StatusFatalError, componentstatus.StatusStopping, componentstatus.StatusStopped:
+		componentstatus.ReportStatus(h.Host, e)
+	}
+}

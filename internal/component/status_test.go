@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/collector/component/componentstatus"
 
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
@@ -37,4 +38,25 @@ func TestTheStatusTellsWhatIsWrongWithEachPartOnce(t *testing.T) {
 		assert.Equal(t, step.last, host.Last(), step)
 		assert.Equal(t, step.last == "" || step.last == "StatusOK", well, step)
 	}
+}
+
+func TestTheOKOfOnePartDoesNotHideTheErrorOfAnother(t *testing.T) {
+	host := statustest.NewHost()
+	status := Status{Host: host}
+	ReportStatus(status.Part("gpu_k8s"), errors.New("the kubelet does not answer"))
+	ReportStatus(status.Part("endpoints"), nil)
+	assert.Equal(t, "the kubelet does not answer", host.Last())
+	ReportStatus(status.Part("endpoints"), errors.New("connection refused"))
+	assert.Equal(t, "connection refused\nthe kubelet does not answer", host.Last())
+	ReportStatus(status.Part("gpu_k8s"), nil)
+	assert.Equal(t, "connection refused", host.Last())
+	ReportStatus(status.Part("endpoints"), nil)
+	assert.Equal(t, "StatusOK", host.Last())
+}
+
+func TestAPermanentErrorOfAPartReachesTheHost(t *testing.T) {
+	host := statustest.NewHost()
+	status := Status{Host: host}
+	componentstatus.ReportStatus(status.Part("page"), componentstatus.NewPermanentErrorEvent(errors.New("the address is in use")))
+	assert.Equal(t, []componentstatus.Status{componentstatus.StatusPermanentError}, host.Statuses())
 }

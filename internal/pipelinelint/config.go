@@ -26,6 +26,7 @@ type stage struct {
 	id       string
 	pipeline string
 	settings section
+	once     bool // it runs in a receiver, which exists once, whatever its pipelines
 }
 
 // duration returns a setting, or its default where it is not set or cannot be read: that is
@@ -83,7 +84,7 @@ func pathsOf(conf section) ([]path, error) {
 	for _, name := range slices.Sorted(maps.Keys(w.pipelines)) {
 		for _, receiver := range w.pipelines[name].receivers {
 			if !w.connects(receiver) {
-				w.walk(path{w.stage("receivers", receiver, name)}, name, nil)
+				w.walk(w.withStages("receivers", receiver, name), name, nil)
 			}
 		}
 	}
@@ -113,7 +114,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 	through = append(slices.Clip(through), name)
 	for _, id := range w.pipelines[name].processors {
-		p = append(p, w.stage("processors", id, name))
+		p = append(p, w.withStages("processors", id, name)...)
 	}
 	for _, id := range w.pipelines[name].exporters {
 		of := "exporters"
@@ -131,6 +132,29 @@ func (w *wiring) walk(p path, name string, through []string) {
 			}
 		}
 	}
+}
+
+// stageOrder is the order in which the stages of a component run.
+var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage", "gpu_events", "gpu_window"}
+
+// withStages returns a component and the stages that run inside it, as if each were a component of
+// the pipeline.
+func (w *wiring) withStages(of, id, name string) path {
+	s := w.stage(of, id, name)
+	out := path{s}
+	sections, ok := s.settings["stages"].(section)
+	if !ok {
+		return out
+	}
+	for _, kind := range stageOrder {
+		_, exists := sections[kind]
+		implied := kind == "gpu_synthesizer"
+		if implied && s.kind == kind || !implied && !exists {
+			continue
+		}
+		out = append(out, stage{kind: kind, id: id + "::stages::" + kind, pipeline: name, settings: at[section](sections, kind), once: of == "receivers"})
+	}
+	return out
 }
 
 func (w *wiring) stage(of, id, name string) stage {

@@ -26,7 +26,7 @@ import (
 
 // What the linter knows of components is what they are.
 func TestTypesAndDefaultsAreTheComponents(t *testing.T) {
-	defaults := map[string]*confmap.Conf{"batch": nil, "cumulative_to_delta": nil}
+	defaults := map[string]*confmap.Conf{"batch": nil, "cumulative_to_delta": nil, "memory_limiter": nil}
 	for _, f := range []component.Factory{
 		dcgmreceiver.NewFactory(), nvmlreceiver.NewFactory(), gpuclusterreceiver.NewFactory(),
 		gpusynthesizerprocessor.NewFactory(), gpuk8sprocessor.NewFactory(), gpupowerprocessor.NewFactory(),

@@ -50,6 +50,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 			l.say(end, "%s is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [%[1]s].", end.id)
 		}
 	}
+	l.stageLogs(conf, paths)
 	l.handOver(conf, paths)
 	for _, p := range paths {
 		l.forward(conf, p)
@@ -90,6 +91,7 @@ var orders = []struct{ first, second, why string }{
 	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_budget", "gpu_budget judges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_usage", "gpu_usage charges the holders that gpu_k8s finds"},
+	{"memory_limiter", "gpu_window", "behind gpu_window it refuses windows, which are then lost, instead of samples"},
 	{"gpu_events", "gpu_window", "gpu_events reads samples, of which windows leave one a minute"},
 	{"gpu_k8s", "gpu_window", "the series of containers that gpu_k8s makes have no windows otherwise"},
 	{"gpu_power", "gpu_window", "gpu_power reads samples, of which windows leave one a minute"},
@@ -205,13 +207,25 @@ func (l *linter) stored(paths []path) {
 	for _, p := range paths {
 		for i := 1; i < len(p)-1; i++ {
 			s := &p[i]
-			if s.settings["storage"] == nil {
+			if s.settings["storage"] == nil || s.once {
 				continue
 			}
 			if other, known := first[s.id]; known && other != s.pipeline {
 				l.say(s, "it has a storage and is in %s too: each pipeline has an instance of its own, of which one can have the storage, so that the collector does not start. Name a second one, such as %s/2.", other, s.kind)
 			} else {
 				first[s.id] = s.pipeline
+			}
+		}
+	}
+}
+
+// stageLogs reports receivers whose stage gpu_events has no logs pipeline.
+func (l *linter) stageLogs(conf section, paths []path) {
+	for _, p := range paths {
+		s := p.source()
+		if sections, ok := s.settings["stages"].(section); ok {
+			if _, events := sections["gpu_events"]; events && !takesLogs(conf, s.id) {
+				l.say(s, "stages::gpu_events makes log records, and %[1]s is in no logs pipeline: the collector does not start. Add %[1]s to the receivers of a logs pipeline.", s.id)
 			}
 		}
 	}

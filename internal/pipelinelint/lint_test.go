@@ -51,6 +51,22 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, 
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [batch], exporters: [otlp]}}}`, nil},
 		"a gateway that gets samples": {`
 service: {pipelines: {metrics: {receivers: [otlp], processors: [gpu_window, batch], exporters: [otlp_http, gpu_view]}}}`, nil},
+		"stages in the receiver": {`
+receivers: {dcgm: {stages: {gpu_window: {storage: file_storage}, gpu_events: {}, gpu_k8s: {}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp, gpu_view]}, metrics/2: {receivers: [dcgm], exporters: [otlp]}, logs: {receivers: [dcgm], exporters: [otlp]}}}`, nil},
+		"stages in gpu_synthesizer": {`
+processors: {gpu_synthesizer: {stages: {gpu_k8s: {}, gpu_window: {}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer], exporters: [gpu_view]}}}`, nil},
+		"a memory limiter behind stages": {`
+receivers: {dcgm: {stages: {gpu_window: {}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: memory_limiter: memory_limiter stands behind gpu_window: behind gpu_window it refuses windows, which are then lost, instead of samples. Put memory_limiter before gpu_window.",
+		}},
+		"events in the stages of a receiver without a logs pipeline": {`
+receivers: {dcgm: {stages: {gpu_events: {}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
+			"pipeline metrics: dcgm: stages::gpu_events makes log records, and dcgm is in no logs pipeline: the collector does not start. Add dcgm to the receivers of a logs pipeline.",
+		}},
 		"a page that gets windows and the scheduler's view": {`
 service: {pipelines: {metrics: {receivers: [otlp], exporters: [gpu_view]}, metrics/cluster: {receivers: [gpu_cluster], exporters: [gpu_view]}}}`, nil},
 		"no synthesizer is needed for NVML": {`

@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
 const (
@@ -83,6 +85,14 @@ type Config struct {
 	// making metrics of them; where anything else stands between, nothing changes.
 	HandOver bool `mapstructure:"hand_over"`
 
+	// Stages run inside the receiver, without pdata between them. Without the section the receiver
+	// sends the exporter's own metrics.
+	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
+
+	// NVML reads the processes on this node's GPUs from the driver. Its samples take the same way as
+	// those of the exporters.
+	NVML configoptional.Optional[nvmlreceiver.Config] `mapstructure:"nvml"`
+
 	// HTTP holds the settings of the HTTP client, for all endpoints: TLS,
 	// authentication, headers, proxy, connections.
 	HTTP confighttp.ClientConfig `mapstructure:"http"`
@@ -100,11 +110,15 @@ func createDefaultConfig() component.Config {
 	// connections would be closed after each scrape.
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
+	nvml := *nvmlreceiver.NewFactory().CreateDefaultConfig().(*nvmlreceiver.Config) //nolint:forcetypeassert // a factory returns its own Config
+	nvml.ProcessesOnly = true                                                       // each device has one source, which is the exporter
 	return &Config{
 		CollectionInterval: defaultCollectionInterval,
 		Timeout:            defaultTimeout,
 		MaxBodySize:        defaultMaxBodySize,
 		HTTP:               client,
+		Stages:             configoptional.Default(receiverstages.NewDefaultConfig()),
+		NVML:               configoptional.Default(nvml),
 		Discovery:          configoptional.Default(newDefaultDiscoveryConfig()),
 	}
 }
@@ -141,6 +155,10 @@ func (cfg *Config) Validate() error {
 	}
 	p.Check(cfg.MaxBodySize > 0 && cfg.MaxBodySize <= bodySizeLimit,
 		"max_body_size is %d: must be between 1 and %d bytes", cfg.MaxBodySize, int64(bodySizeLimit))
+	p.Check(!cfg.HandOver || !cfg.Stages.HasValue(), "hand_over is true and stages is set too: must be one of them")
+	if cfg.NVML.HasValue() {
+		p.Check(!cfg.NVML.Get().Stages.HasValue(), "nvml::stages is set: must be absent here; the stages of this receiver are stages")
+	}
 	p.Check(cfg.HTTP.Endpoint == "", "http::endpoint is %q: must not be set, the URLs belong in endpoints", withoutUserInfo(cfg.HTTP.Endpoint))
 	p.Check(cfg.HTTP.Timeout == 0, "http::timeout is %s: must not be set, the bound of a scrape is timeout", cfg.HTTP.Timeout)
 	p.Check(!cfg.HTTP.Compression.IsCompressed(),

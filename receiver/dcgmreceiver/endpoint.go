@@ -136,14 +136,14 @@ func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	}
 	rows := e.batches.rows(a.scrape, ts)
 	obsCtx := r.obs.StartMetricsOp(consuming)
-	err := r.sender.Send(obsCtx, r.next, rows, e.batches.up(a.scrape, e.urlFull, ts))
+	err := r.send(obsCtx, rows, e.batches.up(a.scrape, e.urlFull, ts))
 	r.obs.EndMetricsOp(obsCtx, obsFormat, 1+a.scrape.Samples, err)
 }
 
 func (e *endpoint) handOn(consuming context.Context, batch pmetric.Metrics, points int) {
 	r := e.receiver
 	obsCtx := r.obs.StartMetricsOp(consuming)
-	err := r.next.ConsumeMetrics(obsCtx, batch)
+	err := r.send(obsCtx, nil, batch)
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/collector/config/configmiddleware"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/extension/extensionmiddleware"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.opentelemetry.io/otel/metric"
@@ -21,7 +22,10 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
 // dcgmReceiver owns what the endpoints share: client, self-metrics, status.
@@ -33,6 +37,9 @@ type dcgmReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 	sender    *pdatagpu.Sender
+	out       receiverstages.Outputs
+	stages    *pdatagpu.Stages // nil without the section
+	nvml      receiver.Metrics // nil without the section
 
 	endpoints []*endpoint // of the configuration
 	discovery *discovery  // nil with endpoints
@@ -67,6 +74,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		cfg:       cfg,
 		settings:  set,
 		next:      next,
+		out:       receiverstages.Outputs{Metrics: next},
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
@@ -120,12 +128,61 @@ func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 	if err := r.open(ctx, host); err != nil {
 		return err
 	}
+	if err := r.startStages(ctx); err != nil {
+		return err
+	}
 	r.run(ctx)
 	return nil
 }
 
+// Outputs implements receiverstages.Receiver.
+func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.out }
+
+// startStages starts what follows the scrapes, and the nvml source beside them.
+func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
+	r.next = r.out.MetricsOrDiscard()
+	set := r.settings
+	if r.cfg.Stages.HasValue() {
+		owner := &stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}
+		if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), owner, &r.out); err != nil {
+			return err
+		}
+		if err = r.stages.Start(ctx, r.status.Part("stages")); err != nil {
+			return err
+		}
+		r.next = r.stages
+	} else if r.out.Logs != nil {
+		set.Logger.Warn("The receiver is in a logs pipeline but makes no log records. Add the section stages::gpu_events, or remove it from the pipeline.")
+	}
+	if !r.cfg.NVML.HasValue() {
+		return nil
+	}
+	nvml := nvmlreceiver.NewFactory()
+	set.ID = component.NewIDWithName(nvml.Type(), set.ID.Name())
+	set.Logger = set.Logger.With(zap.String("source", nvml.Type().String()))
+	if r.nvml, err = nvml.CreateMetrics(ctx, set, r.cfg.NVML.Get(), r.next); err != nil {
+		return fmt.Errorf("nvml: %w", err)
+	}
+	if err = r.nvml.Start(ctx, r.status.Part("nvml")); err != nil {
+		return fmt.Errorf("nvml: %w", err)
+	}
+	return nil
+}
+
+// send sends the rows of a scrape, which may be nil, and metrics to what follows.
+func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
+	switch {
+	case r.stages != nil:
+		return r.stages.Consume(ctx, rows, md)
+	case rows != nil:
+		return r.sender.Send(ctx, r.next, rows, md)
+	}
+	return r.next.ConsumeMetrics(ctx, md)
+}
+
 // open makes what scraping needs.
 func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
+	r.status.Host = host
 	client, transport, err := newClient(ctx, r.cfg.HTTP, host, r.settings.TelemetrySettings)
 	if err != nil {
 		return fmt.Errorf("http: %w", err)
@@ -136,7 +193,6 @@ func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 		userAgent:   r.settings.BuildInfo.Command + "/" + r.settings.BuildInfo.Version,
 		maxBodySize: r.cfg.MaxBodySize,
 	}
-	r.status.host = host
 	if r.discovery != nil {
 		return r.discovery.open()
 	}
@@ -184,12 +240,21 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 		r.loops.Wait()
 		close(done)
 	}()
+	var err error
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
+		r.stopConsuming()
 	}
+	// Sources stop before the stages, so that the stages send what came from them.
+	if r.nvml != nil {
+		err = errors.Join(err, r.nvml.Shutdown(ctx))
+	}
+	if r.stages != nil {
+		err = errors.Join(err, r.stages.Shutdown(ctx))
+	}
+	return err
 }
 
 // newClient makes the client and returns the transport below it as well. The wrappers of
@@ -235,10 +300,11 @@ func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddle
 	}, nil
 }
 
-// statusReporter tells the host when the first endpoint fails, and when the last
-// one that failed works again. The zero value is ready for use once host is set.
+// statusReporter reports to the host when the first endpoint fails, and when the last one that failed
+// works again. The problems of endpoints are one part of the receiver's status, beside those
+// of its stages and of NVML. The zero value is ready for use once Host is set.
 type statusReporter struct {
-	host component.Host
+	base.Status
 
 	mu      sync.Mutex
 	failing int
@@ -252,11 +318,11 @@ func (s *statusReporter) changed(err error) {
 	defer s.mu.Unlock()
 	if err != nil {
 		if s.failing++; s.failing == 1 {
-			base.ReportStatus(s.host, err)
+			s.Report("endpoints", err)
 		}
 		return
 	}
 	if s.failing--; s.failing == 0 {
-		base.ReportStatus(s.host, nil)
+		s.Report("endpoints", nil)
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
 
@@ -67,6 +69,9 @@ type Config struct {
 	// ClusterName is k8s.cluster.name; unset when empty.
 	ClusterName string `mapstructure:"cluster_name"`
 
+	// Stages run inside the receiver, without pdata between them.
+	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
+
 	// Metrics switches single metrics by name; all are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
 }
@@ -82,6 +87,7 @@ func createDefaultConfig() component.Config {
 		ProcRoot:           "/proc",
 		SysRoot:            "/sys",
 		NodeName:           node,
+		Stages:             configoptional.Default(receiverstages.NewDefaultConfig()),
 	}
 }
 

@@ -6,11 +6,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
 )
 
 // load reads a configuration as the collector does.
@@ -31,6 +33,8 @@ func TestDefaults(t *testing.T) {
 	t.Setenv(base.NodeNameEnv, "node-7")
 	cfg, err := load(t, "{}")
 	require.NoError(t, err)
+	assert.False(t, cfg.Stages.HasValue())
+	cfg.Stages = configoptional.Optional[receiverstages.Config]{}
 	assert.Equal(t, &Config{
 		CollectionInterval: 15 * time.Second,
 		ProcRoot:           "/proc",

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/receiver"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 )
 
@@ -17,14 +18,21 @@ func NewFactory() receiver.Factory {
 		metadata.Type,
 		createDefaultConfig,
 		receiver.WithMetrics(createMetrics, metadata.MetricsStability),
+		receiver.WithLogs(createLogs, metadata.LogsStability),
 	)
 }
 
-func createMetrics(
-	_ context.Context,
-	set receiver.Settings,
-	cfg component.Config,
-	next consumer.Metrics,
-) (receiver.Metrics, error) {
-	return newReceiver(set, cfg.(*Config), next)
+// sharing has the receivers that are in a metrics pipeline, in a logs pipeline, or in both.
+var sharing receiverstages.Sharing[*nvmlReceiver]
+
+func createMetrics(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {
+	return sharing.Get(cfg, receiverstages.Outputs{Metrics: next}, func() (*nvmlReceiver, error) {
+		return newReceiver(set, cfg.(*Config), nil)
+	})
+}
+
+func createLogs(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Logs) (receiver.Logs, error) {
+	return sharing.Get(cfg, receiverstages.Outputs{Logs: next}, func() (*nvmlReceiver, error) {
+		return newReceiver(set, cfg.(*Config), nil)
+	})
 }

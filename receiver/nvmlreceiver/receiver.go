@@ -21,6 +21,8 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
@@ -77,6 +79,9 @@ type nvmlReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 	host      component.Host
+	outputs   receiverstages.Outputs
+	status    base.Status      // of the receiver and its stages
+	stages    *pdatagpu.Stages // nil without the section
 
 	open      func(path string) (library, error)
 	collector *collect.Collector
@@ -114,6 +119,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 		cfg:       cfg,
 		settings:  set,
 		next:      next,
+		outputs:   receiverstages.Outputs{Metrics: next},
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
@@ -140,6 +146,9 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 		return nvml.ErrNoBinding
 	}
 	r.host = host
+	if err := r.startStages(ctx, host); err != nil {
+		return err
+	}
 	if r.cfg.processes() && !r.allProcesses {
 		r.settings.Logger.Warn("NVML lists all processes only in the host's PID namespace, and this is another one: gpu.process.count is absent. Set hostPID.",
 			zap.String("proc_root", r.cfg.ProcRoot))
@@ -157,6 +166,28 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
+// Outputs implements receiverstages.Receiver.
+func (r *nvmlReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
+
+// startStages starts what follows the collections.
+func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (err error) {
+	r.next = r.outputs.MetricsOrDiscard()
+	set := r.settings
+	if !r.cfg.Stages.HasValue() {
+		if r.outputs.Logs != nil {
+			set.Logger.Warn("The receiver is in a logs pipeline but makes no log records. Add the section stages::gpu_events, or remove it from the pipeline.")
+		}
+		return nil
+	}
+	owner := &stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}
+	if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), owner, &r.outputs); err != nil {
+		return err
+	}
+	r.status.Host = host
+	r.host, r.next = r.status.Part("nvml"), r.stages
+	return r.stages.Start(ctx, r.status.Part("stages"))
+}
+
 // Shutdown implements component.Component. It waits for the collection under way
 // until ctx ends, and 5 s at most; then a call that does not come back is left
 // behind, with an error.
@@ -165,16 +196,21 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	if r.stop == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, shutdownWait)
+	waiting, cancel := context.WithTimeout(ctx, shutdownWait)
 	defer cancel()
 	r.stop()
 	defer r.stopConsuming()
+	var err error
 	select {
 	case <-r.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("a collection is still under way, and is left behind: %w", ctx.Err())
+	case <-waiting.Done():
+		err = fmt.Errorf("a collection is still under way, and is left behind: %w", waiting.Err())
+		r.stopConsuming()
 	}
+	if r.stages != nil { // behind its source, so that it sends what came from there
+		err = errors.Join(err, r.stages.Shutdown(ctx))
+	}
+	return err
 }
 
 // run collects until running ends. A time that comes while a collection is under way

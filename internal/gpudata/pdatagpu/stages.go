@@ -1,0 +1,109 @@
+package pdatagpu
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+)
+
+// Stages runs processors one after another inside one component. Each stage gets the frames
+// that the stage before it returned. Frames become metrics only behind the last stage.
+type Stages struct {
+	list   []*Processor
+	names  []string
+	next   consumer.Metrics
+	status base.Status
+}
+
+// NewStages returns a list of stages that sends its results to next.
+func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
+
+// NewStage returns a stage that is not a processor of the Collector.
+func NewStage(f Functions) *Processor {
+	return &Processor{
+		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, release: f.Release, taker: Taker{Takes: f.Takes, Reads: f.Reads},
+	}
+}
+
+// Append adds a stage behind the present ones. Its name stands in the errors of Start.
+func (s *Stages) Append(name string, stage *Processor) {
+	s.names = append(s.names, name)
+	s.list = append(s.list, stage)
+}
+
+// Start starts the stages, the last one first, so that each can send to the next one as soon as
+// it runs. If a stage fails to start, the stages that have started are shut down.
+func (s *Stages) Start(ctx context.Context, host component.Host) error {
+	s.status.Host = host
+	for i := len(s.list) - 1; i >= 0; i-- {
+		if err := s.list[i].Start(ctx, s.status.Part(s.names[i])); err != nil {
+			err = &StageError{s.names[i], err}
+			for _, started := range s.list[i+1:] {
+				err = errors.Join(err, started.Shutdown(ctx))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// StageError is the error of one stage.
+type StageError struct {
+	Stage string
+	Err   error
+}
+
+// Error implements error.
+func (e *StageError) Error() string { return "stages::" + e.Stage + ": " + e.Err.Error() }
+
+// Unwrap returns the stage's own error.
+func (e *StageError) Unwrap() error { return e.Err }
+
+// Shutdown shuts the stages down, the first one first: what a stage sends while it shuts down
+// still reaches the next component.
+func (s *Stages) Shutdown(ctx context.Context) (err error) {
+	for _, stage := range s.list {
+		err = errors.Join(err, stage.Shutdown(ctx))
+	}
+	return err
+}
+
+// Capabilities implements consumer.Metrics. Stages change metrics only if they are not shared.
+func (*Stages) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
+
+// ConsumeMetrics implements consumer.Metrics.
+func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
+	return s.Consume(ctx, nil, md)
+}
+
+// Consume runs the stages on the rows of a scrape, which may be nil, and on metrics. If the first
+// stage needs rows as metrics, it gets them as metrics. The metrics are not used after the call.
+func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
+	a := &Arrival{Metrics: md, Rows: rows}
+	if takes := s.list[0].taker.Takes; rows != nil && (takes == nil || !takes(rows)) {
+		rows.WriteTo(a.Own())
+		a.Rows = nil
+	}
+	for _, stage := range s.list {
+		frames, err := stage.process(ctx, a)
+		if err != nil {
+			return err
+		}
+		if stage.release != nil {
+			defer stage.release(frames) // the stages behind it use the frames until Consume returns
+		}
+		a.Rows, a.Frames = nil, frames
+	}
+	if len(a.Frames) > 0 {
+		(&written{frames: a.Frames, by: s.list[len(s.list)-1]}).WriteTo(a.Own())
+	}
+	if a.Metrics.ResourceMetrics().Len() == 0 {
+		return nil
+	}
+	return s.next.ConsumeMetrics(ctx, a.Metrics)
+}
