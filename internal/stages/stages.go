@@ -49,11 +49,6 @@ func DefaultOf[C any](f component.Factory) configoptional.Optional[C] {
 	return configoptional.Default(*f.CreateDefaultConfig().(*C)) //nolint:forcetypeassert // a factory returns its own Config
 }
 
-// Any reports whether a section exists.
-func (c *Config) Any() bool {
-	return c.K8s.HasValue() || c.Power.HasValue() || c.Budget.HasValue() || c.Usage.HasValue() || c.Window.HasValue()
-}
-
 // Owner is the component that runs the stages.
 type Owner struct {
 	ID        component.ID

@@ -140,7 +140,9 @@ func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.out }
 
 // startStages starts what follows the scrapes, and the nvml source beside them.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
-	r.next = r.out.MetricsOrDiscard()
+	if r.next == nil { // the pipelines are known from here on
+		r.next = r.out.MetricsOrDiscard()
+	}
 	set := r.settings
 	if r.cfg.Stages.HasValue() {
 		owner := &stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}

@@ -274,9 +274,9 @@ func TestWrongStagesNameFieldValueAndWhatIsAllowed(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"{stages: {gpu_windows: {}}}":                             `unknown key "stages::gpu_windows": did you mean "stages::gpu_window"?`,
 		"{stages: {gpu_window: {windw: 60s}}}":                    `unknown key "stages::gpu_window::windw": did you mean "stages::gpu_window::window"?`,
-		"{stages: {gpu_window: {window: 1ms}}}":                   "stages::gpu_window: window is 1ms: must be",
+		"{stages: {gpu_window: {window: 1ms}}}":                   "stages: gpu_window: window is 1ms: must be",
 		"{stages: {gpu_window: {max_series: 1.5}}}":               "max_series is 1.5: must be a whole number",
-		"{stages: {gpu_usage: {max_gap: 0s}}}":                    "stages::gpu_usage: max_gap is 0s: must be",
+		"{stages: {gpu_usage: {max_gap: 0s}}}":                    "stages: gpu_usage: max_gap is 0s: must be",
 		"{hand_over: true, stages: {gpu_window: {}}}":             "hand_over is true and stages is set too: must be one of them",
 		"{stages: {gpu_synthesizer: {stages: {gpu_window: {}}}}}": "stages: gpu_synthesizer::stages is set: must be absent here",
 		"{nvml: {stages: {gpu_window: {}}}}":                      "nvml::stages is set: must be absent here",

@@ -171,7 +171,9 @@ func (r *nvmlReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts what follows the collections.
 func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (err error) {
-	r.next = r.outputs.MetricsOrDiscard()
+	if r.next == nil { // the pipelines are known from here on
+		r.next = r.outputs.MetricsOrDiscard()
+	}
 	set := r.settings
 	if !r.cfg.Stages.HasValue() {
 		if r.outputs.Logs != nil {

@@ -4,13 +4,18 @@
 package receiverstages
 
 import (
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/confmap"
+
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
-
-	"go.opentelemetry.io/collector/config/configoptional"
-	"go.opentelemetry.io/collector/confmap"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
 // Config is the section stages of a receiver.
@@ -18,18 +23,30 @@ type Config struct {
 	// Synthesizer has the settings of gpu_synthesizer, which runs without its section too.
 	Synthesizer configoptional.Optional[gpusynthesizerprocessor.Config] `mapstructure:"gpu_synthesizer"`
 
-	stages.Config `mapstructure:",squash"`
+	// These are the sections of [stages.Config]. They are not embedded, so that an error names them as
+	// users write them.
+	K8s    configoptional.Optional[gpuk8sprocessor.Config]    `mapstructure:"gpu_k8s"`
+	Power  configoptional.Optional[gpupowerprocessor.Config]  `mapstructure:"gpu_power"`
+	Budget configoptional.Optional[gpubudgetprocessor.Config] `mapstructure:"gpu_budget"`
+	Usage  configoptional.Optional[gpuusageprocessor.Config]  `mapstructure:"gpu_usage"`
+	Window configoptional.Optional[gpuwindowprocessor.Config] `mapstructure:"gpu_window"`
 
 	// Events makes log records. The receiver must then be in a logs pipeline.
 	Events configoptional.Optional[gpueventsconnector.Config] `mapstructure:"gpu_events"`
 }
 
+// following returns the stages that follow gpu_synthesizer.
+func (c *Config) following() *stages.Config {
+	return &stages.Config{K8s: c.K8s, Power: c.Power, Budget: c.Budget, Usage: c.Usage, Window: c.Window}
+}
+
 // NewDefaultConfig returns a section without stages.
 func NewDefaultConfig() Config {
+	of := stages.NewDefaultConfig()
 	return Config{
 		Synthesizer: stages.DefaultOf[gpusynthesizerprocessor.Config](gpusynthesizerprocessor.NewFactory()),
-		Config:      stages.NewDefaultConfig(),
-		Events:      stages.DefaultOf[gpueventsconnector.Config](gpueventsconnector.NewFactory()),
+		K8s:         of.K8s, Power: of.Power, Budget: of.Budget, Usage: of.Usage, Window: of.Window,
+		Events: stages.DefaultOf[gpueventsconnector.Config](gpueventsconnector.NewFactory()),
 	}
 }
 
@@ -43,9 +60,4 @@ func (c *Config) Validate() error {
 			"gpu_synthesizer::stages is set: must be absent here; put its sections beside gpu_synthesizer")
 	}
 	return p.Err()
-}
-
-// Any reports whether a section exists, so that stages run.
-func (c *Config) Any() bool {
-	return c.Synthesizer.HasValue() || c.Events.HasValue() || c.Config.Any()
 }

@@ -49,13 +49,13 @@ func New(ctx context.Context, cfg *Config, owner *stages.Owner, out *Outputs) (*
 	if err := b.Add(ctx, gpusynthesizerprocessor.NewFactory(), cfg.Synthesizer.GetOrInsertDefault()); err != nil {
 		return nil, err
 	}
-	if err := b.AddHolders(ctx, &cfg.Config); err != nil {
+	if err := b.AddHolders(ctx, cfg.following()); err != nil {
 		return nil, err
 	}
 	if err := addEvents(b, cfg, owner, out.Logs); err != nil {
 		return nil, err
 	}
-	if err := b.AddWindows(ctx, &cfg.Config); err != nil {
+	if err := b.AddWindows(ctx, cfg.following()); err != nil {
 		return nil, err
 	}
 	return b.Stages(), nil
