@@ -89,6 +89,8 @@ func addFields(t reflect.Type, properties map[string]any) {
 		name, options, _ := strings.Cut(field.Tag.Get("mapstructure"), ",")
 		switch {
 		case !field.IsExported() || name == "-" || strings.Contains(options, "remain"):
+		case name == "stages", name == "nvml" && t == reflect.TypeFor[dcgmreceiver.Config]():
+			// The chart writes the pipeline itself, with a component for each of these.
 		case strings.Contains(options, "squash"):
 			addFields(field.Type, properties)
 		default:
