@@ -182,10 +182,10 @@ func (cfg *Config) Validate() error {
 		p.Check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
 	}
 	for i, kind := range cfg.OwnerKinds {
-		p.Check(kind != "", "owner_kinds[%d] is empty: must be the kind of a controller, as in StatefulSet", i)
+		p.Check(kind != "", "owner_kinds[%d] is empty: must be the kind of a controller, such as StatefulSet", i)
 	}
 	known := sourceNames(gpushare.BudgetSources())
-	p.Check(len(cfg.Budgets.Sources) > 0, "budgets::sources is empty: must list values of gpu.memory.budget.source; without any, nothing is ever over its budget")
+	p.Check(len(cfg.Budgets.Sources) > 0, "budgets::sources is empty: must list values of gpu.memory.budget.source; with none, no pod can be over its budget")
 	for i, source := range cfg.Budgets.Sources {
 		p.Check(slices.Contains(known, source), "budgets::sources[%d] is %q: must be one of %s", i, source, strings.Join(known, ", "))
 	}

@@ -198,7 +198,7 @@ func (w *watchdog) act(
 	if !done && recordErr == nil {
 		// Until it is taken back it only delays others.
 		if recordErr := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Without(all, action) }); recordErr != nil {
-			w.logger.Warn("The record still has an action that was not done.", zap.Error(recordErr))
+			w.logger.Warn("The shared record still contains an action that was not carried out.", zap.Error(recordErr))
 		}
 	}
 	return d, err

@@ -94,6 +94,6 @@ func (w *watchdog) deny(missing map[string]string) {
 	w.denied.missing = missing
 	w.policy.Denied = w.denied.namespaces()
 	if err := w.denied.err(); err != nil && w.denied.all(w.cfg.Namespaces) == nil {
-		w.logger.Warn("Pods in some namespaces cannot be evicted. The other namespaces are watched.", zap.Error(err))
+		w.logger.Warn("Pods in some namespaces cannot be evicted because a permission is missing. The other namespaces are still watched.", zap.Error(err))
 	}
 }

@@ -33,7 +33,7 @@ func (w *watchdog) decode(text string) []decide.Action {
 	}
 	var actions []decide.Action
 	if err := json.Unmarshal([]byte(text), &actions); err != nil {
-		w.logger.Warn("The record of actions cannot be read. Those of other watchdogs do not count.", zap.Error(err))
+		w.logger.Warn("The shared record of actions cannot be parsed. The actions of other watchdogs are ignored.", zap.Error(err))
 		return nil
 	}
 	return actions
@@ -98,6 +98,6 @@ func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 		return
 	}
 	if err := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Merge(all, own) }); err != nil {
-		w.logger.Warn("That a shortage has ended could not be recorded.", zap.Error(err))
+		w.logger.Warn("Could not record that a shortage has ended.", zap.Error(err))
 	}
 }

@@ -134,7 +134,7 @@ func (d *file) page(id uint64) ([]byte, error) {
 	length := int64(1+overflow) * d.pageSize
 	switch {
 	case order.Uint64(header) != id:
-		return nil, damaged("page %d says that it is page %d", id, order.Uint64(header))
+		return nil, damaged("page %d has the page number %d in its header", id, order.Uint64(header))
 	case id+overflow >= d.high || at+length > d.size:
 		return nil, damaged("page %d is cut off", id)
 	}
@@ -161,7 +161,7 @@ func (d *file) readFreelist() error {
 		count, first = order.Uint64(b[pageHeader:]), pageHeader+8
 	}
 	if order.Uint16(b[8:]) != freelistPage || count > (uint64(len(b))-first)/8 {
-		return damaged("page %d is not its list of free pages", d.freelist)
+		return damaged("page %d is not a list of free pages", d.freelist)
 	}
 	return nil
 }

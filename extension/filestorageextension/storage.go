@@ -45,8 +45,8 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 	}
 	return &checkedClient{Client: client, path: path, gone: base.Failure{
 		Logger: s.logger, Level: zap.ErrorLevel,
-		Fails: "The storage file was removed. What is stored from now on is lost when the collector ends. Restart it to begin a new file.",
-		Works: "The storage file is there again.",
+		Fails: "The storage file was removed. Everything stored from now on is lost when the collector exits. Restart it to create a new file.",
+		Works: "The storage file exists again.",
 	}}, nil
 }
 
@@ -63,7 +63,7 @@ func (s *checkedStorage) prepare(path string) error {
 	if renameErr := os.Rename(path, backup); renameErr != nil {
 		return fmt.Errorf("storage file %s: %w; it cannot be renamed: %w", path, err, renameErr)
 	}
-	s.logger.Warn("A storage file is damaged. It was renamed and a new one is begun: what it held is lost.",
+	s.logger.Warn("A storage file is damaged. It was renamed and replaced by an empty one: its content is lost.",
 		zap.String("file", path), zap.String("renamed_to", backup), zap.Error(err))
 	return nil
 }
