@@ -195,7 +195,7 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	case lines.samples == 0:
 		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
 	case e.Rows() == 0 && lines.hami > 0:
-		return nil, errors.New("this is HAMi's vGPU monitor, which says what containers use and may use; gpu_synthesizer reads it. Of the devices ask dcgm-exporter")
+		return nil, errors.New("this is HAMi's vGPU monitor, which exposes the usage and limits of containers; gpu_synthesizer reads it. For devices, use dcgm-exporter")
 	case e.Rows() == 0:
 		return nil, fmt.Errorf("%d metrics, none of them of %s", lines.samples, exporterNames())
 	case len(r.Devices) == 0:

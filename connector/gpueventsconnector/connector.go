@@ -202,7 +202,7 @@ func (c *gpuEvents) reportSkips(ctx context.Context) {
 		c.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
 	if skipped[events.ClockSetBack] > 0 && c.setBack.Returns(now) {
-		c.logger.Warn("All samples of a node stayed behind its newest one for longer than max_gap: a clock was set back. "+
+		c.logger.Warn("All samples of a node stayed older than its newest one for longer than max_gap: a clock was set back. "+
 			"Events start again from a baseline.", zap.Duration("max_gap", c.cfg.MaxGap))
 	}
 }

@@ -136,11 +136,11 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 			zap.String("setting", l.Setting), zap.Int("limit", l.Limit), zap.String("of", l.Of))
 	}
 	if in.Ahead() && e.ahead.Returns(now) {
-		e.settings.Logger.Warn("Metrics lie more than a minute in the future; they are dropped and not shown. " +
+		e.settings.Logger.Warn("Metrics are more than a minute ahead of this collector's clock. They are dropped and not shown. " +
 			"Compare the clocks of the collectors that send them with this one.")
 	}
 	if in.SetBack() && e.setBack.Returns(now) {
-		e.settings.Logger.Warn("All metrics of a node stayed behind its newest ones: a clock was set back. What was shown of the node is forgotten.")
+		e.settings.Logger.Warn("All metrics of a node stayed older than its newest ones: a clock was set back. The node's earlier data is deleted.")
 	}
 	return nil
 }

@@ -355,7 +355,7 @@ func TestMetricsOfAClockThatIsAheadAreSaidOnce(t *testing.T) {
 		consume(t, e, fleet(now().Add(time.Hour+time.Duration(i)*time.Second), time.Minute, 8, false))
 	}
 	require.Equal(t, 1, logs.Len())
-	assert.Contains(t, logs.All()[0].Message, "more than a minute in the future")
+	assert.Contains(t, logs.All()[0].Message, "more than a minute ahead")
 }
 
 func TestAnEndpointThatIsTakenFailsTheStart(t *testing.T) {

@@ -49,12 +49,13 @@ type OvershootConfig struct {
 	Ratio float64 `mapstructure:"ratio"`
 }
 
-// BudgetsConfig says which budgets count.
+// BudgetsConfig selects the budgets for which pods may be evicted.
 type BudgetsConfig struct {
-	// Sources are the values of gpu.memory.budget.source of budgets that pods are evicted for.
+	// Sources are the values of gpu.memory.budget.source for which pods may be evicted.
 	Sources []string `mapstructure:"sources"`
 	// Annotation is the annotation with which pods declare budgets of the source annotation, as in
-	// gpu_budget. It is read again before a pod is evicted. Empty: what gpu_budget read counts.
+	// gpu_budget. The watchdog reads it again before it evicts a pod. If it is empty, the budget in
+	// telemetry is used as it is.
 	Annotation string `mapstructure:"annotation"`
 }
 
@@ -72,7 +73,8 @@ type Config struct {
 	Breaches int `mapstructure:"breaches"`
 	// Cooldown is the time after an action in which there is no other.
 	Cooldown CooldownConfig `mapstructure:"cooldown"`
-	// MaxActionsPerHour is the most actions within an hour of all watchdogs that share a record.
+	// MaxActionsPerHour is the maximum number of actions per hour, over all watchdogs that share a
+	// record.
 	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
 	// MinPodAge is how long a pod must have run.
 	MinPodAge time.Duration `mapstructure:"min_pod_age"`
@@ -86,13 +88,13 @@ type Config struct {
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`
 	// MinOvershoot is by how much a pod must be over its budget.
 	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
-	// Budgets say which budgets count.
+	// Budgets selects the budgets for which pods may be evicted.
 	Budgets BudgetsConfig `mapstructure:"budgets"`
 	// Action is evict or delete.
 	Action string `mapstructure:"action"`
 	// LeaderElection chooses the replica that acts.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
-	// SharedRecord is where all watchdogs of the cluster record their actions.
+	// SharedRecord configures the Lease in which all watchdogs of the cluster record their actions.
 	SharedRecord lease.RecordConfig `mapstructure:"shared_record"`
 	// Storage is the storage extension in which breach counts, cool-downs and the
 	// hourly cap survive a restart.
@@ -128,8 +130,9 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// declaredOnly are the sources of budgets that nothing enforces while a pod runs. The limits of HAMi,
-// Koordinator and MPS are enforced where the pod runs, and the size of a device is a limit by itself.
+// declaredOnly are the budget sources that no other component enforces while a pod runs. The limits
+// of HAMi, Koordinator and MPS are enforced where the pod runs, and the size of a device is a limit
+// by itself.
 var declaredOnly = []gpushare.BudgetSource{gpushare.BudgetDRA, gpushare.BudgetKAI, gpushare.BudgetResource, gpushare.BudgetAnnotation}
 
 func sourceNames(sources []gpushare.BudgetSource) (names []string) {
@@ -139,8 +142,9 @@ func sourceNames(sources []gpushare.BudgetSource) (names []string) {
 	return names
 }
 
-// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal]. Who wants no lease for the election
-// has no lease for the record either, unless it says so. Both are in one namespace.
+// Unmarshal implements confmap.Unmarshaler, by [base.Unmarshal]. If the configuration disables
+// leader election, it also disables the shared record unless it enables that explicitly. Both
+// Leases are in the same namespace.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 	if err := base.Unmarshal(conf, cfg); err != nil {
 		return err
@@ -182,10 +186,10 @@ func (cfg *Config) Validate() error {
 		p.Check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
 	}
 	for i, kind := range cfg.OwnerKinds {
-		p.Check(kind != "", "owner_kinds[%d] is empty: must be the kind of a controller, as in StatefulSet", i)
+		p.Check(kind != "", "owner_kinds[%d] is empty: must be the kind of a controller, such as StatefulSet", i)
 	}
 	known := sourceNames(gpushare.BudgetSources())
-	p.Check(len(cfg.Budgets.Sources) > 0, "budgets::sources is empty: must list values of gpu.memory.budget.source; without any, nothing is ever over its budget")
+	p.Check(len(cfg.Budgets.Sources) > 0, "budgets::sources is empty: must list values of gpu.memory.budget.source; with none, no pod can be over its budget")
 	for i, source := range cfg.Budgets.Sources {
 		p.Check(slices.Contains(known, source), "budgets::sources[%d] is %q: must be one of %s", i, source, strings.Join(known, ", "))
 	}

@@ -94,7 +94,7 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 		"512 MiB":         {func(c *Config) { c.MinOvershoot.Bytes = 512 }, "min_overshoot::bytes is 512: must be 0, or 1Mi to 1Pi, as in 512Mi"},
 		"priority":        {func(c *Config) { c.MaxPriority = 3_000_000_000 }, "max_priority is 3000000000: must be -2147483648 to 2147483647"},
 		"ratio":           {func(c *Config) { c.MinOvershoot.Ratio = -0.1 }, "min_overshoot::ratio is -0.1: must be 0 or more, as in 0.05"},
-		"a kind":          {func(c *Config) { c.OwnerKinds = []string{""} }, "owner_kinds[0] is empty: must be the kind of a controller, as in StatefulSet"},
+		"a kind":          {func(c *Config) { c.OwnerKinds = []string{""} }, "owner_kinds[0] is empty: must be the kind of a controller, such as StatefulSet"},
 		"a source":        {func(c *Config) { c.Budgets.Sources = []string{"guess"} }, `budgets::sources[0] is "guess": must be one of koordinator_allocation, `},
 		"no source":       {func(c *Config) { c.Budgets.Sources = nil }, "budgets::sources is empty: must list values of gpu.memory.budget.source"},
 		"a record":        {func(c *Config) { c.SharedRecord.Enabled, c.SharedRecord.Name = true, "A B" }, `shared_record: name is "A B"`},

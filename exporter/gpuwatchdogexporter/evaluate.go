@@ -73,8 +73,8 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	return "", err
 }
 
-// prepare reads the record, once in a term, and asks for the permissions. With an error it returns
-// why no device can be evaluated.
+// prepare reads the record, once per term, and checks the permissions. If it returns an error, it
+// also returns the reason why no device can be evaluated.
 func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time) (decide.Reason, error) {
 	if term != w.known {
 		if err := w.readRecord(ctx, now); err != nil {
@@ -141,7 +141,7 @@ func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *obse
 			return d, fmt.Errorf("pod %s/%s: %w", v.Namespace, v.Pod, err)
 		case d.Reason == decide.NoPermission && w.ask(ctx, d.Victim.Namespace, now):
 			continue
-		// Other watchdogs may have taken back what they recorded, or a shortage has ended.
+		// Other watchdogs may have withdrawn an action, or recorded that a shortage has ended.
 		case w.record != nil && d.Reason.Recorded() && !w.recordRead.Equal(now):
 			if w.readRecord(ctx, now) == nil {
 				continue
@@ -165,9 +165,9 @@ func (w *watchdog) remember(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
-// act does what was decided, unless writing the record failed. The action was written down before,
-// on the record and in the storage. So a crash in between leaves a cool-down without an eviction,
-// never the reverse.
+// act carries out the decision, unless writing the record failed. The action is written to the
+// record and the storage first, so a crash in between leaves a cool-down without an eviction, never
+// an eviction without a cool-down.
 func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
 ) (decide.Decision, error) {
@@ -196,9 +196,9 @@ func (w *watchdog) act(
 		w.ask(ctx, d.Victim.Namespace, now)
 	}
 	if !done && recordErr == nil {
-		// Until it is taken back it only delays others.
+		// The stale action only delays other watchdogs.
 		if recordErr := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Without(all, action) }); recordErr != nil {
-			w.logger.Warn("The record still has an action that was not done.", zap.Error(recordErr))
+			w.logger.Warn("The shared record still contains an action that was not carried out.", zap.Error(recordErr))
 		}
 	}
 	return d, err

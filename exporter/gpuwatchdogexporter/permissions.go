@@ -12,13 +12,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// askAgainAfter is after how many intervals it is asked again about namespaces in which a permission
-// was missing.
+// askAgainAfter is the number of intervals after which namespaces with a missing permission are
+// checked again.
 const askAgainAfter = 5
 
-// permissions are the namespaces in which a permission is missing. The API server is asked once in a
-// term, about a namespace that lacks one now and then and when one of its pods is chosen, and when a
-// request is forbidden.
+// permissions are the namespaces in which a permission is missing. The watchdog checks all
+// namespaces once per term and whenever a request is forbidden. It checks a namespace with a
+// missing permission again at intervals and when it chooses one of its pods.
 type permissions struct {
 	missing map[string]string // by namespace
 	asked   time.Time         // about all that are missing
@@ -49,7 +49,8 @@ func (p *permissions) err() error {
 	return errors.New("permission is missing: " + strings.Join(parts, ", "))
 }
 
-// askAll asks about all namespaces when a term begins, later about those that lack a permission.
+// askAll checks all namespaces when a term begins, and later those in which a permission is
+// missing.
 func (w *watchdog) askAll(ctx context.Context, begins bool, now time.Time) error {
 	ask := w.cfg.Namespaces
 	if !begins {
@@ -67,7 +68,8 @@ func (w *watchdog) askAll(ctx context.Context, begins bool, now time.Time) error
 	return nil
 }
 
-// ask asks about one namespace, once in an evaluation, and reports whether that changed what is known.
+// ask checks one namespace, at most once per evaluation, and reports whether its permissions
+// changed.
 func (w *watchdog) ask(ctx context.Context, namespace string, now time.Time) bool {
 	if at, ok := w.denied.doubted[namespace]; ok && at.Equal(now) {
 		return false
@@ -75,7 +77,7 @@ func (w *watchdog) ask(ctx context.Context, namespace string, now time.Time) boo
 	w.denied.doubted[namespace] = now
 	missing, err := w.cluster.Missing(ctx, []string{namespace})
 	if err != nil || missing[namespace] == w.denied.missing[namespace] {
-		return false // the request itself said what is wrong
+		return false // the error of the request is reported instead
 	}
 	for other, permission := range w.denied.missing {
 		if other != namespace {
@@ -86,7 +88,7 @@ func (w *watchdog) ask(ctx context.Context, namespace string, now time.Time) boo
 	return true
 }
 
-// deny takes over in which namespaces which permission is missing.
+// deny stores the missing permissions by namespace.
 func (w *watchdog) deny(missing map[string]string) {
 	if maps.Equal(missing, w.denied.missing) {
 		return
@@ -94,6 +96,6 @@ func (w *watchdog) deny(missing map[string]string) {
 	w.denied.missing = missing
 	w.policy.Denied = w.denied.namespaces()
 	if err := w.denied.err(); err != nil && w.denied.all(w.cfg.Namespaces) == nil {
-		w.logger.Warn("Pods in some namespaces cannot be evicted. The other namespaces are watched.", zap.Error(err))
+		w.logger.Warn("Pods in some namespaces cannot be evicted because a permission is missing. The other namespaces are still watched.", zap.Error(err))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
 
-// readRecord reads what all watchdogs have done. Without a record it does nothing.
+// readRecord reads the actions of all watchdogs. Without a record it does nothing.
 func (w *watchdog) readRecord(ctx context.Context, now time.Time) error {
 	if w.record == nil {
 		return nil
@@ -33,15 +33,15 @@ func (w *watchdog) decode(text string) []decide.Action {
 	}
 	var actions []decide.Action
 	if err := json.Unmarshal([]byte(text), &actions); err != nil {
-		w.logger.Warn("The record of actions cannot be read. Those of other watchdogs do not count.", zap.Error(err))
+		w.logger.Warn("The shared record of actions cannot be parsed. The actions of other watchdogs are ignored.", zap.Error(err))
 		return nil
 	}
 	return actions
 }
 
-// writeRecord decides again with the newest record and writes the action to it. Of several watchdogs
-// that decide at the same time each sees what the ones before it have written. Without an action
-// nothing is written.
+// writeRecord decides again with the newest record and writes the action to it. If several
+// watchdogs decide at the same time, each one sees what the earlier ones have written. If there is
+// no action, nothing is written.
 func (w *watchdog) writeRecord(
 	ctx context.Context, before decide.State, in decide.Input, now time.Time,
 ) (after decide.State, d decide.Decision, err error) {
@@ -62,7 +62,7 @@ func (w *watchdog) writeRecord(
 	return after, d, err
 }
 
-// changeRecord changes what all watchdogs have done.
+// changeRecord updates the shared record of actions.
 func (w *watchdog) changeRecord(ctx context.Context, now time.Time, change func([]decide.Action) []decide.Action) error {
 	if w.record == nil {
 		return nil
@@ -90,14 +90,14 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 	return err
 }
 
-// recordEnded records that own actions have ended a shortage, so that their owner may be evicted
-// again on any node. If it fails it is tried again at the next evaluation.
+// recordEnded records that own actions have ended a shortage, so that pods of the same owner may be
+// evicted again on any node. If the write fails, the next evaluation retries it.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 	own := w.memory.actions
 	if w.record == nil || !decide.Unrecorded(own, w.recorded) {
 		return
 	}
 	if err := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Merge(all, own) }); err != nil {
-		w.logger.Warn("That a shortage has ended could not be recorded.", zap.Error(err))
+		w.logger.Warn("Could not record that a shortage has ended.", zap.Error(err))
 	}
 }

@@ -181,7 +181,7 @@ func TestANamespaceThatLostItsPermissionDoesNotStopTheOthers(t *testing.T) {
 		assert.Positive(t, g.counted()["no_permission"])
 		assert.Contains(t, g.host.Last(), "permission is missing: get pods in namespace web")
 		assert.Equal(t, before.Add(2*time.Minute), g.heartbeat(), "the pod that fills the device cannot be evicted")
-		assert.Equal(t, 1, g.logs.FilterMessageSnippet("Pods in some namespaces cannot be evicted.").Len())
+		assert.Equal(t, 1, g.logs.FilterMessageSnippet("Pods in some namespaces cannot be evicted").Len())
 
 		a.set(func() { clear(a.failing) })
 		live(4*time.Minute, pressed, g)

@@ -43,7 +43,7 @@ func (w *watchdog) tell(ctx context.Context, d *decide.Decision, cause error, no
 			return
 		}
 		name, message = eventStopped, "Pods of this owner are no longer evicted, because two evictions did not end the shortage: the pod "+numbers
-		w.logger.Warn("Evictions did not end the shortage. Pods of this owner are no longer evicted: find what else fills the device.",
+		w.logger.Warn("Evictions did not end the shortage. Pods of this owner are no longer evicted: find out what else uses the device's memory.",
 			zap.String("node", d.Device.Node), zap.String("device", d.Device.ID), zap.String("namespace", d.Victim.Namespace),
 			zap.String("pod", d.Victim.Pod), zap.Int64("unbudgeted", d.Unbudgeted))
 	default:

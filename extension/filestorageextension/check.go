@@ -10,9 +10,10 @@ import (
 	"os"
 )
 
-// The layout of a bbolt file. It consists of pages. Pages 0 and 1 are metas, of which the valid
-// one of the newer transaction counts. It names the root of a tree of buckets, and buckets are
-// trees of branch and leaf pages. A page continues in the pages behind it (its overflow).
+// The layout of a bbolt file. It consists of pages. Pages 0 and 1 are meta pages. The valid one
+// with the newer transaction is current. It names the root of a tree of buckets, and buckets are
+// trees of branch and leaf pages. A large page continues in the pages that follow it (its
+// overflow).
 const (
 	pageHeader    = 16 // id, flags, count of elements, count of overflow pages
 	branchElement = 16 // position and size of the key, id of the child
@@ -35,14 +36,14 @@ const (
 
 var order = binary.LittleEndian
 
-// errDamaged says that a file cannot be opened as a database.
+// errDamaged is the error for a file that cannot be opened as a database.
 var errDamaged = errors.New("the storage file is damaged")
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
-// meta is what a meta page says.
+// meta is the content of a meta page.
 type meta struct {
 	pageSize             int64
 	root, freelist, high uint64
@@ -57,8 +58,8 @@ type file struct {
 	seen map[uint64]bool
 }
 
-// check returns an error that is errDamaged if the database in an open file cannot be used. An
-// empty file is a database that was not begun.
+// check returns an error that wraps errDamaged if the database in an open file cannot be used. An
+// empty file is valid: bbolt initializes it.
 func check(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -76,7 +77,7 @@ func check(f *os.File) error {
 	return d.tree(d.root, nil)
 }
 
-// readMeta finds the meta that counts.
+// readMeta finds the current meta page.
 func (d *file) readMeta() error {
 	first, ok := d.metaAt(0)
 	if ok {
@@ -92,7 +93,8 @@ func (d *file) readMeta() error {
 	if !ok {
 		return damaged("none of its two meta pages is valid")
 	}
-	// Free pages count, too: the database writes to them, and maps no more of the file than it has.
+	// Free pages must exist too: the database writes to them, and maps only as much as the file
+	// contains.
 	if d.meta = first; uint64(d.size/d.pageSize) < d.high {
 		return damaged("it has %d bytes, less than its %d pages", d.size, d.high)
 	}
@@ -117,7 +119,7 @@ func (d *file) metaAt(offset int64) (meta, bool) {
 	return m, valid
 }
 
-// page reads a page with its overflow. No page may be a part of two others.
+// page reads a page with its overflow. Each page may be used only once.
 func (d *file) page(id uint64) ([]byte, error) {
 	header := make([]byte, pageHeader)
 	if id < 2 || id >= d.high || int64(id) > d.size/d.pageSize {
@@ -134,7 +136,7 @@ func (d *file) page(id uint64) ([]byte, error) {
 	length := int64(1+overflow) * d.pageSize
 	switch {
 	case order.Uint64(header) != id:
-		return nil, damaged("page %d says that it is page %d", id, order.Uint64(header))
+		return nil, damaged("page %d has the page number %d in its header", id, order.Uint64(header))
 	case id+overflow >= d.high || at+length > d.size:
 		return nil, damaged("page %d is cut off", id)
 	}
@@ -157,16 +159,16 @@ func (d *file) readFreelist() error {
 		return err
 	}
 	count, first := uint64(order.Uint16(b[10:])), uint64(pageHeader)
-	if count == 0xFFFF { // the count has a place of its own
+	if count == 0xFFFF { // the count did not fit and is stored in the first element
 		count, first = order.Uint64(b[pageHeader:]), pageHeader+8
 	}
 	if order.Uint16(b[8:]) != freelistPage || count > (uint64(len(b))-first)/8 {
-		return damaged("page %d is not its list of free pages", d.freelist)
+		return damaged("page %d is not a list of free pages", d.freelist)
 	}
 	return nil
 }
 
-// tree checks a tree, whose keys are lowest or greater.
+// tree checks a tree. All its keys must be greater than or equal to lowest.
 func (d *file) tree(id uint64, lowest []byte) error {
 	b, err := d.page(id)
 	if err != nil {
@@ -175,7 +177,7 @@ func (d *file) tree(id uint64, lowest []byte) error {
 	return d.elements(id, b, lowest)
 }
 
-// elements checks the elements of a page, and the trees that they lead to.
+// elements checks the elements of a page, and the subtrees that they point to.
 func (d *file) elements(id uint64, b, lowest []byte) error {
 	flags, count := order.Uint16(b[8:]), int(order.Uint16(b[10:]))
 	if flags != branchPage && flags != leafPage {
@@ -217,7 +219,7 @@ func (d *file) elements(id uint64, b, lowest []byte) error {
 	return nil
 }
 
-// bucket checks a bucket: a tree of its own, or a leaf page inside of its value.
+// bucket checks a bucket: either a separate tree, or a leaf page stored inline in its value.
 func (d *file) bucket(id uint64, value []byte) error {
 	if len(value) < bucketHeader {
 		return damaged("a bucket of page %d is cut off", id)

@@ -1,4 +1,4 @@
-// Package filestorageextension is the file_storage extension of opentelemetry-collector-contrib
-// with files that are checked before they are opened. The database behind it maps its file into
-// memory and trusts what it reads there: a damaged page ends the process, at the start or later.
+// Package filestorageextension is the file_storage extension of opentelemetry-collector-contrib,
+// extended to check each file before opening it. The underlying database (bbolt) maps the file into
+// memory and trusts its content: a damaged page can crash the process, at startup or later.
 package filestorageextension

@@ -21,7 +21,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// checkedStorage is the extension of contrib, but it checks a file before that opens it.
+// checkedStorage wraps contrib's extension and checks each file before contrib opens it.
 type checkedStorage struct {
 	storage.Extension
 	config *filestorage.Config
@@ -29,7 +29,7 @@ type checkedStorage struct {
 }
 
 // GetClient checks the file of a component and opens it. With recreate, a damaged file is renamed
-// and a new one is begun. An error names the file.
+// and replaced by an empty one. Errors name the file.
 func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id component.ID, name string) (storage.Client, error) {
 	path := s.path(kind, id, name)
 	if err := s.prepare(path); err != nil {
@@ -45,17 +45,17 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 	}
 	return &checkedClient{Client: client, path: path, gone: base.Failure{
 		Logger: s.logger, Level: zap.ErrorLevel,
-		Fails: "The storage file was removed. What is stored from now on is lost when the collector ends. Restart it to begin a new file.",
-		Works: "The storage file is there again.",
+		Fails: "The storage file was removed. Everything stored from now on is lost when the collector exits. Restart it to create a new file.",
+		Works: "The storage file exists again.",
 	}}, nil
 }
 
-// prepare checks a file, and with recreate puts a damaged one aside.
+// prepare checks a file and, with recreate, renames a damaged one.
 func (s *checkedStorage) prepare(path string) error {
 	err := checkPath(path, s.config.Timeout)
 	switch {
 	case err == nil || !errors.Is(err, errDamaged):
-		return nil // what else is wrong is found when it is opened
+		return nil // opening the file reports other errors
 	case !s.config.Recreate:
 		return fmt.Errorf("storage file %s: %w; remove it, or set recreate: true to have it renamed", path, err)
 	}
@@ -63,13 +63,13 @@ func (s *checkedStorage) prepare(path string) error {
 	if renameErr := os.Rename(path, backup); renameErr != nil {
 		return fmt.Errorf("storage file %s: %w; it cannot be renamed: %w", path, err, renameErr)
 	}
-	s.logger.Warn("A storage file is damaged. It was renamed and a new one is begun: what it held is lost.",
+	s.logger.Warn("A storage file is damaged. It was renamed and replaced by an empty one: its content is lost.",
 		zap.String("file", path), zap.String("renamed_to", backup), zap.Error(err))
 	return nil
 }
 
-// checkPath checks a file unless another process uses it. A process that is ending has the time to
-// let go of it that the database waits for it too.
+// checkPath checks a file unless another process uses it. It waits for a process that is exiting as
+// long as the database would.
 func checkPath(path string, patience time.Duration) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *checkedStorage) path(kind component.Kind, id component.ID, name string)
 // lockInterval is the time between two attempts to lock a file.
 const lockInterval = 20 * time.Millisecond
 
-// maxName is the longest name of a file that file systems take.
+// maxName is the longest file name that common file systems allow.
 const maxName = 255
 
 // checkedClient reports when the file is removed, and turns a fault of the database into an error.
@@ -150,8 +150,8 @@ func (c *checkedClient) Delete(ctx context.Context, key string) error {
 	return c.Batch(ctx, storage.DeleteOperation(key))
 }
 
-// Batch implements storage.Client. Writing to a file that was removed succeeds, so it is looked
-// for each time.
+// Batch implements storage.Client. Writing to a file that was removed succeeds, so each call checks
+// that the file exists.
 func (c *checkedClient) Batch(ctx context.Context, ops ...*storage.Operation) error {
 	_, err := os.Stat(c.path)
 	if !errors.Is(err, os.ErrNotExist) {
@@ -172,8 +172,8 @@ func (c *checkedClient) Walk(ctx context.Context, walk storage.WalkFunc) error {
 	return recovered(c.path, func() error { return walker.Walk(ctx, walk) })
 }
 
-// recovered returns a panic of the database as an error, also one of memory that is mapped to a
-// page which the file no longer has.
+// recovered converts a panic of the database to an error. This includes the fault of reading mapped
+// memory beyond the end of a truncated file.
 func recovered(path string, use func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -1,20 +1,20 @@
 package catalogue
 
-// Contradiction says why a value that could be true by itself is no observation: other values
-// of the same device and scrape contradict it.
+// Contradiction is the reason why a plausible value is not an observation: other values of the same
+// device and scrape contradict it.
 type Contradiction uint8
 
 const (
 	// Frozen values are zeros of a profiler that has stopped: the device is busy.
 	Frozen Contradiction = iota
-	// Unread values are zeros of sizes that the driver does not read.
+	// Unread values are the zeros of quantities that the driver cannot read.
 	Unread
 	// TooFast values are byte rates that the link cannot carry.
 	TooFast
 )
 
-// Profiler says how to notice that the profiler of an exporter has stopped: the activity that it
-// measures is 0, and the utilization, which has another source, is Busy or more.
+// Profiler describes how to detect that an exporter's profiler has stopped: its activity is 0
+// although the utilization, which has another source, is Busy or more.
 type Profiler struct {
 	// Activity and Utilization are names of fields.
 	Activity, Utilization string
@@ -23,18 +23,18 @@ type Profiler struct {
 	activity, utilization ID
 }
 
-// Values are those of one device in one scrape, after its rows were folded.
+// Values are the values of one device in one scrape, after its rows were merged.
 type Values interface {
 	// Value returns the device's value of a field, or the rate of a field that counts. It
 	// returns false where there is none.
 	Value(id ID, rate bool) (v float64, ok bool)
-	// Capacity returns the most that the device can have of a signal, 0 where it is unknown.
+	// Capacity returns the maximum of a signal on this device, or 0 if it is unknown.
 	Capacity(s *Signal) float64
-	// Drop makes the value of a field, or its rate, no observation.
+	// Drop discards the value of a field, or its rate.
 	Drop(id ID, why Contradiction)
 }
 
-// DropContradicted drops the values of a device that others contradict.
+// DropContradicted drops the values of a device that other values contradict.
 func (x *Exporter) DropContradicted(d Values) {
 	for _, ids := range x.zeroTogether {
 		if allZero(d, ids) {

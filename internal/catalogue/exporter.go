@@ -32,9 +32,9 @@ type Exporter struct {
 	// Certain reports whether the labels of a row that Claims takes alone are the exporter's, so
 	// that any other prefix may precede a field's name. Without it none may.
 	Certain func(*Row) bool
-	// Labels are the names of the labels that tell something, the exporter's own before other
-	// spellings. Their case does not matter where all of a row's labels were lowered.
-	// BlankText reports texts that stand for "no value" beside those of NoText. It may be nil.
+	// Labels are the names of the labels that have a meaning, the exporter's own before other
+	// spellings. Their case does not matter where all of a row's labels were lowered. BlankText
+	// reports further texts that mean "no value", in addition to NoText. It may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// BlankValue reports values that stand for "no value" in every unit, beside those of
@@ -49,18 +49,18 @@ type Exporter struct {
 	InstanceID func(board, instance string) string
 	// CalledExporter reports whether a container is called as the exporter is.
 	CalledExporter func(Holder) bool
-	// RepeatsJobs says that the exporter labels every instance of a board with the job that was
-	// given the board.
+	// RepeatsJobs is true if the exporter labels every instance of a board with the job that holds
+	// the board.
 	RepeatsJobs bool
 	// EqualParts says that all instances of a board are of one size, whatever their profile.
 	EqualParts bool
 	// FirstMeasures says that of the rows of instances, those of number 0 alone measure the board.
 	FirstMeasures bool
-	// OfContainers says that the rows are of containers on devices that other exporters expose. Such an
-	// exporter is no second source of a device: its rows are joined to the device that another one
-	// exposes by the id as it is, else by the id with the prefix of NVIDIA's. Its rows without a
-	// holder measure a device that no other exporter exposes. Of one field, rows of a container that
-	// differ by the label of RolePart are added up.
+	// OfContainers is true if the rows describe containers on devices that other exporters expose.
+	// Such an exporter is no second source of a device: its rows are joined to the device that
+	// another one exposes by the id as it is, else by the id with the prefix of NVIDIA's. Its rows
+	// without a holder measure a device that no other exporter exposes. Of one field, rows of a
+	// container that differ by the label of RolePart are added up.
 	OfContainers bool
 	// Model returns what is known of a board by its model name. Without it nothing is.
 	Model func(name string) Model
@@ -68,8 +68,8 @@ type Exporter struct {
 	// Vitals are names of fields that are never 0 on a board which the driver reads. While all of
 	// them are exposed and all are 0, nothing of the board and its instances is an observation.
 	Vitals []string
-	// ZeroTogether are sets of names of fields whose zeros are no observation where all fields
-	// of the set are 0.
+	// ZeroTogether are sets of field names. If all fields of a set are 0, their zeros are not
+	// observations.
 	ZeroTogether [][]string
 	// Profiler is set where the exporter's profiler is known to stop.
 	Profiler Profiler
@@ -150,7 +150,7 @@ type PluginID struct {
 	Replica bool
 }
 
-// Understood reports whether the id has a form that names a device.
+// Understood reports whether the form of the id is known, so that it names a device.
 func (d *PluginID) Understood() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
 
 // Refusal says why a row is about no device of the exporter.
@@ -351,8 +351,8 @@ func (x *Exporter) Field(name string) *Field {
 	panic(fmt.Sprintf("catalogue: %q is no field", name))
 }
 
-// Lookup returns what an exposed metric name means, whatever its case: some stores lower names. It
-// reports false for names that no signal is made of.
+// Lookup returns the meaning of an exposed metric name. Case is ignored, because some stores
+// convert names to lower case. It returns false for names that no signal is derived from.
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
 	if !ok {

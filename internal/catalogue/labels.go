@@ -96,12 +96,11 @@ const (
 	RoleMIGUUID
 	// RoleLinkGPU is the UUID of the GPU that a link belongs to.
 	RoleLinkGPU
-	// RoleOldPod is the holding pod's name as exporters call it that have other names for the
-	// labels of holders, on request.
+	// RoleOldPod is the holder's pod name under the exporter's alternative label names.
 	RoleOldPod
-	// RoleOldNamespace is the holding pod's namespace, called likewise.
+	// RoleOldNamespace is the holder's namespace under the alternative label names.
 	RoleOldNamespace
-	// RoleOldContainer is the holding container's name, called likewise.
+	// RoleOldContainer is the holder's container name under the alternative label names.
 	RoleOldContainer
 	// NumRoles is one more than the highest role.
 	NumRoles
@@ -112,7 +111,7 @@ type labelName struct {
 	role Role
 	// order is the position among the spellings of the role: the exporter's own is the first.
 	order uint8
-	// mixed spellings have letters of both cases, or capitals alone.
+	// mixed is true if the spelling has upper-case letters.
 	mixed bool
 }
 
@@ -143,8 +142,9 @@ type Row struct {
 	of *Exporter
 	// labels are those in the exporter's own case, lowered those in another one.
 	labels, lowered [NumRoles]rowLabel
-	// mixed says that the row has a label in the exporter's own case, which has capitals: its
-	// labels were not lowered on the way, and one in another case is not the exporter's.
+	// mixed is true if the row has a label in the exporter's own case, with upper-case letters.
+	// Then no relay converted the labels to lower case, and a label in another case is not the
+	// exporter's.
 	mixed bool
 	// job and instance are the labels that a Prometheus adds to the rows of a target. The
 	// prometheus receiver has them on the Resource, as service.*.
@@ -157,8 +157,8 @@ type rowLabel struct {
 	order      uint8
 }
 
-// before reports whether a label goes before another one of the same role. The order of the row
-// decides between labels of one name only.
+// before reports whether a label has precedence over another one of the same role. Only between
+// labels of the same name does the row's order decide.
 func (l *rowLabel) before(other *rowLabel) bool {
 	if l.order != other.order {
 		return l.order < other.order
@@ -172,8 +172,8 @@ func NewRow(of *Exporter) *Row { return &Row{of: of} }
 // Of returns the exporter whose row it is.
 func (r *Row) Of() *Exporter { return r.of }
 
-// Set takes one label. Of several spellings of one role that have a value the exporter's own
-// counts: the others can be labels that a user gave a pod.
+// Set takes one label. If several spellings of a role have a value, the exporter's own is used,
+// because the others can be labels that a user gave a pod.
 func (r *Row) Set(name, value string) {
 	switch name {
 	case "job":
@@ -210,7 +210,7 @@ func (r *Row) Set(name, value string) {
 	}
 }
 
-// isWhole reports whether a text is a whole number.
+// isWhole reports whether a text is an integer.
 func isWhole(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
@@ -259,8 +259,8 @@ func container(namespace, pod, uid, name string) Holder {
 	return Holder{Name: name}
 }
 
-// Relayed reports whether a Prometheus stands between the exporter and us and its labels of the
-// scrape target stand beside those of the holder.
+// Relayed reports whether a Prometheus relayed the row and added the labels of the scrape target to
+// those of the holder.
 func (r *Row) Relayed() bool {
 	_, relayed := r.named()
 	return relayed
@@ -291,8 +291,8 @@ func (r *Row) named() (h Holder, relayed bool) {
 }
 
 // oldNames reports whether the exporter spells the labels of holders in its old way, as it then
-// spells that of the device. If the two spellings of the device differ by case alone, a row whose
-// labels were lowered on the way shows neither.
+// spells that of the device. If the two spellings of the device differ only in case, a row whose
+// labels were converted to lower case shows neither.
 func (r *Row) oldNames() bool {
 	l := &r.labels[RoleUUID]
 	return l.order > 0 && (r.mixed || !strings.EqualFold(l.name, r.of.Labels[RoleUUID][0]))

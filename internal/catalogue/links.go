@@ -19,6 +19,6 @@ func PCIeCapacity(generation, lanes float64) (float64, bool) {
 	return 0, false
 }
 
-// AboveCapacity reports whether a byte rate is more than a link can carry. Up to half above the
-// capacity, which is 0 if it is unknown, may come from an inexact interval.
+// AboveCapacity reports whether a byte rate exceeds 1.5 times the capacity of a link, which is 0 if
+// unknown. The margin allows for an inexact interval.
 func AboveCapacity(rate, capacity float64) bool { return capacity > 0 && rate > 1.5*capacity }

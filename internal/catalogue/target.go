@@ -14,9 +14,9 @@ func (r *Row) fromPrometheus() bool {
 	return r.job != "" && r.instance != "" || r.receiverJob != "" && r.receiverInstance != ""
 }
 
-// NamesTarget reports whether the container that the row names is the exporter that was scraped, by
-// the names that a Prometheus gave it: on a device that nobody holds, the labels of the target stand
-// alone. One of these labels by itself can be a pod's.
+// NamesTarget reports whether the container that the row names is the exporter that was scraped,
+// judged by the names that a Prometheus gave it: on an unheld device, the row has only the labels
+// of the target. One of these labels alone can be a pod's label.
 func (r *Row) NamesTarget() bool {
 	h, relayed := r.named()
 	if relayed || h.Pod == "" || !r.fromPrometheus() {
@@ -46,7 +46,7 @@ func isPodOf(pod, name string) bool {
 // one workload are exporters: also those of nodes where nobody holds a device.
 type Targets map[Holder]bool
 
-// Add takes a scrape target over.
+// Add adds a scrape target.
 func (t Targets) Add(h Holder) { t[workload(h)] = true }
 
 // Has reports whether a container is a scrape target or a sibling of one.

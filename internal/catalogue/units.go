@@ -74,12 +74,12 @@ type unitTraits struct {
 	// int32Blanks and float64Blanks say that those sentinels cannot be
 	// legitimate values of this unit. 2147483632 bytes per second can be one.
 	int32Blanks, float64Blanks bool
-	// min and max bound what can be true at all, in the exposed unit.
+	// min and max bound the possible values, in the exposed unit.
 	min, max float64
 }
 
-// A ratio a little outside of [0, 1] is rounding or sampling and is clamped. One outside of
-// these bounds is garbage: clamped, it would look like a busy or an idle device.
+// A ratio slightly outside [0, 1] comes from rounding or sampling and is clamped. A ratio outside
+// these bounds is invalid: clamping it would show a busy or an idle device.
 const (
 	minRatio = -0.05
 	maxRatio = 2
@@ -125,8 +125,8 @@ const (
 	NotFinite
 	// Absurd is a value that cannot be true: no observation.
 	Absurd
-	// Implausible is a ratio too far outside of [0, 1] to be rounding, or a byte rate above
-	// what the link can carry: no observation.
+	// Implausible is not an observation: a ratio too far outside [0, 1] to be rounding, or a byte
+	// rate above the link's capacity.
 	Implausible
 )
 
@@ -171,7 +171,7 @@ const (
 )
 
 // Settle returns what one value says about the scale: more than 1 can only be
-// a percentage, and percentages are whole numbers. Garbage says nothing.
+// a percentage, and percentages are whole numbers. An invalid value is no evidence of either.
 func Settle(exposed float64) Scale {
 	switch {
 	case exposed > 1 && exposed <= traits[RatioOrPercent].max:

@@ -47,10 +47,10 @@ func (e *Exposition) warnings() []Warning {
 	warn(t.relayed, "relayed",
 		"Labels exported_pod and the like: a Prometheus without honor_labels stands between. The collector reads them; better scrape the exporter itself.")
 	warn(t.ownPod, "exporter_as_holder",
-		"Rows name the exporter's own pod, as a scrape without honor_labels does. It holds no GPU and is never taken for a holder. "+
-			"Where no other row names a holder, the holders are not known%s.", onHosts(t.ownPodHosts))
+		"Rows name the exporter's own pod, which happens when a Prometheus scrapes without honor_labels. The exporter is never a holder. "+
+			"If no other row names a holder, the holders are unknown%s.", onHosts(t.ownPodHosts))
 	warn(t.reservation, "reservation_as_holder",
-		"Rows name reservation pods of KAI Scheduler or Run:ai, not the pods that share the GPU. They are never taken for holders: with the kubelet and the pods, gpu_k8s finds the pods of their group.")
+		"Rows name reservation pods of KAI Scheduler or Run:ai, not the pods that share the GPU. Reservation pods are never holders: gpu_k8s finds the pods of their group through the kubelet and the API server.")
 	warn(t.boardDRA, "claim_on_board",
 		"Rows of a whole board carry the claim of a MIG device, as exporters up to 4.5.3-4.8.2 print it. The collector does not take it for the board's.")
 	warn(t.podAsHost, "host_is_a_pod",

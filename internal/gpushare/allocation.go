@@ -259,7 +259,7 @@ func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *prob
 	for i, raw := range entries {
 		place, board, instance, err := hamiInstance(raw)
 		if err == nil && seen[place] {
-			err = fmt.Errorf("slot %d, device %d is there twice", place.slot, place.device)
+			err = fmt.Errorf("slot %d, device %d is listed twice", place.slot, place.device)
 		}
 		known, ok := at[place]
 		if err == nil && ok && out[known].UUID != board {

@@ -26,7 +26,7 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 			names[index] = asking[i].Name
 		}
 	} else if len(slots) > 0 {
-		p.add("%s: slots with a device: %d, containers that ask for a vGPU: %d; which one has which device is not known",
+		p.add("%s: slots with a device: %d, containers that ask for a vGPU: %d; cannot tell which container has which device",
 			hamiAllocated, len(slots), len(asking))
 	}
 	var out []Allocation

@@ -116,7 +116,7 @@ func (c *Check) soundBatch(now time.Time) {
 		c.decided.Store(c.sound >= soundBatches)
 	case BehindWindows:
 		if c.sampled && c.sound >= sampleBatches && made.samples.Load() > 0 && made.windows.Load() == 0 && !c.first.IsZero() {
-			c.say("%[1]s gets %[2]s and no windows, and no gpu_window is in this collector. Put gpu_window before %[1]s.", "samples")
+			c.say("%[1]s receives %[2]s but no windows, and this collector has no gpu_window. Put gpu_window before %[1]s.", "samples")
 			return
 		}
 		if !c.first.IsZero() && now.Sub(c.first) >= patience {

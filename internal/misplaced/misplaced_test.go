@@ -103,7 +103,7 @@ func TestSamplesThatAreMadeHereWithoutWindowsAreReportedSoon(t *testing.T) {
 			for range 5 {
 				check.Batch(batch([]string{"gpu.exporter.up", "hw.gpu.utilization"}), time.Now())
 			}
-			assert.Equal(t, tt.want, logs.FilterMessageSnippet("no gpu_window is in this collector. Put gpu_window before gpu_x.").Len())
+			assert.Equal(t, tt.want, logs.FilterMessageSnippet("this collector has no gpu_window. Put gpu_window before gpu_x.").Len())
 		})
 	}
 }

@@ -91,7 +91,7 @@ var orders = []struct{ first, second, why string }{
 	{"gpu_k8s", "gpu_power", "gpu_power charges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_budget", "gpu_budget judges the holders that gpu_k8s finds"},
 	{"gpu_k8s", "gpu_usage", "gpu_usage charges the holders that gpu_k8s finds"},
-	{"memory_limiter", "gpu_window", "behind gpu_window it refuses windows, which are then lost, instead of samples"},
+	{"memory_limiter", "gpu_window", "after gpu_window it rejects windows, which are then lost, instead of samples"},
 	{"gpu_events", "gpu_window", "gpu_events reads samples, of which windows leave one a minute"},
 	{"gpu_k8s", "gpu_window", "the series of containers that gpu_k8s makes have no windows otherwise"},
 	{"gpu_power", "gpu_window", "gpu_power reads samples, of which windows leave one a minute"},
@@ -225,7 +225,7 @@ func (l *linter) stageLogs(conf section, paths []path) {
 		s := p.source()
 		if sections, ok := s.settings["stages"].(section); ok {
 			if _, events := sections["gpu_events"]; events && !takesLogs(conf, s.id) {
-				l.say(s, "stages::gpu_events makes log records, and %[1]s is in no logs pipeline: the collector does not start. Add %[1]s to the receivers of a logs pipeline.", s.id)
+				l.say(s, "stages::gpu_events sends log records, but %[1]s is not in a logs pipeline, so the collector does not start. Add %[1]s to the receivers of a logs pipeline.", s.id)
 			}
 		}
 	}

@@ -60,12 +60,12 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, 
 		"a memory limiter behind stages": {`
 receivers: {dcgm: {stages: {gpu_window: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: memory_limiter: memory_limiter stands behind gpu_window: behind gpu_window it refuses windows, which are then lost, instead of samples. Put memory_limiter before gpu_window.",
+			"pipeline metrics: memory_limiter: memory_limiter stands behind gpu_window: after gpu_window it rejects windows, which are then lost, instead of samples. Put memory_limiter before gpu_window.",
 		}},
 		"events in the stages of a receiver without a logs pipeline": {`
 receivers: {dcgm: {stages: {gpu_events: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp]}}}`, []string{
-			"pipeline metrics: dcgm: stages::gpu_events makes log records, and dcgm is in no logs pipeline: the collector does not start. Add dcgm to the receivers of a logs pipeline.",
+			"pipeline metrics: dcgm: stages::gpu_events sends log records, but dcgm is not in a logs pipeline, so the collector does not start. Add dcgm to the receivers of a logs pipeline.",
 		}},
 		"a page that gets windows and the scheduler's view": {`
 service: {pipelines: {metrics: {receivers: [otlp], exporters: [gpu_view]}, metrics/cluster: {receivers: [gpu_cluster], exporters: [gpu_view]}}}`, nil},

@@ -184,8 +184,8 @@ func (s *sources) logNotUnderstood() {
 			continue
 		}
 		s.logged[resource] = true
-		s.set.Logger.Warn("The kubelet lists a device id that is not understood, which may be any GPU: while a container has it, "+
-			"no GPU of the node is reported as held by nobody. If the resource is no GPU, add it to other_resource_names",
+		s.set.Logger.Warn("The kubelet lists a device id in an unknown form, which could mean any GPU: while a container has it, "+
+			"no GPU of the node is reported as held by nobody. If the resource is not a GPU, add it to other_resource_names",
 			zap.String("resource", resource), zap.String("id", id))
 	}
 }

@@ -96,7 +96,7 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	var err error
 	p.state, err = base.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, base.StateOptions{
 		Version:  synth.StateVersion,
-		Unusable: "Some of the stored XID state cannot be used; counting starts anew for it.",
+		Unusable: "Some of the stored XID state cannot be used; counting starts again for it.",
 		Failure:  base.Failure{Logger: p.logger, Fails: "XID state cannot be stored.", Works: "XID state can be stored again."},
 		Count:    func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuSynthesizerStorageErrors.Add(ctx, 1) },
 	})
@@ -438,7 +438,7 @@ func (p *gpuSynthesizer) report(ctx context.Context, unknown int64, now time.Tim
 		p.logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
 	if stats.ClocksSetBack > 0 && p.setBack.Returns(now) {
-		p.logger.Warn("All samples of a node stayed behind its newest one for 90 s: a clock was set back. Counting of errors continues with them.")
+		p.logger.Warn("All samples of a node stayed older than its newest one for 90 s: a clock was set back. Error counting continues with these samples.")
 	}
 	if stats.Clamped > 0 {
 		p.telemetry.ProcessorGpuSynthesizerPointsClamped.Add(ctx, stats.Clamped)

@@ -124,7 +124,7 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 		said = append(said, e.Message)
 	}
 	assert.Equal(t, []string{
-		"Some of the stored XID state cannot be used; counting starts anew for it.",
+		"Some of the stored XID state cannot be used; counting starts again for it.",
 		"XID state cannot be stored.",
 		"XID state can be stored again.",
 	}, said)

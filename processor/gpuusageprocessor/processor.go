@@ -139,8 +139,8 @@ func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.T
 		p.set.Logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
 	}
 	if p.skipped[clockSetBack] > 0 && p.setBack.Returns(now) {
-		p.set.Logger.Warn("All samples of some boards stayed behind their newest one for longer than max_gap: a clock was set back. "+
-			"The counters of these boards start again.", zap.Duration("max_gap", p.cfg.MaxGap))
+		p.set.Logger.Warn("All samples of some boards stayed older than their newest one for longer than max_gap: a clock was set back. "+
+			"The counters of these boards start again from zero.", zap.Duration("max_gap", p.cfg.MaxGap))
 	}
 	if p.clamped > 0 {
 		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, p.clamped)

@@ -187,13 +187,13 @@ func checkRule(r *window.Rule, identity *window.Identity, check func(ok bool, fo
 		check(r.Threshold != nil, "threshold is unset: must be set for share_at_least")
 		check(r.Threshold == nil || finite(*r.Threshold), "threshold is %v: must be a finite number", value(r.Threshold))
 	} else {
-		check(r.Threshold == nil, "threshold is %v: must be absent but for share_at_least", value(r.Threshold))
+		check(r.Threshold == nil, "threshold is %v: must be set only for share_at_least", value(r.Threshold))
 	}
 	if r.Function == window.Quantile {
 		check(r.Quantile != nil, "quantile is unset: must be set for the function quantile")
 		check(r.Quantile == nil || *r.Quantile >= 0 && *r.Quantile <= 1, "quantile is %v: must be between 0 and 1", value(r.Quantile))
 	} else {
-		check(r.Quantile == nil, "quantile is %v: must be absent but for the function quantile", value(r.Quantile))
+		check(r.Quantile == nil, "quantile is %v: must be set only for the function quantile", value(r.Quantile))
 	}
 	check(r.Scale == nil || finite(*r.Scale) && *r.Scale != 0, "scale is %v: must be a finite number other than 0", value(r.Scale))
 	for i, a := range r.Attributes {

@@ -73,8 +73,8 @@ func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
 			r.Function, r.Quantile = "quantile", number(math.NaN())
 			c.Rules = []window.Rule{r}
 		}, "rules[0]: quantile is NaN: must be between 0 and 1"},
-		{"a mean with a quantile", func(c *Config) { r := valid(); r.Quantile = number(0.5); c.Rules = []window.Rule{r} }, "rules[0]: quantile is 0.5: must be absent but for the function quantile"},
-		{"a mean with a threshold", func(c *Config) { r := valid(); r.Threshold = number(1); c.Rules = []window.Rule{r} }, "rules[0]: threshold is 1: must be absent but for share_at_least"},
+		{"a mean with a quantile", func(c *Config) { r := valid(); r.Quantile = number(0.5); c.Rules = []window.Rule{r} }, "rules[0]: quantile is 0.5: must be set only for the function quantile"},
+		{"a mean with a threshold", func(c *Config) { r := valid(); r.Threshold = number(1); c.Rules = []window.Rule{r} }, "rules[0]: threshold is 1: must be set only for share_at_least"},
 		{"a scale of zero", func(c *Config) { r := valid(); r.Scale = number(0); c.Rules = []window.Rule{r} }, "rules[0]: scale is 0: must be a finite number other than 0"},
 		{"a descriptive attribute as own", func(c *Config) { r := valid(); r.Attributes = []string{"hw.model"}; c.Rules = []window.Rule{r} }, `rules[0]: attributes[0] is "hw.model": must be an attribute that neither identifies a device nor describes it, named once`},
 		{"a filter on the device", func(c *Config) {

@@ -72,7 +72,7 @@ func (w *watch) look(s window.Stats, now time.Time) {
 			zap.Duration("grace", w.cfg.Grace))
 	}
 	if s.Unkept > w.before.Unkept && w.unkept.Returns(now) {
-		w.logger.Warn("A series has more samples in a window than a quantile keeps; that window has no quantile. Make window shorter, or scrape less often.",
+		w.logger.Warn("A series has more samples in one window than a quantile can keep, so that window has no quantile. Use a shorter window, or scrape less often.",
 			zap.Int("limit", window.MaxQuantileSamples))
 	}
 	if w.future.lasts(now, since[window.Future], since[window.Accepted]) {

@@ -155,9 +155,9 @@ func (cfg *Config) Validate() error {
 	}
 	p.Check(cfg.MaxBodySize > 0 && cfg.MaxBodySize <= bodySizeLimit,
 		"max_body_size is %d: must be between 1 and %d bytes", cfg.MaxBodySize, int64(bodySizeLimit))
-	p.Check(!cfg.HandOver || !cfg.Stages.HasValue(), "hand_over is true and stages is set too: must be one of them")
+	p.Check(!cfg.HandOver || !cfg.Stages.HasValue(), "hand_over is true and stages is set: must set only one of them")
 	if cfg.NVML.HasValue() {
-		p.Check(!cfg.NVML.Get().Stages.HasValue(), "nvml::stages is set: must be absent here; the stages of this receiver are stages")
+		p.Check(!cfg.NVML.Get().Stages.HasValue(), "nvml::stages is set: must not be set here; use the receiver's own stages")
 	}
 	p.Check(cfg.HTTP.Endpoint == "", "http::endpoint is %q: must not be set, the URLs belong in endpoints", withoutUserInfo(cfg.HTTP.Endpoint))
 	p.Check(cfg.HTTP.Timeout == 0, "http::timeout is %s: must not be set, the bound of a scrape is timeout", cfg.HTTP.Timeout)

@@ -154,7 +154,7 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 		}
 		r.next = r.stages
 	} else if r.out.Logs != nil {
-		set.Logger.Warn("The receiver is in a logs pipeline but makes no log records. Add the section stages::gpu_events, or remove it from the pipeline.")
+		set.Logger.Warn("The receiver is in a logs pipeline but sends no log records. Add the section stages::gpu_events, or remove the receiver from the pipeline.")
 	}
 	if !r.cfg.NVML.HasValue() {
 		return nil

@@ -277,9 +277,9 @@ func TestWrongStagesNameFieldValueAndWhatIsAllowed(t *testing.T) {
 		"{stages: {gpu_window: {window: 1ms}}}":                   "stages: gpu_window: window is 1ms: must be",
 		"{stages: {gpu_window: {max_series: 1.5}}}":               "max_series is 1.5: must be a whole number",
 		"{stages: {gpu_usage: {max_gap: 0s}}}":                    "stages: gpu_usage: max_gap is 0s: must be",
-		"{hand_over: true, stages: {gpu_window: {}}}":             "hand_over is true and stages is set too: must be one of them",
-		"{stages: {gpu_synthesizer: {stages: {gpu_window: {}}}}}": "stages: gpu_synthesizer::stages is set: must be absent here",
-		"{nvml: {stages: {gpu_window: {}}}}":                      "nvml::stages is set: must be absent here",
+		"{hand_over: true, stages: {gpu_window: {}}}":             "hand_over is true and stages is set: must set only one of them",
+		"{stages: {gpu_synthesizer: {stages: {gpu_window: {}}}}}": "stages: gpu_synthesizer::stages is set: must not be set here",
+		"{nvml: {stages: {gpu_window: {}}}}":                      "nvml::stages is set: must not be set here",
 		"{nvml: {collection_interval: 1ms}}":                      "nvml: collection_interval is 1ms: must be at least 1s",
 	} {
 		_, err := load(t, yaml)
@@ -306,8 +306,8 @@ func TestStagesThatMakeLogRecordsNeedALogsPipeline(t *testing.T) {
 		require.NoError(t, section(t, "stages: {gpu_events: {}}").Unmarshal(cfg))
 	})
 	err := f.Start(t.Context(), f.host)
-	require.ErrorContains(t, err, "stages::gpu_events makes log records, and dcgm")
-	require.ErrorContains(t, err, "is in no logs pipeline: add it to the receivers of one")
+	require.ErrorContains(t, err, "stages::gpu_events sends log records, but dcgm")
+	require.ErrorContains(t, err, "is not in a logs pipeline: add it to the receivers of a logs pipeline")
 }
 
 func TestAStageThatDoesNotStartIsNamed(t *testing.T) {

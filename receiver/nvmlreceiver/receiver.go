@@ -177,7 +177,7 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 	set := r.settings
 	if !r.cfg.Stages.HasValue() {
 		if r.outputs.Logs != nil {
-			set.Logger.Warn("The receiver is in a logs pipeline but makes no log records. Add the section stages::gpu_events, or remove it from the pipeline.")
+			set.Logger.Warn("The receiver is in a logs pipeline but sends no log records. Add the section stages::gpu_events, or remove the receiver from the pipeline.")
 		}
 		return nil
 	}
@@ -206,7 +206,7 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	select {
 	case <-r.done:
 	case <-waiting.Done():
-		err = fmt.Errorf("a collection is still under way, and is left behind: %w", waiting.Err())
+		err = fmt.Errorf("a collection is still running and was abandoned: %w", waiting.Err())
 		r.stopConsuming()
 	}
 	if r.stages != nil { // behind its source, so that it sends what came from there

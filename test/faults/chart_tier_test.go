@@ -244,7 +244,7 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	}
 	report(t, result{
 		group: "gateway", fault: "the chart's gateways: nodes move to another one and back, one is killed and back within the grace, one is removed before agents know",
-		held:    "no XID error is counted twice; each window counts what its coverage speaks of",
+		held:    "no XID error is counted twice; each window counts exactly the time that it covers",
 		windows: compared, peak: peak, recovery: -1,
 	})
 }

@@ -265,7 +265,7 @@ func TestADamagedStorageFileIsPutAside(t *testing.T) {
 			tr.agent.peak = max(peak, tr.agent.peak)
 			tr.finish(t, result{
 				group: "process", fault: "storage files: " + name, recovery: took,
-				held: "starts, names the files that it put aside, windows start again",
+				held: "starts, logs which files it renamed, windows start again",
 			}, tolerance{missing: unsaved, baseline: true, repeats: true})
 		})
 	}

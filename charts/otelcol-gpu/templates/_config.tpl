@@ -78,9 +78,9 @@ tls: {insecure: true}
 {{- define "otelcol-gpu.config.fileStorage" -}}
 file_storage:
   directory: /var/lib/otelcol-gpu
-  # Flush each write to the disk, so that a power cut damages no file.
+  # Flush each write to disk, so that a power failure does not damage the file.
   fsync: true
-  # A damaged file is renamed, and a new one is begun.
+  # Rename a damaged file and start a new one.
   recreate: true
 {{- end }}
 

@@ -68,15 +68,15 @@ func Called(h catalogue.Holder) bool {
 	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.CalledExporter(h) })
 }
 
-// agents are the names of agents that monitor devices, beside exporters: DCGM itself, and agents
-// that read NVML.
+// agents are the names of monitoring agents other than exporters: DCGM itself, and agents that read
+// NVML.
 var agents = []string{
 	"nvidia-dcgm", "dcgm", "nv-hostengine", "datadog-agent", "gpu-health-monitor", "gpud", "kepler", "nvidia-gpu-exporter", "nvidia-smi-exporter",
 	"otelcol-gpu",
 }
 
-// Observes reports whether a container is called as an exporter or another monitoring agent is. It
-// has access to every device and holds none.
+// Observes reports whether a container has the name of an exporter or another monitoring agent.
+// Such a container has access to every device and holds none.
 func Observes(h catalogue.Holder) bool {
 	return Called(h) || slices.ContainsFunc(agents, func(agent string) bool {
 		return h.Container == agent || h.Name == agent || h.Pod == agent || strings.HasPrefix(h.Pod, agent+"-")

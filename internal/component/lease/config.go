@@ -61,7 +61,7 @@ func (cfg *Config) Validate() error {
 	}
 	var p base.Problems
 	if namespace := cfg.namespace(); namespace == "" {
-		p.Add(fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
+		p.Add(fmt.Errorf("namespace is empty and the process does not run in a pod (neither %s nor a service account): "+
 			"must be the namespace of the lease, or set enabled to false", podNamespaceEnv))
 	} else {
 		p.Check(base.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)

@@ -221,7 +221,7 @@ func TestTheNamespaceIsThatOfThePod(t *testing.T) {
 	namespaceFile = file
 	t.Setenv(podNamespaceEnv, "")
 	cfg := NewDefaultConfig("leader")
-	require.ErrorContains(t, cfg.Validate(), "namespace is empty and the process runs in no pod")
+	require.ErrorContains(t, cfg.Validate(), "namespace is empty and the process does not run in a pod")
 	require.NoError(t, os.WriteFile(file, []byte("of-the-account\n"), 0o600))
 	assert.Equal(t, "of-the-account/leader", cfg.String())
 	t.Setenv(podNamespaceEnv, "of-the-pod")

@@ -36,7 +36,7 @@ func (cfg *RecordConfig) Validate() error {
 	}
 	var p base.Problems
 	if namespace := orOwnNamespace(cfg.Namespace); namespace == "" {
-		p.Add(fmt.Errorf("namespace is empty and the process runs in no pod (neither %s nor a service account): "+
+		p.Add(fmt.Errorf("namespace is empty and the process does not run in a pod (neither %s nor a service account): "+
 			"must be the namespace of the Lease, or set enabled to false", podNamespaceEnv))
 	} else {
 		p.Check(base.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)

@@ -93,7 +93,7 @@ func TestValidateOfARecordNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 	require.ErrorContains(t, cfg.Validate(), `namespace is "a/b": must be`)
 	t.Setenv(podNamespaceEnv, "")
 	cfg.Namespace = ""
-	require.ErrorContains(t, cfg.Validate(), "namespace is empty and the process runs in no pod")
+	require.ErrorContains(t, cfg.Validate(), "namespace is empty and the process does not run in a pod")
 	cfg.Enabled = false
 	require.NoError(t, cfg.Validate())
 }

@@ -57,7 +57,7 @@ func (c *Config) Validate() error {
 	var p base.Problems
 	if c.Synthesizer.HasValue() {
 		p.Check(!c.Synthesizer.Get().Stages.HasValue(),
-			"gpu_synthesizer::stages is set: must be absent here; put its sections beside gpu_synthesizer")
+			"gpu_synthesizer::stages is set: must not be set here; put its sections next to gpu_synthesizer")
 	}
 	return p.Err()
 }

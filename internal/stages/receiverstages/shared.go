@@ -43,7 +43,7 @@ func (o *Outputs) MetricsOrDiscard() consumer.Metrics {
 // New builds the stages of a receiver. It returns an error if gpu_events has no logs pipeline.
 func New(ctx context.Context, cfg *Config, owner *stages.Owner, out *Outputs) (*pdatagpu.Stages, error) {
 	if cfg.Events.HasValue() && out.Logs == nil {
-		return nil, fmt.Errorf("stages::gpu_events makes log records, and %s is in no logs pipeline: add it to the receivers of one", owner.ID)
+		return nil, fmt.Errorf("stages::gpu_events sends log records, but %s is not in a logs pipeline: add it to the receivers of a logs pipeline", owner.ID)
 	}
 	b := stages.NewBuilder(owner, out.MetricsOrDiscard())
 	if err := b.Add(ctx, gpusynthesizerprocessor.NewFactory(), cfg.Synthesizer.GetOrInsertDefault()); err != nil {

@@ -37,7 +37,7 @@ type Options struct {
 	DryRun bool
 	// Delete pods instead of evicting them.
 	Delete bool
-	// Budgets say where a pod's budgets are.
+	// Budgets configures where to find a pod's budgets.
 	Budgets gpushare.BudgetOptions
 }
 
@@ -85,8 +85,8 @@ func (o *Options) permissions() []permission {
 	return needed
 }
 
-// Missing returns the namespaces in which a permission is not granted, and which: as in "create
-// pods/eviction". It asks for a permission in all namespaces first, and then in each of these.
+// Missing returns, by namespace, a permission that is not granted, such as "create pods/eviction".
+// It asks for a permission in all namespaces first, and then in each of these.
 func (c *Cluster) Missing(ctx context.Context, namespaces []string) (map[string]string, error) {
 	missing := map[string]string{}
 	for _, p := range c.options.permissions() {
@@ -152,7 +152,8 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 		Owner:       owner, OwnerKind: kind,
 		Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}
-	// What cannot be read is no budget: the pod then declares less than telemetry has.
+	// A budget that cannot be read counts as not declared: the pod then declares less than
+	// telemetry shows.
 	facts.Budgets, _ = gpushare.Budgets(pod, c.options.Budgets)
 	if pod.Status.StartTime != nil {
 		facts.Started = pod.Status.StartTime.Time
@@ -163,7 +164,8 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 }
 
 // owner returns the pod's controller as namespace/kind/name, and its kind; both are empty when there
-// is none. A Deployment's ReplicaSets change with each roll-out, so the Deployment is it.
+// is none. For a ReplicaSet of a Deployment it returns the Deployment, because each rollout makes a
+// new ReplicaSet.
 func owner(pod *corev1.Pod) (owner, kind string) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil {

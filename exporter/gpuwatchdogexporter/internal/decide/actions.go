@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxIneffective is how many evictions of an owner's pods may fail to end a shortage. After
-	// that the cause is another one, and evicting the owner's pods again only harms it.
+	// maxIneffective is the number of ineffective evictions after which an owner's pods are no
+	// longer evicted: the shortage must then have another cause.
 	maxIneffective = 2
 	// ineffectiveFor is how long such evictions count.
 	ineffectiveFor = 24 * time.Hour
@@ -23,8 +23,8 @@ func (a *Action) key() string {
 	return a.UID + "/" + a.At.UTC().Format(time.RFC3339Nano)
 }
 
-// Shift returns the actions as if they had been written down by a clock that was
-// set by step, so that cool-downs last as long as they should.
+// Shift adds step, by which the clock was set, to the times of the actions, so that cool-downs keep
+// their length.
 func Shift(actions []Action, step time.Duration) []Action {
 	shifted := slices.Clone(actions)
 	for i := range shifted {
@@ -34,8 +34,8 @@ func Shift(actions []Action, step time.Duration) []Action {
 	return shifted
 }
 
-// Merge returns the actions of both, each once, in the order of time. Of two times of one action
-// the later counts, so that no cool-down becomes shorter.
+// Merge returns the union of both lists, ordered by time. If they have different times for the same
+// action, the later one is kept, so that no cool-down becomes shorter.
 func Merge(a, b []Action) []Action {
 	var merged []Action
 	index := map[string]int{}
@@ -76,7 +76,7 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	return kept
 }
 
-// Unrecorded reports whether own actions have ended a shortage and the record does not show it yet.
+// Unrecorded reports whether own actions have ended a shortage but the record does not show it yet.
 func Unrecorded(own, recorded []Action) bool {
 	return slices.ContainsFunc(own, func(a Action) bool {
 		return a.Ended && slices.ContainsFunc(recorded, func(r Action) bool { return r.key() == a.key() && !r.Ended })
@@ -88,8 +88,8 @@ func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
-// end returns the watchdog's own actions after a sample of the device. Those on a device that has
-// been clear for the owner's cool-down have ended its shortage, whoever did them.
+// end returns the watchdog's own actions after a sample of the device. If the device has been clear
+// for the owner's cool-down, all actions on it have ended its shortage.
 func end(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {
@@ -108,8 +108,7 @@ func end(s State, device Device, p Policy) []Action {
 	return Merge(s.Actions, ended)
 }
 
-// since counts the actions within the last d. Those of dry run and real ones do
-// not count against each other.
+// since counts the actions within the last d. Dry-run and real actions are counted separately.
 func since(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
 	n := 0
 	for _, a := range actions {

@@ -224,10 +224,10 @@ func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
 
-// overBudget returns the pods that use more than was declared for them, largest overshoot first;
-// of pods over a budget from a source that is not in Policy.BudgetSources those that are over it by
-// enough; and what containers without a budget use. Only containers with a budget count for a pod.
-// A container whose use is unknown counts as 0, in favor of the pod.
+// overBudget returns three things: the pods that use more than their budget, largest overshoot
+// first; the pods that exceed, by at least the minimum overshoot, a budget whose source is not in
+// Policy.BudgetSources; and the memory that containers without a budget use. Only containers with a
+// budget count for a pod. A container whose use is unknown counts as 0, in favor of the pod.
 func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
 	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {
@@ -276,9 +276,9 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	return over
 }
 
-// enough returns the pods that are over their budget by more than the least overshoot. A device
-// counts the CUDA context of each process, which a budget usually leaves out, so the least overshoot
-// is one for each process.
+// enough returns the pods that are over their budget by more than the minimum overshoot. The
+// device's memory includes a CUDA context per process, which a budget usually does not include. The
+// minimum overshoot is therefore per process.
 func enough(over []Victim, p Policy) []Victim {
 	return slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
 		least := float64(p.MinOvershoot) * float64(max(v.Processes, 1))

@@ -5,8 +5,8 @@ import (
 )
 
 // stillDeclared reports whether the pod that was just read declares no more than the budgets in
-// telemetry, which were computed from an earlier state of it. Only annotations are compared: they
-// may change while a pod runs. Requests of resources, and what claims were given, may not.
+// telemetry, which were computed from an earlier state of it. Only annotations are compared,
+// because they can change while a pod runs. Resource requests and claim allocations cannot.
 func stillDeclared(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
 	for i := range s.Holders {
@@ -64,8 +64,8 @@ func onDevice(budgets []gpushare.Budget, source gpushare.BudgetSource, container
 }
 
 // ofPod returns what the user's annotations declare for the containers, on all devices. The pod's
-// annotation is shared by the containers without one of their own, after those that have one took
-// their part.
+// annotation, minus the annotations of containers that have their own, is shared by the other
+// containers.
 func ofPod(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
 	var sum int64
 	shared := false
@@ -82,7 +82,7 @@ func ofPod(budgets []gpushare.Budget, source gpushare.BudgetSource, containers m
 	}
 	pod := largest(budgets, source, "", 0)
 	if pod == 0 {
-		return 0 // an annotation that telemetry has is gone
+		return 0 // the annotation was removed since telemetry read it
 	}
 	return max(pod, sum)
 }

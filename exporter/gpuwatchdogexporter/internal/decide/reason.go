@@ -14,11 +14,11 @@ const (
 const (
 	BreachPending       Reason = "breach_pending"         // not for enough evaluations
 	WithinBudget        Reason = "within_budget"          // every pod is within its budget
-	Unbudgeted          Reason = "unbudgeted"             // so is every pod that has one; others use memory without
+	Unbudgeted          Reason = "unbudgeted"             // every pod with a budget is within it; other pods use memory without a budget
 	BelowMinOvershoot   Reason = "below_min_overshoot"    // pods are over their budget, but not by enough
 	OverBudgetPending   Reason = "over_budget_pending"    // the pod was not over its budget in enough evaluations
-	DeviceCooldown      Reason = "device_cooldown"        // the device was acted on lately
-	OwnerCooldown       Reason = "owner_cooldown"         // a pod of the same owner was evicted lately, on any node
+	DeviceCooldown      Reason = "device_cooldown"        // there was an action on the device recently
+	OwnerCooldown       Reason = "owner_cooldown"         // a pod of the same owner was evicted recently, on any node
 	HourlyCap           Reason = "hourly_cap"             // as many actions as allowed within the last hour, on all nodes
 	Ineffective         Reason = "ineffective"            // evictions of the pod's owner did not end the shortage
 	EnforcedBudget      Reason = "enforced_budget"        // a pod is over a budget whose source is not in budget_sources
@@ -26,11 +26,11 @@ const (
 	Protected           Reason = "protected"              // by its label
 	HighPriority        Reason = "high_priority"          // above max_priority
 	MirrorPod           Reason = "mirror_pod"             // a static pod of the kubelet
-	NoOwner             Reason = "no_owner"               // nobody would replace it
+	NoOwner             Reason = "no_owner"               // no controller would replace it
 	OwnerKind           Reason = "owner_kind_not_allowed" // its controller may not restart it
 	PodTooYoung         Reason = "pod_too_young"          // min_pod_age
 	NotRunning          Reason = "not_running"            // in another phase than Running
-	Terminating         Reason = "terminating"            // is going away already: wait for it
+	Terminating         Reason = "terminating"            // already terminating: wait for it
 	PodGone             Reason = "pod_gone"               // the pod that telemetry names is gone, replaced or elsewhere: wait
 )
 
@@ -44,7 +44,7 @@ const (
 	AttributionInvalid  Reason = "attribution_invalid"  // containers' memory cannot be believed
 	AttributionPartial  Reason = "attribution_partial"  // it does not explain the device's
 	PodUnknown          Reason = "pod_unknown"          // the API server did not tell what the pod is
-	BudgetChanged       Reason = "budget_changed"       // the pod declares another budget now than telemetry has
+	BudgetChanged       Reason = "budget_changed"       // the pod now declares another budget than telemetry shows
 	ClockStep           Reason = "clock_step"           // the wall clock was set; breach counts start anew
 )
 
@@ -62,7 +62,7 @@ const (
 const (
 	NotLeader      Reason = "not_leader"      // another replica acts, or no lease can be had
 	NoTelemetry    Reason = "no_telemetry"    // no device is known
-	NoPermission   Reason = "no_permission"   // what the action needs is not granted in the pod's namespace, or in none
+	NoPermission   Reason = "no_permission"   // a permission is missing in the pod's namespace, or in every namespace
 	APIUnavailable Reason = "api_unavailable" // the API server did not answer
 )
 

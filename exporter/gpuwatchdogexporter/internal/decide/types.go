@@ -50,8 +50,8 @@ type Sample struct {
 	// Spare is, by pod UID, what is left unused elsewhere of budgets that the pod has a
 	// share of: by itself on other devices, and by other pods with the same claim.
 	Spare map[string]int64
-	// Processes is the number of processes of a pod on the device, by pod UID. A pod that no
-	// list of processes has is missing.
+	// Processes is the number of processes of a pod on the device, by pod UID. A pod without an
+	// entry is in no list of processes.
 	Processes map[string]int
 	// Annotated is, by pod UID, the sum of a pod's budgets on all devices that come from the
 	// user's annotation.
@@ -85,13 +85,13 @@ type Policy struct {
 	MaxActionsPerHour int
 	MinPodAge         time.Duration
 	Namespaces        []string // whose pods may be evicted
-	Denied            []string // those of Namespaces in which a permission is missing
+	Denied            []string // the Namespaces in which a permission is missing
 	OwnerKinds        []string // kinds of controllers that restart an evicted pod
 	MaxPriority       int32    // of pods that may be evicted
 	MaxDataAge        time.Duration
 	MinOvershoot      int64                   // a pod must be over its budget by more than that for each of its processes
 	MinOvershootRatio float64                 // and by more than that share of its budget
-	BudgetSources     []gpushare.BudgetSource // where the budgets come from that pods are evicted for
+	BudgetSources     []gpushare.BudgetSource // the budget sources for which pods may be evicted
 	Annotation        bool                    // Pod.Budgets has those of the user's annotation
 }
 
@@ -103,7 +103,7 @@ type Breach struct {
 	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision; empty: it did not
 	Floor  int64          `json:"floor,omitempty"`  // Policy.Floor that it was counted by
 	// ClearSince is the time of the first sample at or above the clear floor after which none was
-	// below the floor. Zero: the last sample was below the floor, or in doubt.
+	// below the floor. It is zero if the last sample was below the floor, or if that is uncertain.
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
@@ -119,8 +119,8 @@ type Action struct {
 	UID       string    `json:"uid"`
 	Owner     string    `json:"owner"`
 	DryRun    bool      `json:"dry_run,omitempty"`
-	// Ended says that the shortage ended: afterwards the device had the clear floor free for as
-	// long as the owner's cool-down.
+	// Ended is set once the shortage has ended: after the action, the device had the clear floor
+	// free for as long as the owner's cool-down.
 	Ended bool `json:"ended,omitempty"`
 }
 

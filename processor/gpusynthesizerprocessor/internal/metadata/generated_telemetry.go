@@ -70,7 +70,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerPointsClamped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_points_clamped",
-		metric.WithDescription("Ratios a little outside of 0 to 1 that were clamped. [Alpha]"),
+		metric.WithDescription("Ratios slightly outside [0, 1] that were clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

@@ -38,7 +38,7 @@ func AssertEqualProcessorGpuSynthesizerDevices(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuSynthesizerPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_points_clamped",
-		Description: "Ratios a little outside of 0 to 1 that were clamped. [Alpha]",
+		Description: "Ratios slightly outside [0, 1] that were clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -104,7 +104,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlRatiosClamped, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_ratios_clamped",
-		metric.WithDescription("Ratios a little outside of 0 to 1 that were clamped. [Alpha]"),
+		metric.WithDescription("Ratios slightly outside [0, 1] that were clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

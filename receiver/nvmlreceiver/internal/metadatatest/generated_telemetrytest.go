@@ -117,7 +117,7 @@ func AssertEqualReceiverNvmlProcesses(t *testing.T, tt *componenttest.Telemetry,
 func AssertEqualReceiverNvmlRatiosClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_ratios_clamped",
-		Description: "Ratios a little outside of 0 to 1 that were clamped. [Alpha]",
+		Description: "Ratios slightly outside [0, 1] that were clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
