@@ -40,9 +40,8 @@ type gpuPower struct {
 	kinds  [idle.NumKinds]int64
 	swept  time.Time
 
-	clamped int64                   // of this batch
-	frozen  [split.NumSources]int64 // likewise
-	order   *misplaced.Check
+	frozen [split.NumSources]int64 // of this batch
+	order  *misplaced.Check
 
 	state *base.State // nil without a storage
 }
@@ -162,13 +161,13 @@ func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Sou
 // report counts what became of the batch.
 func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
 	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", batch.Dropped[:])
-	if p.clamped > 0 {
-		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.clamped)
+	if batch.Clamped > 0 {
+		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, batch.Clamped)
 	}
 	base.CountBy[split.Source](ctx, p.telemetry.ProcessorGpuPowerFrozen, "source", p.frozen[:])
 	for k, n := range p.kinds {
 		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, n, base.With("idle", idle.Kind(k).String()))
 	}
 	p.series.Report(ctx, p.logger, now, p.telemetry.ProcessorGpuPowerSeries, p.telemetry.ProcessorGpuPowerSeriesRefused)
-	p.clamped, p.frozen = 0, [split.NumSources]int64{}
+	p.frozen = [split.NumSources]int64{}
 }

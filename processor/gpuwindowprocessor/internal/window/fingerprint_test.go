@@ -66,6 +66,7 @@ func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T)
 		"MaxSeries":         func(s *Settings) { s.MaxSeries++ },
 		"IdleTimeout":       func(s *Settings) { s.IdleTimeout++ },
 		"MarkEnd":           func(s *Settings) { s.MarkEnd = false },
+		"Tier":              func(s *Settings) { s.Tier = true },
 		"ByDevice":          func(s *Settings) { s.ByDevice = false },
 		"Coverage":          func(s *Settings) { s.Coverage.Name += "x" },
 		"Samples":           func(s *Settings) { s.Samples.Name += "x" },
@@ -80,7 +81,7 @@ func TestTheFingerprintDependsOnTheSettingsThatGiveStateItsMeaning(t *testing.T)
 // Who adds a setting decides whether stored state depends on it, and adds it to the test above.
 func TestEverySettingIsKnownToBeInTheFingerprintOrNot(t *testing.T) {
 	for want, of := range map[int]reflect.Type{
-		14: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),
+		15: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),
 	} {
 		assert.Equal(t, want, of.NumField(), "fields of %s", of)
 	}
