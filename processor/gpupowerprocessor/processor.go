@@ -43,7 +43,9 @@ type gpuPower struct {
 	frozen [split.NumSources]int64 // of this batch
 	order  *misplaced.Check
 
-	state *base.State // nil without a storage
+	state      *base.State // nil without a storage
+	stopSaving func()      // nil before the start
+	ending     base.Ending
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
@@ -79,7 +81,6 @@ func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	}
 	batch.Add(p.scope, p.disabled)
 	p.sweep(now)
-	p.save(ctx)
 	p.report(ctx, batch, now)
 	return a.Frames, nil
 }
