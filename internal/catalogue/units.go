@@ -1,6 +1,10 @@
 package catalogue
 
-import "math"
+import (
+	"math"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
 
 // Unit is the unit of an exposed value. It decides the factor to the base unit
 // and which values are sentinels or absurd.
@@ -78,21 +82,14 @@ type unitTraits struct {
 	min, max float64
 }
 
-// A ratio slightly outside [0, 1] comes from rounding or sampling and is clamped. A ratio outside
-// these bounds is invalid: clamping it would show a busy or an idle device.
-const (
-	minRatio = -0.05
-	maxRatio = 2
-)
-
 var (
 	inf    = math.Inf(1)
 	traits = [...]unitTraits{
 		None:                 {"count", 1, true, true, 0, 1 << 53},
 		Mask:                 {"bit mask", 1, true, true, 0, 1<<32 - 1},
-		Ratio:                {"ratio", 1, true, true, minRatio, maxRatio},
-		Percent:              {"%", 0.01, true, true, 100 * minRatio, 100 * maxRatio},
-		RatioOrPercent:       {"ratio or %", 1, true, true, 100 * minRatio, 100 * maxRatio},
+		Ratio:                {"ratio", 1, true, true, signal.MinRatio, signal.MaxRatio},
+		Percent:              {"%", 0.01, true, true, 100 * signal.MinRatio, 100 * signal.MaxRatio},
+		RatioOrPercent:       {"ratio or %", 1, true, true, 100 * signal.MinRatio, 100 * signal.MaxRatio},
 		MiB:                  {"MiB", 1 << 20, true, true, 0, 1 << 40},
 		Byte:                 {"bytes", 1, false, true, 0, 1 << 60},
 		ByteCount:            {"bytes", 1, false, false, 0, inf},
@@ -194,18 +191,13 @@ func (s Scale) Apply(exposed float64) (float64, bool) {
 	return exposed, exposed == 0
 }
 
-// Clamp brings a ratio into [0, 1]. The verdict is Implausible for a ratio that must be dropped
-// instead, else Valid.
+// Clamp is [signal.Clamp] with a verdict: Implausible for a ratio that must be dropped, else Valid.
 func Clamp(ratio float64) (inRange float64, clamped bool, verdict Verdict) {
-	switch {
-	case math.IsNaN(ratio) || ratio < minRatio || ratio > maxRatio:
+	inRange, clamped, plausible := signal.Clamp(ratio)
+	if !plausible {
 		return 0, false, Implausible
-	case ratio < 0:
-		return 0, true, Valid
-	case ratio > 1:
-		return 1, true, Valid
 	}
-	return ratio, false, Valid
+	return inRange, clamped, Valid
 }
 
 // String names the unit for documentation.

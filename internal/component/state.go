@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension/xextension/storage"
@@ -43,7 +44,7 @@ type StateOptions struct {
 
 // State is what a component keeps in a storage extension, by key, so that it survives a restart.
 // A component without a storage has a nil State, which keeps nothing. A State is used by one
-// goroutine at a time.
+// goroutine at a time, except for [State.Changed] during a [State.SaveEvery].
 //
 // The storage holds each value with a CRC-32 of key and value behind it: a value that comes back
 // changed must not become a number. The values of places have the keys place/<name>, and the
@@ -52,8 +53,10 @@ type State struct {
 	client  storage.Client // nil: closed
 	release func()
 	options StateOptions
-	changed map[string]bool // keys that are to be written
 	listed  map[string]bool // places that the storage lists
+
+	mu      sync.Mutex
+	changed map[string]bool // keys that are to be written
 }
 
 const placesKey = "places"
@@ -162,19 +165,66 @@ func Restore[T any](ctx context.Context, s *State, use func(key string, stored *
 // Changed notes that the value of a key or place is to be written by the next [State.Save].
 func (s *State) Changed(key string) {
 	if s.open() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.changed[key] = true
+	}
+}
+
+// SaveEvery saves in the background what changed, once in each interval, until stop is called. A
+// slow storage does not delay the component: only value is called with the component's lock held,
+// and the storage is written without it. stop waits until a write that has begun has returned. No
+// other method but [State.Changed] may be called before that.
+func (s *State) SaveEvery(ctx context.Context, interval time.Duration, lock sync.Locker, value func(key string) any) (stop func()) {
+	if !s.open() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var saving sync.WaitGroup
+	saving.Go(func() {
+		EveryTick(ctx, interval, func(time.Time) {
+			lock.Lock()
+			w := s.prepare(value)
+			lock.Unlock()
+			_ = s.write(ctx, w) // it is logged and counted, and tried again
+		})
+	})
+	return func() {
+		cancel()
+		saving.Wait()
 	}
 }
 
 // Save writes in one batch what changed since the last Save that succeeded. value returns
 // what is to be stored, or nil for a place that is no longer known and leaves the storage.
 func (s *State) Save(ctx context.Context, value func(key string) any) error {
-	if !s.open() || len(s.changed) == 0 {
+	if !s.open() {
+		return nil
+	}
+	return s.write(ctx, s.prepare(value))
+}
+
+// pending is a write that is complete but for the storage's part. It shares nothing with the
+// values that it was made of.
+type pending struct {
+	changed    map[string]bool
+	listed     map[string]bool // once it is written
+	operations []*storage.Operation
+	err        error // of values that were left out
+}
+
+// prepare returns the write of what changed, nil if nothing did.
+func (s *State) prepare(value func(key string) any) *pending {
+	s.mu.Lock()
+	changed := s.changed
+	s.changed = map[string]bool{}
+	s.mu.Unlock()
+	if len(changed) == 0 {
 		return nil
 	}
 	set, listed := map[string]any{}, maps.Clone(s.listed)
 	var gone []string
-	for key := range s.changed {
+	for key := range changed {
 		if v := value(key); v != nil {
 			set[s.at(key)], listed[key] = v, true
 		} else {
@@ -185,10 +235,22 @@ func (s *State) Save(ctx context.Context, value func(key string) any) error {
 	if s.options.Key == "" && !maps.Equal(listed, s.listed) {
 		set[placesKey] = storedPlaces{s.options.Version, slices.Sorted(maps.Keys(listed))}
 	}
-	err := s.Write(ctx, set, gone...)
+	operations, err := encode(set, gone)
+	return &pending{changed, listed, operations, err}
+}
+
+// write writes to the storage. What could not be written is still to be written.
+func (s *State) write(ctx context.Context, w *pending) error {
+	if w == nil {
+		return nil
+	}
+	err := errors.Join(w.err, s.client.Batch(ctx, w.operations...))
 	if err == nil {
-		clear(s.changed)
-		s.listed = listed
+		s.listed = w.listed
+	} else {
+		s.mu.Lock()
+		maps.Copy(s.changed, w.changed)
+		s.mu.Unlock()
 	}
 	s.Done(ctx, "write", err)
 	return err
@@ -236,7 +298,12 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 // the keys that are gone, all in one batch. A value that JSON cannot express is left out, with
 // an error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
-	var ops []*storage.Operation
+	operations, err := encode(set, gone)
+	return errors.Join(err, s.client.Batch(ctx, operations...))
+}
+
+// encode returns the operations of a batch. The error is about values that it lacks.
+func encode(set map[string]any, gone []string) (ops []*storage.Operation, err error) {
 	var errs []error
 	for key, value := range set {
 		text, ok := value.([]byte)
@@ -252,7 +319,7 @@ func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) e
 	for _, key := range gone {
 		ops = append(ops, storage.DeleteOperation(key))
 	}
-	return errors.Join(append(errs, s.client.Batch(ctx, ops...))...)
+	return ops, errors.Join(errs...)
 }
 
 // Done counts an operation that failed, and says in the log when they begin to fail and

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -238,12 +241,14 @@ func (n *numbers) forget(place string) {
 }
 
 func (n *numbers) save() error {
-	return n.state.Save(context.Background(), func(place string) any {
-		if value, known := n.values[place]; known {
-			return number{1, value}
-		}
-		return nil
-	})
+	return n.state.Save(context.Background(), n.value)
+}
+
+func (n *numbers) value(place string) any {
+	if value, known := n.values[place]; known {
+		return number{1, value}
+	}
+	return nil
 }
 
 func (n *numbers) said() []string {
@@ -298,6 +303,47 @@ func TestWhatCannotBeStoredIsSaidOnceCountedAndStoredLater(t *testing.T) {
 	assert.Len(t, m.Values(), 3)
 	assert.Equal(t, []string{"Numbers cannot be stored.", "Numbers can be stored again."}, n.said())
 	assert.Equal(t, map[string]int{"write": 2}, n.counts)
+}
+
+func TestWhatChangedIsSavedInTheBackgroundUntilItIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := storagetest.NewMemory(nil)
+		n := startNumbers(t, m)
+		var lock sync.Mutex
+		stop := n.state.SaveEvery(t.Context(), time.Minute, &lock, n.value)
+		defer stop()
+		set := func(place string, value float64) {
+			lock.Lock()
+			defer lock.Unlock()
+			n.set(place, value)
+		}
+		minute := func() {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		minute()
+		assert.Zero(t, m.Writes(), "nothing changed")
+		set("/n1", 1)
+		set("/n2", 1)
+		m.Fail(errors.New("disk full"))
+		minute()
+		set("/n2", 2)
+		m.Fail(nil)
+		minute()
+		want := map[string]string{
+			"places":    `{"version":1,"places":["/n1","/n2"]}`,
+			"place//n1": `{"version":1,"number":1}`, "place//n2": `{"version":1,"number":2}`,
+		}
+		assert.Equal(t, want, m.Values(), "also what changed before the write that failed")
+		minute()
+		assert.Equal(t, 2, m.Writes())
+		set("/n1", 3)
+		stop()
+		minute()
+		assert.Equal(t, want, m.Values(), "nothing is written after the stop")
+		require.NoError(t, n.save())
+		assert.Equal(t, `{"version":1,"number":3}`, m.Values()["place//n1"])
+	})
 }
 
 func TestAValueThatJSONCannotTellKeepsNoOtherFromTheStorage(t *testing.T) {

@@ -10,7 +10,7 @@ var (
 	})
 	// K8sContainerGPUMemoryBudgetUtilization is use over declaration.
 	K8sContainerGPUMemoryBudgetUtilization = add(Metric{
-		Name: "k8s.container.gpu.memory.budget.utilization", Unit: "1", Stage: StageWorkload,
+		Name: "k8s.container.gpu.memory.budget.utilization", Unit: "1", MayExceed1: true, Stage: StageWorkload,
 		Description: "GPU memory that the container uses over what was declared for it; above 1 it is over its budget.",
 		Source:      "k8s.container.gpu.memory.usage / k8s.container.gpu.memory.budget",
 	})

@@ -22,7 +22,7 @@ var (
 	})
 	// ClusterRequestedAllocatableRatio is OpenCost's scheduler saturation.
 	ClusterRequestedAllocatableRatio = add(Metric{
-		Name: "cluster.gpu.requested_allocatable_ratio", Unit: "1", Stage: StageCluster,
+		Name: "cluster.gpu.requested_allocatable_ratio", Unit: "1", MayExceed1: true, Stage: StageCluster,
 		Description: "Units requested by Pending and Running pods over what all nodes have allocatable, by OpenCost's definition; above 1 the cluster is oversubscribed.",
 		Source:      "requested / allocatable, only where allocatable > 0",
 		OpenCost:    "cluster_gpu_requested_allocatable_ratio",

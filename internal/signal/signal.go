@@ -50,6 +50,8 @@ type Metric struct {
 	Kind Kind
 	// Int says that points are integers; otherwise they are doubles.
 	Int bool
+	// MayExceed1 says that a metric with the unit 1 is not bounded by 1, by its definition.
+	MayExceed1 bool
 	// Stage is the place where the metric is made.
 	Stage Stage
 	// Description is one sentence for users.

@@ -38,15 +38,21 @@ func (p *gpuBudget) rows(md pmetric.Metrics, now time.Time) {
 // not kept.
 func (p *gpuBudget) row(resource pcommon.Map, s *ranked, dp pmetric.NumberDataPoint, now time.Time) (why pdatagpu.Drop, ok bool) {
 	v, why, ok := pdatagpu.Observation(dp)
+	clamped, plausible := false, true
+	if ok && s.Scope == presets.Utilization {
+		v, clamped, plausible = signal.Clamp(v / 100)
+		v *= 100
+	}
 	switch {
 	case !ok:
 		return why, false
+	case !plausible:
+		return pdatagpu.Implausible, false
 	case v < 0:
 		return pdatagpu.OutOfRange, false
 	case s.Scope == presets.DeviceDuplicate:
 		return deviceDuplicate, false
-	case s.Scope == presets.Utilization && v > 100:
-		v = 100
+	case clamped:
 		p.clamped++
 	}
 	// The dcgm receiver puts an exporter's labels on the Resource.

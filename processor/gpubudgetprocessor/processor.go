@@ -152,6 +152,7 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 		return used[m] || m == signal.HwGPUUtilization || m == signal.K8sContainerGPUUtilization || m == signal.K8sContainerGPUMemoryBudget
 	})
 	copy(p.dropped[:], batch.Dropped[:])
+	p.clamped = batch.Clamped
 	p.rows(a.Metrics, now)
 	for _, f := range batch.Frames {
 		p.lists(f, now)

@@ -149,9 +149,11 @@ func TestWhatIsNoObservationIsCounted(t *testing.T) {
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1} = 1
 10s {n1} gpu_pod_memory_used_bytes {pod=a, pid=1} = 1
-10s {n1} hami_container_device_utilization_ratio {namespace=ns, pod=a, device_uuid=GPU-1} = -1`, false))
+10s {n1} hami_container_device_utilization_ratio {namespace=ns, pod=a, device_uuid=GPU-1} = -6
+10s {n1} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 2.1
+10s {@a} k8s.container.gpu.utilization {hw.id=GPU-1} = 4294967295`, false))
 	want := map[string]int64{
-		"no_value": 1, "no_time": 1, "no_device": 2, "no_holder": 1, "out_of_range": 3, "unidentified": 1, "device_duplicate": 1, "no_room": 2,
+		"no_value": 1, "no_time": 1, "no_device": 2, "no_holder": 1, "out_of_range": 2, "implausible": 3, "unidentified": 1, "device_duplicate": 1, "no_room": 2,
 	}
 	var points []metricdata.DataPoint[int64]
 	for reason, n := range want {
@@ -165,10 +167,10 @@ func TestAUtilizationThatIsClampedIsCounted(t *testing.T) {
 	set := nop()
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	p := newTestProcessor(t, defaults(), set, componenttest.NewNopHost(), nil)
-	for _, percent := range []string{"100", "100.5", "1e15"} {
+	for _, percent := range []string{"100", "100.5", "200", "-5", "201", "1e15"} {
 		feed(t, p, parse(t, `10s {n1} hami_container_device_utilization_ratio {namespace=ns, pod=a, device_uuid=GPU-1} = `+percent, false))
 	}
-	metadatatest.AssertEqualProcessorGpuBudgetPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 2}}, metricdatatest.IgnoreTimestamp())
+	metadatatest.AssertEqualProcessorGpuBudgetPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 }
 
 func TestAnAnnotationThatCannotBeReadIsCountedOnceForEachPodAndSaidOnce(t *testing.T) {

@@ -125,7 +125,7 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 		{signal.HwGPUUtilization, signal.TaskGeneral, &a.Utilization},
 	} {
 		if v, ok := d.Samples.Get(m.metric, m.own); ok && !(*m.into >= v) { // NaN is unknown
-			*m.into = p.ratio(v)
+			*m.into = v
 		}
 	}
 	for _, task := range []string{signal.TaskEncoder, signal.TaskDecoder} {
@@ -133,15 +133,6 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 		codec = codec || ok && v > quietActivity
 	}
 	return a, codec
-}
-
-// ratio brings a ratio into [0, 1], which is counted.
-func (p *gpuPower) ratio(v float64) float64 {
-	if v > 1 {
-		p.clamped++
-		return 1
-	}
-	return v
 }
 
 // processList has the processes of a device at one moment. It owns its data, because it outlives
@@ -167,7 +158,7 @@ func (p *gpuPower) listOf(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList
 			Utilization: math.NaN(),
 		}
 		if v, ok := process.Samples.Get(signal.ProcessGPUUtilization, ""); ok {
-			known.Utilization = p.ratio(v)
+			known.Utilization = v
 		}
 		l.processes = append(l.processes, known)
 	}

@@ -50,8 +50,8 @@ type Config struct {
 	// MaxSeries bounds the boards and energy counters that are kept; new ones
 	// beyond it are refused and counted.
 	MaxSeries int `mapstructure:"max_series"`
-	// Storage is the storage extension in which learned baselines and energy
-	// survive a restart.
+	// Storage is the storage extension in which learned baselines survive a restart,
+	// and energy a clean shutdown.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics switches single metrics by name; all are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`

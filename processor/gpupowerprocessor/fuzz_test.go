@@ -41,6 +41,7 @@ func FuzzStoredState(f *testing.F) {
 				}
 			}
 		}
+		require.NoError(t, p.Shutdown(t.Context()))
 		var stored storedPlace
 		require.NoError(t, json.Unmarshal([]byte(m.Values()["place//n1"]), &stored))
 		require.NoError(t, stored.valid())

@@ -40,11 +40,12 @@ type gpuPower struct {
 	kinds  [idle.NumKinds]int64
 	swept  time.Time
 
-	clamped int64                   // of this batch
-	frozen  [split.NumSources]int64 // likewise
-	order   *misplaced.Check
+	frozen [split.NumSources]int64 // of this batch
+	order  *misplaced.Check
 
-	state *base.State // nil without a storage
+	state      *base.State // nil without a storage
+	stopSaving func()      // nil before the start
+	ending     base.Ending
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
@@ -80,7 +81,6 @@ func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 	}
 	batch.Add(p.scope, p.disabled)
 	p.sweep(now)
-	p.save(ctx)
 	p.report(ctx, batch, now)
 	return a.Frames, nil
 }
@@ -162,13 +162,13 @@ func (p *gpuPower) users(pl *place, d *device, s *split.Device, source split.Sou
 // report counts what became of the batch.
 func (p *gpuPower) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
 	base.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", batch.Dropped[:])
-	if p.clamped > 0 {
-		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.clamped)
+	if batch.Clamped > 0 {
+		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, batch.Clamped)
 	}
 	base.CountBy[split.Source](ctx, p.telemetry.ProcessorGpuPowerFrozen, "source", p.frozen[:])
 	for k, n := range p.kinds {
 		p.telemetry.ProcessorGpuPowerBoards.Record(ctx, n, base.With("idle", idle.Kind(k).String()))
 	}
 	p.series.Report(ctx, p.logger, now, p.telemetry.ProcessorGpuPowerSeries, p.telemetry.ProcessorGpuPowerSeriesRefused)
-	p.clamped, p.frozen = 0, [split.NumSources]int64{}
+	p.frozen = [split.NumSources]int64{}
 }

@@ -87,7 +87,7 @@ func TestWhatIsNoObservationIsCounted(t *testing.T) {
 10s {} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 2`)
 	assert.Empty(t, strings.TrimSpace(rendered(sink)))
 	metadatatest.AssertEqualProcessorGpuPowerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
-		by("reason", "no_value", 1), by("reason", "out_of_range", 5), by("reason", "no_device", 4),
+		by("reason", "no_value", 1), by("reason", "out_of_range", 4), by("reason", "implausible", 1), by("reason", "no_device", 4),
 		by("reason", "no_holder", 1), by("reason", "no_time", 1),
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuPowerPointsClamped(t, tel,

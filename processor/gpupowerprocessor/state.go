@@ -232,7 +232,6 @@ func (p *gpuPower) count(pl *place, device string, h *split.Holder, t int64, now
 	if !e.Add(t, now, h.Power, p.cfg.MaxGap) {
 		return nil, false
 	}
-	p.state.Changed(pl.name)
 	return e, true
 }
 
@@ -245,7 +244,6 @@ func (p *gpuPower) release(pl *place, t int64, now time.Time) {
 	for key, e := range pl.energy {
 		if e.Last.Newest < t && e.Watts > 0 && p.shared[key.Device] {
 			e.Add(t, now, 0, p.cfg.MaxGap)
-			p.state.Changed(pl.name)
 		}
 	}
 }
@@ -262,7 +260,6 @@ func (p *gpuPower) sweep(now time.Time) {
 			if now.Sub(e.seen) > retention {
 				delete(pl.energy, key)
 				p.series.Kept--
-				p.state.Changed(name)
 			}
 		}
 		maps.DeleteFunc(pl.lists, func(_ string, l *processLists) bool { return now.Sub(l.seen) > max(retention, 2*p.cfg.MaxGap) })

@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -25,7 +27,7 @@ import (
 )
 
 // startOn starts a processor on the storage.
-func startOn(t *testing.T, m *storagetest.Memory, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
+func startOn(t *testing.T, m component.Host, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
 	cfg.Storage = &storagetest.ID
@@ -66,20 +68,120 @@ const (
 500s {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`
 )
 
-func TestBaselinesAndEnergySurviveARestart(t *testing.T) {
+func TestBaselinesAndEnergySurviveACleanRestart(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, before, quietBoard)
 	feed(t, before, busyAt80)
 	feed(t, before, busyAt90)
-	// Killed: nothing is written at the end, and what was written is found by another process.
+	require.NoError(t, before.Shutdown(context.Background()))
 
-	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
+	m = storagetest.NewMemory(m.Values())
+	after, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, after, busyAt500)
 	got := rendered(sink)
 	assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
 	// 100 W for 10 s, then 200 W held for max_gap.
 	assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 1m20s")
+	assert.NotContains(t, m.Values()["place//n1"], `"energy"`, "while the processor runs")
+}
+
+func TestAfterACrashBaselinesAreKnownAndEnergyBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := storagetest.NewMemory(nil)
+		first, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+		feed(t, first, quietBoard)
+		feed(t, first, busyAt80)
+		feed(t, first, busyAt90)
+		require.NoError(t, first.Shutdown(context.Background()))
+
+		m = storagetest.NewMemory(m.Values())
+		second, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+		feed(t, second, strings.ReplaceAll(quietBoard, "GPU-1", "GPU-2"))
+		feed(t, second, busyAt500)
+		time.Sleep(saveEvery)
+		synctest.Wait()
+		// Killed: another process finds what is stored while this one runs.
+		third, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
+		feed(t, third, strings.ReplaceAll(busyAt500, "500s", "600s"))
+		feed(t, third, strings.ReplaceAll(strings.ReplaceAll(busyAt500, "500s", "600s"), "GPU-1", "GPU-2"))
+		got := rendered(sink)
+		assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
+		assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-2} = 50 W", "which was learned after the start")
+		assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 10m0s")
+	})
+}
+
+func TestEnergyBeginsAnewWhereItCannotBeRemovedFromTheStorage(t *testing.T) {
+	m := storagetest.NewMemory(nil)
+	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+	feed(t, before, quietBoard)
+	feed(t, before, busyAt80)
+	feed(t, before, busyAt90)
+	require.NoError(t, before.Shutdown(context.Background()))
+
+	readOnly := newGated(m.Values())
+	readOnly.fails = errors.New("read-only file system")
+	close(readOnly.gate)
+	after, sink := startOn(t, readOnly, processortest.NewNopSettings(metadata.Type))
+	feed(t, after, busyAt500)
+	assert.Contains(t, rendered(sink), "gpu.power.idle {hw.id=GPU-1} = 50 W")
+	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 8m20s")
+}
+
+// gated is a storage whose writes wait until its gate is closed.
+type gated struct {
+	*storagetest.Memory
+	gate  chan struct{}
+	fails error
+}
+
+func newGated(values map[string]string) *gated {
+	return &gated{Memory: storagetest.NewMemory(values), gate: make(chan struct{})}
+}
+
+func (g *gated) GetExtensions() map[component.ID]component.Component {
+	return map[component.ID]component.Component{storagetest.ID: g}
+}
+
+func (g *gated) GetClient(ctx context.Context, kind component.Kind, id component.ID, name string) (storage.Client, error) {
+	c, err := g.Memory.GetClient(ctx, kind, id, name)
+	return gatedClient{c, g}, err
+}
+
+type gatedClient struct {
+	storage.Client
+	*gated
+}
+
+func (c gatedClient) Batch(ctx context.Context, ops ...*storage.Operation) error {
+	<-c.gate
+	if c.fails != nil {
+		return c.fails
+	}
+	return c.Client.Batch(ctx, ops...)
+}
+
+func TestBatchesPassWhileTheStorageIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newGated(nil)
+		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+		feed(t, p, quietBoard)
+		time.Sleep(saveEvery)
+		synctest.Wait() // until the write hangs
+		feed(t, p, busyAt80)
+		feed(t, p, busyAt90)
+		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s")
+		assert.Empty(t, m.Values())
+
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, p.Shutdown(ctx), context.DeadlineExceeded, "the shutdown does not hang either")
+		close(m.gate)
+		synctest.Wait()
+		assert.Contains(t, m.Values()["place//n1"], `"baselines"`)
+		assert.True(t, m.Closed())
+	})
 }
 
 func TestTheEnergyOfEveryHolderSurvivesARestart(t *testing.T) {
@@ -96,6 +198,7 @@ func TestTheEnergyOfEveryHolderSurvivesARestart(t *testing.T) {
 	feed(t, before, quietBoard)
 	feed(t, before, at("80s", "150"))
 	feed(t, before, at("90s", "150"))
+	require.NoError(t, before.Shutdown(context.Background()))
 
 	core, logs := observer.New(zap.InfoLevel)
 	set := processortest.NewNopSettings(metadata.Type)
@@ -113,16 +216,29 @@ func TestWithoutStorageARestartBeginsAnew(t *testing.T) {
 	assert.NotContains(t, rendered(sink), "W")
 }
 
-func TestABatchWritesOnlyThePlacesThatItNames(t *testing.T) {
-	m := storagetest.NewMemory(nil)
-	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
-	feed(t, p, quietBoard)
-	feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
-	assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.Values()["places"])
-	m.Put("place//n1", "untouched")
-	feed(t, p, strings.ReplaceAll(busyAt80, "n1", "n2"))
-	assert.Equal(t, "untouched", m.Values()["place//n1"])
-	assert.Contains(t, m.Values()["place//n2"], `"energy"`)
+func TestOnlyPlacesWhoseBaselinesChangedAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := storagetest.NewMemory(nil)
+		p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
+		feed(t, p, quietBoard)
+		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
+		assert.Zero(t, m.Writes(), "within a batch")
+		save := func() {
+			time.Sleep(saveEvery)
+			synctest.Wait()
+		}
+		save()
+		assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.Values()["places"])
+		m.Put("place//n1", "untouched")
+		feed(t, p, busyAt80)
+		feed(t, p, strings.ReplaceAll(strings.ReplaceAll(quietBoard, "n1", "n2"), "GPU-1", "GPU-2"))
+		save()
+		assert.Equal(t, "untouched", m.Values()["place//n1"])
+		assert.Contains(t, m.Values()["place//n2"], "GPU-2")
+		before := m.Writes()
+		save()
+		assert.Equal(t, before, m.Writes(), "nothing changed")
+	})
 }
 
 func TestAPlaceThatIsGoneLeavesTheStorage(t *testing.T) {
@@ -131,44 +247,55 @@ func TestAPlaceThatIsGoneLeavesTheStorage(t *testing.T) {
 		p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 		feed(t, p, quietBoard)
 		feed(t, p, busyAt80)
-		require.Contains(t, m.Values()["place//n1"], `"energy"`)
 		time.Sleep(2 * time.Hour)
 		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
+		time.Sleep(saveEvery)
+		synctest.Wait()
 		assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.Values()["places"], "n1 has a baseline that counts for a day")
-		assert.NotContains(t, m.Values()["place//n1"], `"energy"`)
 		time.Sleep(23 * time.Hour)
 		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
+		time.Sleep(saveEvery)
+		synctest.Wait()
 		assert.JSONEq(t, `{"version":1,"places":["/n2"]}`, m.Values()["places"])
 		assert.NotContains(t, m.Values(), "place//n1")
 	})
 }
 
 func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
-	tel := componenttest.NewTelemetry()
-	core, logs := observer.New(zap.InfoLevel)
-	set := processortest.NewNopSettings(metadata.Type)
-	set.TelemetrySettings = tel.NewTelemetrySettings()
-	set.Logger = zap.New(core)
-	m := storagetest.NewMemory(nil)
-	m.Fail(errors.New("disk full"))
-	p, sink := startOn(t, m, set)
-	feed(t, p, quietBoard)
-	feed(t, p, busyAt80)
-	m.Fail(nil)
-	feed(t, p, busyAt90)
-	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s", "power leaves all the same")
-	var said []string
-	for _, e := range logs.All() {
-		said = append(said, e.Message)
-	}
-	assert.Equal(t, []string{
-		"Some of the stored baselines and energy cannot be used; they start anew.",
-		"Baselines and energy cannot be stored.",
-		"Baselines and energy can be stored again.",
-	}, said)
-	metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
-		[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
-	assert.Contains(t, m.Values()["place//n1"], `"baselines"`, "what could not be written is written later")
+	synctest.Test(t, func(t *testing.T) {
+		tel := componenttest.NewTelemetry()
+		core, logs := observer.New(zap.InfoLevel)
+		set := processortest.NewNopSettings(metadata.Type)
+		set.TelemetrySettings = tel.NewTelemetrySettings()
+		set.Logger = zap.New(core)
+		m := storagetest.NewMemory(nil)
+		m.Fail(errors.New("disk full"))
+		p, sink := startOn(t, m, set)
+		save := func() {
+			time.Sleep(saveEvery)
+			synctest.Wait()
+		}
+		feed(t, p, quietBoard)
+		save()
+		feed(t, p, busyAt80)
+		save()
+		m.Fail(nil)
+		feed(t, p, busyAt90)
+		save()
+		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 1000 J since 1m20s", "power leaves all the same")
+		var said []string
+		for _, e := range logs.All() {
+			said = append(said, e.Message)
+		}
+		assert.Equal(t, []string{
+			"Some of the stored baselines and energy cannot be used; they start anew.",
+			"Baselines and energy cannot be stored.",
+			"Baselines and energy can be stored again.",
+		}, said)
+		metadatatest.AssertEqualProcessorGpuPowerStorageErrors(t, tel,
+			[]metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
+		assert.Contains(t, m.Values()["place//n1"], `"baselines"`, "what could not be written is written later")
+	})
 }
 
 func TestStateOfTheVersionBeforeIsRead(t *testing.T) {

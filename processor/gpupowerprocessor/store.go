@@ -33,7 +33,12 @@ type storedEnergy struct {
 	energy.Counter
 }
 
-// start takes over what the storage holds, if there is one.
+// saveEvery is how often baselines are written that changed.
+const saveEvery = time.Minute
+
+// start takes over what the storage holds, if there is one. While the processor runs, the storage
+// has baselines but no energy: a counter continues after a clean shutdown only. After any other
+// end it would fall below what was sent.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,9 +51,25 @@ func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 		},
 		Count: func(ctx context.Context, _ string) { p.telemetry.ProcessorGpuPowerStorageErrors.Add(ctx, 1) },
 	})
+	if err != nil {
+		return err
+	}
 	now := time.Now()
-	base.Restore(ctx, p.state, func(name string, stored *storedPlace) error { return p.restore(name, stored, now) })
-	return err
+	base.Restore(ctx, p.state, func(name string, stored *storedPlace) error {
+		if len(stored.Energy) > 0 {
+			p.state.Changed(name)
+		}
+		return p.restore(name, stored, now)
+	})
+	if err := p.state.Save(ctx, p.baselines); err != nil {
+		// The storage may still have the energy, which would be taken over a second time after a crash.
+		for _, pl := range p.places {
+			p.series.Kept -= len(pl.energy)
+			clear(pl.energy)
+		}
+	}
+	p.stopSaving = p.state.SaveEvery(ctx, saveEvery, &p.mu, p.baselines)
+	return nil
 }
 
 func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) error {
@@ -99,40 +120,65 @@ func (s *storedPlace) valid() error {
 	return nil
 }
 
-// save writes what changed before the batch that shows it leaves, so that no
-// counter falls after a restart.
-func (p *gpuPower) save(ctx context.Context) {
-	_ = p.state.Save(ctx, func(name string) any {
-		if pl, known := p.places[name]; known {
-			return pl.stored()
+// baselines returns what the storage has of a place while the processor runs, nil for nothing.
+func (p *gpuPower) baselines(name string) any {
+	if pl, known := p.places[name]; known {
+		if stored := (storedPlace{Version: storedVersion, Boards: pl.storedBoards()}); len(stored.Boards) > 0 {
+			return stored
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
-// stored returns what is to survive a restart, in an order that depends on
-// nothing else.
-func (pl *place) stored() storedPlace {
-	out := storedPlace{Version: storedVersion}
-	for id, b := range pl.boards {
-		if len(b.Baselines) > 0 {
-			out.Boards = append(out.Boards, storedBoard{id, b.Baselines})
+// all returns what a clean shutdown leaves of a place, nil for nothing.
+func (p *gpuPower) all(name string) any {
+	if pl, known := p.places[name]; known {
+		stored := storedPlace{Version: storedVersion, Boards: pl.storedBoards(), Energy: pl.storedEnergy()}
+		if len(stored.Boards) > 0 || len(stored.Energy) > 0 {
+			return stored
 		}
 	}
-	slices.SortFunc(out.Boards, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
-	for k, e := range pl.energy {
-		out.Energy = append(out.Energy, storedEnergy{k, e.Counter})
+	return nil
+}
+
+// storedBoards and storedEnergy return what is to survive a restart, in an order that depends on
+// nothing else.
+func (pl *place) storedBoards() (out []storedBoard) {
+	for id, b := range pl.boards {
+		if len(b.Baselines) > 0 {
+			out = append(out, storedBoard{id, b.Baselines})
+		}
 	}
-	slices.SortFunc(out.Energy, func(a, b storedEnergy) int {
+	slices.SortFunc(out, func(a, b storedBoard) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func (pl *place) storedEnergy() (out []storedEnergy) {
+	for k, e := range pl.energy {
+		out = append(out, storedEnergy{k, e.Counter})
+	}
+	slices.SortFunc(out, func(a, b storedEnergy) int {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Compare(b.Holder))
 	})
 	return out
 }
 
+// shutdown stores baselines and energy. It waits for a storage that hangs as long as ctx lets it.
 func (p *gpuPower) shutdown(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	defer p.telemetry.Shutdown()
-	p.series.Forget()
-	return p.state.Close(ctx)
+	return p.ending.Run(ctx, func() error {
+		defer p.telemetry.Shutdown()
+		if p.stopSaving != nil {
+			p.stopSaving()
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.series.Forget()
+		if p.stopSaving != nil {
+			for name := range p.places {
+				p.state.Changed(name)
+			}
+			_ = p.state.Save(ctx, p.all) // it is logged and counted
+		}
+		return p.state.Close(ctx)
+	})
 }

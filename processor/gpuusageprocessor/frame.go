@@ -168,7 +168,7 @@ func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
 		d, of := &b.devices[i], &out.Devices[i]
 		of.Size = p.size(b, d, l.most)
 		of.HoldersKnown = d.known
-		of.Utilization = p.utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
+		of.Utilization = utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
 		of.Holders = make([]usage.Holder, len(d.users))
 		for k, u := range d.users {
 			of.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
@@ -182,16 +182,11 @@ func (p *gpuUsage) divide(f *gpudata.Frame, b *present, l *board) *usage.Board {
 }
 
 // utilization returns a ratio, Unknown where there is none.
-func (p *gpuUsage) utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
-	v, ok := s.Get(m, own)
-	switch {
-	case !ok:
-		return usage.Unknown()
-	case v > 1:
-		p.clamped++
-		return 1
+func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
+	if v, ok := s.Get(m, own); ok {
+		return v
 	}
-	return v
+	return usage.Unknown()
 }
 
 // size returns a device in board equivalents, Unknown where that is not known. most is how many

@@ -53,7 +53,7 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 		l.listed = l.listed || d.Listed
 		l.count = max(l.count, d.Count)
 		for _, of := range d.Processes {
-			v := p.utilization(&of.Samples, signal.ProcessGPUUtilization, "")
+			v := utilization(&of.Samples, signal.ProcessGPUUtilization, "")
 			if known, ok := l.processes[of.PID]; ok && math.IsNaN(v) {
 				v = known.utilization
 			}

@@ -50,7 +50,6 @@ type gpuUsage struct {
 	swept  time.Time
 
 	skipped [numSkips]int64 // of this batch
-	clamped int64           // likewise
 	order   *misplaced.Check
 	twice   base.Trouble
 	ahead   base.Trouble
@@ -142,11 +141,11 @@ func (p *gpuUsage) report(ctx context.Context, batch *pdatagpu.Batch, now time.T
 		p.set.Logger.Warn("All samples of some boards stayed older than their newest one for longer than max_gap: a clock was set back. "+
 			"The counters of these boards start again from zero.", zap.Duration("max_gap", p.cfg.MaxGap))
 	}
-	if p.clamped > 0 {
-		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, p.clamped)
+	if batch.Clamped > 0 {
+		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, batch.Clamped)
 	}
 	p.series.Report(ctx, p.set.Logger, now, p.telemetry.ProcessorGpuUsageSeries, p.telemetry.ProcessorGpuUsageSeriesRefused)
-	p.skipped, p.clamped = [numSkips]int64{}, 0
+	p.skipped = [numSkips]int64{}
 }
 
 // unreadable counts a pod whose annotations cannot be read.

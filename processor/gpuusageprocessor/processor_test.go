@@ -259,3 +259,24 @@ func TestSamplesOfTheFutureAreLoggedOnce(t *testing.T) {
 	assert.Empty(t, rendered(sink))
 	assert.Equal(t, 1, logs.FilterMessageSnippet("more than a minute ahead").Len())
 }
+
+func TestAUtilizationThatIsGarbageMakesNobodyActive(t *testing.T) {
+	for _, garbage := range []string{"4294967295", "2.01", "-0.051"} {
+		tel := componenttest.NewTelemetry()
+		set := processortest.NewNopSettings(metadata.Type)
+		set.TelemetrySettings = tel.NewTelemetrySettings()
+		p, sink := newTestProcessor(t, testConfig(), set)
+		for _, at := range []string{"10s", "20s"} {
+			feed(t, p, strings.ReplaceAll(`@ {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 300
+@ {k8s.node.name=n1} hw.gpu.utilization {hw.id=GPU-1, hw.gpu.task=general} = `+garbage+`
+@ {k8s.node.name=n1, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`, "@", at))
+		}
+		got := rendered(sink)
+		assert.Contains(t, got, "k8s.container.gpu.allocated.time {gpu.usage.estimated=false, hw.id=GPU-1} = 10 s")
+		assert.NotContains(t, got, "active.time", garbage)
+		assert.NotContains(t, got, "idle.time", garbage)
+		metadatatest.AssertEqualProcessorGpuUsagePointsDropped(t, tel, []metricdata.DataPoint[int64]{
+			{Value: 2, Attributes: attribute.NewSet(attribute.String("reason", "implausible"))},
+		}, metricdatatest.IgnoreTimestamp())
+	}
+}

@@ -415,6 +415,7 @@ func TestEverySampleIsCountedOnce(t *testing.T) {
 			{Attributes: outcomes("impossible_step"), Value: 0},
 			{Attributes: outcomes("no_value"), Value: 0},
 			{Attributes: outcomes("ignored"), Value: 0},
+			{Attributes: outcomes("implausible"), Value: 0},
 		}, metricdatatest.IgnoreTimestamp())
 		metadatatest.AssertEqualProcessorGpuWindowClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 2}}, metricdatatest.IgnoreTimestamp())
 		metadatatest.AssertEqualProcessorGpuWindowSeries(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())

@@ -25,6 +25,11 @@ type event struct {
 	stale  bool
 }
 
+// implausible reports whether the value is a ratio that is dropped.
+func (ev *event) implausible() bool {
+	return ev.metric.Unit == "1" && (ev.value < -0.05 || ev.value > 2)
+}
+
 // timeline draws scrapes of a few devices over some minutes, with gaps, resets,
 // repeated values, duplicates and stale markers, in the order of time.
 func timeline(t *rapid.T) [][]event {
@@ -49,7 +54,7 @@ func timeline(t *rapid.T) [][]event {
 			default:
 				s.counter += step.Seconds() * rapid.Float64Range(0, 1).Draw(t, "share")
 			}
-			s.busy = rapid.Float64Range(-0.5, 1.5).Draw(t, "busy")
+			s.busy = rapid.Float64Range(-0.5, 2.5).Draw(t, "busy")
 			id := fmt.Sprintf("GPU-%d", d)
 			add := func(m *signal.Metric, kind window.Kind, own window.Attr, v float64) {
 				scrape = append(scrape, event{
@@ -290,7 +295,7 @@ func requireMerged(t *rapid.T, scrapes [][]event, id string, short, long *simula
 	moved, first := time.Duration(0), true
 	for _, scrape := range scrapes {
 		for _, ev := range scrape {
-			if ev.device != id || ev.stale {
+			if ev.device != id || ev.stale || ev.implausible() {
 				continue
 			}
 			end := (ev.time + time.Minute - 1).Truncate(time.Minute)

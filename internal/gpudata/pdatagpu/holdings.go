@@ -193,7 +193,7 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	case ofDevice, ofNothing:
 		return w.repeats[p.device] && slices.ContainsFunc(p.device.Sharers, func(u *gpudata.User) bool { return u.Holder == p.in.holder })
 	default:
-		_, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
+		_, _, _, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
 		return read
 	}
 }
@@ -202,7 +202,7 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 // returns the process.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	pid := Text(p.Attributes(), signal.ProcessPID)
-	_, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
+	_, _, _, read := p.in.observes(p.role, p.signal, p.NumberDataPoint)
 	for _, process := range p.device.Processes {
 		if process.PID == pid {
 			return process, read && process.Holder != p.in.holder

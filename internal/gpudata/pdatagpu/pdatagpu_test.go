@@ -58,6 +58,40 @@ func TestWhatIsAddedStandsOnTheResourceOfItsPlaceAndHolder(t *testing.T) {
 	}
 }
 
+func TestARatioIsClampedOrDroppedWhereABatchIsRead(t *testing.T) {
+	const device, budget, holder = "10s {} gpu.sm.active {hw.id=GPU-1} = ", "10s {k8s.pod.name=a} k8s.container.gpu.memory.budget.utilization {hw.id=GPU-1} = ", "10s {k8s.pod.name=a} k8s.container.gpu.utilization {hw.id=GPU-1} = "
+	for point, want := range map[string]float64{
+		device + "0": 0, device + "0.5": 0.5, device + "1": 1, device + "1.294": 1, device + "2": 1, device + "-0.05": 0,
+		device + "2.01": -1, device + "-0.051": -1, device + "1.4e16": -1, device + "4294967295": -1,
+		holder + "1.1": 1, holder + "100": -1,
+		"10s {} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 1.5": 1,
+		budget + "3":                                             3, // may exceed 1
+		"10s {} hw.power {hw.id=GPU-1} = 300":                    300,
+		"10s {} gpu.pcie.throughput {hw.id=GPU-1} = 5e9":         5e9,
+		"10s {} hw.gpu.memory.utilization {hw.id=GPU-1} = 4.2e9": -1,
+		"10s {} hw.status {hw.id=GPU-1, hw.state=ok} = 1":        1,
+		"10s {} gpu.pcie.utilization {hw.id=GPU-1} = 1.05":       1,
+	} {
+		t.Run(point, func(t *testing.T) {
+			b := Read(goldentest.Points(t, point, false), all)
+			var samples []gpudata.Sample
+			for _, f := range b.Frames {
+				f.Each(func(s *gpudata.Series) { samples = append(samples, s.Samples...) })
+			}
+			if want < 0 {
+				assert.Empty(t, samples)
+				assert.EqualValues(t, 1, b.Dropped[Implausible])
+				return
+			}
+			require.Len(t, samples, 1)
+			assert.InDelta(t, want, samples[0].Value, 0)
+			for p := range points.All(b.Metrics) {
+				assert.Equal(t, points.Value(p.NumberDataPoint) != want, b.Clamped == 1, "counted if it was changed")
+			}
+		})
+	}
+}
+
 func TestWhatIsNoObservationIsDroppedWithAReason(t *testing.T) {
 	for name, tt := range map[string]struct {
 		point string

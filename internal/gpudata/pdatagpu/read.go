@@ -31,13 +31,15 @@ const (
 	NoDevice
 	// NoHolder points are about a holder and name none.
 	NoHolder
+	// Implausible points have a ratio that is garbage: see [signal.Clamp].
+	Implausible
 	// Drops is their number.
 	Drops
 )
 
 // String returns the reason as self-metrics spell it.
 func (d Drop) String() string {
-	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder"}[d]
+	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
 }
 
 // Batch is a batch of metrics and the frames that it holds.
@@ -47,6 +49,8 @@ type Batch struct {
 	Frames []*gpudata.Frame
 	// Dropped counts the points of wanted metrics that are no observation.
 	Dropped [Drops]int64
+	// Clamped counts the ratios of wanted metrics that were clamped to [0, 1].
+	Clamped int64
 
 	read, handed []*gpudata.Frame // Frames that were read, and others
 
@@ -254,7 +258,8 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 
 // point reads a point. It returns false, and why, when it is no observation.
 func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why Drop, ok bool) {
-	if why, ok := in.observes(r, s, dp); !ok {
+	v, clamped, why, ok := in.observes(r, s, dp)
+	if !ok {
 		return why, false
 	}
 	attrs := dp.Attributes()
@@ -275,10 +280,10 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	if !wanted {
 		return 0, true
 	}
-	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Ended: ended}
-	if !ended {
-		sample.Value = points.Value(dp)
+	if clamped {
+		in.batch.Clamped++
 	}
+	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Ended: ended, Value: v}
 	if len(s.Attributes) > 0 && r != ofProcess { // whose own attribute is the PID
 		sample.Own = Text(attrs, s.Attributes[0])
 	}
@@ -312,23 +317,30 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 }
 
 // observes reports whether a point is an observation as far as its time, its value and its
-// holder say, and if not, why.
-func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (why Drop, ok bool) {
+// holder say, and if not, why. It returns the value, 0 for a series that ends. A ratio is in
+// [0, 1], clamped if necessary.
+func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why Drop, ok bool) {
 	ended := in.batch.ends && dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
-	v, why, ok := Observation(dp)
+	v, why, ok = Observation(dp)
+	plausible := true
+	if !ended && ok && s.IsRatio() {
+		v, clamped, plausible = signal.Clamp(v)
+	}
 	switch {
 	case ended && !hasTime(dp):
-		return NoTime, false
+		return 0, false, NoTime, false
 	case !ended && !ok:
-		return why, false
+		return 0, false, why, false
+	case !plausible:
+		return 0, false, Implausible, false
 	case !ended && v < 0 && s != signal.HwTemperature:
-		return OutOfRange, false
+		return 0, false, OutOfRange, false
 	case (r == ofUser || r == ofHolding) && in.holder.IsZero():
-		return NoHolder, false
+		return 0, false, NoHolder, false
 	case r == ofHolding && v != 1:
-		return OutOfRange, false
+		return 0, false, OutOfRange, false
 	}
-	return 0, true
+	return v, clamped, 0, true
 }
 
 // Observation returns the value of a point that has one and a sample time. It returns

@@ -51,9 +51,14 @@ func device(t *rapid.T, f *gpudata.Frame, id string) {
 	if rapid.Bool().Draw(t, "claimed") {
 		d.Allocation = gpudata.Allocation{Claim: "claim", Driver: "gpu.nvidia.com", Pool: "p", Device: "gpu-0"}
 	}
-	value := func() float64 { return float64(rapid.IntRange(0, 1<<40).Draw(t, "value")) }
+	value := func(m *signal.Metric) float64 {
+		if m.IsRatio() {
+			return rapid.Float64Range(0, 1).Draw(t, "ratio")
+		}
+		return float64(rapid.IntRange(0, 1<<40).Draw(t, "value"))
+	}
 	add := func(to *gpudata.Samples, s gpudata.Sample) {
-		s.Value = value()
+		s.Value = value(s.Metric)
 		to.Add(s)
 	}
 	add(&d.Samples, gpudata.Sample{Metric: signal.GPUSMActive}) // an observed device has a sample

@@ -106,7 +106,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetPointsClamped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_points_clamped",
-		metric.WithDescription("Ratios above 1 that were clamped. [Alpha]"),
+		metric.WithDescription("Ratios a little outside of [0, 1] that were clamped. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

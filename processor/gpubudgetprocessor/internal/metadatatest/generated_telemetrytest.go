@@ -56,7 +56,7 @@ func AssertEqualProcessorGpuBudgetDevices(t *testing.T, tt *componenttest.Teleme
 func AssertEqualProcessorGpuBudgetPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_points_clamped",
-		Description: "Ratios above 1 that were clamped. [Alpha]",
+		Description: "Ratios a little outside of [0, 1] that were clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

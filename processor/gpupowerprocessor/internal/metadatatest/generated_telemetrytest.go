@@ -54,7 +54,7 @@ func AssertEqualProcessorGpuPowerFrozen(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerPointsClamped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_points_clamped",
-		Description: "Ratios above 1 that were clamped. [Alpha]",
+		Description: "Ratios a little outside of [0, 1] that were clamped. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

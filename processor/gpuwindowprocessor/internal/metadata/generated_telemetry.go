@@ -187,7 +187,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ProcessorGpuWindowClamped, err = builder.meter.Int64ObservableCounter(
 		"otelcol_processor_gpu_window_clamped",
-		metric.WithDescription("Samples and time ratios of windows that lay outside [0, 1] and were clamped. [Alpha]"),
+		metric.WithDescription("Samples and time ratios of windows that were a little outside of [0, 1] and were clamped. [Alpha]"),
 		metric.WithUnit("{value}"),
 	)
 	errs = errors.Join(errs, err)

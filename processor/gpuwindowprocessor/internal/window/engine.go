@@ -25,11 +25,12 @@ const (
 	ImpossibleStep                // its counter of seconds outran time: only a new baseline
 	NoValue                       // no observation: NaN, infinite, or negative where a counter cannot be
 	Ignored                       // read by no rule and not carried by windows
+	Implausible                   // dropped: a ratio far outside of [0, 1]
 	Outcomes                      // their number
 )
 
 var outcomeNames = [Outcomes]string{
-	"accepted", "late", "future", "duplicate", "out_of_order", "refused", "impossible_step", "no_value", "ignored",
+	"accepted", "late", "future", "duplicate", "out_of_order", "refused", "impossible_step", "no_value", "ignored", "implausible",
 }
 
 // String returns the outcome's name in self-metrics.
@@ -38,7 +39,7 @@ func (o Outcome) String() string { return outcomeNames[o] }
 // Stats count what the engine has done since it was made.
 type Stats struct {
 	Samples        [Outcomes]uint64
-	Clamped        uint64 // samples and window ratios that were outside [0, 1]
+	Clamped        uint64 // samples and window ratios that were clamped to [0, 1]
 	Unkept         uint64 // samples for which a quantile had no room
 	WindowsClosed  uint64 // windows that were fetched
 	WindowsDropped uint64 // windows lost to a clock step or because nobody fetched them

@@ -173,6 +173,8 @@ func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	o := in.screen(s.Shape.metric != nil && s.Shape.metric.kind == Counter, t, v)
 	switch {
 	case o != Accepted:
+	case !s.Shape.plausible(v):
+		o = Implausible
 	case s.device == nil:
 		o = Refused
 	default:
@@ -241,6 +243,9 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	sh := e.shape(in.metric, id == "", in.others, in.key)
 	if !sh.consumed && !sh.carried {
 		return in.sight(id, p.Time), Ignored
+	}
+	if !sh.plausible(p.Value) {
+		return nil, Implausible
 	}
 	r := in.resource(id)
 	s := in.series(r, id, sh)

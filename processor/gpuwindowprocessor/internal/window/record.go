@@ -1,5 +1,7 @@
 package window
 
+import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+
 // record takes a sample of a series into its window.
 func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Outcome {
 	d, sh := s.device, s.Shape
@@ -122,9 +124,10 @@ func (in *Ingest) sample(w *openWindow, s *Series, value float64) {
 	clamped := false
 	for _, o := range s.outputs {
 		v := value * o.Key.scale
-		if o.Key.ratios && (v < 0 || v > 1) {
-			v = min(max(v, 0), 1)
-			clamped = true
+		if o.Key.ratios {
+			var outside bool
+			v, outside, _ = signal.Clamp(v) // which is plausible: see shape.plausible
+			clamped = clamped || outside
 		}
 		if !o.in(w).Function.add(observation{value: v}) {
 			in.e.stats.Unkept++

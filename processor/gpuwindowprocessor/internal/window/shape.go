@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Scope is an instrumentation scope.
@@ -84,9 +86,11 @@ type shape struct {
 	notes    annotations
 	identity string // tells the series of a device apart
 	outputs  []outputKey
-	consumed bool    // a rule reads the point
-	carried  bool    // windows carry its last value
-	refused  *Series // stands for the series that were refused, nil if there were none
+	consumed bool // a rule reads the point
+	carried  bool // windows carry its last value
+	// ratios are the scales with which rules read the point as a ratio.
+	ratios  []float64
+	refused *Series // stands for the series that were refused, nil if there were none
 }
 
 // shapeKey is a metric and the encoding of a point's attributes that do not describe its
@@ -192,6 +196,9 @@ func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
 	sh.carried = e.set.KeepLast && (!sh.consumed || m.kind != Gauge)
 	sortAttrs(sh.own)
 	for _, r := range rules {
+		if r.ratios && !slices.Contains(sh.ratios, r.scale) {
+			sh.ratios = append(sh.ratios, r.scale)
+		}
 		if r.metric != nil {
 			own, _ := partition(sh.own, r.Attributes)
 			sh.outputs = append(sh.outputs, outputKey{rule: r, Rule: r.at, Own: own})
@@ -203,6 +210,16 @@ func (e *Engine) shape(m *metric, loose bool, attrs []Attr, key []byte) *shape {
 	}
 	sh.identity = string(appendAttrs(id, sh.own))
 	return sh
+}
+
+// plausible reports whether a value can be a ratio where rules read the point as one.
+func (sh *shape) plausible(v Number) bool {
+	for _, scale := range sh.ratios {
+		if _, _, plausible := signal.Clamp(v.Float() * scale); !plausible {
+			return false
+		}
+	}
+	return true
 }
 
 // partition returns the attributes of these keys, and the others.

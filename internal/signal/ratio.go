@@ -1,0 +1,26 @@
+package signal
+
+import "math"
+
+// A ratio a little outside of [0, 1] is rounding or sampling, and is clamped. A ratio outside of
+// these bounds is garbage: if it were clamped, it would look like a busy or an idle device.
+const (
+	MinRatio = -0.05
+	MaxRatio = 2
+)
+
+// Clamp brings a ratio into [0, 1]. It returns false for a ratio that must be dropped instead.
+func Clamp(ratio float64) (inRange float64, clamped, plausible bool) {
+	switch {
+	case math.IsNaN(ratio) || ratio < MinRatio || ratio > MaxRatio:
+		return 0, false, false
+	case ratio < 0:
+		return 0, true, true
+	case ratio > 1:
+		return 1, true, true
+	}
+	return ratio, false, true
+}
+
+// IsRatio reports whether the values of the metric are ratios that cannot exceed 1.
+func (m *Metric) IsRatio() bool { return m.Unit == "1" && m.Kind == Gauge && !m.MayExceed1 }
