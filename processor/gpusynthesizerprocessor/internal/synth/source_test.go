@@ -27,7 +27,7 @@ func TestOnlySourcesThatExposeADeviceAreKept(t *testing.T) {
 			s.Ended(s.Source(fmt.Sprintf("application %d", 100*batch+other), false))
 			s.Scraped(at+1, s.Source(fmt.Sprintf("http://other-%d", 100*batch+other), false))
 		}
-		s.Add(s.Row(labels, place, catalogue.Holder{}, false), exporter, spelling, at, 50)
+		s.Add(s.Row(labels, place, catalogue.Holder{}), exporter, spelling, at, 50)
 		require.Len(t, s.Flush(), 1)
 	}
 	assert.Len(t, s.sources, 1)
