@@ -1,5 +1,5 @@
 // Package hami is the table of HAMi's vGPU monitor, which shows what containers use of the GPUs that
-// they share.
+// they share, and of HAMi's scheduler, which shows what it reserved for their pods.
 package hami
 
 import (
@@ -30,26 +30,31 @@ var Exporter = cat.New(cat.Exporter{
 const (
 	used      = "hami_vgpu_memory_used_bytes"
 	breakdown = "hami_container_device_memory_bytes"
+	limit     = "hami_vgpu_memory_limit_bytes"
+	allocated = "hami_vgpu_memory_allocated_bytes"
 )
 
 // groups is the table. The other names are those before release 2.9, which the monitor shows beside
 // the new ones on request. The memory is HAMi's own count of allocations: it lacks CUDA contexts.
-// The # TYPE of the breakdown was counter, and the labels of its parts change with the value.
+// The # TYPE of the breakdown was counter, and the labels of its parts change with the value. The
+// scheduler's rows name the pod and number its containers.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
 			{Metric: signal.K8sContainerGPUMemoryUsage, By: cat.ByProcesses, From: [][]string{{used}, {breakdown}}},
 		}},
 		{Name: breakdown, Unit: cat.Byte, Aliases: []string{"Device_memory_desc_of_container"}},
-		{Name: "hami_vgpu_memory_limit_bytes", Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_limit_in_bytes"}, ZeroIsNone: true, Gives: []cat.Signal{
-			{Metric: signal.K8sContainerGPUMemoryBudget, By: cat.ByProcesses},
+		{Name: limit, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_limit_in_bytes"}, ZeroIsNone: true, Gives: []cat.Signal{
+			{Metric: signal.K8sContainerGPUMemoryBudget, By: cat.ByProcesses, From: [][]string{{limit}, {allocated}}},
 		}},
+		{Name: allocated, Unit: cat.Byte, ZeroIsNone: true},
 	}},
 	{Title: "Utilization of containers", Fields: []cat.Field{
 		{Name: "hami_container_device_utilization_ratio", Unit: cat.Percent, Aliases: []string{"Device_utilization_desc_of_container"}, Gives: []cat.Signal{
 			{Metric: signal.K8sContainerGPUUtilization, By: cat.ByProcesses},
 		}},
 	}},
+	{Title: "MIG devices", Fields: []cat.Field{{Name: "hami_mig_device_info", Unit: cat.None}}},
 	{Title: "Boards, where no other exporter shows them", Fields: []cat.Field{
 		{Name: "hami_host_gpu_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"HostGPUMemoryUsage"}, Gives: cat.Gives(signal.HwGPUMemoryUsage)},
 		{Name: "hami_host_gpu_utilization_ratio", Unit: cat.Percent, Aliases: []string{"HostCoreUtilization"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -59,7 +64,8 @@ var groups = []cat.Group{
 // labels have the names of releases before 2.9 as the old ones: such a row may have the labels of the
 // scrape target beside them.
 var labels = map[cat.Role][]string{
-	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
+	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid", "container_index"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
+	cat.RoleMIGUUID: {"mig_uuid"}, cat.RoleInstanceID: {"gpu_instance_id"},
 	cat.RolePod: {"pod"}, cat.RoleNamespace: {"namespace"}, cat.RoleContainer: {"container"},
 	cat.RoleOldPod: {"podname"}, cat.RoleOldNamespace: {"podnamespace"}, cat.RoleOldContainer: {"ctrname"},
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},

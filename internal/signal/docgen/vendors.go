@@ -19,7 +19,8 @@ A metric that an exporter does not give is absent, never 0; the cell says why.
 Where a metric has parts, the cell lists the values of its own attribute.
 
 ` + "[gpudoctor](../cmd/gpudoctor/README.md)" + ` says what one exporter shows, and ` + "`gpu.signal.available`" + ` what a device has.
-HAMi's vGPU monitor shows what containers use and may use of devices that other exporters show; its rows are joined to these by the device's id.
+HAMi's vGPU monitor shows what containers use and may use of devices that other exporters show, and HAMi's scheduler what it reserved for pods.
+Their rows are joined to these devices by the device's id; ` + "`hami_mig_device_info`" + ` says which instance a MIG device is.
 
 ## Samples
 `

@@ -1,7 +1,10 @@
 package synth
 
 import (
+	"cmp"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
@@ -17,6 +20,11 @@ const aboveMemory = 1.05
 // joinContainers gives the rows of such exporters their device, and drops rows that measure a
 // device which another source gives.
 func (s *Synthesizer) joinContainers() {
+	for i := range s.rows {
+		if r := s.rows[i].row; r.of.OfContainers {
+			s.noteMIG(r)
+		}
+	}
 	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
 		r := o.row
 		if !r.of.OfContainers {
@@ -35,16 +43,48 @@ func (s *Synthesizer) joinContainers() {
 	})
 }
 
+// migDevice identifies a MIG device by the UUID that the driver gave it.
+type migDevice struct{ node, uuid string }
+
+// migInstance is the instance that a MIG device is.
+type migInstance struct {
+	board, instance string
+	arrived         time.Duration // when a row last said so, by the Synthesizer's own clock
+}
+
+// noteMIG keeps which instance a MIG device is, from a row that says so. Rows of containers may name
+// the MIG device, while the exporter of the board names the instance.
+func (s *Synthesizer) noteMIG(r *Row) {
+	if r.migUUID == "" || r.instance == "" {
+		return
+	}
+	key := migDevice{r.place.Node, r.migUUID}
+	if _, known := s.migs[key]; known || len(s.migs) < s.maxDevices {
+		s.migs[key] = migInstance{r.is.Board, r.instance, s.arrived}
+	}
+}
+
+// forgetMIGs forgets MIG devices that no row has named for long.
+func (s *Synthesizer) forgetMIGs() {
+	maps.DeleteFunc(s.migs, func(_ migDevice, i migInstance) bool { return s.arrived-i.arrived > idleLimit })
+}
+
 // containerDevice returns the device of a row of a container, at the place where another exporter
-// exposes it, if one does. Its id is used as it is; only if no exporter has that, the prefix of
-// NVIDIA's ids is added, which some tools cut off.
+// exposes it, if one does. The id of the board is used as it is; only if no exporter has that, the
+// prefix of NVIDIA's ids is added, which some tools cut off.
 func (s *Synthesizer) containerDevice(r *Row) *Device {
-	id, place := r.is.Board, r.place
+	id, instance, place := r.is.Board, "", r.place
+	if i, known := s.migs[migDevice{place.Node, cmp.Or(r.migUUID, id)}]; known {
+		id, instance = i.board, i.instance
+	}
 	for _, known := range []string{id, exporters.BoardID(id)} {
 		if b := s.exposed(known, place.Node); b != nil {
 			id, place = b.ID, b.Place
 			break
 		}
+	}
+	if instance != "" {
+		id = exporters.InstanceID(exporters.BoardID(id), instance)
 	}
 	key := deviceKey{r.of, place, id, ""}
 	d := s.devices[key]
@@ -119,7 +159,8 @@ var budgetSource = []gpudata.Attr{{Key: signal.BudgetSource, Value: signal.Budge
 // containers adds what the holder with that index uses of the device and may use of it.
 func (e *emitter) containers(holder int, named *gpudata.User) {
 	u := e.to.SameUser(named.Holder)
-	if !u.Holds {
+	// A row that names a pod and no container says what a scheduler reserved for the pod.
+	if !u.Holds && named.Holder.Container != "" {
 		u.Holds, u.Source = named.Holds, named.Source
 	}
 	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: e.a.sharing()}}

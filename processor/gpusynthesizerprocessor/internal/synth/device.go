@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
@@ -185,9 +186,12 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 		Name: d.Name, Model: d.Model, Vendor: d.of.Vendor, Driver: d.Driver,
 		Profile: d.Profile, Instance: d.Instance, MIGUUID: d.MIGUUID, Partitions: d.Partitions, Allocation: d.DRA.allocation(),
 	}
-	if d.Parent != nil {
+	switch {
+	case d.Parent != nil:
 		f.Parent = d.Parent.ID
-	} else {
+	case d.of.OfContainers:
+		f.Parent = exporters.BoardOf(d.ID)
+	default:
 		f.Serial = d.Serial
 	}
 }
@@ -331,6 +335,7 @@ func (s *Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.H
 	}
 	r.model, r.part = cmp.Or(is.Model, r.model), cmp.Or(is.Part, r.part)
 	if of.OfContainers {
+		r.migUUID, r.instance = labels.Get(catalogue.RoleMIGUUID), labels.Get(catalogue.RoleInstanceID)
 		r.held = r.held && !of.CalledExporter(r.holder) // also where it is the label of the scrape target
 		return r
 	}

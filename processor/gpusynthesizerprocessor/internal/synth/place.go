@@ -90,6 +90,7 @@ func (s *Synthesizer) sweep() {
 		return
 	}
 	s.swept = s.arrived
+	s.forgetMIGs()
 	before := len(s.devices)
 	for k, d := range s.devices {
 		if s.arrived-d.arrived > idleLimit {

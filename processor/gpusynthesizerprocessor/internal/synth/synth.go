@@ -36,6 +36,7 @@ type Synthesizer struct {
 	devices map[deviceKey]*Device
 	boards  map[string][]*Device // of exporters that expose devices, by hw.id
 	claims  map[boardKey]*claims
+	migs    map[migDevice]migInstance
 	sources map[string]*Source
 	// unproven are sources of the batch at hand that have not exposed a device yet.
 	unproven []*Source
@@ -96,6 +97,7 @@ func New(o Options) *Synthesizer {
 		lending:      lending{lent: map[*gpudata.Frame][]*gpudata.DeviceFrame{}},
 		boards:       map[string][]*Device{},
 		claims:       map[boardKey]*claims{},
+		migs:         map[migDevice]migInstance{},
 		sources:      map[string]*Source{},
 		targets:      catalogue.Targets{},
 		places:       map[Place]*placeState{},
