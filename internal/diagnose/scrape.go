@@ -73,8 +73,8 @@ type Scrape struct {
 type Device struct {
 	// Model is the model name as exposed.
 	Model string
-	// Host is where the device is. In a text of several hosts, one of them can map pods and
-	// another one not.
+	// Host is where the device is. In a scrape of several hosts, some exporters may map pods and
+	// others may not.
 	Host string
 
 	scrape     *Scrape
@@ -84,12 +84,12 @@ type Device struct {
 	bare, with states // rows without a holder, and with one
 	values     values // of fields that are Positive
 	held       bool
-	// unread says that the driver does not read the board, frozen that the profiler has stopped.
+	// unread is true if the driver cannot read the board, frozen if the profiler has stopped.
 	unread, frozen bool
-	// jobs are those that rows name; container says that some row names a container as holder.
+	// jobs are those that rows name; container is true if some row names a container as a holder.
 	jobs      []string
 	container bool
-	untold    bool // some row names a holder that need not be the device's
+	untold    bool // some row names a holder that may be another device's
 	reserved  bool // some row names a reservation pod, which holds nothing
 }
 
@@ -108,9 +108,9 @@ func (s *Scrape) Device(parent *Device) *Device {
 // Declare notes that HELP or TYPE name a field.
 func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
-// See notes a row of the device with its value in base units, which counts if st says that it has
-// one. held says that the row names a holder, untold that it need not be the device's, reserved that
-// it is a reservation pod.
+// See records a row of the device with its value in base units, which is used if st is a state with
+// a value. held is true if the row names a holder, untold if that holder may be another device's,
+// reserved if it is a reservation pod.
 func (d *Device) See(id catalogue.ID, st State, value float64, held, untold, reserved bool) {
 	d.scrape.anywhere.see(id, st)
 	if st == Positive {
@@ -136,7 +136,7 @@ func (d *Device) See(id catalogue.ID, st State, value float64, held, untold, res
 	d.bare.see(id, st)
 }
 
-// Hold notes that somebody names a holder of the device.
+// Hold records that a row or another source names a holder of the device.
 func (d *Device) Hold() {
 	d.held = true
 	if d.scrape.held == nil {

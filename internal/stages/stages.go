@@ -62,7 +62,7 @@ type Owner struct {
 }
 
 // Settings returns the settings of the stage of a type. Its id has the name of the owner:
-// gpu_window/x in dcgm/x. What it stores therefore survives a move from processors to stages.
+// gpu_window/x in dcgm/x. Stored state therefore survives a move from processors to stages.
 func (o *Owner) Settings(of component.Type) processor.Settings {
 	set := processor.Settings{ID: component.NewIDWithName(of, o.ID.Name()), TelemetrySettings: o.Telemetry, BuildInfo: o.BuildInfo}
 	set.Logger = o.Telemetry.Logger.With(zap.String("stage", of.String()))
@@ -98,8 +98,8 @@ func (b *Builder) Add(ctx context.Context, f processor.Factory, cfg component.Co
 // AddStage adds a stage that is not a processor.
 func (b *Builder) AddStage(name string, stage *pdatagpu.Processor) { b.list.Append(name, stage) }
 
-// AddHolders adds the stages that attribute devices to holders and compute with that: gpu_k8s,
-// gpu_power, gpu_budget and gpu_usage.
+// AddHolders adds the stages that attribute devices to holders, and those that use the result:
+// gpu_k8s, gpu_power, gpu_budget and gpu_usage.
 func (b *Builder) AddHolders(ctx context.Context, cfg *Config) error {
 	for _, section := range []struct {
 		factory processor.Factory

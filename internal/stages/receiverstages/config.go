@@ -1,5 +1,5 @@
 // Package receiverstages runs stages inside a receiver: gpu_synthesizer, which is always the first,
-// then the stages of [stages.Config], and gpu_events, whose records leave through the receiver's
+// then the stages of [stages.Config], and gpu_events, which sends its records to the receiver's
 // logs pipelines.
 package receiverstages
 
@@ -15,7 +15,8 @@ import (
 
 // Config is the section stages of a receiver.
 type Config struct {
-	// Synthesizer has the settings of gpu_synthesizer, which runs without its section too.
+	// Synthesizer has the settings of gpu_synthesizer, which always runs, even without this
+	// section.
 	Synthesizer configoptional.Optional[gpusynthesizerprocessor.Config] `mapstructure:"gpu_synthesizer"`
 
 	stages.Config `mapstructure:",squash"`

@@ -87,7 +87,8 @@ func (discard) ConsumeMetrics(context.Context, pmetric.Metrics) error { return n
 // Receiver is a receiver that sends to pipelines of several kinds.
 type Receiver interface {
 	component.Component
-	// Outputs returns the pipelines that the receiver sends to, which the caller completes before Start.
+	// Outputs returns the pipelines that the receiver sends to. The caller fills them in before
+	// Start.
 	Outputs() *Outputs
 }
 
