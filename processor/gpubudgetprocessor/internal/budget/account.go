@@ -20,7 +20,7 @@ type account struct {
 	// complete says that who is not named uses nothing.
 	complete   bool
 	impossible bool
-	// time is when the origin gave it, by its own clock.
+	// time is the timestamp that the origin gave, by its own clock.
 	time int64
 }
 

@@ -41,7 +41,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 				return d
 			}
 		}
-		// When all pods that it names are gone, it has not been asked since.
+		// If all pods that it names are gone, its answer is older than their end.
 		d.Known = e.Source != "" && len(e.Holders) == 0 && e.after <= t && t < e.until
 	}
 	if d.Known {
