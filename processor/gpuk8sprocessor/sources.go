@@ -184,7 +184,7 @@ func (s *sources) logNotUnderstood() {
 		}
 		s.logged[resource] = true
 		s.set.Logger.Warn("The kubelet lists a device id in an unknown form, which could mean any GPU: while a container has it, "+
-			"no GPU of the node is reported as unheld. If the resource is not a GPU, add it to other_resource_names",
+			"no GPU of the node is reported as having no holder. If the resource is not a GPU, add it to other_resource_names",
 			zap.String("resource", resource), zap.String("id", id))
 	}
 }

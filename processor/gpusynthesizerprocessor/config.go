@@ -52,8 +52,8 @@ type Config struct {
 	// Metrics switches single metrics by name; all but gpu.signal.available are
 	// enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
-	// Stages are processors that run inside this one, behind the synthesizer, without pdata between
-	// them. Without the section the samples leave as metrics.
+	// Stages are processors that run inside this one, after the synthesizer, without pdata between
+	// them. Without the section, samples are sent as metrics.
 	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 

@@ -18,7 +18,7 @@ func NewFactory() processor.Factory {
 	return processor.NewFactory(metadata.Type, createDefaultConfig, processor.WithMetrics(createMetrics, metadata.MetricsStability))
 }
 
-// alone is the factory of the processor without the stages behind it.
+// alone is the factory of the processor without stages.
 var alone = pdatagpu.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
 	func(p *gpuSynthesizer) (gpudata.Scope, pdatagpu.Functions) {
 		return p.scope, pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Takes: p.takes, Process: p.process, Release: p.release}

@@ -89,8 +89,8 @@ type Config struct {
 	// sends the exporter's own metrics.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
-	// NVML reads the processes on this node's GPUs from the driver. Its samples take the same way as
-	// those of the exporters.
+	// NVML reads the processes on this node's GPUs from the driver. Its samples go through the same
+	// stages as those of the exporters.
 	NVML configoptional.Optional[nvmlreceiver.Config] `mapstructure:"nvml"`
 
 	// HTTP holds the settings of the HTTP client, for all endpoints: TLS,

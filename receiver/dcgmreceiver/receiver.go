@@ -138,7 +138,7 @@ func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 // Outputs implements receiverstages.Receiver.
 func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.out }
 
-// startStages starts what follows the scrapes, and the nvml source beside them.
+// startStages starts the stages and the nvml source.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	r.next = r.out.MetricsOrDiscard()
 	set := r.settings
@@ -169,7 +169,8 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	return nil
 }
 
-// send sends the rows of a scrape, which may be nil, and metrics to what follows.
+// send sends the rows of a scrape, which may be nil, and metrics to the stages or the next
+// consumer.
 func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
 	switch {
 	case r.stages != nil:
@@ -247,7 +248,7 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 		r.stopConsuming()
 	}
-	// Sources stop before the stages, so that the stages send what came from them.
+	// Sources stop before the stages, so that the stages can send the last data.
 	if r.nvml != nil {
 		err = errors.Join(err, r.nvml.Shutdown(ctx))
 	}
@@ -301,8 +302,8 @@ func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddle
 }
 
 // statusReporter reports to the host when the first endpoint fails, and when the last one that failed
-// works again. The problems of endpoints are one part of the receiver's status, beside those
-// of its stages and of NVML. The zero value is ready for use once Host is set.
+// works again. The receiver's status has three parts: its endpoints, its stages and NVML. The zero
+// value is ready for use once Host is set.
 type statusReporter struct {
 	base.Status
 

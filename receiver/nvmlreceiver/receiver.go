@@ -169,7 +169,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 // Outputs implements receiverstages.Receiver.
 func (r *nvmlReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
-// startStages starts what follows the collections.
+// startStages starts the stages.
 func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (err error) {
 	r.next = r.outputs.MetricsOrDiscard()
 	set := r.settings
@@ -207,7 +207,7 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("a collection is still running and was abandoned: %w", waiting.Err())
 		r.stopConsuming()
 	}
-	if r.stages != nil { // behind its source, so that it sends what came from there
+	if r.stages != nil { // after their source, so that they can send its last data
 		err = errors.Join(err, r.stages.Shutdown(ctx))
 	}
 	return err

@@ -45,11 +45,11 @@ type accumulator struct {
 	holder       int
 	// prev is the sample time before this one, 0 when the device is new.
 	prev int64
-	// unread says that the driver does not read the board: nothing of the device is observed but
-	// that it exists.
+	// unread is true if the driver cannot read the board: only the existence of the device is
+	// observed.
 	unread bool
-	// contradicted are the values that others contradict. dropped counts these and others that
-	// are no observation once all rows are known, by reason.
+	// contradicted are the values that other values contradict. dropped counts, by reason, these
+	// and all other values that turn out not to be observations once all rows are read.
 	contradicted []contradicted
 	dropped      [NumDropReasons]int64
 }
@@ -186,8 +186,8 @@ func (a *accumulator) take(o *observation, held bool) {
 	}
 }
 
-// addHolder adds the row's holder where it is not among the holders, and returns its index. Rows of
-// one container may differ in whether they know the pod's uid.
+// addHolder adds the row's holder, unless it is already one, and returns its index. Rows of one
+// container may differ in whether they know the pod's uid.
 func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	for i := range holders {
 		h := &holders[i]

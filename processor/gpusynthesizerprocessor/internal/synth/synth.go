@@ -80,7 +80,7 @@ type content struct {
 	renumbers bool // of an exporter that numbers devices in two ways
 	indexed   bool // have an index beside their identity
 	relayed   bool // came through a Prometheus
-	ofOthers  bool // of an exporter that shows containers on devices of others
+	ofOthers  bool // of an exporter that shows containers on other exporters' devices
 	scaled    bool // are ratios or percentages
 	mixed     bool // of another time or source than the row before
 }
