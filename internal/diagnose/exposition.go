@@ -61,7 +61,7 @@ type row struct {
 	reserved      bool // holder is a reservation pod
 	held, relayed bool
 	host          string
-	job           string           // that the row names, also beside a container
+	job           string           // that the row names, even if it also names a container
 	ranks         *catalogue.Ranks // of the device's group, nil where there is none
 }
 

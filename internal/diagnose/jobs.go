@@ -24,6 +24,6 @@ func (d *Device) judgeJobs() {
 		}
 	}
 	for _, in := range d.instances {
-		in.held, in.untold = in.container, true
+		in.held, in.ambiguous = in.container, true
 	}
 }

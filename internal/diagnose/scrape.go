@@ -89,7 +89,7 @@ type Device struct {
 	// jobs are those that rows name; container is true if some row names a container as a holder.
 	jobs      []string
 	container bool
-	untold    bool // some row names a holder that may be another device's
+	ambiguous bool // some row names a holder that may be another device's
 	reserved  bool // some row names a reservation pod, which holds nothing
 }
 
@@ -109,9 +109,9 @@ func (s *Scrape) Device(parent *Device) *Device {
 func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
 // See records a row of the device with its value in base units, which is used if st is a state with
-// a value. held is true if the row names a holder, untold if that holder may be another device's,
+// a value. held is true if the row names a holder, ambiguous if that holder may be another device's,
 // reserved if it is a reservation pod.
-func (d *Device) See(id catalogue.ID, st State, value float64, held, untold, reserved bool) {
+func (d *Device) See(id catalogue.ID, st State, value float64, held, ambiguous, reserved bool) {
 	d.scrape.anywhere.see(id, st)
 	if st == Positive {
 		of := &d.values[id]
@@ -126,8 +126,8 @@ func (d *Device) See(id catalogue.ID, st State, value float64, held, untold, res
 		switch {
 		case reserved:
 			d.reserved = true
-		case untold:
-			d.untold = true
+		case ambiguous:
+			d.ambiguous = true
 		default:
 			d.Hold()
 		}
@@ -440,7 +440,7 @@ func (d *Device) judgeHolder(v *Verdict) {
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
-	case d.untold:
+	case d.ambiguous:
 		v.Reason = Copied
 	case d.reserved:
 		v.Reason = Reserved
@@ -457,7 +457,7 @@ func (d *Device) judgeProcesses(v *Verdict) {
 	switch {
 	case d.unread:
 		v.Reason = NoValue
-	case d.processRows(id) && (!d.untold || d.container):
+	case d.processRows(id) && (!d.ambiguous || d.container):
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true

@@ -34,7 +34,7 @@ type Config struct {
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// ResourceNames are the device plugins' resources that are GPUs; a trailing
-	// * stands for any ending. An id in the form of a GPU's id is used whatever its resource is
+	// * matches any suffix. An id in the form of a GPU's id is used whatever its resource is
 	// called.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
 	// OtherResourceNames are further resources of device plugins that are not GPUs, in addition to

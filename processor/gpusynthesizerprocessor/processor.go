@@ -53,8 +53,8 @@ type gpuSynthesizer struct {
 	places  map[string]synth.Place // by key, those that the next save stores
 	ahead   base.Trouble
 	setBack base.Trouble
-	foreign bool // rows of another vendor's GPUs came, and the log says so
-	unnamed bool // rows that name no GPU came, and the log says so
+	foreign bool // rows of another vendor's GPUs were received and logged
+	unnamed bool // rows that name no GPU were received and logged
 	devices base.Limit
 	ended   func() // that samples are made here
 }

@@ -1,5 +1,5 @@
-// Package hami is the table of HAMi's vGPU monitor, which shows what containers use of the GPUs that
-// they share.
+// Package hami is the table of HAMi's vGPU monitor, which shows how much of a shared GPU each
+// container uses.
 package hami
 
 import (
@@ -32,9 +32,9 @@ const (
 	breakdown = "hami_container_device_memory_bytes"
 )
 
-// groups is the table. The other names are those before release 2.9, which the monitor shows beside
-// the new ones on request. The memory is HAMi's own count of allocations: it lacks CUDA contexts.
-// The # TYPE of the breakdown was counter, and the labels of its parts change with the value.
+// groups is the table. The aliases are the names before release 2.9, which the monitor also exposes
+// on request. The memory is HAMi's own count of allocations: it lacks CUDA contexts. The # TYPE of
+// the breakdown was counter, and the labels of its parts change with the value.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
@@ -56,8 +56,8 @@ var groups = []cat.Group{
 	}},
 }
 
-// labels have the names of releases before 2.9 as the old ones: such a row may have the labels of the
-// scrape target beside them.
+// labels have the names of releases before 2.9 as the old ones: such a row may also have the labels
+// of the scrape target.
 var labels = map[cat.Role][]string{
 	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
 	cat.RolePod: {"pod"}, cat.RoleNamespace: {"namespace"}, cat.RoleContainer: {"container"},

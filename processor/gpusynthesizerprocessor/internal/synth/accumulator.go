@@ -38,11 +38,12 @@ type accumulator struct {
 	instances []*accumulator
 	events    []event
 	xidSeen   bool
-	// row is the row taken last, held says that it names a holder, holder is its index into
-	// holders, or -1 where it names none, a reservation pod or, untold, one that need not be the device's.
-	row          *Row
-	held, untold bool
-	holder       int
+	// row is the last row, held is true if it names a holder, and holder is the holder's index in
+	// holders, or -1 if it names none, a reservation pod, or (ambiguous) one that may hold another
+	// device.
+	row             *Row
+	held, ambiguous bool
+	holder          int
 	// prev is the sample time before this one, 0 when the device is new.
 	prev int64
 	// unread is true if the driver cannot read the board: only the existence of the device is
@@ -177,11 +178,11 @@ type holder struct {
 // take notes what a row's labels say, held whether they name a holder.
 func (a *accumulator) take(o *observation, held bool) {
 	r := o.row
-	a.row, a.held, a.untold, a.holder = r, held, o.untold, -1
+	a.row, a.held, a.ambiguous, a.holder = r, held, o.ambiguous, -1
 	a.device.describe(r)
 	a.addDRA(r)
 	a.addJob(r.job)
-	if held && !o.untold && !catalogue.IsReservation(r.holder) {
+	if held && !o.ambiguous && !catalogue.IsReservation(r.holder) {
 		a.holders, a.holder = addHolder(a.holders, r)
 	}
 }

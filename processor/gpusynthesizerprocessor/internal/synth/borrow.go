@@ -27,7 +27,7 @@ func (s *Synthesizer) noteHolders(rows []observation) {
 			begun[k] = true
 			delete(d.claims.named, k)
 		}
-		if o.untold || !s.holds(o) {
+		if o.ambiguous || !s.holds(o) {
 			continue
 		}
 		if d.claims.named == nil {

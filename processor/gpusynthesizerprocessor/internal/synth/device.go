@@ -232,7 +232,7 @@ type Row struct {
 	// federated says that the labels are those of a Prometheus between.
 	federated bool
 	vgpu      string // the replica of a time-sliced device
-	job       string // that the labels name, also beside a container
+	job       string // that the labels name, even if they also name a container
 	xid       int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations

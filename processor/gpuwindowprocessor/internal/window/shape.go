@@ -86,7 +86,7 @@ type shape struct {
 	outputs  []outputKey
 	consumed bool    // a rule reads the point
 	carried  bool    // windows carry its last value
-	refused  *Series // stands for the series that were refused, nil if there were none
+	refused  *Series // represents the series that were refused, nil if there were none
 }
 
 // shapeKey is a metric and the encoding of a point's attributes that do not describe its
