@@ -122,7 +122,7 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 	}), nil
 }
 
-// read finds the events in what arrived and sends them.
+// read finds the events in the received data and sends them.
 func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 	md, now := came.Metrics, time.Now()
 	c.order.Batch(md, now)
@@ -190,7 +190,8 @@ func (c *gpuEvents) run(ctx context.Context, find func() []events.Event) {
 	c.fails.Result(err)
 }
 
-// reportSkips counts what made no events because of its time, and logs the cause.
+// reportSkips counts the frames and points that were skipped because of their timestamps, and logs
+// the cause.
 func (c *gpuEvents) reportSkips(ctx context.Context) {
 	now, skipped := time.Now(), c.tracker.Skipped
 	for s := range skipped {

@@ -57,10 +57,10 @@ type Exporter struct {
 	// FirstMeasures says that of the rows of instances, those of number 0 alone measure the board.
 	FirstMeasures bool
 	// OfContainers is true if the rows describe containers on devices that other exporters expose.
-	// Such an exporter is no second source of a device: its rows are joined to the device that
-	// another one exposes by the id as it is, else by the id with the prefix of NVIDIA's. Its rows
-	// without a holder measure a device that no other exporter exposes. Of one field, rows of a
-	// container that differ by the label of RolePart are added up.
+	// Such an exporter is not a second source of a device: its rows are matched to the device that
+	// another exporter exposes by their id, else by their id with NVIDIA's prefix. Its rows without
+	// a holder measure a device that no other exporter exposes. Rows of one field and container
+	// that differ only in the label of RolePart are added up.
 	OfContainers bool
 	// Model returns what is known of a board by its model name. Without it nothing is.
 	Model func(name string) Model

@@ -157,8 +157,8 @@ type rowLabel struct {
 	order      uint8
 }
 
-// before reports whether a label has precedence over another one of the same role. Only between
-// labels of the same name does the row's order decide.
+// before reports whether a label has precedence over another one of the same role. The row's order
+// decides only between labels of the same name.
 func (l *rowLabel) before(other *rowLabel) bool {
 	if l.order != other.order {
 		return l.order < other.order

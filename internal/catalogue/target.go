@@ -15,8 +15,8 @@ func (r *Row) fromPrometheus() bool {
 }
 
 // NamesTarget reports whether the container that the row names is the exporter that was scraped,
-// judged by the names that a Prometheus gave it: on an unheld device, the row has only the labels
-// of the target. One of these labels alone can be a pod's label.
+// judged by the names that a Prometheus gave it: on a device without a holder, the row has only the
+// target's labels. One of these labels alone can be a pod's label.
 func (r *Row) NamesTarget() bool {
 	h, relayed := r.named()
 	if relayed || h.Pod == "" || !r.fromPrometheus() {

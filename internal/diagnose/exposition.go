@@ -61,7 +61,7 @@ type row struct {
 	reserved      bool // holder is a reservation pod
 	held, relayed bool
 	host          string
-	job           string           // that the row names, also beside a container
+	job           string           // that the row names, even if it also names a container
 	ranks         *catalogue.Ranks // of the device's group, nil where there is none
 }
 
@@ -109,7 +109,7 @@ func (e *Exposition) Rows() int { return e.seen.rows }
 // passed over.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
-	if of == nil || of.OfContainers { // which says little of devices
+	if of == nil || of.OfContainers { // rows of containers do not describe devices
 		return
 	}
 	text := catalogue.NewRow(of)
@@ -294,7 +294,7 @@ func (e *Exposition) noteHolder(r *row, text *catalogue.Row) {
 	e.seen.reservation = e.seen.reservation || r.reserved
 }
 
-// noteOwnPod notes that the holder which a row names is the exporter.
+// noteOwnPod records that a row names the exporter's own pod as the holder.
 func (e *Exposition) noteOwnPod(r *row) {
 	r.held, e.seen.ownPod = false, true
 	if r.host != "" {
@@ -348,7 +348,7 @@ func (e *Exposition) scale() catalogue.Scale {
 	return settled
 }
 
-// stateOf returns what an exposed value says, and the value in base units.
+// stateOf returns the state of an exposed value, and the value in base units.
 func stateOf(sp catalogue.Spelling, exposed float64, scale catalogue.Scale) (State, float64) {
 	v, verdict := sp.Unit.Value(exposed)
 	if sp.Unit == catalogue.RatioOrPercent && verdict == catalogue.Valid {

@@ -2,8 +2,8 @@ package diagnose
 
 import "slices"
 
-// Names notes whom a row names: a job, which may be empty, and maybe a container that holds the
-// device.
+// Names records the holder that a row names: a job, which may be empty, and whether there is a
+// container.
 func (d *Device) Names(job string, container bool) {
 	d.container = d.container || container
 	if job != "" && !slices.Contains(d.jobs, job) {
@@ -11,8 +11,8 @@ func (d *Device) Names(job string, container bool) {
 	}
 }
 
-// judgeJobs makes jobs that all instances of the board name alike no holders of the instances:
-// they are the board's.
+// judgeJobs removes a job from the holders of the instances if all instances of the board name it:
+// it is a job of the board.
 func (d *Device) judgeJobs() {
 	if !d.scrape.of().RepeatsJobs || len(d.instances) < 2 || len(d.instances[0].jobs) == 0 {
 		return
@@ -24,6 +24,6 @@ func (d *Device) judgeJobs() {
 		}
 	}
 	for _, in := range d.instances {
-		in.held, in.untold = in.container, true
+		in.held, in.ambiguous = in.container, true
 	}
 }

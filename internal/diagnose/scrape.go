@@ -73,8 +73,8 @@ type Scrape struct {
 type Device struct {
 	// Model is the model name as exposed.
 	Model string
-	// Host is where the device is. In a text of several hosts, one of them can map pods and
-	// another one not.
+	// Host is where the device is. In a scrape of several hosts, some exporters may map pods and
+	// others may not.
 	Host string
 
 	scrape     *Scrape
@@ -84,12 +84,12 @@ type Device struct {
 	bare, with states // rows without a holder, and with one
 	values     values // of fields that are Positive
 	held       bool
-	// unread says that the driver does not read the board, frozen that the profiler has stopped.
+	// unread is true if the driver cannot read the board, frozen if the profiler has stopped.
 	unread, frozen bool
-	// jobs are those that rows name; container says that some row names a container as holder.
+	// jobs are those that rows name; container is true if some row names a container as a holder.
 	jobs      []string
 	container bool
-	untold    bool // some row names a holder that need not be the device's
+	ambiguous bool // some row names a holder that may be another device's
 	reserved  bool // some row names a reservation pod, which holds nothing
 }
 
@@ -108,10 +108,10 @@ func (s *Scrape) Device(parent *Device) *Device {
 // Declare notes that HELP or TYPE name a field.
 func (s *Scrape) Declare(id catalogue.ID) { s.anywhere.see(id, Declared) }
 
-// See notes a row of the device with its value in base units, which counts if st says that it has
-// one. held says that the row names a holder, untold that it need not be the device's, reserved that
-// it is a reservation pod.
-func (d *Device) See(id catalogue.ID, st State, value float64, held, untold, reserved bool) {
+// See records a row of the device with its value in base units, which is used if st is a state with
+// a value. held is true if the row names a holder, ambiguous if that holder may be another device's,
+// reserved if it is a reservation pod.
+func (d *Device) See(id catalogue.ID, st State, value float64, held, ambiguous, reserved bool) {
 	d.scrape.anywhere.see(id, st)
 	if st == Positive {
 		of := &d.values[id]
@@ -126,8 +126,8 @@ func (d *Device) See(id catalogue.ID, st State, value float64, held, untold, res
 		switch {
 		case reserved:
 			d.reserved = true
-		case untold:
-			d.untold = true
+		case ambiguous:
+			d.ambiguous = true
 		default:
 			d.Hold()
 		}
@@ -136,7 +136,7 @@ func (d *Device) See(id catalogue.ID, st State, value float64, held, untold, res
 	d.bare.see(id, st)
 }
 
-// Hold notes that somebody names a holder of the device.
+// Hold records that a row or another source names a holder of the device.
 func (d *Device) Hold() {
 	d.held = true
 	if d.scrape.held == nil {
@@ -440,7 +440,7 @@ func (d *Device) judgeHolder(v *Verdict) {
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
-	case d.untold:
+	case d.ambiguous:
 		v.Reason = Copied
 	case d.reserved:
 		v.Reason = Reserved
@@ -457,7 +457,7 @@ func (d *Device) judgeProcesses(v *Verdict) {
 	switch {
 	case d.unread:
 		v.Reason = NoValue
-	case d.processRows(id) && (!d.untold || d.container):
+	case d.processRows(id) && (!d.ambiguous || d.container):
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true

@@ -10,7 +10,7 @@ import (
 // values holds the highest values of a field's rows without a holder, and with one.
 type values [catalogue.MaxFields]struct{ bare, with float64 }
 
-// value returns what the scrape shows of a field of the device, which has a value by its state.
+// value returns the value of a field whose state shows that it has one.
 func (d *Device) value(id catalogue.ID) float64 {
 	switch {
 	case d.bare[id] != Unseen:
@@ -25,7 +25,7 @@ func (d *Device) value(id catalogue.ID) float64 {
 	return highest
 }
 
-// checked is a device whose values are checked against each other.
+// checked is a device whose values are compared with each other.
 type checked struct{ *Device }
 
 // Value implements catalogue.Values. Rates of counters are not known from one scrape.
@@ -48,7 +48,7 @@ func (c checked) Capacity(s *catalogue.Signal) float64 {
 	return s.Capacity(&model, with)
 }
 
-// Drop makes what the scrape shows of a field no observation. It implements catalogue.Values.
+// Drop implements catalogue.Values. It marks the field's value as not observed.
 func (d *Device) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	d.bare[id] = Blank
 	if why == catalogue.Frozen {

@@ -1,13 +1,13 @@
 package events
 
-// Skip is why a sample or a frame made no events.
+// Skip is the reason why a sample or a frame was skipped.
 type Skip int
 
 // The reasons, which are about the time of the sample.
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
-	// ClockSetBack samples are those at which the time of a place starts again.
+	// ClockSetBack is the sample with which the time of a place starts again.
 	ClockSetBack
 	// NumSkips is one more than the highest reason.
 	NumSkips
@@ -16,9 +16,9 @@ const (
 // String returns the reason as the self-metric has it.
 func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
 
-// setBack moves everything that is remembered of a place to a clock that was set back by some
-// nanoseconds, so that what is open goes on and what is missing can be lost. The values that samples
-// are compared with are forgotten: the next ones are a baseline.
+// setBack adjusts the stored times of a place to a clock that was set back by some nanoseconds, so
+// that open conditions continue and missing devices can still be reported as lost. It deletes the
+// values that samples are compared with, so the next samples are a baseline.
 func (p *place) setBack(by int64) {
 	move := func(times ...*int64) {
 		for _, t := range times {
@@ -56,7 +56,7 @@ func (b *device) before() int64 {
 	return b.Seen
 }
 
-// lostSince reports whether a board was lost at a time that is not before the frame, which comes late.
+// lostSince reports whether a board was lost at or after the time of a late frame.
 func (c *frame) lostSince(id string) bool {
 	b := c.place.Devices[id]
 	return b != nil && b.Lost && b.Description.Parent == "" && c.f.Time <= b.LostAt

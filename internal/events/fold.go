@@ -64,7 +64,7 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	return out
 }
 
-// send appends the event to out, unless too many left in this minute.
+// send appends the event to out, unless this minute's limit is reached.
 func (o *outlet) send(out []Event, e Event, now int64) []Event {
 	if !o.allows(now) {
 		o.suppressed += e.Count

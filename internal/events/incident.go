@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// incidentGap is how long a place has no XID event until its incident ends.
+// incidentGap is the time without XID events of a place after which its incident ends.
 const incidentGap = 3 * time.Minute
 
 // incident is a group of XID events of one place: a fault often shows as several codes, on several
@@ -29,13 +29,13 @@ type incident struct {
 	Count          int64
 }
 
-// actions are the actions of the XID catalogue, the strongest first.
+// actions are the actions of the XID catalogue, most severe first.
 var actions = []string{
 	"reboot_node", "reset_gpu", "workflow", "contact_support", "check_connections", "update_software", "restart_vm", "restart_app",
 	"none", "unstated",
 }
 
-// stronger returns the stronger of two actions, of which one may be empty.
+// stronger returns the more severe of two actions. One may be empty.
 func stronger(a, b string) string {
 	if a == "" || b != "" && slices.Index(actions, b) < slices.Index(actions, a) {
 		return b
@@ -43,8 +43,8 @@ func stronger(a, b string) string {
 	return a
 }
 
-// group adds an XID event of a device to the incident of its place. An event that is too far from the
-// last one ends that incident and begins another.
+// group adds an XID event of a device to the incident of its place. An event that is more than
+// incidentGap away from the last one ends that incident and begins another.
 func (c *frame) group(id, code string, e *Event) {
 	i := c.place.Incident
 	if i != nil && time.Duration(c.f.Time-i.Last).Abs() >= incidentGap {
@@ -66,7 +66,7 @@ func (c *frame) group(id, code string, e *Event) {
 	i.Count += e.Count
 }
 
-// include adds a text to a sorted list that does not have it.
+// include adds a text to a sorted list if it is not in it.
 func include(list []string, text string) []string {
 	at, found := slices.BinarySearch(list, text)
 	if found {

@@ -29,7 +29,7 @@ type Tracker struct {
 	Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 	// Refused counts what was left out because too much of its kind was known already.
 	Refused int64
-	// Skipped counts samples and frames that made no events because of their time, by reason.
+	// Skipped counts samples and frames that were skipped because of their timestamps, by reason.
 	Skipped [NumSkips]int64
 
 	set       Settings
@@ -153,8 +153,8 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) []Event {
 	return c.out
 }
 
-// place returns what is remembered of a place of which a sample came, or nil if the sample is to be
-// dropped: it is too far ahead of the wall clock, or maxPlaces other places are known.
+// place returns the state of a sample's place. It returns nil if the sample must be dropped: it is
+// too far ahead of the wall clock, or there are already maxPlaces other places.
 func (t *Tracker) place(at gpudata.Place, sample int64, now time.Time) *place {
 	p := t.places[at]
 	switch {
@@ -307,7 +307,7 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 
 // partition finds out how a present board is cut. Where an instance is new or of another profile,
 // the frame shows the whole layout: what it lacks is gone. Otherwise an instance is gone after
-// LostAfter. A frame that comes late shows nothing, nor does a board that is not read.
+// LostAfter. Late frames and unread boards are ignored here.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	if b.cutLater(c.f.Time) {
@@ -423,7 +423,7 @@ func (c *frame) lose(b *device, id string) {
 func (t *Tracker) Tick(now time.Time) []Event { return t.tick(now, false) }
 
 func (t *Tracker) tick(now time.Time, all bool) []Event {
-	// Incidents are first: of all records they are the last to suppress.
+	// Incidents come first, so that the rate limit suppresses them last.
 	return t.outlet.tick(t.endIncidents(nil, now.UnixNano(), all), now.UnixNano(), all)
 }
 

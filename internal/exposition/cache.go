@@ -57,7 +57,7 @@ func (s *series) is(text []byte) bool {
 	return len(text) == i+len(tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == tail
 }
 
-// intern makes the series that a line was read as.
+// intern creates the series of a parsed line.
 func (p *Parser) intern(line []byte, r reading) *series {
 	tail := string(line[r.nameEnd:r.textEnd])
 	set := p.set(tail, r.nameEnd)
@@ -127,8 +127,8 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	return set
 }
 
-// firstOfEach removes labels whose name an earlier one has. dcgm-exporter up to 4.8.2 prints its
-// own labels first and then those of the pod, whatever they are called.
+// firstOfEach removes repeated labels and keeps the first of each name. dcgm-exporter up to 4.8.2
+// prints its own labels first and then the pod's labels, even if they have the same names.
 func firstOfEach(labels []Label) []Label {
 	for i := 1; i < len(labels); i++ {
 		if slices.ContainsFunc(labels[:i], func(l Label) bool { return l.Name == labels[i].Name }) {

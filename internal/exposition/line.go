@@ -10,8 +10,8 @@ import (
 type Line struct {
 	// Name is the metric's name as exposed.
 	Name string
-	// Labels are in the line's order, their values decoded and valid UTF-8. Of those with one name
-	// only the first is left.
+	// Labels are in the line's order, their values decoded and valid UTF-8. If a name is repeated,
+	// only its first label is kept.
 	Labels []Label
 	Value  float64
 }
@@ -49,8 +49,8 @@ type reading struct {
 	at      float64 // its own time in milliseconds since the epoch, NaN where there is none
 }
 
-// withinLimits reports whether a line has no more labels and no longer names and values than
-// are read, else why not.
+// withinLimits reports whether a line is within the limits for labels, names and values. If not, it
+// returns the reason.
 func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 	if len(spans) > MaxLabels {
 		return ReasonTooManyLabels, false

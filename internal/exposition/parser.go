@@ -92,8 +92,8 @@ func (p *Parser) Parse(body []byte) *Scrape {
 }
 
 // Read reads a body while it arrives, some 64 KiB at a time, with the same result as Parse. An
-// error of r other than io.EOF is returned instead of the body. Then the cache starts again, so
-// that bodies that are never read to their end cannot grow it.
+// error of r other than io.EOF is returned instead of the body. Then the cache is cleared, so that
+// incomplete bodies cannot grow it.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
 	c := newChunk()
@@ -152,7 +152,7 @@ func (p *Parser) end() *Scrape {
 	return &p.scrape
 }
 
-// abandon drops the current body and all that is remembered of it and of the bodies before.
+// abandon drops the current body and clears all state of this and earlier bodies.
 func (p *Parser) abandon() {
 	p.forget()
 	p.scrape = Scrape{}
@@ -254,7 +254,7 @@ func (p *Parser) line(line []byte) *series {
 	return s
 }
 
-// honors reports whether a sample may have this time of its own, NaN for none.
+// honors reports whether a sample may have this timestamp of its own; NaN means that it has none.
 func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }

@@ -80,8 +80,8 @@ type Scrape struct {
 	// Skipped counts the lines that were not taken over, by Reason. Comments and
 	// blank lines are none of these.
 	Skipped [NumReasons]int
-	// TooLarge says that the body holds more than MaxItems. Then all of the body is dropped and
-	// the cache starts again.
+	// TooLarge is true if the body has more than MaxItems. Then all of the body is dropped and the
+	// cache starts again.
 	TooLarge bool
 
 	items int

@@ -20,28 +20,29 @@ type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
 	// behindSince is the wall clock at the first of the samples that are all older than Newest, in
-	// nanoseconds since the epoch. It is 0 if the last sample was not older. It is not stored: nobody
-	// knows which samples there were while the collector did not run.
+	// nanoseconds since the epoch. It is 0 if the last sample was not older. It is not stored:
+	// after a restart it is unknown which samples there were in the meantime.
 	behindSince int64
 }
 
-// Verdict is what a Clock says about a sample.
+// Verdict is a Clock's classification of a sample.
 type Verdict uint8
 
 const (
 	// OnTime samples are not older than any before.
 	OnTime Verdict = iota
-	// Behind samples are older than the newest one. They may be late, or of a source that lags.
+	// Behind samples are older than the newest one: they are late, or their source lags.
 	Behind
 	// Future samples are too far ahead of the wall clock and must be dropped.
 	Future
-	// SetBack samples are those at which time starts again: everything stayed behind the newest
-	// sample for longer than the greatest gap, so a clock was set back. Whatever the caller compares
-	// with the sample, this one and those after it, has a time that never comes again.
+	// SetBack is the sample with which time starts again: all samples stayed older than the newest
+	// one for longer than the maximum gap, so a clock was set back. The caller must not compare
+	// this and later samples with times that it stored before.
 	SetBack
 )
 
-// Observe takes a sample time. now is the wall clock, and maxGap how long samples may stay behind.
+// Observe classifies a sample time. now is the wall clock, and maxGap the time for which samples
+// may stay behind.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	wall := now.UnixNano()
 	switch {

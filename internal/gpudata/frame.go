@@ -129,8 +129,8 @@ type DeviceFrame struct {
 	// Observed says that the device has a series of its own with a value in the frame; false
 	// for one that only holders or processes name, or whose series end here.
 	Observed bool
-	// Unread says that the device is there, and that the driver does not read it: it has no samples
-	// and is not lost.
+	// Unread is true if the device exists but the driver cannot read it: it has no samples and is
+	// not lost.
 	Unread bool
 	// Samples are the device's own series.
 	Samples Samples
@@ -155,7 +155,7 @@ type DeviceFrame struct {
 	byPID   map[string]*Process // nil while they are few
 }
 
-// Present reports whether the device was there at the frame's time, read or not.
+// Present reports whether the device existed at the frame's time, even if it was unread.
 func (d *DeviceFrame) Present() bool { return d.Observed || d.Unread }
 
 // Reset empties d for a new frame, and keeps its memory.

@@ -164,15 +164,15 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 // slot is the place of a device in HAMi's annotations.
 type slot struct{ slot, device int }
 
-// hamiEmpty is what some releases write into a slot without a device (HAMi#991); the others
-// write nothing.
+// hamiEmpty is the text that some releases write into a slot without a device (HAMi#991); other
+// releases write nothing.
 const hamiEmpty = ",,0,0"
 
 // hamiAllocations reads UUID,TYPE,MiB,cores: for each device, slots separated by semicolons, and
 // joins the MIG instances by slot and device. It also returns the slots that have a device, in
-// order; a device that cannot be read fills its slot too. The request (-to-allocate) stands in
-// where the result was not written yet: HAMi writes both at once and then removes from the
-// request what the device plugin has handed out.
+// order; a device that cannot be read fills its slot too. If the result is missing, the request
+// (-to-allocate) is used instead: HAMi writes both at once and then removes from the request what
+// the device plugin has allocated.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	key := hamiAllocated
 	value, ok := annotations[key]

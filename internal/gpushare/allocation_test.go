@@ -218,7 +218,7 @@ func TestHAMiAllocations(t *testing.T) {
 				`hami.io/vgpu-mig-allocations: [2]: slot 0, device 0 is "GPU-1" in hami.io/vgpu-devices-allocated`,
 				`hami.io/vgpu-mig-allocations: [3]: "{\"containerIndex\":0,\"deviceIndex\":0,\"gpuUUID\":\"G…" has half an identity`,
 				`hami.io/vgpu-mig-allocations: [4]: "{\"containerIndex\":-1,\"deviceIndex\":0}" is no MIG allocation`,
-				`hami.io/vgpu-mig-allocations: [6]: slot 0, device 0 is there twice`,
+				`hami.io/vgpu-mig-allocations: [6]: slot 0, device 0 is listed twice`,
 			},
 		},
 		"instances that are no list": {

@@ -11,8 +11,8 @@ import (
 // device-allocated or HAMi's vgpu-devices-allocated. Such a scheduler chooses the device itself;
 // the ids that the kubelet lists for the pod, if any, are virtual and may name another board.
 //
-// annotated reports whether the pod has such an annotation about GPUs. The error lists what of it
-// cannot be read: then the pod has more devices than are returned.
+// annotated reports whether the pod has such an annotation about GPUs. The error lists the parts
+// that cannot be read. The pod then has more devices than are returned.
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
@@ -37,7 +37,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 	return devices, len(devices) > 0 || err != nil, err
 }
 
-// Whole reports whether an allocation is a whole device, and not a share of one.
+// Whole reports whether an allocation is an entire device rather than a share of one.
 func (a *Allocation) Whole() bool {
 	if a.Family == HAMi {
 		return a.Core == 1 // others may have the rest of the memory only
@@ -76,8 +76,9 @@ const (
 	reservedDevice = "run.ai/reserve_for_gpu_index" // the device's UUID, which the reservation pod reports
 )
 
-// Groups returns the groups by which KAI Scheduler and Run:ai give shares of a device to a pod. A
-// reservation pod, which takes the device from the kubelet, has the group of the pods that it is for.
+// Groups returns the groups through which KAI Scheduler and Run:ai give a pod shares of devices. A
+// reservation pod, which allocates the device from the kubelet, has the same group as the pods that
+// it serves.
 func Groups(pod *corev1.Pod) (groups []string) {
 	for key, value := range pod.Labels {
 		if value != "" && (key == gpuGroup || strings.HasPrefix(key, gpuGroupPrefix)) {

@@ -6,17 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodAllocations reads the annotations of a pod as [Allocations] does, and adds the containers
-// that they mean.
+// PodAllocations reads the annotations of a pod as [Allocations] does, and adds the containers that
+// they refer to.
 //
 // HAMi's annotation is positional, and its releases differ in what a slot stands for: up to 2.8 an
 // app container, from 2.9 a container with the init containers first, and 2.10.0 drops the empty
 // slots of init containers (HAMi#3079, HAMi#2899). They agree in the order of the slots with a
 // device. So if these are as many as the containers that ask for a vGPU, they match in order.
-// Otherwise the devices are the pod's and the container is not known, which the error says.
+// Otherwise the devices belong to the pod and the container is unknown, which the error reports.
 //
-// KAI means the first app container if it names none. An allocation to a container that the pod
-// does not have is left out and listed in the error.
+// If KAI's annotation names no container, it refers to the first app container. Allocations to
+// containers that the pod does not have are omitted and listed in the error.
 func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	var p problems
 	all, slots := allocations(pod.Annotations, &p)

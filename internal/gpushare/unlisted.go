@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Likely is what a name that is on no list may mean.
+// Likely is the probable meaning of a name that is on no list.
 type Likely uint8
 
 const (
@@ -44,7 +44,7 @@ var (
 )
 
 // LikelyOf returns what the name of an extended resource or of a DRA driver that is on no list may
-// mean. It errs on the side of a GPU, because a device in use must not look unused.
+// mean. In doubt it returns LikelyGPU, because a device in use must not look unused.
 func LikelyOf(name string) Likely {
 	name = strings.ToLower(name)
 	domain, _, _ := strings.Cut(name, "/")
@@ -66,8 +66,7 @@ func LikelyOf(name string) Likely {
 	return LikelyGPU
 }
 
-// NamesGPU reports whether a name says that it is about NVIDIA's GPUs, or about GPUs of a vendor that
-// it does not say.
+// NamesGPU reports whether a name refers to NVIDIA's GPUs, or to GPUs of an unnamed vendor.
 func NamesGPU(name string) bool {
 	words := wordsOf(strings.ToLower(name))
 	return LikelyOf(name) == LikelyGPU && (hasAny(words, gpuWords) || slices.Contains(words, "nvidia"))

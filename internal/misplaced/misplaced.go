@@ -24,8 +24,8 @@ const (
 	rawBatches = 3
 	// soundBatches is how many batches without anything wrong show that nothing is.
 	soundBatches = 100
-	// patience is how long samples come without any window until it is taken that none will. The
-	// windows may be made elsewhere, by gpu_window with passthrough: all.
+	// patience is the time with samples but without windows after which the component concludes
+	// that there are none. They may still come from a gpu_window elsewhere, with passthrough: all.
 	patience = 10 * time.Minute
 	// sampleBatches is how many batches of samples are enough if the samples are made in this
 	// collector and no windows are.
@@ -47,10 +47,10 @@ const (
 // made counts the components of this process that make samples and windows.
 var made struct{ samples, windows atomic.Int32 }
 
-// MakesSamples notes that a component which makes samples runs, until end is called.
+// MakesSamples registers a running component that makes samples, until end is called.
 func MakesSamples() (end func()) { return running(&made.samples) }
 
-// MakesWindows notes that a component which makes windows runs, until end is called.
+// MakesWindows registers a running component that makes windows, until end is called.
 func MakesWindows() (end func()) { return running(&made.windows) }
 
 func running(n *atomic.Int32) (end func()) {

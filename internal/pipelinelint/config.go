@@ -84,7 +84,7 @@ func pathsOf(conf section) ([]path, error) {
 	for _, name := range slices.Sorted(maps.Keys(w.pipelines)) {
 		for _, receiver := range w.pipelines[name].receivers {
 			if !w.connects(receiver) {
-				w.walk(w.withStages("receivers", receiver, name), name, nil)
+				w.walk(w.withStages(receiver, name), name, nil)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 	through = append(slices.Clip(through), name)
 	for _, id := range w.pipelines[name].processors {
-		p = append(p, w.withStages("processors", id, name)...)
+		p = append(p, w.stage("processors", id, name))
 	}
 	for _, id := range w.pipelines[name].exporters {
 		of := "exporters"
@@ -134,13 +134,13 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 }
 
-// stageOrder is the order in which the stages of a component run.
+// stageOrder is the order in which the stages of a receiver run.
 var stageOrder = []string{"gpu_synthesizer", "gpu_k8s", "gpu_power", "gpu_budget", "gpu_usage", "gpu_events", "gpu_window"}
 
-// withStages returns a component and the stages that run inside it, as if each were a component of
-// the pipeline.
-func (w *wiring) withStages(of, id, name string) path {
-	s := w.stage(of, id, name)
+// withStages returns a receiver and the stages that run inside it, as if each were a component of the
+// pipeline.
+func (w *wiring) withStages(id, name string) path {
+	s := w.stage("receivers", id, name)
 	out := path{s}
 	sections, ok := s.settings["stages"].(section)
 	if !ok {
@@ -148,11 +148,10 @@ func (w *wiring) withStages(of, id, name string) path {
 	}
 	for _, kind := range stageOrder {
 		_, exists := sections[kind]
-		implied := kind == "gpu_synthesizer"
-		if implied && s.kind == kind || !implied && !exists {
+		if !exists && kind != "gpu_synthesizer" { // which always runs
 			continue
 		}
-		out = append(out, stage{kind: kind, id: id + "::stages::" + kind, pipeline: name, settings: at[section](sections, kind), once: of == "receivers"})
+		out = append(out, stage{kind: kind, id: id + "::stages::" + kind, pipeline: name, settings: at[section](sections, kind), once: true})
 	}
 	return out
 }

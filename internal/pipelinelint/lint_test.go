@@ -54,9 +54,6 @@ service: {pipelines: {metrics: {receivers: [otlp], processors: [gpu_window, batc
 		"stages in the receiver": {`
 receivers: {dcgm: {stages: {gpu_window: {storage: file_storage}, gpu_events: {}, gpu_k8s: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], exporters: [otlp, gpu_view]}, metrics/2: {receivers: [dcgm], exporters: [otlp]}, logs: {receivers: [dcgm], exporters: [otlp]}}}`, nil},
-		"stages in gpu_synthesizer": {`
-processors: {gpu_synthesizer: {stages: {gpu_k8s: {}, gpu_window: {}}}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer], exporters: [gpu_view]}}}`, nil},
 		"a memory limiter behind stages": {`
 receivers: {dcgm: {stages: {gpu_window: {}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter], exporters: [otlp]}}}`, []string{

@@ -94,7 +94,7 @@ var (
 	// K8sResourceSliceCapacity is the capacity of those devices.
 	K8sResourceSliceCapacity = add(Metric{
 		Name: "k8s.resourceslice.capacity", Unit: "{unit}", Stage: StageCluster,
-		Description: "Capacity of those devices, in the unit of the quantity; what several devices draw from one counter set, or what is a part of another listed device, is not summed twice.",
+		Description: "Capacity of those devices, in the unit of the quantity; a capacity that several devices consume from one counter set, or that belongs to another listed device, is counted once.",
 		Source:      "ResourceSlice device capacities",
 		Attributes:  []string{DRADriver, DRAPool, DRADeviceType, DRACapacity},
 	})

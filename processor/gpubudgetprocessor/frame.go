@@ -46,8 +46,8 @@ func (p *gpuBudget) lists(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// reported takes over what an exporter of containers, such as HAMi's monitor, says of the users of a
-// device in frames of its own, for the frames of the device's exporter.
+// reported stores what a container-level exporter, such as HAMi's monitor, reports about the users
+// of a device in its own frames, for the frames of the device's exporter.
 func (p *gpuBudget) reported(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time) {
 	key := budget.FrameKey{Order: len(p.foreign), Cluster: f.Place.Cluster, From: f.Place.Node}
 	for _, u := range d.Users {
@@ -121,8 +121,7 @@ func (p *gpuBudget) frame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// speaksOfMemory reports whether a frame says something of a device's memory, of its holders or of its
-// processes.
+// speaksOfMemory reports whether a frame has a device's memory, holders or processes.
 func speaksOfMemory(d *gpudata.DeviceFrame) bool {
 	isUsed := func(s gpudata.Sample) bool { return used[s.Metric] }
 	return d.HoldersKnown || d.Listed || len(d.Processes) > 0 || slices.ContainsFunc(d.Samples.All(), isUsed) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
@@ -195,11 +194,11 @@ func (p *gpuBudget) addUser(place string, f *gpudata.Frame, d *budget.Device, u 
 	switch u.Origin {
 	case budget.OfDevice:
 		if !d.Of.Observed {
-			return // what the device uses is of another frame
+			return // the device's usage is in another frame
 		}
 	case budget.Observed, budget.Unlisted:
-		// What a user uses has the time of its source: later it may use something else.
-		// A pod's only container is known where its holders are.
+		// A user's usage keeps the time of its source, because it may change later. A pod's only
+		// container is known where its holders are.
 		t = d.UsedAt
 		if !d.Of.Observed && u.InPod() && u.Container == "" || !p.book.First(d, u, now) {
 			return
@@ -224,8 +223,8 @@ func (p *gpuBudget) addUser(place string, f *gpudata.Frame, d *budget.Device, u 
 	}
 }
 
-// before returns a user of a device in a frame of an earlier or later time, for what was found of it
-// then.
+// before returns the user of a device in a frame of another time, to store the values that were
+// found for that time.
 func (p *gpuBudget) before(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
 	i := slices.IndexFunc(p.more, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
 	if i < 0 {

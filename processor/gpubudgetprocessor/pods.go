@@ -90,8 +90,8 @@ func (p *pods) off() bool {
 	return p.cache == nil || p.phase() == kube.Off
 }
 
-// current reports whether the pods that are known are those that there are. While changes do not
-// arrive, a declaration may have been changed or taken back since.
+// current reports whether the pod cache is up to date. While updates do not arrive, a pod may have
+// changed or removed its declaration.
 func (p *pods) current() bool {
 	return p.phase() == kube.Synced
 }

@@ -63,7 +63,7 @@ type gpuBudget struct {
 	found   [budget.NumReasons]int64 // likewise
 	clamped int64                    // likewise
 	swept   time.Time
-	more    []*gpudata.Frame // of this batch: what was found of other times than those of its frames
+	more    []*gpudata.Frame // of this batch: values whose time differs from that of its frames
 	limit   base.Limit
 	unread  base.Trouble // pods with annotations that cannot be read
 	order   *misplaced.Check
@@ -173,7 +173,7 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	return frames, nil
 }
 
-// addMore adds what was found of other times to the batch, in the form in which it came.
+// addMore adds the values of other times to the batch, as frames or metrics like the input.
 func (p *gpuBudget) addMore(a *pdatagpu.Arrival) []*gpudata.Frame {
 	more := p.more
 	p.more = nil

@@ -34,10 +34,11 @@ type Config struct {
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// ResourceNames are the device plugins' resources that are GPUs; a trailing
-	// * stands for any ending. An id that has a GPU's form counts whatever its resource is called.
+	// * matches any suffix. An id in the form of a GPU's id is used whatever its resource is
+	// called.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
-	// OtherResourceNames are the device plugins' resources that are no GPUs, beside those that are
-	// known as such: ids of theirs that are not understood are no GPU's.
+	// OtherResourceNames are further resources of device plugins that are not GPUs, in addition to
+	// the known ones. An unknown form of their ids then does not matter.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
 	// Kubernetes says how the API server is reached: for the UIDs of pods,
 	// ResourceSlices, what the node is, with Claims ResourceClaims and with Jobs Jobs.

@@ -105,7 +105,7 @@ func (p *gpuK8s) nameProcesses(now time.Time, d *gpudata.DeviceFrame, list *attr
 			continue
 		}
 		listed = true
-		// The processes of exporters and other agents are on every device, and they hold none.
+		// Exporters and other agents have processes on every device, but hold none.
 		if known && !exporters.Observes(user) && !catalogue.IsReservation(user) {
 			users = append(users, user)
 		}
@@ -131,7 +131,7 @@ func (p *gpuK8s) decide(now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame,
 	for _, u := range came {
 		h, gone := u.Holder, false
 		if catalogue.IsReservation(h) {
-			// Its group, which holds the device in its place, is not in the labels.
+			// The pods of its group hold the device, but the labels do not name the group.
 			observed, reserved = observed || u.Holds, reserved || u.Holds
 			continue
 		}

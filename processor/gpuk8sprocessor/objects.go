@@ -43,10 +43,10 @@ func (n *nodePods) add(p *corev1.Pod) {
 	}
 }
 
-// reserved returns the pods that a claim is reserved for. A PodGroup stands for those of its pods
-// that name the claim. others reports whether it stands for more pods, which are not known. mine
-// reports whether a pod of this node uses the claim: claims are those of the whole cluster. Without
-// the right to read pods all may be of this node.
+// reserved returns the pods that a claim is reserved for. For a PodGroup these are its pods that
+// reference the claim. others is true if there are further pods, which are unknown. mine reports
+// whether a pod of this node uses the claim: claims are those of the whole cluster. Without the
+// right to read pods all may be of this node.
 func (n *nodePods) reserved(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, mine bool) {
 	mine = !n.known
 	grouped := false
@@ -103,8 +103,8 @@ func sharing(label string) string {
 	return ""
 }
 
-// readContainers keeps the containers and ids of the kubelet's answer that may be about GPUs. An id in
-// a device's form is one, whatever its resource is called.
+// readContainers keeps the containers and ids of the kubelet's answer that may be about GPUs. An id
+// in the form of a device's id is kept, whatever its resource is called.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
 	var out []attribution.ContainerResources
 	for i := range all {
@@ -177,7 +177,7 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 		id = catalogue.PluginID{Raw: a.UUID + "/" + strconv.Itoa(a.MIG.GPUInstance), UUID: a.UUID, GPUInstance: strconv.Itoa(a.MIG.GPUInstance)}
 	case a.MIG != nil && a.MIG.UUID != "":
 		id = catalogue.PluginID{Raw: a.MIG.UUID, MIGUUID: a.MIG.UUID}
-	case a.MIG != nil: // an instance that is not known
+	case a.MIG != nil: // an unknown instance
 		id.Raw += "/?"
 	case a.UUID != "":
 		id = exporters.PluginID(a.UUID)
@@ -208,7 +208,7 @@ func readInstances(p *corev1.Pod) []attribution.Instance {
 }
 
 // readSlices returns the devices of all whole pools of the drivers, and of other drivers those that
-// have the UUID of a GPU. whole says that there is no half a pool of the drivers.
+// have the UUID of a GPU. whole is true if no pool of the drivers is incomplete.
 func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, whole bool) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*resourcev1.ResourceSlice{}
@@ -252,7 +252,8 @@ func attributeOf(d *resourcev1.Device, name string) string {
 	return ptr.Deref(d.Attributes[best].StringValue, "")
 }
 
-// readClaim returns the devices that a claim was given, for the pods that it is reserved for.
+// readClaim returns the devices that are allocated to a claim, with the pods that it is reserved
+// for.
 func readClaim(c *resourcev1.ResourceClaim, pods []gpudata.Holder, others bool) (out []attribution.ClaimedDevice) {
 	for _, r := range c.Status.Allocation.Devices.Results {
 		out = append(out, attribution.ClaimedDevice{

@@ -33,7 +33,7 @@ type sources struct {
 	mu   sync.Mutex // of update
 	host component.Host
 	told string // the lost sources that the component's status names
-	// logged are the resources of which it was logged that their ids are not understood.
+	// logged are the resources for which an unknown id form was logged.
 	logged map[string]bool
 
 	patience time.Duration // of the start with first answers
@@ -47,8 +47,7 @@ func newSources(cfg *Config, set component.TelemetrySettings, tracker *attributi
 	return &sources{cfg: cfg, set: set, tracker: tracker, patience: waitForSources, logged: map[string]bool{}}
 }
 
-// maxLoggedResources bounds what is remembered of the kubelet's answers. A node has some ten
-// resources.
+// maxLoggedResources bounds logged. A node has about ten resources.
 const maxLoggedResources = 100
 
 // open makes the clients, without asking anything. It fails when a kubeconfig
@@ -177,7 +176,7 @@ func (s *sources) update(now time.Time) {
 	s.reportStatus(lost, err)
 }
 
-// logNotUnderstood logs each resource once whose ids are not understood; mu is held.
+// logNotUnderstood logs each resource with ids in an unknown form once. The caller holds mu.
 func (s *sources) logNotUnderstood() {
 	for resource, id := range s.tracker.Stats().NotUnderstood {
 		if s.logged[resource] || len(s.logged) >= maxLoggedResources {
@@ -185,7 +184,7 @@ func (s *sources) logNotUnderstood() {
 		}
 		s.logged[resource] = true
 		s.set.Logger.Warn("The kubelet lists a device id in an unknown form, which could mean any GPU: while a container has it, "+
-			"no GPU of the node is reported as held by nobody. If the resource is not a GPU, add it to other_resource_names",
+			"no GPU of the node is reported as having no holder. If the resource is not a GPU, add it to other_resource_names",
 			zap.String("resource", resource), zap.String("id", id))
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"slices"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
 )
 
 // Values of raw.
@@ -52,9 +50,6 @@ type Config struct {
 	// Metrics switches single metrics by name; all but gpu.signal.available are
 	// enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
-	// Stages are processors that run inside this one, behind the synthesizer, without pdata between
-	// them. Without the section the samples leave as metrics.
-	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 
 func createDefaultConfig() component.Config {
@@ -63,7 +58,6 @@ func createDefaultConfig() component.Config {
 		ViolationUnit: unitNanoseconds,
 		NodeName:      base.NodeName(),
 		MaxDevices:    defaultMaxDevices,
-		Stages:        configoptional.Default(stages.NewDefaultConfig()),
 	}
 }
 

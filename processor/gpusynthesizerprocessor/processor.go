@@ -53,8 +53,8 @@ type gpuSynthesizer struct {
 	places  map[string]synth.Place // by key, those that the next save stores
 	ahead   base.Trouble
 	setBack base.Trouble
-	foreign bool // rows of another vendor's GPUs came, and the log says so
-	unnamed bool // rows that name no GPU came, and the log says so
+	foreign bool // rows of another vendor's GPUs were received and logged
+	unnamed bool // rows that name no GPU were received and logged
 	devices base.Limit
 	ended   func() // that samples are made here
 }
@@ -112,7 +112,7 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// restoreOfAll takes over the value of an earlier version, and reports whether there is one.
+// restoreOfAll restores the value that an earlier version stored, and reports whether there is one.
 func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	var stored synth.State
 	found, err := p.state.Load(ctx, stateOfAllKey, &stored)
@@ -125,7 +125,7 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	case errors.Is(err, base.ErrDamaged), errors.Is(err, base.ErrVersion):
 		p.state.Unusable(ctx, "read", err)
 	case !found:
-		return false // a storage that fails is logged with the places
+		return false // a storage failure is logged with the places
 	}
 	for i := range stored.Devices {
 		p.changed(stored.Devices[i].Place())
@@ -133,7 +133,7 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	return true
 }
 
-// changed notes that the state of a place is to be stored.
+// changed marks the state of a place to be stored.
 func (p *gpuSynthesizer) changed(at synth.Place) {
 	if p.state == nil {
 		return
@@ -143,8 +143,8 @@ func (p *gpuSynthesizer) changed(at synth.Place) {
 	p.state.Changed(key)
 }
 
-// save writes the XID state of the places where it changed, before the batch that shows the change
-// leaves, so that no event is counted twice.
+// save writes the XID state of changed places before the batch with the change is sent, so that no
+// event is counted twice.
 func (p *gpuSynthesizer) save(ctx context.Context) error {
 	for _, at := range p.core.TakeChanged() {
 		p.changed(at)
@@ -154,7 +154,7 @@ func (p *gpuSynthesizer) save(ctx context.Context) error {
 		if stored := p.core.State(at); known && stored != nil {
 			return stored
 		}
-		return nil // and what could not be used leaves the storage
+		return nil // and unusable state is deleted from the storage
 	})
 	if err == nil {
 		clear(p.places)
@@ -223,7 +223,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	for _, f := range frames {
 		f.Scope = p.scope
 	}
-	_ = p.save(ctx) // the state logs what fails
+	_ = p.save(ctx) // the state logs failures
 	p.report(ctx, unknown, now)
 	return frames, nil
 }

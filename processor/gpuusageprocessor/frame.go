@@ -26,7 +26,7 @@ type present struct {
 	cut      bool     // the devices are instances
 	slices   int      // of the board, once somebody asked
 	observed bool
-	unread   bool // the driver does not read the board
+	unread   bool // the driver cannot read the board
 }
 
 // device is a device in a frame, with those who hold it.

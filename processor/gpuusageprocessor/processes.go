@@ -64,7 +64,7 @@ func (p *gpuUsage) remember(f *gpudata.Frame, now time.Time) {
 
 // attach sets the utilization of each holder by its processes, if the list is complete and all of
 // the holder's processes have one. A process in an unknown container may belong to any holder, and
-// a process that could not be placed in a container to any holder without a process of its own.
+// a process that could not be matched to a container to any holder that has no process.
 func (l *processList) attach(holders []usage.Holder) {
 	if !l.listed || len(l.processes) < l.count {
 		return

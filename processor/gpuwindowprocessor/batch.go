@@ -3,11 +3,11 @@ package gpuwindowprocessor
 import "github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 
 const (
-	// maxBatchBytes bounds a batch by its size as OTLP, of which it is an estimate: a gRPC server
-	// takes 4 MiB by default, and long labels are repeated on each point.
+	// maxBatchBytes bounds the estimated OTLP size of a batch: a gRPC server accepts 4 MiB by
+	// default, and long labels are repeated on each point.
 	maxBatchBytes = 3 << 20
-	// pointBytes is what a point takes beside its attributes, attributeBytes what an attribute
-	// takes beside its key and its text, and metricBytes what a metric takes beside its texts.
+	// pointBytes is the size of a point without its attributes, attributeBytes that of an attribute
+	// without its key and text, and metricBytes that of a metric without its texts.
 	pointBytes     = 40
 	attributeBytes = 12
 	metricBytes    = 24

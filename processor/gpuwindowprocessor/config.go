@@ -62,8 +62,8 @@ type Config struct {
 	MaxSeries int `mapstructure:"max_series"`
 	// IdleTimeout ends series without a sample for that long.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// Tier says that this is one of several collectors among which nodes are divided, so that the
-	// samples of a node may go to another one for some time.
+	// Tier is true if nodes are distributed among several collectors and this is one of them, so
+	// that another one may receive a node's samples for some time.
 	Tier bool `mapstructure:"tier"`
 	// MarkEnd makes the end of a series known by one NoRecordedValue point.
 	MarkEnd bool `mapstructure:"mark_end"`
@@ -239,7 +239,7 @@ func (c *Config) rules() []window.Rule {
 }
 
 // made returns the rules in force without the default rules of metrics that are off by default
-// and not switched on. A rule of the user's is in force whatever its metric is called.
+// and not switched on. A user's rule is always active, even if its metric has such a name.
 func (c *Config) made() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules

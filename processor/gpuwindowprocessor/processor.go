@@ -328,9 +328,9 @@ func (p *windowProcessor) count(ctx context.Context, points int, emitted bool) {
 const shutdownPatience = 5 * time.Second
 
 // shutdown ends the emission loop and sends closed windows. Without a storage it also sends the
-// open ones, as far as they were observed; with one it stores them. In a tier nobody may read
-// the storage again, so windows that have ended are sent without their grace.
-// What cannot be sent within shutdownPatience is dropped and counted.
+// open ones, as far as they were observed; with one it stores them. In a tier the storage may never
+// be read again, so windows that have ended are sent without waiting for their grace period. What
+// cannot be sent within shutdownPatience is dropped and counted.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {

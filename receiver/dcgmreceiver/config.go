@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
@@ -87,10 +87,10 @@ type Config struct {
 
 	// Stages run inside the receiver, without pdata between them. Without the section the receiver
 	// sends the exporter's own metrics.
-	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
+	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 
-	// NVML reads the processes on this node's GPUs from the driver. Its samples take the same way as
-	// those of the exporters.
+	// NVML reads the processes on this node's GPUs from the driver. Its samples go through the same
+	// stages as those of the exporters.
 	NVML configoptional.Optional[nvmlreceiver.Config] `mapstructure:"nvml"`
 
 	// HTTP holds the settings of the HTTP client, for all endpoints: TLS,
@@ -117,7 +117,7 @@ func createDefaultConfig() component.Config {
 		Timeout:            defaultTimeout,
 		MaxBodySize:        defaultMaxBodySize,
 		HTTP:               client,
-		Stages:             configoptional.Default(receiverstages.NewDefaultConfig()),
+		Stages:             configoptional.Default(stages.NewDefaultConfig()),
 		NVML:               configoptional.Default(nvml),
 		Discovery:          configoptional.Default(newDefaultDiscoveryConfig()),
 	}

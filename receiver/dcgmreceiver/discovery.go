@@ -36,8 +36,8 @@ type discovery struct {
 
 	// selectors are those of cfg.Selectors, then those of cfg.Others.
 	selectors []labels.Selector
-	// caches are one of the node's pods, for all selectors, or with scope cluster one for each
-	// selector; none: nothing is looked for.
+	// caches has one cache of the node's pods for all selectors, or with scope cluster one cache
+	// per selector. It is empty if discovery is off.
 	caches []*kube.Cache
 
 	mu      sync.Mutex // caches change before and after run only
@@ -99,7 +99,7 @@ func (d *discovery) open() error {
 	return nil
 }
 
-// pods returns the pods that each selector finds, and whether all of them are known.
+// pods returns the pods that match each selector, and whether the lists are complete.
 func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	settled = true
 	for _, c := range d.caches {

@@ -142,8 +142,8 @@ func hostOf(scrape *exposition.Scrape) string {
 	return host
 }
 
-// hostOfSet returns the host that a label set names. Beside Hostname, hostname is a label of a pod or
-// of a scrape target.
+// hostOfSet returns the host that a label set names. If there is also a label Hostname, hostname is
+// a label of a pod or of a scrape target.
 func hostOfSet(set *exposition.LabelSet) (host string) {
 	for _, l := range set.Labels {
 		if l.Name == "Hostname" && l.Value != "" {

@@ -23,7 +23,6 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
@@ -37,7 +36,7 @@ type dcgmReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 	sender    *pdatagpu.Sender
-	out       receiverstages.Outputs
+	out       stages.Outputs
 	stages    *pdatagpu.Stages // nil without the section
 	nvml      receiver.Metrics // nil without the section
 
@@ -74,7 +73,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		cfg:       cfg,
 		settings:  set,
 		next:      next,
-		out:       receiverstages.Outputs{Metrics: next},
+		out:       stages.Outputs{Metrics: next},
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
@@ -135,18 +134,17 @@ func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// Outputs implements receiverstages.Receiver.
-func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.out }
+// Outputs implements stages.Receiver.
+func (r *dcgmReceiver) Outputs() *stages.Outputs { return &r.out }
 
-// startStages starts what follows the scrapes, and the nvml source beside them.
+// startStages starts the stages and the nvml source.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	if r.next == nil { // the pipelines are known from here on
 		r.next = r.out.MetricsOrDiscard()
 	}
 	set := r.settings
 	if r.cfg.Stages.HasValue() {
-		owner := &stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}
-		if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), owner, &r.out); err != nil {
+		if r.stages, err = stages.New(ctx, r.cfg.Stages.Get(), set, &r.out); err != nil {
 			return err
 		}
 		if err = r.stages.Start(ctx, r.status.Part("stages")); err != nil {
@@ -171,7 +169,8 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	return nil
 }
 
-// send sends the rows of a scrape, which may be nil, and metrics to what follows.
+// send sends the rows of a scrape, which may be nil, and metrics to the stages or the next
+// consumer.
 func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
 	switch {
 	case r.stages != nil:
@@ -249,7 +248,7 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 		r.stopConsuming()
 	}
-	// Sources stop before the stages, so that the stages send what came from them.
+	// Sources stop before the stages, so that the stages can send the last data.
 	if r.nvml != nil {
 		err = errors.Join(err, r.nvml.Shutdown(ctx))
 	}
@@ -303,8 +302,8 @@ func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddle
 }
 
 // statusReporter reports to the host when the first endpoint fails, and when the last one that failed
-// works again. The problems of endpoints are one part of the receiver's status, beside those
-// of its stages and of NVML. The zero value is ready for use once Host is set.
+// works again. The receiver's status has three parts: its endpoints, its stages and NVML. The zero
+// value is ready for use once Host is set.
 type statusReporter struct {
 	base.Status
 

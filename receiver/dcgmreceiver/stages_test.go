@@ -30,7 +30,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	numbers "github.com/otelcol-gpu/otelcol-gpu/internal/points"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
@@ -90,10 +90,9 @@ func section(t *testing.T, text string) *confmap.Conf {
 
 // The forms of one pipeline.
 const (
-	asProcessors  = "processors"
-	withHandOver  = "processors with hand_over"
-	inSynthesizer = "stages of gpu_synthesizer"
-	inReceiver    = "stages of dcgm"
+	asProcessors = "processors"
+	withHandOver = "processors with hand_over"
+	inReceiver   = "stages of dcgm"
 )
 
 // played is what leaves a pipeline: points and log records as text, sorted.
@@ -108,7 +107,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		cfg.Endpoints, cfg.StartJitter, cfg.CollectionInterval = []URL{"http://exporter:9400/metrics"}, &jitter, scrapeEvery
 		cfg.HandOver = form == withHandOver
 		metrics, logs := &consumertest.MetricsSink{}, &consumertest.LogsSink{}
-		outputs := receiverstages.Outputs{Metrics: metrics}
+		outputs := stages.Outputs{Metrics: metrics}
 		var behind []component.Component
 		start := func(c component.Component) {
 			require.NoError(t, c.Start(t.Context(), componenttest.NewNopHost()))
@@ -118,8 +117,6 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		case inReceiver:
 			require.NoError(t, section(t, "stages: {gpu_events: {}, "+inBraces(sections)+"}").Unmarshal(cfg))
 			outputs.Logs = logs
-		case inSynthesizer:
-			outputs.Metrics = synthesizerWithStages(t, metrics, start)
 		default:
 			outputs.Metrics = processors(t, metrics, logs, start)
 		}
@@ -165,24 +162,6 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 // inBraces returns sections as the inside of a map in braces.
 func inBraces(text string) string {
 	return string(bytes.ReplaceAll(bytes.TrimSpace([]byte(text)), []byte("\n"), []byte(", ")))
-}
-
-func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(component.Component)) consumer.Metrics {
-	t.Helper()
-	f := gpusynthesizerprocessor.NewFactory()
-	cfg := f.CreateDefaultConfig()
-	conf := section(t, sections)
-	own, err := conf.Sub("gpu_synthesizer")
-	require.NoError(t, err)
-	conf.Delete("gpu_synthesizer")
-	require.NoError(t, own.Merge(confmap.NewFromStringMap(map[string]any{"stages": conf.ToStringMap()})))
-	require.NoError(t, own.Unmarshal(cfg))
-	set := processortest.NewNopSettings(f.Type())
-	set.ID = component.NewID(f.Type())
-	p, err := f.CreateMetrics(t.Context(), set, cfg, next)
-	require.NoError(t, err)
-	start(p)
-	return p
 }
 
 // processors returns the processors one after another. Before gpu_window the samples also go to
@@ -235,12 +214,10 @@ func TestStagesGiveTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 			t.Run(fmt.Sprint(scenario, seed), func(t *testing.T) {
 				want := play(t, scenario, seed, asProcessors)
 				require.NotEmpty(t, want.points)
-				for _, form := range []string{withHandOver, inSynthesizer, inReceiver} {
+				for _, form := range []string{withHandOver, inReceiver} {
 					got := play(t, scenario, seed, form)
 					assert.Empty(t, difference(want.points, got.points), form)
-					if form != inSynthesizer { // a processor cannot send logs
-						assert.Empty(t, difference(want.records, got.records), form)
-					}
+					assert.Empty(t, difference(want.records, got.records), form)
 				}
 			})
 		}
@@ -272,15 +249,14 @@ func cases(quick, full int) int {
 
 func TestWrongStagesNameFieldValueAndWhatIsAllowed(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"{stages: {gpu_windows: {}}}":                             `unknown key "stages::gpu_windows": did you mean "stages::gpu_window"?`,
-		"{stages: {gpu_window: {windw: 60s}}}":                    `unknown key "stages::gpu_window::windw": did you mean "stages::gpu_window::window"?`,
-		"{stages: {gpu_window: {window: 1ms}}}":                   "stages: gpu_window: window is 1ms: must be",
-		"{stages: {gpu_window: {max_series: 1.5}}}":               "max_series is 1.5: must be a whole number",
-		"{stages: {gpu_usage: {max_gap: 0s}}}":                    "stages: gpu_usage: max_gap is 0s: must be",
-		"{hand_over: true, stages: {gpu_window: {}}}":             "hand_over is true and stages is set: must set only one of them",
-		"{stages: {gpu_synthesizer: {stages: {gpu_window: {}}}}}": "stages: gpu_synthesizer::stages is set: must not be set here",
-		"{nvml: {stages: {gpu_window: {}}}}":                      "nvml::stages is set: must not be set here",
-		"{nvml: {collection_interval: 1ms}}":                      "nvml: collection_interval is 1ms: must be at least 1s",
+		"{stages: {gpu_windows: {}}}":                 `unknown key "stages::gpu_windows": did you mean "stages::gpu_window"?`,
+		"{stages: {gpu_window: {windw: 60s}}}":        `unknown key "stages::gpu_window::windw": did you mean "stages::gpu_window::window"?`,
+		"{stages: {gpu_window: {window: 1ms}}}":       "stages: gpu_window: window is 1ms: must be",
+		"{stages: {gpu_window: {max_series: 1.5}}}":   "max_series is 1.5: must be a whole number",
+		"{stages: {gpu_usage: {max_gap: 0s}}}":        "stages: gpu_usage: max_gap is 0s: must be",
+		"{hand_over: true, stages: {gpu_window: {}}}": "hand_over is true and stages is set: must set only one of them",
+		"{nvml: {stages: {gpu_window: {}}}}":          "nvml::stages is set: must not be set here",
+		"{nvml: {collection_interval: 1ms}}":          "nvml: collection_interval is 1ms: must be at least 1s",
 	} {
 		_, err := load(t, yaml)
 		require.ErrorContains(t, err, want, yaml)
@@ -321,5 +297,5 @@ func TestAReceiverInALogsPipelineWithoutRecordsLogsIt(t *testing.T) {
 	f := newFixture(t, []string{"http://localhost:1"}, nil)
 	f.Outputs().Logs = consumertest.NewNop()
 	require.NoError(t, f.Start(t.Context(), f.host))
-	assert.Equal(t, 1, f.logs.FilterMessageSnippet("makes no log records").Len())
+	assert.Equal(t, 1, f.logs.FilterMessageSnippet("sends no log records").Len())
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
@@ -79,7 +78,7 @@ type nvmlReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 	host      component.Host
-	outputs   receiverstages.Outputs
+	outputs   stages.Outputs
 	status    base.Status      // of the receiver and its stages
 	stages    *pdatagpu.Stages // nil without the section
 
@@ -119,7 +118,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 		cfg:       cfg,
 		settings:  set,
 		next:      next,
-		outputs:   receiverstages.Outputs{Metrics: next},
+		outputs:   stages.Outputs{Metrics: next},
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
@@ -166,10 +165,10 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// Outputs implements receiverstages.Receiver.
-func (r *nvmlReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
+// Outputs implements stages.Receiver.
+func (r *nvmlReceiver) Outputs() *stages.Outputs { return &r.outputs }
 
-// startStages starts what follows the collections.
+// startStages starts the stages.
 func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (err error) {
 	if r.next == nil { // the pipelines are known from here on
 		r.next = r.outputs.MetricsOrDiscard()
@@ -181,8 +180,7 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 		}
 		return nil
 	}
-	owner := &stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}
-	if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), owner, &r.outputs); err != nil {
+	if r.stages, err = stages.New(ctx, r.cfg.Stages.Get(), set, &r.outputs); err != nil {
 		return err
 	}
 	r.status.Host = host
@@ -209,7 +207,7 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("a collection is still running and was abandoned: %w", waiting.Err())
 		r.stopConsuming()
 	}
-	if r.stages != nil { // behind its source, so that it sends what came from there
+	if r.stages != nil { // after their source, so that they can send its last data
 		err = errors.Join(err, r.stages.Shutdown(ctx))
 	}
 	return err

@@ -454,6 +454,6 @@ func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	require.Eventually(t, func() bool { return counted(t, stub)["nvmlEventSetWait_v2"] > 0 }, 5*time.Second, time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	require.ErrorContains(t, f.Shutdown(ctx), "left behind")
+	require.ErrorContains(t, f.Shutdown(ctx), "abandoned")
 	<-f.done // for the stub's folder
 }

@@ -214,7 +214,7 @@ func cleared(b []byte, from, to int) []byte {
 }
 
 // Whatever a power cut left of a storage file: the collector starts without help, and if it
-// cannot use the file it says which one it put aside.
+// cannot use the file, it logs which one it renamed.
 func TestADamagedStorageFileIsPutAside(t *testing.T) {
 	t.Parallel()
 	page := os.Getpagesize()

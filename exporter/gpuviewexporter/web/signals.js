@@ -248,7 +248,7 @@ export const columns = [
 // byPlace orders by node and name alone.
 export const byPlace = () => NaN;
 
-// What can be sorted by: the columns, by the number that they show, and signals that have none.
+// The sort keys: the columns, by the number that they show, and signals without a column.
 export const orders = [
   ...columns.filter((c) => !c.text || c.id === "node").map((c) => ({id: c.id, label: c.id === "node" ? "Node and device" : c.label, value: c.value ?? byPlace})),
   {id: "pressure", label: "Memory pressure", value: (d) => d.get(keys.pressure)},

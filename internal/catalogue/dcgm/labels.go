@@ -37,8 +37,8 @@ var labels = map[catalogue.Role][]string{
 }
 
 // identify returns which device a row is about. The exporter's UUID is the board's, also on
-// the row of a MIG instance. Only a row without it can be about a link, a switch or a CPU: beside
-// it, these labels are a pod's.
+// the row of a MIG instance. Only a row without it can be about a link, a switch or a CPU: if both
+// are present, these labels belong to a pod.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {

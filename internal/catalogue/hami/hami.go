@@ -1,5 +1,5 @@
-// Package hami is the table of HAMi's vGPU monitor, which shows what containers use of the GPUs that
-// they share, and of HAMi's scheduler, which shows what it reserved for their pods.
+// Package hami is the table of HAMi's vGPU monitor, which shows how much of a shared GPU each
+// container uses, and of HAMi's scheduler, which shows what it reserved for the containers.
 package hami
 
 import (
@@ -34,9 +34,9 @@ const (
 	allocated = "hami_vgpu_memory_allocated_bytes"
 )
 
-// groups is the table. The other names are those before release 2.9, which the monitor shows beside
-// the new ones on request. The memory is HAMi's own count of allocations: it lacks CUDA contexts.
-// The # TYPE of the breakdown was counter, and the labels of its parts change with the value. The
+// groups is the table. The aliases are the names before release 2.9, which the monitor also exposes
+// on request. The memory is HAMi's own count of allocations: it lacks CUDA contexts. The # TYPE of
+// the breakdown was counter, and the labels of its parts change with the value. The
 // scheduler's rows name the pod and number its containers.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
@@ -61,8 +61,8 @@ var groups = []cat.Group{
 	}},
 }
 
-// labels have the names of releases before 2.9 as the old ones: such a row may have the labels of the
-// scrape target beside them.
+// labels have the names of releases before 2.9 as the old ones: such a row may also have the labels
+// of the scrape target.
 var labels = map[cat.Role][]string{
 	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid", "container_index"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
 	cat.RoleMIGUUID: {"mig_uuid"}, cat.RoleInstanceID: {"gpu_instance_id"},

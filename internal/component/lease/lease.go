@@ -1,5 +1,5 @@
-// Package lease chooses one of several replicas by a Lease of the API server and hands the chosen
-// one a [Term]. Its [Record] is a text in a Lease that many processes read and write.
+// Package lease elects one of several replicas with a Kubernetes Lease and gives the elected one a
+// [Term]. Its [Record] is a text in a Lease that many processes read and write.
 //
 // Permissions: get, create and update on leases of coordination.k8s.io in the
 // lease's namespace.

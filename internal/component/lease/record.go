@@ -14,15 +14,15 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 )
 
-// conflictBackoff is how long a write waits that another one overtook. Many processes may write at
-// once, and with each conflict one of them has succeeded.
+// conflictBackoff is the delay before a write is retried after a conflict. Many processes may write
+// at once, and each conflict means that one of them has succeeded.
 var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 12, Cap: time.Second}
 
-// RecordConfig says where a [Record] is.
+// RecordConfig configures a [Record].
 type RecordConfig struct {
-	// Enabled says whether there is a record.
+	// Enabled switches the record on.
 	Enabled bool `mapstructure:"enabled"`
-	// Namespace is where the Lease is. Default: as [Config.Namespace].
+	// Namespace is the namespace of the Lease. Default: as [Config.Namespace].
 	Namespace string `mapstructure:"namespace"`
 	// Name is the Lease's name. Processes with the same name share the record.
 	Name string `mapstructure:"name"`
@@ -45,15 +45,15 @@ func (cfg *RecordConfig) Validate() error {
 	return p.Err()
 }
 
-// Record is a text that processes share: an annotation of a Lease that nobody holds. A write
-// succeeds only if the text is still the one that it was made from.
+// Record is a text that processes share: an annotation of a Lease without a holder. A write
+// succeeds only if nobody has changed the text since it was read.
 type Record struct {
 	client kubernetes.Interface
 	cfg    RecordConfig
 	key    string
 }
 
-// NewRecord returns the record in the annotation with that key.
+// NewRecord returns the record that is stored in the annotation key.
 func NewRecord(client kubernetes.Interface, cfg RecordConfig, key string) *Record {
 	cfg.Namespace = orOwnNamespace(cfg.Namespace)
 	return &Record{client: client, cfg: cfg, key: key}
@@ -71,8 +71,8 @@ func (r *Record) Get(ctx context.Context) (string, error) {
 	return l.Annotations[r.key], nil
 }
 
-// Update replaces the text by what change makes of it. If another process writes in between, change
-// is called again, with the new text. If change returns false nothing is written. The Lease is
+// Update replaces the text with the result of change. If another process writes in between, Update
+// calls change again with the new text. If change returns false, nothing is written. The Lease is
 // created if it does not exist.
 func (r *Record) Update(ctx context.Context, change func(text string) (string, bool)) error {
 	leases := r.client.CoordinationV1().Leases(r.cfg.Namespace)

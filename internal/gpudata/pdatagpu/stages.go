@@ -12,7 +12,7 @@ import (
 )
 
 // Stages runs processors one after another inside one component. Each stage gets the frames
-// that the stage before it returned. Frames become metrics only behind the last stage.
+// that the stage before it returned. Frames are converted to metrics only after the last stage.
 type Stages struct {
 	list   []*Processor
 	names  []string
@@ -30,7 +30,7 @@ func NewStage(f Functions) *Processor {
 	}
 }
 
-// Append adds a stage behind the present ones. Its name stands in the errors of Start.
+// Append adds a stage after the existing ones. Errors of Start contain its name.
 func (s *Stages) Append(name string, stage *Processor) {
 	s.names = append(s.names, name)
 	s.list = append(s.list, stage)
@@ -64,8 +64,8 @@ func (e *StageError) Error() string { return "stages::" + e.Stage + ": " + e.Err
 // Unwrap returns the stage's own error.
 func (e *StageError) Unwrap() error { return e.Err }
 
-// Shutdown shuts the stages down, the first one first: what a stage sends while it shuts down
-// still reaches the next component.
+// Shutdown shuts the stages down in order, so that data which a stage sends during shutdown still
+// reaches the later stages.
 func (s *Stages) Shutdown(ctx context.Context) (err error) {
 	for _, stage := range s.list {
 		err = errors.Join(err, stage.Shutdown(ctx))
@@ -95,7 +95,7 @@ func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) er
 			return err
 		}
 		if stage.release != nil {
-			defer stage.release(frames) // the stages behind it use the frames until Consume returns
+			defer stage.release(frames) // later stages use the frames until Consume returns
 		}
 		a.Rows, a.Frames = nil, frames
 	}

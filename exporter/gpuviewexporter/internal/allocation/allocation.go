@@ -158,11 +158,10 @@ func (m *member) within(v *store.View, span time.Duration) {
 }
 
 // Compute answers a query: the windows that end within the last span before the
-// newest window of their node, or before now where that is longer ago than span: the clocks
-// of nodes differ, and one that is fast must not hide the others. Containers,
-// pods and namespaces are made of container series, nodes and devices of device
-// series. In a pod or namespace a device counts once, however many of its
-// containers hold it.
+// newest window of their node, or before now if that window is older than span: clocks of nodes
+// differ, and a fast clock must not hide the other nodes. Containers, pods and namespaces are made
+// of container series, nodes and devices of device series. In a pod or namespace a device counts
+// once, however many of its containers hold it.
 func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string) *Response {
 	out := map[string]*Allocation{}
 	s.Read(now, func(v *store.View) {

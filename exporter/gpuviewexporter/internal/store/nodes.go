@@ -9,7 +9,7 @@ import (
 // nodeKey identifies a node, or with an empty node the cluster.
 type nodeKey struct{ cluster, node string }
 
-// node is what is known of the clock of a node.
+// node is the state of a node's clock.
 type node struct {
 	key   nodeKey
 	clock gpudata.Clock // of the newest point of each batch
@@ -19,7 +19,7 @@ type node struct {
 	batch int64
 }
 
-// observe takes note of the time of a point that is kept.
+// observe records the time of a point that is kept.
 func (b *Batch) observe(place *Place, p *Point) {
 	key := nodeKey{place.Cluster, place.Node}
 	n := b.node
@@ -40,8 +40,8 @@ func (b *Batch) observe(place *Place, p *Point) {
 	}
 }
 
-// observeNodes moves the clocks of the batch's nodes on. A node all of whose points stay behind its
-// newest one has a clock that was set back: what is known of it lies in the future, and is forgotten.
+// observeNodes advances the clocks of the batch's nodes. If all points of a node stay older than
+// its newest one, its clock was set back. Its stored data is then in the future and is deleted.
 func (b *Batch) observeNodes() {
 	for _, n := range b.nodes {
 		if n.clock.Observe(n.batch, b.wall, b.s.staleAfter()) == gpudata.SetBack {
@@ -52,7 +52,7 @@ func (b *Batch) observeNodes() {
 	}
 }
 
-// forgetNode forgets everything of a node but its clock.
+// forgetNode deletes all data of a node except its clock.
 func (s *Store) forgetNode(n *node) {
 	for key, d := range s.devices {
 		if key.cluster == n.key.cluster && key.node == n.key.node {
@@ -74,7 +74,7 @@ func (s *Store) forgetNode(n *node) {
 	s.swept = min(s.swept, s.newest)
 }
 
-// sweepNodes forgets nodes of which nothing is kept.
+// sweepNodes deletes nodes without stored data.
 func (s *Store) sweepNodes() {
 	used := map[nodeKey]bool{}
 	for key := range s.devices {

@@ -11,8 +11,8 @@
 //     having been above the clear floor since;
 //   - the pod is over its declared budget by more than the least overshoot, and was
 //     over it in each of these evaluations;
-//   - neither the device nor, on any node, the pod's owner was acted on lately, the
-//     hourly cap leaves room, and earlier evictions of the owner ended their shortage;
+//   - no cool-down of the device or, on any node, of the pod's owner is active, the
+//     hourly cap is not reached, and earlier evictions of the owner ended their shortage;
 //   - the pod exists with that UID on that node, runs long enough, has an owner
 //     that replaces it, declares no more than telemetry has, and nothing protects it.
 //

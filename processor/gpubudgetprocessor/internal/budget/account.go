@@ -20,7 +20,7 @@ type account struct {
 	// complete says that who is not named uses nothing.
 	complete   bool
 	impossible bool
-	// time is when the origin gave it, by its own clock.
+	// time is the timestamp that the origin gave, by its own clock.
 	time int64
 }
 
@@ -97,12 +97,12 @@ func (d *Device) ofProcesses(l *list) *account {
 
 // settled leaves out entries that are a part of a container's usage.
 func (a *account) settled() *account {
-	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.untold(u) })
+	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.uncertain(u) })
 	return a
 }
 
-// untold reports whether what a process uses that may be the container's is not known.
-func (a *account) untold(u *User) bool {
+// uncertain reports whether a process that may belong to the user's container has an unknown usage.
+func (a *account) uncertain(u *User) bool {
 	return slices.ContainsFunc(a.silent, func(c gpudata.Holder) bool { return u.Fits(c) })
 }
 
@@ -153,7 +153,7 @@ func (d *Device) apply(a *account, stale bool) {
 	for _, u := range d.Users {
 		if bytes, ok := a.used[u]; ok {
 			u.Used, u.Origin = bytes, Observed
-		} else if a.complete && !a.untold(u) {
+		} else if a.complete && !a.uncertain(u) {
 			u.Origin = Unlisted
 		}
 	}

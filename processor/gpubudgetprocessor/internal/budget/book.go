@@ -32,7 +32,7 @@ type Book struct {
 	instances map[string]instance
 	held      map[gpudata.Place]map[string]*held // by hw.id
 	holders   int
-	// memory is what devices said of their own memory last.
+	// memory is the last reported memory of each device.
 	memory map[gpudata.Device]memory
 }
 
@@ -74,18 +74,18 @@ type list struct {
 	counting  bool           // the source counts, or did so before
 }
 
-// memory is what a device said of its own memory, and whose use of it has left.
+// memory is a device's last reported memory, and the users whose usage has been sent.
 type memory struct {
 	time              int64
 	seen              time.Time
 	used, limit, free int64
-	// sent are the users whose use at usedAt has left.
+	// sent are the users whose usage at usedAt has been sent.
 	usedAt int64
 	sent   []gpudata.Holder
 }
 
-// Memory keeps what a device of a frame says of its memory. For a frame that says nothing of it, such
-// as a list of processes, it fills in what the device said last.
+// Memory stores the memory values of a frame's device. If a frame has none, such as a list of
+// processes, it fills in the last values.
 func (b *Book) Memory(d *Device, t int64, now time.Time) {
 	id := d.Of.Device
 	known, ok := b.memory[id]
@@ -100,8 +100,8 @@ func (b *Book) Memory(d *Device, t int64, now time.Time) {
 	}
 }
 
-// First reports whether what a user uses of a device at UsedAt has not left yet, and notes that it
-// leaves: the frames of a device repeat it until its source gives it anew.
+// First reports whether a user's usage at UsedAt has not been sent yet, and marks it as sent: the
+// frames of a device repeat it until its source reports a new value.
 func (b *Book) First(d *Device, u *User, now time.Time) bool {
 	known, ok := b.memory[d.Of.Device]
 	if !ok && len(b.memory) >= b.maxRows {

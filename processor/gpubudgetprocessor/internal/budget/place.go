@@ -44,7 +44,7 @@ type Device struct {
 	Labelled bool
 	Users    []*User
 
-	// UsedAt is the sample time of what is Observed or Unlisted of the users.
+	// UsedAt is the sample time of the users' Observed and Unlisted values.
 	UsedAt int64
 	// Other is what processes of no known container use, in bytes.
 	Other int64

@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// assignments enters what schedulers wrote on pods: the devices that annotations give them, and
-// those that reservation pods report.
+// assignments adds the devices that schedulers assign to pods through annotations, and those that
+// reservation pods report.
 func (b *builder) assignments() {
 	for k, lives := range b.pods {
 		for i := range lives {
@@ -37,8 +37,8 @@ func (b *builder) assignments() {
 	}
 }
 
-// reservation enters the pods for which a reservation pod reports a device. The kubelet's word
-// comes first, so this counts where there is none.
+// reservation adds the pods of a reservation pod's group as holders of the device that it reports.
+// The kubelet has precedence, so this is used only if the kubelet names no holder.
 func (b *builder) reservation(a *life, h Holding) {
 	if !a.Reserved.Understood() {
 		if b.sources.Listing.State == kube.Off {
@@ -91,8 +91,7 @@ func (b *builder) assign(id string, h Holding) {
 	}
 }
 
-// dispute takes away the right to say nobody for as long as a pod exists that has a device which
-// cannot be joined.
+// dispute prevents "nobody" for as long as a pod exists whose device cannot be matched.
 func (b *builder) dispute(a *life, reason Reason, raw string) {
 	if a.holding() == forever {
 		b.lost[raw] = reason

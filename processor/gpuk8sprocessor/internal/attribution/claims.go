@@ -11,20 +11,20 @@ import (
 )
 
 // isGPU reports whether an allocated device may be one of NVIDIA's GPUs: its driver is configured,
-// or its driver's name or the UUID in its slice says so.
+// or its driver's name or the UUID in its slice is that of a GPU.
 func (b *builder) isGPU(a *gpudata.Allocation) bool {
 	uuid := b.join.slices[draDevice(a)].UUID
 	return slices.Contains(b.drivers, a.Driver) || gpushare.NamesGPU(a.Driver) ||
 		gpushare.LikelyOf(a.Driver) == gpushare.LikelyGPU && (exporters.IsBoard(uuid) || exporters.IsInstance(uuid))
 }
 
-// allocations enters what the API server knows of devices that the kubelet does not list. missing
-// says which kinds of devices the allocated ones could be that match none.
+// allocations adds the API server's allocations of devices that the kubelet does not list. missing
+// is the kinds of devices that the unmatched allocations could mean.
 func (b *builder) allocations() (missing doubt) {
 	if b.sources.ClaimsState == kube.Off {
 		return doubt{}
 	}
-	mine := map[string]bool{} // devices that this source knows
+	mine := map[string]bool{} // devices that this source has allocations for
 	for i := range b.sources.Claims {
 		c := &b.sources.Claims[i]
 		if c.Admin || !b.isGPU(&c.Allocation) || len(c.ReservedFor) == 0 && !c.ForOthers {
@@ -54,7 +54,7 @@ func (b *builder) allocations() (missing doubt) {
 	return missing
 }
 
-// reserved enters a pod that a claim is reserved for as the holder of the claim's device.
+// reserved adds a pod that a claim is reserved for as a holder of the claim's device.
 func (b *builder) reserved(c *ClaimedDevice, id string, p gpudata.Holder) {
 	h := Holding{Holder: p, until: forever, raw: rawDRA(draDevice(&c.Allocation)), Allocation: c.Allocation}
 	named := false
@@ -74,8 +74,7 @@ func (b *builder) reserved(c *ClaimedDevice, id string, p gpudata.Holder) {
 	}
 }
 
-// here reports whether a pod of this node uses the claim: the devices of other
-// nodes are no business of ours.
+// here reports whether a pod of this node uses the claim: devices of other nodes are irrelevant.
 func (b *builder) here(c *ClaimedDevice) bool {
 	return slices.ContainsFunc(c.ReservedFor, func(p gpudata.Holder) bool { return b.pods.find(p.Namespace, p.Pod, p.UID) != nil })
 }

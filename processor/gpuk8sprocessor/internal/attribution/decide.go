@@ -23,8 +23,9 @@ type Decision struct {
 // Decide picks the source of a device's holders at a time: the kubelet or claims, else annotations
 // of schedulers, as long as one of the pods that they name exists; else the labels on the exporter's
 // rows; else the processes that use it. A table entry without holders means no pod: jobs and
-// containers outside Kubernetes, by labels or processes, still hold the device. e may be nil. shared says that the labels show a replica
-// of a shared device. It sorts labels and processes in place.
+// containers outside Kubernetes, from labels or processes, can still hold the device. e may be nil.
+// shared says that the labels show a replica of a shared device. It sorts labels and processes in
+// place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {
@@ -41,7 +42,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 				return d
 			}
 		}
-		// When all pods that it names are gone, it has not been asked since.
+		// If all pods that it names are gone, its answer is older than their end.
 		d.Known = e.Source != "" && len(e.Holders) == 0 && e.after <= t && t < e.until
 	}
 	if d.Known {

@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// listing enters the kubelet's answer. missing says which kinds of devices the ids could be that
-// match none. dynamic reports whether the kubelet lists DRA devices at all.
+// listing adds the kubelet's answer. missing is the kinds of devices that the unmatched ids could
+// mean. dynamic reports whether the kubelet lists DRA devices at all.
 func (b *builder) listing() (missing doubt, dynamic bool) {
 	l := &b.sources.Listing
 	if l.State == kube.Off {
@@ -60,7 +60,7 @@ func (b *builder) listing() (missing doubt, dynamic bool) {
 	return missing, dynamic
 }
 
-// plugins enters the devices that device plugins gave to a container.
+// plugins adds the devices that device plugins allocated to a container.
 func (b *builder) plugins(c *ContainerResources, h Holding, list func(string, Holding, bool), missing *doubt) {
 	for i := range c.Devices {
 		d := &c.Devices[i]
@@ -91,9 +91,9 @@ func (h Holding) with(d *catalogue.PluginID) Holding {
 	return h
 }
 
-// allocation returns what is known of a device that the kubelet lists for a container, and whether
-// the container only observes it. Without the claim that is so for monitoring agents, which have
-// administrative access to every device.
+// allocation returns the allocation of a device that the kubelet lists for a container, and whether
+// the container only observes the device. If the claim cannot be read, it assumes that monitoring
+// agents, which have administrative access to every device, only observe it.
 func (b *builder) allocation(d *ClaimedDevice, container *gpudata.Holder) (a gpudata.Allocation, observes bool) {
 	a = d.Allocation
 	for _, c := range b.claims[podKey{d.Namespace, d.Claim}] {

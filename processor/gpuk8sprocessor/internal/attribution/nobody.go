@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// doubt says which kinds of devices the allocations could be about that match no device.
+// doubt is the kinds of devices that unmatched allocations could mean.
 type doubt struct {
 	boards, instances bool
 }
@@ -24,10 +24,10 @@ func (d *doubt) add(r Reason, kind string) {
 	d.boards, d.instances = true, true
 }
 
-// nobody enters the devices that nobody holds. A device gets "nobody" only if no unmatched id of
-// the kubelet (missing), claim (claimed), annotation or slice (unseen) could be that device.
-// dynamic says that the kubelet lists DRA devices. Of other vendors' devices nothing is known: the
-// kubelet and the claims are read for NVIDIA's.
+// nobody adds the devices that nobody holds. A device gets "nobody" only if no unmatched id of the
+// kubelet (missing), claim (claimed), annotation or slice (unseen) could be that device. dynamic is
+// true if the kubelet lists DRA devices. Other vendors' devices remain unknown, because the kubelet
+// and the claims are read for NVIDIA's only.
 func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	boards := map[string]bool{} // with instances
 	for _, d := range b.devices {
@@ -57,7 +57,7 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 		off := b.sources.Listing.State == kube.Off
 		listing := !off && !missing.about(instance)
 		switch {
-		// A kubelet that lists no DRA device at all may not know how to.
+		// A kubelet that lists no DRA device may not support it.
 		case listing && (dynamic || !inSlice[id] && !unseen.about(instance)):
 			e.Source = signal.HolderSourcePodResources
 		case inSlice[id] && b.sources.ClaimsState == kube.Synced && (listing || off):
@@ -66,8 +66,8 @@ func (b *builder) nobody(dynamic bool, missing, claimed, unseen doubt) {
 	}
 }
 
-// isNVIDIA reports whether a device is one of NVIDIA's. The id alone does not tell if the vendor is
-// known: other vendors' ids may begin alike.
+// isNVIDIA reports whether a device is one of NVIDIA's. If the vendor is known, it decides rather
+// than the id: other vendors' ids may have the same prefix.
 func isNVIDIA(id string, d *gpudata.Description) bool {
 	return exporters.IsBoard(id) && (d.Vendor == "" || strings.EqualFold(d.Vendor, signal.VendorNVIDIA))
 }

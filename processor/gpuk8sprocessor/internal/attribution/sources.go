@@ -52,10 +52,10 @@ type Listing struct {
 // ContainerResources are the devices that the kubelet gave to one container.
 type ContainerResources struct {
 	Namespace, Pod, Container string
-	// Devices came from a device plugin. One that is not understood may be any device.
+	// Devices are allocated by a device plugin. An id in an unknown form may mean any device.
 	Devices []catalogue.PluginID
-	// Others came from a device plugin of another vendor. Each is the device whose hw.id it is, if
-	// telemetry shows one, else none of NVIDIA's.
+	// Others are allocated by another vendor's device plugin. Each is the device whose hw.id it is,
+	// if telemetry shows one, else none of NVIDIA's.
 	Others []catalogue.PluginID
 	// Claimed came from a DRA driver.
 	Claimed []ClaimedDevice
@@ -77,8 +77,8 @@ type ClaimedDevice struct {
 	gpudata.Allocation
 	// Admin allocations look at a device and do not hold it.
 	Admin bool
-	// ReservedFor are the pods that may use the device. ForOthers says that there are more, which
-	// are not known.
+	// ReservedFor are the pods that may use the device. ForOthers is true if there are further
+	// pods, which are unknown.
 	ReservedFor []gpudata.Holder
 	ForOthers   bool
 }
@@ -104,14 +104,14 @@ type Pod struct {
 	Owner gpudata.Owner
 	// Containers are those that were started.
 	Containers []PodContainer
-	// Annotated says that a scheduler's annotation gives devices to the pod, which are Assigned.
-	// They replace what the kubelet lists for the pod. Unread says that the annotation gives more
-	// devices than that.
+	// Annotated is true if a scheduler's annotation assigns devices to the pod; they are in
+	// Assigned. They replace what the kubelet lists for the pod. Unread is true if the annotation
+	// assigns further devices that could not be read.
 	Annotated, Unread bool
 	Assigned          []Assigned
-	// Groups are those by which a scheduler shares a device that a reservation pod takes from the
-	// kubelet: the pod's own, of which GroupContainer has the shares, or that of the reservation
-	// pod, which reports that the device is Reserved.
+	// Groups are the groups through which a scheduler shares a device that a reservation pod
+	// allocates. For a pod, they are its own groups, and GroupContainer has the shares. For a
+	// reservation pod, it is the group that it serves, and Reserved is the device that it reports.
 	Groups         []string
 	GroupContainer string
 	Reserved       catalogue.PluginID
@@ -120,7 +120,7 @@ type Pod struct {
 // Assigned is a device that a scheduler's annotation gives to a pod.
 type Assigned struct {
 	catalogue.PluginID
-	// Container is empty where the annotation is for the pod.
+	// Container is empty if the annotation applies to the pod.
 	Container string
 }
 

@@ -16,19 +16,19 @@ type Entry struct {
 	// Facts are attributes of the device from slices and schedulers, beside its points.
 	Facts gpudata.Description
 	// Source is the source of Holders, as gpu.holder.source has it: the kubelet or claims. It is
-	// empty if neither knows the device. Without Holders, a Source says that nobody holds the device
-	// unless the device is Assigned.
+	// empty if neither knows the device. If Source is set and there are no Holders, nobody holds
+	// the device, unless it is Assigned.
 	Source string
 	// Holders are those that the source names, sorted.
 	Holders []Holding
 	// Assigned are the holders by annotations of schedulers, sorted.
 	Assigned []Holding
 
-	// partial says that the source's holders are not all: it names a reservation pod whose group is
-	// not known.
+	// partial is true if holders are missing: the source names a reservation pod whose group is
+	// unknown.
 	partial bool
 	sharing string // what the node's label says
-	// The right to say nobody lasts from after until until, in nanoseconds.
+	// "Nobody" may be reported from after until until, in nanoseconds.
 	after, until int64
 }
 
@@ -51,9 +51,9 @@ type builder struct {
 
 	t    *Table
 	lost map[string]Reason // ids that could not be joined
-	// listed are the devices that the kubelet knows though nobody holds them by it.
+	// listed are the devices that the kubelet lists but for which it names no holder.
 	listed map[string]bool
-	// disputed says when the last annotation ends that may be about any board, or any instance.
+	// disputed is the end of the last annotation that may mean any board, or any instance.
 	disputed struct{ boards, instances int64 }
 }
 
@@ -143,8 +143,8 @@ func (b *builder) facts() (unseen doubt) {
 	return unseen
 }
 
-// hold enters a holder of a device. The pods of a reservation pod's group hold the device in its
-// place. Before the first scrape it is unknown which devices scrapes show.
+// hold adds a holder of a device. If it is a reservation pod, the pods of its group are added
+// instead. Before the first scrape it is unknown which devices scrapes show.
 func (b *builder) hold(id, source string, h Holding) {
 	if h.Pod == "" {
 		return

@@ -199,7 +199,7 @@ type Stats struct {
 	Unattributed [NumReasons]int
 	// Conflicts counts devices that pods were given as if each had them alone.
 	Conflicts int
-	// NotUnderstood has an id that is not understood of each resource with such ids.
+	// NotUnderstood has, for each resource with ids in an unknown form, one such id.
 	NotUnderstood map[string]string
 }
 

@@ -21,9 +21,9 @@ type Counter struct {
 
 // Add takes in a sample at time t, in nanoseconds since the epoch. The power
 // before it is held until t, for at most hold: a longer gap is energy that nobody
-// saw. It reports false for a sample that is of the future, or not newer than the last one:
-// it changes nothing. Once all samples stayed behind the newest one for longer than hold, by the
-// wall clock now, a clock was set back, and the counter begins anew at t.
+// saw. It returns false, and changes nothing, for a sample that is in the future or not newer than
+// the last one. If all samples stay older than the newest one for longer than hold, by the wall
+// clock now, a clock was set back, and the counter starts again from zero at t.
 func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration) bool {
 	before := c.Last.Newest
 	switch verdict := c.Last.Observe(t, now, hold); {

@@ -187,9 +187,9 @@ func (d *Device) charge(watts float64, guessed bool) {
 	d.passUnplaced()
 }
 
-// passUnplaced charges a sole holder without a process of its own with the processes that no source
-// could place in a container: their control group may not be readable. They may also be the
-// host's, so it is an estimate.
+// passUnplaced charges a sole holder that has no process for the processes that no source could
+// match to a container, for example because their control group is not readable. They may also
+// belong to the host, so the result is an estimate.
 func (d *Device) passUnplaced() {
 	if len(d.Holders) != 1 || d.Holders[0].processes > 0 {
 		return

@@ -38,18 +38,19 @@ type accumulator struct {
 	instances []*accumulator
 	events    []event
 	xidSeen   bool
-	// row is the row taken last, held says that it names a holder, holder is its index into
-	// holders, or -1 where it names none, a reservation pod or, untold, one that need not be the device's.
-	row          *Row
-	held, untold bool
-	holder       int
+	// row is the last row, held is true if it names a holder, and holder is the holder's index in
+	// holders, or -1 if it names none, a reservation pod, or (ambiguous) one that may hold another
+	// device.
+	row             *Row
+	held, ambiguous bool
+	holder          int
 	// prev is the sample time before this one, 0 when the device is new.
 	prev int64
-	// unread says that the driver does not read the board: nothing of the device is observed but
-	// that it exists.
+	// unread is true if the driver cannot read the board: only the existence of the device is
+	// observed.
 	unread bool
-	// contradicted are the values that others contradict. dropped counts these and others that
-	// are no observation once all rows are known, by reason.
+	// contradicted are the values that other values contradict. dropped counts, by reason, these
+	// and all other values that turn out not to be observations once all rows are read.
 	contradicted []contradicted
 	dropped      [NumDropReasons]int64
 }
@@ -177,17 +178,17 @@ type holder struct {
 // take notes what a row's labels say, held whether they name a holder.
 func (a *accumulator) take(o *observation, held bool) {
 	r := o.row
-	a.row, a.held, a.untold, a.holder = r, held, o.untold, -1
+	a.row, a.held, a.ambiguous, a.holder = r, held, o.ambiguous, -1
 	a.device.describe(r)
 	a.addDRA(r)
 	a.addJob(r.job)
-	if held && !o.untold && !catalogue.IsReservation(r.holder) {
+	if held && !o.ambiguous && !catalogue.IsReservation(r.holder) {
 		a.holders, a.holder = addHolder(a.holders, r)
 	}
 }
 
-// addHolder adds the row's holder where it is not among the holders, and returns its index. Rows of
-// one container may differ in whether they know the pod's uid.
+// addHolder adds the row's holder, unless it is already one, and returns its index. Rows of one
+// container may differ in whether they know the pod's uid.
 func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	for i := range holders {
 		h := &holders[i]

@@ -12,8 +12,8 @@ type namedBy struct {
 	device string // hw.id
 }
 
-// noteHolders remembers the holders that the rows of one scrape name, of boards that have other
-// sources as well: the source whose samples are kept need not be the one that names holders.
+// noteHolders stores the holders that one scrape names for boards with several sources: the source
+// whose samples are kept may not be the one that names holders.
 func (s *Synthesizer) noteHolders(rows []observation) {
 	begun := map[namedBy]bool{}
 	for i := range rows {
@@ -27,7 +27,7 @@ func (s *Synthesizer) noteHolders(rows []observation) {
 			begun[k] = true
 			delete(d.claims.named, k)
 		}
-		if o.untold || !s.holds(o) {
+		if o.ambiguous || !s.holds(o) {
 			continue
 		}
 		if d.claims.named == nil {
@@ -37,8 +37,8 @@ func (s *Synthesizer) noteHolders(rows []observation) {
 	}
 }
 
-// borrowHolders takes the holders of the device from another source that is present, where the
-// source of this scrape names none. It reports whether there are some.
+// borrowHolders takes the device's holders from another present source if the source of this scrape
+// names none. It reports whether it found any.
 func (a *accumulator) borrowHolders(by *Source, at int64, arrived time.Duration) bool {
 	c := a.device.claims
 	if len(a.holders) > 0 || by == nil || c == nil || len(c.named) == 0 {
@@ -57,7 +57,7 @@ func (a *accumulator) borrowHolders(by *Source, at int64, arrived time.Duration)
 	return false
 }
 
-// forgetHolders forgets what sources named that expose the board no more.
+// forgetHolders deletes the holders from sources that no longer expose the board.
 func (c *claims) forgetHolders() {
 	maps.DeleteFunc(c.named, func(k namedBy, _ []holder) bool {
 		return !slices.ContainsFunc(c.list, func(x claim) bool { return x.source == k.source })

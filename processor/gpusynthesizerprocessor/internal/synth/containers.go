@@ -12,13 +12,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// This file is about exporters whose rows are of containers on devices that others expose.
+// This file handles exporters whose rows describe containers on devices that other exporters
+// expose.
 
-// aboveMemory is how far above a board's size the memory of a container may be for rounding.
+// aboveMemory is the tolerance for rounding by which a container's memory may exceed the board's
+// size.
 const aboveMemory = 1.05
 
-// joinContainers gives the rows of such exporters their device, and drops rows that measure a
-// device which another source gives.
+// joinContainers matches the rows of such exporters to devices, and drops rows that measure a
+// device which another source measures.
 func (s *Synthesizer) joinContainers() {
 	for i := range s.rows {
 		if r := s.rows[i].row; r.of.OfContainers {
@@ -95,8 +97,9 @@ func (s *Synthesizer) containerDevice(r *Row) *Device {
 	return d
 }
 
-// exposed returns the board with an id that an exporter exposes on a node. An exporter of containers
-// need not tell its node: then it is the only board with that id, or none.
+// exposed returns the board with an id that an exporter exposes on a node. A container-level
+// exporter may not name its node. Then it returns the only board with that id, if exactly one
+// exists.
 func (s *Synthesizer) exposed(id, node string) *Device {
 	boards := s.boards[id]
 	for _, b := range boards {
@@ -110,7 +113,7 @@ func (s *Synthesizer) exposed(id, node string) *Device {
 	return nil
 }
 
-// given reports whether another source gives samples of a device.
+// given reports whether another source has samples of a device.
 func (s *Synthesizer) given(d *Device, at int64) bool {
 	for _, b := range s.boards[d.ID] {
 		isNew := b.last == 0
@@ -122,7 +125,7 @@ func (s *Synthesizer) given(d *Device, at int64) bool {
 	return c != nil && slices.ContainsFunc(c.list, func(x claim) bool { return x.there(&Source{}, at, s.arrived) })
 }
 
-// containersLast orders the devices of exporters of containers behind those of the others.
+// containersLast sorts the devices of container-level exporters after those of the others.
 func containersLast(a, b *accumulator) int {
 	switch {
 	case a.device.of.OfContainers == b.device.of.OfContainers:
@@ -133,7 +136,7 @@ func containersLast(a, b *accumulator) int {
 	return -1
 }
 
-// partOf returns the part of a container's use that a row is about.
+// partOf returns the part of a container's usage that a row measures.
 func partOf(r *Row) string {
 	if r.of.OfContainers {
 		return r.part
@@ -141,7 +144,7 @@ func partOf(r *Row) string {
 	return ""
 }
 
-// note keeps what the board's samples say that containers' values must agree with.
+// note stores the board's values that containers' values must be consistent with.
 func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 	switch {
 	case m == signal.HwGPUMemoryLimit:
@@ -153,10 +156,10 @@ func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 	}
 }
 
-// budgetSource is the attribute of budgets that an exporter gives.
+// budgetSource is the attribute of budgets that come from an exporter.
 var budgetSource = []gpudata.Attr{{Key: signal.BudgetSource, Value: signal.BudgetSourceExporter}}
 
-// containers adds what the holder with that index uses of the device and may use of it.
+// containers adds the usage and the limits of the holder with that index.
 func (e *emitter) containers(holder int, named *gpudata.User) {
 	u := e.to.SameUser(named.Holder)
 	// A row that names a pod and no container says what a scheduler reserved for the pod.
@@ -191,8 +194,8 @@ func (e *emitter) containers(holder int, named *gpudata.User) {
 	}
 }
 
-// usageOf returns what a signal's first field with a row of a holder says. Parts of it are added
-// up; of a share of time the highest counts.
+// usageOf returns a holder's value from the signal's first field that has a row for it. Parts are
+// added up; for a share of time it takes the highest value.
 func (a *accumulator) usageOf(s *catalogue.Signal, holder int) (v float64, ok bool) {
 	for _, set := range s.Sets {
 		for _, u := range a.usage {
@@ -213,7 +216,7 @@ func (a *accumulator) usageOf(s *catalogue.Signal, holder int) (v float64, ok bo
 	return 0, false
 }
 
-// noteProcess remembers that an exporter of the board gives a metric of containers.
+// noteProcess records that an exporter of the board provides a container metric.
 func (c *claims) noteProcess(m *signal.Metric, at int64) {
 	if c == nil {
 		return
@@ -224,14 +227,14 @@ func (c *claims) noteProcess(m *signal.Metric, at int64) {
 	c.byProcess[m] = at
 }
 
-// givenByProcess reports whether the exporter of the board gives a metric of containers itself.
+// givenByProcess reports whether the board's own exporter provides a container metric.
 func (e *emitter) givenByProcess(m *signal.Metric) bool {
 	c := e.s.claims[boardKey{e.a.device.Place.Node, e.a.device.ID}]
 	return c != nil && c.byProcess[m] != 0 && e.time-c.byProcess[m] <= unknownInterval
 }
 
-// agrees reports whether the samples of the board, which another exporter gives, allow a
-// container's value. HAMi's monitor has shown memory of 2^64 bytes (HAMi#1181), and keeps the last
+// agrees reports whether a container's value is consistent with the board's samples from another
+// exporter. HAMi's monitor has shown memory of 2^64 bytes (HAMi#1181), and keeps the last
 // utilization of a container that became idle (HAMi#1565).
 func (e *emitter) agrees(m *signal.Metric, v float64) bool {
 	c := e.s.claims[boardKey{e.a.device.Place.Node, e.a.device.ID}]

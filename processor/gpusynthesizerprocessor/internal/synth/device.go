@@ -70,11 +70,12 @@ type Device struct {
 	last, prev int64
 	clockEra   uint32
 	home       *placeState
-	// restored is the wall clock at which the device was restored, until its first sample. Nobody knows
-	// its last sample before: what the first one shows occurred since then.
+	// restored is the wall clock at which the device was restored, until its first sample. The
+	// sample before the restart is unknown, so everything that the first one shows occurred since
+	// then.
 	restored int64
-	// arrived is when a scrape last named the device, by the Synthesizer's own clock.
-	// unread is the sample time at which the device was last there without being read, 0 is none.
+	// arrived is the time of the last scrape with the device, by the Synthesizer's own clock.
+	// unread is the last sample time at which the device existed but was unread, or 0.
 	unread  int64
 	arrived time.Duration
 
@@ -92,7 +93,7 @@ type Device struct {
 	acc *accumulator // this scrape's rows, nil between scrapes
 }
 
-// seen notes a sample time and returns the sample time strictly before it, or 0 when there is none.
+// seen records a sample time and returns the sample time strictly before it, or 0 if there is none.
 func (d *Device) seen(t int64) int64 {
 	if d.clockEra != d.home.era {
 		// A clock was set back: continue from the last scrape.
@@ -235,7 +236,7 @@ type Row struct {
 	// federated says that the labels are those of a Prometheus between.
 	federated bool
 	vgpu      string // the replica of a time-sliced device
-	job       string // that the labels name, also beside a container
+	job       string // that the labels name, even if they also name a container
 	xid       int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
 	drop DropReason // why rows with these labels are not observations
@@ -394,7 +395,7 @@ func (d *Device) board() string {
 	return d.ID
 }
 
-// add makes a new device known.
+// add registers a new device.
 func (s *Synthesizer) add(k deviceKey, d *Device) {
 	d.arrived, d.home = s.arrived, s.home(d.Place)
 	d.clockEra = d.home.era

@@ -40,7 +40,7 @@ func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool)
 		state = diagnose.Positive
 	}
 	d.Names(o.row.job, held && o.row.holder.Job == "")
-	d.See(o.field.ID, state, v, held, o.untold, catalogue.IsReservation(o.row.holder))
+	d.See(o.field.ID, state, v, held, o.ambiguous, catalogue.IsReservation(o.row.holder))
 }
 
 // device returns what is known of a device in this scrape.

@@ -50,8 +50,8 @@ func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	}
 }
 
-// ratio brings a ratio into [0, 1]. It returns false for one that is no observation. Both are
-// counted.
+// ratio clamps a ratio to [0, 1]. It returns false if the ratio is not an observation. Both cases
+// are counted.
 func (e *emitter) ratio(v float64) (inRange float64, ok bool) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {

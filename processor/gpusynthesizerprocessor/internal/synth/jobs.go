@@ -12,8 +12,8 @@ func (a *accumulator) addJob(job string) {
 	}
 }
 
-// dropBoardJobs takes jobs that all instances of the board name alike for jobs of the board:
-// which of them has which instance is unknown. What they use is the instance's own use.
+// dropBoardJobs removes jobs that all instances of the board name: these are jobs of the board, and
+// the instance that each one uses is unknown. Their usage is the instance's own usage.
 func (a *accumulator) dropBoardJobs() {
 	if !a.device.of.RepeatsJobs || len(a.instances) < 2 || len(a.instances[0].jobs) == 0 {
 		return
@@ -28,7 +28,7 @@ func (a *accumulator) dropBoardJobs() {
 	}
 }
 
-// dropHolders removes holders with what they use.
+// dropHolders removes holders and their usage.
 func (a *accumulator) dropHolders(which func(*holder) bool) {
 	kept := 0
 	for i := range a.holders {

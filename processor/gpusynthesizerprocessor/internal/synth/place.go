@@ -7,11 +7,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// maxGap is for how long all samples of a place may be older than its newest one. After that, a clock
-// was set back.
+// maxGap is the longest time for which all samples of a place may be older than its newest one.
+// After that, a clock was set back.
 const maxGap = 90 * time.Second
 
-// placeState is what is remembered of a place.
+// placeState is the state of a place.
 type placeState struct {
 	clock gpudata.Clock
 	// before is the newest sample time before that of the last scrape, 0 for none.
@@ -19,7 +19,7 @@ type placeState struct {
 	// era grows when the time of the place starts again.
 	era     uint32
 	devices []*Device
-	// changed says that the state of one of the devices changed since it was last stored.
+	// changed is true if the state of one of the devices changed since it was last stored.
 	changed bool
 }
 
@@ -33,8 +33,9 @@ func (s *Synthesizer) home(p Place) *placeState {
 	return h
 }
 
-// Arrived sets when the current batch came: the wall clock, which has a monotonic reading. Without it,
-// no sample is of the future, and samples that are older than others stay late for ever.
+// Arrived sets when the current batch came: the wall clock, which has a monotonic reading. Without
+// it, no sample counts as in the future, and samples that are older than others remain late
+// forever.
 func (s *Synthesizer) Arrived(now time.Time) {
 	if s.now.IsZero() {
 		s.began = now
@@ -45,7 +46,7 @@ func (s *Synthesizer) Arrived(now time.Time) {
 // future reports whether a sample time is too far ahead of the wall clock.
 func (s *Synthesizer) future(at int64) bool { return !s.now.IsZero() && gpudata.Ahead(at, s.now) }
 
-// observePlaces moves the clocks of the places of a scrape on.
+// observePlaces advances the clocks of the places of a scrape.
 func (s *Synthesizer) observePlaces(at int64) {
 	for _, a := range s.active {
 		h := a.device.home
@@ -63,7 +64,7 @@ func (s *Synthesizer) observePlaces(at int64) {
 	}
 }
 
-// noteChange notes that the state of a device changed, which is to be stored.
+// noteChange marks the state of a device as changed, so that it is stored.
 func (s *Synthesizer) noteChange(d *Device) {
 	if !d.home.changed {
 		d.home.changed = true
@@ -84,7 +85,8 @@ func (s *Synthesizer) TakeChanged() []Place {
 }
 
 // sweep forgets devices that no scrape has named for long, and then places without devices. Rows refer
-// to devices, so forgetting begins a new epoch. It goes by when scrapes came: the clocks of nodes differ.
+// to devices, so forgetting begins a new epoch. It uses the arrival times of scrapes, because the
+// clocks of nodes differ.
 func (s *Synthesizer) sweep() {
 	if s.arrived-s.swept < idleLimit/4 {
 		return

@@ -37,7 +37,7 @@ func (s *Synthesizer) renumber(rows []observation) []observation {
 			kept = append(kept, o)
 			continue
 		}
-		o.untold = of(r).Untold(o.field)
+		o.ambiguous = of(r).Untold(o.field)
 		is, joined := of(r).Own(r.is, o.field.Renumbered)
 		if !joined {
 			s.stats.Dropped[DropAmbiguousDevice]++

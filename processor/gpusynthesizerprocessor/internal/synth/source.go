@@ -19,7 +19,8 @@ const (
 	// settling is for how long after a board's first sample a source that comes and
 	// ranks higher takes the board over. Receivers start at random moments.
 	settling = int64(2 * time.Minute)
-	// maxSilence is after how long without a scrape a source is gone, whatever its sample times are.
+	// maxSilence is the time without a scrape after which a source is gone, regardless of its
+	// sample times.
 	maxSilence = 5 * time.Minute
 	// catchUp is for how long a source that took over may lag behind the counters of the
 	// one before: exporters repeat values that they read a while ago.
@@ -38,12 +39,12 @@ type Source struct {
 	ended bool
 	// arrived is when it last had rows or samples of a board, by the Synthesizer's own clock.
 	arrived time.Duration
-	// proven says that the source exposed a device.
+	// proven is true once the source has exposed a device.
 	proven bool
 }
 
-// Source returns the source of that name, for the batch at hand. The name is part of its rank and
-// of messages. An empty name is no source.
+// Source returns the source with that name, for the current batch. The name is part of its rank and
+// of log messages. An empty name means no source.
 func (s *Synthesizer) Source(id string, ready bool) *Source {
 	if id == "" {
 		return nil
@@ -57,8 +58,8 @@ func (s *Synthesizer) Source(id string, ready bool) *Source {
 	return src
 }
 
-// forgetUnproven forgets the sources of the batch that exposed no device: everything that passes
-// has a source.
+// forgetUnproven deletes the sources of the batch that exposed no device: all data that passes
+// through has a source.
 func (s *Synthesizer) forgetUnproven() {
 	for _, src := range s.unproven {
 		if !src.proven {
@@ -141,8 +142,8 @@ type claims struct {
 	// counters are the values that left last, from the moment on when there are two
 	// sources.
 	counters map[counterKey]float64
-	// named are the holders that sources named in their last scrapes, from the moment on when
-	// there are two sources.
+	// named are the holders in each source's last scrape. They are stored only once there are two
+	// sources.
 	named map[namedBy][]holder
 	// memory is the size of the board in bytes, 0 where it is unknown. idle is the newest sample
 	// time at which the board's utilization was 0, busy that of another value.

@@ -53,8 +53,8 @@ func (s *splits) watch(rows []observation) (split bool) {
 	return split
 }
 
-// continues reports whether these are parts of one scrape: they have one field in common at
-// most, and another one. Two exporters of a device have most fields in common.
+// continues reports whether these are parts of one scrape: they have at most one field in common,
+// and at least one more. Two exporters of a device have most fields in common.
 func (f *seenFields) continues(other *seenFields) bool {
 	common, all := 0, 0
 	for i := range f.fields {

@@ -45,8 +45,9 @@ type storedCode struct {
 	Count int64 `json:"count"`
 }
 
-// State returns what of a place has to survive a restart, so that an error which comes while nobody
-// scrapes is counted and none is counted twice. It is nil when there is nothing.
+// State returns the state of a place that must survive a restart, so that an error which occurs
+// between scrapes is counted, and none is counted twice. It returns nil if there is nothing to
+// store.
 func (s *Synthesizer) State(p Place) *State {
 	h := s.places[p]
 	if h == nil {

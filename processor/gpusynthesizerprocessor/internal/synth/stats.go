@@ -37,7 +37,7 @@ const (
 	DropImplausible
 	// DropFrozen is a 0 of a profiler that has stopped: the device is busy.
 	DropFrozen
-	// DropUnread is a value of a board that the driver does not read.
+	// DropUnread is a value of a board that the driver cannot read.
 	DropUnread
 	// NumDropReasons is one more than the highest reason.
 	NumDropReasons

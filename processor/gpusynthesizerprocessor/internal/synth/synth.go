@@ -65,15 +65,15 @@ type Synthesizer struct {
 
 // observation is one row of the current batch.
 type observation struct {
-	row     *Row
-	field   *catalogue.Field
-	unit    catalogue.Unit
-	base    bool
-	alias   uint8
-	time    int64
-	exposed float64
-	source  *Source // nil when it is not known
-	untold  bool    // its holder need not be the device's
+	row       *Row
+	field     *catalogue.Field
+	unit      catalogue.Unit
+	base      bool
+	alias     uint8
+	time      int64
+	exposed   float64
+	source    *Source // nil when it is not known
+	ambiguous bool    // its holder may hold another device
 }
 
 // content is what some of the rows of a batch are, so that it is not looked for in all of them.
@@ -81,7 +81,7 @@ type content struct {
 	renumbers bool // of an exporter that numbers devices in two ways
 	indexed   bool // have an index beside their identity
 	relayed   bool // came through a Prometheus
-	ofOthers  bool // of an exporter that shows containers on devices of others
+	ofOthers  bool // of an exporter that shows containers on other exporters' devices
 	scaled    bool // are ratios or percentages
 	mixed     bool // of another time or source than the row before
 }
@@ -343,7 +343,7 @@ func (s *Synthesizer) frame(p Place, at int64, begun int) *gpudata.Frame {
 func (s *Synthesizer) fold(o *observation, scales []placeScale) {
 	r := o.row
 	a := s.accumulator(r.device)
-	if a.row != r || a.untold != o.untold {
+	if a.row != r || a.ambiguous != o.ambiguous {
 		a.take(o, s.holds(o))
 	}
 	if !a.held {

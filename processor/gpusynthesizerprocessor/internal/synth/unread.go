@@ -1,7 +1,7 @@
 package synth
 
-// isUnread reports whether the rows are those of a board that the driver does not read: its vital
-// fields are all exposed, and all of them are 0 on the board and its instances.
+// isUnread reports whether the rows belong to a board that the driver cannot read: its vital fields
+// are all exposed, and all of them are 0 on the board and its instances.
 func (a *accumulator) isUnread() bool {
 	if a.device.Parent != nil || len(a.device.of.VitalIDs) == 0 {
 		return false
@@ -20,8 +20,8 @@ func (a *accumulator) isUnread() bool {
 	return true
 }
 
-// forget makes nothing of the device an observation but that it exists at a sample time. The next
-// scrape continues from the one before.
+// forget discards all observations of the device except that it existed at the sample time. The
+// next scrape continues from the previous one.
 func (a *accumulator) forget(at int64) {
 	a.unread, a.device.unread = true, at
 	for i := range a.fields {

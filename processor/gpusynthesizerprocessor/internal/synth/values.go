@@ -13,7 +13,7 @@ type byteCounter struct {
 }
 
 // rate returns the mean bytes per second since the counter's last value. It
-// reports false on the first value, after a reset, and when time stood still.
+// reports false on the first value, after a reset, and if no time has passed.
 func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	if t <= c.time {
 		return 0, false
@@ -32,7 +32,7 @@ type rate struct {
 	ok    bool
 }
 
-// derive turns counters into rates, where a signal takes the rate, and drops values that others
+// derive converts counters to rates for signals that need them, and drops values that other values
 // of the device contradict.
 func (a *accumulator) derive(t int64) {
 	counters := a.device.of.Rates
@@ -90,7 +90,8 @@ var contradictions = [...]DropReason{
 	catalogue.Frozen: DropFrozen, catalogue.Unread: DropUnread, catalogue.TooFast: DropImplausible,
 }
 
-// Drop implements catalogue.Values. A counter whose rate cannot be true stays a counter.
+// Drop implements catalogue.Values. A counter with an impossible rate is still emitted as a
+// counter.
 func (a *accumulator) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	a.dropped[contradictions[why]]++
 	a.contradicted = append(a.contradicted, contradicted{id, why})

@@ -54,7 +54,7 @@ type Price struct {
 
 // Ledger is the account of a board. The zero Ledger has seen nothing.
 type Ledger struct {
-	// Clock follows the times of the board's frames.
+	// Clock tracks the times of the board's frames.
 	Clock           gpudata.Clock `json:"last"`
 	Unallocated     Counter       `json:"unallocated,omitzero"`
 	Unobserved      Counter       `json:"unobserved,omitzero"`
@@ -74,8 +74,8 @@ const (
 	First
 	// Late frames are not newer than the last one, and change nothing.
 	Late
-	// Anew frames come after a clock was set back. The ledger starts again with them: a counter's
-	// start must not be later than its points.
+	// Anew is the first frame after a clock was set back. The ledger starts again with it, because
+	// a counter's start must not be later than its points.
 	Anew
 )
 

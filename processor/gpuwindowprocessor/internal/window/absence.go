@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// missed is how many usual intervals without a sample make an absence. Less would make one of
-	// each lost scrape.
+	// missed is the number of usual intervals without a sample after which a node is absent. With a
+	// smaller number, each lost scrape would be an absence.
 	missed = 2.5
 	// minAbsence is the shortest absence: a machine may stall for less.
 	minAbsence = int64(time.Second)
@@ -18,32 +18,32 @@ const (
 	maxAbsences = 32
 )
 
-// node is what sends the samples of its places. It exists only in a tier: there the samples of a
-// node may go to another collector for some time, which counts what happened in that time. So
-// what lies between the samples before and after an absence is neither observed nor counted here.
+// node is the sender of its places' samples. It exists only in a tier, where another collector may
+// receive and count a node's samples for some time. So the time between the samples before and
+// after an absence is neither observed nor counted here.
 //
-// A node is absent when nothing comes from it for 2.5 times its usual interval, at least a second.
-// gpu.exporter.up counts as well, so that a failed scrape is no absence. The first sample after
-// a crash ends an absence too: what came after the last snapshot is lost.
+// A node is absent if no sample arrives from it for 2.5 times its usual interval, at least a
+// second. gpu.exporter.up counts as a sample, so a failed scrape is not an absence. The first
+// sample after a crash ends an absence too, because the samples since the last snapshot are lost.
 type node struct {
 	places int
 	nodeState
 }
 
-// nodeState is what a snapshot holds of a node.
+// nodeState is the stored state of a node.
 type nodeState struct {
 	Name   string
 	Newest int64 // time of the newest sample
 	// Longest is the longest interval without an absence in the period that holds Newest, and
 	// Before in an earlier one. A period has the length of a window.
 	Longest, Before int64
-	// Absences are the times of the first samples after an absence, in order. Last says that
+	// Absences are the times of the first samples after an absence, in order. Last is true if
 	// Newest is one of them.
 	Absences []int64
 	Last     bool
 }
 
-// limit returns the longest interval that is no absence.
+// limit returns the longest interval that is not an absence.
 func (n *node) limit(maxGap int64) int64 {
 	if usual := max(n.Longest, n.Before); usual > 0 {
 		return max(minAbsence, int64(missed*float64(usual)))
@@ -51,7 +51,7 @@ func (n *node) limit(maxGap int64) int64 {
 	return maxGap
 }
 
-// sees takes note of the time of a sample.
+// sees records the time of a sample.
 func (n *node) sees(t int64, e *Engine) {
 	if n == nil || t <= n.Newest {
 		return
@@ -75,7 +75,7 @@ func (n *node) sees(t int64, e *Engine) {
 	n.Last = absent
 }
 
-// absent takes note that t is the first sample time after an absence.
+// absent records that t is the first sample time after an absence.
 func (n *node) absent(t int64) {
 	if over := len(n.Absences) + 1 - maxAbsences; over > 0 {
 		n.Absences = slices.Delete(n.Absences, 0, over)
@@ -104,7 +104,7 @@ func (e *Engine) interrupt() {
 	}
 }
 
-// restartNodes forgets what lies on a time that is no more.
+// restartNodes resets the nodes after the clock was set back.
 func (e *Engine) restartNodes() {
 	for _, n := range e.nodes {
 		n.nodeState = nodeState{Name: n.Name}
@@ -125,7 +125,7 @@ func (e *Engine) nodeName(attrs []Attr) string {
 	return ""
 }
 
-// join puts a place on its node.
+// join adds a place to its node.
 func (e *Engine) join(p *place) {
 	name := e.nodeName(p.Info.Attrs)
 	if name == "" {
@@ -139,7 +139,7 @@ func (e *Engine) join(p *place) {
 	p.node.places++
 }
 
-// leave takes a place off its node.
+// leave removes a place from its node.
 func (e *Engine) leave(p *place) {
 	if p.node == nil {
 		return
@@ -159,8 +159,8 @@ func (e *Engine) savedNodes() []nodeState {
 	return all
 }
 
-// restoreNodes gives the nodes the state that they had. One that was saved without it, because
-// the setting was another one, begins anew with its next sample.
+// restoreNodes restores the state of the nodes. A node without stored state, because tier was not
+// set then, starts again with its next sample.
 func (e *Engine) restoreNodes(saved []nodeState) {
 	for _, s := range saved {
 		if n := e.nodes[s.Name]; n != nil {
@@ -169,14 +169,14 @@ func (e *Engine) restoreNodes(saved []nodeState) {
 	}
 }
 
-// Sees takes note that a sample of the current Resource came which no rule can read.
+// Sees records the arrival of a sample of the current Resource that no rule can read.
 func (in *Ingest) Sees(t int64) {
 	if in.e.set.Tier && in.screen(false, t, Number{}) == Accepted {
 		in.e.nodes[in.e.nodeName(in.attrs)].sees(t, in.e)
 	}
 }
 
-// Stop says that no more samples come. A snapshot after it holds all that came.
+// Stop marks the end of the input. A snapshot taken after it contains all samples.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 
 // function is the state of a rule's function over one window.
 type function interface {
-	// add takes in a sample and reports whether it could: not a step that is impossible, nor a
-	// sample for which there is no room.
+	// add adds a sample and returns whether it was accepted: it rejects impossible steps, and
+	// samples for which there is no room.
 	add(o observation) bool
 	// result returns the value, and whether there is one.
 	result() (float64, bool)
@@ -136,7 +136,7 @@ const MaxQuantileSamples = 1 << 13
 
 // quantile is the value that a share of the samples does not exceed, interpolated between the
 // two samples nearest to it. If there were more samples than it keeps, there is no result: a
-// quantile of some of them would be a guess.
+// quantile of a part of them would be a guess.
 //
 //	quantile_over_time(0.95, m[1m])
 type quantile struct {
@@ -154,7 +154,7 @@ func (f *quantile) add(o observation) bool {
 	return true
 }
 
-// The limits keep the quantile of equal samples exactly that sample.
+// The limits ensure that the quantile of equal samples is exactly that value.
 func (f *quantile) result() (float64, bool) {
 	if len(f.Samples) == 0 || f.Overflow {
 		return 0, false

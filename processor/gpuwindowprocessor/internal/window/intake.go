@@ -285,8 +285,8 @@ func (in *Ingest) sight(id string, t int64) *Series {
 func (e *Engine) full() bool { return e.stats.Series >= e.set.MaxSeries }
 
 // series returns the series of a shape on a device, which is new if need be. If there are too
-// many, it returns the one series without a device that stands for all refused ones of the
-// shape, so that refusing a sample costs no more than accepting it.
+// many, it returns one series without a device that represents all refused series of the shape, so
+// that refusing a sample costs no more than accepting one.
 func (in *Ingest) series(r *resource, id string, sh *shape) *Series {
 	e := in.e
 	if r.place != nil && r.place.devices[id] != nil {

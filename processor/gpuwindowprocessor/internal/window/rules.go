@@ -71,7 +71,7 @@ type Settings struct {
 	IdleTimeout time.Duration
 	// MarkEnd makes ended series leave a row without a value.
 	MarkEnd bool
-	// Tier says that the samples of a node may go to another collector for some time.
+	// Tier is true if another collector may receive the samples of a node for some time.
 	Tier bool
 	// KeepLast makes windows carry the last value of the series that no rule
 	// consumes, and of all cumulative Sums.

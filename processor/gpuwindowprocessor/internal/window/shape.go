@@ -90,7 +90,7 @@ type shape struct {
 	carried  bool // windows carry its last value
 	// ratios are the scales with which rules read the point as a ratio.
 	ratios  []float64
-	refused *Series // stands for the series that were refused, nil if there were none
+	refused *Series // represents the series that were refused, nil if there were none
 }
 
 // shapeKey is a metric and the encoding of a point's attributes that do not describe its

@@ -28,7 +28,7 @@ type savedEngine struct {
 	Clock, Closed, LeftUpTo int64
 	Windows                 []savedWindow
 	Shapes                  []savedShape
-	// Complete says that no sample came after the snapshot: it was made by a clean shutdown.
+	// Complete is true if no sample arrived after the snapshot, because a clean shutdown made it.
 	Complete bool
 	Nodes    []nodeState
 }

@@ -225,8 +225,8 @@ func (e *emission) addClaimDevices() {
 	}
 }
 
-// podsOf returns the pods for which a claim is reserved: by themselves, or as those of a PodGroup
-// that name the claim. Only their names and UIDs are known for certain.
+// podsOf returns the pods for which a claim is reserved, either directly or as pods of a PodGroup
+// that reference the claim. Only their names and UIDs are known for certain.
 func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
 	grouped := false
 	for _, r := range c.Status.ReservedFor {

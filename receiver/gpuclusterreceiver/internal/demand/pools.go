@@ -43,7 +43,7 @@ type device struct {
 	node       string
 	attributes []Attribute // those of its k8s.resourceslice.device point, without the driver's
 	identity   []Attribute // those among them that join it to telemetry
-	cutOf      []string    // what it is one of several cuts of: counter sets, and what has its UUID
+	cutOf      []string    // the counter sets and the UUID that it shares with other devices
 }
 
 // SetSlice adds a slice or replaces it. Slices of drivers that are not allowed
@@ -216,7 +216,7 @@ func (p *pool) sum() {
 	}
 }
 
-// boards joins what one device is a cut of together: it is one thing.
+// boards merges the counter sets and UUIDs that one device shares: they are the same hardware.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {

@@ -67,7 +67,7 @@ type Stats struct {
 	InstancesSkipped int64
 	// ValuesDropped counts values that cannot be true.
 	ValuesDropped int64
-	// RatiosClamped counts ratios that were a little outside of [0, 1].
+	// RatiosClamped counts ratios that were slightly outside [0, 1].
 	RatiosClamped int64
 }
 
@@ -150,7 +150,7 @@ type memo struct {
 	limit   float64
 }
 
-// usage is what the driver's samples say of a process.
+// usage is the utilization of a process in the driver's samples.
 type usage struct {
 	sum     float64 // of its utilization at each sample time
 	unknown int     // number of sample times with garbage alone

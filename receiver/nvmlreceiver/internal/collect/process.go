@@ -192,7 +192,7 @@ func (r *reader) readUtilization(board nvml.Device, m *memo) bool {
 		pid, t := samples[i].PID, samples[i].Time
 		highest, known := uint32(0), false // of the entries for this process and time
 		for ; i < len(samples) && samples[i].PID == pid && samples[i].Time == t; i++ {
-			// Drivers are known to leave garbage in entries.
+			// Some drivers write invalid entries.
 			if samples[i].SM > 100 {
 				r.stats.ValuesDropped++
 			} else {
@@ -213,8 +213,8 @@ func (r *reader) readUtilization(board nvml.Device, m *memo) bool {
 }
 
 // utilization returns the mean utilization of a process over the sample times of its device. The
-// driver writes no entry for a process that used nothing, so a time without one counts as 0. A
-// time of which only garbage came is left out; known is false if that leaves none.
+// driver writes no entry for a process that used nothing, so a time without one counts as 0. A time
+// with only invalid entries is skipped; known is false if no time remains.
 func (r *reader) utilization(pid uint32) (mean float64, known bool) {
 	u := r.usage[pid]
 	times := len(r.sampleTimes) - u.unknown

@@ -1,4 +1,4 @@
-package receiverstages
+package stages
 
 import (
 	"context"

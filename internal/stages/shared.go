@@ -1,0 +1,75 @@
+package stages
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/collector/component"
+)
+
+// Receiver is a receiver that sends to pipelines of several kinds.
+type Receiver interface {
+	component.Component
+	// Outputs returns the pipelines that the receiver sends to. The caller fills them in before
+	// Start.
+	Outputs() *Outputs
+}
+
+// Shared is a receiver that is in several pipelines. The Collector creates and starts a
+// receiver once for each kind of pipeline; the wrapped receiver exists and runs once.
+type Shared[R Receiver] struct {
+	Receiver R
+
+	forget      func()
+	start, stop sync.Once
+	startErr    error
+	stopErr     error
+}
+
+// Start implements component.Component.
+func (s *Shared[R]) Start(ctx context.Context, host component.Host) error {
+	s.start.Do(func() { s.startErr = s.Receiver.Start(ctx, host) })
+	return s.startErr
+}
+
+// Shutdown implements component.Component.
+func (s *Shared[R]) Shutdown(ctx context.Context) error {
+	s.stop.Do(func() {
+		s.forget()
+		s.stopErr = s.Receiver.Shutdown(ctx)
+	})
+	return s.stopErr
+}
+
+// Sharing holds the receivers of one factory by their configuration. The Collector passes the same
+// pointer for each pipeline of a receiver.
+type Sharing[R Receiver] struct {
+	mu    sync.Mutex
+	known map[component.Config]*Shared[R]
+}
+
+// Get returns the receiver of a configuration, which create makes the first time, and adds the
+// pipelines that out names.
+func (s *Sharing[R]) Get(cfg component.Config, out Outputs, create func() (R, error)) (*Shared[R], error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if shared, ok := s.known[cfg]; ok {
+		shared.Receiver.Outputs().add(out)
+		return shared, nil
+	}
+	made, err := create()
+	if err != nil {
+		return nil, err
+	}
+	made.Outputs().add(out)
+	shared := &Shared[R]{Receiver: made, forget: func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.known, cfg)
+	}}
+	if s.known == nil {
+		s.known = map[component.Config]*Shared[R]{}
+	}
+	s.known[cfg] = shared
+	return shared, nil
+}
