@@ -276,6 +276,9 @@ func (r *Row) Target() Holder {
 // target's.
 func (r *Row) named() (h Holder, relayed bool) {
 	plain := r.Target()
+	if r.maybeRelayed() && r.Get(RoleRelayedPod) != "" {
+		return Holder{}, false // either pod can be the holder
+	}
 	if r.fromPrometheus() && (r.Get(RoleRelayedPod) != "" || r.Get(RoleRelayedContainer) != "") {
 		return container(r.Get(RoleRelayedNamespace), r.Get(RoleRelayedPod), r.Get(RoleRelayedPodUID), r.Get(RoleRelayedContainer)), true
 	}

@@ -9,9 +9,16 @@ import (
 func (r *Row) Federated() bool { return r.job != "" || r.instance != "" }
 
 // fromPrometheus reports whether the row has both labels that a Prometheus adds, so that labels of
-// its own can have moved those of the exporter.
+// its own can have moved those of the exporter. The instance is an address with a port: users
+// cannot imitate it, because the value of a pod's label has no colon.
 func (r *Row) fromPrometheus() bool {
-	return r.job != "" && r.instance != "" || r.receiverJob != "" && r.receiverInstance != ""
+	return r.job != "" && strings.Contains(r.instance, ":") || r.receiverJob != "" && r.receiverInstance != ""
+}
+
+// maybeRelayed reports whether the row has both labels that a Prometheus adds, but an instance that a
+// user's label can imitate.
+func (r *Row) maybeRelayed() bool {
+	return r.job != "" && r.instance != "" && !r.fromPrometheus()
 }
 
 // NamesTarget reports whether the container that the row names is the exporter that was scraped,

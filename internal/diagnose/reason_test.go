@@ -154,10 +154,10 @@ func TestReasons(t *testing.T) {
 		{"a free device beside a held one", []string{"GPU_TEMP 30 " + boardPod, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 Hostname=n"}, "gpu.device.holder", "gpu: yes, gpu: likely free"},
 		{"a free device of another host, which may not map pods", []string{"GPU_TEMP 30 " + boardPod, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 Hostname=n2"}, "gpu.device.holder", "gpu: yes, gpu: likely no_pod_labels"},
 		{"the exporter of a host where nobody holds a device, through a Prometheus", []string{
-			"GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 Hostname=n2 pod=watch-x7k2p namespace=mon container=c job=watch instance=i",
+			"GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 Hostname=n2 pod=watch-x7k2p namespace=mon container=c job=watch instance=10.0.0.1:9400",
 		}, "gpu.device.holder", "gpu: likely no_pod_labels"},
 		{"a relaying Prometheus' target is no holder", []string{
-			"GPU_TEMP 30 pod=exp namespace=ns exported_pod=p exported_namespace=ns job=j instance=i" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 Hostname=n pod=exp namespace=ns",
+			"GPU_TEMP 30 pod=exp namespace=ns exported_pod=p exported_namespace=ns job=j instance=10.0.0.1:9400" + gpu, "GPU_TEMP 30 UUID=GPU-2 pci_bus_id=1 Hostname=n pod=exp namespace=ns",
 		}, "gpu.device.holder", "gpu: yes, gpu: likely free"},
 		{"a pod's row beside the device's is its own use", []string{"FB_USED 9 " + h100, "FB_USED 4 " + boardPod}, "k8s.container.gpu.memory.usage", "gpu: yes"},
 		{"a pod's row alone is the device's", []string{"FB_USED 9 " + boardPod}, "k8s.container.gpu.memory.usage", "gpu: no_process_rows"},

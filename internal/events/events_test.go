@@ -81,6 +81,8 @@ func history(t *testing.T, text string) (got []string) {
 			d.Parent, d.Profile, _ = strings.Cut(of, ":")
 		}
 		switch {
+		case len(w) > 2 && w[2] == "unread":
+			d.Observed, d.Unread = false, true
 		case len(w) > 2 && w[2] == "held":
 			d.HoldersKnown = true
 			for _, pod := range w[4:] {
@@ -269,6 +271,13 @@ func TestEvents(t *testing.T) {
 			10 GPU-1/gi2@GPU-1:1g
 			10 GPU-1/gi3@GPU-1:1g
 			80 GPU-1`, []string{"10s gpu.partition.change GPU-1 []->[1g,1g,2g] x1 INFO"}},
+		"the layout of a board that was unread at first is a baseline": {`
+			0 GPU-1 unread
+			10 GPU-1 unread
+			20 GPU-1
+			20 GPU-1/gi1@GPU-1:3g
+			100 GPU-1
+			100 GPU-1/gi1@GPU-1:3g`, nil},
 		"MIG that is cut anew is one change, at once": {`
 			0 GPU-1/gi1@GPU-1:7g
 			10 GPU-1/gi2@GPU-1:1g

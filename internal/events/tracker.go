@@ -64,6 +64,7 @@ type device struct {
 	Throttle    string             `json:",omitempty"` // the metric that tells of throttling
 	Pressure    *share             `json:",omitempty"`
 	Profiles    map[string]profile `json:",omitempty"` // of a board's instances, by hw.id
+	Uncut       bool               `json:",omitempty"` // the layout is not known: the board was unread since its first frame
 	// HoldersKnown says that the holders are known: no Holdings then means that nobody holds the
 	// device.
 	HoldersKnown bool      `json:",omitempty"`
@@ -330,10 +331,14 @@ func (c *frame) partition(id string, baseline bool) {
 		b.Profiles[inst] = profile{c.f.Time, name}
 	}
 	if unread && !cut {
+		b.Uncut = b.Uncut || baseline
 		for inst, p := range b.Profiles {
 			b.Profiles[inst] = profile{max(p.Seen, c.f.Time), p.Name}
 		}
 		return
+	}
+	if b.Uncut && !unread { // the first frame that shows the layout
+		baseline, b.Uncut = true, false
 	}
 	var gone []string
 	for inst, p := range b.Profiles {

@@ -105,7 +105,7 @@ func add(ctx context.Context, list *pdatagpu.Stages, f processor.Factory, cfg co
 func addEvents(list *pdatagpu.Stages, cfg *gpueventsconnector.Config, owner receiver.Settings, next consumer.Logs) error {
 	of := gpueventsconnector.NewFactory().Type()
 	if next == nil {
-		return fmt.Errorf("stages::%s makes log records, and %s is in no logs pipeline: add it to the receivers of one", of, owner.ID)
+		return fmt.Errorf("stages::%s sends log records, but %s is not in a logs pipeline: add it to the receivers of a logs pipeline", of, owner.ID)
 	}
 	id, telemetry := stageOf(owner, of)
 	stage, err := gpueventsconnector.NewStage(connector.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: owner.BuildInfo}, cfg, next)

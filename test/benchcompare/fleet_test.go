@@ -40,7 +40,7 @@ func TestAGatewayOfTheBenchIsTheChartsInOtherTimes(t *testing.T) {
 	assert.Equal(t, 1_000_000, window["max_series"], "the chart's")
 	assert.NotContains(t, string(text), "tls")
 	require.Len(t, config.Exporters, 1)
-	assert.Equal(t, map[string]any{"queue_size": 4_000_000, "sizer": "items", "storage": "file_storage"}, config.Exporters["otlp_http"]["sending_queue"], "the chart's")
+	assert.Equal(t, map[string]any{"num_consumers": 1, "queue_size": 4_000_000, "sizer": "items", "storage": "file_storage"}, config.Exporters["otlp_http"]["sending_queue"], "the chart's")
 	assert.Equal(t, []any{"otlp_http"}, config.Service.Pipelines["metrics"]["exporters"])
 
 	_, err = gatewayConfig([]byte("a: 1\n---\nb: 2\n"), tier{}, "", "")

@@ -124,3 +124,36 @@ func row(labels string) *catalogue.Row {
 	}
 	return r
 }
+
+// A pod's labels can have the names of the labels that a Prometheus adds. They have no address with
+// a port, because a label's value has no colon.
+func TestLabelsThatImitateAPrometheusNeverNameAnotherHolder(t *testing.T) {
+	named := func(labels map[string]string) (catalogue.Holder, bool) {
+		row := catalogue.NewRow(Exporter)
+		for name, value := range map[string]string{"UUID": "GPU-1", "Hostname": "n", "namespace": "ns", "pod": "train-abcde", "container": "c"} {
+			row.Set(name, value)
+		}
+		for name, value := range labels {
+			row.Set(name, value)
+		}
+		if row.NamesTarget() {
+			return catalogue.Holder{}, false
+		}
+		return row.Named()
+	}
+	own := catalogue.Holder{Namespace: "ns", Pod: "train-abcde", Container: "c"}
+	victim := map[string]string{"exported_pod": "victim", "exported_namespace": "vns", "exported_container": "vc", "job": "a"}
+
+	victim["instance"] = "10.0.0.1:9400"
+	h, held := named(victim)
+	assert.True(t, held)
+	assert.Equal(t, catalogue.Holder{Namespace: "vns", Pod: "victim", Container: "vc"}, h, "relayed by a Prometheus")
+
+	victim["instance"] = "b"
+	_, held = named(victim)
+	assert.False(t, held, "either of them can be the holder")
+
+	h, held = named(map[string]string{"job": "train", "instance": "b", "service": "train"})
+	assert.True(t, held)
+	assert.Equal(t, own, h)
+}
