@@ -39,7 +39,7 @@ func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
 		require.Fail(t, "both have the state")
 	}
 	require.Error(t, second.Err)
-	assert.Contains(t, second.Output.String(), `storage "file_storage": timeout`)
+	assert.Regexp(t, `storage "file_storage": storage file \S+: timeout`, second.Output.String())
 	overlapped := time.Now()
 	counts(first, overlapped)
 	first.stop(t)

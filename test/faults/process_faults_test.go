@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -122,6 +123,9 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	}, tolerance{missing: 1 << 20, dropped: true})
 }
 
+// firstPlace stands for the key of the first place that a component stores.
+const firstPlace = "the first place"
+
 // damage changes what a processor has stored under a key.
 func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte) {
 	t.Helper()
@@ -134,6 +138,15 @@ func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte
 	require.NoError(t, ext.Start(t.Context(), componenttest.NewNopHost()))
 	client, err := ext.(storage.Extension).GetClient(t.Context(), component.KindProcessor, component.MustNewID(processor), "")
 	require.NoError(t, err)
+	if key == firstPlace {
+		list, err := client.Get(t.Context(), "places")
+		require.NoError(t, err)
+		require.Greater(t, len(list), 4, "the list of places and its checksum")
+		var stored struct{ Places []string }
+		require.NoError(t, json.Unmarshal(list[:len(list)-4], &stored))
+		require.NotEmpty(t, stored.Places)
+		key = "place/" + stored.Places[0]
+	}
 	old, err := client.Get(t.Context(), key)
 	require.NoError(t, err)
 	require.NotEmpty(t, old, "%s is stored", key)
@@ -175,7 +188,7 @@ func TestADamagedStateIsDroppedAndSaid(t *testing.T) {
 		},
 		// Another digit would be another number of errors, and the text as good as before.
 		"a bit turned in the stored XID counts": {
-			"gpu_synthesizer", "xid", func(state []byte) []byte {
+			"gpu_synthesizer", firstPlace, func(state []byte) []byte {
 				digit := bytes.LastIndexAny(state[:len(state)-4], "0123456789")
 				require.Positive(t, digit)
 				state[digit] ^= 1

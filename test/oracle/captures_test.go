@@ -129,6 +129,8 @@ func (d *drift) move(series string, v float64) float64 {
 		return float64(d.random.IntN(1001)) / 1000
 	case strings.HasSuffix(name, "_UTIL"):
 		return float64(d.random.IntN(101))
+	case strings.HasSuffix(name, "_BYTES"):
+		return float64(d.random.IntN(20)) * 1e9 // what every link of the recordings can carry
 	case strings.HasSuffix(name, "_USED"), strings.HasSuffix(name, "_FREE"):
 		return float64(d.random.IntN(40000))
 	case isCounter(name):

@@ -211,7 +211,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	}
 	b.gauges[b.mask] = float64(f.pick(1 << 9))
 	for _, l := range linkFields {
-		b.gauges[l] = float64(f.pick(70)) * 1e9
+		b.gauges[l] = float64(f.pick(24)) * 1e9 // every link carries two thirds of it
 	}
 	// An error of the board is repeated on all of its instances.
 	all := f.chance(3)
@@ -229,6 +229,9 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 		d.values["DCGM_FI_DEV_FB_USED"] = math.Floor(total * float64(f.pick(1001)) / 1000)
 		d.values["DCGM_FI_DEV_FB_FREE"] = total - d.values["DCGM_FI_DEV_FB_USED"]
 		d.values["DCGM_FI_DEV_GPU_UTIL"] = float64(f.pick(101))
+		if d.values["DCGM_FI_PROF_GR_ENGINE_ACTIVE"] == 0 {
+			d.values["DCGM_FI_DEV_GPU_UTIL"] = 0 // or the profiler has stopped
+		}
 		d.values["DCGM_FI_DEV_XID_ERRORS"] = float64(d.xid)
 		if f.churn {
 			d.pods = f.holders(d.pods)

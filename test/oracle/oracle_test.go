@@ -330,7 +330,11 @@ func TestExamplesEqualPrometheus(t *testing.T) {
 func TestABoardWithEveryFieldHasEverySignalAndEveryDefinitionAValue(t *testing.T) {
 	text := ""
 	for i, field := range slices.Concat(instanceFields, boardFields, maskFields[:1]) {
-		text += field + "{" + board + "} 0+" + strconv.Itoa(i+1) + "x6\n"
+		step := strconv.Itoa(i + 1)
+		if slices.Contains(ratioFields, field) {
+			step = "0.0" + step
+		}
+		text += field + "{" + board + "} 0+" + step + "x6\n"
 	}
 	tl := load(t, defaults.Step, text)
 	want := scraped(t, tl).capacities().derived().windows(Definitions(), defaults)
