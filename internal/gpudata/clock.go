@@ -19,10 +19,10 @@ func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano(
 type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
-	// behindSince is the wall clock at the first of the samples that are all older than Newest, in
-	// nanoseconds since the epoch. It is 0 if the last sample was not older. It is not stored:
-	// after a restart it is unknown which samples there were in the meantime.
-	behindSince int64
+	// behindSince is when the first of the samples arrived that are all older than Newest. It is zero
+	// if the last sample was not older. It is not stored: after a restart it is unknown which
+	// samples there were in the meantime.
+	behindSince time.Time
 }
 
 // Verdict is a Clock's classification of a sample.
@@ -42,20 +42,20 @@ const (
 )
 
 // Observe classifies a sample time. now is the wall clock, and maxGap the time for which samples
-// may stay behind.
+// may stay behind. That time is measured by the monotonic clock, if now has its reading: a step of
+// the wall clock is no time that passed.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
-	wall := now.UnixNano()
 	switch {
 	case Ahead(t, now):
 		return Future
 	case c.Newest == 0 || t > c.Newest:
-		c.Newest, c.behindSince = t, 0
+		c.Newest, c.behindSince = t, time.Time{}
 		return OnTime
 	case t == c.Newest:
 		return OnTime
-	case c.behindSince == 0 || wall < c.behindSince: // or the wall clock was set back as well
-		c.behindSince = wall
-	case wall-c.behindSince > int64(maxGap):
+	case c.behindSince.IsZero() || now.Before(c.behindSince): // or the wall clock was set back as well
+		c.behindSince = now
+	case now.Sub(c.behindSince) > maxGap:
 		*c = Clock{Newest: t}
 		return SetBack
 	}
