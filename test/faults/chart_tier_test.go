@@ -230,10 +230,10 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 			sum += w.xid
 			// A pair that reaches into the window is in it, a scrape may be late or fail.
 			expected := w.coverage * gatewayWindow.Seconds() / gatewayInterval.Seconds()
-			assert.InDelta(t, expected, w.xid, 3, "%s: XID errors of %+v", e.node, w)
+			assert.InDelta(t, expected, w.xid, 4, "%s: XID errors of %+v", e.node, w)
 		}
 		assert.LessOrEqual(t, sum, float64(len(e.served())-1), "%s: an XID error was counted twice: %+v", e.node, tr.windows(e))
-		assert.Greater(t, sum, float64(len(e.served()))/2, "%s: too little is counted", e.node)
+		assert.Greater(t, sum, 0.4*float64(len(e.served())), "%s: too little is counted", e.node)
 		if owners[all[2]] {
 			moved++
 		}
