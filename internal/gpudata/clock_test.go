@@ -101,11 +101,11 @@ func TestNoClockStaysSilentForLongerThanTheGap(t *testing.T) {
 		for name, c := range map[string]*Clock{"went on": &c, "restored": &restored} {
 			step, silent := rapid.Int64Range(1, 80).Draw(t, "step"), true
 			for s := int64(0); s < 600; s += step {
-				switch v := observe(c, s, s); {
-				case v == Behind:
+				switch observe(c, s, s) {
+				case Behind:
 					require.True(t, silent, "%s: behind again at %d s", name, s)
 					require.LessOrEqual(t, s, int64(gap/time.Second)+step, name)
-				case v == Future:
+				case Future:
 					require.Fail(t, "a right sample is none of the future", name)
 				default:
 					silent = false

@@ -91,19 +91,19 @@ func TestTheExportersOwnLabelsNameTheHolder(t *testing.T) {
 		moved  = " exported_pod=real exported_namespace=team exported_container=main"
 		old    = " pod_name=real pod_namespace=team container_name=main"
 	)
-	real := catalogue.Holder{Namespace: "team", Pod: "real", Container: "main"}
+	team := catalogue.Holder{Namespace: "team", Pod: "real", Container: "main"}
 	for labels, want := range map[string]struct {
 		holder  catalogue.Holder
 		relayed bool
 	}{
-		"UUID=GPU-1 pod=real namespace=team container=main" + " pod_name=x pod_namespace=x container_name=x": {real, false},
-		"UUID=GPU-1" + old:                                            {real, false},
-		"uuid=GPU-1 modelName=T4" + old:                               {real, false},
-		"uuid=GPU-1 modelName=T4" + old + target:                      {real, true},
-		"UUID=GPU-1" + target + moved:                                 {real, true},
-		"UUID=GPU-1" + target + moved + " pod_name=x pod_namespace=x": {real, true},
-		"UUID=GPU-1 pod=real namespace=team container=main exported_pod=x exported_namespace=x job=x": {real, false},
-		"uuid=gpu-1 modelname=t4 pod=real namespace=team container=main podname=exp-1":                {real, false},
+		"UUID=GPU-1 pod=real namespace=team container=main" + " pod_name=x pod_namespace=x container_name=x": {team, false},
+		"UUID=GPU-1" + old:                                            {team, false},
+		"uuid=GPU-1 modelName=T4" + old:                               {team, false},
+		"uuid=GPU-1 modelName=T4" + old + target:                      {team, true},
+		"UUID=GPU-1" + target + moved:                                 {team, true},
+		"UUID=GPU-1" + target + moved + " pod_name=x pod_namespace=x": {team, true},
+		"UUID=GPU-1 pod=real namespace=team container=main exported_pod=x exported_namespace=x job=x": {team, false},
+		"uuid=gpu-1 modelname=t4 pod=real namespace=team container=main podname=exp-1":                {team, false},
 	} {
 		r := row(labels)
 		h, held := r.Named()

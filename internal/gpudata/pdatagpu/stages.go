@@ -3,6 +3,7 @@ package pdatagpu
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
@@ -40,8 +41,8 @@ func (s *Stages) Append(name string, stage *Processor) {
 // it runs. If a stage fails to start, the stages that have started are shut down.
 func (s *Stages) Start(ctx context.Context, host component.Host) error {
 	s.status.Host = host
-	for i := len(s.list) - 1; i >= 0; i-- {
-		if err := s.list[i].Start(ctx, s.status.Part(s.names[i])); err != nil {
+	for i, stage := range slices.Backward(s.list) {
+		if err := stage.Start(ctx, s.status.Part(s.names[i])); err != nil {
 			err = &StageError{s.names[i], err}
 			for _, started := range s.list[i+1:] {
 				err = errors.Join(err, started.Shutdown(ctx))
@@ -89,13 +90,19 @@ func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) er
 		rows.WriteTo(a.Own())
 		a.Rows = nil
 	}
+	var release []func() // later stages use the frames until Consume returns
+	defer func() {
+		for _, r := range slices.Backward(release) {
+			r()
+		}
+	}()
 	for _, stage := range s.list {
 		frames, err := stage.process(ctx, a)
 		if err != nil {
 			return err
 		}
 		if stage.release != nil {
-			defer stage.release(frames) // later stages use the frames until Consume returns
+			release = append(release, func() { stage.release(frames) })
 		}
 		a.Rows, a.Frames = nil, frames
 	}
