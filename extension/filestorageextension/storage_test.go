@@ -87,7 +87,7 @@ var damages = map[string]func(b []byte) []byte{
 }
 
 // use does everything with a client.
-func use(t require.TestingT, ctx context.Context, c storage.Client) {
+func use(ctx context.Context, t require.TestingT, c storage.Client) {
 	walker, ok := c.(storage.Walker)
 	require.True(t, ok)
 	require.NoError(t, walker.Walk(ctx, func(string, []byte) ([]*storage.Operation, error) { return nil, nil }))
@@ -108,7 +108,7 @@ func TestADamagedFileIsNamedRenamedAndBegunAnew(t *testing.T) {
 			core, logs := observer.New(zap.WarnLevel)
 			c, err := open(t.Context(), filepath.Dir(path), true, zap.New(core))
 			require.NoError(t, err)
-			use(t, t.Context(), c)
+			use(t.Context(), t, c)
 
 			renamed, err := filepath.Glob(path + ".*.backup")
 			require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestAFileIsDamagedOrCanBeUsed(t *testing.T) {
 			require.ErrorIs(t, err, errDamaged)
 			return
 		}
-		use(t, context.Background(), c)
+		use(context.Background(), t, c)
 	})
 }
 
@@ -203,7 +203,7 @@ func TestADamagedFileIsFoundAlsoIfItsUserIsEnding(t *testing.T) {
 	c, err := open(t.Context(), filepath.Dir(path), true, zap.NewNop())
 	require.NoError(t, err)
 	require.NoError(t, <-ended)
-	use(t, t.Context(), c)
+	use(t.Context(), t, c)
 }
 
 func TestAFileThatIsRemovedIsReportedOnce(t *testing.T) {

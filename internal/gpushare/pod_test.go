@@ -39,7 +39,9 @@ func TestPodAllocationsKnowTheContainers(t *testing.T) {
 			[]c{{true, "nvidia=1"}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: device + "GPU-2,NVIDIA,1,0:;"}, "a b", "",
 		},
 		"a release that gives init containers no slot": {
-			[]c{{true, "nvidia=1"}, {false, "nvidia=1"}}, map[string]string{hamiAllocated: device}, "-",
+			[]c{{true, "nvidia=1"}, {false, "nvidia=1"}},
+			map[string]string{hamiAllocated: device},
+			"-",
 			"slots with a device: 1, containers that ask for a vGPU: 2",
 		},
 		"one of two devices of a container cannot be read": {
@@ -52,7 +54,9 @@ func TestPodAllocationsKnowTheContainers(t *testing.T) {
 			[]c{{false, ""}, {false, "example.com/vgpu=1"}}, map[string]string{hamiAllocated: device}, "b", "",
 		},
 		"another name, and another resource elsewhere": {
-			[]c{{false, "example.com/nic=1"}, {false, "example.com/vgpu=1"}}, map[string]string{hamiAllocated: device}, "-",
+			[]c{{false, "example.com/nic=1"}, {false, "example.com/vgpu=1"}},
+			map[string]string{hamiAllocated: device},
+			"-",
 			"slots with a device: 1, containers that ask for a vGPU: 2",
 		},
 		"another vendor's GPU is no vGPU of the annotation": {
@@ -122,7 +126,7 @@ func TestNoReleaseOfHAMiMakesAnotherContainerTheHolder(t *testing.T) {
 			switch {
 			case release == "2.8" && isInit:
 				allGiven = allGiven && asks == 0
-			case asks == 0 && !(release == "2.10.0" && isInit):
+			case asks == 0 && (release != "2.10.0" || !isInit):
 				annotation += empty
 			case asks > 0:
 				annotation += strings.Repeat("GPU-"+name+",NVIDIA,1,0:", asks) + ";"

@@ -147,15 +147,15 @@ func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
 func TestEachNodeHasAValueOfItsOwn(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
-	errors := func(s int64, node string, n int) {
+	addErrors := func(s int64, node string, n int) {
 		feed(t, p, s, fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-%[1]s",Hostname="%[1]s",xid="31"} %[2]d`, node, n))
 	}
 	for n := range 5 {
-		errors(10, fmt.Sprint("n", n), 1)
+		addErrors(10, fmt.Sprint("n", n), 1)
 	}
 	before := m.Raw()
 	assert.Len(t, before, 6, "five nodes and the list of them")
-	errors(20, "n1", 2)
+	addErrors(20, "n1", 2)
 	for key, value := range m.Raw() {
 		if key == nodeKey {
 			assert.NotEqual(t, before[key], value)
@@ -184,7 +184,7 @@ func TestTheValueOfANodeGoesBeforeThatOfAll(t *testing.T) {
 	feed(t, p, afterRestart, xidTotal(5))
 	assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID, 5))
 	assert.NotContains(t, m.Raw(), stateOfAllKey)
-	assert.Equal(t, `{"version":1,"places":["n1/n1","n2/n2"]}`, m.Values()["places"])
+	assert.JSONEq(t, `{"version":1,"places":["n1/n1","n2/n2"]}`, m.Values()["places"])
 }
 
 func TestANodeThatIsForgottenLeavesTheStorage(t *testing.T) {

@@ -64,8 +64,10 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		"ascend_910a_docs.prom":                npus(),
 		"ascend_910a_testdata_synthetic.prom":  {}, // chips without an id
 		"intel_xpumd_b60_synthetic.prom": slices.Concat(arcs("0", "8589934592", "0.334640523f", "31.5f", "9.6e+08f", "36f", "40f"), arcs("1", "4294967296", "0.167320261f", "29.5f", "4.8e+08f", "34f", "39f"), [][]string{
-			{" hw.gpu.io ", "gpu-uuid-0", "=transmit", "= 2000 By"}, {" hw.gpu.io ", "gpu-uuid-0", "=receive", "= 1000 By"},
-			{" hw.gpu.io ", "gpu-uuid-1", "=transmit", "= 4000 By"}, {" hw.gpu.io ", "gpu-uuid-1", "=receive", "= 3000 By"},
+			{" hw.gpu.io ", "gpu-uuid-0", "=transmit", "= 2000 By"},
+			{" hw.gpu.io ", "gpu-uuid-0", "=receive", "= 1000 By"},
+			{" hw.gpu.io ", "gpu-uuid-1", "=transmit", "= 4000 By"},
+			{" hw.gpu.io ", "gpu-uuid-1", "=receive", "= 3000 By"},
 		}),
 		// Two of four processes have memory on the one device; whether they live is not to be seen.
 		"neuron_inf1_datadog.prom": {

@@ -16,11 +16,12 @@ const (
 // fitting returns how many of the rows, from the first, go into one batch: at least one.
 func (w *writer) fitting(rows []window.Row) int {
 	size := 0
-	var device []window.Attr // of the row before
+	var previous *window.Row
+	var device []window.Attr // of the previous row
 	deviceSize := 0
 	for i := range rows {
 		row := &rows[i]
-		newResource := i == 0 || row.Resource != rows[i-1].Resource
+		newResource := previous == nil || row.Resource != previous.Resource
 		newDevice := newResource || !sameDevice(row.Device, device)
 		if newDevice {
 			device, deviceSize = row.Device, attributesSize(row.Device)
@@ -28,7 +29,7 @@ func (w *writer) fitting(rows []window.Row) int {
 		if newResource || w.onResources && newDevice {
 			size += attributesSize(row.Resource.Attrs) + len(row.Resource.SchemaURL)
 		}
-		if newResource || w.onResources && newDevice || row.Metric != rows[i-1].Metric {
+		if newResource || w.onResources && newDevice || row.Metric != previous.Metric {
 			size += metricBytes + len(row.Metric.Name) + len(row.Metric.Unit) + attributesSize(row.Metric.Metadata)
 			if w.descriptions {
 				size += len(row.Metric.Description)
@@ -37,6 +38,7 @@ func (w *writer) fitting(rows []window.Row) int {
 		if newDevice || !w.onResources {
 			size += deviceSize
 		}
+		previous = row
 		size += pointBytes + attributesSize(row.Own) + attributesSize(row.Extra)
 		if size > maxBatchBytes && i > 0 {
 			return i

@@ -147,7 +147,7 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 		if r.stages, err = stages.New(ctx, r.cfg.Stages.Get(), set, &r.out); err != nil {
 			return err
 		}
-		if err = r.stages.Start(ctx, r.status.Part("stages")); err != nil {
+		if err := r.stages.Start(ctx, r.status.Part("stages")); err != nil {
 			return err
 		}
 		r.next = r.stages

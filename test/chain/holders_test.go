@@ -37,11 +37,15 @@ var oneOfEveryVendor = map[string]struct{ row, id, pod string }{
 	"tpu-device-plugin": {`duty_cycle{make="cloud-tpu",model="tpu-v5p-slice",accelerator_id="GPU-tpu-0",pod="tpu",namespace="ns",container="c"} 40
 duty_cycle_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_id="GPU-tpu-0"} 40
 tensorcore_utilization_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_id="GPU-tpu-0"} 40`, "GPU-tpu-0", "ns/tpu"},
-	"neuron-monitor": {`neuroncore_utilization_ratio{instance_id="GPU-neuron",instance_type="inf2.xlarge",neuroncore="0",runtime_tag="1"} 0.4`,
-		"GPU-neuron/nc0", ""},
+	"neuron-monitor": {
+		`neuroncore_utilization_ratio{instance_id="GPU-neuron",instance_type="inf2.xlarge",neuroncore="0",runtime_tag="1"} 0.4`,
+		"GPU-neuron/nc0", "",
+	},
 	"xpumd": {`hw_gpu_utilization_ratio{hw_id="GPU-intel",hw_vendor="intel",pci_bdf="0000:03:00.0",hw_gpu_task="all"} 0.4`, "GPU-intel", ""},
-	"npu-exporter": {`npu_chip_info_utilization{id="0",vdie_id="GPU-ascend",model_name="910B",pod_name="ascend",namespace="ns",container_name="c"} 40`,
-		"GPU-ascend", "ns/ascend"},
+	"npu-exporter": {
+		`npu_chip_info_utilization{id="0",vdie_id="GPU-ascend",model_name="910B",pod_name="ascend",namespace="ns",container_name="c"} 40`,
+		"GPU-ascend", "ns/ascend",
+	},
 	"HAMi vGPU monitor": {`hami_vgpu_memory_used_bytes{device_uuid="0a1b-hami",namespace="ns",pod="hami",container="c"} 40`, "0a1b-hami", "ns/hami"},
 }
 

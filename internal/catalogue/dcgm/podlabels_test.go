@@ -1,6 +1,7 @@
 package dcgm
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -33,9 +34,7 @@ func TestALabelThatAUserGaveAPodChangesNothing(t *testing.T) {
 	want, _ := identify(plain)
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.MapOf(rapid.SampledFrom(podLabels), rapid.StringMatching(`fake[a-z0-9]{0,3}`)).Draw(t, "labels of the pod")
-		for name, value := range own {
-			all[name] = value
-		}
+		maps.Copy(all, own)
 		names := []string{}
 		for name := range all {
 			names = append(names, name)
@@ -118,7 +117,7 @@ func TestTheExportersOwnLabelsNameTheHolder(t *testing.T) {
 // row makes a row of labels as name=value.
 func row(labels string) *catalogue.Row {
 	r := catalogue.NewRow(Exporter)
-	for _, l := range strings.Fields(labels) {
+	for l := range strings.FieldsSeq(labels) {
 		name, value, _ := strings.Cut(l, "=")
 		r.Set(name, value)
 	}

@@ -37,8 +37,12 @@ func TestExportersOfEveryVendorAreKnownByName(t *testing.T) {
 
 func TestMonitoringAgentsOnlyObserve(t *testing.T) {
 	for _, h := range []catalogue.Holder{
-		{Pod: "nvidia-dcgm-exporter-dra-x1", Container: "nvidia-dcgm-exporter"}, {Pod: "nvidia-dcgm-9xk2p", Container: "nvidia-dcgm-ctr"},
-		{Pod: "dcgm-0"}, {Pod: "datadog-agent-b2c", Container: "agent"}, {Pod: "agent-7", Container: "nv-hostengine"}, {Name: "otelcol-gpu"},
+		{Pod: "nvidia-dcgm-exporter-dra-x1", Container: "nvidia-dcgm-exporter"},
+		{Pod: "nvidia-dcgm-9xk2p", Container: "nvidia-dcgm-ctr"},
+		{Pod: "dcgm-0"},
+		{Pod: "datadog-agent-b2c", Container: "agent"},
+		{Pod: "agent-7", Container: "nv-hostengine"},
+		{Name: "otelcol-gpu"},
 	} {
 		assert.True(t, Observes(h), h)
 	}

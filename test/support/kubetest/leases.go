@@ -17,18 +17,18 @@ func VersionLeases(client *fake.Clientset) {
 	tracker := client.Tracker()
 	// The client runs one reaction at a time.
 	client.PrependReactor("create", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		l := action.(clienttesting.CreateAction).GetObject().(*coordinationv1.Lease).DeepCopy()
+		l := action.(clienttesting.CreateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is that of this action on Leases
 		l.ResourceVersion = "1"
 		err := tracker.Create(resource, l, l.Namespace)
 		return true, l, err
 	})
 	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		l := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease).DeepCopy()
+		l := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is that of this action on Leases
 		stored, err := tracker.Get(resource, l.Namespace, l.Name)
 		if err != nil {
 			return true, nil, err
 		}
-		has := stored.(*coordinationv1.Lease).ResourceVersion
+		has := stored.(*coordinationv1.Lease).ResourceVersion //nolint:forcetypeassert // only Leases are at this resource
 		if l.ResourceVersion != has {
 			return true, nil, apierrors.NewConflict(resource.GroupResource(), l.Name, nil)
 		}

@@ -113,7 +113,7 @@ func (b *Book) First(d *Device, u *User, now time.Time) bool {
 	if slices.ContainsFunc(known.sent, u.Fits) {
 		return false
 	}
-	known.sent = append(known.sent, u.Holder.Clone())
+	known.sent = append(known.sent, u.Clone())
 	if !ok {
 		known.used, known.limit, known.free = Unknown, Unknown, Unknown
 	}

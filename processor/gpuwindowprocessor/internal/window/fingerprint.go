@@ -37,7 +37,7 @@ func (s *Settings) fingerprint() uint64 {
 	rules := mapped(s.Rules, func(r Rule) storedRule {
 		return storedRule{
 			Source: r.Source, Function: r.Function, Metric: r.Metric, Unit: r.Unit, Integer: r.Integer,
-			Attributes: r.Attributes, Where: mapped(r.Where, func(f Filter) storedFilter { return storedFilter{f.Attribute, f.Values, f.Absent} }),
+			Attributes: r.Attributes, Where: mapped(r.Where, func(f Filter) storedFilter { return storedFilter(f) }),
 			Threshold: r.Threshold, Quantile: r.Quantile, Scale: r.Scale,
 		}
 	})
