@@ -153,7 +153,7 @@ func TestAnIdleFleetAsksTheAPIServerForNothing(t *testing.T) {
 			}
 		})
 		defer stopAll(guards)
-		a.roles = true
+		a.set(func() { a.roles = true })
 		liveAll(2*time.Minute, relaxed, guards)
 		first := len(a.Actions())
 		assert.LessOrEqual(t, first, 3*(2+2*20+1), "once in a term")
