@@ -17,9 +17,11 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
+
+// NewSynthesizerFactory is the factory of gpu_synthesizer, which imports this package.
+var NewSynthesizerFactory func() processor.Factory
 
 // chain is gpu_synthesizer and gpu_k8s, with a kubelet that says that a and b
 // share a GPU by time slicing.
@@ -44,7 +46,7 @@ func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	}).Unmarshal(cfg))
 	k8s, err := f.CreateMetrics(context.Background(), processortest.NewNopSettings(f.Type()), cfg, sink)
 	require.NoError(t, err)
-	f = gpusynthesizerprocessor.NewFactory()
+	f = NewSynthesizerFactory()
 	synthesizer, err := f.CreateMetrics(context.Background(), processortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), k8s)
 	require.NoError(t, err)
 	for _, p := range []processor.Metrics{k8s, synthesizer} {

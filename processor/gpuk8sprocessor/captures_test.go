@@ -16,16 +16,19 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
+
+// NewSynthesizerFactory is the factory of gpu_synthesizer, which imports this package.
+var NewSynthesizerFactory func() processor.Factory
 
 // By labels alone, every container that they name gets every series of its
 // device, once.
@@ -139,7 +142,7 @@ func synthesized(t *testing.T, recorded []byte) pmetric.Metrics {
 			}
 		})
 	}
-	f := gpusynthesizerprocessor.NewFactory()
+	f := NewSynthesizerFactory()
 	sink := &consumertest.MetricsSink{}
 	p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), sink)
 	require.NoError(t, err)

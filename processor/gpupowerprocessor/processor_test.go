@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -27,7 +28,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor/internal/metadatatest"
-	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
@@ -240,6 +240,9 @@ func TestBatchesMayComeAtTheSameTime(t *testing.T) {
 	}
 }
 
+// NewSynthesizerFactory is the factory of gpu_synthesizer, which imports this package.
+var NewSynthesizerFactory func() processor.Factory
+
 // Recorded scrapes of boards with instances go through the synthesizer.
 func TestARecordedScrapeIsSharedOut(t *testing.T) {
 	for name, watts := range map[string]float64{ // of the board with instances
@@ -264,7 +267,7 @@ func recordedScrape(t *testing.T, file string, watts float64) {
 	idle := 50.0
 	cfg.Idle.Watts = &idle
 	p, sink := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type))
-	f := gpusynthesizerprocessor.NewFactory()
+	f := NewSynthesizerFactory()
 	synth, err := f.CreateMetrics(context.Background(), processortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), p)
 	require.NoError(t, err)
 	require.NoError(t, synth.Start(context.Background(), componenttest.NewNopHost()))

@@ -4,10 +4,12 @@ import (
 	"slices"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
 )
 
 // Values of raw.
@@ -50,6 +52,8 @@ type Config struct {
 	// Metrics switches single metrics by name; all but gpu.signal.available are
 	// enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
+	// Stages are the processors that run inside this one, behind it, without pdata between them.
+	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 
 func createDefaultConfig() component.Config {
@@ -58,6 +62,7 @@ func createDefaultConfig() component.Config {
 		ViolationUnit: unitNanoseconds,
 		NodeName:      base.NodeName(),
 		MaxDevices:    defaultMaxDevices,
+		Stages:        configoptional.Default(stages.NewDefaultConfig()),
 	}
 }
 

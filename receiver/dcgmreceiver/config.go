@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
@@ -87,7 +87,7 @@ type Config struct {
 
 	// Stages run inside the receiver, without pdata between them. Without the section the receiver
 	// sends the exporter's own metrics.
-	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
+	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
 	// NVML reads the processes on this node's GPUs from the driver. Its samples go through the same
 	// stages as those of the exporters.
@@ -117,7 +117,7 @@ func createDefaultConfig() component.Config {
 		Timeout:            defaultTimeout,
 		MaxBodySize:        defaultMaxBodySize,
 		HTTP:               client,
-		Stages:             configoptional.Default(stages.NewDefaultConfig()),
+		Stages:             configoptional.Default(receiverstages.NewDefaultConfig()),
 		NVML:               configoptional.Default(nvml),
 		Discovery:          configoptional.Default(newDefaultDiscoveryConfig()),
 	}

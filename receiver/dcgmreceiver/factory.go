@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/receiver"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
@@ -22,16 +22,16 @@ func NewFactory() receiver.Factory {
 }
 
 // sharing has the receivers that are in a metrics pipeline, in a logs pipeline, or in both.
-var sharing stages.Sharing[*dcgmReceiver]
+var sharing receiverstages.Sharing[*dcgmReceiver]
 
 func createMetrics(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {
-	return sharing.Get(cfg, stages.Outputs{Metrics: next}, func() (*dcgmReceiver, error) {
+	return sharing.Get(cfg, receiverstages.Outputs{Metrics: next}, func() (*dcgmReceiver, error) {
 		return newReceiver(set, cfg.(*Config), nil)
 	})
 }
 
 func createLogs(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Logs) (receiver.Logs, error) {
-	return sharing.Get(cfg, stages.Outputs{Logs: next}, func() (*dcgmReceiver, error) {
+	return sharing.Get(cfg, receiverstages.Outputs{Logs: next}, func() (*dcgmReceiver, error) {
 		return newReceiver(set, cfg.(*Config), nil)
 	})
 }

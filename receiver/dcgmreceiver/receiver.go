@@ -22,7 +22,7 @@ import (
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
@@ -36,7 +36,7 @@ type dcgmReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 	sender    *pdatagpu.Sender
-	out       stages.Outputs
+	out       receiverstages.Outputs
 	stages    *pdatagpu.Stages // nil without the section
 	nvml      receiver.Metrics // nil without the section
 
@@ -73,7 +73,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 		cfg:       cfg,
 		settings:  set,
 		next:      next,
-		out:       stages.Outputs{Metrics: next},
+		out:       receiverstages.Outputs{Metrics: next},
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
@@ -134,8 +134,8 @@ func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// Outputs implements stages.Receiver.
-func (r *dcgmReceiver) Outputs() *stages.Outputs { return &r.out }
+// Outputs implements receiverstages.Receiver.
+func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.out }
 
 // startStages starts the stages and the nvml source.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
@@ -144,7 +144,7 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	}
 	set := r.settings
 	if r.cfg.Stages.HasValue() {
-		if r.stages, err = stages.New(ctx, r.cfg.Stages.Get(), set, &r.out); err != nil {
+		if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, &r.out); err != nil {
 			return err
 		}
 		if err := r.stages.Start(ctx, r.status.Part("stages")); err != nil {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 	numbers "github.com/otelcol-gpu/otelcol-gpu/internal/points"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
@@ -93,6 +94,7 @@ const (
 	asProcessors = "processors"
 	withHandOver = "processors with hand_over"
 	inReceiver   = "stages of dcgm"
+	inProcessor  = "stages of gpu_synthesizer"
 )
 
 // played is what leaves a pipeline: points and log records as text, sorted.
@@ -107,7 +109,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		cfg.Endpoints, cfg.StartJitter, cfg.CollectionInterval = []URL{"http://exporter:9400/metrics"}, &jitter, scrapeEvery
 		cfg.HandOver = form == withHandOver
 		metrics, logs := &consumertest.MetricsSink{}, &consumertest.LogsSink{}
-		outputs := stages.Outputs{Metrics: metrics}
+		outputs := receiverstages.Outputs{Metrics: metrics}
 		var behind []component.Component
 		start := func(c component.Component) {
 			require.NoError(t, c.Start(t.Context(), componenttest.NewNopHost()))
@@ -117,6 +119,8 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		case inReceiver:
 			require.NoError(t, section(t, "stages: {gpu_events: {}, "+inBraces(sections)+"}").Unmarshal(cfg))
 			outputs.Logs = logs
+		case inProcessor:
+			outputs.Metrics = synthesizerWithStages(t, metrics, start)
 		default:
 			outputs.Metrics = processors(t, metrics, logs, start)
 		}
@@ -157,6 +161,21 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 	slices.Sort(out.points)
 	slices.Sort(out.records)
 	return out
+}
+
+// synthesizerWithStages returns gpu_synthesizer with the other processors as its stages.
+func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(component.Component)) consumer.Metrics {
+	t.Helper()
+	own, behind, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(sections), "gpu_synthesizer: {"), "}\n")
+	f := gpusynthesizerprocessor.NewFactory()
+	cfg := f.CreateDefaultConfig()
+	require.NoError(t, section(t, "{"+own+", stages: {"+inBraces(behind)+"}}").Unmarshal(cfg))
+	set := processortest.NewNopSettings(f.Type())
+	set.ID = component.NewID(f.Type())
+	p, err := f.CreateMetrics(t.Context(), set, cfg, next)
+	require.NoError(t, err)
+	start(p)
+	return p
 }
 
 // inBraces returns sections as the inside of a map in braces.
@@ -214,10 +233,12 @@ func TestStagesGiveTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 			t.Run(fmt.Sprint(scenario, seed), func(t *testing.T) {
 				want := play(t, scenario, seed, asProcessors)
 				require.NotEmpty(t, want.points)
-				for _, form := range []string{withHandOver, inReceiver} {
+				for _, form := range []string{withHandOver, inReceiver, inProcessor} {
 					got := play(t, scenario, seed, form)
 					assert.Empty(t, difference(want.points, got.points), form)
-					assert.Empty(t, difference(want.records, got.records), form)
+					if form != inProcessor { // a processor makes no log records
+						assert.Empty(t, difference(want.records, got.records), form)
+					}
 				}
 			})
 		}
@@ -249,14 +270,15 @@ func cases(quick, full int) int {
 
 func TestWrongStagesNameFieldValueAndWhatIsAllowed(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"{stages: {gpu_windows: {}}}":                 `unknown key "stages::gpu_windows": did you mean "stages::gpu_window"?`,
-		"{stages: {gpu_window: {windw: 60s}}}":        `unknown key "stages::gpu_window::windw": did you mean "stages::gpu_window::window"?`,
-		"{stages: {gpu_window: {window: 1ms}}}":       "stages: gpu_window: window is 1ms: must be",
-		"{stages: {gpu_window: {max_series: 1.5}}}":   "max_series is 1.5: must be a whole number",
-		"{stages: {gpu_usage: {max_gap: 0s}}}":        "stages: gpu_usage: max_gap is 0s: must be",
-		"{hand_over: true, stages: {gpu_window: {}}}": "hand_over is true and stages is set: must set only one of them",
-		"{nvml: {stages: {gpu_window: {}}}}":          "nvml::stages is set: must not be set here",
-		"{nvml: {collection_interval: 1ms}}":          "nvml: collection_interval is 1ms: must be at least 1s",
+		"{stages: {gpu_windows: {}}}":                          `unknown key "stages::gpu_windows": did you mean "stages::gpu_window"?`,
+		"{stages: {gpu_window: {windw: 60s}}}":                 `unknown key "stages::gpu_window::windw": did you mean "stages::gpu_window::window"?`,
+		"{stages: {gpu_window: {window: 1ms}}}":                "stages: gpu_window: window is 1ms: must be",
+		"{stages: {gpu_window: {max_series: 1.5}}}":            "max_series is 1.5: must be a whole number",
+		"{stages: {gpu_usage: {max_gap: 0s}}}":                 "stages: gpu_usage: max_gap is 0s: must be",
+		"{hand_over: true, stages: {gpu_window: {}}}":          "hand_over is true and stages is set: must set only one of them",
+		"{stages: {gpu_synthesizer: {stages: {gpu_k8s: {}}}}}": "stages: gpu_synthesizer::stages is set: must not be set here",
+		"{nvml: {stages: {gpu_window: {}}}}":                   "nvml::stages is set: must not be set here",
+		"{nvml: {collection_interval: 1ms}}":                   "nvml: collection_interval is 1ms: must be at least 1s",
 	} {
 		_, err := load(t, yaml)
 		require.ErrorContains(t, err, want, yaml)

@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
 
@@ -70,7 +70,7 @@ type Config struct {
 	ClusterName string `mapstructure:"cluster_name"`
 
 	// Stages run inside the receiver, without pdata between them.
-	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
+	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
 	// Metrics switches single metrics by name; all are enabled by default.
 	Metrics base.Metrics `mapstructure:"metrics"`
@@ -87,7 +87,7 @@ func createDefaultConfig() component.Config {
 		ProcRoot:           "/proc",
 		SysRoot:            "/sys",
 		NodeName:           node,
-		Stages:             configoptional.Default(stages.NewDefaultConfig()),
+		Stages:             configoptional.Default(receiverstages.NewDefaultConfig()),
 	}
 }
 

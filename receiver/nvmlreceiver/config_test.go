@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
 )
 
 // load reads a configuration as the collector does.
@@ -34,7 +34,7 @@ func TestDefaults(t *testing.T) {
 	cfg, err := load(t, "{}")
 	require.NoError(t, err)
 	assert.False(t, cfg.Stages.HasValue())
-	cfg.Stages = configoptional.Optional[stages.Config]{}
+	cfg.Stages = configoptional.Optional[receiverstages.Config]{}
 	assert.Equal(t, &Config{
 		CollectionInterval: 15 * time.Second,
 		ProcRoot:           "/proc",

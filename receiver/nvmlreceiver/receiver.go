@@ -21,7 +21,7 @@ import (
 	base "github.com/otelcol-gpu/otelcol-gpu/internal/component"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
@@ -78,7 +78,7 @@ type nvmlReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 	host      component.Host
-	outputs   stages.Outputs
+	outputs   receiverstages.Outputs
 	status    base.Status      // of the receiver and its stages
 	stages    *pdatagpu.Stages // nil without the section
 
@@ -118,7 +118,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 		cfg:       cfg,
 		settings:  set,
 		next:      next,
-		outputs:   stages.Outputs{Metrics: next},
+		outputs:   receiverstages.Outputs{Metrics: next},
 		telemetry: telemetry,
 		obs:       obs,
 		metrics:   newSelfMetrics(telemetry),
@@ -165,8 +165,8 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// Outputs implements stages.Receiver.
-func (r *nvmlReceiver) Outputs() *stages.Outputs { return &r.outputs }
+// Outputs implements receiverstages.Receiver.
+func (r *nvmlReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts the stages.
 func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (err error) {
@@ -180,7 +180,7 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 		}
 		return nil
 	}
-	if r.stages, err = stages.New(ctx, r.cfg.Stages.Get(), set, &r.outputs); err != nil {
+	if r.stages, err = receiverstages.New(ctx, r.cfg.Stages.Get(), set, &r.outputs); err != nil {
 		return err
 	}
 	r.status.Host = host

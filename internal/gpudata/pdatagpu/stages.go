@@ -84,9 +84,16 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 
 // Consume runs the stages on the rows of a scrape, which may be nil, and on metrics. If the first
 // stage needs rows as metrics, it gets them as metrics. The metrics are not used after the call.
+// The item counters of the first stage count what the list receives and sends.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}
-	if takes := s.list[0].taker.Takes; rows != nil && (takes == nil || !takes(rows)) {
+	first := s.list[0]
+	received := md.DataPointCount()
+	if rows != nil {
+		received += rows.Points()
+	}
+	first.incoming.Add(ctx, int64(received), first.self)
+	if takes := first.taker.Takes; rows != nil && (takes == nil || !takes(rows)) {
 		rows.WriteTo(a.Own())
 		a.Rows = nil
 	}
@@ -112,5 +119,6 @@ func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) er
 	if a.Metrics.ResourceMetrics().Len() == 0 {
 		return nil
 	}
+	first.outgoing.Add(ctx, int64(a.Metrics.DataPointCount()), first.self)
 	return s.next.ConsumeMetrics(ctx, a.Metrics)
 }

@@ -1,0 +1,132 @@
+// Package receiverstages is the section stages of the receivers: gpu_synthesizer, the stages behind it,
+// and gpu_events. A receiver that has gpu_events is also in a logs pipeline.
+package receiverstages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/connector"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/receiver"
+
+	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stages"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpubudgetprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpupowerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuusageprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
+)
+
+// Config is the section stages of a receiver. A stage runs if its section exists, even if the section
+// is empty.
+type Config struct {
+	// Synthesizer has the settings of gpu_synthesizer, which runs without its section too.
+	Synthesizer configoptional.Optional[gpusynthesizerprocessor.Config] `mapstructure:"gpu_synthesizer"`
+
+	// The sections of [stages.Config]. They are not embedded, because errors would then name a section
+	// "config" that no user wrote.
+	K8s    configoptional.Optional[gpuk8sprocessor.Config]    `mapstructure:"gpu_k8s"`
+	Power  configoptional.Optional[gpupowerprocessor.Config]  `mapstructure:"gpu_power"`
+	Budget configoptional.Optional[gpubudgetprocessor.Config] `mapstructure:"gpu_budget"`
+	Usage  configoptional.Optional[gpuusageprocessor.Config]  `mapstructure:"gpu_usage"`
+	Window configoptional.Optional[gpuwindowprocessor.Config] `mapstructure:"gpu_window"`
+
+	// Events makes log records. The receiver must then be in a logs pipeline.
+	Events configoptional.Optional[gpueventsconnector.Config] `mapstructure:"gpu_events"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// NewDefaultConfig returns sections with the components' defaults, none of which exists.
+func NewDefaultConfig() Config {
+	behind := stages.NewDefaultConfig()
+	return Config{
+		Synthesizer: stages.DefaultOf[gpusynthesizerprocessor.Config](gpusynthesizerprocessor.NewFactory()),
+		K8s:         behind.K8s,
+		Power:       behind.Power,
+		Budget:      behind.Budget,
+		Usage:       behind.Usage,
+		Window:      behind.Window,
+		Events:      stages.DefaultOf[gpueventsconnector.Config](gpueventsconnector.NewFactory()),
+	}
+}
+
+// Validate implements confmap.Validator.
+func (c *Config) Validate() error {
+	if c.Synthesizer.HasValue() && c.Synthesizer.Get().Stages.HasValue() {
+		return errors.New("gpu_synthesizer::stages is set: must not be set here; put the stages beside gpu_synthesizer")
+	}
+	return nil
+}
+
+// Outputs are the pipelines that a receiver sends to; nil if it is not in one of that kind.
+type Outputs struct {
+	Metrics consumer.Metrics
+	Logs    consumer.Logs
+}
+
+func (o *Outputs) add(other Outputs) {
+	if other.Metrics != nil {
+		o.Metrics = other.Metrics
+	}
+	if other.Logs != nil {
+		o.Logs = other.Logs
+	}
+}
+
+// MetricsOrDiscard returns the metrics pipeline, or a consumer that drops everything if there
+// is none.
+func (o *Outputs) MetricsOrDiscard() consumer.Metrics {
+	if o.Metrics == nil {
+		return discard{}
+	}
+	return o.Metrics
+}
+
+// discard is the next component of a receiver that is in no metrics pipeline.
+type discard struct{}
+
+func (discard) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
+
+func (discard) ConsumeMetrics(context.Context, pmetric.Metrics) error { return nil }
+
+// New builds the stages of a receiver. It returns an error if gpu_events has no logs pipeline.
+func New(ctx context.Context, cfg *Config, set receiver.Settings, out *Outputs) (*pdatagpu.Stages, error) {
+	next := out.MetricsOrDiscard()
+	owner := stages.Owner{ID: set.ID, Telemetry: set.TelemetrySettings, BuildInfo: set.BuildInfo}
+	list := pdatagpu.NewStages(next)
+	if err := stages.AppendProcessor(ctx, list, gpusynthesizerprocessor.NewFactory(), cfg.Synthesizer.GetOrInsertDefault(), owner, next); err != nil {
+		return nil, err
+	}
+	var events *pdatagpu.Processor
+	if cfg.Events.HasValue() {
+		var err error
+		if events, err = newEvents(cfg.Events.Get(), owner, out.Logs); err != nil {
+			return nil, err
+		}
+	}
+	behind := &stages.Config{K8s: cfg.K8s, Power: cfg.Power, Budget: cfg.Budget, Usage: cfg.Usage, Window: cfg.Window}
+	return list, stages.Append(ctx, list, behind, owner, events, next)
+}
+
+// newEvents returns gpu_events as a stage that sends log records to next.
+func newEvents(cfg *gpueventsconnector.Config, owner stages.Owner, next consumer.Logs) (*pdatagpu.Processor, error) {
+	of := gpueventsconnector.NewFactory().Type()
+	if next == nil {
+		return nil, fmt.Errorf("stages::%s sends log records, but %s is not in a logs pipeline: add it to the receivers of a logs pipeline", of, owner.ID)
+	}
+	id, telemetry := owner.Stage(of)
+	stage, err := gpueventsconnector.NewStage(connector.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: owner.BuildInfo}, cfg, next)
+	if err != nil {
+		return nil, fmt.Errorf("stages::%s: %w", of, err)
+	}
+	return stage, nil
+}
